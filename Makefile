@@ -62,7 +62,7 @@ test: setup $(TOOLS) ## everything that CI checks: the steps of docs/checks.md, 
 	$(PYTHON) -B tools/checks.py
 
 soak: setup $(TOOLS) ## what a night runs: every width, seed, mutation and fuzz target; writes docs/soak.md anew
-	tools/setup.sh soak
+	tools/setup.sh soak $(if $(CROSSLANE_CI),--yes)
 	$(PYTHON) -B tools/soak.py
 
 setup: ## look for the tools that `make test` needs, and install what is missing

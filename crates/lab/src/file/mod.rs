@@ -120,7 +120,6 @@ impl LabFile {
             text: text.into(),
             constants: RefCell::default(),
             replaced: replaced.clone(),
-            replaced_met: RefCell::default(),
         };
         let whole = |problem| source.error(0..text.len().min(1), "", problem);
         if text.len() > MAX_FILE_BYTES {
@@ -140,18 +139,32 @@ impl LabFile {
         }
         let root = Table::new(&source, "", 0..text.len().min(1), parsed.get_ref());
         let lab = read(&root, variant)?;
-        if let Some(path) =
-            replaced.keys().find(|path| !source.replaced_met.borrow().contains(*path))
-        {
-            let constants = source.constants.borrow();
-            let paths: Vec<String> = constants.values().map(Constant::path).collect();
-            return Err(LabError::nowhere(Problem::UnknownName {
-                what: "number among the constants",
-                name: path.clone(),
-                suggestion: nearest(path, paths.iter().map(String::as_str)),
-            }));
+        for path in replaced.keys() {
+            lab.check_replaced(path, variant)?;
         }
         Ok(lab)
+    }
+
+    /// Rejects a path that is not one of the numbers in force.
+    fn check_replaced(&self, path: &str, variant: Option<&str>) -> Result<(), LabError> {
+        let in_force = |path: &str| {
+            self.constants.iter().any(|constant| constant.is_number && constant.path() == path)
+        };
+        if in_force(path) {
+            return Ok(());
+        }
+        let path = path.to_owned();
+        Err(LabError::nowhere(match variant.map(|name| (name, format!("variant.{name}.{path}"))) {
+            Some((variant, instead)) if in_force(&instead) => {
+                Problem::Overruled { path, variant: variant.to_owned(), instead }
+            }
+            _ => {
+                let paths: Vec<String> = self.constants.iter().map(Constant::path).collect();
+                let suggestion = nearest(&path, paths.iter().map(String::as_str));
+                let what = "number among the constants";
+                Problem::UnknownName { what, name: path, suggestion }
+            }
+        }))
     }
 
     /// Returns the position of a problem with an instance.

@@ -32,8 +32,6 @@ pub(super) struct Source {
     pub constants: RefCell<BTreeMap<usize, Constant>>,
     /// Numbers that replace the file's, by path.
     pub replaced: BTreeMap<String, f64>,
-    /// Paths of those found in the file.
-    pub replaced_met: RefCell<BTreeSet<String>>,
 }
 
 impl Source {
@@ -311,9 +309,7 @@ impl<'a> Table<'a> {
     }
 
     fn replaced(&self, path: &str) -> Option<f64> {
-        let number = *self.source.replaced.get(path)?;
-        self.source.replaced_met.borrow_mut().insert(path.to_owned());
-        Some(number)
+        self.source.replaced.get(path).copied()
     }
 
     /// Reads a number within limits; `None` if the key is left out.

@@ -5,6 +5,7 @@ use crosslane_bench::{
     BenchError, DataTlps, LinkLoad, NgetMeasured, NgetOptions, least_ceiling, nget,
 };
 use crosslane_driver::network_processor::{Modes, NetworkProcessor};
+use crosslane_explain::size_words;
 use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
 use crosslane_fabric::{DirectionId, LinkCounters, LinkId, Way};
 use crosslane_lab::{Lab, Simulation};
@@ -133,7 +134,7 @@ impl NgetRun<'_> {
     #[must_use]
     pub fn name(&self) -> String {
         let NgetOptions { size_bytes, in_flight, .. } = self.options;
-        format!("{}, {size_bytes} B, {in_flight} in flight", self.processor)
+        format!("{}, {}, {in_flight} in flight", self.processor, size_words(size_bytes))
     }
 
     /// Runs it.
