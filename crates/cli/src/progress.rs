@@ -38,6 +38,11 @@ impl Progress {
         Self { bar, watched, begin: Instant::now(), simulated_us: AtomicU64::new(0) }
     }
 
+    /// Sets the bytes that are to be moved, which were not known before.
+    pub fn set_total(&self, bytes: u64) {
+        self.bar.set_length(bytes);
+    }
+
     /// Takes it off the terminal.
     pub fn finish(&self) {
         self.bar.finish_and_clear();

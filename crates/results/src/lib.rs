@@ -18,6 +18,7 @@ mod flow;
 mod latencies;
 mod limit;
 mod links;
+pub mod machine;
 mod outcome;
 mod reproduction;
 mod rows;

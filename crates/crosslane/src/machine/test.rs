@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The last step of `crosslane device test`: each card is reset while it writes to memory.
+//! The test of cards: the steps of acceptance, then each card is reset while it writes to memory.
 
 use std::slice;
+use std::time::Duration;
 
 use crosslane_bench::{AcceptanceOptions, Step, accept};
 use crosslane_driver::{
@@ -9,55 +10,147 @@ use crosslane_driver::{
     Transfer,
 };
 use crosslane_host::{Bus, BusError, DmaMemory, PageSize};
-use crosslane_open::{Card, DeviceName, Session, SessionOptions};
+use crosslane_lab::Stuck;
+use crosslane_open::{Card, CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{Picoseconds, RoutingId};
-
-use crate::error::CommandError;
-use crate::workload::{refused, run_on};
+use crosslane_results::machine::{DeviceTest, TestStep};
+use crosslane_vfio::BusOptions;
+use thiserror::Error;
 
 /// Bytes that the card writes when it is reset: more than it can have written by then.
 const BYTES: u64 = 1 << 20;
-/// How long it writes before it is reset.
+/// Time that it writes before it is reset.
 const BEFORE: Picoseconds = Picoseconds::from_ns(20_000);
-/// How long memory is looked at afterwards.
+/// Time that memory is watched afterwards.
 const AFTER: Picoseconds = Picoseconds::from_ns(5_000_000);
-/// When the transfer that the reset cut off has ended at the latest.
+/// Deadline of the transfer that the reset cuts off.
 const PATIENCE: Picoseconds = Picoseconds::from_ns(100_000_000);
-/// What no card writes there: the memory is filled with it after the reset.
+/// A byte that no card writes: the memory is filled with it after the reset.
 const MARK: u8 = 0xa5;
-/// Longest transfer of the steps that follow, bytes.
+/// Longest transfer of the steps after a reset, bytes.
 const LARGEST_BYTES: u64 = 64 << 10;
 
-/// Opens the cards that a name stands for and makes the step with each; `made` is told of it.
+/// How cards are tested.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct TestOptions {
+    /// The longest transfer, bytes; a multiple of 4.
+    pub largest_bytes: u64,
+    /// A transfer that takes longer has failed.
+    pub timeout: Duration,
+    /// Seed of the data.
+    pub seed: u64,
+}
+
+impl Default for TestOptions {
+    /// 64 MiB, 30 s, seed 1.
+    fn default() -> Self {
+        Self { largest_bytes: 64 << 20, timeout: Duration::from_secs(30), seed: 1 }
+    }
+}
+
+impl TestOptions {
+    /// Sets the longest transfer, bytes; a multiple of 4.
+    #[must_use]
+    pub const fn with_largest(self, largest_bytes: u64) -> Self {
+        Self { largest_bytes, ..self }
+    }
+
+    /// Sets the deadline of each transfer.
+    #[must_use]
+    pub const fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Sets the seed of the data.
+    #[must_use]
+    pub const fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+}
+
+/// Reason for which cards cannot be tested.
+#[derive(Debug, Error)]
+pub enum TestError {
+    /// A card cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A card has no engine that works.
+    #[error(transparent)]
+    Card(#[from] CardError),
+    /// Nothing can happen any more in the lab.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+}
+
+/// Tests cards: registers, transfers, interrupts, writes between them, and a reset of each while it
+/// writes. A step that fails does not end the test; `made` is told of each as it ends.
 ///
 /// # Errors
-/// A card that cannot be opened.
-pub fn reset_each(
-    name: &DeviceName,
-    opening: SessionOptions,
-    options: &AcceptanceOptions,
-    mut made: impl FnMut(&Step),
-) -> Result<(), CommandError> {
-    let options = AcceptanceOptions {
-        largest_bytes: options.largest_bytes.min(LARGEST_BYTES),
-        guarded: false,
-        ..*options
+/// Cards that cannot be opened, together or alone.
+pub fn test_cards(
+    names: &[DeviceName],
+    options: &TestOptions,
+    mut made: impl FnMut(&TestStep),
+) -> Result<DeviceTest, TestError> {
+    let is_lab = matches!(names.first(), Some(DeviceName::Lab(_)));
+    let acceptance = AcceptanceOptions {
+        largest_bytes: options.largest_bytes,
+        timeout: Picoseconds::from(options.timeout),
+        seed: options.seed as u32,
+        guarded: !is_lab,
     };
-    let session = Session::open_all(slice::from_ref(name), opening).map_err(refused)?;
-    for card in session.cards() {
-        let reset = async || session.reset(card.function).await;
-        let step = step(session.bus(), card, &options, reset);
-        made(&run_on(&session, async { Ok(step.await) })?);
+    // Memory that is no longer pinned must be out of reach at once: nothing stays mapped.
+    let bus = BusOptions { kept_bytes: 0, ..BusOptions::default() };
+    let opening = SessionOptions::default().with_seed(options.seed).with_bus(bus);
+    let mut steps = Vec::new();
+    let mut note = |step: &Step| {
+        let step = TestStep {
+            place: step.place.clone(),
+            what: step.what.clone(),
+            error: step.outcome.clone().err(),
+            took_ps: step.took.0,
+        };
+        made(&step);
+        steps.push(step);
+    };
+    {
+        let session = Session::open_all(names, opening)?;
+        session.block_on(async {
+            let cards = session.devices().await?;
+            accept(&cards, &acceptance, &mut note).await;
+            Ok::<_, CardError>(())
+        })??;
     }
-    Ok(())
+    // Each card is opened once more, alone.
+    let acceptance = AcceptanceOptions {
+        largest_bytes: acceptance.largest_bytes.min(LARGEST_BYTES),
+        guarded: false,
+        ..acceptance
+    };
+    for name in names {
+        let session = Session::open_all(slice::from_ref(name), opening)?;
+        for card in session.cards() {
+            let reset = async || session.reset(card.function).await;
+            let step = reset_step(session.bus(), card, &acceptance, reset);
+            note(&session.block_on(step)?);
+        }
+    }
+    Ok(DeviceTest {
+        devices: names.iter().map(ToString::to_string).collect(),
+        seed: options.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        failed: steps.iter().filter(|step| step.error.is_some()).count(),
+        steps,
+    })
 }
 
 fn later<B: Bus>(bus: &B, time: Picoseconds) -> Picoseconds {
     Picoseconds(bus.now().0.saturating_add(time.0))
 }
 
-/// What whoever resets a function keeps of its configuration: BARs and the lower half of Command.
+/// Reads the registers that survive a reset of the function: BARs and the lower half of Command.
 fn kept<B: Bus>(bus: &B, function: RoutingId) -> Result<Vec<(u16, u32)>, String> {
     let read = |offset| bus.config_read(function, offset).map_err(|error| error.to_string());
     let mut values = vec![(reg::COMMAND, read(reg::COMMAND)? & 0xffff)];
@@ -68,7 +161,7 @@ fn kept<B: Bus>(bus: &B, function: RoutingId) -> Result<Vec<(u16, u32)>, String>
     Ok(values)
 }
 
-async fn step<B: Bus>(
+async fn reset_step<B: Bus>(
     bus: &B,
     card: &Card,
     options: &AcceptanceOptions,
@@ -107,7 +200,7 @@ async fn reset_while_it_writes<B: Bus>(
     let posted = channel.post(slice::from_ref(&transfer)).await.map_err(answer)?;
     bus.sleep_until(later(bus, BEFORE)).await;
     reset().await.map_err(words)?;
-    // Nothing of it comes any more.
+    // No write of it may arrive any more.
     let marks = vec![MARK; BYTES as usize];
     memory.write(0, &marks).map_err(words)?;
     bus.sleep_until(later(bus, AFTER)).await;
@@ -116,8 +209,8 @@ async fn reset_while_it_writes<B: Bus>(
     if let Some(at) = found.iter().position(|byte| *byte != MARK) {
         return Err(format!("byte {at:#x} of memory was written after the reset"));
     }
-    // A fast card was done before; else the transfer ends with an error. Both are as they should
-    // be: what counts is that it ends.
+    // A fast card was done before; else the transfer ends with an error. Both are right, as long
+    // as it ends.
     for ticket in posted {
         let _ = channel.wait(ticket).await;
     }
@@ -127,7 +220,7 @@ async fn reset_while_it_writes<B: Bus>(
     if let Some(((register, was), (_, is))) = before.iter().zip(&after).find(|(a, b)| a != b) {
         return Err(format!("configuration {register:#x} was {was:#x} and is {is:#x}"));
     }
-    // With the interrupts that were on before, and without opening it anew.
+    // The card works as before, with the same interrupts and without being opened again.
     let mut failed = None;
     accept(slice::from_ref(device), options, |step| {
         if let (Err(sentence), None) = (&step.outcome, &failed) {
@@ -164,7 +257,7 @@ mod tests {
             seed: 1,
             guarded: false,
         };
-        session.block_on(step(session.bus(), card, &options, reset)).unwrap().outcome
+        session.block_on(reset_step(session.bus(), card, &options, reset)).unwrap().outcome
     }
 
     #[test]

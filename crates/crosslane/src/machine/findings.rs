@@ -1,71 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `device doctor` finds: each thing looked at, whether it is well, and what would help.
+//! Findings of the doctor: each property examined, its severity, and the remedy.
 
 use crosslane_driver::{Place, Plan, Refusal};
 use crosslane_explain::size_words;
+use crosslane_results::machine::{Finding, Severity};
 use crosslane_vfio::sysfs::{
     Address, ConfigurationWrites, Express, Machine, PciFunction, Right, Tree, huge_pages,
     in_the_way, iommu_groups, iommu_help, locking_right, rights, vfio_right, why_kept,
 };
-use serde_json::{Value, json};
 
-use super::info::{errors_words, way_down};
-use super::list::link_words;
-use crate::quantity::count_words;
+use super::describe::{error_words, link_words, path_from_root};
 
-/// How something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// As it should be.
-    Well,
-    /// Worth knowing.
-    Note,
-    /// Costs speed, or stands in the way.
-    Problem,
+fn finding(severity: Severity, what: &str, found: String, help: impl Into<String>) -> Finding {
+    Finding { severity, what: what.to_owned(), found, help: help.into() }
 }
 
-impl State {
-    /// As it is printed.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Well => "ok",
-            Self::Note => "note",
-            Self::Problem => "problem",
-        }
-    }
-}
-
-/// One thing that was looked at.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// How it is.
-    pub state: State,
-    /// What was looked at.
-    pub what: String,
-    /// What was found.
-    pub found: String,
-    /// What would help, a command where there is one; empty where nothing is needed.
-    pub help: String,
-}
-
-impl Finding {
-    fn new(state: State, what: &str, found: String, help: impl Into<String>) -> Self {
-        Self { state, what: what.to_owned(), found, help: help.into() }
-    }
-
-    /// For a program.
-    pub fn json(&self) -> Value {
-        json!({
-            "state": self.state.word(),
-            "what": self.what,
-            "found": self.found,
-            "help": self.help,
-        })
-    }
-}
-
-/// Everything that can be found without opening the function.
-pub fn look(
+/// Examines a card, its path to memory and to a peer, and the program's rights, without opening the
+/// card.
+#[must_use]
+pub fn examine_card(
     machine: &Machine,
     tree: &Tree,
     card: &PciFunction,
@@ -78,45 +31,51 @@ pub fn look(
     }
     findings.extend(commands(tree, card));
     findings.push(group(machine, tree, card));
-    findings.extend(ways(tree, card, peer));
+    findings.extend(paths(tree, card, peer));
     findings.push(match card.numa_node {
         Some(node) => {
             let help = format!("keep programs and their memory there: numactl -N {node} -m {node}");
-            Finding::new(State::Note, "NUMA node", node.to_string(), help)
+            finding(Severity::Note, "NUMA node", node.to_string(), help)
         }
-        None => Finding::new(State::Well, "NUMA node", "the machine names none".to_owned(), ""),
+        None => finding(Severity::Ok, "NUMA node", "the machine names none".to_owned(), ""),
     });
     findings.extend(errors(tree, card));
     findings.push(hugepages(machine));
-    findings.extend(rights(machine, card).into_iter().map(|right| of_right(right, State::Note)));
+    findings.extend(rights(machine, card).into_iter().map(|right| of_right(right, Severity::Note)));
     findings
 }
 
-/// A right, and how it is where it is missing.
-fn of_right(right: Right, missing: State) -> Finding {
-    let state = if right.granted { State::Well } else { missing };
-    Finding::new(state, &format!("right to {}", right.what), right.found, right.command)
+/// A right; `missing` is the severity of its absence.
+fn of_right(right: Right, missing: Severity) -> Finding {
+    let severity = if right.granted { Severity::Ok } else { missing };
+    finding(severity, &format!("right to {}", right.what), right.found, right.command)
 }
 
-/// What every card of the machine needs.
-pub fn look_at_machine(machine: &Machine) -> Vec<Finding> {
+/// Examines what every card of the machine needs.
+#[must_use]
+pub fn examine_machine(machine: &Machine) -> Vec<Finding> {
     let groups = iommu_groups(machine);
     let iommu = match groups {
         0 => {
             let help = format!("turn the IOMMU on: {}", iommu_help(machine));
-            Finding::new(State::Problem, "IOMMU", "none: VFIO needs one".to_owned(), help)
+            finding(Severity::Problem, "IOMMU", "none: VFIO needs one".to_owned(), help)
         }
-        _ => Finding::new(State::Well, "IOMMU", count_words(groups, "group", "groups"), ""),
+        _ => finding(
+            Severity::Ok,
+            "IOMMU",
+            format!("{groups} group{}", if groups == 1 { "" } else { "s" }),
+            "",
+        ),
     };
-    let vfio = of_right(vfio_right(machine), State::Problem);
-    vec![iommu, vfio, hugepages(machine), of_right(locking_right(machine), State::Note)]
+    let vfio = of_right(vfio_right(machine), Severity::Problem);
+    vec![iommu, vfio, hugepages(machine), of_right(locking_right(machine), Severity::Note)]
 }
 
-/// Every link from the root port to the card: trained to what both ends are able to do?
+/// Compares the rate of every link from the root port to the card with what both ends support.
 fn links(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
-    let way = way_down(tree, card);
+    let path = path_from_root(tree, card);
     let mut findings = Vec::new();
-    for pair in way.windows(2) {
+    for pair in path.windows(2) {
         let [upper, lower] = pair else { continue };
         let is_link = upper.kind.port_type().is_some_and(|kind| kind.is_above_its_link());
         let (true, Some((now, best)), Some((_, above))) = (is_link, lower.link(), upper.link())
@@ -126,41 +85,41 @@ fn links(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
         let what = format!("link {} to {}", upper.address, lower.address);
         let possible = (best.speed.min(above.speed), best.lanes.min(above.lanes));
         let finding = if now.speed < possible.0 || now.lanes < possible.1 {
-            let found = format!("{now}, and both ends can do Gen{} x{}", possible.0, possible.1);
-            let help = "seat the card anew, try another slot or riser, and look at the slot's \
+            let found = format!("{now}, and both ends support Gen{} x{}", possible.0, possible.1);
+            let help = "reseat the card, try another slot or riser, and look at the slot's \
                         settings in the firmware";
-            Finding::new(State::Problem, &what, found, help)
+            finding(Severity::Problem, &what, found, help)
         } else if now.speed < best.speed || now.lanes < best.lanes {
-            let found = format!("{}; the port above can do no more", link_words((now, best)));
-            Finding::new(State::Note, &what, found, "a better slot, if there is one")
+            let found = format!("{}; the port above supports no more", link_words((now, best)));
+            finding(Severity::Note, &what, found, "a better slot, if there is one")
         } else {
-            Finding::new(State::Well, &what, now.to_string(), "")
+            finding(Severity::Ok, &what, now.to_string(), "")
         };
         findings.push(finding);
     }
     if findings.is_empty() {
         let found = format!("no link registers: it is a {}", card.kind);
-        findings.push(Finding::new(State::Note, "link", found, ""));
+        findings.push(finding(Severity::Note, "link", found, ""));
     }
     findings
 }
 
-/// Max_Payload_Size along the way to host memory.
+/// Compares Max_Payload_Size of the ports on the path to host memory.
 fn payload(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
     if card.express().is_none() && card.kind_is_read {
         // A device of PCI has no such register.
         return Vec::new();
     }
-    let way = way_down(tree, card);
+    let path = path_from_root(tree, card);
     let sizes: Vec<(&PciFunction, Express)> =
-        way.iter().filter_map(|&port| Some((port, port.express()?))).collect();
+        path.iter().filter_map(|&port| Some((port, port.express()?))).collect();
     let (Some(own), Some(set), Some(possible)) = (
         card.express(),
         sizes.iter().map(|(_, it)| it.max_payload_bytes).min(),
         sizes.iter().map(|(_, it)| it.max_payload_supported_bytes).min(),
     ) else {
-        let found = "cannot be seen".to_owned();
-        return vec![Finding::new(State::Note, "Max_Payload_Size", found, "run as root (sudo)")];
+        let found = "not visible".to_owned();
+        return vec![finding(Severity::Note, "Max_Payload_Size", found, "run as root (sudo)")];
     };
     let command = format!("sudo crosslane device set-mps --path {} host {possible}", card.address);
     let what = "Max_Payload_Size";
@@ -171,20 +130,20 @@ fn payload(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
         .collect();
     if !too_small.is_empty() {
         let found = format!(
-            "the card may send {} B, and on the way are set to less: {}",
+            "the card may send {} B, and ports on its path are set to less: {}",
             own.max_payload_bytes,
             too_small.join(", ")
         );
-        return vec![Finding::new(State::Problem, what, found, command)];
+        return vec![finding(Severity::Problem, what, found, command)];
     }
     if set < possible {
-        let found = format!("{set} B in force, {possible} B possible on the whole way");
-        return vec![Finding::new(State::Problem, what, found, command)];
+        let found = format!("{set} B in force, {possible} B possible on the whole path");
+        return vec![finding(Severity::Problem, what, found, command)];
     }
-    vec![Finding::new(State::Well, what, format!("{set} B, all that the way can do"), "")]
+    vec![finding(Severity::Ok, what, format!("{set} B, the most that its path supports"), "")]
 }
 
-/// What the card may put into its requests.
+/// Examines the sizes, tags and ordering of the card's requests.
 fn requests(card: &PciFunction, express: &Express) -> Vec<Finding> {
     let address = card.address;
     let set = |field: &str| format!("sudo setpci -s {address} CAP_EXP+8.w={field}");
@@ -192,30 +151,30 @@ fn requests(card: &PciFunction, express: &Express) -> Vec<Finding> {
     let read = express.max_read_request_bytes;
     findings.push(if read < 512 {
         let help = set("2000:7000");
-        let found = format!("{read} B: many short requests, each with a tag of its own");
-        Finding::new(State::Problem, "Max_Read_Request_Size", found, help)
+        let found = format!("{read} B: many short requests, each with its own tag");
+        finding(Severity::Problem, "Max_Read_Request_Size", found, help)
     } else {
-        Finding::new(State::Well, "Max_Read_Request_Size", format!("{read} B"), "")
+        finding(Severity::Ok, "Max_Read_Request_Size", format!("{read} B"), "")
     });
-    let tags = format!("{} reads can be told apart", express.tags());
+    let tags = format!("{} reads in flight", express.tags());
     findings.push(if express.extended_tags_supported && !express.extended_tags {
-        let found = format!("off, though the card has it: {tags}");
-        Finding::new(State::Problem, "Extended Tag", found, set("0100:0100"))
+        let found = format!("off, though the card supports it: {tags}");
+        finding(Severity::Problem, "Extended Tag", found, set("0100:0100"))
     } else {
-        let state = if express.extended_tags { State::Well } else { State::Note };
-        let word = if express.extended_tags { "on" } else { "the card has it not" };
-        Finding::new(state, "Extended Tag", format!("{word}: {tags}"), "")
+        let severity = if express.extended_tags { Severity::Ok } else { Severity::Note };
+        let word = if express.extended_tags { "on" } else { "not supported" };
+        finding(severity, "Extended Tag", format!("{word}: {tags}"), "")
     });
     let (word, help) = match express.relaxed_ordering {
         true => ("on", String::new()),
         false => ("off: completions wait behind writes", set("0010:0010")),
     };
-    let state = if express.relaxed_ordering { State::Well } else { State::Note };
-    findings.push(Finding::new(state, "relaxed ordering", word.to_owned(), help));
+    let severity = if express.relaxed_ordering { Severity::Ok } else { Severity::Note };
+    findings.push(finding(severity, "relaxed ordering", word.to_owned(), help));
     findings
 }
 
-/// Bus mastering, of the ports above too: without it nothing from below passes.
+/// Examines bus mastering, of the ports above too: without it they stop requests from below.
 fn commands(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
     let above = tree.above(card.address).into_iter();
     let off: Vec<String> = above
@@ -226,11 +185,11 @@ fn commands(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
     if !off.is_empty() {
         let help = format!("sudo setpci -s {} COMMAND=4:4", off[0]);
         let found = format!("off in {}: requests of the card end there", off.join(", "));
-        findings.push(Finding::new(State::Problem, "bus mastering above", found, help));
+        findings.push(finding(Severity::Problem, "bus mastering above", found, help));
     }
     if let Some(on) = card.configuration.bus_master() {
         let found = if on { "on" } else { "off; turned on when the card is opened" };
-        findings.push(Finding::new(State::Well, "bus mastering", found.to_owned(), ""));
+        findings.push(finding(Severity::Ok, "bus mastering", found.to_owned(), ""));
     }
     findings
 }
@@ -239,17 +198,19 @@ fn group(machine: &Machine, tree: &Tree, card: &PciFunction) -> Finding {
     let what = "IOMMU group";
     let Some(group) = &card.iommu_group else {
         let help = format!("turn the IOMMU on: {}", iommu_help(machine));
-        return Finding::new(State::Problem, what, "none: VFIO needs one".to_owned(), help);
+        return finding(Severity::Problem, what, "none: VFIO needs one".to_owned(), help);
     };
     let others = in_the_way(tree, card);
     if others.is_empty() {
         let count = group.members.len().saturating_sub(1);
-        let found = format!("{}, with {count} other functions, none in the way", group.number);
-        return Finding::new(State::Well, what, found, "");
+        let found =
+            format!("{}, with {count} other functions, none held by another driver", group.number);
+        return finding(Severity::Ok, what, found, "");
     }
     let words: Vec<String> =
         others.iter().map(|(address, driver)| format!("{address} ({driver})")).collect();
-    let found = format!("{}, with others that drivers have: {}", group.number, words.join(", "));
+    let found =
+        format!("{}, with functions that other drivers hold: {}", group.number, words.join(", "));
     let is_kept = |address| tree.function(address).is_ok_and(|it| why_kept(it).is_some());
     let (kept, free): (Vec<Address>, Vec<Address>) =
         others.into_iter().map(|(address, _)| address).partition(|address| is_kept(*address));
@@ -260,11 +221,11 @@ fn group(machine: &Machine, tree: &Tree, card: &PciFunction) -> Finding {
         let kept: Vec<String> = kept.iter().map(Address::to_string).collect();
         format!("another slot for the card: the system uses {}", kept.join(", "))
     };
-    Finding::new(State::Problem, what, found, help)
+    finding(Severity::Problem, what, found, help)
 }
 
-/// The plan to host memory, and to a peer: what stands against a faster way.
-fn ways(tree: &Tree, card: &PciFunction, peer: Option<&PciFunction>) -> Vec<Finding> {
+/// Examines the paths to host memory and to a peer, and why a faster path was refused.
+fn paths(tree: &Tree, card: &PciFunction, peer: Option<&PciFunction>) -> Vec<Finding> {
     let segment = tree.segment(card.address.domain, ConfigurationWrites::Forbidden);
     let from = Place::Function(card.address.id);
     let mut findings = Vec::new();
@@ -275,26 +236,26 @@ fn ways(tree: &Tree, card: &PciFunction, peer: Option<&PciFunction>) -> Vec<Find
         .map(|port| port.address.to_string())
         .collect();
     let found = match redirecting.len() {
-        0 => "no port on the way redirects peer requests".to_owned(),
+        0 => "no port on the path redirects peer requests".to_owned(),
         _ => format!("{} redirects peer requests up", redirecting.join(", ")),
     };
-    findings.push(Finding::new(
-        if redirecting.is_empty() { State::Well } else { State::Note },
+    findings.push(finding(
+        if redirecting.is_empty() { Severity::Ok } else { Severity::Note },
         "ACS",
         found,
         "",
     ));
     let Some(peer) = peer else { return findings };
-    let what = format!("way to {}", peer.address);
+    let what = format!("path to {}", peer.address);
     if peer.address.domain != card.address.domain {
-        let found = "of another domain: no way between them".to_owned();
-        findings.push(Finding::new(State::Problem, &what, found, ""));
+        let found = "in another domain: no path joins them".to_owned();
+        findings.push(finding(Severity::Problem, &what, found, ""));
         return findings;
     }
     match Plan::new(&segment, from, Place::Function(peer.address.id)) {
         Ok(plan) => {
             let refused: Vec<String> = plan.refused.iter().map(ToString::to_string).collect();
-            let state = if refused.is_empty() { State::Well } else { State::Problem };
+            let severity = if refused.is_empty() { Severity::Ok } else { Severity::Problem };
             let by = if plan.through_root_complex { "by the root complex" } else { "by a switch" };
             let found = format!(
                 "{by}, payloads of {} B{}{}",
@@ -316,36 +277,36 @@ fn ways(tree: &Tree, card: &PciFunction, peer: Option<&PciFunction>) -> Vec<Find
                     _ => None,
                 })
                 .collect();
-            findings.push(Finding::new(state, &what, found, help.join("; ")));
+            findings.push(finding(severity, &what, found, help.join("; ")));
         }
         Err(error) => {
-            findings.push(Finding::new(State::Problem, &what, error.to_string(), ""));
+            findings.push(finding(Severity::Problem, &what, error.to_string(), ""));
         }
     }
     findings
 }
 
-/// Errors that ports have seen, and that the kernel has counted.
+/// Reports errors of ports that the kernel has counted.
 fn errors(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut counted = false;
-    for port in way_down(tree, card) {
+    for port in path_from_root(tree, card) {
         let Some(errors) = &port.errors else { continue };
         counted = true;
         if !errors.is_clean() {
             let is_bad = !errors.fatal.is_empty() || !errors.non_fatal.is_empty();
-            let state = if is_bad { State::Problem } else { State::Note };
+            let severity = if is_bad { Severity::Problem } else { Severity::Note };
             let what = format!("errors of {}", port.address);
-            let help = "a growing count is a bad link: seat the card anew, try another slot";
-            findings.push(Finding::new(state, &what, errors_words(port), help));
+            let help = "a growing count is a bad link: reseat the card, try another slot";
+            findings.push(finding(severity, &what, error_words(port), help));
         }
     }
     if findings.is_empty() {
-        let (state, found) = match counted {
-            true => (State::Well, "none on the way"),
-            false => (State::Note, "the kernel counts none here (no AER)"),
+        let (severity, found) = match counted {
+            true => (Severity::Ok, "none on the path"),
+            false => (Severity::Note, "the kernel counts none here (no AER)"),
         };
-        findings.push(Finding::new(state, "errors counted", found.to_owned(), ""));
+        findings.push(finding(severity, "errors counted", found.to_owned(), ""));
     }
     findings
 }
@@ -359,7 +320,7 @@ fn hugepages(machine: &Machine) -> Finding {
         .collect();
     let what = "huge pages";
     if !free.is_empty() {
-        return Finding::new(State::Well, what, free.join(", "), "");
+        return finding(Severity::Ok, what, free.join(", "), "");
     }
     let help = match sizes.first() {
         Some(size) => format!(
@@ -368,6 +329,7 @@ fn hugepages(machine: &Machine) -> Finding {
         ),
         None => String::new(),
     };
-    let found = "none set aside: buffers are of small pages, each its own mapping".to_owned();
-    Finding::new(State::Note, what, found, help)
+    let found =
+        "none reserved: buffers consist of small pages, each with its own mapping".to_owned();
+    finding(Severity::Note, what, found, help)
 }
