@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crosslane_explain::ExplainError;
+use crosslane_bench::ScenarioError;
 use crosslane_lab::LabError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
@@ -96,20 +96,18 @@ impl From<LabError> for CommandError {
     }
 }
 
-impl From<ExplainError> for CommandError {
-    fn from(error: ExplainError) -> Self {
+impl From<ScenarioError> for CommandError {
+    fn from(error: ScenarioError) -> Self {
         match error {
-            ExplainError::Lab(error) => Self::Lab(error),
-            ExplainError::MaxPayload { bytes, problem } => {
+            ScenarioError::Lab(error) => Self::Lab(error),
+            ScenarioError::MaxPayload { bytes, problem } => {
                 Self::Usage(format!("--mps {bytes}: {problem}"))
             }
-            ExplainError::Flow { .. } | ExplainError::Refused(_) | ExplainError::Failed(_) => {
+            ScenarioError::Flow { .. } | ScenarioError::Refused(_) | ScenarioError::Failed(_) => {
                 Self::Usage(error.to_string())
             }
-            ExplainError::Forbidden { .. } => Self::Forbidden(error.to_string()),
-            ExplainError::Without { .. }
-            | ExplainError::TooManyLimits { .. }
-            | ExplainError::Interrupted => Self::Unexplained(error.to_string()),
+            ScenarioError::Forbidden { .. } => Self::Forbidden(error.to_string()),
+            ScenarioError::Interrupted => Self::Unexplained(error.to_string()),
         }
     }
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a lab that has run to what came of it.
 
-use crosslane_bench::{Carrier, Measured, Together};
-use crosslane_device::Engine;
-use crosslane_fabric::{DirectionId, Fabric, LinkCounters};
-use crosslane_lab::Simulation;
+use crosslane_fabric::{ChannelKind, ChannelWaits, DirectionId, ErrorRecord, LinkCounters};
+use crosslane_lab::{Ending, Simulation};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Account, DirectionLoad, TimeUse, Use};
 
@@ -12,11 +10,14 @@ use super::ceiling::{data_tlps, flow_ceiling};
 use super::ends::FlowEnds;
 use super::job::Brought;
 use super::outcome::{WorkloadFlow, WorkloadOutcome};
-use super::run::WorkloadRun;
+use super::run::{Unfinished, WorkloadRun};
 use super::segments::Segment;
 use super::watch::Watch;
 use crate::account::{Feeding, OF_LINKS, busiest, refined};
+use crate::ceiling::Carrier;
 use crate::links::{DirectionOutcome, direction_load, direction_name, uses};
+use crate::measured::{ChannelReport, Measured};
+use crate::together::Together;
 
 impl WorkloadRun {
     pub(super) fn gather(
@@ -24,12 +25,23 @@ impl WorkloadRun {
         simulation: &Simulation,
         watch: &Watch<'_>,
         ways: &[Vec<Segment>],
-        brought: Option<Brought>,
+        ending: Ending<Brought, Unfinished>,
         ports_set: Vec<String>,
-        mut errors: Vec<String>,
     ) -> WorkloadOutcome {
-        let (found, found_count) =
-            simulation.with_fabric(|fabric| (first_errors(fabric), fabric.error_count()));
+        let mut errors: Vec<String> = ending.left.iter().map(ToString::to_string).collect();
+        let brought = match ending.program {
+            Ok(Ok(brought)) => Some(brought),
+            Ok(Err(Unfinished::Failed(error))) => {
+                errors.push(error.to_string());
+                None
+            }
+            Ok(Err(Unfinished::Interrupted)) => None,
+            Err(stuck) => {
+                errors.push(stuck.to_string());
+                None
+            }
+        };
+        errors.extend(brought.iter().flat_map(Brought::wrong_data));
         let mut outcome = WorkloadOutcome {
             job: self.job,
             flows: Vec::new(),
@@ -47,19 +59,16 @@ impl WorkloadRun {
         match brought {
             None => {}
             Some(Brought::RoundTrips(round_trips)) => {
-                errors.extend(wrong_words(&round_trips.name, round_trips.data_errors.words));
                 outcome.round_trips = Some(round_trips);
             }
             Some(Brought::Flows(together)) => {
-                for flow in &together.flows {
-                    errors.extend(wrong_words(&flow.name, flow.data_errors.words));
-                }
                 let (from, to) = span_of(&together);
                 if let Some((counted, span)) = watch.between(from, to) {
                     outcome.span = span;
                     outcome.directions = directions_of(simulation, watch, ways, &counted);
                     outcome.loads = loads_of(simulation, watch, &counted, span);
-                    outcome.account = account_of(simulation, &outcome.directions, ways, span);
+                    outcome.account =
+                        account_of(simulation, &outcome.directions, ways, &together, span);
                     if let Some(account) = &mut outcome.account {
                         account.iommus = watch.iommus_between(from, to);
                     }
@@ -73,9 +82,9 @@ impl WorkloadRun {
                     .collect();
             }
         }
-        outcome.error_count = found_count + errors.len() as u64;
-        // What a port has found comes first: it is the reason for what follows.
-        errors.splice(0..0, found);
+        outcome.error_count = ending.error_count + errors.len() as u64;
+        // Errors of ports come first: they are the reason for those that follow.
+        errors.splice(0..0, first_errors(&ending.errors));
         outcome.errors = errors;
         outcome
     }
@@ -107,10 +116,10 @@ impl WorkloadRun {
 
 /// The first error of each kind that each port has detected: thousands may follow that say the
 /// same of the next packet.
-pub(super) fn first_errors(fabric: &Fabric) -> Vec<String> {
+fn first_errors(errors: &[ErrorRecord]) -> Vec<String> {
     let mut seen = Vec::new();
     let mut sentences = Vec::new();
-    for error in fabric.errors() {
+    for error in errors {
         let key = (error.port, std::mem::discriminant(&error.kind));
         if !seen.contains(&key) {
             seen.push(key);
@@ -118,10 +127,6 @@ pub(super) fn first_errors(fabric: &Fabric) -> Vec<String> {
         }
     }
     sentences
-}
-
-pub(super) fn wrong_words(name: &str, words: u64) -> Option<String> {
-    (words > 0).then(|| format!("{name}: {words} words of the data that arrived are wrong"))
 }
 
 /// The time in which a flow's data moved.
@@ -180,6 +185,7 @@ fn account_of(
     simulation: &Simulation,
     directions: &[DirectionOutcome],
     ways: &[Vec<Segment>],
+    together: &Together,
     span: Picoseconds,
 ) -> Option<Account> {
     let all: Vec<Vec<TimeUse>> =
@@ -191,7 +197,13 @@ fn account_of(
     let mut feeding = Feeding::default();
     for segment in &segments {
         // What each of several flows waited for counts by their number.
-        for loss in losses(simulation, segment, direction.id, directions, &all) {
+        for loss in losses(
+            &waits_of(simulation, segment, together),
+            segment,
+            direction.id,
+            directions,
+            &all,
+        ) {
             feeding.add(loss.what, loss.share / segments.len() as f64);
         }
     }
@@ -206,20 +218,36 @@ fn account_of(
     })
 }
 
+/// The waits of the engine of a segment: by the device's own count, or else, as of gateware, by the
+/// registers that the driver has read. Those do not tell a host that has posted nothing from
+/// descriptors that are not fetched yet.
+fn waits_of(simulation: &Simulation, segment: &Segment, together: &Together) -> ChannelWaits {
+    let kind = match segment.channel {
+        crosslane_driver::ChannelKind::H2c => ChannelKind::H2c,
+        crosslane_driver::ChannelKind::C2h => ChannelKind::C2h,
+        crosslane_driver::ChannelKind::Peer => ChannelKind::Peer,
+    };
+    let (name, counted) = simulation.with_fabric(|fabric| {
+        let name = fabric.node(segment.engine).name.clone();
+        (name, fabric.channel_waits(segment.engine, kind))
+    });
+    if let Some(waits) = counted {
+        return waits;
+    }
+    let mut reports = together.flows.iter().flat_map(|flow| &flow.channels);
+    let read = reports.find(|report| report.device == name && report.kind == segment.channel);
+    read.map(ChannelReport::waits).unwrap_or_default()
+}
+
 /// What those who feed a direction in a segment waited for: its engine by its own counters, and
 /// the links before it.
 fn losses(
-    simulation: &Simulation,
+    waits: &ChannelWaits,
     segment: &Segment,
     id: DirectionId,
     directions: &[DirectionOutcome],
     all: &[Vec<TimeUse>],
 ) -> Vec<TimeUse> {
-    let waits = simulation.with_fabric(|fabric| {
-        let engine: &mut Engine = fabric.device_as(segment.engine)?;
-        engine.waits(segment.channel, 0)
-    });
-    let waits = waits.unwrap_or_default();
     let share = |time: Picoseconds| time.0 as f64 / waits.moving.0.max(1) as f64;
     let mut losses = vec![
         TimeUse { what: Use::Host, share: share(waits.nothing_posted) },

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The way of a flow's data, by the engines that send them on.
 
-use crosslane_bench::Carrier;
-use crosslane_device::ChannelKind;
+use crosslane_driver::ChannelKind;
 use crosslane_fabric::{DirectionId, Fabric, NodeId};
 
 use super::ends::FlowEnds;
 use super::job::Job;
+use crate::ceiling::Carrier;
 use crate::route::{Cargo, route};
 
 /// A part of the way, in which one channel moves the data.

@@ -10,7 +10,7 @@ use crosslane_lab::RunningLab;
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
-use crate::error::ExplainError;
+use crate::error::ScenarioError;
 use crate::route::{Cargo, route};
 use crate::words::{kind_word, size_words};
 
@@ -67,8 +67,8 @@ pub struct FlowRequest {
 }
 
 impl FlowRequest {
-    fn refused(&self, problem: String) -> ExplainError {
-        ExplainError::Flow { flow: self.label.clone(), problem }
+    fn refused(&self, problem: String) -> ScenarioError {
+        ScenarioError::Flow { flow: self.label.clone(), problem }
     }
 }
 
@@ -124,7 +124,7 @@ fn known_names(fabric: &Fabric) -> String {
     names.join(", ")
 }
 
-fn find(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId, ExplainError> {
+fn find(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId, ScenarioError> {
     let fabric = &lab.fabric;
     let found = lab.find(name).or_else(|| match &lab.hosts[..] {
         [host] if name == ONLY_HOST => Some(host.root_complex),
@@ -156,7 +156,7 @@ fn memory_of(
     node: NodeId,
     bar: Option<usize>,
     request: &FlowRequest,
-) -> Result<TargetMemory, ExplainError> {
+) -> Result<TargetMemory, ScenarioError> {
     let fabric = &lab.fabric;
     let name = fabric.node(node).name.clone();
     if let Some(host) = lab.hosts.iter().find(|host| host.root_complex == node) {
@@ -195,7 +195,7 @@ fn check_ends(
     request: &FlowRequest,
     from: NodeId,
     to: NodeId,
-) -> Result<(), ExplainError> {
+) -> Result<(), ScenarioError> {
     let fabric = &lab.fabric;
     if from == to {
         return Err(request
@@ -234,7 +234,7 @@ fn window(
     request: &FlowRequest,
     bytes: u64,
     outstanding: Option<u32>,
-) -> Result<Window, ExplainError> {
+) -> Result<Window, ScenarioError> {
     // Shares begin at pages, so that no flow's requests are cut otherwise than another's.
     let size = memory.addresses.end - memory.addresses.start;
     let share = (size / count) & !0xfff;
@@ -282,12 +282,12 @@ fn by_size(total: u64, bytes: u64, limits: &RangeInclusive<u64>) -> u64 {
 /// Makes the flows of a run ready.
 ///
 /// # Errors
-/// [`ExplainError::Flow`] for the first that cannot be, with the flow and the name.
+/// [`ScenarioError::Flow`] for the first that cannot be, with the flow and the name.
 pub fn plan(
     lab: &RunningLab,
     requests: &[FlowRequest],
     choices: Choices,
-) -> Result<Vec<PlannedFlow>, ExplainError> {
+) -> Result<Vec<PlannedFlow>, ScenarioError> {
     let fabric = &lab.fabric;
     let mut ends = Vec::new();
     for request in requests {

@@ -2,11 +2,11 @@
 //! What a flow could reach at most: the payload ceiling of the slowest link on the way of its
 //! data, for the TLPs that it sends.
 //!
-//! Read first: [`crosslane_bench::least_ceiling`].
+//! Read first: [`crate::least_ceiling`].
 
 use std::collections::BTreeMap;
 
-use crosslane_bench::{Carrier, DataTlps, LinkLoad, least_ceiling};
+use crate::{Carrier, DataTlps, LinkLoad, least_ceiling};
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::Fabric;
 use crosslane_fabric::LinkCounters;

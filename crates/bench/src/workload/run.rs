@@ -4,22 +4,32 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{BenchError, Observer};
 use crosslane_driver::{Device, Place, set_max_payload_on_path};
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::TraceSink;
-use crosslane_lab::{Lab, LabBus, Simulation};
+use crosslane_lab::{CheckedRun, Lab, LabBus, Simulation};
 use crosslane_pcie::units::{HostId, RoutingId};
+use crosslane_results::Figure;
 
 use super::ends::FlowEnds;
 use super::job::{Brought, Job};
-use super::outcome::WorkloadOutcome;
+use super::outcome::{WorkloadOutcome, one_way_of, rate_of};
 use super::segments::{Segment, segments};
 use super::watch::Watch;
-use crate::error::ExplainError;
+use crate::error::{BenchError, ScenarioError};
 use crate::progress::Progress;
+use crate::together::{NoObserver, Observer};
 
-/// A run through the driver: what to run, and where.
+/// Reason for which a program has brought nothing.
+#[derive(Debug)]
+pub(super) enum Unfinished {
+    /// It was interrupted.
+    Interrupted,
+    /// It failed.
+    Failed(BenchError),
+}
+
+/// A run of engines through the driver in a lab.
 #[derive(Clone, Debug)]
 pub struct WorkloadRun {
     /// The lab.
@@ -58,13 +68,13 @@ impl WorkloadRun {
         &self,
         progress: &dyn Progress,
         trace: Option<Box<dyn TraceSink>>,
-    ) -> Result<WorkloadOutcome, ExplainError> {
-        let simulation = Simulation::new(self.lab.build_engines(self.seed)?);
-        simulation.with_fabric(|fabric| fabric.set_dllps_free(self.dllps_free));
+    ) -> Result<WorkloadOutcome, ScenarioError> {
+        let run = self.begin()?;
+        let simulation = run.simulation();
         if let Some(trace) = trace {
             simulation.with_fabric(|fabric| fabric.set_trace(trace));
         }
-        let ports_set = self.set_payloads(&simulation)?;
+        let ports_set = self.set_payloads(simulation)?;
         let ways: Vec<Vec<Segment>> = simulation.with_fabric(|fabric| {
             self.flows.iter().map(|flow| segments(fabric, &self.job, flow)).collect()
         });
@@ -80,30 +90,45 @@ impl WorkloadRun {
                 arriving.push(*direction);
             }
         }
-        let watch = Watch::new(&simulation, directions, arriving, self.total_bytes(), progress);
-        let ran = simulation.run("bench", watch.unless_over(self.drive(&simulation, &watch)));
-        let mut errors = Vec::new();
-        let brought = match ran {
-            Ok(None) => return Err(ExplainError::Interrupted),
-            Ok(Some(Ok(brought))) => {
-                // What is still on its way, such as credits, comes to its end.
-                if let Err(stuck) = simulation.finish() {
-                    errors.push(stuck.to_string());
-                }
-                Some(brought)
-            }
-            Ok(Some(Err(error))) => {
-                errors.push(error.to_string());
-                None
-            }
-            Err(stuck) => {
-                errors.push(stuck.to_string());
-                None
-            }
-        };
+        let watch = Watch::new(simulation, directions, arriving, self.total_bytes(), progress);
+        let ending = run.run_to_errors("bench", async {
+            let brought = watch.unless_over(self.drive(simulation, &watch)).await;
+            brought.ok_or(Unfinished::Interrupted)?.map_err(Unfinished::Failed)
+        });
         watch.end();
         simulation.with_fabric(|fabric| drop(fabric.take_trace()));
-        Ok(self.gather(&simulation, &watch, &ways, brought, ports_set, errors))
+        if matches!(ending.program, Ok(Err(Unfinished::Interrupted))) {
+            return Err(ScenarioError::Interrupted);
+        }
+        Ok(self.gather(simulation, &watch, &ways, ending, ports_set))
+    }
+
+    /// Makes the run without looking at its links, and returns its figure alone: the rate of all
+    /// flows together as the application sees it, from the first post to the last completion, or
+    /// the typical latency one way.
+    ///
+    /// # Errors
+    /// A lab that cannot be built, a Max_Payload_Size that cannot be set, and anything that goes
+    /// wrong in the run.
+    pub fn figure(&self) -> Result<Figure, ScenarioError> {
+        let run = self.begin()?;
+        let simulation = run.simulation();
+        self.set_payloads(simulation)?;
+        let ended = run.run("bench", self.drive(simulation, &NoObserver));
+        let brought = ended.map_err(|error| ScenarioError::Failed(error.to_string()))?.value;
+        if let Some(error) = brought.wrong_data().into_iter().next() {
+            return Err(ScenarioError::Failed(error));
+        }
+        Ok(match brought {
+            Brought::Flows(together) => rate_of(&together.flows.iter().collect::<Vec<_>>()),
+            Brought::RoundTrips(round_trips) => one_way_of(&round_trips),
+        })
+    }
+
+    fn begin(&self) -> Result<CheckedRun, ScenarioError> {
+        let run = CheckedRun::new(&self.lab, self.seed)?;
+        run.simulation().with_fabric(|fabric| fabric.set_dllps_free(self.dllps_free));
+        Ok(run)
     }
 
     fn bus(&self, simulation: &Simulation, flow: &FlowEnds) -> LabBus {
@@ -111,10 +136,7 @@ impl WorkloadRun {
     }
 
     /// The ways between neighbours of a flow, as the driver names places.
-    pub(super) fn set_payloads(
-        &self,
-        simulation: &Simulation,
-    ) -> Result<Vec<String>, ExplainError> {
+    fn set_payloads(&self, simulation: &Simulation) -> Result<Vec<String>, ScenarioError> {
         let Some(bytes) = self.max_payload_bytes else { return Ok(Vec::new()) };
         let mut ports = Vec::new();
         for flow in &self.flows {
@@ -138,7 +160,7 @@ impl WorkloadRun {
             for pair in places.windows(2) {
                 let set =
                     set_max_payload_on_path(&bus, pair[0], pair[1], bytes).map_err(|error| {
-                        ExplainError::MaxPayload { bytes, problem: error.to_string() }
+                        ScenarioError::MaxPayload { bytes, problem: error.to_string() }
                     })?;
                 for port in set {
                     if !ports.contains(&port) {
@@ -151,7 +173,7 @@ impl WorkloadRun {
     }
 
     /// The host's program: opens the devices and runs the workload.
-    pub(super) async fn drive(
+    async fn drive(
         &self,
         simulation: &Simulation,
         observer: &impl Observer,

@@ -4,7 +4,6 @@
 //! Read first: [`TrafficRun`], then [`TrafficOutcome`].
 
 mod account;
-mod case;
 mod ceiling;
 mod plan;
 mod run;

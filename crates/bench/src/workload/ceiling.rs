@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a flow could reach at most, for the TLPs that carried its data.
 //!
-//! Read first: [`crosslane_bench::least_ceiling`].
+//! Read first: [`crate::least_ceiling`].
 
-use crosslane_bench::{Carrier, Ceiling, DataTlps, LinkLoad, Measured, Workload, least_ceiling};
+use crate::{Carrier, Ceiling, DataTlps, LinkLoad, Measured, Workload, least_ceiling};
 use crosslane_fabric::{DirectionId, LinkCounters};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;

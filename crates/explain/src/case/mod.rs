@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs as one figure each, to be made again with something changed.
+//! Runs that can be made again with something changed.
+
+mod stores;
+mod traffic;
+mod workload;
 
 use crosslane_lab::Lab;
 use crosslane_results::{Account, Figure};
@@ -19,7 +23,7 @@ pub trait Case: Clone + Send + Sync {
     /// the last completion; or the typical latency one way.
     ///
     /// # Errors
-    /// What keeps it from being made, and [`ExplainError::Failed`] where anything went wrong in it.
+    /// What keeps it from being made, and [`ScenarioError::Failed`](crosslane_bench::ScenarioError::Failed) where anything went wrong in it.
     fn figure(&self) -> Result<Figure, ExplainError>;
 
     /// Makes it and says where the time of the busiest direction went; none where nobody counts.

@@ -3,7 +3,6 @@
 //!
 //! Read first: [`WorkloadRun`], then [`WorkloadOutcome`].
 
-mod case;
 mod ceiling;
 mod ends;
 mod gather;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs as plain results.
 
-use crosslane_bench::{ChannelReport, LaneReport, RoundTrips};
+use crate::{ChannelReport, LaneReport, RoundTrips};
 use crosslane_driver::{ChannelKind, Plan};
 use crosslane_fabric::{FlowSource, IdleReason};
 use crosslane_pcie::units::Picoseconds;
@@ -28,7 +28,7 @@ impl WorkloadOutcome {
                 bytes: common.bytes,
                 bytes_per_second: common.bytes_per_second(),
             }),
-            latency: self.round_trips.as_ref().map(latency),
+            latency: self.round_trips.as_ref().map(RoundTrips::result),
             links: self.directions.iter().map(|link| link.result(self.span)).collect(),
             link_loads: self.loads.clone(),
             links_span_ps: Some(self.span.0),
@@ -147,16 +147,18 @@ impl WorkloadFlow {
     }
 }
 
-/// Returns round trips as plain data.
-#[must_use]
-pub fn latency(round_trips: &RoundTrips) -> Latency {
-    Latency {
-        name: round_trips.name.clone(),
-        bytes: round_trips.message_bytes.into(),
-        round_trips: round_trips.round_trips.len(),
-        one_way: round_trips.one_way(),
-        plan: Some(plan(&round_trips.plan, Expected::of_writes(&round_trips.plan))),
-        wrong_words: round_trips.data_errors.words,
+impl RoundTrips {
+    /// Returns the round trips as plain data.
+    #[must_use]
+    pub fn result(&self) -> Latency {
+        Latency {
+            name: self.name.clone(),
+            bytes: self.message_bytes.into(),
+            round_trips: self.round_trips.len(),
+            one_way: self.one_way(),
+            plan: Some(plan(&self.plan, Expected::of_writes(&self.plan))),
+            wrong_words: self.data_errors.words,
+        }
     }
 }
 

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crosslane_bench::{Carrier, DataTlps};
+use crate::{Carrier, DataTlps};
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::trace::TraceSink;
-use crosslane_fabric::{Fabric, FlowId, FlowReport, LinkCounters, NodeKind, RunEnd};
+use crosslane_fabric::{Fabric, FlowError, FlowId, FlowReport, LinkCounters, NodeKind, RunEnd};
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
@@ -19,7 +19,7 @@ use super::account::{account_of, loads_of};
 use super::ceiling::{self, Counters, FlowCeiling};
 use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
-use crate::error::ExplainError;
+use crate::error::ScenarioError;
 use crate::links::{DirectionOutcome, direction_name};
 use crate::progress::Progress;
 use crate::samples::Samples;
@@ -92,7 +92,7 @@ pub struct TrafficOutcome {
     pub loads: Vec<DirectionLoad>,
     /// Where the time of the busiest direction with data went, in the same time.
     pub account: Option<Account>,
-    /// The figure of the run, as [`Case::figure`](crate::Case::figure) has it.
+    /// The figure of the run, as [`TrafficRun::figure`] has it.
     pub figure: Figure,
     /// Simulated time at the end.
     pub simulated: Picoseconds,
@@ -124,9 +124,9 @@ impl TrafficRun {
     /// Makes the flows ready in a lab that was built.
     ///
     /// # Errors
-    /// [`ExplainError::Flow`] for the first that cannot be, with the flow and the name, and
-    /// [`ExplainError::Forbidden`] for the first whose way the lab forbids.
-    pub fn plan(&self, lab: &RunningLab) -> Result<Vec<PlannedFlow>, ExplainError> {
+    /// [`ScenarioError::Flow`] for the first that cannot be, with the flow and the name, and
+    /// [`ScenarioError::Forbidden`] for the first whose way the lab forbids.
+    pub fn plan(&self, lab: &RunningLab) -> Result<Vec<PlannedFlow>, ScenarioError> {
         let planned = plan(lab, &self.flows, self.choices)?;
         for (request, flow) in self.flows.iter().zip(&planned) {
             self.check_way(&lab.fabric, request, flow)?;
@@ -141,7 +141,7 @@ impl TrafficRun {
         fabric: &Fabric,
         request: &FlowRequest,
         planned: &PlannedFlow,
-    ) -> Result<(), ExplainError> {
+    ) -> Result<(), ScenarioError> {
         let is_root = |node| fabric.node(node).kind == NodeKind::RootComplex;
         let ends = planned.requests.iter().map(|direction| fabric.direction_ends(*direction).1);
         let passed = ends.map(|port| fabric.port(port).node).find(|node| is_root(*node));
@@ -150,7 +150,7 @@ impl TrafficRun {
         let part = &self.lab.file().hosts[host].part;
         match part.parameters.peer_to_peer {
             PeerToPeer::Allowed { .. } => Ok(()),
-            PeerToPeer::Forbidden => Err(ExplainError::Forbidden {
+            PeerToPeer::Forbidden => Err(ScenarioError::Forbidden {
                 flow: request.label.clone(),
                 problem: format!(
                     "the way from {} to {} is by {name}, which forbids peer-to-peer between its \
@@ -165,12 +165,12 @@ impl TrafficRun {
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
-    pub fn total_bytes(&self, lab: &RunningLab) -> Result<u64, ExplainError> {
+    pub fn total_bytes(&self, lab: &RunningLab) -> Result<u64, ScenarioError> {
         Ok(total_bytes(&self.plan(lab)?))
     }
 
     /// Builds the lab, makes the flows ready, and sets what the user wants to be set.
-    pub(super) fn prepare(&self) -> Result<(RunningLab, Vec<PlannedFlow>), ExplainError> {
+    fn prepare(&self) -> Result<(RunningLab, Vec<PlannedFlow>), ScenarioError> {
         let mut lab = self.lab.build(self.seed)?;
         let planned = self.plan(&lab)?;
         if let Some(bytes) = self.max_payload_bytes {
@@ -182,7 +182,7 @@ impl TrafficRun {
             touched.sort_unstable();
             touched.dedup();
             set_max_payload(&mut lab.fabric, &touched, bytes)
-                .map_err(|error| ExplainError::MaxPayload { bytes, problem: error.to_string() })?;
+                .map_err(|error| ScenarioError::MaxPayload { bytes, problem: error.to_string() })?;
         }
         lab.fabric.set_shuffle(self.shuffle);
         lab.fabric.set_dllps_free(self.dllps_free);
@@ -198,25 +198,37 @@ impl TrafficRun {
         &self,
         progress: &dyn Progress,
         trace: Option<Box<dyn TraceSink>>,
-    ) -> Result<TrafficOutcome, ExplainError> {
+    ) -> Result<TrafficOutcome, ScenarioError> {
         let (mut lab, planned) = self.prepare()?;
         let fabric = &mut lab.fabric;
         if let Some(trace) = trace {
             fabric.set_trace(trace);
         }
-        let mut ids = Vec::new();
-        for flow in &planned {
-            // The fabric's sentence names the flow.
-            let id = fabric
-                .start_flow(flow.flow.clone())
-                .map_err(|error| ExplainError::Refused(error.to_string()))?;
-            ids.push(id);
-        }
+        let ids = start(fabric, &planned)?;
         let mut samples = Samples::new(fabric, used_directions(&planned));
         let end = run_to_the_end(fabric, &planned, &mut samples, progress)?;
         // The trace ends where the fabric rests: the sink must not outlive the run.
         drop(fabric.take_trace());
         Ok(self.gather(&mut lab, planned, &ids, end, &samples))
+    }
+
+    /// Makes the run without looking at its links, and returns its figure alone: the rate of all
+    /// flows together, from the first post to the last end.
+    ///
+    /// # Errors
+    /// A lab that cannot be built, a flow that is impossible, and anything that goes wrong in the
+    /// run.
+    pub fn figure(&self) -> Result<Figure, ScenarioError> {
+        let (mut lab, planned) = self.prepare()?;
+        let fabric = &mut lab.fabric;
+        let ids = start(fabric, &planned)?;
+        let end = fabric.run(None);
+        let reports: Vec<FlowReport> = ids.iter().map(|id| fabric.flow_report(*id)).collect();
+        let errors = errors_of(fabric, &planned, &reports, end);
+        match errors.deadlock.or(errors.sentences.into_iter().next()) {
+            Some(error) => Err(ScenarioError::Failed(error)),
+            None => Ok(figure_of(&reports)),
+        }
     }
 
     fn gather(
@@ -291,6 +303,12 @@ impl TrafficRun {
     }
 }
 
+fn start(fabric: &mut Fabric, planned: &[PlannedFlow]) -> Result<Vec<FlowId>, ScenarioError> {
+    // The fabric's sentence names the flow.
+    let refused = |error: FlowError| ScenarioError::Refused(error.to_string());
+    planned.iter().map(|flow| fabric.start_flow(flow.flow.clone()).map_err(refused)).collect()
+}
+
 /// How many flows have packets of any kind cross a direction.
 fn users_of(planned: &[PlannedFlow]) -> BTreeMap<DirectionId, usize> {
     let mut users = BTreeMap::new();
@@ -343,13 +361,13 @@ fn flow_ceiling(
 /// their length.
 ///
 /// # Errors
-/// [`ExplainError::Interrupted`].
+/// [`ScenarioError::Interrupted`].
 fn run_to_the_end(
     fabric: &mut Fabric,
     planned: &[PlannedFlow],
     samples: &mut Samples,
     progress: &dyn Progress,
-) -> Result<RunEnd, ExplainError> {
+) -> Result<RunEnd, ScenarioError> {
     let mut slice = FIRST_SLICE;
     let mut reported = (0, Picoseconds::ZERO);
     let mut shown = Instant::now();
@@ -361,7 +379,7 @@ fn run_to_the_end(
         }
         let is_over = end != RunEnd::Limit;
         if !is_over && progress.is_over() {
-            return Err(ExplainError::Interrupted);
+            return Err(ScenarioError::Interrupted);
         }
         if !is_over && (!progress.is_watched() || shown.elapsed() < SHOWN_INTERVAL) {
             continue;
@@ -434,7 +452,7 @@ fn directions_of(
 }
 
 /// All data of all flows, from the first post to the last end.
-pub(super) fn figure_of(reports: &[FlowReport]) -> Figure {
+fn figure_of(reports: &[FlowReport]) -> Figure {
     let bytes: u64 = reports.iter().map(|report| report.bytes).sum();
     let started = reports.iter().map(|report| report.first_post).min().unwrap_or_default();
     let ended = reports.iter().map(|report| report.last_done).max().unwrap_or_default();
@@ -444,15 +462,15 @@ pub(super) fn figure_of(reports: &[FlowReport]) -> Figure {
 }
 
 /// All that went wrong.
-pub(super) struct Errors {
-    pub deadlock: Option<String>,
-    pub sentences: Vec<String>,
-    pub count: u64,
+struct Errors {
+    deadlock: Option<String>,
+    sentences: Vec<String>,
+    count: u64,
 }
 
 /// All that went wrong: the deadlock, apart, since it must not be lost among many others; then
 /// what ports and devices found, what the flows say, and what hangs.
-pub(super) fn errors_of(
+fn errors_of(
     fabric: &Fabric,
     planned: &[PlannedFlow],
     reports: &[FlowReport],

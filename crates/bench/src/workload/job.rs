@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is run through the driver.
 
-use crosslane_bench::{
-    BenchError, Flow, LatencyOptions, Observer, Options, RoundTrips, Together, Work, chain,
-    latency, observed, together,
-};
 use crosslane_driver::Device;
 use crosslane_host::Bus;
+
+use crate::chain::chain;
+use crate::error::BenchError;
+use crate::latency::{LatencyOptions, RoundTrips, latency};
+use crate::options::Options;
+use crate::together::{Flow, Observer, Together, Work, observed, together};
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,37 +26,62 @@ pub enum Job {
 }
 
 impl Job {
-    /// Bytes of one transfer or message.
-    pub const fn size_bytes(&self) -> u64 {
+    /// Returns the options of transfers; none of a ping-pong.
+    #[must_use]
+    pub const fn options(&self) -> Option<&Options> {
         match self {
             Self::Write(options)
             | Self::Read(options)
             | Self::Peer(options)
-            | Self::Chain(options) => options.size_bytes,
+            | Self::Chain(options) => Some(options),
+            Self::Latency(_) => None,
+        }
+    }
+
+    /// Returns the same to be changed.
+    pub const fn options_mut(&mut self) -> Option<&mut Options> {
+        match self {
+            Self::Write(options)
+            | Self::Read(options)
+            | Self::Peer(options)
+            | Self::Chain(options) => Some(options),
+            Self::Latency(_) => None,
+        }
+    }
+
+    /// Whether engines keep to the credit windows of the receive queues that they write to.
+    #[must_use]
+    pub const fn keeps_windows(&self) -> bool {
+        match self {
+            Self::Peer(options) | Self::Chain(options) => options.credits,
+            Self::Latency(options) => options.credits,
+            Self::Write(_) | Self::Read(_) => false,
+        }
+    }
+
+    /// Returns the bytes of one transfer or message.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Write(it) | Self::Read(it) | Self::Peer(it) | Self::Chain(it) => it.size_bytes,
             Self::Latency(options) => options.message_bytes as u64,
         }
     }
 
-    /// Transfers of a flow that are on their way at once, at the most.
-    pub const fn in_flight(&self) -> u64 {
-        match self {
-            Self::Write(options)
-            | Self::Read(options)
-            | Self::Peer(options)
-            | Self::Chain(options) => options.outstanding as u64,
-            Self::Latency(_) => 1,
-        }
+    /// Returns the most transfers of a flow that are in flight at once.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.options().map_or(1, |options| options.outstanding.into())
     }
 
-    /// Bytes that one flow moves.
-    pub const fn total_bytes(&self) -> u64 {
-        match self {
-            Self::Write(options)
-            | Self::Read(options)
-            | Self::Peer(options)
-            | Self::Chain(options) => options.size_bytes.saturating_mul(options.iterations),
-            Self::Latency(options) => (options.message_bytes as u64).saturating_mul(options.rounds),
-        }
+    /// Returns the bytes that one flow moves; no more than fit.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        let count = match self {
+            Self::Write(it) | Self::Read(it) | Self::Peer(it) | Self::Chain(it) => it.iterations,
+            Self::Latency(options) => options.rounds,
+        };
+        self.size_bytes().saturating_mul(count)
     }
 
     /// Runs it with opened cards: those of each flow, in the order of the data's way. A latency and
@@ -106,4 +133,24 @@ pub enum Brought {
     Flows(Together),
     /// Of a latency.
     RoundTrips(RoundTrips),
+}
+
+impl Brought {
+    /// Returns a sentence for each flow whose data arrived wrong.
+    #[must_use]
+    pub fn wrong_data(&self) -> Vec<String> {
+        let sentence = |name: &str, words: u64| {
+            (words > 0).then(|| format!("{name}: {words} words of the data that arrived are wrong"))
+        };
+        match self {
+            Self::Flows(together) => together
+                .flows
+                .iter()
+                .filter_map(|flow| sentence(&flow.name, flow.data_errors.words))
+                .collect(),
+            Self::RoundTrips(trips) => {
+                sentence(&trips.name, trips.data_errors.words).into_iter().collect()
+            }
+        }
+    }
 }

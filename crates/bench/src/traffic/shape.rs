@@ -4,7 +4,7 @@
 //! Writes are counted by the requester. Completions are worked out from the rules by which the
 //! completer cuts them, since its counters do not part one flow from another.
 
-use crosslane_bench::DataTlps;
+use crate::DataTlps;
 use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
 use crosslane_fabric::{Fabric, FlowKind, FlowReport, FlowSource, NodeKind};
 use crosslane_lab::{Lab, RunningLab};

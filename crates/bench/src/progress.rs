@@ -11,9 +11,9 @@ pub trait Progress: Sync {
     /// So many bytes more have been moved, in so much more simulated time.
     fn done(&self, bytes: u64, simulated: Picoseconds);
 
-    /// Whether runs have to end before their time, with [`ExplainError::Interrupted`].
+    /// Whether runs have to end before their time, with [`ScenarioError::Interrupted`].
     ///
-    /// [`ExplainError::Interrupted`]: crate::ExplainError::Interrupted
+    /// [`ScenarioError::Interrupted`]: crate::ScenarioError::Interrupted
     fn is_over(&self) -> bool {
         false
     }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What came of a run through the driver.
 
-use crosslane_bench::{Carrier, Common, Measured, RoundTrips, Workload};
+use crate::{Carrier, Common, Measured, RoundTrips, Workload};
 use crosslane_driver::Plan;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
-use crosslane_results::{Account, DirectionLoad, Figure};
+use crosslane_results::{Account, Better, DirectionLoad, Figure};
 
-use super::case::{one_way_of, rate_of};
 use super::ceiling::FlowCeiling;
 use super::job::Job;
 use crate::links::DirectionOutcome;
@@ -91,8 +90,8 @@ pub struct WorkloadOutcome {
 }
 
 impl WorkloadOutcome {
-    /// The figure of the run, as [`Case::figure`](crate::Case::figure) has it; none where it
-    /// failed.
+    /// Returns the figure of the run, as [`WorkloadRun::figure`](super::WorkloadRun::figure) has
+    /// it; none if it failed.
     #[must_use]
     pub fn figure(&self) -> Option<Figure> {
         let flows: Vec<&Measured> = self.flows.iter().map(|flow| &flow.measured).collect();
@@ -101,4 +100,19 @@ impl WorkloadOutcome {
             None => (!flows.is_empty()).then(|| rate_of(&flows)),
         }
     }
+}
+
+/// All bytes of all flows, from the first beginning to the last end.
+pub(super) fn rate_of(flows: &[&Measured]) -> Figure {
+    let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
+    let started = flows.iter().map(|flow| flow.started).min().unwrap_or_default();
+    let ended = flows.iter().map(|flow| flow.ended).max().unwrap_or_default();
+    let seconds = ended.since(started).as_seconds();
+    let value = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    Figure { value, better: Better::Higher }
+}
+
+/// The typical time one way.
+pub(super) fn one_way_of(round_trips: &RoundTrips) -> Figure {
+    Figure { value: round_trips.one_way().typical_ps as f64, better: Better::Lower }
 }

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use crosslane_bench::Observer;
+use crate::Observer;
 use crosslane_fabric::{DirectionId, LinkCounters};
 use crosslane_lab::Simulation;
 use crosslane_pcie::units::Picoseconds;

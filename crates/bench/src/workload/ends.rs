@@ -4,7 +4,7 @@
 use crosslane_fabric::NodeId;
 use crosslane_lab::{Lab, RunningLab};
 
-use crate::error::ExplainError;
+use crate::error::ScenarioError;
 
 /// One end of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ impl FlowEnds {
     /// # Errors
     /// Where a name is not that of an endpoint with a DMA engine, there is none at all, or they
     /// are in different trees.
-    pub fn find(lab: &Lab, running: &RunningLab, cards: &[&str]) -> Result<Self, ExplainError> {
-        let refused = |problem| ExplainError::Flow { flow: cards.join(" -> "), problem };
+    pub fn find(lab: &Lab, running: &RunningLab, cards: &[&str]) -> Result<Self, ScenarioError> {
+        let refused = |problem| ScenarioError::Flow { flow: cards.join(" -> "), problem };
         let mut found = Vec::new();
         for card in cards {
             let mut endpoints = lab.file().endpoints.iter();
