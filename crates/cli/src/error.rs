@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crosslane_bench::ScenarioError;
+use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
@@ -108,6 +109,15 @@ impl From<ScenarioError> for CommandError {
             }
             ScenarioError::Forbidden { .. } => Self::Forbidden(error.to_string()),
             ScenarioError::Interrupted => Self::Unexplained(error.to_string()),
+        }
+    }
+}
+
+impl From<ExplainError> for CommandError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Run(error) => error.into(),
+            error => Self::Unexplained(error.to_string()),
         }
     }
 }

@@ -109,8 +109,7 @@ fn paths<'a>(
 
 impl Path<'_> {
     fn run(&self) -> Result<TrafficRun, ExplainError> {
-        let lab = Lab::from_text("this machine", &self.lab.text);
-        let lab = Arc::new(lab.map_err(|error| ExplainError::Lab(Box::new(error)))?);
+        let lab = Arc::new(Lab::from_text("this machine", &self.lab.text)?);
         let request = FlowRequest {
             label: self.what.clone(),
             from: self.from.to_owned(),
