@@ -178,13 +178,7 @@ struct Moved {
 impl<R: Rdma, C: Clock> FileClient<R, C> {
     /// Makes a client of a server. It connects when a call first needs it.
     #[must_use]
-    pub fn new(
-        rdma: R,
-        clock: C,
-        server: &str,
-        identity: Identity,
-        options: FileOptions,
-    ) -> Self {
+    pub fn new(rdma: R, clock: C, server: &str, identity: Identity, options: FileOptions) -> Self {
         Self { rdma, clock, server: server.to_owned(), identity, options, client: None }
     }
 
@@ -455,9 +449,8 @@ impl Streams<'_> {
 
 /// Returns the bytes of a piece; none behind the last.
 fn piece(bytes: &Range<u64>, number: u64, piece_bytes: u64) -> Range<u64> {
-    let bound = |number: u64| {
-        bytes.end.min(bytes.start.saturating_add(number.saturating_mul(piece_bytes)))
-    };
+    let bound =
+        |number: u64| bytes.end.min(bytes.start.saturating_add(number.saturating_mul(piece_bytes)));
     bound(number)..bound(number + 1)
 }
 

@@ -160,10 +160,7 @@ fn round_trips_are_compared_or_written() {
         scene.network.set_fault(Fault::ChangeAt(40));
         let error = client.round_trip(CARD, &mut &sent[..], bytes, None, &()).await;
         let error = error.expect_err("a byte is wrong");
-        assert!(
-            matches!(error, FileError::Changed { .. } | FileError::Differs { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, FileError::Changed { .. } | FileError::Differs { .. }), "{error}");
         scene.network.set_fault(Fault::None);
     });
 }
