@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A card and its clients, which take turns, order by order. Several orders are posted at once, so that
-//! the link always has work.
+//! A card and its clients, whose orders take turns. Several orders are posted at once, so that the
+//! link always has work.
 //!
 //! H2C 0 and C2H 0 are connected either to the card's memory or to its stream, as the next order
 //! needs; a channel is reconfigured once nothing is in flight in it.
@@ -64,6 +64,8 @@ pub(crate) struct Order<B: Bus> {
     pub deadline: Picoseconds,
     pub slots: Vec<Slot>,
     pub ended: oneshot::Sender<Ended>,
+    /// Times it was repeated so far.
+    pub retries: u32,
 }
 
 /// The queue of a card's orders.
@@ -86,11 +88,11 @@ struct Posted<B: Bus> {
 pub(crate) struct Card<B: Bus> {
     device: Device<B>,
     orders: mpsc::UnboundedReceiver<Order<B>>,
-    /// Jobs of each client, with their repetitions so far.
-    waiting: BTreeMap<ClientId, VecDeque<(Order<B>, u32)>>,
+    /// Orders of each client.
+    waiting: BTreeMap<ClientId, VecDeque<Order<B>>>,
     /// The client whose order was picked last.
     last: Option<ClientId>,
-    posted: BTreeMap<u64, (Posted<B>, u32)>,
+    posted: BTreeMap<u64, Posted<B>>,
     next: u64,
     posted_jobs: usize,
     h2c: Side<B>,
@@ -255,7 +257,7 @@ impl<B: Bus> Card<B> {
                         return Event::Order(order);
                     }
                     // The card is full, and asking it here would poll the channels too.
-                    waiting.entry(order.client).or_default().push_back((order, 0));
+                    waiting.entry(order.client).or_default().push_back(order);
                 }
                 complete => std::future::pending().await,
             }
@@ -263,11 +265,11 @@ impl<B: Bus> Card<B> {
     }
 
     fn take(&mut self, order: Order<B>) {
-        self.waiting.entry(order.client).or_default().push_back((order, 0));
+        self.waiting.entry(order.client).or_default().push_back(order);
     }
 
     /// Picks the next client's next order.
-    fn pick(&mut self) -> Option<(Order<B>, u32)> {
+    fn pick(&mut self) -> Option<Order<B>> {
         self.waiting.retain(|_, orders| !orders.is_empty());
         let after = |last: ClientId| ClientId(last.0 + 1)..;
         let next = self.last.and_then(|last| self.waiting.range(after(last)).next());
@@ -277,31 +279,31 @@ impl<B: Bus> Card<B> {
     }
 
     /// Puts a order back at the head of its client's queue.
-    fn put_back(&mut self, order: Order<B>, retries: u32) {
-        self.waiting.entry(order.client).or_default().push_front((order, retries));
+    fn put_back(&mut self, order: Order<B>) {
+        self.waiting.entry(order.client).or_default().push_front(order);
     }
 
     /// Posts orders while the card has room.
     async fn dispatch(&mut self) {
         while self.posted.len() < self.posted_jobs {
-            let Some((order, retries)) = self.pick() else { return };
+            let Some(order) = self.pick() else { return };
             if order.ended.is_canceled() {
                 // Its client no longer waits: dropping it frees its slots.
                 continue;
             }
             if self.h2c.is_busy_for(order.h2c.as_ref()) || self.c2h.is_busy_for(order.c2h.as_ref())
             {
-                self.put_back(order, retries);
+                self.put_back(order);
                 return;
             }
             if let Err(error) = self.post(&order).await {
-                self.give_back(order, Err(error), retries);
+                give_back(order, Err(error));
                 // One side of it may have been posted.
                 self.recover(&[]).await;
                 continue;
             }
             let left = u8::from(order.h2c.is_some()) + u8::from(order.c2h.is_some());
-            self.posted.insert(self.next, (Posted { order, left, error: None }, retries));
+            self.posted.insert(self.next, Posted { order, left, error: None });
             self.next += 1;
         }
     }
@@ -326,7 +328,7 @@ impl<B: Bus> Card<B> {
         let End { kind, number, result } = end;
         let side = if kind == ChannelKind::H2c { &mut self.h2c } else { &mut self.c2h };
         side.posted.pop_front();
-        let Some((posted, _)) = self.posted.get_mut(&number) else { return };
+        let Some(posted) = self.posted.get_mut(&number) else { return };
         posted.left -= 1;
         let Err(error) = result else {
             if posted.left == 0 {
@@ -360,7 +362,7 @@ impl<B: Bus> Card<B> {
         }
         let mut again = Vec::new();
         for (number, is_complete) in ended {
-            let Some((posted, _)) = self.posted.get_mut(&number) else { continue };
+            let Some(posted) = self.posted.get_mut(&number) else { continue };
             posted.left -= u8::from(is_complete);
             if posted.left == 0 && posted.error.is_none() {
                 self.finish(number);
@@ -368,32 +370,35 @@ impl<B: Bus> Card<B> {
                 again.push(number);
             }
         }
-        let failed = self.posted.iter().filter(|(_, (posted, _))| posted.error.is_some());
+        let failed = self.posted.iter().filter(|(_, posted)| posted.error.is_some());
         let failed: Vec<u64> = failed.map(|(number, _)| *number).collect();
         for number in failed {
             self.finish(number);
         }
         again.sort_unstable();
         for number in again.into_iter().rev() {
-            let Some((posted, retries)) = self.posted.remove(&number) else { continue };
-            if retries >= MOST_RETRIES {
+            let Some(Posted { mut order, .. }) = self.posted.remove(&number) else { continue };
+            if order.retries >= MOST_RETRIES {
+                let retries = order.retries;
                 let why = format!("it was begun {retries} times, and others failed before it");
-                self.give_back(posted.order, Err(BridgeError::new(Stage::Dma, why)), retries);
+                give_back(order, Err(BridgeError::new(Stage::Dma, why)));
             } else {
-                self.put_back(posted.order, retries + 1);
+                order.retries += 1;
+                self.put_back(order);
             }
         }
     }
 
     fn finish(&mut self, number: u64) {
-        let Some((posted, retries)) = self.posted.remove(&number) else { return };
+        let Some(posted) = self.posted.remove(&number) else { return };
         let result = posted.error.map_or(Ok(()), |error| Err(error.into()));
-        self.give_back(posted.order, result, retries);
+        give_back(posted.order, result);
     }
+}
 
-    fn give_back(&self, order: Order<B>, result: Result<(), BridgeError>, retries: u32) {
-        let Order { slots, ended, .. } = order;
-        // If the client no longer waits, dropping the message frees the slots.
-        let _ = ended.send(Ended { slots, result, retries: u64::from(retries) });
-    }
+/// Returns an order to its client.
+fn give_back<B: Bus>(order: Order<B>, result: Result<(), BridgeError>) {
+    let Order { slots, ended, retries, .. } = order;
+    // If the client no longer waits, dropping the message frees the slots.
+    let _ = ended.send(Ended { slots, result, retries: u64::from(retries) });
 }

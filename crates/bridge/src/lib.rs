@@ -3,8 +3,8 @@
 //! ring of host buffers accessible to both the network and the FPGA.
 //!
 //! Read first: [`Server`] and [`Client`]; [`files::FileClient`] moves files and resumes, and
-//! [`local::LocalDma`] moves data within the node of the card. `docs/bridge.md` describes the course
-//! of a transfer and its limits.
+//! [`local::LocalDma`] moves data within the node of the card. `docs/bridge.md` describes the
+//! course of a transfer and its limits.
 //!
 //! The same code runs in the lab, where network adapters are PCI Express devices of the same
 //! fabric as the FPGA, and on real networks: it is written over the traits

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The seven steps of the sbdt paper for comparison: the pipeline's stages one after the other,
-//! with all data as one chunk. Each transfer allocates and registers memory for it, and the DMA call
-//! copies it through the card's rings. The client does the first two steps.
+//! with all data as one chunk. Each transfer allocates and registers memory for it, and the DMA
+//! call copies it through the card's rings. The client does the first two steps.
 
 use std::cell::RefCell;
 

@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::deadline::by;
 use crate::error::BridgeError;
 use crate::messages::{PeerTarget, Reply, Request, TransferRequest, short};
-use crate::report::{Mode, Path, Report};
+use crate::report::{Path, Report};
 use crate::stage::Stage;
 
 /// Slots announced and not fully read: the rest of each, and the time of its announcement.
@@ -83,19 +83,12 @@ fn ask<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 ) -> TransferRequest {
     let Transfer { shared, request, deadline, .. } = transfer;
     TransferRequest {
-        path: Path::ToFpga,
-        mode: Mode::Pipelined,
-        card: peer.card.clone(),
-        address: peer.address,
-        bytes: request.bytes,
         first: request.first,
         source: Some(region.remote().into()),
         is_announced: true,
-        destination: None,
-        peer: None,
-        chunk_bytes: None,
         time_ps: deadline.since(shared.clock.now()).0,
         checksum: request.checksum,
+        ..TransferRequest::new(Path::ToFpga, &peer.card, peer.address, request.bytes)
     }
 }
 

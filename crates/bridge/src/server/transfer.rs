@@ -217,7 +217,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         let begun = self.pipeline.begin(Stage::Dma);
         let (ended, end) = oneshot::channel();
         let deadline = self.bus_deadline();
-        let order = Order { client: *client, h2c, c2h, deadline, slots, ended };
+        let order = Order { client: *client, h2c, c2h, deadline, slots, ended, retries: 0 };
         let gone = |_| BridgeError::new(Stage::Dma, "the card is not served any more");
         place.orders.unbounded_send(order).map_err(|_| gone(()))?;
         let Ended { slots, result, retries } = end.await.map_err(|_| gone(()))?;
