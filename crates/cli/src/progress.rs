@@ -197,13 +197,7 @@ impl Transferred {
         Self { bar, begin: Instant::now(), watched }
     }
 
-    /// Bytes that have arrived.
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        self.bar.position()
-    }
-
-    /// So much has arrived.
+    /// Shows the bytes that have arrived.
     pub fn set(&self, bytes: u64) {
         if self.watched && self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
