@@ -23,6 +23,7 @@ mod route;
 mod samples;
 mod search;
 mod stores;
+mod topology;
 mod traffic;
 mod words;
 mod workload;
@@ -35,6 +36,7 @@ pub use results::latency;
 pub use route::{Cargo, route};
 pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};
 pub use stores::StoreRun;
+pub use topology::topology;
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
     default_in_flight, default_operations,

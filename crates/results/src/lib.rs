@@ -15,6 +15,7 @@ mod account;
 mod bench;
 mod explanation;
 mod flow;
+mod lab;
 mod latencies;
 mod limit;
 mod links;
@@ -22,6 +23,7 @@ pub mod machine;
 mod outcome;
 mod reproduction;
 mod rows;
+pub mod topology;
 
 pub use account::{Account, IommuUse, TimeUse, Use};
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, Scenario, Together};
@@ -29,6 +31,10 @@ pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Tri
 pub use flow::{
     Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Lane, PlanSummary, Stores, Traffic,
     Transfers, WritesByLength,
+};
+pub use lab::{
+    LabCheck, LabConstant, LabConstants, LabFileCheck, LabList, LabRemark, LabRemarkKind,
+    LabSummary, VariantSummary,
 };
 pub use latencies::Latencies;
 pub use limit::{Limit, LimitKind};
