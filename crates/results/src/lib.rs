@@ -13,6 +13,7 @@
 
 mod account;
 mod bench;
+mod comparison;
 mod explanation;
 mod flow;
 mod lab;
@@ -27,6 +28,7 @@ pub mod topology;
 
 pub use account::{Account, IommuUse, TimeUse, Use};
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, Scenario, Together};
+pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure};
 pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
 pub use flow::{
     Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Lane, PlanSummary, Stores, Traffic,
