@@ -41,6 +41,7 @@ mod route;
 mod samples;
 mod stores;
 mod together;
+mod topology;
 mod traffic;
 mod words;
 mod workload;
@@ -69,6 +70,7 @@ pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use stores::StoreRun;
 pub use together::{Common, Flow, NoObserver, Observer, Together, Work, observed, together};
+pub use topology::topology;
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
     default_in_flight, default_operations,

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::describe::functions;
 use super::findings::{examine_card, examine_machine};
 use super::measure::measure;
-use super::prediction::{PredictionProgress, predict};
+use super::prediction::{PredictionError, PredictionProgress, predict};
 
 /// What the doctor examines of a card.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +112,9 @@ pub fn diagnose_card(
     let predicted =
         options.predicts.then(|| predict(&tree, card, peer, options.has_engine, progress));
     let (predicted, not_predicted) = match predicted {
-        Some(Ok(rates)) => (rates?, None),
-        Some(Err(reason)) => (Vec::new(), Some(reason)),
+        Some(Ok(rates)) => (rates, None),
+        Some(Err(PredictionError::Unsupported(reason))) => (Vec::new(), Some(reason)),
+        Some(Err(PredictionError::Run(error))) => return Err(error.into()),
         None => (Vec::new(), None),
     };
     let measured = options.measures.then(|| measure(card));

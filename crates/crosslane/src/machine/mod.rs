@@ -38,5 +38,5 @@ pub use doctor::{DoctorError, DoctorOptions, diagnose_card, diagnose_machine};
 pub use findings::{examine_card, examine_machine};
 pub use lab_file::{Exported, HOST, export};
 pub use measure::measure;
-pub use prediction::{PredictionProgress, predict};
+pub use prediction::{PredictionError, PredictionProgress, predict};
 pub use test::{TestError, TestOptions, test_cards};

@@ -13,6 +13,7 @@ use crosslane_results::machine::PredictedRate;
 use crosslane_results::{Explanation, Step};
 use crosslane_vfio::sysfs::{PciFunction, Tree};
 use rayon::prelude::*;
+use thiserror::Error;
 
 use super::lab_file::{Exported, HOST, export};
 
@@ -44,23 +45,35 @@ pub trait PredictionProgress: Progress {
 
 impl PredictionProgress for NoProgress {}
 
+/// Reason for which no rate can be predicted.
+#[derive(Debug, Error)]
+pub enum PredictionError {
+    /// The card cannot be described as a lab; the sentence says why.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] ExplainError),
+}
+
 /// Predicts the rates of writes to host memory, reads of it, and writes to a peer. `has_engine`
 /// says that the cards have this project's engine.
 ///
 /// # Errors
-/// A card that cannot be a lab, a sentence; and within that a run that fails.
+/// A card that cannot be described as a lab, and a run that fails.
 pub fn predict(
     tree: &Tree,
     card: &PciFunction,
     peer: Option<&PciFunction>,
     has_engine: bool,
     progress: &impl PredictionProgress,
-) -> Result<Result<Vec<PredictedRate>, ExplainError>, String> {
+) -> Result<Vec<PredictedRate>, PredictionError> {
     let cards: Vec<&PciFunction> = std::iter::once(card).chain(peer).collect();
-    let both = export(tree, LAB, &cards, has_engine)?;
+    let export = |cards| export(tree, LAB, cards, has_engine).map_err(PredictionError::Unsupported);
+    let both = export(&cards)?;
     // A lab has one payload in force, and the peer's may be less than the card's own.
-    let alone = export(tree, LAB, &[card], has_engine)?;
-    Ok(run(&paths(&alone, &both, card, peer), progress))
+    let alone = export(&[card])?;
+    Ok(run(&paths(&alone, &both, card, peer), progress)?)
 }
 
 /// A path to be predicted.

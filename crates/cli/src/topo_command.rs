@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tree as text: branches as `lspci -tv` draws them, then a table of the functions and one
-//! of the links.
+//! `crosslane topo`: the topology of a lab as text, JSON or a drawing. Text has branches as
+//! `lspci -tv` draws them, then a table of the functions and one of the links.
 
 use std::fmt::Write as _;
 
-use super::{Function, Host, Tree};
-use crosslane_explain::size_words;
+use crosslane_bench::{size_words, topology};
+use crosslane_lab::Lab;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_report::topology_svg;
+use crosslane_results::topology::{Bar, Function, Host, Topology};
 
+use crate::arguments::TopoArguments;
+use crate::error::CommandError;
+use crate::output;
+use crate::output_file::{Kind, OutputFile};
 use crate::quantity::{mebibytes, megabytes};
 use crate::table::{Align, Table};
 use crate::terminal::{paragraph, table_columns};
@@ -14,9 +21,26 @@ use crate::terminal::{paragraph, table_columns};
 /// Room for a bridge and the first function below it, columns: ` \-00.0-[02-04]----00.0-[03-04]`.
 const BRIDGE_COLUMNS: usize = 28;
 
+/// `topo`.
+///
+/// # Errors
+/// A lab that has a problem, and a file that cannot be written.
+pub fn run(arguments: &TopoArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.lab)?;
+    let svg = arguments.svg.as_deref().map(|path| OutputFile::file(path, Kind::Drawing));
+    let svg = svg.transpose()?;
+    let topology = topology(&lab, &lab.build(1)?);
+    if let Some(svg) = svg {
+        svg.write(topology_svg(&topology).as_bytes())?;
+    }
+    match arguments.json {
+        true => output::print_json(&topology),
+        false => output::print(&page(&topology)),
+    }
+}
+
 /// Draws the branches of one host, each line ended.
-#[must_use]
-pub fn branches(host: &Host) -> String {
+fn branches(host: &Host) -> String {
     drawn(host, None)
 }
 
@@ -89,9 +113,9 @@ impl Drawing {
     }
 
     fn function(&mut self, function: &Function) {
-        let (device, number) = (function.address.device(), function.address.function());
-        let _ = write!(self.line, "{device:02x}.{number}");
-        match function.buses {
+        let (_, number) = function.address.split_once(':').unwrap_or_default();
+        self.line.push_str(number);
+        match function.secondary_bus.zip(function.subordinate_bus) {
             Some((secondary, subordinate)) => {
                 if secondary == subordinate {
                     let _ = write!(self.line, "-[{secondary:02x}]--");
@@ -101,10 +125,12 @@ impl Drawing {
                 self.bus(&function.children);
             }
             None => {
-                let rate =
-                    function.link.as_ref().map_or(String::new(), |link| format!("  {}", link.rate));
-                let (vendor, device) = (function.vendor, function.device);
-                let _ = write!(self.line, "  {} [{vendor:04x}:{device:04x}]{rate}", function.node);
+                let rate = function
+                    .link
+                    .as_ref()
+                    .map_or(String::new(), |link| format!("  {}", link.rate()));
+                let (vendor, device) = (&function.vendor, &function.device);
+                let _ = write!(self.line, "  {} [{vendor}:{device}]{rate}", function.node);
                 self.end();
             }
         }
@@ -124,7 +150,7 @@ impl Drawing {
     }
 }
 
-fn function_rows(tree: &Tree) -> Table {
+fn function_rows(topology: &Topology) -> Table {
     let mut table = Table::new(&[
         ("function", Align::Left),
         ("port", Align::Left),
@@ -137,21 +163,20 @@ fn function_rows(tree: &Tree) -> Table {
         ("BARs", Align::Left),
     ])
     .least_first(&["BARs", "most", "port can do", "MRRS"]);
-    for host in &tree.hosts {
-        let functions = host.functions.iter().flat_map(Function::walk);
-        for function in functions {
-            let below = |child: &Function| child.link.as_ref().map(|link| link.rate.to_string());
+    for host in &topology.hosts {
+        for function in host.all_functions() {
+            let below = |child: &Function| child.link.as_ref().map(|link| link.rate());
             let link = below(function).or_else(|| match function.children.first() {
                 Some(child) => below(child),
                 None => None,
             });
             let bars: Vec<String> = function.bars.iter().map(bar_words).collect();
             table.row([
-                address_words(tree, host, function),
+                address_words(topology, host, function),
                 function.port.clone(),
-                function.kind_words().into(),
+                function.kind.words().into(),
                 link.unwrap_or_else(|| "-".into()),
-                function.max_rate.to_string(),
+                function.max_rate(),
                 function.max_payload_bytes.to_string(),
                 function.max_payload_supported_bytes.to_string(),
                 function.max_read_request_bytes.to_string(),
@@ -163,21 +188,21 @@ fn function_rows(tree: &Tree) -> Table {
 }
 
 /// The address, with the host's name in front where there are several hosts.
-fn address_words(tree: &Tree, host: &Host, function: &Function) -> String {
-    if tree.hosts.len() > 1 {
+fn address_words(topology: &Topology, host: &Host, function: &Function) -> String {
+    if topology.hosts.len() > 1 {
         format!("{} {}", host.name, function.address)
     } else {
         function.address.to_string()
     }
 }
 
-fn bar_words(bar: &crosslane_pcie::config::Bar) -> String {
-    let bits = if bar.kind.is_64_bit() { "64-bit" } else { "32-bit" };
-    let prefetchable = if bar.kind.is_prefetchable() { " prefetchable" } else { "" };
-    format!("{}: {} {} {bits}{prefetchable}", bar.index, bar.base, size_words(bar.size_bytes))
+fn bar_words(bar: &Bar) -> String {
+    let bits = if bar.is_64_bit { "64-bit" } else { "32-bit" };
+    let prefetchable = if bar.is_prefetchable { " prefetchable" } else { "" };
+    format!("{}: {:#x} {} {bits}{prefetchable}", bar.index, bar.base, size_words(bar.size_bytes))
 }
 
-fn link_rows(tree: &Tree) -> Table {
+fn link_rows(topology: &Topology) -> Table {
     let mut table = Table::new(&[
         ("link", Align::Left),
         ("upper port", Align::Left),
@@ -192,13 +217,13 @@ fn link_rows(tree: &Tree) -> Table {
         ("MiB/s", Align::Right),
     ])
     .least_first(&["MiB/s", "less SKP", "raw MB/s", "4 DW MB/s", "link"]);
-    for link in tree.links() {
-        let ceilings = link.ceilings();
+    for link in topology.links() {
+        let ceilings = link.ceiling;
         table.row([
             link.name.clone(),
             link.upper.clone(),
             link.lower.clone(),
-            link.rate.to_string(),
+            link.rate(),
             megabytes(ceilings.raw_bytes_per_second),
             megabytes(ceilings.packet_bytes_per_second),
             format!("{} B", link.payload_bytes),
@@ -211,7 +236,7 @@ fn link_rows(tree: &Tree) -> Table {
     table
 }
 
-fn network_rows(tree: &Tree) -> Table {
+fn network_rows(topology: &Topology) -> Table {
     let mut table = Table::new(&[
         ("adapter", Align::Left),
         ("adapter", Align::Left),
@@ -221,20 +246,20 @@ fn network_rows(tree: &Tree) -> Table {
         ("latency", Align::Right),
     ])
     .least_first(&["MB/s"]);
-    for network in &tree.networks {
+    for network in &topology.networks {
         table.row([
             network.first.clone(),
             network.second.clone(),
-            megabytes(network.bytes_per_second()),
-            format!("{} B", network.parameters.mtu_bytes),
-            megabytes(network.payload_bytes_per_second()),
-            network.parameters.latency.to_string(),
+            megabytes(network.bytes_per_second),
+            format!("{} B", network.mtu_bytes),
+            megabytes(network.ceiling.payload_bytes_per_second),
+            latency_words(network.latency_ns),
         ]);
     }
     table
 }
 
-fn torus_rows(tree: &Tree) -> Table {
+fn torus_rows(topology: &Topology) -> Table {
     let mut table = Table::new(&[
         ("nodes", Align::Left),
         ("size", Align::Left),
@@ -246,29 +271,31 @@ fn torus_rows(tree: &Tree) -> Table {
         ("latency", Align::Right),
     ])
     .least_first(&["MB/s", "lanes"]);
-    for torus in &tree.tori {
-        let parameters = &torus.parameters;
-        let [first, last] = &torus.ends;
-        let gigabits = parameters.lane_bits_per_second as f64 / 1e9;
+    for torus in &topology.tori {
+        let (first, last) = (&torus.first, &torus.last);
+        let sizes: Vec<String> = torus.sizes.iter().map(u16::to_string).collect();
+        let gigabits = torus.lane_bits_per_second as f64 / 1e9;
         table.row([
             format!("{first} to {last}"),
-            torus.size_words(),
+            sizes.join(" x "),
             if torus.wraps { "joined" } else { "open" }.to_owned(),
             torus.cables.to_string(),
-            format!("x{} at {gigabits} Gb/s", parameters.lanes),
-            megabytes(parameters.bytes_per_second()),
-            megabytes(parameters.payload_bytes_per_second()),
-            parameters.latency.to_string(),
+            format!("x{} at {gigabits} Gb/s", torus.lanes),
+            megabytes(torus.bytes_per_second),
+            megabytes(torus.ceiling.payload_bytes_per_second),
+            latency_words(torus.latency_ns),
         ]);
     }
     table
 }
 
-/// All that `topo` prints.
-#[must_use]
-pub fn page(tree: &Tree) -> String {
+fn latency_words(ns: f64) -> String {
+    Picoseconds((ns * 1e3).round() as u64).to_string()
+}
+
+fn page(topology: &Topology) -> String {
     let mut page = String::new();
-    for host in &tree.hosts {
+    for host in &topology.hosts {
         let _ = writeln!(page, "{}: {} of memory", host.name, size_words(host.memory_bytes));
         let columns = table_columns();
         let drawing = columns.map_or_else(|| branches(host), |it| branches_within(host, it));
@@ -276,21 +303,21 @@ pub fn page(tree: &Tree) -> String {
         page.push('\n');
     }
     page.push_str("Functions (Max_Payload_Size and Max_Read_Request_Size in bytes)\n\n");
-    page.push_str(&function_rows(tree).to_string());
+    page.push_str(&function_rows(topology).to_string());
     let ceilings = "Ceilings of one direction of each link: payload in TLPs of Max_Payload_Size \
                     with 3 DW and 4 DW headers, SKP ordered sets taken off, DLLPs not";
     let _ = writeln!(page, "\n{}", paragraph(ceilings));
-    page.push_str(&link_rows(tree).to_string());
-    if !tree.networks.is_empty() {
+    page.push_str(&link_rows(topology).to_string());
+    if !topology.networks.is_empty() {
         page.push_str("\nNetwork links, each way: payload in packets of the MTU\n\n");
-        page.push_str(&network_rows(tree).to_string());
+        page.push_str(&network_rows(topology).to_string());
     }
-    if !tree.tori.is_empty() {
+    if !topology.tori.is_empty() {
         page.push_str(
             "\nTorus links, each way: after 8b/10b; payload of datagrams, skip sets taken off, \
              commands not\n\n",
         );
-        page.push_str(&torus_rows(tree).to_string());
+        page.push_str(&torus_rows(topology).to_string());
     }
     page
 }
@@ -298,7 +325,91 @@ pub fn page(tree: &Tree) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::tests::small_tree;
+    use crosslane_pcie::link::{Generation, LinkRate, Width};
+    use crosslane_results::topology::{FunctionKind, Link};
+
+    fn rate(generation: u8, lanes: u8) -> LinkRate {
+        LinkRate {
+            generation: Generation::from_number(generation).unwrap(),
+            width: Width::new(lanes).unwrap(),
+        }
+    }
+
+    fn function(address: (u8, u8), node: &str, port: &str, kind: FunctionKind) -> Function {
+        Function {
+            address: format!("{:02x}:{:02x}.0", address.0, address.1),
+            node: node.into(),
+            port: port.into(),
+            kind,
+            vendor: "1234".into(),
+            device: "0001".into(),
+            max_payload_bytes: 128,
+            max_payload_supported_bytes: 256,
+            max_read_request_bytes: 512,
+            max_generation: 3,
+            max_width: 8,
+            ..Function::default()
+        }
+    }
+
+    fn bridge(mut function: Function, buses: (u8, u8), children: Vec<Function>) -> Function {
+        (function.secondary_bus, function.subordinate_bus) = (Some(buses.0), Some(buses.1));
+        function.children = children;
+        function
+    }
+
+    fn linked(mut function: Function, name: &str, upper: &str, rate: LinkRate) -> Function {
+        function.link = Some(Link::new(name, upper, &function.port, rate, 128));
+        function
+    }
+
+    fn endpoint(bus: u8, name: &str, upper: &str) -> Function {
+        let mut endpoint = function((bus, 0), name, name, FunctionKind::Endpoint);
+        endpoint.bars.push(Bar {
+            index: 0,
+            base: 0xe000_0000 + (u64::from(bus) << 20),
+            size_bytes: 1 << 20,
+            ..Bar::default()
+        });
+        linked(endpoint, &format!("{name}-link"), upper, rate(2, 4))
+    }
+
+    /// A host with a switch (two endpoints), an endpoint, and an empty slot.
+    fn small_tree() -> Topology {
+        let down = |device, bus: u8, child| {
+            let port = format!("sw.down{device}");
+            let down = function((2, device), "sw", &port, FunctionKind::DownstreamPort);
+            bridge(down, (bus, bus), vec![child])
+        };
+        let up = function((1, 0), "sw", "sw.up", FunctionKind::UpstreamPort);
+        let up = bridge(
+            up,
+            (2, 4),
+            vec![
+                down(0, 3, endpoint(3, "nic<0>", "sw.down0")),
+                down(1, 4, endpoint(4, "nic&1", "sw.down1")),
+            ],
+        );
+        let up = linked(up, "slot", "host.root1", rate(2, 8));
+        let root = |device| {
+            let port = format!("host.root{device}");
+            function((0, device), "host", &port, FunctionKind::RootPort)
+        };
+        Topology {
+            lab: "small".into(),
+            hosts: vec![Host {
+                name: "host".into(),
+                memory_bytes: 16 << 30,
+                functions: vec![
+                    bridge(root(1), (1, 4), vec![up]),
+                    bridge(root(2), (5, 5), vec![endpoint(5, "gpu", "host.root2")]),
+                    bridge(root(3), (6, 6), vec![]),
+                ],
+            }],
+            networks: Vec::new(),
+            tori: Vec::new(),
+        }
+    }
 
     #[test]
     fn branches_are_those_of_lspci() {
