@@ -32,7 +32,10 @@ mod pattern;
 mod peer_write;
 mod posting;
 mod rdma;
+pub mod sweep;
 mod together;
+mod two_nodes;
+mod words;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
 pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
@@ -41,16 +44,20 @@ pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;
 pub use error::BenchError;
 pub use halo::lattice::{self, Lattice};
-pub use halo::{HaloMeasured, HaloNode, HaloOptions};
+pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, HaloRun, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{LatencyOptions, RoundTrips, latency};
 pub use loopback::{Loopback, loopback};
 pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Workload};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
-pub use nget::{MAX_IN_FLIGHT, NgetMeasured, NgetOptions, nget};
+pub use nget::{
+    MAX_IN_FLIGHT, NgetMeasured, NgetOptions, NgetOutcome, NgetRun, host_of, nget, nget_on,
+};
 pub use options::{Options, Registration};
 pub use overhead::{OverheadOptions, OverheadRow, overhead};
 pub use peer_write::peer_write;
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use together::{Common, Flow, NoObserver, Observer, Together, Work, observed, together};
+pub use two_nodes::{LabClient, TwoNodes};
+pub use words::{kind_word, size_words};

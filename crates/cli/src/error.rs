@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crosslane_bench::BenchError;
 use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use crosslane_reproduce::ReproduceError;
@@ -25,6 +26,9 @@ pub enum CommandError {
     /// A reproduction or a validation cannot be run.
     #[error(transparent)]
     Reproduce(#[from] ReproduceError),
+    /// A benchmark cannot be run, or fails.
+    #[error(transparent)]
+    Bench(BenchError),
     /// A lab forbids what is asked of it; the sentence says where.
     #[error("{0}")]
     Forbidden(String),
@@ -93,6 +97,15 @@ pub enum CommandError {
 impl From<LabError> for CommandError {
     fn from(error: LabError) -> Self {
         Self::Lab(Box::new(error))
+    }
+}
+
+impl From<BenchError> for CommandError {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Lab(error) => Self::Lab(error),
+            error => Self::Bench(error),
+        }
     }
 }
 

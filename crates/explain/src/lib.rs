@@ -17,6 +17,7 @@ mod error;
 mod iommu;
 mod limits;
 mod links;
+mod network;
 mod progress;
 mod results;
 mod route;
@@ -24,12 +25,13 @@ mod samples;
 mod search;
 mod stores;
 mod traffic;
-mod words;
 mod workload;
 
 pub use case::{Case, Short};
+pub use crosslane_bench::{kind_word, size_words};
 pub use error::ExplainError;
 pub use links::{DirectionOutcome, busiest_shared, direction_name, wire_share};
+pub use network::{HaloCase, NgetCase};
 pub use progress::{NoProgress, Progress};
 pub use results::latency;
 pub use route::{Cargo, route};
@@ -39,7 +41,6 @@ pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
     default_in_flight, default_operations,
 };
-pub use words::{kind_word, size_words};
 pub use workload::{
     Brought, End, Expected, FlowEnds, Job, WorkloadCeiling, WorkloadFlow, WorkloadOutcome,
     WorkloadRun,

@@ -12,8 +12,8 @@ use crosslane_results::{
 
 use crate::links::{DirectionOutcome, wire_share};
 use crate::traffic::{TrafficFlow, TrafficOutcome};
-use crate::words::kind_word;
 use crate::workload::{Expected, Job, WorkloadFlow, WorkloadOutcome};
+use crosslane_bench::kind_word;
 
 impl WorkloadOutcome {
     /// Returns the outcome as plain data, without an explanation.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a reproduction or a validation could not be run.
 
+use crosslane_bench::BenchError;
 use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use thiserror::Error;
@@ -51,6 +52,16 @@ impl From<ExplainError> for ReproduceError {
         match error {
             ExplainError::Lab(error) => Self::Lab(error),
             other => Self::experiment("why not faster", other),
+        }
+    }
+}
+
+impl From<BenchError> for ReproduceError {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Lab(error) => Self::Lab(error),
+            BenchError::Run { run, problem } => Self::experiment(run, problem),
+            other => Self::experiment("benchmark", other),
         }
     }
 }

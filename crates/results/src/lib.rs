@@ -14,6 +14,7 @@
 mod account;
 mod bench;
 mod explanation;
+mod fit;
 mod flow;
 mod latencies;
 mod limit;
@@ -25,6 +26,7 @@ mod rows;
 pub use account::{Account, IommuUse, TimeUse, Use};
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, Scenario, Together};
 pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
+pub use fit::{Fit, FitResidual, Fits};
 pub use flow::{
     Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Lane, PlanSummary, Stores, Traffic,
     Transfers, WritesByLength,
@@ -34,4 +36,6 @@ pub use limit::{Limit, LimitKind};
 pub use links::{DirectionLoad, Link, LinkShares};
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
-pub use rows::{Bridge, BridgeTransfer, Overhead, OverheadRow, Overlap, Sweep, SweepRow};
+pub use rows::{
+    Bridge, BridgeTransfer, Overhead, OverheadRow, Overlap, Parameter, Sweep, SweepRow,
+};

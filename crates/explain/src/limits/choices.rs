@@ -261,8 +261,10 @@ impl TrafficRun {
         let mut names: Vec<String> = Vec::new();
         for read in ways.transfers.iter().filter(meets) {
             let name = match read.requester {
-                Requester::Engine(index) | Requester::Generic(index) => &file.endpoints[index].name,
                 Requester::Core(index) => &file.hosts[index].name,
+                Requester::Engine(index)
+                | Requester::Generic(index)
+                | Requester::Processor(index) => &file.endpoints[index].name,
             };
             if !names.contains(name) {
                 names.push(name.clone());
@@ -297,9 +299,9 @@ impl TrafficRun {
         let mut names: Vec<String> = Vec::new();
         for requester in ways.requesters() {
             names.push(match requester {
-                Requester::Engine(index) | Requester::Generic(index) => {
-                    file.endpoints[index].name.clone()
-                }
+                Requester::Engine(index)
+                | Requester::Generic(index)
+                | Requester::Processor(index) => file.endpoints[index].name.clone(),
                 Requester::Core(index) => file.hosts[index].name.clone(),
             });
         }

@@ -12,7 +12,7 @@ use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use crate::error::ExplainError;
 use crate::route::{Cargo, route};
-use crate::words::{kind_word, size_words};
+use crosslane_bench::{kind_word, size_words};
 
 /// Data that each flow moves unless the user says how many operations, bytes.
 const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;
