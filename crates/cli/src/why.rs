@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crosslane_explain::{Liftable, STEPS, explain};
-use crosslane_results::{Account, Better, Consequence, Explanation, Figure, LimitKind, Step};
+use crosslane_results::{Account, Better, Consequence, Explanation, Figure, Flow, LimitKind, Step};
 use rayon::prelude::*;
 
 use crate::interrupt::is_asked;
@@ -38,6 +38,14 @@ pub struct Made<'a, C> {
     pub has_errors: bool,
 }
 
+impl<'a, C> Made<'a, C> {
+    /// A run whose figure is the rate of its one flow, and whose data were right.
+    pub fn of_rate(case: &'a C, flow: &Flow) -> Self {
+        let figure = |value| Figure { value, better: Better::Higher };
+        Self { case, measured: flow.rate().map(figure), account: None, has_errors: false }
+    }
+}
+
 /// Explains each run: by others, many more than there were. Pages and reports say of the last what
 /// would hold it next, and of the others the bottleneck alone; JSON says all of `every` run.
 pub fn explain_all<C: Liftable>(made: &[Made<'_, C>], every: bool) -> Vec<Why> {
@@ -60,6 +68,13 @@ pub fn explain_all<C: Liftable>(made: &[Made<'_, C>], every: bool) -> Vec<Why> {
 #[must_use]
 pub fn has_column(whys: &[Why]) -> bool {
     whys.len() > 1 && whys.iter().any(|why| !matches!(why, Why::LeftOut))
+}
+
+/// Formats what limits the last run, behind a table; nothing if that is not known.
+#[must_use]
+pub fn why_block(whys: &[Why]) -> String {
+    let block = whys.last().map(Why::block).filter(|block| !block.is_empty());
+    block.map_or(String::new(), |block| format!("\n{}\n", block.trim_end()))
 }
 
 fn why<C: Liftable>(made: &Made<'_, C>, steps: usize, progress: &Explaining) -> Why {

@@ -14,6 +14,7 @@ mod case;
 mod consequence;
 mod error;
 mod limits;
+mod network;
 mod search;
 
 pub use case::{Case, Short};
@@ -26,4 +27,5 @@ pub use crosslane_bench::{
     wire_share,
 };
 pub use error::ExplainError;
+pub use network::{HaloCase, NgetCase};
 pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};

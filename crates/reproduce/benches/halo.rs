@@ -8,9 +8,8 @@
 
 use std::time::Instant;
 
-use crosslane_bench::{HaloOptions, Lattice};
+use crosslane_bench::{HaloOptions, HaloRun, Lattice};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_reproduce::nget::HaloRun;
 
 /// What one core is to need for it at most, seconds.
 const GOAL_SECONDS: f64 = 60.0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a reproduction or a validation could not be run.
 
-use crosslane_bench::ScenarioError;
+use crosslane_bench::{BenchError, ScenarioError};
 use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use thiserror::Error;
@@ -59,6 +59,16 @@ impl From<ExplainError> for ReproduceError {
 impl From<ScenarioError> for ReproduceError {
     fn from(error: ScenarioError) -> Self {
         Self::from(ExplainError::from(error))
+    }
+}
+
+impl From<BenchError> for ReproduceError {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Lab(error) => Self::Lab(error),
+            BenchError::Run { run, problem } => Self::experiment(run, problem),
+            other => Self::experiment("benchmark", other),
+        }
     }
 }
 

@@ -21,7 +21,6 @@ pub mod reproduction;
 pub mod rosta;
 pub mod sbdt;
 pub mod table;
-pub mod two_nodes;
 pub mod validation;
 pub mod watch;
 

@@ -15,6 +15,7 @@ mod account;
 mod bench;
 mod comparison;
 mod explanation;
+mod fit;
 mod flow;
 mod lab;
 mod latencies;
@@ -30,6 +31,7 @@ pub use account::{Account, IommuUse, TimeUse, Use};
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, Scenario, Together};
 pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure};
 pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
+pub use fit::{Fit, FitResidual, Fits};
 pub use flow::{
     Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Lane, PlanSummary, Stores, Traffic,
     Transfers, WritesByLength,
@@ -43,4 +45,6 @@ pub use limit::{Limit, LimitKind};
 pub use links::{DirectionLoad, Link, LinkShares};
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
-pub use rows::{Bridge, BridgeTransfer, Overhead, OverheadRow, Overlap, Sweep, SweepRow};
+pub use rows::{
+    Bridge, BridgeTransfer, Overhead, OverheadRow, Overlap, Parameter, Sweep, SweepRow,
+};

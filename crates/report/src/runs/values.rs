@@ -151,12 +151,8 @@ fn overhead(run: &Overhead) -> Vec<Value> {
 fn sweep(run: &Sweep) -> Vec<Value> {
     let mut values = Vec::new();
     for row in &run.rows {
-        let words = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
         let parameters = row.parameters.iter();
-        let parameters = parameters.map(|(name, value)| format!("{name} {}", words(value)));
+        let parameters = parameters.map(|(name, value)| format!("{name} {value}"));
         let subject = parameters.collect::<Vec<_>>().join(", ");
         let conditions = whole_size(row.size_bytes);
         values.push(value(&subject, &conditions, rate(row.bytes_per_second)));

@@ -7,15 +7,14 @@
 //! `modes`, of the driver; `link`, its latency, and other machines; `own`, our engine.
 
 mod completions;
-mod halo;
 mod link;
 mod modes;
 mod neighbours;
 mod own;
 mod peak;
 mod published;
-mod run;
 
+use crosslane_bench::{NgetOptions, NgetOutcome, NgetRun};
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::Lab;
@@ -25,9 +24,7 @@ use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::watch::{Watch, may_begin};
-pub use halo::{HaloOutcome, HaloRun};
 use published::Figures;
-pub use run::{NgetOutcome, NgetRun, nget_options};
 
 /// Gets in flight where the engine is to be as fast as it can.
 const ALL_IN_FLIGHT: u32 = 64;
@@ -131,7 +128,7 @@ impl<'a> Context<'a> {
         (size_bytes, in_flight): (u64, u32),
     ) -> Result<NgetOutcome, ReproduceError> {
         may_begin(self.watch)?;
-        let options = nget_options(size_bytes, in_flight, 1, self.seed);
+        let options = NgetOptions::enough(size_bytes, in_flight, 1, self.seed);
         let processor = machine.processor();
         let run = NgetRun { lab, processor, modes, options, seed: self.seed };
         let outcome = run.run()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Short messages from gpu1 to gpu2, and the terms that their time consists of.
 
-use crosslane_bench::{BenchError, OneWayOptions, SendWay, one_way};
+use crosslane_bench::{BenchError, OneWayOptions, SendWay, host_of, one_way};
 use crosslane_driver::network_processor::TorusDimension;
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_lab::file::HostBuffers;
@@ -10,7 +10,6 @@ use crosslane_pcie::link::{LinkRate, TLP_FRAMING_BYTES};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Direction, Node, NodeOptions, Place};
 
-use super::run::host_of;
 use super::{Context, MODES};
 use crate::error::ReproduceError;
 use crate::watch::may_begin;

@@ -7,7 +7,7 @@
 //! transfer is that of the longest here and what it takes more than the one before, as often as it
 //! fits.
 
-use crosslane_bench::{BridgedOptions, bridged};
+use crosslane_bench::{BridgedOptions, TwoNodes, bridged};
 use crosslane_bridge::{CardWorking, Mode, Path, Report, ServerOptions, StageStatistics};
 use crosslane_driver::Notification;
 use crosslane_explain::size_words;
@@ -22,7 +22,6 @@ use crate::comparison::{Row, Tolerance};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::table::{Align, Table};
-use crate::two_nodes::TwoNodes;
 use crate::watch::may_begin;
 
 const KIB: u64 = 1 << 10;

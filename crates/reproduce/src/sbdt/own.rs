@@ -2,7 +2,7 @@
 //! The same nodes and network with this project's own engine and pipeline, beside what the card's
 //! link can carry.
 
-use crosslane_bench::{DataTlps, LinkLoad, least_ceiling};
+use crosslane_bench::{DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
 use crosslane_bridge::{CardPlace, MemoryPart, ServerOptions, TransferOptions};
 use crosslane_driver::pattern_word;
 use crosslane_explain::size_words;
@@ -18,7 +18,6 @@ use super::published::context as context_row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::table::{Align, Table};
-use crate::two_nodes::{LabClient, TwoNodes};
 use crate::watch::may_begin;
 
 const KIB: u64 = 1 << 10;

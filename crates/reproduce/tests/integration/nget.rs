@@ -5,12 +5,12 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use crosslane_bench::{HaloOptions, Lattice};
+use crosslane_bench::{HaloOptions, HaloOutcome, HaloRun, Lattice};
 use crosslane_lab::Provenance;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::document::document;
-use crosslane_reproduce::nget::{Context, HaloOutcome, HaloRun, SCENARIOS, compared, quick};
+use crosslane_reproduce::nget::{Context, SCENARIOS, compared, quick};
 use crosslane_reproduce::reproduction::Reproduction;
 
 use crate::support;
@@ -164,10 +164,10 @@ fn halos_are_right_and_scale() {
 fn long_faces_fill_the_narrowest_link() {
     let one = halo(&[2, 1, 1, 1], [2, 32, 16, 16], 1);
     assert_eq!((one.directions, one.checked()), (2, (4, 0)));
-    let share = one.link_bytes_per_second() / one.link_rate;
+    let share = one.link_bytes_per_second() / one.link_rate.unwrap();
     assert!((0.65..1.0).contains(&share), "{share}");
     let all = halo(&[2, 2, 2, 2], [16, 16, 16, 16], 1);
-    let share = all.node_bytes_per_second() / all.host_rate;
+    let share = all.node_bytes_per_second() / all.host_rate.unwrap();
     assert!((0.75..1.0).contains(&share), "{share}");
     assert_eq!(all.checked().1, 0);
 }

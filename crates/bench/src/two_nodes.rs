@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two nodes of a lab with a bridge between them: one has the card and runs the server, the other
-//! is the client.
+//! runs clients.
 
 use crosslane_bridge::{BridgeError, Client, Identity, Server, ServerOptions};
 use crosslane_driver::Device;
-use crosslane_lab::{Lab, LabBus, LabRdma, Simulation};
+use crosslane_lab::{CheckedRun, Lab, LabBus, LabRdma, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use futures_channel::oneshot;
 use futures_util::join;
 
-use crate::error::ReproduceError;
+use crate::error::BenchError;
 
-/// Port that the server listens at.
+/// Port of the server.
 const PORT: u16 = 7471;
-/// Longest simulated time of a scenario.
+/// Longest simulated time of a run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(100_000_000_000);
-/// Time for a client to be connected.
+/// Time in which a client has to be connected.
 const CONNECTING: Picoseconds = Picoseconds::from_ns(1_000_000_000);
 
 /// A client of the bridge in a lab.
 pub type LabClient = Client<LabRdma, LabBus>;
 
-/// A node: its number, and its adapter.
+/// A node: its host, and its adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Node {
     host: HostId,
     nic: String,
 }
 
-/// The nodes of a lab that a bridge joins.
+/// Two nodes of a lab, joined by a bridge.
 #[derive(Clone, Debug)]
 pub struct TwoNodes {
     server: Node,
@@ -38,12 +38,12 @@ pub struct TwoNodes {
 }
 
 impl TwoNodes {
-    /// Finds them: the server's host is the first that has an engine and a NIC, the client's the
+    /// Finds the nodes: the server's host is the first that has an engine and a NIC, the client's the
     /// first other one with a NIC.
     ///
     /// # Errors
-    /// A lab that has no such hosts.
-    pub fn find(lab: &Lab) -> Result<Self, ReproduceError> {
+    /// A lab without such hosts.
+    pub fn find(lab: &Lab) -> Result<Self, BenchError> {
         let running = lab.build_engines(1)?;
         let file = lab.file();
         let first = |host: usize, is_wanted: &dyn Fn(&str) -> bool| {
@@ -61,9 +61,8 @@ impl TwoNodes {
             let (card, node) = (first(host, &is_card)?, node(host)?);
             Some((host, card, node))
         });
-        let missing = |what: &str| {
-            ReproduceError::experiment(format!("lab {}", lab.name()), format!("it has {what}"))
-        };
+        let missing =
+            |what: &str| BenchError::run(&format!("lab {}", lab.name()), format!("it has {what}"));
         let (index, card, server) =
             server.ok_or_else(|| missing("no host with a card and a network adapter"))?;
         let client = hosts.filter(|host| *host != index).find_map(node);
@@ -78,11 +77,11 @@ impl TwoNodes {
         &self.card
     }
 
-    /// Runs a program with so many clients beside a server, in a lab of its own; it may look at the
-    /// lab. Gives what the program gives, and the simulated time at its end.
+    /// Runs a program with a number of clients beside a server, in a lab of its own; it may look at
+    /// the lab. Returns the program's result, and the simulated time at the end.
     ///
     /// # Errors
-    /// What does not run to its end, and errors on the links.
+    /// A lab that cannot be built, or a run that fails.
     pub fn run<T>(
         &self,
         lab: &Lab,
@@ -91,19 +90,11 @@ impl TwoNodes {
         options: ServerOptions,
         clients: usize,
         program: impl AsyncFnOnce(&Simulation, Vec<LabClient>) -> T,
-    ) -> Result<(T, Picoseconds), ReproduceError> {
-        let failed = |problem: String| ReproduceError::experiment(name, problem);
-        let simulation = Simulation::new(lab.build_engines(seed)?);
-        simulation.set_time_limit(Some(TIME_LIMIT));
-        let running = self.beside(&simulation, options, clients, program);
-        let result = simulation.run(name, running).map_err(|stuck| failed(stuck.to_string()))?;
-        let result = result.map_err(|error| failed(error.to_string()))?;
-        simulation.finish().map_err(|stuck| failed(stuck.to_string()))?;
-        let (errors, now) = simulation.with_fabric(|fabric| (fabric.errors().len(), fabric.now()));
-        match errors {
-            0 => Ok((result, now)),
-            errors => Err(failed(format!("{errors} errors on the links"))),
-        }
+    ) -> Result<(T, Picoseconds), BenchError> {
+        let run = CheckedRun::new(lab, seed)?.with_limit(TIME_LIMIT);
+        let program = self.beside(run.simulation(), options, clients, program);
+        let ended = run.run(name, program).map_err(|error| BenchError::run(name, error))?;
+        Ok((ended.value, run.simulation().now()))
     }
 
     async fn beside<T>(
