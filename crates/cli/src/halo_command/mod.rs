@@ -253,11 +253,6 @@ fn lab_text(lab: &Lab, flows: &[Flow], whys: &[Why]) -> String {
 }
 
 fn plots(flows: &[Flow]) -> Vec<Block> {
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
     let plot = |title: &str, y, value: &dyn Fn(&Flow, &Exchange) -> f64| {
         let points = exchanges(flows);
         let points =
@@ -265,13 +260,13 @@ fn plots(flows: &[Flow]) -> Vec<Block> {
         let series = Series { name: "all directions".to_owned(), kind: SeriesKind::Ours, points };
         Block::Plot(Plot {
             title: title.to_owned(),
-            x: axis("nodes", "", Scale::Logarithmic),
+            x: Axis::new("nodes", "", Scale::Logarithmic),
             y,
             series: vec![series],
         })
     };
-    let time = axis("an exchange", "us", Scale::Linear);
-    let of_link = axis("of the host's link", "%", Scale::Linear);
+    let time = Axis::new("an exchange", "us", Scale::Linear);
+    let of_link = Axis::new("of the host's link", "%", Scale::Linear);
     vec![
         plot("Weak scaling: time of an exchange", time, &|_, one| one.exchange_ns / 1e3),
         plot("Rate to each host", of_link, &|flow, one| {

@@ -319,21 +319,17 @@ fn curves(flows: &[Flow], value: impl Fn(&Flow, &Gets) -> f64) -> Vec<Series> {
 }
 
 fn section(flows: &[Flow]) -> Section {
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
     let plot = |title: &str, y, series| Plot {
         title: title.to_owned(),
-        x: axis("bytes of a get", "B", Scale::Logarithmic),
+        x: Axis::new("bytes of a get", "B", Scale::Logarithmic),
         y,
         series,
     };
     let duration = curves(flows, |_, gets| gets.latency_ps.typical_ps as f64 / 1e6);
     let bandwidth = curves(flows, |flow, _| flow.rate().unwrap_or(0.0) / 1e6);
-    let duration = plot("Nget duration", axis("duration", "us", Scale::Logarithmic), duration);
-    let bandwidth = plot("Nget bandwidth", axis("bandwidth", "MB/s", Scale::Linear), bandwidth);
+    let duration = plot("Nget duration", Axis::new("duration", "us", Scale::Logarithmic), duration);
+    let bandwidth =
+        plot("Nget bandwidth", Axis::new("bandwidth", "MB/s", Scale::Linear), bandwidth);
     let title = "Gets from host memory".to_owned();
     Section { title, blocks: vec![Block::Plot(duration), Block::Plot(bandwidth)] }
 }
