@@ -31,7 +31,6 @@ pub use case::{Case, Short};
 pub use crosslane_bench::{kind_word, size_words};
 pub use error::ExplainError;
 pub use links::{DirectionOutcome, busiest_shared, direction_name, wire_share};
-pub use network::{HaloCase, NgetCase};
 pub use progress::{NoProgress, Progress};
 pub use results::latency;
 pub use route::{Cargo, route};

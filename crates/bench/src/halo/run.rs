@@ -2,6 +2,8 @@
 //! Nearest-neighbour exchange between all nodes of a torus: of a lab, beside the rates that its links
 //! allow, or of cards on one bus.
 
+use std::sync::Arc;
+
 use crosslane_driver::network_processor::{
     Buffers, Modes, PAYLOAD_BYTES, Requests, TorusDimension,
 };
@@ -30,9 +32,9 @@ const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
 
 /// An exchange in the torus of a lab.
 #[derive(Clone, Debug)]
-pub struct HaloRun<'a> {
+pub struct HaloRun {
     /// A lab with one torus.
-    pub lab: &'a Lab,
+    pub lab: Arc<Lab>,
     /// Size and number of the exchanges.
     pub options: HaloOptions,
     /// Random seed.
@@ -130,7 +132,7 @@ impl HaloOutcome {
     }
 }
 
-impl HaloRun<'_> {
+impl HaloRun {
     fn name(&self) -> String {
         let nodes = self.lab.file().tori.first().map_or(0, |torus| torus.nodes.len());
         format!("halo, {nodes} nodes")
@@ -146,7 +148,7 @@ impl HaloRun<'_> {
             let problem = format!("lab {} does not have one torus", self.lab.name());
             return Err(BenchError::run(&name, problem));
         };
-        let run = CheckedRun::new(self.lab, self.seed)?.with_limit(TIME_LIMIT);
+        let run = CheckedRun::new(&self.lab, self.seed)?.with_limit(TIME_LIMIT);
         let simulation = run.simulation();
         let node_options = NodeOptions { modes: MODES, ..NodeOptions::default() };
         let mut ready = Vec::new();
