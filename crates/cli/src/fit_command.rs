@@ -198,10 +198,6 @@ fn shown(
     })
 }
 
-fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
-    Axis { label: label.to_owned(), unit: unit.to_owned(), scale }
-}
-
 fn named(fit: &Fit, what: &str) -> String {
     if fit.series.is_empty() { what.to_owned() } else { format!("{what}, {}", fit.series) }
 }
@@ -217,8 +213,8 @@ fn bars(fit: &Fit, bytes: u64) -> Plot {
     let link_us = |one: &Residual| fit.link_s_per_byte * bytes as f64 / one.sample.k * 1e6;
     Plot {
         title: named(fit, &format!("Time of {bytes} B")),
-        x: axis("link", "", Scale::Categories(names)),
-        y: axis("time", "us", Scale::Linear),
+        x: Axis::new("link", "", Scale::Categories(names)),
+        y: Axis::new("time", "us", Scale::Linear),
         series: vec![
             series("the link, fitted", SeriesKind::Stacked, &link_us),
             series("beside it, fitted", SeriesKind::Stacked, &|_| fit.fixed_s * 1e6),
@@ -253,8 +249,8 @@ fn rates(fit: &Fit) -> Plot {
     }
     Plot {
         title: named(fit, "Rate by size: fitted lines, measured rings"),
-        x: axis("bytes of a transfer", "B", Scale::Logarithmic),
-        y: axis("rate", "MB/s", Scale::Linear),
+        x: Axis::new("bytes of a transfer", "B", Scale::Logarithmic),
+        y: Axis::new("rate", "MB/s", Scale::Linear),
         series,
     }
 }

@@ -378,16 +378,11 @@ fn section(measured: &[SweepPoint]) -> Section {
             None => series.push(Series { name, kind: SeriesKind::Ours, points: vec![point] }),
         }
     }
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
     let plot = |(kind, series): (TransferKind, Vec<Series>)| {
         Block::Plot(Plot {
             title: format!("Rate by size, {}", kind.word()),
-            x: axis("bytes of a transfer", "B", Scale::Logarithmic),
-            y: axis("rate", "MB/s", Scale::Linear),
+            x: Axis::new("bytes of a transfer", "B", Scale::Logarithmic),
+            y: Axis::new("rate", "MB/s", Scale::Linear),
             series,
         })
     };

@@ -38,14 +38,6 @@ pub struct Made<'a, C> {
     pub has_errors: bool,
 }
 
-impl<'a, C> Made<'a, C> {
-    /// A run whose figure is the rate of its one flow, and whose data were right.
-    pub fn of_rate(case: &'a C, flow: &Flow) -> Self {
-        let figure = |value| Figure { value, better: Better::Higher };
-        Self { case, measured: flow.rate().map(figure), account: None, has_errors: false }
-    }
-}
-
 /// Explains each run: by others, many more than there were. Pages and reports say of the last what
 /// would hold it next, and of the others the bottleneck alone; JSON says all of `every` run.
 pub fn explain_all<C: Liftable>(made: &[Made<'_, C>], every: bool) -> Vec<Why> {
@@ -68,6 +60,19 @@ pub fn explain_all<C: Liftable>(made: &[Made<'_, C>], every: bool) -> Vec<Why> {
 #[must_use]
 pub fn has_column(whys: &[Why]) -> bool {
     whys.len() > 1 && whys.iter().any(|why| !matches!(why, Why::LeftOut))
+}
+
+/// Explains runs, if that is asked for, whose figures are the rates of their flows and whose data
+/// were compared.
+pub fn explained<C: Liftable>(wanted: bool, cases: &[C], flows: &[Flow], every: bool) -> Vec<Why> {
+    let figure = |value| Figure { value, better: Better::Higher };
+    let made = cases.iter().zip(flows).filter(|_| wanted).map(|(case, flow)| Made {
+        case,
+        measured: flow.rate().map(figure),
+        account: None,
+        has_errors: false,
+    });
+    explain_all(&made.collect::<Vec<_>>(), every)
 }
 
 /// Formats what limits the last run, behind a table; nothing if that is not known.

@@ -27,5 +27,4 @@ pub use crosslane_bench::{
     wire_share,
 };
 pub use error::ExplainError;
-pub use network::{HaloCase, NgetCase};
 pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};

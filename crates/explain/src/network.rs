@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{BenchError, HaloOptions, HaloRun, NgetOptions, NgetRun, ScenarioError};
-use crosslane_driver::network_processor::Modes;
+use crosslane_bench::{BenchError, HaloRun, NgetOptions, NgetRun, ScenarioError};
 use crosslane_lab::Lab;
 use crosslane_results::{Better, Figure};
 
@@ -13,32 +12,6 @@ use crate::error::ExplainError;
 
 /// Fewest loops of a shortened run of gets.
 const SHORT_LOOPS: u64 = 16;
-
-/// The micro-benchmark of a network processor's gets; its figure is the rate.
-#[derive(Clone, Debug)]
-pub struct NgetCase {
-    /// The lab.
-    pub lab: Arc<Lab>,
-    /// Name of the network processor.
-    pub processor: String,
-    /// Modes of its driver.
-    pub modes: Modes,
-    /// Sizes and numbers of the gets.
-    pub options: NgetOptions,
-    /// Random seed.
-    pub seed: u64,
-}
-
-/// Exchanges of a halo in the torus of a lab; the figure is the rate to each host.
-#[derive(Clone, Debug)]
-pub struct HaloCase {
-    /// A lab with one torus.
-    pub lab: Arc<Lab>,
-    /// Size and number of the exchanges.
-    pub options: HaloOptions,
-    /// Random seed.
-    pub seed: u64,
-}
 
 fn failed(error: BenchError) -> ExplainError {
     ScenarioError::from(error).into()
@@ -51,7 +24,7 @@ fn rate(bytes_per_second: f64, wrong: u64) -> Result<Figure, ExplainError> {
     }
 }
 
-impl Case for NgetCase {
+impl Case for NgetRun {
     fn lab(&self) -> &Lab {
         &self.lab
     }
@@ -61,9 +34,7 @@ impl Case for NgetCase {
     }
 
     fn figure(&self) -> Result<Figure, ExplainError> {
-        let Self { lab, processor, modes, options, seed } = self;
-        let (modes, options, seed) = (*modes, *options, *seed);
-        let outcome = NgetRun { lab, processor, modes, options, seed }.run().map_err(failed)?;
+        let outcome = self.run().map_err(failed)?;
         rate(outcome.measured.bytes_per_second(), outcome.measured.wrong.into())
     }
 
@@ -86,7 +57,7 @@ impl Case for NgetCase {
     }
 }
 
-impl Case for HaloCase {
+impl Case for HaloRun {
     fn lab(&self) -> &Lab {
         &self.lab
     }
@@ -96,8 +67,7 @@ impl Case for HaloCase {
     }
 
     fn figure(&self) -> Result<Figure, ExplainError> {
-        let Self { lab, options, seed } = self;
-        let outcome = HaloRun { lab, options: *options, seed: *seed }.run().map_err(failed)?;
+        let outcome = self.run().map_err(failed)?;
         rate(outcome.node_bytes_per_second(), outcome.checked().1)
     }
 

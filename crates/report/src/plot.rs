@@ -23,6 +23,14 @@ pub struct Axis {
     pub scale: Scale,
 }
 
+impl Axis {
+    /// Makes an axis.
+    #[must_use]
+    pub fn new(label: &str, unit: &str, scale: Scale) -> Self {
+        Self { label: label.to_owned(), unit: unit.to_owned(), scale }
+    }
+}
+
 /// What a series is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeriesKind {

@@ -2,7 +2,11 @@
 //! Nearest-neighbour exchange between all nodes of a torus: of a lab, beside the rates that its links
 //! allow, or of cards on one bus.
 
-use crosslane_driver::network_processor::{Buffers, Modes, Requests, TorusDimension};
+use std::sync::Arc;
+
+use crosslane_driver::network_processor::{
+    Buffers, Modes, PAYLOAD_BYTES, Requests, TorusDimension,
+};
 use crosslane_host::{Bus, Mapping, Waiting};
 use crosslane_lab::file::HostBuffers;
 use crosslane_lab::{CheckedRun, Lab, LabBus};
@@ -25,16 +29,12 @@ const MODES: Modes = Modes {
 
 /// Longest simulated time of a run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
-/// Payload of a datagram, and its bytes on the wire.
-const DATAGRAM_BYTES: [f64; 2] = [128.0, 136.0];
-/// Columns between skip sets, and with one (docs/torus-link.md).
-const SKIP_COLUMNS: [f64; 2] = [1280.0, 1283.0];
 
 /// An exchange in the torus of a lab.
 #[derive(Clone, Debug)]
-pub struct HaloRun<'a> {
+pub struct HaloRun {
     /// A lab with one torus.
-    pub lab: &'a Lab,
+    pub lab: Arc<Lab>,
     /// Size and number of the exchanges.
     pub options: HaloOptions,
     /// Random seed.
@@ -132,7 +132,7 @@ impl HaloOutcome {
     }
 }
 
-impl HaloRun<'_> {
+impl HaloRun {
     fn name(&self) -> String {
         let nodes = self.lab.file().tori.first().map_or(0, |torus| torus.nodes.len());
         format!("halo, {nodes} nodes")
@@ -148,7 +148,7 @@ impl HaloRun<'_> {
             let problem = format!("lab {} does not have one torus", self.lab.name());
             return Err(BenchError::run(&name, problem));
         };
-        let run = CheckedRun::new(self.lab, self.seed)?.with_limit(TIME_LIMIT);
+        let run = CheckedRun::new(&self.lab, self.seed)?.with_limit(TIME_LIMIT);
         let simulation = run.simulation();
         let node_options = NodeOptions { modes: MODES, ..NodeOptions::default() };
         let mut ready = Vec::new();
@@ -177,7 +177,7 @@ impl HaloRun<'_> {
         let ended = run.run(&name, program).map_err(|error| BenchError::run(&name, error))?;
         let nodes = ended.value.into_iter().map(|(_, measured)| measured).collect();
         Ok(HaloOutcome {
-            link_rate: Some(self.link_rate()),
+            link_rate: Some(torus.parameters.payload_bytes_per_second()),
             host_rate: Some(self.host_rate()),
             now: ended.ended,
             ..HaloOutcome::of(&self.options, &self.place(0), nodes)
@@ -192,17 +192,6 @@ impl HaloRun<'_> {
             TorusDimension { size: dimension.size, position, is_open: !dimension.wraps }
         });
         Place::new(&dimensions.collect::<Vec<_>>())
-    }
-
-    /// Returns the payload that a torus link carries, one way.
-    fn link_rate(&self) -> f64 {
-        let cable = &self.lab.file().tori[0].parameters;
-        let lanes_rate = f64::from(cable.lanes) * cable.lane_bits_per_second as f64;
-        // 8b/10b.
-        let bytes_rate = lanes_rate * 0.8 / 8.0;
-        let [payload, whole] = DATAGRAM_BYTES;
-        let [between, with_skip] = SKIP_COLUMNS;
-        bytes_rate * payload / whole * between / with_skip
     }
 
     /// Returns the payload that the link of the first node carries in writes to its host.
@@ -220,7 +209,7 @@ impl HaloRun<'_> {
             HostBuffers::Below4Gib => 3,
             HostBuffers::Above4Gib => 4,
         };
-        let payload = payload.min(most).min(DATAGRAM_BYTES[0] as u32);
+        let payload = payload.min(most).min(PAYLOAD_BYTES as u32);
         write_ceiling_bytes_per_second(link.parameters.rate, header_dw, payload)
     }
 }

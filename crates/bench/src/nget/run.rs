@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs of the micro-benchmark: on a bus, and in a lab beside the rate that the host's link allows.
 
+use std::sync::Arc;
+
 use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requests};
 use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
 use crosslane_fabric::{DirectionId, LinkCounters, LinkId, Way};
@@ -28,11 +30,11 @@ const LOOPS: std::ops::RangeInclusive<u64> = 16..=1000;
 
 /// A run in a lab.
 #[derive(Clone, Debug)]
-pub struct NgetRun<'a> {
+pub struct NgetRun {
     /// The lab.
-    pub lab: &'a Lab,
+    pub lab: Arc<Lab>,
     /// Name of the network processor.
-    pub processor: &'a str,
+    pub processor: String,
     /// Modes of its driver.
     pub modes: Modes,
     /// Sizes and numbers of the gets.
@@ -226,7 +228,7 @@ pub async fn nget_on<B: Bus>(
     Ok(measured)
 }
 
-impl NgetRun<'_> {
+impl NgetRun {
     /// Returns the name of the run: network processor, size and gets in flight.
     #[must_use]
     pub fn name(&self) -> String {
@@ -240,15 +242,15 @@ impl NgetRun<'_> {
     /// A lab without this network processor, or a run that fails.
     pub fn run(&self) -> Result<NgetOutcome, BenchError> {
         let name = self.name();
-        let run = CheckedRun::new(self.lab, self.seed)?.with_limit(TIME_LIMIT);
+        let run = CheckedRun::new(&self.lab, self.seed)?.with_limit(TIME_LIMIT);
         let simulation = run.simulation();
-        let host = host_of(simulation, self.processor)?;
-        let down = down_to(simulation, self.processor)
+        let host = host_of(simulation, &self.processor)?;
+        let down = down_to(simulation, &self.processor)
             .ok_or_else(|| BenchError::run(&name, "no link leads to it"))?;
         let counters = || simulation.with_fabric(|fabric| fabric.counters(down));
         let program = async {
             let bus = simulation.bus(host);
-            let processor = NetworkProcessor::init(bus, self.processor, self.modes).await?;
+            let processor = NetworkProcessor::init(bus, &self.processor, self.modes).await?;
             let measured = nget_sampled(&processor, &self.options, counters).await?;
             processor.release().await?;
             Ok::<_, BenchError>(measured)

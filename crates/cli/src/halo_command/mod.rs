@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use crosslane_bench::{HaloOptions, HaloRun, halo_on};
 use crosslane_driver::network_processor::{Modes, Requests};
-use crosslane_explain::HaloCase;
 use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::units::Picoseconds;
@@ -23,7 +22,7 @@ use crate::progress::Steps;
 use crate::quantity::{megabytes, microseconds, percent};
 use crate::report_file::{Where, report_of};
 use crate::table::{Align, Table};
-use crate::why::{Made, Why, explain_all, has_column, why_block};
+use crate::why::{Why, explained, has_column, why_block};
 use crate::workload::{refused, run_on};
 use arguments::{HaloArguments, even_sizes};
 
@@ -64,10 +63,12 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
     };
     let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(labs.len() as u64, "tori");
+    let (options, seed) = (options(arguments, TIMEOUT), arguments.seed);
+    let runs = labs.into_iter().map(|lab| HaloRun { lab: Arc::new(lab), options, seed });
+    let runs: Vec<HaloRun> = runs.collect();
     let mut flows = Vec::new();
-    for lab in &labs {
-        let (options, seed) = (options(arguments, TIMEOUT), arguments.seed);
-        let outcome = HaloRun { lab, options, seed }.run()?;
+    for run in &runs {
+        let outcome = run.run()?;
         let flow = outcome.flow(arguments.exchanges);
         steps.done(&flow.name, outcome.now);
         flows.push(flow);
@@ -76,17 +77,8 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
         }
     }
     steps.finish();
-    let whys = if arguments.why { explained(arguments, &labs, &flows) } else { Vec::new() };
+    let whys = explained(arguments.why, &runs, &flows, arguments.json);
     show(arguments, Where::Lab(&lab), &steps, (flows, whys), file)
-}
-
-/// Finds what limits each run.
-fn explained(arguments: &HaloArguments, labs: &[Lab], flows: &[Flow]) -> Vec<Why> {
-    let (options, seed) = (options(arguments, TIMEOUT), arguments.seed);
-    let case = |lab: &Lab| HaloCase { lab: Arc::new(lab.clone()), options, seed };
-    let cases: Vec<HaloCase> = labs.iter().map(case).collect();
-    let made = cases.iter().zip(flows).map(|(case, flow)| Made::of_rate(case, flow));
-    explain_all(&made.collect::<Vec<_>>(), arguments.json)
 }
 
 /// Runs it between cards: all nodes in this program.
@@ -253,11 +245,6 @@ fn lab_text(lab: &Lab, flows: &[Flow], whys: &[Why]) -> String {
 }
 
 fn plots(flows: &[Flow]) -> Vec<Block> {
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
     let plot = |title: &str, y, value: &dyn Fn(&Flow, &Exchange) -> f64| {
         let points = exchanges(flows);
         let points =
@@ -265,13 +252,13 @@ fn plots(flows: &[Flow]) -> Vec<Block> {
         let series = Series { name: "all directions".to_owned(), kind: SeriesKind::Ours, points };
         Block::Plot(Plot {
             title: title.to_owned(),
-            x: axis("nodes", "", Scale::Logarithmic),
+            x: Axis::new("nodes", "", Scale::Logarithmic),
             y,
             series: vec![series],
         })
     };
-    let time = axis("an exchange", "us", Scale::Linear);
-    let of_link = axis("of the host's link", "%", Scale::Linear);
+    let time = Axis::new("an exchange", "us", Scale::Linear);
+    let of_link = Axis::new("of the host's link", "%", Scale::Linear);
     vec![
         plot("Weak scaling: time of an exchange", time, &|_, one| one.exchange_ns / 1e3),
         plot("Rate to each host", of_link, &|flow, one| {

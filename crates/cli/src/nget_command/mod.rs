@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crosslane_bench::{NgetOptions, NgetRun, nget_on};
 use crosslane_driver::network_processor::{Modes, Requests};
-use crosslane_explain::NgetCase;
 use crosslane_host::Mapping;
 use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};
@@ -24,7 +23,7 @@ use crate::progress::Steps;
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::report_file::{Where, report_of};
 use crate::table::{Align, Table};
-use crate::why::{Made, Why, explain_all, has_column, why_block};
+use crate::why::{Why, explained, has_column, why_block};
 use crate::workload::{refused, run_on};
 use arguments::NgetArguments;
 
@@ -109,41 +108,24 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
     let lab = Lab::load(lab)?;
     let wanted = if named.is_empty() { arguments.node.clone() } else { named };
     let nodes = nodes(&lab, &wanted)?.into_iter();
-    let jobs = jobs(arguments, nodes.map(|node| (node, COMBINED)))?;
+    let jobs = jobs(arguments, nodes.map(|node| (node, COMBINED)))?.into_iter();
+    let lab = Arc::new(lab);
+    let runs = jobs.map(|(processor, modes, in_flight, size)| {
+        let options = options(arguments, size, in_flight);
+        NgetRun { lab: lab.clone(), processor, modes, options, seed: arguments.seed }
+    });
+    let runs: Vec<NgetRun> = runs.collect();
     let file = report_of(arguments.report.as_ref())?;
-    let steps = Steps::new(jobs.len() as u64, "runs");
-    let flows = steps.watch.each(&jobs, |(node, modes, in_flight, size)| {
-        let options = options(arguments, *size, *in_flight);
-        let (lab, seed) = (&lab, arguments.seed);
-        let run = NgetRun { lab, processor: node, modes: *modes, options, seed };
+    let steps = Steps::new(runs.len() as u64, "runs");
+    let flows = steps.watch.each(&runs, |run| {
         let outcome = run.run()?;
         steps.shown(&run.name(), outcome.now);
-        Ok::<_, CommandError>(Some(outcome.flow(node, *modes)))
+        Ok::<_, CommandError>(Some(outcome.flow(&run.processor, run.modes)))
     });
     steps.finish();
-    let (jobs, flows) = kept(jobs, flows?);
-    let whys = if arguments.why { explained(arguments, &lab, &jobs, &flows) } else { Vec::new() };
+    let (runs, flows) = kept(runs, flows?);
+    let whys = explained(arguments.why, &runs, &flows, arguments.json);
     show(arguments, Where::Lab(&lab), &steps, (flows, whys), file)
-}
-
-/// Finds what limits each run.
-fn explained(
-    arguments: &NgetArguments,
-    lab: &Lab,
-    jobs: &[Job<String>],
-    flows: &[Flow],
-) -> Vec<Why> {
-    let lab = Arc::new(lab.clone());
-    let case = |(node, modes, in_flight, size): &Job<String>| NgetCase {
-        lab: lab.clone(),
-        processor: node.clone(),
-        modes: *modes,
-        options: options(arguments, *size, *in_flight),
-        seed: arguments.seed,
-    };
-    let cases: Vec<NgetCase> = jobs.iter().map(case).collect();
-    let made = cases.iter().zip(flows).map(|(case, flow)| Made::of_rate(case, flow));
-    explain_all(&made.collect::<Vec<_>>(), arguments.json)
 }
 
 fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), CommandError> {
@@ -319,21 +301,17 @@ fn curves(flows: &[Flow], value: impl Fn(&Flow, &Gets) -> f64) -> Vec<Series> {
 }
 
 fn section(flows: &[Flow]) -> Section {
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
     let plot = |title: &str, y, series| Plot {
         title: title.to_owned(),
-        x: axis("bytes of a get", "B", Scale::Logarithmic),
+        x: Axis::new("bytes of a get", "B", Scale::Logarithmic),
         y,
         series,
     };
     let duration = curves(flows, |_, gets| gets.latency_ps.typical_ps as f64 / 1e6);
     let bandwidth = curves(flows, |flow, _| flow.rate().unwrap_or(0.0) / 1e6);
-    let duration = plot("Nget duration", axis("duration", "us", Scale::Logarithmic), duration);
-    let bandwidth = plot("Nget bandwidth", axis("bandwidth", "MB/s", Scale::Linear), bandwidth);
+    let duration = plot("Nget duration", Axis::new("duration", "us", Scale::Logarithmic), duration);
+    let bandwidth =
+        plot("Nget bandwidth", Axis::new("bandwidth", "MB/s", Scale::Linear), bandwidth);
     let title = "Gets from host memory".to_owned();
     Section { title, blocks: vec![Block::Plot(duration), Block::Plot(bandwidth)] }
 }

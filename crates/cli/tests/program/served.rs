@@ -104,6 +104,17 @@ fn every_benchmark_of_the_driver_runs_on_served_cards() {
     assert!(page.stdout.contains("all times and rates are in this machine's time"), "{page:?}");
     let tested = run(&format!("device test {first} {second} --largest 64K"));
     assert!(tested.code == 0 && tested.stdout.contains("0 failed"), "{tested:?}");
+    // A card has the axes of transfers.
+    let sweep = "--size 4K,64K --outstanding 1,4 --iterations 8 --json";
+    let sweep = run(&format!("bench sweep --device {first} {sweep}"));
+    assert_eq!(sweep.code, 0, "{sweep:?}");
+    let sweep: serde_json::Value = serde_json::from_str(&sweep.stdout).unwrap();
+    let rows = sweep["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &sweep["served"]), (2 * 2 * 2, &true.into()), "{sweep}");
+    for row in rows {
+        let is_good = row["wrong_words"] == 0 && row["bytes_per_second"].as_f64().unwrap() > 0.0;
+        assert!(is_good && row.get("width").is_none(), "{row}");
+    }
     let overhead = run(&format!("bench overhead --device {first} --rounds 5 --large 64K"));
     assert!(overhead.code == 0 && overhead.stdout.contains("register read"), "{overhead:?}");
 }

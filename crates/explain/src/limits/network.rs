@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Limits of network processors, their cables, and the choices of their driver.
 
-use crosslane_bench::{MAX_IN_FLIGHT, size_words};
+use crosslane_bench::{HaloRun, MAX_IN_FLIGHT, NgetRun, size_words};
 use crosslane_driver::network_processor::{Buffers, Requests};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::LabFile;
@@ -13,7 +13,6 @@ use super::requesters::edit_part;
 use super::ways::{Requester, Ways, network_ways};
 use super::{Spot, levers_of, of_lab};
 use crate::error::ExplainError;
-use crate::network::{HaloCase, NgetCase};
 use crate::search::{Lever, Liftable};
 
 /// Largest staging memory of a network processor, bytes (docs/network-processor.md).
@@ -22,7 +21,7 @@ const LARGE_STAGING_BYTES: u32 = 1 << 16;
 const MOST_LANES: u8 = 8;
 const MOST_LANE_BITS: u64 = 5_000_000_000;
 
-impl Liftable for NgetCase {
+impl Liftable for NgetRun {
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
         let ways = network_ways(&self.lab, self.seed, &[&self.processor], (false, true))?;
         let file = self.lab.file();
@@ -34,7 +33,7 @@ impl Liftable for NgetCase {
     }
 }
 
-impl Liftable for HaloCase {
+impl Liftable for HaloRun {
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
         let file = self.lab.file();
         let nodes: Vec<&str> =
@@ -138,7 +137,7 @@ fn cables(file: &LabFile) -> Vec<Spot> {
 }
 
 /// Choices of the program and its driver.
-fn driver(case: &NgetCase) -> Vec<Lever<NgetCase>> {
+fn driver(case: &NgetRun) -> Vec<Lever<NgetRun>> {
     let name = case.processor.as_str();
     let mut levers = Vec::new();
     let in_flight = case.options.in_flight;
@@ -149,7 +148,7 @@ fn driver(case: &NgetCase) -> Vec<Lever<NgetCase>> {
         };
         let lifted = format!("{MAX_IN_FLIGHT} at once");
         let said = (name, words, lifted.as_str());
-        levers.push(lever(LimitKind::Outstanding, said, |case: &mut NgetCase| {
+        levers.push(lever(LimitKind::Outstanding, said, |case: &mut NgetRun| {
             case.options.in_flight = MAX_IN_FLIGHT;
         }));
     }
@@ -162,20 +161,20 @@ fn driver(case: &NgetCase) -> Vec<Lever<NgetCase>> {
     };
     if let Some((kind, words)) = requests {
         let said = (name, format!("{words} of {name}"), "write combining");
-        levers.push(lever(kind, said, |case: &mut NgetCase| {
+        levers.push(lever(kind, said, |case: &mut NgetRun| {
             case.modes.requests = Requests::Stores(Mapping::WriteCombined);
         }));
     }
     if case.modes.buffers == Buffers::Copied {
         let said = (name, format!("the copy of the data of each get of {name}"), "none");
-        levers.push(lever(LimitKind::Processor, said, |case: &mut NgetCase| {
+        levers.push(lever(LimitKind::Processor, said, |case: &mut NgetRun| {
             case.modes.buffers = Buffers::Mapped;
         }));
     }
     if case.modes.waiting != Waiting::Polling {
         let words = format!("how notifications of {name} are detected");
         levers.push(lever(LimitKind::Notification, (name, words, "polling"), |case| {
-            let case: &mut NgetCase = case;
+            let case: &mut NgetRun = case;
             case.modes.waiting = Waiting::Polling;
         }));
     }

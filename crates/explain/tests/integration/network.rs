@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{HaloOptions, Lattice, NgetOptions};
+use crosslane_bench::{HaloOptions, HaloRun, Lattice, NgetOptions, NgetRun};
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
-use crosslane_explain::{HaloCase, NgetCase, explain};
+use crosslane_explain::explain;
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::{Lab, open};
 use crosslane_pcie::units::Picoseconds;
@@ -17,10 +17,10 @@ const MODES: Modes = Modes {
     waiting: Waiting::Polling,
 };
 
-fn gets(lab: Lab, modes: Modes, size_bytes: u64, in_flight: u32) -> NgetCase {
+fn gets(lab: Lab, modes: Modes, size_bytes: u64, in_flight: u32) -> NgetRun {
     let options = NgetOptions::enough(size_bytes, in_flight, 1, 1);
     let options = NgetOptions { loops: options.loops.min(64), ..options };
-    NgetCase { lab: Arc::new(lab), processor: "fpga1".to_owned(), modes, options, seed: 1 }
+    NgetRun { lab: Arc::new(lab), processor: "fpga1".to_owned(), modes, options, seed: 1 }
 }
 
 fn named(explanation: &Explanation, kind: LimitKind, words: &str) {
@@ -64,7 +64,7 @@ fn slow_cables_hold_an_exchange() {
         seed: 1,
         timeout: Picoseconds::from_ns(1_000_000_000),
     };
-    let case = HaloCase { lab: Arc::new(lab.unwrap()), options, seed: 1 };
+    let case = HaloRun { lab: Arc::new(lab.unwrap()), options, seed: 1 };
     let explanation = explain(&case, None, 1, &|_| ()).unwrap();
     let words = "the cables of the torus, x1 at 2.5 Gb/s";
     named(&explanation, LimitKind::LinkGeneration, words);

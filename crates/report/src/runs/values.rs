@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An outcome as a list of named values.
 
-use crosslane_results::{Bench, Bridge, Latencies, Outcome, Overhead, Reproduction, Sweep};
+use crosslane_results::{Bench, Bridge, Detail, Latencies, Outcome, Overhead, Reproduction, Sweep};
 use crosslane_results::{Row, Scenario};
 
 use crate::number::whole_size;
@@ -75,6 +75,9 @@ fn of_scenario(scenario: &Scenario, run: &Bench) -> Vec<Value> {
         values.extend(share.map(|part| value("of the ceiling", "%", part * 1e2, Better::Higher)));
         for (quantity, us) in flow.latency.iter().flat_map(times) {
             values.push(value(quantity, "us", us, Better::Lower));
+        }
+        if let Detail::Exchange(exchange) = &flow.detail {
+            values.push(value("an exchange", "us", exchange.exchange_ns / 1e3, Better::Lower));
         }
     }
     if let Some(latency) = &scenario.latency {

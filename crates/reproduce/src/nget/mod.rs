@@ -14,6 +14,8 @@ mod own;
 mod peak;
 mod published;
 
+use std::sync::Arc;
+
 use crosslane_bench::{NgetOptions, NgetOutcome, NgetRun};
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
 use crosslane_host::{Mapping, Waiting};
@@ -129,7 +131,7 @@ impl<'a> Context<'a> {
     ) -> Result<NgetOutcome, ReproduceError> {
         may_begin(self.watch)?;
         let options = NgetOptions::enough(size_bytes, in_flight, 1, self.seed);
-        let processor = machine.processor();
+        let (lab, processor) = (Arc::new(lab.clone()), machine.processor().to_owned());
         let run = NgetRun { lab, processor, modes, options, seed: self.seed };
         let outcome = run.run()?;
         self.watch.done(&run.name(), outcome.now);

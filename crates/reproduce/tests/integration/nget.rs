@@ -3,7 +3,7 @@
 //! wanted of our engine.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use crosslane_bench::{HaloOptions, HaloOutcome, HaloRun, Lattice};
 use crosslane_lab::Provenance;
@@ -142,7 +142,7 @@ fn halo(sizes: &[u16], extents: [u32; 4], exchanges: u32) -> HaloOutcome {
         seed: 1,
         timeout: Picoseconds::from_ns(1_000_000_000),
     };
-    HaloRun { lab: &lab, options, seed: 1 }.run().unwrap()
+    HaloRun { lab: Arc::new(lab), options, seed: 1 }.run().unwrap()
 }
 
 /// Every buffer of every node is what the neighbour has sent; a torus with twice as many nodes
