@@ -45,7 +45,9 @@ pub use halo::{HaloMeasured, HaloNode, HaloOptions};
 pub use host_transfer::{read, write};
 pub use latency::{LatencyOptions, RoundTrips, latency};
 pub use loopback::{Loopback, loopback};
-pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Workload};
+pub use measured::{
+    ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Verified, Workload,
+};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{MAX_IN_FLIGHT, NgetMeasured, NgetOptions, nget};
