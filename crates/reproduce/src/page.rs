@@ -5,27 +5,15 @@ use crosslane_explain::size_words;
 use crosslane_lab::file::LinkInstance;
 use crosslane_lab::{Constant, Lab};
 use crosslane_report::{
-    self as report, Bar, Bars, Block, Cell, Column, NodeKind, Page, Section, Topology,
-    TopologyLink, TopologyNode,
+    self as report, Bar, Bars, Block, NodeKind, Page, Section, Topology, TopologyLink, TopologyNode,
 };
 use crosslane_results::DirectionLoad;
 
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
+use crate::explained;
 use crate::reproduction::Reproduction;
-use crate::table::{Align, Table};
-
-/// A table as it is on a page; cells that are `NO` are to be looked at.
-fn shown(title: &str, table: &Table) -> report::Table {
-    let columns = table.columns.iter();
-    let columns = columns
-        .map(|(heading, set)| Column { heading: (*heading).to_owned(), align: *set })
-        .collect();
-    let cell = |text: &String| Cell { text: text.clone(), is_bad: text == "NO" };
-    let rows = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-    report::Table { title: title.to_owned(), columns, rows, is_searchable: false }
-}
 
 /// The trees of a lab with the load of every link, as far as it was counted.
 #[must_use]
@@ -84,11 +72,8 @@ fn shown_load(load: &DirectionLoad) -> report::DirectionLoad {
 /// of them in the same line once.
 #[must_use]
 pub fn constants(labs: &[&Lab]) -> report::Table {
-    let headings = ["constant", "value", "unit", "kind", "source"];
-    let columns = headings.iter().enumerate().map(|(at, heading)| Column {
-        heading: (*heading).to_owned(),
-        align: if at == 1 { Align::Right } else { Align::Left },
-    });
+    let mut table = report::Table::headed("constant | value: | unit | kind | source");
+    table.is_searchable = true;
     let mut seen = std::collections::BTreeSet::new();
     let all = labs.iter().flat_map(|lab| lab.constants());
     let distinct = all.filter(|one| seen.insert((one.line, one.path())));
@@ -96,11 +81,9 @@ pub fn constants(labs: &[&Lab]) -> report::Table {
         let kind = constant.provenance.to_string();
         let unit = constant.unit.to_owned();
         [constant.path(), constant.shown_value(), unit, kind, constant.source.clone()]
-            .map(|text| Cell { text, is_bad: false })
-            .into()
     };
-    let rows = distinct.map(row).collect();
-    report::Table { title: String::new(), columns: columns.collect(), rows, is_searchable: true }
+    distinct.map(row).for_each(|cells| table.row(cells));
+    table
 }
 
 impl Reproduction {
@@ -141,7 +124,7 @@ impl Reproduction {
             title: "The document's figures beside the lab's".to_owned(),
             blocks: vec![
                 Block::Verdict(self.summary()),
-                Block::Table(shown("", &table)),
+                Block::Table(table),
                 Block::Text(words.to_owned()),
             ],
         }
@@ -150,7 +133,7 @@ impl Reproduction {
 
 fn section(number: usize, experiment: &Experiment) -> Section {
     let mut blocks: Vec<Block> = experiment.plots.iter().cloned().map(Block::Plot).collect();
-    blocks.extend(experiment.tables.iter().map(|table| Block::Table(shown("", table))));
+    blocks.extend(experiment.tables.iter().cloned().map(Block::Table));
     blocks.extend(experiment.text.iter().cloned().map(Block::Text));
     blocks.extend(why_blocks(experiment));
     Section { title: format!("{number}. {}", experiment.title), blocks }
@@ -162,7 +145,8 @@ fn why_blocks(experiment: &Experiment) -> Vec<Block> {
     if experiment.why.is_empty() {
         return Vec::new();
     }
-    let table = shown("Why not faster", &experiment.why_table());
+    let title = "Why not faster".to_owned();
+    let table = report::Table { title, ..explained::table(&experiment.why) };
     let bars = experiment.why.iter().filter_map(|explained| {
         let account = explained.explanation.account.as_ref()?;
         let parts = account.uses.iter().map(|part| (part.what.to_string(), part.share)).collect();

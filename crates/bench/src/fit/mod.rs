@@ -9,7 +9,7 @@ mod measurements;
 
 use std::collections::BTreeMap;
 
-pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample, csv_fields};
+pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample};
 
 /// A fit with a residual beyond this part of what was measured is bad: the times lie on no line.
 pub const BAD_RESIDUAL: f64 = 0.1;

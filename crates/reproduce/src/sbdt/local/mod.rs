@@ -16,10 +16,12 @@ use crosslane_lab::{Lab, LabBus};
 use crosslane_pcie::units::Picoseconds;
 use rayon::prelude::*;
 
-use super::{CARD, Context, HOST, RATE, host, size_words};
+use super::{CARD, Curve, HOST, Problem, host};
 use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, size_words};
+use crate::study::Effort;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -39,7 +41,7 @@ const QUICK_SIZES: [u64; 2] = [4 * MIB, 6 * MIB];
 /// Sizes with this project's own engine, and its buffers.
 const OWN_SIZES: [u64; 2] = [16 * MIB, 32 * MIB];
 const OWN_BUFFER_BYTES: u64 = MIB;
-/// Where the card's second channel of memory begins.
+/// Start of the card's second channel of memory.
 const OTHER_CHANNEL: u64 = 4 << 30;
 
 /// A way of figure 5, or within the card.
@@ -80,7 +82,7 @@ impl Way {
     }
 }
 
-/// What a scenario does.
+/// Transfers of one run.
 #[derive(Clone, Copy)]
 struct Scenario<'a> {
     name: &'a str,
@@ -140,8 +142,6 @@ struct Run<'a> {
     dma: LocalDma<LabBus>,
     caller: Caller,
 }
-
-type Problem = Box<dyn std::error::Error>;
 
 impl<'a> Run<'a> {
     async fn new(
@@ -241,17 +241,11 @@ fn run(
     lab: &Lab,
     scenario: Scenario<'_>,
 ) -> Result<Vec<Point>, ReproduceError> {
-    let failed = |problem: String| ReproduceError::experiment(scenario.name, problem);
-    let simulation = context.simulation(lab)?;
-    let bus = simulation.bus(host(&simulation, HOST)?.id);
-    let result = simulation.run(scenario.name, async {
+    context.run(scenario.name, lab, async |simulation| {
+        let bus = simulation.bus(host(simulation, HOST)?.id);
         let device = Device::open_by_name(bus, CARD).await?;
         Run::new(context, &device, scenario).await?.go().await
-    });
-    let points = result.map_err(|stuck| failed(stuck.to_string()))?;
-    let points = points.map_err(|error| failed(error.to_string()))?;
-    context.end(scenario.name, &simulation)?;
-    Ok(points)
+    })
 }
 
 /// The document's call with buffers of a size.
@@ -275,45 +269,37 @@ fn long(
     buffer_bytes: u64,
     sizes: &[u64],
 ) -> Result<Vec<Point>, ReproduceError> {
-    let lab = context.lab(None)?;
+    let lab = context.lab();
     let buffers = size_words(buffer_bytes);
     let measured: Result<Vec<Vec<Point>>, ReproduceError> = LONG_WAYS[..2]
         .par_iter()
         .map(|ways| {
             let name = format!("local, buffers of {buffers}, {}", ways[0].words());
-            run(context, &lab, of_document(&name, buffer_bytes, ways, sizes))
+            run(context, lab, of_document(&name, buffer_bytes, ways, sizes))
         })
         .collect();
     Ok(measured?.into_iter().flatten().collect())
 }
 
 /// The rows that are compared.
-fn rows_of(
-    context: &Context<'_>,
-    points: &[Point],
-    sizes: [u64; 2],
-) -> Result<Vec<Row>, ReproduceError> {
+fn rows_of(context: &Context<'_>, points: &[Point], sizes: [u64; 2]) -> Vec<Row> {
     let ways = Way::DRAWN.into_iter().chain([Way::Within]);
     ways.map(|way| {
-        let rate = extrapolated(points, way, sizes, WHOLE_BYTES);
         let (quantity, conditions) = way.figure();
-        let label = format!("{}, 1 GB", way.words());
-        context.figures.compare(quantity, conditions, Some(rate), RATE, &label)
+        context.figures.compare(quantity, conditions, extrapolated(points, way, sizes, WHOLE_BYTES))
     })
     .collect()
 }
 
-pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    let points = long(context, WHOLE_BUFFER_BYTES, &LONG_SIZES)?;
-    rows_of(context, &points, LONG_SIZES)
+pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+    let (buffer_bytes, sizes) = match effort {
+        Effort::Full => (WHOLE_BUFFER_BYTES, LONG_SIZES),
+        Effort::Quick => (QUICK_BUFFER_BYTES, QUICK_SIZES),
+    };
+    Ok(rows_of(context, &long(context, buffer_bytes, &sizes)?, sizes))
 }
 
-pub(super) fn quick(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    let points = long(context, QUICK_BUFFER_BYTES, &QUICK_SIZES)?;
-    rows_of(context, &points, QUICK_SIZES)
-}
-
-/// What this project's own engine is tried with: what it is, and how.
+/// Ways to use this project's own engine: name, options, and whether memory is registered.
 const OWN: [(&str, LocalOptions, bool); 3] = [
     ("the document's procedure", LocalOptions::of_document(OWN_BUFFER_BYTES), false),
     ("polled, two cores copy", own(), false),
@@ -333,7 +319,7 @@ const fn own() -> LocalOptions {
 /// Scenarios of this module.
 pub(super) const SCENARIOS: u64 = (BUFFERS.len() + LONG_WAYS.len() + OWN.len()) as u64;
 
-/// What all experiments here are made of.
+/// The runs that all experiments here are made of.
 struct Measured {
     /// Of each size of buffers.
     buffers: Vec<(u64, Vec<Point>)>,
@@ -349,7 +335,7 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
         Long(usize),
         Own(usize),
     }
-    let (lab, own_lab) = (context.lab(None)?, context.lab(Some("crosslane"))?);
+    let (lab, own_lab) = (context.lab(), context.variant("crosslane")?);
     let long_sizes: Vec<u64> = SIZES.into_iter().chain(LONG_SIZES).collect();
     // The longest first.
     let long = [1, 0, 2].map(Kind::Long).into_iter();
@@ -362,13 +348,13 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
             let points = match kind {
                 Kind::Buffers(bytes) => {
                     let name = format!("local, buffers of {}", size_words(bytes));
-                    run(context, &lab, of_document(&name, bytes, &[Way::ToCard], &SIZES))
+                    run(context, lab, of_document(&name, bytes, &[Way::ToCard], &SIZES))
                 }
                 Kind::Long(number) => {
                     let ways = LONG_WAYS[number];
                     let name = format!("local, buffers of 8 MB, {}", ways[0].words());
                     let sizes = if number == 2 { &LONG_SIZES } else { &long_sizes[..] };
-                    run(context, &lab, of_document(&name, WHOLE_BUFFER_BYTES, ways, sizes))
+                    run(context, lab, of_document(&name, WHOLE_BUFFER_BYTES, ways, sizes))
                 }
                 Kind::Own(number) => {
                     let (name, options, is_registered) = OWN[number];
@@ -394,12 +380,17 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
     Ok(measured)
 }
 
-pub(super) fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
+/// All experiments here, and the curves of figure 5.
+pub(super) fn experiments(
+    context: &Context<'_>,
+) -> Result<(Vec<Experiment>, Vec<Curve>), ReproduceError> {
     let measured = measure(context)?;
-    Ok(vec![
+    let curves = figures::curves(&measured);
+    let experiments = vec![
         figures::by_buffers(&measured),
-        figures::ways(context, &measured)?,
-        figures::within(context, &measured)?,
+        figures::ways(context, &measured, &curves),
+        figures::within(context, &measured),
         figures::with_own_engine(&measured),
-    ])
+    ];
+    Ok((experiments, curves))
 }
