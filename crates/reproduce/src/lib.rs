@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Published measurements and the same measurements in the lab, side by side.
 //!
-//! Read first: [`comparison`], what a pair of figures is worth; [`study`], what can be run; then [`rosta`].
+//! Read first: [`comparison`], the worth of a pair of figures; [`study`], the studies that can be
+//! run; then [`rosta`].
 
 #![forbid(unsafe_code)]
 

@@ -7,7 +7,7 @@ use crosslane_bench::fit::{Fit, Measurements, Over, fits};
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind, Table};
 
 use super::sweep::{self, Point, rate};
-use super::{FASTEST, LINKS, SIZES, compare};
+use super::{FASTEST, LINKS, SIZES, figure};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::ReproduceError;
@@ -67,7 +67,8 @@ pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>, Rep
     for (size, published) in sizes.into_iter().zip([SIZES[0], SIZES[6]]) {
         let points = sweep::sweep(context, context.lab(), &[FASTEST], &[size])?;
         for point in &points {
-            rows.extend(compare(context, point.direction, published, point.bytes_per_second));
+            let figure = figure(context, point.direction, published);
+            rows.extend(figure.map(|figure| figure.compare(point.bytes_per_second / 1e6)));
         }
     }
     let points = sweep::sweep(context, context.lab(), &LINKS, &[sizes[1]])?;

@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::error::ReproduceError;
 use crate::experiment::{Experiment, size_words};
 use crate::plots;
+use crate::published::PublishedFigure;
 use crate::study::{Effort, Reproducible, Study};
 
 /// The board.
@@ -78,26 +79,14 @@ const fn quantity(direction: CardDirection) -> &'static str {
     }
 }
 
-/// The conditions of a rate over the fastest link in the file of figures.
-fn conditions(size_bytes: u64) -> String {
-    format!("{}; {}", FASTEST.words(), size_words(size_bytes))
-}
-
 /// The paper's rate over the fastest link, MB/s, if it gives one.
-fn published_rate(context: &Context<'_>, direction: CardDirection, size_bytes: u64) -> Option<f64> {
-    let figure = context.figures.find(quantity(direction), &conditions(size_bytes));
-    figure.map(|figure| figure.value)
-}
-
-/// The paper's rate over the fastest link beside the lab's, if it gives one.
-fn compare(
-    context: &Context<'_>,
+fn figure<'a>(
+    context: &'a Context<'_>,
     direction: CardDirection,
     size_bytes: u64,
-    bytes_per_second: f64,
-) -> Option<Row> {
-    let figure = context.figures.find(quantity(direction), &conditions(size_bytes))?;
-    Some(figure.compare(bytes_per_second / 1e6))
+) -> Option<&'a PublishedFigure> {
+    let conditions = format!("{}; {}", FASTEST.words(), size_words(size_bytes));
+    context.figures.find(quantity(direction), &conditions)
 }
 
 /// Makes transfers over a link, in a lab of their own.

@@ -7,7 +7,7 @@ use crosslane_report::Table;
 use rayon::prelude::*;
 
 use super::sweep::{Point, rate};
-use super::{FASTEST, SIZES, published_rate, rate_plot, transfer};
+use super::{FASTEST, SIZES, figure, rate_plot, transfer};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::ReproduceError;
@@ -85,8 +85,8 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
                 rate_plot(&title, all)
             })
             .to_vec(),
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     })
 }
 
@@ -98,7 +98,7 @@ fn row((way, size, depth): Job, run: &CardMeasured) -> Row {
 
 /// The document's rate at 1 KB, one transfer at a time: its own figure, where it gives one.
 fn alone(context: &Context<'_>, document: &[Point], way: CardDirection) -> f64 {
-    let published = published_rate(context, way, SIZES[0]).map(|rate| rate * 1e6);
+    let published = figure(context, way, SIZES[0]).map(|figure| figure.value * 1e6);
     published.unwrap_or_else(|| rate(document, FASTEST, way, SIZES[0]))
 }
 

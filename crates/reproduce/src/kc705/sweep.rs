@@ -6,7 +6,7 @@ use crosslane_lab::Lab;
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
 
-use super::{FASTEST, LINKS, Link, SIZES, by_registers, compare, published_rate, rate_plot};
+use super::{FASTEST, LINKS, Link, SIZES, by_registers, figure, rate_plot};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::ReproduceError;
@@ -83,9 +83,8 @@ pub(super) fn table(points: &[Point], links: &[Link], direction: CardDirection) 
 pub(super) fn rows(context: &Context<'_>, points: &[Point]) -> Vec<Row> {
     let row = |point: &Point| {
         let Point { link, direction, size_bytes, bytes_per_second } = *point;
-        let published = (link == FASTEST)
-            .then(|| compare(context, direction, size_bytes, bytes_per_second))
-            .flatten();
+        let published = if link == FASTEST { figure(context, direction, size_bytes) } else { None };
+        let published = published.map(|figure| figure.compare(bytes_per_second / 1e6));
         published.unwrap_or_else(|| {
             let conditions = format!("{}; {}", link.words(), size_words(size_bytes));
             Row::simulated(direction.words(), conditions, "MB/s", bytes_per_second / 1e6)
@@ -101,7 +100,7 @@ fn plot(context: &Context<'_>, points: &[Point], direction: CardDirection) -> Pl
     });
     let of_paper = SIZES
         .into_iter()
-        .filter_map(|size| Some((size as f64, published_rate(context, direction, size)?)));
+        .filter_map(|size| Some((size as f64, figure(context, direction, size)?.value)));
     let of_paper = published(FASTEST.words(), of_paper);
     let title = format!("Rate by size, {}", direction.words());
     rate_plot(&title, lines.into_iter().chain([of_paper]).collect())

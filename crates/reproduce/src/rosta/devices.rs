@@ -204,8 +204,8 @@ fn rows_of(
     rows
 }
 
-/// The rows that the paper gives figures for, with its engine alone: the fewest and the most devices of
-/// each figure.
+/// The rows that the paper gives figures for, with its engine alone: the fewest and the most
+/// devices of each figure.
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     let mut rows = Vec::new();
     for (direction, count) in [
@@ -269,8 +269,8 @@ pub(super) fn run(scene: &Scene<'_>, direction: Direction) -> Result<Experiment,
         text: vec![text(direction, spreads.into_iter().fold(0.0, f64::max))],
         tables: vec![table],
         plots: vec![plot(scene, direction, &results)],
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     })
 }
 

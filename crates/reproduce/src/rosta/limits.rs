@@ -86,9 +86,8 @@ fn plot(figures: &PublishedFigures) -> Plot {
         };
         let exact: fn(LinkRate, u32) -> f64 =
             |rate, bytes| write_ceiling_bytes_per_second(rate, HEADER_DW, bytes);
-        series.push(ceiling(&format!("x{lanes}: 20 B a packet, SKP"), by(exact)));
-        series
-            .push(ours(&format!("x{lanes}: the document's formula with SKP"), by(limit_with_skp)));
+        series.push(ceiling(format!("x{lanes}: 20 B a packet, SKP"), by(exact)));
+        series.push(ours(format!("x{lanes}: the document's formula with SKP"), by(limit_with_skp)));
         let conditions = format!("x{lanes} Gen2; MPS 128; the document's formula with SKP");
         let value = figures.value("limit", &conditions);
         let name = format!("x{lanes}: the document's formula with SKP");

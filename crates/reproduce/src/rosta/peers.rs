@@ -171,18 +171,18 @@ fn plot(scene: &Scene<'_>, cases: &[Case], results: &[Together]) -> Plot {
     for (column, payload) in PAYLOADS_BYTES.into_iter().enumerate() {
         let limit = mebibytes(write_ceiling_bytes_per_second(gen2(4), HEADER_DW, payload));
         let flat = (0..cases.len()).map(|case| (case as f64, limit));
-        series.push(ceiling(&format!("x4 Gen2, packets of {payload} B"), flat));
+        series.push(ceiling(format!("x4 Gen2, packets of {payload} B"), flat));
         for (first, words) in [(2, "our engine"), (0, "document's engine")] {
             let all = results.iter().skip(first + column).step_by(4);
             let points = (0_u32..).map(f64::from).zip(all.map(|one| mebibytes(average(one))));
-            series.push(ours(&format!("{words}, MPS {payload}"), points));
+            series.push(ours(format!("{words}, MPS {payload}"), points));
         }
         let points: Vec<(f64, f64)> = (0_u32..)
             .zip(cases)
             .filter_map(|(at, case)| Some((at, published_at(*case, payload)?)))
             .map(|(at, (quantity, under))| (f64::from(at), scene.figures().value(quantity, under)))
             .collect();
-        series.push(published(&format!("document's engine, MPS {payload}"), points));
+        series.push(published(format!("document's engine, MPS {payload}"), points));
     }
     let x = names("case", cases.iter().map(|case| case.name));
     rates("FPGA to FPGA, average of the transfers (Table 3, Fig. 7)", x, series)

@@ -41,6 +41,8 @@ const NAIVE_SIZES: [u64; 2] = [64 * MIB, 128 * MIB];
 /// Scenarios of this module.
 pub(super) const SCENARIOS: u64 = (BUFFERS.len() + PATHS.len() + 1) as u64;
 
+/// The naive transfer.
+const NAIVE: (Path, Mode) = (Path::RoundTrip, Mode::Naive);
 const PATHS: [Path; 3] = [Path::ToFpga, Path::FromFpga, Path::RoundTrip];
 
 /// The document's name of a path in the file of figures, and the conditions.
@@ -90,18 +92,21 @@ fn of_document(buffer_bytes: u64) -> ServerOptions {
 /// Makes transfers of each size on one path.
 fn run(
     context: &Context<'_>,
-    name: &str,
-    buffer_bytes: u64,
     (path, mode): (Path, Mode),
+    buffer_bytes: u64,
     sizes: &[u64],
 ) -> Result<Vec<Point>, ReproduceError> {
-    let failed = |problem: String| ReproduceError::experiment(name, problem);
+    let name = match mode {
+        Mode::Naive => "bridged, naive round trip".to_owned(),
+        Mode::Pipelined => format!("bridged, {path}, buffers of {}", size_words(buffer_bytes)),
+    };
+    let failed = |problem: String| ReproduceError::experiment(&name, problem);
     context.may_begin()?;
     let lab = context.lab();
     let nodes = TwoNodes::find(lab)?;
     let options = of_document(buffer_bytes);
     let card = nodes.card().to_owned();
-    let ran = nodes.run(lab, context.seed, name, options, 1, async |_, clients| {
+    let ran = nodes.run(lab, context.seed, &name, options, 1, async |_, clients| {
         let mut points = Vec::new();
         for client in &clients {
             for size_bytes in sizes.iter().copied() {
@@ -130,7 +135,7 @@ fn run(
     });
     let (points, now) = ran?;
     let points = points.map_err(failed)?;
-    context.done(name, now);
+    context.done(&name, now);
     Ok(points)
 }
 
@@ -152,21 +157,6 @@ fn whole_rate(points: &[Point], bytes: u64) -> f64 {
     bytes as f64 * 1e6 / whole_ps(points, bytes, |point| point.elapsed.0)
 }
 
-fn naive(context: &Context<'_>, sizes: &[u64]) -> Result<Vec<Point>, ReproduceError> {
-    let name = "bridged, naive round trip";
-    run(context, name, WHOLE_BUFFER_BYTES, (Path::RoundTrip, Mode::Naive), sizes)
-}
-
-fn pipelined(
-    context: &Context<'_>,
-    path: Path,
-    buffer_bytes: u64,
-    sizes: &[u64],
-) -> Result<Vec<Point>, ReproduceError> {
-    let name = format!("bridged, {path}, buffers of {}", size_words(buffer_bytes));
-    run(context, &name, buffer_bytes, (path, Mode::Pipelined), sizes)
-}
-
 /// The rows of the three ways.
 fn rows_of_paths(context: &Context<'_>, curves: &[Vec<Point>]) -> Vec<Row> {
     let rows = PATHS.into_iter().zip(curves).map(|(path, points)| {
@@ -186,18 +176,11 @@ fn rows_of_naive(context: &Context<'_>, points: &[Point]) -> Vec<Row> {
 }
 
 pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    let curves = all_paths(context, WHOLE_BUFFER_BYTES, &LONG_SIZES[3..])?;
+    let curve = |path| run(context, (path, Mode::Pipelined), WHOLE_BUFFER_BYTES, &LONG_SIZES[3..]);
+    let curves: Vec<_> = PATHS.into_par_iter().map(curve).collect::<Result<_, _>>()?;
     let mut rows = rows_of_paths(context, &curves);
-    rows.extend(rows_of_naive(context, &naive(context, &NAIVE_SIZES)?));
+    rows.extend(rows_of_naive(context, &run(context, NAIVE, WHOLE_BUFFER_BYTES, &NAIVE_SIZES)?));
     Ok(rows)
-}
-
-fn all_paths(
-    context: &Context<'_>,
-    buffer_bytes: u64,
-    sizes: &[u64],
-) -> Result<Vec<Vec<Point>>, ReproduceError> {
-    PATHS.into_par_iter().map(|path| pipelined(context, path, buffer_bytes, sizes)).collect()
 }
 
 /// All experiments here; `local` are the document's curves of the same ways without a bridge.
@@ -205,36 +188,17 @@ pub(super) fn experiments(
     context: &Context<'_>,
     local: &[Curve],
 ) -> Result<Vec<Experiment>, ReproduceError> {
-    enum Kind {
-        Path(Path),
-        Buffers(u64),
-        Naive,
-    }
-    let kinds: Vec<Kind> = PATHS
-        .map(Kind::Path)
-        .into_iter()
-        .chain([Kind::Naive])
-        .chain(BUFFERS.into_iter().rev().map(Kind::Buffers))
-        .collect();
-    let done: Result<Vec<(Kind, Vec<Point>)>, ReproduceError> = kinds
-        .into_par_iter()
-        .map(|kind| {
-            let points = match kind {
-                Kind::Path(path) => pipelined(context, path, WHOLE_BUFFER_BYTES, &LONG_SIZES),
-                Kind::Buffers(bytes) => pipelined(context, Path::ToFpga, bytes, &SIZES),
-                Kind::Naive => naive(context, &NAIVE_SIZES),
-            };
-            Ok((kind, points?))
-        })
-        .collect();
-    let (mut paths, mut buffers, mut steps) = (Vec::new(), Vec::new(), Vec::new());
-    for (kind, points) in done? {
-        match kind {
-            Kind::Path(_) => paths.push(points),
-            Kind::Buffers(bytes) => buffers.push((bytes, points)),
-            Kind::Naive => steps = points,
-        }
-    }
+    let paths = PATHS.map(|path| ((path, Mode::Pipelined), WHOLE_BUFFER_BYTES, &LONG_SIZES[..]));
+    let naive = (NAIVE, WHOLE_BUFFER_BYTES, &NAIVE_SIZES[..]);
+    let lengths = BUFFERS.into_iter().rev();
+    let buffers = lengths.clone().map(|bytes| ((Path::ToFpga, Mode::Pipelined), bytes, &SIZES[..]));
+    let jobs: Vec<_> = paths.into_iter().chain([naive]).chain(buffers).collect();
+    let done: Result<Vec<Vec<Point>>, ReproduceError> =
+        jobs.into_par_iter().map(|(way, bytes, sizes)| run(context, way, bytes, sizes)).collect();
+    let mut done = done?.into_iter();
+    let paths: Vec<Vec<Point>> = done.by_ref().take(PATHS.len()).collect();
+    let steps = done.next().unwrap_or_default();
+    let mut buffers: Vec<(u64, Vec<Point>)> = lengths.zip(done).collect();
     buffers.push((WHOLE_BUFFER_BYTES, paths[0].clone()));
     buffers.sort_by_key(|(bytes, _)| *bytes);
     Ok(vec![

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The reproduction `sbdt`: the system of the software-bridged transfer, in the lab of that name.
 //!
-//! The parts of the document are a module each: `local`, DMA within the node that has the FPGA; `rdma`, the network between the nodes;
-//! `bridged`, to the FPGA from the other node and back; `own`, with our engine and pipeline.
+//! The parts of the paper are a module each: `local`, DMA within the node that has the FPGA;
+//! `rdma`, the network between the nodes; `bridged`, to the FPGA from the other node and back;
+//! `own`, with our engine and pipeline.
 
 mod bridged;
 mod local;

@@ -85,7 +85,6 @@ impl Way {
 /// Transfers of one run.
 #[derive(Clone, Copy)]
 struct Scenario<'a> {
-    name: &'a str,
     options: LocalOptions,
     ways: &'a [Way],
     sizes: &'a [u64],
@@ -239,24 +238,20 @@ impl<'a> Run<'a> {
 fn run(
     context: &Context<'_>,
     lab: &Lab,
+    name: &str,
     scenario: Scenario<'_>,
 ) -> Result<Vec<Point>, ReproduceError> {
-    context.run(scenario.name, lab, async |simulation| {
+    context.run(name, lab, async |simulation| {
         let bus = simulation.bus(host(simulation, HOST)?.id);
         let device = Device::open_by_name(bus, CARD).await?;
         Run::new(context, &device, scenario).await?.go().await
     })
 }
 
-/// The document's call with buffers of a size.
-const fn of_document<'a>(
-    name: &'a str,
-    buffer_bytes: u64,
-    ways: &'a [Way],
-    sizes: &'a [u64],
-) -> Scenario<'a> {
+/// The paper's call with buffers of a size.
+const fn of_document<'a>(buffer_bytes: u64, ways: &'a [Way], sizes: &'a [u64]) -> Scenario<'a> {
     let options = LocalOptions::of_document(buffer_bytes);
-    Scenario { name, options, ways, sizes, is_registered: false }
+    Scenario { options, ways, sizes, is_registered: false }
 }
 
 /// The ways with the longest buffers in two scenarios, so that two cores have work.
@@ -275,7 +270,7 @@ fn long(
         .par_iter()
         .map(|ways| {
             let name = format!("local, buffers of {buffers}, {}", ways[0].words());
-            run(context, lab, of_document(&name, buffer_bytes, ways, sizes))
+            run(context, lab, &name, of_document(buffer_bytes, ways, sizes))
         })
         .collect();
     Ok(measured?.into_iter().flatten().collect())
@@ -330,54 +325,33 @@ struct Measured {
 }
 
 fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
-    enum Kind {
-        Buffers(u64),
-        Long(usize),
-        Own(usize),
-    }
     let (lab, own_lab) = (context.lab(), context.variant("crosslane")?);
     let long_sizes: Vec<u64> = SIZES.into_iter().chain(LONG_SIZES).collect();
+    let long = [1, 0, 2].map(|number| {
+        let ways = LONG_WAYS[number];
+        let name = format!("local, buffers of 8 MB, {}", ways[0].words());
+        let sizes = if number == 2 { &LONG_SIZES } else { &long_sizes[..] };
+        (lab, name, of_document(WHOLE_BUFFER_BYTES, ways, sizes))
+    });
+    let own = OWN.map(|(name, options, is_registered)| {
+        let ways = &[Way::ToCard, Way::Within, Way::FromCard, Way::Through];
+        let scenario = Scenario { options, ways, sizes: &OWN_SIZES, is_registered };
+        (&own_lab, format!("local, our engine, {name}"), scenario)
+    });
+    let buffers = BUFFERS.map(|bytes| {
+        let name = format!("local, buffers of {}", size_words(bytes));
+        (lab, name, of_document(bytes, &[Way::ToCard], &SIZES))
+    });
     // The longest first.
-    let long = [1, 0, 2].map(Kind::Long).into_iter();
-    let rest = (0..OWN.len()).map(Kind::Own).chain(BUFFERS.map(Kind::Buffers));
-    let done: Result<Vec<(Kind, Vec<Point>)>, ReproduceError> = long
-        .chain(rest)
-        .collect::<Vec<Kind>>()
-        .into_par_iter()
-        .map(|kind| {
-            let points = match kind {
-                Kind::Buffers(bytes) => {
-                    let name = format!("local, buffers of {}", size_words(bytes));
-                    run(context, lab, of_document(&name, bytes, &[Way::ToCard], &SIZES))
-                }
-                Kind::Long(number) => {
-                    let ways = LONG_WAYS[number];
-                    let name = format!("local, buffers of 8 MB, {}", ways[0].words());
-                    let sizes = if number == 2 { &LONG_SIZES } else { &long_sizes[..] };
-                    run(context, lab, of_document(&name, WHOLE_BUFFER_BYTES, ways, sizes))
-                }
-                Kind::Own(number) => {
-                    let (name, options, is_registered) = OWN[number];
-                    let ways = [Way::ToCard, Way::Within, Way::FromCard, Way::Through];
-                    let name = format!("local, our engine, {name}");
-                    let (ways, sizes) = (&ways[..], &OWN_SIZES[..]);
-                    let name = name.as_str();
-                    run(context, &own_lab, Scenario { name, options, ways, sizes, is_registered })
-                }
-            }?;
-            Ok((kind, points))
-        })
-        .collect();
-    let mut measured =
-        Measured { buffers: Vec::new(), long: Vec::new(), own: vec![Vec::new(); OWN.len()] };
-    for (kind, points) in done? {
-        match kind {
-            Kind::Buffers(bytes) => measured.buffers.push((bytes, points)),
-            Kind::Long(_) => measured.long.extend(points),
-            Kind::Own(number) => measured.own[number] = points,
-        }
-    }
-    Ok(measured)
+    let jobs: Vec<_> = long.into_iter().chain(own).chain(buffers).collect();
+    let done: Result<Vec<Vec<Point>>, ReproduceError> =
+        jobs.par_iter().map(|(lab, name, scenario)| run(context, lab, name, *scenario)).collect();
+    let mut done = done?.into_iter();
+    Ok(Measured {
+        long: done.by_ref().take(LONG_WAYS.len()).flatten().collect(),
+        own: done.by_ref().take(OWN.len()).collect(),
+        buffers: BUFFERS.into_iter().zip(done).collect(),
+    })
 }
 
 /// All experiments here, and the curves of figure 5.
