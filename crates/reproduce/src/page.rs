@@ -87,7 +87,7 @@ pub fn constants(labs: &[&Lab]) -> report::Table {
 }
 
 impl Reproduction {
-    /// The page: figures beside the document's, every experiment with its plots and tables and why
+    /// The page: figures beside the paper's, every experiment with its plots and tables and why
     /// it was not faster, and the lab's constants. `command` is what made it.
     ///
     /// # Errors

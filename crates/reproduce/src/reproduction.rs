@@ -120,7 +120,7 @@ impl Reproduction {
         }
     }
 
-    /// The document's figures beside the lab's, in the order of the experiments.
+    /// The paper's figures beside the lab's, in the order of the experiments.
     #[must_use]
     pub fn comparison(&self) -> Table {
         comparison(self.rows().filter(|row| row.published.is_some()))

@@ -21,7 +21,7 @@ use crate::study::{Effort, Reproducible, Study};
 
 /// The card.
 const CARD: &str = "f1";
-/// Passes of the document's program for its table.
+/// Passes of the paper's program for its table.
 const PASSES: u64 = 100;
 /// In uncached memory every store takes the same time, and in combined memory nothing changes once
 /// the buffers on the way are full: passes stop when so many bytes have been stored, each way.

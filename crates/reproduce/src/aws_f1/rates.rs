@@ -104,7 +104,7 @@ fn gb(rate: f64) -> String {
     format!("{rate:.6}")
 }
 
-/// The document's table, each figure beside the lab's.
+/// The paper's table, each figure beside the lab's.
 fn rate_table(context: &Context<'_>, measured: &[Measured]) -> Table {
     let mut table = Table::headed(
         "bytes: | burst GB/s: | lab: | burst-wc: | lab: | custom: | lab: | custom-wc: | lab:",

@@ -19,7 +19,7 @@ pub(super) const SCENARIOS: u64 = 4;
 
 /// The figures, in the order of [`MAPPINGS`].
 const FIGURES: &str = "published/aws-f1-side-effects.csv";
-/// Integers that the document's program writes by default.
+/// Integers that the paper's program writes by default.
 const INTEGERS: u64 = 16;
 /// Bytes that are pushed into the FIFO.
 const PUSHED: &[u8; 6] = b"fabric";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The document's fit: y = x/(k a) + b, for each size over its four links, by the same code as
+//! The paper's fit: y = x/(k a) + b, for each size over its four links, by the same code as
 //! `crosslane fit`.
 
 use crosslane_bench::CardDirection;
@@ -14,7 +14,7 @@ use crate::error::ReproduceError;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{names, ours};
 
-/// Sizes whose fits the document draws.
+/// Sizes whose fits the paper draws.
 const DRAWN: [u64; 2] = [SIZES[0], SIZES[6]];
 
 /// A sweep as a file of measurements.
@@ -105,7 +105,7 @@ fn table(fits: &[Fit], direction: CardDirection) -> Table {
     table
 }
 
-/// The document's graph: of each link the time of a byte over it and beside it, one on the other,
+/// The paper's graph: of each link the time of a byte over it and beside it, one on the other,
 /// and what was measured as a line.
 fn plot(points: &[Point], fit: &Fit, direction: CardDirection, size_bytes: u64) -> Plot {
     let at = |values: [f64; 4]| (0..4).map(f64::from).zip(values).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The reproduction `kc705`: memory-mapped DMA between a desktop and the DDR3 of a KC705 board, by
-//! the document's procedure through the driver, in the lab of that name; and what it concludes.
+//! the paper's procedure through the driver, in the lab of that name; and what it concludes.
 //!
 //! Read first: `published`, what each figure is held to; then the experiments, one module each.
 
@@ -26,7 +26,7 @@ use crate::study::{Effort, Reproducible, Study};
 
 /// The board.
 const CARD: &str = "kc705";
-/// Sizes of the document, bytes.
+/// Sizes of the paper, bytes.
 const SIZES: [u64; 7] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 /// Timed transfers of a scenario: so many, but no more than so many bytes.
 const TRANSFERS: u64 = 4;
@@ -45,7 +45,7 @@ const fn link(generation: Generation, lanes: u8) -> Link {
     Link { generation, lanes }
 }
 
-/// The document's links, by rate.
+/// The paper's links, by rate.
 const LINKS: [Link; 4] = [
     link(Generation::Gen1, 1),
     link(Generation::Gen2, 1),

@@ -34,7 +34,7 @@ pub(super) fn run(
     Ok([narrow, grades(document, &next)])
 }
 
-/// A figure that the document does not give.
+/// A figure that the paper does not give.
 fn row(quantity: &str, point: &Point) -> Row {
     let quantity = format!("{}, {quantity}", point.direction.words());
     let conditions = format!("{}; {}", point.link.words(), size_words(point.size_bytes));

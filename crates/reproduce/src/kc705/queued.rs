@@ -96,13 +96,13 @@ fn row((way, size, depth): Job, run: &CardMeasured) -> Row {
     Row::simulated(quantity, conditions, "MB/s", run.bytes_per_second() / 1e6)
 }
 
-/// The document's rate at 1 KB, one transfer at a time: its own figure, where it gives one.
+/// The paper's rate at 1 KB, one transfer at a time: its own figure, where it gives one.
 fn alone(context: &Context<'_>, document: &[Point], way: CardDirection) -> f64 {
     let published = figure(context, way, SIZES[0]).map(|figure| figure.value * 1e6);
     published.unwrap_or_else(|| rate(document, FASTEST, way, SIZES[0]))
 }
 
-/// How many times the document's rate at 1 KB.
+/// How many times the paper's rate at 1 KB.
 fn gain(
     context: &Context<'_>,
     document: &[Point],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The document's measurement: four links, seven sizes, both directions.
+//! The paper's measurement: four links, seven sizes, both directions.
 
 use crosslane_bench::CardDirection;
 use crosslane_lab::Lab;
@@ -54,7 +54,7 @@ pub(super) fn sweep(
     Ok(points.into_iter().map(|(_, point)| point).collect())
 }
 
-/// The document's sweep.
+/// The paper's sweep.
 pub(super) fn measure(context: &Context<'_>) -> Result<Vec<Point>, ReproduceError> {
     sweep(context, context.lab(), &LINKS, &SIZES)
 }

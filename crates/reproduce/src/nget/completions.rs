@@ -27,7 +27,7 @@ const LONGEST: usize = 3;
 /// Scenarios of this experiment.
 pub(super) const SCENARIOS: u64 = (SIZES.len() * MIXTURES.len()) as u64;
 
-/// Share of the completions' header and payload bytes that is header: as the document's table of
+/// Share of the completions' header and payload bytes that is header: as the paper's table of
 /// packets counts, without the framing of the link.
 fn header_share(outcome: &NgetOutcome) -> f64 {
     let down = &outcome.down;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The physical link's latency, and the document's table of machines beside messages of the lab.
+//! The physical link's latency, and the paper's table of machines beside messages of the lab.
 
 use crosslane_bench::SendWay;
 use crosslane_report::Table;
@@ -13,7 +13,7 @@ use crate::experiment::{Experiment, paragraphs};
 
 /// Bytes of the messages: one word of a notification's kind, and half of a datagram.
 const SIZES: [u64; 2] = [8, 64];
-/// The constant that is the document's figure.
+/// The constant that is the paper's figure.
 const LATENCY: &str = "part.cable.latency_ns";
 
 /// Scenarios of this experiment.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `nget`: the network processor of the document, two hosts with a card each, in
+//! The reproduction `nget`: the network processor of the paper, two hosts with a card each, in
 //! the lab of that name.
 //!
 //! The experiments, a module each:
@@ -37,7 +37,7 @@ const MODES: Modes = Modes {
     waiting: Waiting::Polling,
 };
 
-/// A machine of the document.
+/// A machine of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Machine {
     Gpu1,

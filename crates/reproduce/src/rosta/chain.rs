@@ -31,7 +31,7 @@ fn compared(scene: &Scene<'_>, measured: &Measured) -> Row {
     scene.figures().compare("chain_rate", CONDITIONS, rate)
 }
 
-/// The document's engine alone.
+/// The paper's engine alone.
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     Ok(vec![compared(scene, &measure(scene, Engine::Document)?)])
 }

@@ -2,7 +2,7 @@
 //! Writes to and reads from host memory by one to eight FPGAs at once (Figs 4, 5).
 //!
 //! Boards take turns: fpga1, 5, 2, 6, 3, 7, 4, 8. From three devices on the link that all share
-//! is then the one that the document names, x8 Gen2 at the host, and not one board's cable, which
+//! is then the one that the paper names, x8 Gen2 at the host, and not one board's cable, which
 //! carries about as much. Each device has a thread; threads are dealt out to the cores in order.
 
 use crosslane_bench::{Flow, Together, Verified, Work, together};

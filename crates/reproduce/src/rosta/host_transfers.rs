@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The document's two checks of host transfers: 4 KB to the card and back in turn, and 4 MB with
+//! The paper's two checks of host transfers: 4 KB to the card and back in turn, and 4 MB with
 //! both directions at once through FIFOs of 4 KB.
 
 use crosslane_bench::{Loopback, Measured, Options, loopback};

@@ -13,7 +13,7 @@ use crate::plots::{counts, ours, published};
 
 /// Switches on the way, and the far end of a ping-pong that fpga1 begins.
 pub(super) const WAYS: [(u32, u32); 2] = [(1, 2), (3, 5)];
-/// Bytes of a message: one packet, as the document's timer stops with the first data.
+/// Bytes of a message: one packet, as the paper's timer stops with the first data.
 const MESSAGE_BYTES: u32 = 128;
 /// Round trips; all but the first find the same state.
 const ROUNDS: u64 = 100;
@@ -50,7 +50,7 @@ fn conditions(switches: u32) -> String {
     format!("{switches} switch{}; one way", if switches == 1 { "" } else { "es" })
 }
 
-/// Both latencies of the document's engine, and what it derives from them.
+/// Both latencies of the paper's engine, and what it derives from them.
 fn compared(scene: &Scene<'_>, one: f64, three: f64) -> Vec<Row> {
     let switch = (three - one) / 2.0;
     let figures = [
@@ -65,7 +65,7 @@ fn compared(scene: &Scene<'_>, one: f64, three: f64) -> Vec<Row> {
     figures.iter().map(row).collect()
 }
 
-/// The document's engine alone.
+/// The paper's engine alone.
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     let [one, three] = WAYS.map(|way| measure(scene, Engine::Document, way));
     Ok(compared(scene, one_way_ns(&one?), one_way_ns(&three?)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables 1 and 2 of the document: what the links can carry, by its formula and exactly.
+//! Tables 1 and 2 of the paper: what the links can carry, by its formula and exactly.
 
 use crosslane_pcie::ceiling::{skp_factor, write_ceiling_bytes_per_second};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
@@ -10,7 +10,7 @@ use crate::experiment::{Experiment, mebibytes, paragraphs};
 use crate::plots::{ceiling, ours, payloads, published, rates};
 use crate::published::PublishedFigures;
 
-/// Bytes that the document adds to the payload of each packet: 20 of its own, and 3 for Ack,
+/// Bytes that the paper adds to the payload of each packet: 20 of its own, and 3 for Ack,
 /// UpdateFC and what else has no data.
 const DOCUMENT_OVERHEAD_BYTES: f64 = 23.0;
 /// Payloads of the tables, bytes.
@@ -18,7 +18,7 @@ const PAYLOADS_BYTES: [u32; 6] = [8, 16, 32, 64, 128, 256];
 /// Header of a write below 4 GiB, double words.
 const HEADER_DW: u32 = 3;
 
-/// Share of a link that is data, by the document's formula 1.
+/// Share of a link that is data, by the paper's formula 1.
 pub(super) fn formula(payload_bytes: u32) -> f64 {
     let payload = f64::from(payload_bytes);
     payload / (payload + DOCUMENT_OVERHEAD_BYTES)
@@ -30,7 +30,7 @@ pub(super) fn gen2(lanes: u8) -> LinkRate {
     LinkRate { generation: Generation::Gen2, width }
 }
 
-/// Bytes per second by the document's formula, SKP ordered sets taken off.
+/// Bytes per second by the paper's formula, SKP ordered sets taken off.
 pub(super) fn limit_with_skp(rate: LinkRate, payload_bytes: u32) -> f64 {
     rate.bytes_per_second() * skp_factor(rate) * formula(payload_bytes)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Write rate to host memory against the payload of a packet (Fig. 3), with the descriptor table
-//! that the processor stores in the engine, and with the ring in host memory that the document
+//! that the processor stores in the engine, and with the ring in host memory that the paper
 //! only planned; and where the time goes.
 
 use crosslane_bench::{Measured, Options, write};

@@ -47,7 +47,7 @@ fn average(together: &Together) -> f64 {
     together.hardware_sum() / together.flows.len() as f64
 }
 
-/// The document's circuit starts its transfers at the command port; ours posts to a ring.
+/// The paper's circuit starts its transfers at the command port; ours posts to a ring.
 pub(super) fn options(scene: &Scene<'_>, engine: Engine) -> Options {
     let options = Options { credits: engine == Engine::Own, ..scene.registered(engine) };
     match engine {
@@ -98,7 +98,7 @@ pub(super) fn ring_rate(scene: &Scene<'_>, dllps_free: bool) -> Result<f64, Repr
     Ok(mebibytes(average(&together)))
 }
 
-/// The document's conditions for a case, where it has a figure.
+/// The paper's conditions for a case, where it has a figure.
 fn published_at(case: Case, payload: u32) -> Option<(&'static str, &'static str)> {
     match (case.name, payload) {
         ("1", 128) => Some(("p2p_write_rate", "1 transfer; same board; MPS 128")),

@@ -32,7 +32,7 @@ const OBSERVER_INTERVAL: Picoseconds = Picoseconds::from_ns(5_000);
 /// Whose engine is in the FPGAs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
-    /// The document's: idle clocks, a gap, a table of descriptors, pages pinned in each system
+    /// The paper's: idle clocks, a gap, a table of descriptors, pages pinned in each system
     /// call, interrupts.
     Document,
     /// This project's with its defaults: a ring, registered buffers, polling.

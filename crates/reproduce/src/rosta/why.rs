@@ -17,7 +17,7 @@ use crate::page::topology;
 
 /// A run that is to be explained.
 struct Run {
-    /// Its experiment, by its number in the document's order, from 1.
+    /// Its experiment, by its number in the paper's order, from 1.
     experiment: usize,
     name: String,
     run: WorkloadRun,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bridged transfers (section 3 of the document): the naive steps, the pipeline by sizes of
+//! Bridged transfers (section 3 of the paper): the naive steps, the pipeline by sizes of
 //! transfers and of buffers (figure 11) and on three ways (figure 12).
 //!
-//! The document's transfers are of up to 512 MB. Here they are of up to 128 MB: from the filling of
+//! The paper's transfers are of up to 512 MB. Here they are of up to 128 MB: from the filling of
 //! the pipeline on, every chunk takes what the one before it took, so that the time of a longer
 //! transfer is that of the longest here and what it takes more than the one before, as often as it
 //! fits.
@@ -25,7 +25,7 @@ use crate::two_nodes::TwoNodes;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// The size of the document's figures, and of its buffers.
+/// The size of the paper's figures, and of its buffers.
 const WHOLE_BYTES: u64 = 512 * MIB;
 const WHOLE_BUFFER_BYTES: u64 = 8 * MIB;
 /// Sizes of buffers of figure 11, beside those of 8 MB.
@@ -45,7 +45,7 @@ pub(super) const SCENARIOS: u64 = (BUFFERS.len() + PATHS.len() + 1) as u64;
 const NAIVE: (Path, Mode) = (Path::RoundTrip, Mode::Naive);
 const PATHS: [Path; 3] = [Path::ToFpga, Path::FromFpga, Path::RoundTrip];
 
-/// The document's name of a path in the file of figures, and the conditions.
+/// The paper's name of a path in the file of figures, and the conditions.
 const fn figure(path: Path) -> (&'static str, &'static str) {
     let quantity = match path {
         Path::ToFpga => "bridged_remote_to_fpga",
@@ -72,7 +72,7 @@ impl Point {
     }
 }
 
-/// The document's server: one read and one chunk at a time, and the end of each learnt by an
+/// The paper's server: one read and one chunk at a time, and the end of each learnt by an
 /// interrupt.
 fn of_document(buffer_bytes: u64) -> ServerOptions {
     ServerOptions {
@@ -183,7 +183,7 @@ pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError
     Ok(rows)
 }
 
-/// All experiments here; `local` are the document's curves of the same ways without a bridge.
+/// All experiments here; `local` are the paper's curves of the same ways without a bridge.
 pub(super) fn experiments(
     context: &Context<'_>,
     local: &[Curve],
@@ -263,7 +263,7 @@ fn stage(report: &Report, index: usize) -> StageStatistics {
 
 /// Figure 11.
 fn by_buffers(context: &Context<'_>, buffers: &[(u64, Vec<Point>)]) -> Experiment {
-    // What the document's card takes data at without a bridge.
+    // What the paper's card takes data at without a bridge.
     let local = context.figures.value("dma_cpu_to_fpga", "1 GB; 8 MB buffers");
     let mut table = Table::headed(
         "buffers | 512 MB: MB/s: | of 7877 MB/s %: | a chunk us: | of that its data us: | \

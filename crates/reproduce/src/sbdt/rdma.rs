@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! RDMA between the two nodes (section 2.2 of the document, figure 6): reads and writes by the
+//! RDMA between the two nodes (section 2.2 of the paper, figure 6): reads and writes by the
 //! node with the FPGA, by their size, as perftest makes them.
 
 use crosslane_bench::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
@@ -22,7 +22,7 @@ const FAR_ADAPTER: &str = "rnic";
 const FAR_HOST: &str = "rnode";
 /// Address at which the far end listens, with perftest's port.
 const ADDRESS: &str = "rnode:18515";
-/// From this size on the document has its maxima.
+/// From this size on the paper has its maxima.
 const FLAT_BYTES: u64 = 8 << 10;
 /// The longest size of figure 6.
 const LONGEST_BYTES: u64 = 8 << 20;
@@ -33,7 +33,7 @@ const QUICK_ITERATIONS: u64 = 6;
 /// Scenarios of this module: one for each direction.
 pub(super) const SCENARIOS: u64 = 2;
 
-/// The document's name of a maximum in the file of figures.
+/// The paper's name of a maximum in the file of figures.
 const fn quantity(direction: RdmaDirection) -> &'static str {
     match direction {
         RdmaDirection::Read => "rdma_read_maximum",
@@ -56,7 +56,7 @@ impl Points {
         self.points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
     }
 
-    /// The slowest of those that the document calls flat, as a part of the fastest.
+    /// The slowest of those that the paper calls flat, as a part of the fastest.
     fn flatness(&self) -> f64 {
         let flat = self.points.iter().filter(|(bytes, _)| *bytes >= FLAT_BYTES);
         flat.map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min) / self.most()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA within the node that has the FPGA (section 2.1 of the document): through rings of host
+//! DMA within the node that has the FPGA (section 2.1 of the paper): through rings of host
 //! buffers, by sizes of transfers and of buffers (figure 4), on three ways (figure 5), and within
 //! the card; and the same with this project's own engine.
 //!
-//! The document's transfers are of up to 1 GB. Here they are of up to 192 MB: the time of one of
+//! The paper's transfers are of up to 1 GB. Here they are of up to 192 MB: the time of one of
 //! 1 GB is that of 192 MB and 13 times what 192 MB take more than 128 MB, because from the third
 //! turn of the ring on every turn is like the one before.
 
@@ -25,7 +25,7 @@ use crate::study::Effort;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// The size of the document's figures, and of its buffers.
+/// The size of the paper's figures, and of its buffers.
 const WHOLE_BYTES: u64 = 1 << 30;
 const WHOLE_BUFFER_BYTES: u64 = 8 * MIB;
 /// Sizes of buffers of figure 4: those of the others of it follow from them.
@@ -60,7 +60,7 @@ impl Way {
     /// Those of figure 5.
     const DRAWN: [Self; 3] = [Self::ToCard, Self::FromCard, Self::Through];
 
-    /// The document's name in the file of figures, and the conditions.
+    /// The paper's name in the file of figures, and the conditions.
     const fn figure(self) -> (&'static str, &'static str) {
         const ALL: &str = "1 GB; 8 MB buffers";
         match self {
