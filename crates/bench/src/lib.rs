@@ -60,7 +60,9 @@ pub use host_transfer::{read, write};
 pub use latency::{LatencyOptions, RoundTrips, latency};
 pub use links::{DirectionOutcome, busiest_shared, direction_name, wire_share};
 pub use loopback::{Loopback, loopback};
-pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Workload};
+pub use measured::{
+    ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Verified, Workload,
+};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{

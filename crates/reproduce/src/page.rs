@@ -2,27 +2,14 @@
 //! The page of a reproduction, and tables that pages of labs have in common.
 
 use crosslane_lab::{Constant, Lab, LabError};
-use crosslane_report::{
-    self as report, Bar, Bars, Block, Cell, Column, Page, Section, TopologyFigure,
-};
+use crosslane_report::{self as report, Bar, Bars, Block, Page, Section, TopologyFigure};
 use crosslane_results::DirectionLoad;
 
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
+use crate::explained;
 use crate::reproduction::Reproduction;
-use crate::table::{Align, Table};
-
-/// A table as it is on a page; cells that are `NO` are to be looked at.
-fn shown(title: &str, table: &Table) -> report::Table {
-    let columns = table.columns.iter();
-    let columns = columns
-        .map(|(heading, set)| Column { heading: (*heading).to_owned(), align: *set })
-        .collect();
-    let cell = |text: &String| Cell { text: text.clone(), is_bad: text == "NO" };
-    let rows = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-    report::Table { title: title.to_owned(), columns, rows, is_searchable: false }
-}
 
 /// Returns the topology of a lab with the loads of its links.
 ///
@@ -41,11 +28,8 @@ pub fn topology(
 /// of them in the same line once.
 #[must_use]
 pub fn constants(labs: &[&Lab]) -> report::Table {
-    let headings = ["constant", "value", "unit", "kind", "source"];
-    let columns = headings.iter().enumerate().map(|(at, heading)| Column {
-        heading: (*heading).to_owned(),
-        align: if at == 1 { Align::Right } else { Align::Left },
-    });
+    let mut table = report::Table::headed("constant | value: | unit | kind | source");
+    table.is_searchable = true;
     let mut seen = std::collections::BTreeSet::new();
     let all = labs.iter().flat_map(|lab| lab.constants());
     let distinct = all.filter(|one| seen.insert((one.line, one.path())));
@@ -53,15 +37,13 @@ pub fn constants(labs: &[&Lab]) -> report::Table {
         let kind = constant.provenance.to_string();
         let unit = constant.unit.to_owned();
         [constant.path(), constant.shown_value(), unit, kind, constant.source.clone()]
-            .map(|text| Cell { text, is_bad: false })
-            .into()
     };
-    let rows = distinct.map(row).collect();
-    report::Table { title: String::new(), columns: columns.collect(), rows, is_searchable: true }
+    distinct.map(row).for_each(|cells| table.row(cells));
+    table
 }
 
 impl Reproduction {
-    /// The page: figures beside the document's, every experiment with its plots and tables and why
+    /// The page: figures beside the paper's, every experiment with its plots and tables and why
     /// it was not faster, and the lab's constants. `command` is what made it.
     ///
     /// # Errors
@@ -98,7 +80,7 @@ impl Reproduction {
             title: "The document's figures beside the lab's".to_owned(),
             blocks: vec![
                 Block::Verdict(self.summary()),
-                Block::Table(shown("", &table)),
+                Block::Table(table),
                 Block::Text(words.to_owned()),
             ],
         }
@@ -107,7 +89,7 @@ impl Reproduction {
 
 fn section(number: usize, experiment: &Experiment) -> Section {
     let mut blocks: Vec<Block> = experiment.plots.iter().cloned().map(Block::Plot).collect();
-    blocks.extend(experiment.tables.iter().map(|table| Block::Table(shown("", table))));
+    blocks.extend(experiment.tables.iter().cloned().map(Block::Table));
     blocks.extend(experiment.text.iter().cloned().map(Block::Text));
     blocks.extend(why_blocks(experiment));
     Section { title: format!("{number}. {}", experiment.title), blocks }
@@ -119,7 +101,8 @@ fn why_blocks(experiment: &Experiment) -> Vec<Block> {
     if experiment.why.is_empty() {
         return Vec::new();
     }
-    let table = shown("Why not faster", &experiment.why_table());
+    let title = "Why not faster".to_owned();
+    let table = report::Table { title, ..explained::table(&experiment.why) };
     let bars = experiment.why.iter().filter_map(|explained| {
         let account = explained.explanation.account.as_ref()?;
         let parts = account.uses.iter().map(|part| (part.what.to_string(), part.share)).collect();

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use crosslane_results::FitResidual;
 
-pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample, csv_fields};
+pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample};
 
 /// Largest residual of a good fit, as a part of the measured time: beyond it the times lie on no
 /// line.

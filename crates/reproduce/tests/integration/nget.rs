@@ -2,44 +2,39 @@
 //! The reproduction `nget`: every figure within its tolerance, the page as it is now, and what is
 //! wanted of our engine.
 
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use crosslane_bench::{HaloOptions, HaloOutcome, HaloRun, Lattice};
 use crosslane_lab::Provenance;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_reproduce::Context;
 use crosslane_reproduce::comparison::{Kind, Row};
-use crosslane_reproduce::document::document;
-use crosslane_reproduce::nget::{Context, SCENARIOS, compared, quick};
 use crosslane_reproduce::reproduction::Reproduction;
+use crosslane_reproduce::study::Effort;
 
 use crate::support;
 
-/// The reproduction, and how many scenarios it took.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("nget", 1));
+/// Run once for all tests.
+static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("nget"));
 
 fn simulated(quantity: &str, conditions: &str) -> f64 {
-    let row = RUN.0.rows().find(|row| row.quantity == quantity && row.conditions == conditions);
+    let row = RUN.rows().find(|row| row.quantity == quantity && row.conditions == conditions);
     let row = row.unwrap_or_else(|| panic!("no {quantity}, {conditions}"));
     row.simulated.unwrap()
 }
 
 #[test]
 fn the_page_is_what_is_simulated() {
-    assert_eq!(RUN.1, SCENARIOS);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/nget.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let fresh = document(&page, &RUN.0).unwrap();
-    assert!(page == fresh, "docs/reproductions/nget.md is old: `make nget` writes it anew");
+    support::assert_page_is_fresh(&RUN);
 }
 
 /// The peak within 2 % but at 1 KiB, where our engine's requests take 7 % of the link; one constant
 /// fitted to one of eight.
 #[test]
 fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
-    let context = Context::new(1, &()).unwrap();
-    let compared = compared(&context).unwrap();
-    for row in RUN.0.rows().chain(&compared) {
+    let context = Context::open("nget", 1, &()).unwrap();
+    let compared = support::compared("nget", Effort::Full);
+    for row in RUN.rows().chain(&compared) {
         assert_ne!(row.is_met(), Some(false), "{row:?}");
     }
     let kinds = |kind| compared.iter().filter(|row| row.kind == kind).count();
@@ -52,7 +47,7 @@ fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
     let lab = crosslane_lab::open("nget").unwrap();
     assert_eq!(lab.constants().filter(|one| one.provenance == Provenance::Fit).count(), 1);
     // All rows of the file stand beside something.
-    let published: Vec<&Row> = RUN.0.rows().filter(|row| row.published.is_some()).collect();
+    let published: Vec<&Row> = RUN.rows().filter(|row| row.published.is_some()).collect();
     for figure in published.iter().map(|row| (&row.quantity, &row.conditions)) {
         assert!(!figure.0.is_empty());
     }
@@ -60,7 +55,7 @@ fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
         published.iter().map(|row| (row.quantity.as_str(), row.conditions.as_str())).collect();
     quantities.sort_unstable();
     quantities.dedup();
-    assert_eq!(quantities.len(), context.published_rows());
+    assert_eq!(quantities.len(), context.figures.count());
 }
 
 /// No pure size of completions gives the published peak.
@@ -112,12 +107,12 @@ fn short_messages_take_the_sum_of_their_terms() {
             let ns = simulated("message_latency", &conditions);
             assert!(ns < most, "{conditions}: {ns} ns");
         }
-        let tables = RUN.0.experiments.iter().flat_map(|experiment| &experiment.tables);
-        let mut found = tables.filter(|table| table.columns[0].0 == title);
+        let tables = RUN.experiments.iter().flat_map(|experiment| &experiment.tables);
+        let mut found = tables.filter(|table| table.columns[0].heading == title);
         let table = found.next().unwrap_or_else(|| panic!("no table {title}"));
         let value = |name: &str| {
-            let row = table.rows.iter().find(|row| row[0] == name).unwrap();
-            row[1].parse::<f64>().unwrap()
+            let row = table.rows.iter().find(|row| row[0].text == name).unwrap();
+            row[1].text.parse::<f64>().unwrap()
         };
         assert!((value("simulated") - value("sum")).abs() < 3.0, "{title}");
     }
@@ -125,9 +120,8 @@ fn short_messages_take_the_sum_of_their_terms() {
 
 #[test]
 fn fewer_sizes_of_a_sweep_say_the_same() {
-    let context = Context::new(1, &()).unwrap();
-    let all = compared(&context).unwrap();
-    for short in quick(&context).unwrap() {
+    let all = support::compared("nget", Effort::Full);
+    for short in support::compared("nget", Effort::Quick) {
         let long = all.iter().find(|row| row.label == short.label).unwrap();
         assert_eq!(short.simulated, long.simulated);
     }

@@ -4,38 +4,31 @@
 
 use crate::support;
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use crosslane_lab::Provenance;
 use crosslane_reproduce::comparison::{Kind, Row};
-use crosslane_reproduce::document::document;
 use crosslane_reproduce::reproduction::Reproduction;
-use crosslane_reproduce::sbdt::{Context, SCENARIOS, quick};
+use crosslane_reproduce::study::Effort;
 
-/// Run once for all tests, with the number of its scenarios.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("sbdt", 1));
+/// Run once for all tests.
+static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("sbdt"));
 
 fn simulated(quantity: &str, conditions: &str) -> f64 {
     let is_it = |row: &&Row| row.quantity == quantity && row.conditions == conditions;
-    let row = RUN.0.rows().find(is_it);
+    let row = RUN.rows().find(is_it);
     row.unwrap_or_else(|| panic!("there is no {quantity}, {conditions}")).simulated.unwrap()
 }
 
 #[test]
 fn the_page_is_what_is_simulated() {
-    assert_eq!(RUN.1, SCENARIOS);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/sbdt.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let fresh = document(&page, &RUN.0).unwrap();
-    assert!(page == fresh, "docs/reproductions/sbdt.md is old: `make sbdt` writes it anew");
+    support::assert_page_is_fresh(&RUN);
 }
 
 /// Each rate within 5 %, with fewer constants fitted to them than there are.
 #[test]
 fn local_rates_are_within_their_tolerance_and_one_is_predicted() {
     let local: Vec<&Row> = RUN
-        .0
         .rows()
         .filter(|row| row.quantity.starts_with("dma_") && row.published.is_some())
         .collect();
@@ -56,7 +49,7 @@ fn local_rates_are_within_their_tolerance_and_one_is_predicted() {
 /// RDMA read is fitted with one constant, write predicted; both are flat from 8 KiB on.
 #[test]
 fn the_network_is_as_fast_as_the_documents() {
-    let network: Vec<&Row> = RUN.0.rows().filter(|row| row.quantity.starts_with("rdma_")).collect();
+    let network: Vec<&Row> = RUN.rows().filter(|row| row.quantity.starts_with("rdma_")).collect();
     let kinds: Vec<Kind> = network.iter().map(|row| row.kind).collect();
     assert_eq!(kinds, [Kind::Fit, Kind::Predicted]);
     for row in network {
@@ -117,8 +110,8 @@ fn our_engine_is_faster_on_every_way() {
 
 #[test]
 fn shorter_transfers_of_a_sweep_say_the_same() {
-    let short = quick(&Context::new(1, &()).unwrap()).unwrap();
-    let long: Vec<&Row> = RUN.0.rows().filter(|row| row.is_compared()).collect();
+    let short = support::compared("sbdt", Effort::Quick);
+    let long: Vec<&Row> = RUN.rows().filter(|row| row.is_compared()).collect();
     for row in &short {
         let same = long.iter().find(|one| one.label == row.label).unwrap();
         let (short, long) = (row.simulated.unwrap(), same.simulated.unwrap());
