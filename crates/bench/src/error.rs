@@ -89,6 +89,62 @@ impl From<TorusError> for BenchError {
     }
 }
 
+/// Reason for which a run cannot be made in a lab, or says nothing.
+#[derive(Debug, Error)]
+pub enum ScenarioError {
+    /// The lab cannot be built or enumerated.
+    #[error(transparent)]
+    Lab(#[from] Box<LabError>),
+    /// A flow that is impossible.
+    #[error("{flow}: {problem}")]
+    Flow {
+        /// The flow, as it was asked for.
+        flow: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The lab forbids the way of a flow.
+    #[error("{flow}: {problem}")]
+    Forbidden {
+        /// The flow, as it was asked for.
+        flow: String,
+        /// What forbids it.
+        problem: String,
+    },
+    /// The fabric refuses a flow; its sentence names the flow.
+    #[error("{0}")]
+    Refused(String),
+    /// Max_Payload_Size cannot be set on the way of a flow.
+    #[error("Max_Payload_Size of {bytes} B: {problem}")]
+    MaxPayload {
+        /// What it was to be set to, bytes.
+        bytes: u32,
+        /// Why it cannot.
+        problem: String,
+    },
+    /// Whoever watches wants the run to end before its time.
+    #[error("interrupted")]
+    Interrupted,
+    /// Something went wrong in a run, so that its figure says nothing.
+    #[error("the run failed: {0}")]
+    Failed(String),
+}
+
+impl From<LabError> for ScenarioError {
+    fn from(error: LabError) -> Self {
+        Self::Lab(Box::new(error))
+    }
+}
+
+impl From<BenchError> for ScenarioError {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Lab(error) => Self::Lab(error),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
 impl From<LabError> for BenchError {
     fn from(error: LabError) -> Self {
         Self::Lab(Box::new(error))

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod acceptance;
+mod account;
 mod bridged;
 mod card_transfer;
 mod ceiling;
@@ -20,7 +21,9 @@ mod error;
 pub mod fit;
 mod halo;
 mod host_transfer;
+mod iommu;
 mod latency;
+mod links;
 mod loopback;
 mod measured;
 mod mmio;
@@ -31,22 +34,31 @@ mod overhead;
 mod pattern;
 mod peer_write;
 mod posting;
+mod progress;
 mod rdma;
+mod results;
+mod route;
+mod samples;
+mod stores;
 pub mod sweep;
 mod together;
+mod topology;
+mod traffic;
 mod two_nodes;
 mod words;
+mod workload;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
 pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
 pub use card_transfer::{CardDirection, CardMeasured, CardOptions, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;
-pub use error::BenchError;
+pub use error::{BenchError, ScenarioError};
 pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, HaloRun, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{LatencyOptions, RoundTrips, latency};
+pub use links::{DirectionOutcome, busiest_shared, direction_name, wire_share};
 pub use loopback::{Loopback, loopback};
 pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Workload};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
@@ -57,7 +69,19 @@ pub use nget::{
 pub use options::{Options, Registration};
 pub use overhead::{OverheadOptions, OverheadRow, overhead};
 pub use peer_write::peer_write;
+pub use progress::{NoProgress, Progress};
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
+pub use route::{Cargo, route};
+pub use stores::StoreRun;
 pub use together::{Common, Flow, NoObserver, Observer, Together, Work, observed, together};
+pub use topology::topology;
+pub use traffic::{
+    Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
+    default_in_flight, default_operations,
+};
 pub use two_nodes::{LabClient, TwoNodes};
 pub use words::{kind_word, size_words};
+pub use workload::{
+    Brought, End, Expected, FlowEnds, Job, WorkloadCeiling, WorkloadFlow, WorkloadOutcome,
+    WorkloadRun,
+};

@@ -2,6 +2,7 @@
 //! What a workload has measured.
 
 use crosslane_driver::{ChannelCounters, ChannelKind, LaneCounters, Plan};
+use crosslane_fabric::ChannelWaits;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::Latencies;
 
@@ -83,6 +84,25 @@ impl ChannelReport {
         let moving = self.counters.last_clocks.saturating_sub(self.counters.first_clocks);
         let around = self.counted_clocks.saturating_sub(moving);
         u64::from(self.counters.no_descriptor_clocks).saturating_sub(around)
+    }
+}
+
+impl ChannelReport {
+    /// Returns the waits of the channel while data moved, as far as its registers tell: clocks
+    /// without a descriptor are one reason, whether or not one was posted.
+    #[must_use]
+    pub fn waits(&self) -> ChannelWaits {
+        let counters = &self.counters;
+        let time = |clocks: u64| Picoseconds(clocks.saturating_mul(self.clock.0));
+        ChannelWaits {
+            moving: time(counters.last_clocks.saturating_sub(counters.first_clocks)),
+            nothing_posted: Picoseconds::ZERO,
+            no_descriptor: time(self.no_descriptor_clocks()),
+            gap: time(counters.gap_clocks.into()),
+            no_data: time(counters.no_data_clocks.into()),
+            no_tag: time(counters.no_tag_clocks.into()),
+            no_credit: time(counters.no_credit_clocks.into()),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crosslane_bench::BenchError;
+use crosslane_bench::{BenchError, ScenarioError};
 use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use crosslane_reproduce::ReproduceError;
@@ -100,6 +100,22 @@ impl From<LabError> for CommandError {
     }
 }
 
+impl From<ScenarioError> for CommandError {
+    fn from(error: ScenarioError) -> Self {
+        match error {
+            ScenarioError::Lab(error) => Self::Lab(error),
+            ScenarioError::MaxPayload { bytes, problem } => {
+                Self::Usage(format!("--mps {bytes}: {problem}"))
+            }
+            ScenarioError::Flow { .. } | ScenarioError::Refused(_) | ScenarioError::Failed(_) => {
+                Self::Usage(error.to_string())
+            }
+            ScenarioError::Forbidden { .. } => Self::Forbidden(error.to_string()),
+            ScenarioError::Interrupted => Self::Unexplained(error.to_string()),
+        }
+    }
+}
+
 impl From<BenchError> for CommandError {
     fn from(error: BenchError) -> Self {
         match error {
@@ -112,17 +128,8 @@ impl From<BenchError> for CommandError {
 impl From<ExplainError> for CommandError {
     fn from(error: ExplainError) -> Self {
         match error {
-            ExplainError::Lab(error) => Self::Lab(error),
-            ExplainError::MaxPayload { bytes, problem } => {
-                Self::Usage(format!("--mps {bytes}: {problem}"))
-            }
-            ExplainError::Flow { .. } | ExplainError::Refused(_) | ExplainError::Failed(_) => {
-                Self::Usage(error.to_string())
-            }
-            ExplainError::Forbidden { .. } => Self::Forbidden(error.to_string()),
-            ExplainError::Without { .. }
-            | ExplainError::TooManyLimits { .. }
-            | ExplainError::Interrupted => Self::Unexplained(error.to_string()),
+            ExplainError::Run(error) => error.into(),
+            error => Self::Unexplained(error.to_string()),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::task::Poll;
 
-use crosslane_explain::ExplainError;
+use crosslane_bench::ScenarioError;
 use crosslane_results::Interrupted;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -93,9 +93,9 @@ pub async fn until_asked<T>(work: impl Future<Output = T>) -> Option<T> {
 ///
 /// # Errors
 /// All others.
-pub fn unless_interrupted<T>(result: Result<T, ExplainError>) -> Result<Option<T>, ExplainError> {
+pub fn unless_interrupted<T>(result: Result<T, ScenarioError>) -> Result<Option<T>, ScenarioError> {
     match result {
-        Err(ExplainError::Interrupted) => Ok(None),
+        Err(ScenarioError::Interrupted) => Ok(None),
         other => other.map(Some),
     }
 }

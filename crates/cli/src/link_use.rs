@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crosslane_explain::{DirectionOutcome, busiest_shared, wire_share};
+use crosslane_bench::{DirectionOutcome, busiest_shared, wire_share};
 use crosslane_fabric::{IdleReason, LinkCounters};
 use crosslane_pcie::units::Picoseconds;
 

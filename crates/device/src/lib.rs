@@ -17,6 +17,6 @@ mod parameters;
 mod reads;
 
 pub use card_memory::{CardMemoryParameters, Copying, DramParameters};
-pub use engine::{ChannelKind, ChannelWaits, Engine};
+pub use engine::Engine;
 pub use memory_card::{FIFO_BAR, MEMORY_BAR, MemoryCard, MemoryCardParameters};
 pub use parameters::{EngineParameters, ParameterError};

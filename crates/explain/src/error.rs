@@ -1,42 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a run cannot be made.
+//! Errors of explanations.
 
+use crosslane_bench::ScenarioError;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
-/// Why a run cannot be made, or says nothing.
+/// Reason for which a run cannot be explained.
 #[derive(Debug, Error)]
 pub enum ExplainError {
-    /// The lab cannot be built or enumerated.
+    /// The run cannot be made, or its figure says nothing.
     #[error(transparent)]
-    Lab(#[from] Box<LabError>),
-    /// A flow that cannot be.
-    #[error("{flow}: {problem}")]
-    Flow {
-        /// The flow, as it was asked for.
-        flow: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The lab forbids the way of a flow.
-    #[error("{flow}: {problem}")]
-    Forbidden {
-        /// The flow, as it was asked for.
-        flow: String,
-        /// What forbids it.
-        problem: String,
-    },
-    /// The fabric refuses a flow; its sentence names the flow.
-    #[error("{0}")]
-    Refused(String),
-    /// Max_Payload_Size cannot be set on the way of a flow.
-    #[error("Max_Payload_Size of {bytes} B: {problem}")]
-    MaxPayload {
-        /// What it was to be set to, bytes.
-        bytes: u32,
-        /// Why it cannot.
-        problem: String,
-    },
+    Run(#[from] ScenarioError),
     /// A run without a limit cannot be made, or goes wrong.
     #[error("without {limits}: {source}")]
     Without {
@@ -55,16 +29,10 @@ pub enum ExplainError {
         /// Runs of one search, at most.
         runs: usize,
     },
-    /// Whoever watches wants the run to end before its time.
-    #[error("interrupted")]
-    Interrupted,
-    /// Something went wrong in a run, so that its figure says nothing.
-    #[error("the run failed: {0}")]
-    Failed(String),
 }
 
 impl From<LabError> for ExplainError {
     fn from(error: LabError) -> Self {
-        Self::Lab(Box::new(error))
+        Self::Run(error.into())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{BenchError, HaloRun, NgetOptions, NgetRun};
+use crosslane_bench::{BenchError, HaloRun, NgetOptions, NgetRun, ScenarioError};
 use crosslane_lab::Lab;
 use crosslane_results::{Better, Figure};
 
@@ -14,16 +14,13 @@ use crate::error::ExplainError;
 const SHORT_LOOPS: u64 = 16;
 
 fn failed(error: BenchError) -> ExplainError {
-    match error {
-        BenchError::Lab(error) => error.into(),
-        error => ExplainError::Failed(error.to_string()),
-    }
+    ScenarioError::from(error).into()
 }
 
 fn rate(bytes_per_second: f64, wrong: u64) -> Result<Figure, ExplainError> {
     match wrong {
         0 => Ok(Figure { value: bytes_per_second, better: Better::Higher }),
-        wrong => Err(ExplainError::Failed(format!("{wrong} messages with wrong data"))),
+        wrong => Err(ScenarioError::Failed(format!("{wrong} messages with wrong data")).into()),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::memory::{Backing, Memory};
 use crate::packet::{NONE, Packet, PacketIndex};
 use crate::topology::{NodeId, PortId};
 use crate::trace::HeaderLine;
+use crate::waits::{ChannelKind, ChannelWaits};
 
 /// When the receive buffer of a TLP becomes free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +100,13 @@ pub trait Device: Any + Send {
     /// Describes unfinished work of the device, a sentence each, for a fabric that is stuck.
     fn unfinished(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Returns the waits of a DMA engine's first channel of a kind while data moved, since its
+    /// counters were reset; `None` if there is no such channel, nothing has moved, or the device
+    /// does not tell: its registers then have what there is.
+    fn channel_waits(&self, _kind: ChannelKind) -> Option<ChannelWaits> {
+        None
     }
 
     /// For downcasts to the device's type.

@@ -54,6 +54,7 @@ mod topology;
 pub mod trace;
 mod translation;
 mod transmit;
+mod waits;
 mod wire;
 
 pub use configuration::NO_FUNCTION;
@@ -80,3 +81,4 @@ pub use topology::{
     BuildError, DirectionId, FabricBuilder, Link, LinkId, MAX_DOWNSTREAM_PORTS, MAX_NODES,
     MAX_ROOT_PORTS, Node, NodeId, NodeKind, Port, PortId, Way,
 };
+pub use waits::{ChannelKind, ChannelWaits};

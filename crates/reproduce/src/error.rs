@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a reproduction or a validation could not be run.
 
-use crosslane_bench::BenchError;
+use crosslane_bench::{BenchError, ScenarioError};
 use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use thiserror::Error;
@@ -50,9 +50,15 @@ pub enum ReproduceError {
 impl From<ExplainError> for ReproduceError {
     fn from(error: ExplainError) -> Self {
         match error {
-            ExplainError::Lab(error) => Self::Lab(error),
+            ExplainError::Run(ScenarioError::Lab(error)) => Self::Lab(error),
             other => Self::experiment("why not faster", other),
         }
+    }
+}
+
+impl From<ScenarioError> for ReproduceError {
+    fn from(error: ScenarioError) -> Self {
+        Self::from(ExplainError::from(error))
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of an experiment, explained.
 
-use crosslane_report::Topology;
+use crosslane_report::TopologyFigure;
 use crosslane_results::{Better, Explanation, Step};
 
 use crate::table::{Align, Table};
@@ -14,7 +14,7 @@ pub struct Explained {
     /// Why it was not faster.
     pub explanation: Explanation,
     /// The lab with the load of every link.
-    pub topology: Topology,
+    pub topology: TopologyFigure,
 }
 
 impl Explained {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of a reproduction, and tables that pages of labs have in common.
 
-use crosslane_explain::size_words;
-use crosslane_lab::file::LinkInstance;
-use crosslane_lab::{Constant, Lab};
+use crosslane_lab::{Constant, Lab, LabError};
 use crosslane_report::{
-    self as report, Bar, Bars, Block, Cell, Column, NodeKind, Page, Section, Topology,
-    TopologyLink, TopologyNode,
+    self as report, Bar, Bars, Block, Cell, Column, Page, Section, TopologyFigure,
 };
 use crosslane_results::DirectionLoad;
 
@@ -27,57 +24,17 @@ fn shown(title: &str, table: &Table) -> report::Table {
     report::Table { title: title.to_owned(), columns, rows, is_searchable: false }
 }
 
-/// The trees of a lab with the load of every link, as far as it was counted.
-#[must_use]
-pub fn topology(lab: &Lab, title: &str, loads: &[DirectionLoad]) -> Topology {
-    let hosts = lab.file().hosts.iter().map(|host| {
-        let memory = size_words(host.part.parameters.memory_bytes);
-        let detail = format!("{memory} of memory");
-        node(lab, loads, &host.name, NodeKind::Host, detail)
-    });
-    Topology { title: title.to_owned(), hosts: hosts.collect() }
-}
-
-fn node(
+/// Returns the topology of a lab with the loads of its links.
+///
+/// # Errors
+/// A lab that cannot be built.
+pub fn topology(
     lab: &Lab,
+    title: &str,
     loads: &[DirectionLoad],
-    name: &str,
-    kind: NodeKind,
-    detail: String,
-) -> TopologyNode {
-    let file = lab.file();
-    // A direction is named after its ports: `rc47a.up -> rha25.down0`.
-    let load = |from: &str, to: &str| {
-        let ends = |load: &&DirectionLoad| {
-            let of = |port: &str| port.split('.').next().unwrap_or("").to_owned();
-            let ports = load.direction.split_once(" -> ");
-            ports.is_some_and(|(first, last)| of(first) == from && of(last) == to)
-        };
-        loads.iter().find(ends).map(shown_load)
-    };
-    let below = |link: &LinkInstance| {
-        let is_switch = file.switches.iter().any(|switch| switch.name == link.lower);
-        let kind = if is_switch { NodeKind::Switch } else { NodeKind::Endpoint };
-        let rate = link.parameters.rate;
-        let below = node(lab, loads, &link.lower, kind, String::new());
-        TopologyLink {
-            raw_bytes_per_second: rate.bytes_per_second(),
-            down: load(name, &link.lower),
-            up: load(&link.lower, name),
-            ..TopologyLink::new(rate.to_string(), below)
-        }
-    };
-    let links = file.links.iter().filter(|link| link.upper == name).map(below).collect();
-    TopologyNode { links, ..TopologyNode::new(kind, name, detail) }
-}
-
-fn shown_load(load: &DirectionLoad) -> report::DirectionLoad {
-    let parts = load.uses.iter().map(|part| (part.what.to_string(), part.share)).collect();
-    report::DirectionLoad {
-        busy: load.busy_share,
-        payload_bytes_per_second: load.payload_bytes_per_second,
-        parts,
-    }
+) -> Result<TopologyFigure, LabError> {
+    let topology = crosslane_bench::topology(lab, &lab.build(1)?);
+    Ok(TopologyFigure { title: title.to_owned(), topology, loads: loads.to_vec() })
 }
 
 /// Every constant that is in force in some labs, with its provenance; one that stands in several
@@ -184,12 +141,8 @@ fn why_blocks(experiment: &Experiment) -> Vec<Block> {
 }
 
 /// Sum over all directions of the shares of time in which they were busy.
-fn load_sum(topology: &Topology) -> f64 {
-    fn below(node: &TopologyNode) -> f64 {
-        let busy = |load: &Option<report::DirectionLoad>| load.as_ref().map_or(0.0, |one| one.busy);
-        node.links.iter().map(|link| busy(&link.up) + busy(&link.down) + below(&link.below)).sum()
-    }
-    topology.hosts.iter().map(below).sum()
+fn load_sum(figure: &TopologyFigure) -> f64 {
+    figure.loads.iter().map(|load| load.busy_share).sum()
 }
 
 fn constant_section(lab: &Lab) -> Result<Section, ReproduceError> {

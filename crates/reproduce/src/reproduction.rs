@@ -33,7 +33,7 @@ const REPRODUCIBLE: [Reproducible; 5] = [
     },
     Reproducible {
         name: "kc705",
-        summary: "Memory-mapped DMA to a KC705 board's DDR3: four links, 1 KB to 4 MB, one \
+        summary: "Memory-mapped DMA to a KC705 board's DDR3: four links, 1 KiB to 4 MiB, one \
                   more grade of link.",
         scenarios: kc705::SCENARIOS,
         has_engines: false,

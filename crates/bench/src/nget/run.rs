@@ -17,6 +17,7 @@ use crosslane_results::{Ceiling, Detail, Flow, Gets};
 use super::{NgetMeasured, NgetOptions, nget, nget_sampled};
 use crate::ceiling::{DataTlps, LinkLoad, least_ceiling};
 use crate::error::BenchError;
+use crate::words::size_words;
 
 /// Longest simulated time of one run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
@@ -232,7 +233,7 @@ impl NgetRun {
     #[must_use]
     pub fn name(&self) -> String {
         let NgetOptions { size_bytes, in_flight, .. } = self.options;
-        format!("{}, {size_bytes} B, {in_flight} in flight", self.processor)
+        format!("{}, {}, {in_flight} in flight", self.processor, size_words(size_bytes))
     }
 
     /// Makes the run.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use crosslane_vfio::sysfs::{Address, VFIO_PCI};
+use crosslane::machine::{Address, VFIO_PCI};
 
 use crate::arguments::parse_register_size;
 use crate::whole_number::whole;

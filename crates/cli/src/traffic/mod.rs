@@ -5,7 +5,7 @@ mod report;
 
 use std::sync::Arc;
 
-use crosslane_explain::{Choices, ExplainError, TrafficOutcome, TrafficRun};
+use crosslane_bench::{Choices, ScenarioError, TrafficOutcome, TrafficRun};
 use crosslane_lab::Lab;
 use crosslane_results::Platform;
 
@@ -61,7 +61,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     let file = report_of(arguments.report.as_ref())?;
     let progress = Progress::new(bytes);
     let watch = Watch::begin(runs.len() as u64, "sizes");
-    let made: Result<Vec<Option<TrafficOutcome>>, ExplainError> = match &arguments.trace {
+    let made: Result<Vec<Option<TrafficOutcome>>, ScenarioError> = match &arguments.trace {
         Some(path) => traced(path, lab.name(), arguments.trace_unit, running, |trace| {
             watch.each(&runs, |run| unless_interrupted(run.run(&progress, Some(trace.sink()))))
         })?,

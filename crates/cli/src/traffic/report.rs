@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crosslane_explain::{TrafficFlow, TrafficOutcome, size_words};
+use crosslane_bench::{TrafficFlow, TrafficOutcome, size_words};
 use crosslane_fabric::FlowSource;
 
 use crate::link_use::{link_rows, sharing};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of the command line, looked up: who moves data, and to whom.
 
-use crosslane_explain::{End, FlowEnds};
+use crosslane_bench::{End, FlowEnds};
 use crosslane_fabric::NodeKind;
 use crosslane_lab::{Lab, RunningHost, RunningLab};
 

@@ -11,12 +11,12 @@ mod report;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_bench::{LatencyOptions, Options};
-use crosslane_driver::{DescriptorSource, Notification};
-use crosslane_explain::{
-    ExplainError, FlowEnds, Job, WorkloadOutcome, WorkloadRun, default_in_flight,
+use crosslane_bench::{
+    FlowEnds, Job, ScenarioError, WorkloadOutcome, WorkloadRun, default_in_flight,
     default_operations,
 };
+use crosslane_bench::{LatencyOptions, Options};
+use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_host::PageSize;
 use crosslane_lab::{EngineKind, Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
@@ -311,7 +311,7 @@ impl Bench<'_> {
         let progress = Progress::new(bytes.fold(0, u64::saturating_add));
         let begun = Instant::now();
         let watch = Watch::begin(runs.len() as u64, "sizes");
-        let made: Result<Vec<Option<WorkloadOutcome>>, ExplainError> = match &self.common.trace {
+        let made: Result<Vec<Option<WorkloadOutcome>>, ScenarioError> = match &self.common.trace {
             Some(path) => {
                 traced(path, self.lab.name(), self.common.trace_unit, running, |trace| {
                     watch.each(&runs, |run| {

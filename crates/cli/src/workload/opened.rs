@@ -2,8 +2,7 @@
 //! Workloads on cards that are opened by name: boards, and what a server shows on a socket. Time is
 //! the machine's there, and of the links nothing is known but what the cards and the tree say.
 
-use crosslane_bench::NoObserver;
-use crosslane_explain::{Brought, Job, WorkloadFlow, latency};
+use crosslane_bench::{Brought, Job, NoObserver, RoundTrips, WorkloadFlow};
 use crosslane_open::{CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane_results::{Platform, Scenario};
 
@@ -245,7 +244,7 @@ pub struct OpenedRun {
     /// Flow by flow.
     pub flows: Vec<WorkloadFlow>,
     /// Of a latency.
-    pub round_trips: Option<crosslane_bench::RoundTrips>,
+    pub round_trips: Option<RoundTrips>,
 }
 
 impl OpenedRun {
@@ -265,7 +264,7 @@ impl OpenedRun {
         Scenario {
             bytes: Some(self.job.size_bytes()),
             flows: self.flows.iter().map(|flow| flow.result(&self.job)).collect(),
-            latency: self.round_trips.as_ref().map(latency),
+            latency: self.round_trips.as_ref().map(RoundTrips::result),
             errors: (wrong > 0).then(|| wrong_sentence(wrong)).into_iter().collect(),
             error_count: u64::from(wrong > 0),
             ..Scenario::default()

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crosslane_bench::ChannelReport;
-use crosslane_explain::Expected;
+use crosslane_bench::Expected;
 use crosslane_report::runs::{SERVED, SERVED_LATENCY};
 
 use super::opened::OpenedRun;

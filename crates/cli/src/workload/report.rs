@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 
 use crosslane_bench::Carrier;
+use crosslane_bench::{Expected, Job, WorkloadFlow, WorkloadOutcome, size_words};
 use crosslane_driver::Plan;
-use crosslane_explain::{Expected, Job, WorkloadFlow, WorkloadOutcome, size_words};
 use crosslane_results::Latencies;
 
 use crate::link_use::{link_rows, sharing};

@@ -265,8 +265,8 @@ pub fn export(
          # Read from a machine's configuration space by `crosslane device doctor`. Functions\n\
          # beside the way are left out. Values that no register says are assumptions: better ones\n\
          # may be written in their place.\n\n\
-         [lab]\nname = \"{lab_name}\"\nsummary = \"The way between host memory and {}, as this \
-         machine has it.\"\n\n",
+         [lab]\nformat = 1\nname = \"{lab_name}\"\n\
+         summary = \"The way between host memory and {}, as this machine has it.\"\n\n",
         listed.join(" and ")
     );
     let roots = of(Kind::RootPort);

@@ -3,20 +3,10 @@
 
 use std::collections::VecDeque;
 
+pub(super) use crosslane_fabric::ChannelKind as Kind;
 use crosslane_regs::engine::channel::{control, status};
 use crosslane_regs::engine::{ChannelError, ChannelState, DescriptorSource};
 use crosslane_regs::ring_descriptor;
-
-/// Kind of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Host to card: it reads from the host.
-    H2c,
-    /// Card to host: it writes to the host.
-    C2h,
-    /// Peer: it writes to a receive queue of another engine.
-    Peer,
-}
 
 /// Reason for a channel to send nothing. The registers count the first two as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

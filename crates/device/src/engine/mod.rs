@@ -23,7 +23,7 @@ mod write;
 use std::any::Any;
 use std::collections::VecDeque;
 
-use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Received};
+use crosslane_fabric::{ChannelWaits, Consumed, Device, DevicePort, ErrorKind, Received};
 use crosslane_pcie::config::{ConfigSpace, MsixRequest};
 use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_regs::engine::{ChannelError, MSIX_PENDING, MSIX_TABLE};
@@ -39,8 +39,6 @@ use tags::Tags;
 use user::User;
 
 pub(crate) use answers::READ_COMPLETION_BOUNDARY_BYTES;
-pub use channel::Kind as ChannelKind;
-pub use waits::ChannelWaits;
 
 /// Timer token: look for work.
 const STEP: u32 = 0;
@@ -335,6 +333,10 @@ impl Device for Engine {
             bus_master: config.bus_master_enabled(),
         };
         self.msix.configured(config);
+    }
+
+    fn channel_waits(&self, kind: Kind) -> Option<ChannelWaits> {
+        self.waits(kind)
     }
 
     fn unfinished(&self) -> Vec<String> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the program that moves data has chosen, and the levers of each kind of run.
 
-use crosslane_bench::{Options, Registration};
+use crosslane_bench::{Job, Options, PlannedFlow, Registration, TrafficRun, WorkloadRun};
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
@@ -9,12 +9,10 @@ use crosslane_results::{Limit, LimitKind};
 
 use super::payloads::{self, Asked};
 use super::requesters::{descriptors, windows};
-use super::ways::{Requester, Transfer, Ways};
+use super::ways::{Requester, Transfer, Ways, traffic_ways, workload_ways};
 use super::{levers_of, list, of_lab};
 use crate::error::ExplainError;
 use crate::search::{Lever, Liftable};
-use crate::traffic::TrafficRun;
-use crate::workload::{Job, WorkloadRun};
 
 /// Most transfers or operations that are tried at once: enough of the smallest to cover the time
 /// that any answer takes.
@@ -62,37 +60,6 @@ fn dllps<C: Clone + 'static>(
     lever(LimitKind::Dllps, (&place, words, "they take no time"), free)
 }
 
-impl Job {
-    pub(super) const fn options(&self) -> Option<&Options> {
-        match self {
-            Self::Write(options)
-            | Self::Read(options)
-            | Self::Peer(options)
-            | Self::Chain(options) => Some(options),
-            Self::Latency(_) => None,
-        }
-    }
-
-    const fn options_mut(&mut self) -> Option<&mut Options> {
-        match self {
-            Self::Write(options)
-            | Self::Read(options)
-            | Self::Peer(options)
-            | Self::Chain(options) => Some(options),
-            Self::Latency(_) => None,
-        }
-    }
-
-    /// Whether engines keep to the windows of the lanes that they write to.
-    const fn keeps_windows(&self) -> bool {
-        match self {
-            Self::Peer(options) | Self::Chain(options) => options.credits,
-            Self::Latency(options) => options.credits,
-            Self::Write(_) | Self::Read(_) => false,
-        }
-    }
-}
-
 impl Asked for WorkloadRun {
     fn set_max_payload(&mut self, bytes: u32) {
         self.max_payload_bytes = Some(bytes);
@@ -128,7 +95,7 @@ impl Asked for WorkloadRun {
 
 impl Liftable for WorkloadRun {
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let ways = self.lab_ways()?;
+        let ways = workload_ways(self)?;
         let file = self.lab.file();
         let mut spots = of_lab(&self.lab, &first.lab, &ways);
         if self.job.keeps_windows() {
@@ -143,75 +110,72 @@ impl Liftable for WorkloadRun {
         let mut levers = levers_of(spots);
         levers.extend(payloads::levers(self, &ways));
         levers.push(dllps(&ways, |run: &mut Self| run.dllps_free = true));
-        levers.extend(self.program());
+        levers.extend(program(self));
         Ok(levers)
     }
 }
 
-impl WorkloadRun {
-    /// What the host's program has chosen.
-    fn program(&self) -> Vec<Lever<Self>> {
-        let (Some(options), Some(flow)) = (self.job.options(), self.flows.first()) else {
-            return Vec::new();
-        };
-        let host = flow.memory.name.as_str();
-        let choose = |kind, words: String, lifted: &str, set: fn(&mut Options)| {
-            lever(kind, (host, words, lifted), move |run: &mut Self| {
-                run.job.options_mut().into_iter().for_each(set);
-            })
-        };
-        let mut levers = Vec::new();
-        if options.notification != Notification::Poll {
-            let words = format!("interrupts, by which {host} learns of completions");
-            levers.push(choose(LimitKind::Notification, words, "polling", |options| {
-                options.notification = Notification::Poll;
-            }));
-        }
-        if options.system_call {
-            let words = format!("the system call on {host} for each transfer");
-            levers.push(choose(LimitKind::SystemCall, words, "none", |options| {
-                options.system_call = false;
-            }));
-        }
-        if options.registration == Registration::Within {
-            let words = format!("memory of {host} that is registered within each transfer");
-            levers.push(choose(LimitKind::Registration, words, "registered before", |options| {
-                options.registration = Registration::Before;
-            }));
-        }
-        levers.extend(self.outstanding(options, host));
-        levers
+/// What the host's program has chosen.
+fn program(case: &WorkloadRun) -> Vec<Lever<WorkloadRun>> {
+    let (Some(options), Some(flow)) = (case.job.options(), case.flows.first()) else {
+        return Vec::new();
+    };
+    let host = flow.memory.name.as_str();
+    let choose = |kind, words: String, lifted: &str, set: fn(&mut Options)| {
+        lever(kind, (host, words, lifted), move |run: &mut WorkloadRun| {
+            run.job.options_mut().into_iter().for_each(set);
+        })
+    };
+    let mut levers = Vec::new();
+    if options.notification != Notification::Poll {
+        let words = format!("interrupts, by which {host} learns of completions");
+        levers.push(choose(LimitKind::Notification, words, "polling", |options| {
+            options.notification = Notification::Poll;
+        }));
     }
+    if options.system_call {
+        let words = format!("the system call on {host} for each transfer");
+        levers.push(choose(LimitKind::SystemCall, words, "none", |options| {
+            options.system_call = false;
+        }));
+    }
+    if options.registration == Registration::Within {
+        let words = format!("memory of {host} that is registered within each transfer");
+        levers.push(choose(LimitKind::Registration, words, "registered before", |options| {
+            options.registration = Registration::Before;
+        }));
+    }
+    levers.extend(outstanding(case, options, host));
+    levers
+}
 
-    fn outstanding(&self, options: &Options, host: &str) -> Option<Lever<Self>> {
-        let one_at_a_time = options.registration == Registration::Within
-            || options.descriptors == DescriptorSource::CommandPort
-            || matches!(self.job, Job::Chain(_));
-        let now = u64::from(options.outstanding);
-        let many =
-            (MANY_BYTES / options.size_bytes).clamp(2, MANY_TRANSFERS).min(options.iterations);
-        if one_at_a_time || many <= now {
-            return None;
-        }
-        let each = match options.pages {
-            PageSize::Small => options.size_bytes.div_ceil(PAGE_BYTES) + 1,
-            PageSize::Huge => 2,
-        };
-        let needed = (many * each).next_power_of_two().min(MOST_RING_ENTRIES) as u32;
-        let words = match now {
-            1 => format!("one transfer at a time, which {host} posts"),
-            _ => format!("the {now} transfers at once that {host} posts"),
-        };
-        let lifted = format!("{many} at once");
-        Some(lever(LimitKind::Outstanding, (host, words, &lifted), move |run: &mut Self| {
-            if let Some(options) = run.job.options_mut() {
-                options.outstanding = many as u32;
-                if let DescriptorSource::Ring { entries } = &mut options.descriptors {
-                    *entries = needed.max(*entries);
-                }
-            }
-        }))
+fn outstanding(case: &WorkloadRun, options: &Options, host: &str) -> Option<Lever<WorkloadRun>> {
+    let one_at_a_time = options.registration == Registration::Within
+        || options.descriptors == DescriptorSource::CommandPort
+        || matches!(case.job, Job::Chain(_));
+    let now = u64::from(options.outstanding);
+    let many = (MANY_BYTES / options.size_bytes).clamp(2, MANY_TRANSFERS).min(options.iterations);
+    if one_at_a_time || many <= now {
+        return None;
     }
+    let each = match options.pages {
+        PageSize::Small => options.size_bytes.div_ceil(PAGE_BYTES) + 1,
+        PageSize::Huge => 2,
+    };
+    let needed = (many * each).next_power_of_two().min(MOST_RING_ENTRIES) as u32;
+    let words = match now {
+        1 => format!("one transfer at a time, which {host} posts"),
+        _ => format!("the {now} transfers at once that {host} posts"),
+    };
+    let lifted = format!("{many} at once");
+    Some(lever(LimitKind::Outstanding, (host, words, &lifted), move |run: &mut WorkloadRun| {
+        if let Some(options) = run.job.options_mut() {
+            options.outstanding = many as u32;
+            if let DescriptorSource::Ring { entries } = &mut options.descriptors {
+                *entries = needed.max(*entries);
+            }
+        }
+    }))
 }
 
 impl Asked for TrafficRun {
@@ -236,83 +200,85 @@ impl Asked for TrafficRun {
 
 impl Liftable for TrafficRun {
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let ways = self.lab_ways()?;
+        let ways = traffic_ways(self)?;
         let mut levers = levers_of(of_lab(&self.lab, &first.lab, &ways));
         levers.extend(payloads::levers(self, &ways));
         levers.push(dllps(&ways, |run: &mut Self| run.dllps_free = true));
-        levers.extend(self.strict_ordering(&ways));
-        levers.extend(self.in_flight(&ways)?);
+        levers.extend(strict_ordering(self, &ways));
+        levers.extend(in_flight(self, &ways)?);
         Ok(levers)
     }
 }
 
-impl TrafficRun {
-    /// Reads whose answers share a direction with posted writes.
-    fn strict_ordering(&self, ways: &Ways) -> Option<Lever<Self>> {
-        if self.choices.relaxed || self.choices.relaxed_reads {
-            return None;
-        }
-        let file = self.lab.file();
-        let writes: Vec<&Transfer> = ways.transfers.iter().filter(|it| it.writes).collect();
-        let meets = |read: &&Transfer| {
-            let shared = |direction| writes.iter().any(|it| it.requests.contains(direction));
-            read.reads && read.completions.iter().any(shared)
-        };
-        let mut names: Vec<String> = Vec::new();
-        for read in ways.transfers.iter().filter(meets) {
-            let name = match read.requester {
-                Requester::Core(index) => &file.hosts[index].name,
-                Requester::Engine(index)
-                | Requester::Generic(index)
-                | Requester::Processor(index) => &file.endpoints[index].name,
-            };
-            if !names.contains(name) {
-                names.push(name.clone());
+/// Reads whose answers share a direction with posted writes.
+fn strict_ordering(case: &TrafficRun, ways: &Ways) -> Option<Lever<TrafficRun>> {
+    if case.choices.relaxed || case.choices.relaxed_reads {
+        return None;
+    }
+    let file = case.lab.file();
+    let writes: Vec<&Transfer> = ways.transfers.iter().filter(|it| it.writes).collect();
+    let meets = |read: &&Transfer| {
+        let shared = |direction| writes.iter().any(|it| it.requests.contains(direction));
+        read.reads && read.completions.iter().any(shared)
+    };
+    let mut names: Vec<String> = Vec::new();
+    for read in ways.transfers.iter().filter(meets) {
+        let name = match read.requester {
+            Requester::Engine(index) | Requester::Generic(index) | Requester::Processor(index) => {
+                &file.endpoints[index].name
             }
+            Requester::Core(index) => &file.hosts[index].name,
+        };
+        if !names.contains(name) {
+            names.push(name.clone());
         }
-        if names.is_empty() {
-            return None;
-        }
-        let place = list(&names);
-        let words = format!("the completions for {place}, which wait behind posted writes");
-        let said = (place.as_str(), words, "reads with relaxed ordering");
-        Some(lever(LimitKind::StrictOrdering, said, |run: &mut Self| {
-            run.choices.relaxed_reads = true;
-        }))
     }
+    if names.is_empty() {
+        return None;
+    }
+    let place = list(&names);
+    let words = format!("the completions for {place}, which wait behind posted writes");
+    let said = (place.as_str(), words, "reads with relaxed ordering");
+    Some(lever(LimitKind::StrictOrdering, said, |run: &mut TrafficRun| {
+        run.choices.relaxed_reads = true;
+    }))
+}
 
-    fn in_flight(&self, ways: &Ways) -> Result<Option<Lever<Self>>, ExplainError> {
-        let planned = self.plan(&self.lab.build(self.seed)?)?;
-        let Some(now) = planned.iter().map(|flow| flow.in_flight()).min() else { return Ok(None) };
-        let room = planned.iter().map(|planned| {
-            let stride = planned.flow.operation_bytes.next_multiple_of(64).max(1);
-            planned.flow.operations.min(planned.flow.window_bytes / stride)
-        });
-        let many = room.min().unwrap_or(0).min(MANY);
-        let is_load = |flow: &&super::super::traffic::PlannedFlow| {
-            flow.flow.kind == FlowKind::Read && flow.in_flight() == 1 && flow.flow.outstanding > 1
-        };
-        if many <= now || planned.iter().any(|flow| is_load(&flow)) {
-            return Ok(None);
-        }
-        let file = self.lab.file();
-        let mut names: Vec<String> = Vec::new();
-        for requester in ways.requesters() {
-            names.push(match requester {
-                Requester::Engine(index)
-                | Requester::Generic(index)
-                | Requester::Processor(index) => file.endpoints[index].name.clone(),
-                Requester::Core(index) => file.hosts[index].name.clone(),
-            });
-        }
-        let place = list(&names);
-        let words = match now {
-            1 => format!("one operation at a time, which {place} posts"),
-            _ => format!("the {now} operations at once that {place} posts"),
-        };
-        let lifted = format!("{many} at once");
-        Ok(Some(lever(LimitKind::Outstanding, (&place, words, &lifted), move |run: &mut Self| {
-            run.choices.outstanding = Some(many as u32);
-        })))
+fn in_flight(case: &TrafficRun, ways: &Ways) -> Result<Option<Lever<TrafficRun>>, ExplainError> {
+    let planned = case.plan(&case.lab.build(case.seed)?)?;
+    let Some(now) = planned.iter().map(|flow| flow.in_flight()).min() else { return Ok(None) };
+    let room = planned.iter().map(|planned| {
+        let stride = planned.flow.operation_bytes.next_multiple_of(64).max(1);
+        planned.flow.operations.min(planned.flow.window_bytes / stride)
+    });
+    let many = room.min().unwrap_or(0).min(MANY);
+    let is_load = |flow: &&PlannedFlow| {
+        flow.flow.kind == FlowKind::Read && flow.in_flight() == 1 && flow.flow.outstanding > 1
+    };
+    if many <= now || planned.iter().any(|flow| is_load(&flow)) {
+        return Ok(None);
     }
+    let file = case.lab.file();
+    let mut names: Vec<String> = Vec::new();
+    for requester in ways.requesters() {
+        names.push(match requester {
+            Requester::Engine(index) | Requester::Generic(index) | Requester::Processor(index) => {
+                file.endpoints[index].name.clone()
+            }
+            Requester::Core(index) => file.hosts[index].name.clone(),
+        });
+    }
+    let place = list(&names);
+    let words = match now {
+        1 => format!("one operation at a time, which {place} posts"),
+        _ => format!("the {now} operations at once that {place} posts"),
+    };
+    let lifted = format!("{many} at once");
+    Ok(Some(lever(
+        LimitKind::Outstanding,
+        (&place, words, &lifted),
+        move |run: &mut TrafficRun| {
+            run.choices.outstanding = Some(many as u32);
+        },
+    )))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How long writes, completions and read requests may be.
 
-use crosslane_device::EngineParameters;
 use crosslane_fabric::parameters::RequesterParameters;
 use crosslane_lab::LabFile;
+use crosslane_lab::file::parts::EngineParameters;
 use crosslane_results::{Limit, LimitKind};
 
 use super::list;

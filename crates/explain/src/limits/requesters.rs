@@ -4,16 +4,15 @@
 
 use std::sync::Arc;
 
-use crosslane_device::EngineParameters;
+use crosslane_bench::size_words;
 use crosslane_fabric::parameters::{EndpointParameters, RequesterParameters};
 use crosslane_lab::LabFile;
-use crosslane_lab::file::parts::EndpointPart;
+use crosslane_lab::file::parts::{EndpointPart, EngineParameters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 
 use super::Spot;
 use super::ways::{Feed, Requester, Target, Ways};
-use crosslane_bench::size_words;
 
 /// Tags that 8 bits name, which every completer takes (PCIe 6.x 2.2.6.2).
 const TAGS: u16 = 256;

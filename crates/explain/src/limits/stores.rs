@@ -3,24 +3,24 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::Program;
+use crosslane_bench::{Program, StoreRun};
 use crosslane_host::Mapping;
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 
 use super::choices::lever;
+use super::ways::store_ways;
 use super::{Spot, levers_of, of_lab};
 use crate::error::ExplainError;
 use crate::search::{Lever, Liftable};
-use crate::stores::StoreRun;
 
 /// Bytes of a store of the loop that stores integers.
 const INTEGER_BYTES: u32 = 4;
 
 impl Liftable for StoreRun {
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let ways = self.lab_ways()?;
+        let ways = store_ways(self)?;
         let mut spots = of_lab(&self.lab, &first.lab, &ways);
         // Stores into buffers take another time, and have a spot of their own; who takes long for
         // uncached ones should combine them.
@@ -28,74 +28,72 @@ impl Liftable for StoreRun {
         if cpu.is_some_and(|cpu| cpu.combining.is_some()) {
             spots.retain(|spot| spot.kind != LimitKind::Processor);
         }
-        spots.extend(self.processor());
-        spots.extend(self.memory());
+        spots.extend(processor(self));
+        spots.extend(memory(self));
         let mut levers = levers_of(spots);
-        levers.extend(self.choices());
+        levers.extend(choices(self));
         Ok(levers)
     }
 }
 
-impl StoreRun {
-    fn choices(&self) -> Vec<Lever<Self>> {
-        let Some(host) = self.lab.file().hosts.first() else { return Vec::new() };
-        let cpu = &host.part.parameters.cpu;
-        let name = host.name.as_str();
-        let mut levers = Vec::new();
-        if self.options.mapping == Mapping::Uncached && cpu.combining.is_some() {
-            let words = format!("uncached stores of {name}, each of which is a write of its own");
-            let said = (name, words, "write combining");
-            levers.push(lever(LimitKind::UncachedStores, said, |run: &mut Self| {
-                run.options.mapping = Mapping::WriteCombined;
-            }));
-        }
-        let widest = cpu.widest_store_bytes;
-        let words = match self.options.program {
-            Program::Copy => None,
-            Program::Burst if widest <= INTEGER_BYTES => None,
-            Program::Burst => Some(format!("stores of {INTEGER_BYTES} B")),
-            Program::LibraryBurst(_) => Some(format!("the library's loop of {INTEGER_BYTES} B")),
-            Program::Library(_) => Some("the stores of the library's copy".to_owned()),
-        };
-        if let Some(words) = words {
-            let lifted = format!("stores of {widest} B, with no call");
-            let said = (name, words, lifted.as_str());
-            levers.push(lever(LimitKind::StoreWidth, said, |run: &mut Self| {
-                run.options.program = Program::Copy;
-            }));
-        }
-        levers
+fn choices(case: &StoreRun) -> Vec<Lever<StoreRun>> {
+    let Some(host) = case.lab.file().hosts.first() else { return Vec::new() };
+    let cpu = &host.part.parameters.cpu;
+    let name = host.name.as_str();
+    let mut levers = Vec::new();
+    if case.options.mapping == Mapping::Uncached && cpu.combining.is_some() {
+        let words = format!("uncached stores of {name}, each of which is a write of its own");
+        let said = (name, words, "write combining");
+        levers.push(lever(LimitKind::UncachedStores, said, |run: &mut StoreRun| {
+            run.options.mapping = Mapping::WriteCombined;
+        }));
     }
+    let widest = cpu.widest_store_bytes;
+    let words = match case.options.program {
+        Program::Copy => None,
+        Program::Burst if widest <= INTEGER_BYTES => None,
+        Program::Burst => Some(format!("stores of {INTEGER_BYTES} B")),
+        Program::LibraryBurst(_) => Some(format!("the library's loop of {INTEGER_BYTES} B")),
+        Program::Library(_) => Some("the stores of the library's copy".to_owned()),
+    };
+    if let Some(words) = words {
+        let lifted = format!("stores of {widest} B, with no call");
+        let said = (name, words, lifted.as_str());
+        levers.push(lever(LimitKind::StoreWidth, said, |run: &mut StoreRun| {
+            run.options.program = Program::Copy;
+        }));
+    }
+    levers
+}
 
-    /// Time of the core for a store into a buffer, and for a call of the library.
-    fn processor(&self) -> Option<Spot> {
-        let host = self.lab.file().hosts.first()?;
-        let combining = host.part.parameters.cpu.combining?;
-        if self.options.mapping == Mapping::Uncached || combining.store == Picoseconds::ZERO {
-            return None;
-        }
-        let words = format!("the {} for each store of a core of {{}}", combining.store);
-        let edit = |file: &mut LabFile| {
-            let cpu = &mut Arc::make_mut(&mut file.hosts[0].part).parameters.cpu;
-            cpu.combining.iter_mut().for_each(|it| it.store = Picoseconds::ZERO);
-        };
-        Some(Spot::new(LimitKind::Processor, &host.name, words, "none", edit))
+/// Time of the core for a store into a buffer, and for a call of the library.
+fn processor(case: &StoreRun) -> Option<Spot> {
+    let host = case.lab.file().hosts.first()?;
+    let combining = host.part.parameters.cpu.combining?;
+    if case.options.mapping == Mapping::Uncached || combining.store == Picoseconds::ZERO {
+        return None;
     }
+    let words = format!("the {} for each store of a core of {{}}", combining.store);
+    let edit = |file: &mut LabFile| {
+        let cpu = &mut Arc::make_mut(&mut file.hosts[0].part).parameters.cpu;
+        cpu.combining.iter_mut().for_each(|it| it.store = Picoseconds::ZERO);
+    };
+    Some(Spot::new(LimitKind::Processor, &host.name, words, "none", edit))
+}
 
-    /// How fast the card's memory takes writes.
-    fn memory(&self) -> Option<Spot> {
-        let file = self.lab.file();
-        let index = file.endpoints.iter().position(|endpoint| endpoint.name == self.card)?;
-        let memory = file.endpoints[index].part.memory_card?;
-        let per_write = memory.write_interval;
-        if per_write == Picoseconds::ZERO {
-            return None;
-        }
-        let words = format!("the memory of {{}}, {per_write} for each write");
-        let edit = move |file: &mut LabFile| {
-            let part = Arc::make_mut(&mut file.endpoints[index].part);
-            part.memory_card.iter_mut().for_each(|it| it.write_interval = Picoseconds::ZERO);
-        };
-        Some(Spot::new(LimitKind::SlowReader, &self.card, words, "any rate", edit))
+/// How fast the card's memory takes writes.
+fn memory(case: &StoreRun) -> Option<Spot> {
+    let file = case.lab.file();
+    let index = file.endpoints.iter().position(|endpoint| endpoint.name == case.card)?;
+    let memory = file.endpoints[index].part.memory_card?;
+    let per_write = memory.write_interval;
+    if per_write == Picoseconds::ZERO {
+        return None;
     }
+    let words = format!("the memory of {{}}, {per_write} for each write");
+    let edit = move |file: &mut LabFile| {
+        let part = Arc::make_mut(&mut file.endpoints[index].part);
+        part.memory_card.iter_mut().for_each(|it| it.write_interval = Picoseconds::ZERO);
+    };
+    Some(Spot::new(LimitKind::SlowReader, &case.card, words, "any rate", edit))
 }

@@ -4,15 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crosslane_bench::{Cargo, Job, ScenarioError, StoreRun, TrafficRun, WorkloadRun, route};
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_fabric::{DirectionId, Fabric, FlowKind, FlowSource, NodeId, NodeKind, Way};
 use crosslane_lab::{Lab, LabFile, RunningLab};
 
 use crate::error::ExplainError;
-use crate::route::{Cargo, route};
-use crate::stores::StoreRun;
-use crate::traffic::TrafficRun;
-use crate::workload::{Job, WorkloadRun};
 
 /// Who sends requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,46 +300,58 @@ impl Found<'_> {
     }
 }
 
-impl WorkloadRun {
-    /// What it asks of its lab.
-    pub(super) fn lab_ways(&self) -> Result<Ways, ExplainError> {
-        const WRITES: (bool, bool) = (true, false);
-        const READS: (bool, bool) = (false, true);
-        let running = self.lab.build_engines(self.seed)?;
-        let file = self.lab.file();
-        let mut transfers = Vec::new();
-        for (flow, ends) in self.flows.iter().enumerate() {
-            let found = Found { fabric: &running.fabric, flow, host: ends.host };
-            let cards: Vec<(NodeId, usize)> =
-                ends.cards.iter().map(|card| (card.node, endpoint(file, &card.name))).collect();
-            let engine = |at: usize| (cards[at].0, Requester::Engine(cards[at].1));
-            let lane = |at: usize| (cards[at].0, Target::Lane(cards[at].1));
-            let memory = (ends.memory.node, Target::Host(ends.host));
-            let last = cards.len() - 1;
-            match self.job {
-                Job::Write(_) => {
-                    transfers.push(found.transfer(engine(0), memory, WRITES, Feed::Own));
+/// Returns what a run of engines asks of its lab.
+pub(super) fn workload_ways(run: &WorkloadRun) -> Result<Ways, ExplainError> {
+    const WRITES: (bool, bool) = (true, false);
+    const READS: (bool, bool) = (false, true);
+    let running = run.lab.build_engines(run.seed)?;
+    let file = run.lab.file();
+    let mut transfers = Vec::new();
+    for (flow, ends) in run.flows.iter().enumerate() {
+        let found = Found { fabric: &running.fabric, flow, host: ends.host };
+        let cards: Vec<(NodeId, usize)> =
+            ends.cards.iter().map(|card| (card.node, endpoint(file, &card.name))).collect();
+        let engine = |at: usize| (cards[at].0, Requester::Engine(cards[at].1));
+        let lane = |at: usize| (cards[at].0, Target::Lane(cards[at].1));
+        let memory = (ends.memory.node, Target::Host(ends.host));
+        let last = cards.len() - 1;
+        match run.job {
+            Job::Write(_) => {
+                transfers.push(found.transfer(engine(0), memory, WRITES, Feed::Own));
+            }
+            Job::Read(_) => transfers.push(found.transfer(engine(0), memory, READS, Feed::Own)),
+            Job::Peer(_) => {
+                transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
+            }
+            Job::Latency(_) => {
+                transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
+                transfers.push(found.transfer(engine(1), lane(0), WRITES, Feed::Lane));
+            }
+            Job::Chain(_) => {
+                let feed = |at: usize| if at == 0 { Feed::Stream } else { Feed::Lane };
+                transfers.push(found.transfer(engine(0), memory, READS, Feed::Own));
+                for at in 0..last {
+                    transfers.push(found.transfer(engine(at), lane(at + 1), WRITES, feed(at)));
                 }
-                Job::Read(_) => transfers.push(found.transfer(engine(0), memory, READS, Feed::Own)),
-                Job::Peer(_) => {
-                    transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
-                }
-                Job::Latency(_) => {
-                    transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
-                    transfers.push(found.transfer(engine(1), lane(0), WRITES, Feed::Lane));
-                }
-                Job::Chain(_) => {
-                    let feed = |at: usize| if at == 0 { Feed::Stream } else { Feed::Lane };
-                    transfers.push(found.transfer(engine(0), memory, READS, Feed::Own));
-                    for at in 0..last {
-                        transfers.push(found.transfer(engine(at), lane(at + 1), WRITES, feed(at)));
-                    }
-                    transfers.push(found.transfer(engine(last), memory, WRITES, feed(last)));
-                }
+                transfers.push(found.transfer(engine(last), memory, WRITES, feed(last)));
             }
         }
-        Ok(Ways::new(file, &running, transfers, self.max_payload_bytes))
     }
+    Ok(Ways::new(file, &running, transfers, run.max_payload_bytes))
+}
+
+/// Returns what stores of a core ask of their lab.
+pub(super) fn store_ways(run: &StoreRun) -> Result<Ways, ExplainError> {
+    let running = run.lab.build_engines(run.seed)?;
+    let (file, fabric) = (run.lab.file(), &running.fabric);
+    let card = endpoint(file, &run.card);
+    let missing = || ScenarioError::Refused(format!("there is no endpoint {}", run.card));
+    let to = running.find(&run.card).ok_or_else(missing)?;
+    let from = running.hosts.first().ok_or_else(missing)?.root_complex;
+    let found = Found { fabric, flow: 0, host: 0 };
+    let (core, memory) = ((from, Requester::Core(0)), (to, Target::Memory(card)));
+    let transfer = found.transfer(core, memory, (true, false), Feed::Own);
+    Ok(Ways::new(file, &running, vec![transfer], None))
 }
 
 /// Returns the requests of network processors for the memory of their hosts.
@@ -356,7 +365,7 @@ pub(super) fn network_ways(
     let (file, fabric) = (lab.file(), &running.fabric);
     let mut transfers = Vec::new();
     for (flow, name) in processors.iter().enumerate() {
-        let missing = || ExplainError::Refused(format!("there is no endpoint {name}"));
+        let missing = || ScenarioError::Refused(format!("there is no endpoint {name}"));
         let node = running.find(name).ok_or_else(missing)?;
         let host = usize::from(fabric.node(node).host.0);
         let memory = running.hosts.get(host).ok_or_else(missing)?.root_complex;
@@ -368,55 +377,37 @@ pub(super) fn network_ways(
     Ok(Ways::new(file, &running, transfers, None))
 }
 
-impl StoreRun {
-    /// What it asks of its lab.
-    pub(super) fn lab_ways(&self) -> Result<Ways, ExplainError> {
-        let running = self.lab.build_engines(self.seed)?;
-        let (file, fabric) = (self.lab.file(), &running.fabric);
-        let card = endpoint(file, &self.card);
-        let missing = || ExplainError::Refused(format!("there is no endpoint {}", self.card));
-        let to = running.find(&self.card).ok_or_else(missing)?;
-        let from = running.hosts.first().ok_or_else(missing)?.root_complex;
-        let found = Found { fabric, flow: 0, host: 0 };
-        let (core, memory) = ((from, Requester::Core(0)), (to, Target::Memory(card)));
-        let transfer = found.transfer(core, memory, (true, false), Feed::Own);
-        Ok(Ways::new(file, &running, vec![transfer], None))
-    }
-}
-
-impl TrafficRun {
-    /// What it asks of its lab.
-    pub(super) fn lab_ways(&self) -> Result<Ways, ExplainError> {
-        let running = self.lab.build(self.seed)?;
-        let file = self.lab.file();
-        let planned = self.plan(&running)?;
-        let fabric = &running.fabric;
-        let host_of = |node: NodeId| usize::from(fabric.node(node).host.0);
-        let transfers = planned.into_iter().enumerate().map(|(flow, planned)| {
-            let requester = match planned.flow.source {
-                FlowSource::Core { root_complex, .. } => Requester::Core(host_of(root_complex)),
-                FlowSource::Endpoint(node) => {
-                    Requester::Generic(endpoint(file, &fabric.node(node).name))
-                }
-            };
-            let node = fabric.node(planned.target_node);
-            let target = match node.kind {
-                NodeKind::RootComplex => Target::Host(host_of(planned.target_node)),
-                _ => Target::Memory(endpoint(file, &node.name)),
-            };
-            Transfer {
-                flow,
-                host: host_of(planned.target_node),
-                requester,
-                target,
-                feed: Feed::Own,
-                writes: planned.flow.kind != FlowKind::Read,
-                reads: planned.flow.kind != FlowKind::Write,
-                requests: planned.requests,
-                completions: planned.completions,
+/// Returns what flows of generic requesters ask of their lab.
+pub(super) fn traffic_ways(run: &TrafficRun) -> Result<Ways, ExplainError> {
+    let running = run.lab.build(run.seed)?;
+    let file = run.lab.file();
+    let planned = run.plan(&running)?;
+    let fabric = &running.fabric;
+    let host_of = |node: NodeId| usize::from(fabric.node(node).host.0);
+    let transfers = planned.into_iter().enumerate().map(|(flow, planned)| {
+        let requester = match planned.flow.source {
+            FlowSource::Core { root_complex, .. } => Requester::Core(host_of(root_complex)),
+            FlowSource::Endpoint(node) => {
+                Requester::Generic(endpoint(file, &fabric.node(node).name))
             }
-        });
-        let transfers = transfers.collect();
-        Ok(Ways::new(file, &running, transfers, self.max_payload_bytes))
-    }
+        };
+        let node = fabric.node(planned.target_node);
+        let target = match node.kind {
+            NodeKind::RootComplex => Target::Host(host_of(planned.target_node)),
+            _ => Target::Memory(endpoint(file, &node.name)),
+        };
+        Transfer {
+            flow,
+            host: host_of(planned.target_node),
+            requester,
+            target,
+            feed: Feed::Own,
+            writes: planned.flow.kind != FlowKind::Read,
+            reads: planned.flow.kind != FlowKind::Write,
+            requests: planned.requests,
+            completions: planned.completions,
+        }
+    });
+    let transfers = transfers.collect();
+    Ok(Ways::new(file, &running, transfers, run.max_payload_bytes))
 }

@@ -3,9 +3,10 @@
 
 use std::ops::RangeInclusive;
 
+pub use crosslane_device::EngineParameters;
+use crosslane_device::MemoryCardParameters;
 use crosslane_device::network_processor::NetworkProcessorParameters;
 use crosslane_device::nic::NicParameters;
-use crosslane_device::{EngineParameters, MemoryCardParameters};
 use crosslane_fabric::MAX_STORE_BYTES;
 use crosslane_fabric::parameters::{
     Coalescing, CombiningParameters, CompleterParameters, CompletionCut, CpuParameters,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two runs side by side.
+//! Two outcomes side by side.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crosslane_results::{Outcome, Scenario};
+use crosslane_results::{
+    Compared, ComparedBottleneck, ComparedFigure, Outcome, Scenario, SingleFigure,
+};
 
 use super::run_page::size_words;
 use super::values::{Better, Value, values};
 
-/// Changes smaller than this are none: what printing with a few digits loses.
+/// Changes smaller than this are rounding of printed figures.
 const LEAST_CHANGE: f64 = 1e-9;
 
 /// A value of both runs.
@@ -117,5 +119,30 @@ impl Comparison {
             }
         }
         rows
+    }
+
+    /// Returns the comparison as plain data.
+    #[must_use]
+    pub fn result(&self) -> Compared {
+        let figure = |pair: &Pair| {
+            let Value { subject, conditions, quantity, unit, value, .. } = pair.first.clone();
+            let (second, change) = (pair.second, pair.change());
+            ComparedFigure { subject, conditions, quantity, unit, first: value, second, change }
+        };
+        let single = |value: &Value| {
+            let Value { subject, conditions, quantity, unit, value, .. } = value.clone();
+            SingleFigure { subject, conditions, quantity, unit, value }
+        };
+        let bottlenecks = self.bottlenecks().into_iter();
+        Compared {
+            first: self.first.name(),
+            second: self.second.name(),
+            figures: self.pairs.iter().map(figure).collect(),
+            only_first: self.only_first.iter().map(single).collect(),
+            only_second: self.only_second.iter().map(single).collect(),
+            bottlenecks: bottlenecks
+                .map(|(size, first, second)| ComparedBottleneck { size, first, second })
+                .collect(),
+        }
     }
 }

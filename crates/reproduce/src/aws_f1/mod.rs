@@ -11,6 +11,7 @@ mod side_effects;
 
 use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_driver::MemoryCard;
+use crosslane_explain::size_words;
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
@@ -113,7 +114,7 @@ impl<'a> Context<'a> {
         };
         let passes = (enough / size_bytes).clamp(1, PASSES);
         let options = MmioOptions { size_bytes, passes, program, mapping, seed: self.seed as u32 };
-        let name = format!("{} of {size_bytes} B", mode.name);
+        let name = format!("{} of {}", mode.name, size_words(size_bytes));
         let measured = self.run(&name, async |bus, card| mmio(&bus, &card, &options).await)?;
         match measured.data_errors.words {
             0 => Ok(measured),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The document's table, and what each of its figures is held to.
 //!
-//! A figure is *fit* where a fitted constant of the lab names it, as in `fit: burst of 4096 B`.
+//! A figure is *fit* where a fitted constant of the lab names it, as in `fit: burst of 4 KiB`.
 
+use crosslane_explain::size_words;
 use crosslane_lab::{Lab, Provenance};
 
 use crate::comparison::{Kind, Row, Tolerance, relative_error};
@@ -77,7 +78,7 @@ pub(super) struct Figures {
     /// Size in bytes, and GB/s by mode.
     rows: Vec<(u64, [f64; 4])>,
     /// Modes and sizes that constants were fitted to.
-    fitted: Vec<(String, u64)>,
+    fitted: Vec<(String, String)>,
 }
 
 impl Figures {
@@ -108,7 +109,7 @@ impl Figures {
         for constant in fits {
             let named = named(&constant.source).filter(|(mode, size)| {
                 MODES.iter().any(|known| known.name == mode)
-                    && rows.iter().any(|row| row.0 == *size)
+                    && rows.iter().any(|row| size_words(row.0) == *size)
             });
             fitted.push(named.ok_or_else(|| {
                 let problem = format!("`{}` names no figure", constant.source);
@@ -144,8 +145,8 @@ impl Figures {
     pub fn compare(&self, mode: Mode, size_bytes: u64, bytes_per_second: f64) -> Row {
         let published = Some(self.rate(mode, size_bytes) / 1e9);
         let simulated = Some(bytes_per_second / 1e9);
-        let is_fitted =
-            self.fitted.iter().any(|(name, size)| name == mode.name && *size == size_bytes);
+        let size = size_words(size_bytes);
+        let is_fitted = self.fitted.iter().any(|(name, of)| name == mode.name && *of == size);
         let (kind, reason) = match mode.tolerance(size_bytes) {
             Err(reason) => (Kind::Context, reason),
             Ok(_) if is_fitted => (Kind::Fit, "a constant was fitted to it"),
@@ -156,7 +157,8 @@ impl Figures {
         };
         Row {
             quantity: mode.name.to_owned(),
-            conditions: format!("{size_bytes} B"),
+            label: format!("{}, {size}", mode.name),
+            conditions: size,
             unit: "GB/s".to_owned(),
             published,
             simulated,
@@ -164,16 +166,14 @@ impl Figures {
             kind,
             tolerance: mode.tolerance(size_bytes).ok(),
             reason: reason.to_owned(),
-            label: format!("{}, {size_bytes} B", mode.name),
         }
     }
 }
 
-/// The mode and the size that a source names behind `fit: `, as in `burst of 4096 B, …`.
-fn named(source: &str) -> Option<(String, u64)> {
+/// The mode and the size that a source names behind `fit: `, as in `burst of 4 KiB, …`.
+fn named(source: &str) -> Option<(String, String)> {
     let (mode, rest) = source.split_once(" of ")?;
-    let (size, _) = rest.split_once(" B")?;
-    Some((mode.to_owned(), size.parse().ok()?))
+    Some((mode.to_owned(), rest.split(',').next()?.to_owned()))
 }
 
 #[cfg(test)]
@@ -182,8 +182,11 @@ mod tests {
 
     #[test]
     fn fits_name_figures() {
-        assert_eq!(named("burst-wc of 256 B, what is left"), Some(("burst-wc".into(), 256)));
-        assert_eq!(named("burst of some bytes"), None);
+        assert_eq!(
+            named("burst-wc of 256 B, what is left"),
+            Some(("burst-wc".into(), "256 B".into()))
+        );
+        assert_eq!(named("burst"), None);
         let figures = Figures::read(&crosslane_lab::open("aws-f1").unwrap()).unwrap();
         assert_eq!(figures.count(), 68);
         let of = |kind: Kind| {

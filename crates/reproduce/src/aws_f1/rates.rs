@@ -2,6 +2,7 @@
 //! The table and its graph: 17 sizes in four modes; and the seconds that it has lost.
 
 use crosslane_bench::MmioMeasured;
+use crosslane_explain::size_words;
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
 use rayon::prelude::*;
 
@@ -73,7 +74,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<[Experiment; 2], ReproduceErr
          fast in combined memory only."
             .to_owned(),
         "Combined words are as fast as the processor stores them; wider stores are as fast as the \
-         card takes lines of 64 B, but for the 12 KB that fit into the buffers on the way, which \
+         card takes lines of 64 B, but for the 12 KiB that fit into the buffers on the way, which \
          the document's 100 passes of small blocks gain by."
             .to_owned(),
         "Two figures of each combined mode, 64 and 128 B, contradict those of 256 B: for more \
@@ -201,7 +202,7 @@ fn lost(context: &Context<'_>, measured: &[Measured]) -> Experiment {
         ]);
         rows.push(Row {
             quantity: format!("{}, seconds put back", one.mode.name),
-            conditions: format!("{} B", one.size_bytes),
+            conditions: size_words(one.size_bytes),
             unit: "GB/s".to_owned(),
             published: Some(put_back / 1e9),
             simulated: Some(rate / 1e9),
@@ -209,7 +210,7 @@ fn lost(context: &Context<'_>, measured: &[Measured]) -> Experiment {
             kind: crate::comparison::Kind::Context,
             tolerance: None,
             reason: "how many seconds are lost is read off the lab".to_owned(),
-            label: format!("{}, {} B, seconds put back", one.mode.name, one.size_bytes),
+            label: format!("{}, {}, seconds put back", one.mode.name, size_words(one.size_bytes)),
         });
     }
     let text = vec![

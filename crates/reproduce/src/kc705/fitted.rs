@@ -4,10 +4,11 @@
 
 use crosslane_bench::CardDirection;
 use crosslane_bench::fit::{Fit, Measurements, Over, fits};
+use crosslane_explain::size_words;
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
 
 use super::sweep::{self, Point, rate};
-use super::{Context, FASTEST, LINKS, SIZES, size_words};
+use super::{Context, FASTEST, LINKS, SIZES};
 use crate::comparison::{Kind, Row};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
@@ -136,7 +137,7 @@ pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Result<Experiment,
         let of_largest = find(&fits, direction, SIZES[6]);
         rows.extend(of_largest.map(|fit| Row {
             quantity: "time beside the link".to_owned(),
-            conditions: format!("4 MB; {}", direction.words()),
+            conditions: format!("4 MiB; {}", direction.words()),
             unit: "ns/B".to_owned(),
             published: None,
             simulated: Some(beside_ns(fit, SIZES[6])),
@@ -157,12 +158,12 @@ pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Result<Experiment,
          does here, host to card. Card to host the model differs a little: writes are posted, and \
          the last packets of a burst leave while the next one is read, which hides the more of the \
          link the slower it is; the fit takes that for a faster link. The document gives its ratio \
-         for host to card only. At 1 KB what is beside the link is many times as long as it, and a \
-         is less certain."
+         for host to card only. At 1 KiB what is beside the link is many times as long as it, and \
+         a is less certain."
             .to_owned(),
     ];
     Ok(Experiment {
-        title: "Fit of y = x/(k a) + b for each size (result 1024 B and 4 MB)",
+        title: "Fit of y = x/(k a) + b for each size (result 1 KiB and 4 MiB)",
         text,
         tables: CardDirection::ALL.map(|direction| table(&fits, direction)).to_vec(),
         plots,

@@ -12,6 +12,7 @@ mod sweep;
 
 use crosslane_bench::{CardDirection, CardMeasured, CardOptions, card_transfer};
 use crosslane_driver::Device;
+use crosslane_explain::size_words;
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::{HostId, Picoseconds};
@@ -80,14 +81,6 @@ impl Link {
     /// Its rate as a multiple of Gen1 x1, encoding taken off.
     fn k(self) -> f64 {
         self.rate().bytes_per_second() / link(Generation::Gen1, 1).rate().bytes_per_second()
-    }
-}
-
-/// A size as the document writes it: `1 KB`, `4 MB` (binary).
-fn size_words(bytes: u64) -> String {
-    match bytes {
-        0..0x10_0000 => format!("{} KB", bytes >> 10),
-        _ => format!("{} MB", bytes >> 20),
     }
 }
 

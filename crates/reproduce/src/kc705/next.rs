@@ -3,11 +3,12 @@
 //! not twice the rate.
 
 use crosslane_bench::CardDirection;
+use crosslane_explain::size_words;
 use crosslane_pcie::link::Generation;
 use crosslane_report::{Series, SeriesKind};
 
 use super::sweep::{Point, rate, sweep, table};
-use super::{Context, FASTEST, Link, SIZES, link, rate_plot, size_words};
+use super::{Context, FASTEST, Link, SIZES, link, rate_plot};
 use crate::comparison::{Kind, Row};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
@@ -89,7 +90,7 @@ fn narrow(document: &[Point], narrow: &[Point]) -> Experiment {
 
 fn grades(document: &[Point], next: &[Point]) -> Result<Experiment, ReproduceError> {
     let mut gains = Table::new(&[
-        ("4 MB", Align::Left),
+        ("4 MiB", Align::Left),
         ("to card MB/s", Align::Right),
         ("over Gen2 x4", Align::Right),
         ("from card MB/s", Align::Right),
@@ -122,8 +123,8 @@ fn grades(document: &[Point], next: &[Point]) -> Result<Experiment, ReproduceErr
     let text = vec![
         format!(
             "The document expects that Gen2 x8 or Gen3 x4 would not simply double the rate. They \
-             do not: {largest:.2} times at the most, with 4 MB. The time beside the link stays \
-             what it is, and at 1 KB it is nearly all there is."
+             do not: {largest:.2} times at the most, with 4 MiB. The time beside the link stays \
+             what it is, and at 1 KiB it is nearly all there is."
         ),
         "The board's core has twice the clock here (128 bits at 250 MHz), or its stream would be \
          no faster than Gen2 x4."

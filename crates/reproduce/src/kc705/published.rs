@@ -2,12 +2,12 @@
 //! The document's figures, and what each is held to.
 //!
 //! A figure is *fit* where a fitted constant of the lab names it, as in `fit: dma_host_to_fpga of
-//! 1 KB`.
+//! 1 KiB`.
 
 use crosslane_bench::CardDirection;
+use crosslane_explain::size_words;
 use crosslane_lab::{Lab, Provenance};
 
-use super::size_words;
 use crate::comparison::{Kind, Row, Tolerance, relative_error};
 use crate::error::ReproduceError;
 use crate::published::PublishedFile;
@@ -89,7 +89,8 @@ impl Figures {
     }
 
     fn find(&self, direction: CardDirection, size_bytes: u64) -> Option<&Figure> {
-        let conditions = format!("Gen2 x4; {}", size_words(size_bytes));
+        // The file of figures writes binary sizes as the paper does: `1 KB`.
+        let conditions = format!("Gen2 x4; {}", size_words(size_bytes).replace("iB", "B"));
         self.figures
             .iter()
             .find(|one| one.quantity == quantity(direction) && one.conditions == conditions)
@@ -106,7 +107,7 @@ impl Figures {
         let size = size_words(size_bytes);
         let is_fitted = self.fitted.iter().any(|one| one.0 == figure.quantity && one.1 == size);
         let (kind, reason) = match is_fitted {
-            true => (Kind::Fit, "one constant was fitted to the two figures of 1 KB"),
+            true => (Kind::Fit, "one constant was fitted to the two figures of 1 KiB"),
             false => (Kind::Predicted, "no constant comes from it"),
         };
         let label = format!("{}, Gen2 x4, {size}", direction.words());
@@ -122,7 +123,7 @@ impl Figures {
             ReproduceError::experiment("the figures of kc705", format!("there is no {FITTED}"))
         })?;
         let reason = "no constant comes from it; it is what packets of 128 B leave";
-        let label = "fitted rate of the link over theory, host to card, 4 MB".to_owned();
+        let label = "fitted rate of the link over theory, host to card, 4 MiB".to_owned();
         Ok(row(figure, ratio, Kind::Predicted, reason, RATIO, label))
     }
 }
@@ -151,7 +152,7 @@ fn row(
 }
 
 /// The quantities and the size that a source names behind `fit: `, as in `dma_host_to_fpga and
-/// dma_fpga_to_host of 1 KB, …`.
+/// dma_fpga_to_host of 1 KiB, …`.
 fn named(source: &str) -> Vec<(&'static str, String)> {
     let Some((quantities, rest)) = source.split_once(" of ") else { return Vec::new() };
     let size = rest.split(',').next().unwrap_or_default();
@@ -177,6 +178,6 @@ mod tests {
             assert!(figures.compare(direction, 4096, 1.0).is_none());
         }
         assert!((figures.compare_ratio(0.86).unwrap().error.unwrap()).abs() < 1e-12);
-        assert_eq!(named("something of 1 KB, and more"), []);
+        assert_eq!(named("something of 1 KiB, and more"), []);
     }
 }

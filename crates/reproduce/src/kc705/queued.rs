@@ -3,17 +3,18 @@
 //! which reads and writes at once.
 
 use crosslane_bench::{CardDirection, CardMeasured, CardOptions};
+use crosslane_explain::size_words;
 use crosslane_report::{Series, SeriesKind};
 use rayon::prelude::*;
 
 use super::sweep::{Point, rate};
-use super::{Context, FASTEST, SIZES, rate_plot, size_words};
+use super::{Context, FASTEST, SIZES, rate_plot};
 use crate::comparison::{Kind, Row};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::table::{Align, Table};
 
-/// Transfers of 1 KB that are kept in the ring.
+/// Transfers of 1 KiB that are kept in the ring.
 const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// The depth of the comparison.
 const DEPTH: u32 = 64;
@@ -109,13 +110,13 @@ fn row((way, size, depth): Job, run: &CardMeasured) -> Row {
     }
 }
 
-/// The document's rate at 1 KB, one transfer at a time: its own figure, where it gives one.
+/// The document's rate at 1 KiB, one transfer at a time: its own figure, where it gives one.
 fn alone(context: &Context<'_>, document: &[Point], way: CardDirection) -> f64 {
     let published = context.figures.rate(way, SIZES[0]).map(|rate| rate * 1e6);
     published.unwrap_or_else(|| rate(document, FASTEST, way, SIZES[0]))
 }
 
-/// How many times the document's rate at 1 KB.
+/// How many times the document's rate at 1 KiB.
 fn gain(
     context: &Context<'_>,
     document: &[Point],
@@ -125,7 +126,7 @@ fn gain(
     let queued = of((way, SIZES[0], DEPTH));
     Row {
         quantity: format!("{}, our engine queued over the document", way.words()),
-        conditions: format!("Gen2 x4; 1 KB; {DEPTH} in the ring"),
+        conditions: format!("Gen2 x4; 1 KiB; {DEPTH} in the ring"),
         unit: "times".to_owned(),
         published: None,
         simulated: Some(queued / alone(context, document, way)),
@@ -139,7 +140,7 @@ fn gain(
 
 fn depth_table(context: &Context<'_>, document: &[Point], of: impl Fn(Job) -> f64) -> Table {
     let mut table = Table::new(&[
-        ("1 KB, in the ring", Align::Right),
+        ("1 KiB, in the ring", Align::Right),
         ("to card MB/s", Align::Right),
         ("times the document's", Align::Right),
         ("from card MB/s", Align::Right),

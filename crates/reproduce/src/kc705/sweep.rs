@@ -2,10 +2,11 @@
 //! The document's measurement: four links, seven sizes, both directions.
 
 use crosslane_bench::CardDirection;
+use crosslane_explain::size_words;
 use crosslane_report::{Plot, Series, SeriesKind};
 use rayon::prelude::*;
 
-use super::{Context, FASTEST, LINKS, Link, SIZES, rate_plot, size_words};
+use super::{Context, FASTEST, LINKS, Link, SIZES, rate_plot};
 use crate::comparison::{Kind, Row};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;

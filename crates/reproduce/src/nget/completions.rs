@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the hub's fragmentation costs: the mixture of completions beside completions of one size.
 
+use crosslane_explain::size_words;
 use crosslane_pcie::link::TLP_FRAMING_BYTES;
 use crosslane_report::{Scale, Series, SeriesKind};
 use rayon::prelude::*;
 
 use super::published::{Figures, shown};
-use super::{ALL_IN_FLIGHT, Context, MODES, Machine, NgetOutcome, plot, size_words};
+use super::{ALL_IN_FLIGHT, Context, MODES, Machine, NgetOutcome, plot};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
@@ -48,7 +49,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let outcomes = outcomes?;
     let of = |mixture: usize| &outcomes[mixture * SIZES.len()..(mixture + 1) * SIZES.len()];
     let mut table = Table::new(&[
-        ("completions, 64 KB gets on gpu1", Align::Left),
+        ("completions, 64 KiB gets on gpu1", Align::Left),
         ("average B", Align::Right),
         ("MB/s", Align::Right),
         ("of 4 GB/s %", Align::Right),

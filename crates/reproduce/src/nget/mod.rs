@@ -76,15 +76,6 @@ impl Machine {
     }
 }
 
-/// A size as the document writes it: `64 B`, `1 KB`, `1 MB` (binary).
-fn size_words(bytes: u64) -> String {
-    match bytes {
-        0..0x400 => format!("{bytes} B"),
-        0x400..0x10_0000 => format!("{} KB", bytes >> 10),
-        _ => format!("{} MB", bytes >> 20),
-    }
-}
-
 /// What all experiments have in common.
 pub struct Context<'a> {
     lab: Lab,

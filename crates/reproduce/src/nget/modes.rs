@@ -2,11 +2,12 @@
 //! The driver's modes: where the data lie, how requests are written, how notifications are seen.
 
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
+use crosslane_explain::size_words;
 use crosslane_host::{Mapping, Waiting};
 use rayon::prelude::*;
 
 use super::published::shown;
-use super::{Context, Machine, NgetOutcome, size_words};
+use super::{Context, Machine, NgetOutcome};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::table::{Align, Table};
@@ -54,10 +55,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         ("buffers", Align::Left),
         ("requests", Align::Left),
         ("notification", Align::Left),
-        ("1 KB, N = 1: us", Align::Right),
-        ("1 KB, N = 16: MB/s", Align::Right),
-        ("16 KB, N = 1: us", Align::Right),
-        ("16 KB, N = 16: MB/s", Align::Right),
+        ("1 KiB, N = 1: us", Align::Right),
+        ("1 KiB, N = 16: MB/s", Align::Right),
+        ("16 KiB, N = 1: us", Align::Right),
+        ("16 KiB, N = 16: MB/s", Align::Right),
     ]);
     let mut rows = Vec::new();
     for ((_, words), found) in modes.iter().zip(outcomes.chunks(kinds.len())) {
@@ -78,7 +79,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     }
     let text = vec![
         "The document's choices, on gpu1. In user space the pages of a buffer lie anywhere, so \
-         that a get of 16 KB is four requests; the driver's own memory is in one piece. A copy \
+         that a get of 16 KiB is four requests; the driver's own memory is in one piece. A copy \
          costs its bytes at the processor's copying rate. The kernel looks at the notification \
          when it is called and then at each tick; the processor that rests in mwait has to wake \
          up. The document found the latency of detecting notifications high; it gives no figure, \

@@ -5,13 +5,14 @@
 use std::sync::Arc;
 
 use crosslane_bench::SendWay;
+use crosslane_explain::size_words;
 use crosslane_lab::Lab;
 use crosslane_report::{Scale, Series, SeriesKind};
 use rayon::prelude::*;
 
 use super::neighbours::{one_way_ns, terms};
 use super::published::shown;
-use super::{ALL_IN_FLIGHT, Context, MODES, Machine, NgetOutcome, plot, size_words};
+use super::{ALL_IN_FLIGHT, Context, MODES, Machine, NgetOutcome, plot};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::table::{Align, Table};
@@ -140,8 +141,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         format!(
             "Our engine on Gen3 x8 in hosts with Xeon Scalable (`nget:crosslane`), with 64 gets in \
              flight: {:.1} % of what completions leave of the link at the least, with gets of 256 \
-             KB; {:.0} % were wanted. Short gets share the link with their own requests, a line of \
-             64 B each.",
+             KiB; {:.0} % were wanted. Short gets share the link with their own requests, a line \
+             of 64 B each.",
             100.0 * least,
             100.0 * LEAST_OF_CEILING
         ),

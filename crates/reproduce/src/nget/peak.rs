@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Duration and bandwidth of gets by their size, for one to 64 in flight, on both machines.
 
+use crosslane_explain::size_words;
 use crosslane_report::{Scale, Series, SeriesKind};
 use rayon::prelude::*;
 
 use super::published::shown;
-use super::{ALL_IN_FLIGHT, Context, MODES, Machine, plot, size_words};
+use super::{ALL_IN_FLIGHT, Context, MODES, Machine, plot};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
@@ -16,7 +17,7 @@ const SIZES: [u64; 11] =
     [64, 128, 256, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 /// Gets in flight.
 const IN_FLIGHT: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Sizes at which the peak is compared: of 1 KB and more.
+/// Sizes at which the peak is compared: of 1 KiB and more.
 const PEAK_SIZES: [u64; 4] = [1 << 10, 4 << 10, 16 << 10, 64 << 10];
 
 /// Scenarios of this experiment.
@@ -119,7 +120,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let peak = context.figures.peak()? * 4e3;
     let mut bandwidth = curves(&points, megabytes);
     bandwidth.push(Series {
-        name: "the document's peak, 1 KB and more".to_owned(),
+        name: "the document's peak, 1 KiB and more".to_owned(),
         kind: SeriesKind::Published,
         points: PEAK_SIZES.map(|size| (size as f64, peak)).to_vec(),
     });
@@ -142,7 +143,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
          and user memory is polled. Links are in mode sink."
             .to_owned(),
         "One constant is fitted, the share of completions that the hub sends in single lines of \
-         64 B, to the peak of 64 KB on gpu1. That the peak is there from 1 KB on, and that gpu2 \
+         64 B, to the peak of 64 KiB on gpu1. That the peak is there from 1 KiB on, and that gpu2 \
          has it too, is predicted. The latencies of both machines are assumptions: the document's \
          plots of them are lost, so no duration is compared."
             .to_owned(),

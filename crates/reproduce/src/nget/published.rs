@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The document's figures, and what each is held to.
 //!
-//! The peak is one figure for all payloads of 1 KB and more, and for two machines that the text
+//! The peak is one figure for all payloads of 1 KiB and more, and for two machines that the text
 //! does not tell apart. It is *fit* at the size and on the machine whose constant names it, as in
-//! `fit: nget_peak_over_theory of 64 KB`, and predicted elsewhere.
+//! `fit: nget_peak_over_theory of 64 KiB`, and predicted elsewhere.
 
 use crosslane_lab::{Lab, Provenance};
 
@@ -17,14 +17,14 @@ const PEAK: &str = "nget_peak_over_theory";
 /// The document writes it as about 82 %.
 const PEAK_TOLERANCE: Tolerance =
     Tolerance { fraction: 0.02, reason: "the document says: about 82 %" };
-/// What a request of our engine takes of the link beside 1 KB of completions.
+/// What a request of our engine takes of the link beside 1 KiB of completions.
 const SHORT_TOLERANCE: Tolerance = Tolerance {
     fraction: 0.09,
     reason: "2 %, and 7 % for our engine's requests of 88 B on the wire; the document's are not \
              known",
 };
 /// Gets for which that matters, in words.
-const SHORT: &str = "1 KB";
+const SHORT: &str = "1 KiB";
 /// An input comes out as it went in.
 const INPUT_TOLERANCE: Tolerance =
     Tolerance { fraction: 0.001, reason: "it is an input: what is measured is what was put in" };
@@ -186,7 +186,7 @@ pub(super) fn shown(quantity: &str, conditions: String, unit: &str, simulated: f
     }
 }
 
-/// The size that a source names behind `fit: `, as in `nget_peak_over_theory of 64 KB, …`.
+/// The size that a source names behind `fit: `, as in `nget_peak_over_theory of 64 KiB, …`.
 fn size_named(source: &str) -> Option<&str> {
     let (quantity, rest) = source.split_once(" of ")?;
     (quantity == PEAK).then(|| rest.split(',').next().unwrap_or_default())
@@ -202,11 +202,11 @@ mod tests {
         assert_eq!(figures.count(), 10);
         assert_eq!(figures.fitted.len(), 1);
         let kind = |machine, size| figures.compare_peak(machine, size, 0.82).unwrap().kind;
-        assert_eq!(kind(Machine::Gpu1, "64 KB"), Kind::Fit);
-        assert_eq!(kind(Machine::Gpu1, "1 KB"), Kind::Predicted);
-        assert_eq!(kind(Machine::Gpu2, "64 KB"), Kind::Predicted);
+        assert_eq!(kind(Machine::Gpu1, "64 KiB"), Kind::Fit);
+        assert_eq!(kind(Machine::Gpu1, "1 KiB"), Kind::Predicted);
+        assert_eq!(kind(Machine::Gpu2, "64 KiB"), Kind::Predicted);
         assert_eq!(figures.of("network_latency").count(), 3);
         assert!(figures.one("nothing").is_err());
-        assert_eq!(size_named("something of 1 KB, and more"), None);
+        assert_eq!(size_named("something of 1 KiB, and more"), None);
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The document's two checks of host transfers: 4 KB to the card and back in turn, and 4 MB with
-//! both directions at once through FIFOs of 4 KB.
+//! The document's two checks of host transfers: 4 KiB to the card and back in turn, and 4 MiB with
+//! both directions at once through FIFOs of 4 KiB.
 
 use crosslane_bench::{Loopback, Measured, Options, loopback};
+use crosslane_explain::size_words;
 use rayon::prelude::*;
 
 use super::published::shown;
@@ -62,7 +63,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
             format!("{rate:.1}"),
             measured.data_errors.words.to_string(),
         ]);
-        let conditions = format!("{name}; {bytes} B{}", engine.condition());
+        let conditions = format!("{name}; {}{}", size_words(*bytes), engine.condition());
         let wrong = measured.data_errors.words as f64;
         rows.push(shown("loopback_wrong_words", &conditions, "words", wrong));
         rows.push(shown("loopback_rate", &conditions, "MiB/s", rate));

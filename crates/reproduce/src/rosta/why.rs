@@ -109,7 +109,7 @@ pub(super) fn explained(context: &Context<'_>) -> Result<Vec<(usize, Explained)>
         explanation.account = outcome.account;
         context.watched(&format!("why: {}", run.name), outcome.simulated);
         let explained = Explained {
-            topology: topology(&run.run.lab, &run.name, &outcome.loads),
+            topology: topology(&run.run.lab, &run.name, &outcome.loads)?,
             name: run.name.clone(),
             explanation,
         };

@@ -2,21 +2,22 @@
 //! Bridged transfers (section 3 of the document): the naive steps, the pipeline by sizes of
 //! transfers and of buffers (figure 11) and on three ways (figure 12).
 //!
-//! The document's transfers are of up to 512 MB. Here they are of up to 128 MB: from the filling of
-//! the pipeline on, every chunk takes what the one before it took, so that the time of a longer
+//! The document's transfers are of up to 512 MiB. Here they are of up to 128 MiB: from the filling
+//! of the pipeline on, every chunk takes what the one before it took, so that the time of a longer
 //! transfer is that of the longest here and what it takes more than the one before, as often as it
 //! fits.
 
 use crosslane_bench::{BridgedOptions, TwoNodes, bridged};
 use crosslane_bridge::{CardWorking, Mode, Path, Report, ServerOptions, StageStatistics};
 use crosslane_driver::Notification;
+use crosslane_explain::size_words;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::{Series, SeriesKind};
 use rayon::prelude::*;
 
 use super::local::figures::{ours, plot};
 use super::published::context as context_row;
-use super::{Context, RATE, size_words};
+use super::{Context, RATE};
 use crate::comparison::{Row, Tolerance};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
@@ -28,11 +29,11 @@ const MIB: u64 = 1 << 20;
 /// The size of the document's figures, and of its buffers.
 const WHOLE_BYTES: u64 = 512 * MIB;
 const WHOLE_BUFFER_BYTES: u64 = 8 * MIB;
-/// Sizes of buffers of figure 11, beside those of 8 MB.
+/// Sizes of buffers of figure 11, beside those of 8 MiB.
 const BUFFERS: [u64; 6] = [64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB, 16 * MIB];
 /// Sizes of transfers of figure 11.
 const SIZES: [u64; 5] = [MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB];
-/// Sizes of transfers of figure 12, and the two from which that of 512 MB follows.
+/// Sizes of transfers of figure 12, and the two from which that of 512 MiB follows.
 const LONG_SIZES: [u64; 5] = [256 * KIB, MIB, 8 * MIB, 64 * MIB, 128 * MIB];
 /// The size of the naive transfer, and the two from which it follows.
 const NAIVE_BYTES: u64 = 320_000_000;
@@ -317,7 +318,7 @@ fn by_buffers(
     let local = context.figures.value("dma_cpu_to_fpga", "1 GB; 8 MB buffers")?;
     let mut table = Table::new(&[
         ("buffers", Align::Left),
-        ("512 MB: MB/s", Align::Right),
+        ("512 MiB: MB/s", Align::Right),
         ("of 7877 MB/s %", Align::Right),
         ("a chunk us", Align::Right),
         ("of that its data us", Align::Right),
@@ -344,7 +345,7 @@ fn by_buffers(
             format!("{data_us:.1}"),
             format!("{:.1}", chunk_us - data_us),
         ]);
-        let conditions = format!("512 MB; {} buffers", size_words(*buffer));
+        let conditions = format!("512 MiB; {} buffers", size_words(*buffer));
         rows.push(context_row("remote to FPGA, figure 11", conditions, "MB/s", whole));
         let curve = points.iter().map(|point| (point.bytes as f64, point.rate()));
         let curve = curve.chain([(WHOLE_BYTES as f64, whole)]).collect();
@@ -362,21 +363,21 @@ fn by_buffers(
              the thread runs that waits for it (interrupt_ns of the lab, 84 us), with the doorbell \
              and the card's own latency {least:.0} to {most:.0} us, whatever its size. That is the \
              one serial cost, the same that the local call pays once for half a ring: there it is \
-             hidden behind the other half, which is why sizes from 256 KB on make no difference \
+             hidden behind the other half, which is why sizes from 256 KiB on make no difference \
              locally and all the difference here."
         ),
         format!(
-            "With 1 MB and less the rate is far below the peak ({:.0} % of the link); from 2 MB on \
-             the document has 70 to 80 %, here it is {:.0} % with 2 MB, {:.0} % with 4 MB and \
-             {:.0} % with 8 MB. The document found 8 MB the best; here 16 MB gains some 2 % more, \
-             because the first chunk's read, in which the card has nothing to do, costs a transfer \
-             of 512 MB less than the reports that it saves.",
+            "With 1 MiB and less the rate is far below the peak ({:.0} % of the link); from 2 MiB \
+             on the document has 70 to 80 %, here it is {:.0} % with 2 MiB, {:.0} % with 4 MiB and \
+             {:.0} % with 8 MiB. The document found 8 MiB the best; here 16 MiB gains some 2 % \
+             more, because the first chunk's read, in which the card has nothing to do, costs a \
+             transfer of 512 MiB less than the reports that it saves.",
             percent(MIB),
             percent(2 * MIB),
             percent(4 * MIB),
             percent(8 * MIB)
         ),
-        "The document's transfers with buffers of 32 KB and less failed. Nothing in what it \
+        "The document's transfers with buffers of 32 KiB and less failed. Nothing in what it \
          describes would make them; here they work."
             .to_owned(),
     ];
@@ -449,10 +450,10 @@ fn three_ways(
             .to_owned(),
     ];
     Ok(Experiment {
-        title: "Three bridged ways with buffers of 8 MB (figure 12)",
+        title: "Three bridged ways with buffers of 8 MiB (figure 12)",
         text,
         tables: vec![table, why],
-        plots: vec![plot("Figure 12: three bridged ways, buffers of 8 MB", series)],
+        plots: vec![plot("Figure 12: three bridged ways, buffers of 8 MiB", series)],
         why: Vec::new(),
         rows: rows_of_paths(context, curves)?,
     })

@@ -41,15 +41,6 @@ pub struct Context<'a> {
     figures: Figures,
 }
 
-/// A size as the document writes it: `16 KB`, `8 MB`, `1 GB` (binary).
-fn size_words(bytes: u64) -> String {
-    match bytes {
-        0..0x10_0000 => format!("{} KB", bytes >> 10),
-        0x10_0000..0x4000_0000 => format!("{} MB", bytes >> 20),
-        _ => format!("{} GB", bytes >> 30),
-    }
-}
-
 impl<'a> Context<'a> {
     /// The shipped lab.
     ///
@@ -144,6 +135,6 @@ pub fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
 /// # Errors
 /// As [`experiments`].
 pub fn quick(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    // Bridged transfers with buffers of 8 MB take too long for that.
+    // Bridged transfers with buffers of 8 MiB take too long for that.
     Ok([local::quick(context)?, rdma::quick(context)?].concat())
 }

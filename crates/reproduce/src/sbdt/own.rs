@@ -5,15 +5,16 @@
 use crosslane_bench::{DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
 use crosslane_bridge::{CardPlace, MemoryPart, ServerOptions, TransferOptions};
 use crosslane_driver::pattern_word;
+use crosslane_explain::size_words;
 use crosslane_fabric::{DirectionId, LinkId, Way};
 use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane_lab::{LabRegion, Simulation};
 use crosslane_pcie::units::Picoseconds;
 use rayon::prelude::*;
 
+use super::Context;
 use super::bridged::further;
 use super::published::context as context_row;
-use super::{Context, size_words};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::table::{Align, Table};
@@ -21,10 +22,10 @@ use crate::watch::may_begin;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// The small transfer, and the two from which that of 512 MB follows.
+/// The small transfer, and the two from which that of 512 MiB follows.
 const SIZES: [u64; 3] = [256 * KIB, 32 * MIB, 64 * MIB];
 const WHOLE_BYTES: u64 = 512 * MIB;
-/// What is wanted of the ceiling, at 512 MB and at 256 KB.
+/// What is wanted of the ceiling, at 512 MiB and at 256 KiB.
 const LEAST_WHOLE: f64 = 0.97;
 const LEAST_SMALL: f64 = 0.485;
 /// Double words of a header below 4 GiB.
@@ -211,7 +212,7 @@ pub(super) fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, Repr
     }
     let text = vec![
         "The same nodes, adapters and network, with this project's engine on the card and its own \
-         pipeline: eight slots of 1 MB, several reads in flight, chunks posted behind each other, \
+         pipeline: eight slots of 1 MiB, several reads in flight, chunks posted behind each other, \
          small ones first and last, completions seen in memory. The document's way to wait is not \
          in it: no chunk pays for a report."
             .to_owned(),

@@ -3,6 +3,7 @@
 //! node with the FPGA, by their size, as perftest makes them.
 
 use crosslane_bench::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
+use crosslane_explain::size_words;
 use crosslane_host::{Rdma, RdmaListener};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
@@ -61,14 +62,6 @@ impl Points {
     fn flatness(&self) -> f64 {
         let flat = self.points.iter().filter(|(bytes, _)| *bytes >= FLAT_BYTES);
         flat.map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min) / self.most()
-    }
-}
-
-/// A size as perftest writes it: binary, without a unit below 1 KB.
-fn size_words(bytes: u64) -> String {
-    match bytes {
-        0..0x400 => format!("{bytes} B"),
-        _ => super::size_words(bytes),
     }
 }
 
@@ -139,7 +132,7 @@ fn both(
 /// The rows that are compared.
 fn rows_of(context: &Context<'_>, all: &[Points]) -> Result<Vec<Row>, ReproduceError> {
     let row = |points: &Points| {
-        let label = format!("{}, 8 KB and above", points.direction.words());
+        let label = format!("{}, 8 KiB and above", points.direction.words());
         let (quantity, most) = (quantity(points.direction), Some(points.most()));
         context.figures.compare(quantity, CONDITIONS, most, RATE, &label)
     };
@@ -203,11 +196,11 @@ pub(super) fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, Repr
          ThunderX2 (fitted to this figure). Everything else of both is predicted."
             .to_owned(),
         format!(
-            "From 8 KB on no size is slower than {} of the fastest. Below 2 KB the one core limits \
-             that rings the doorbell: a store of 144 ns for each operation.",
+            "From 8 KiB on no size is slower than {} of the fastest. Below 2 KiB the one core \
+             limits that rings the doorbell: a store of 144 ns for each operation.",
             flat.join(", ")
         ),
-        "Published is the maximum, which the document has from 8 KB on; its other points are in a \
+        "Published is the maximum, which the document has from 8 KiB on; its other points are in a \
          plot only."
             .to_owned(),
     ];

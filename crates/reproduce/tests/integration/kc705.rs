@@ -58,12 +58,12 @@ fn every_figure_is_within_its_tolerance_and_three_are_predicted() {
 /// About 0.6 and 0.4 ns for a byte beside the link.
 #[test]
 fn the_time_beside_the_link_comes_out_of_widths_and_clocks() {
-    let ns = |way: &str| simulated("time beside the link", &format!("4 MB; {way}"));
+    let ns = |way: &str| simulated("time beside the link", &format!("4 MiB; {way}"));
     assert!((0.55..0.65).contains(&ns("host to card")), "{}", ns("host to card"));
     assert!((0.35..0.45).contains(&ns("card to host")), "{}", ns("card to host"));
     // With 64 bits it is 0.94 ns more, and a second round trip of each 4 KiB.
     for way in ["host to card", "card to host"] {
-        let narrow = simulated(&format!("{way}, 64 bit"), "Gen2 x4; 4 MB");
+        let narrow = simulated(&format!("{way}, 64 bit"), "Gen2 x4; 4 MiB");
         assert!(narrow < 520.0, "{way}: {narrow}");
     }
 }
@@ -76,13 +76,13 @@ fn one_more_grade_of_link_does_not_double_the_rate() {
     {
         let before = simulated(quantity, "Gen2 x4; 4 MB");
         for link in ["Gen2 x8", "Gen3 x4"] {
-            let next = simulated(&format!("{way}, one more grade"), &format!("{link}; 4 MB"));
+            let next = simulated(&format!("{way}, one more grade"), &format!("{link}; 4 MiB"));
             assert!((1.2..1.6).contains(&(next / before)), "{way}, {link}: {next}");
         }
     }
 }
 
-/// 64 transfers of 1 KB in the ring: at least 25 times the document's 58 MB/s.
+/// 64 transfers of 1 KiB in the ring: at least 25 times the document's 58 MB/s.
 #[test]
 fn queued_transfers_are_25_times_as_fast() {
     for way in ["host to card", "card to host"] {

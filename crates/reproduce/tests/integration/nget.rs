@@ -33,7 +33,7 @@ fn the_page_is_what_is_simulated() {
     assert!(page == fresh, "docs/reproductions/nget.md is old: `make nget` writes it anew");
 }
 
-/// The peak within 2 % but at 1 KB, where our engine's requests take 7 % of the link; one constant
+/// The peak within 2 % but at 1 KiB, where our engine's requests take 7 % of the link; one constant
 /// fitted to one of eight.
 #[test]
 fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
@@ -46,7 +46,7 @@ fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
     let found = (kinds(Kind::Fit), kinds(Kind::Predicted), kinds(Kind::Input));
     assert_eq!(found, (1, 7, 1));
     for row in compared.iter().filter(|row| row.kind != Kind::Input) {
-        let most = if row.label.ends_with(" 1 KB") { 0.09 } else { 0.02 };
+        let most = if row.label.ends_with(" 1 KiB") { 0.09 } else { 0.02 };
         assert!(row.error.unwrap().abs() <= most, "{row:?}");
     }
     let lab = crosslane_lab::open("nget").unwrap();
@@ -67,7 +67,7 @@ fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
 #[test]
 fn pure_completions_lie_on_both_sides_of_the_peak() {
     let of = |words: &str| {
-        simulated("nget_over_theory", &format!("completions: {words}; 64 KB; N = 64"))
+        simulated("nget_over_theory", &format!("completions: {words}; 64 KiB; N = 64"))
     };
     let [short, middle, long] = ["64 B", "128 B", "256 B"].map(of);
     assert!(short < 0.762 && (0.74..0.76).contains(&short), "{short}");
@@ -79,12 +79,12 @@ fn pure_completions_lie_on_both_sides_of_the_peak() {
 
 #[test]
 fn copies_calls_and_late_looks_cost_what_they_should() {
-    let duration = |modes: &str| simulated("nget_duration", &format!("{modes}; 1 KB; N = 1"));
+    let duration = |modes: &str| simulated("nget_duration", &format!("{modes}; 1 KiB; N = 1"));
     let stores = duration("kernel space, mapped, mapped stores, polling in user space");
     let call = duration("kernel space, mapped, IOCTL, polling in user space");
     let copied = duration("kernel space, copied, mapped stores, polling in user space");
     let monitor = duration("kernel space, mapped, mapped stores, monitor/mwait");
-    // A system call of 200 ns; a copy of 1 KB at 5 GB/s; half a call, 1 us, and half a call.
+    // A system call of 200 ns; a copy of 1 KiB at 5 GB/s; half a call, 1 us, and half a call.
     assert!((call - stores - 0.2).abs() < 0.01, "{call} {stores}");
     assert!((copied - stores - 0.205).abs() < 0.01, "{copied} {stores}");
     assert!((1.0..1.25).contains(&(monitor - stores)), "{monitor} {stores}");
@@ -95,7 +95,7 @@ fn copies_calls_and_late_looks_cost_what_they_should() {
 fn our_engine_is_as_fast_as_completions_allow() {
     let mut ratios = Vec::new();
     for payload in [64, 128, 256] {
-        for size in ["16 KB", "64 KB", "256 KB"] {
+        for size in ["16 KiB", "64 KiB", "256 KiB"] {
             let conditions = format!("our engine; completions of {payload} B; {size}");
             ratios.push(simulated("nget_of_ceiling", &conditions));
         }

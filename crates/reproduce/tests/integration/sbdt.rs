@@ -53,7 +53,7 @@ fn local_rates_are_within_their_tolerance_and_one_is_predicted() {
     assert_eq!(of_local, 3);
 }
 
-/// RDMA read is fitted with one constant, write predicted; both are flat from 8 KB on.
+/// RDMA read is fitted with one constant, write predicted; both are flat from 8 KiB on.
 #[test]
 fn the_network_is_as_fast_as_the_documents() {
     let network: Vec<&Row> = RUN.0.rows().filter(|row| row.quantity.starts_with("rdma_")).collect();
@@ -63,33 +63,33 @@ fn the_network_is_as_fast_as_the_documents() {
         assert_eq!(row.is_met(), Some(true), "{row:?}");
     }
     for quantity in ["RDMA read, figure 6", "RDMA write, figure 6"] {
-        let most = simulated(quantity, "8 MB");
-        for size in ["8 KB", "16 KB", "64 KB", "512 KB", "2 MB"] {
+        let most = simulated(quantity, "8 MiB");
+        for size in ["8 KiB", "16 KiB", "64 KiB", "512 KiB", "2 MiB"] {
             let share = simulated(quantity, size) / most;
             assert!((0.97..1.001).contains(&share), "{quantity} of {size}: {share}");
         }
-        assert!(simulated(quantity, "1 KB") < 0.8 * most);
+        assert!(simulated(quantity, "1 KiB") < 0.8 * most);
     }
     let lab = crosslane_lab::open("sbdt").unwrap();
     let fits = lab.constants().filter(|one| one.provenance == Provenance::Fit);
     assert_eq!(fits.filter(|one| one.source.starts_with("rdma_")).count(), 1);
 }
 
-/// Little effect from 256 KB on, and far less below, for one serial cost of each report.
+/// Little effect from 256 KiB on, and far less below, for one serial cost of each report.
 #[test]
 fn buffers_matter_below_256_kb() {
     let with = |buffers: &str| {
-        simulated("host to FPGA memory, figure 4", &format!("1 GB; {buffers} buffers"))
+        simulated("host to FPGA memory, figure 4", &format!("1 GiB; {buffers} buffers"))
     };
-    let best = with("8 MB");
-    for buffers in ["256 KB", "1 MB"] {
+    let best = with("8 MiB");
+    for buffers in ["256 KiB", "1 MiB"] {
         assert!((with(buffers) / best - 1.0).abs() < 0.01, "{buffers}: {}", with(buffers));
     }
     // A half of the ring for each interrupt of 84 us, where the link takes 78 us, 39 us and 10 us
-    // for 4 x 128 KB, 4 x 64 KB and 4 x 16 KB.
-    assert!((0.85..0.92).contains(&(with("128 KB") / best)), "{}", with("128 KB"));
-    assert!((0.6..0.75).contains(&(with("64 KB") / best)), "{}", with("64 KB"));
-    assert!((0.2..0.3).contains(&(with("16 KB") / best)), "{}", with("16 KB"));
+    // for 4 x 128 KiB, 4 x 64 KiB and 4 x 16 KiB.
+    assert!((0.85..0.92).contains(&(with("128 KiB") / best)), "{}", with("128 KiB"));
+    assert!((0.6..0.75).contains(&(with("64 KiB") / best)), "{}", with("64 KiB"));
+    assert!((0.2..0.3).contains(&(with("16 KiB") / best)), "{}", with("16 KiB"));
 }
 
 /// Our engine, with registered memory, on every way: the link's limit, and faster than the
@@ -103,7 +103,7 @@ fn our_engine_is_faster_on_every_way() {
         ("FPGA memory to FPGA memory", 12172.8),
     ] {
         let with = |how: &str| {
-            let conditions = format!("32 MB; 1 MB buffers; {how}");
+            let conditions = format!("32 MiB; 1 MiB buffers; {how}");
             simulated(&format!("our engine, {way}"), &conditions)
         };
         let zero_copy = with("polled, registered memory");

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_explain::{Case, Job, THRESHOLD, WorkloadRun};
+use crosslane_explain::{Job, THRESHOLD, WorkloadRun};
 use crosslane_lab::Lab;
 use crosslane_results::LimitKind::{
     Datapath, DescriptorFetch, DescriptorGap, IdleClocks, PeerWindow, ReadLength,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The figures and tables of DMA within the node.
 
+use crosslane_explain::size_words;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
 
@@ -11,10 +12,10 @@ use super::{
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::sbdt::published::context as context_row;
-use crate::sbdt::{Context, RATE, size_words};
+use crate::sbdt::{Context, RATE};
 use crate::table::{Align, Table};
 
-/// The rate of 1 GB with buffers of a size, MB/s.
+/// The rate of 1 GiB with buffers of a size, MB/s.
 fn whole(measured: &Measured, buffer_bytes: u64) -> f64 {
     let found = measured.buffers.iter().find(|(bytes, _)| *bytes == buffer_bytes);
     match found {
@@ -51,7 +52,7 @@ pub(in crate::sbdt) fn ours(name: String, points: Vec<(f64, f64)>) -> Series {
 /// Figure 4.
 pub(super) fn by_buffers(measured: &Measured) -> Experiment {
     let mut columns = vec![("transfer", Align::Left)];
-    const NAMES: [&str; 6] = ["16 KB", "64 KB", "128 KB", "256 KB", "1 MB", "8 MB"];
+    const NAMES: [&str; 6] = ["16 KiB", "64 KiB", "128 KiB", "256 KiB", "1 MiB", "8 MiB"];
     columns.extend(NAMES.map(|name| (name, Align::Right)));
     let mut table = Table::new(&columns);
     let all: Vec<(u64, &[Point])> = measured
@@ -83,26 +84,26 @@ pub(super) fn by_buffers(measured: &Measured) -> Experiment {
         [16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB].map(|bytes| whole(measured, bytes));
     let text = vec![
         format!(
-            "The size of the buffers has little effect from 256 KB on ({at_256:.0} MB/s at 1 GB, \
+            "The size of the buffers has little effect from 256 KiB on ({at_256:.0} MB/s at 1 GiB, \
              and no more than 1 % above or below it with larger ones), and rates fall below: \
-             {at_128:.0} with 128 KB, {at_64:.0} with 64 KB, {least:.0} with 16 KB. The cause is \
-             one serial cost, the report of a chunk: from the interrupt until the thread runs that \
-             waits for it 84 us pass (interrupt_ns of the lab, fitted to bridged transfers and to \
-             nothing here). The vendor's sample asks for one at the end of each half of the ring; \
-             while it is on its way the other half of the ring, four buffers, has to keep the \
-             controller busy. Four buffers of 128 KB last for 78 us, four of 64 KB for 39 us."
+             {at_128:.0} with 128 KiB, {at_64:.0} with 64 KiB, {least:.0} with 16 KiB. The cause \
+             is one serial cost, the report of a chunk: from the interrupt until the thread runs \
+             that waits for it 84 us pass (interrupt_ns of the lab, fitted to bridged transfers \
+             and to nothing here). The vendor's sample asks for one at the end of each half of the \
+             ring; while it is on its way the other half of the ring, four buffers, has to keep \
+             the controller busy. Four buffers of 128 KiB last for 78 us, four of 64 KiB for 39 us."
         ),
         "With short transfers the first copy and the last report are in the way instead, so that \
-         buffers of 64 to 256 KB are the best for transfers of 256 KB to 32 MB."
+         buffers of 64 to 256 KiB are the best for transfers of 256 KiB to 32 MiB."
             .to_owned(),
-        "The document has rates fall at 256 KB and below, and finds 8 MB the best for most sizes \
-         of transfers. Here they fall from 128 KB on, and 8 MB are never the best, though at 1 GB \
-         within 1 % of it: the model copies a buffer whole before it is moved, which a short \
+        "The document has rates fall at 256 KiB and below, and finds 8 MiB the best for most sizes \
+         of transfers. Here they fall from 128 KiB on, and 8 MiB are never the best, though at 1 \
+         GiB within 1 % of it: the model copies a buffer whole before it is moved, which a short \
          transfer waits for. The paper's plot could not be recovered, so these points have no \
          reference."
             .to_owned(),
-        "Columns are sizes of buffers. Transfers are of up to 32 MB (8 MB buffers: 192 MB); what \
-         1 GB takes follows from the two longest."
+        "Columns are sizes of buffers. Transfers are of up to 32 MiB (8 MiB buffers: 192 MiB); \
+         what 1 GiB takes follows from the two longest."
             .to_owned(),
     ];
     Experiment {
@@ -166,10 +167,10 @@ pub(super) fn ways(
             .to_owned(),
     ];
     Ok(Experiment {
-        title: "Three ways with buffers of 8 MB (figure 5)",
+        title: "Three ways with buffers of 8 MiB (figure 5)",
         text,
         tables: vec![table],
-        plots: vec![plot("Figure 5: three ways, buffers of 8 MB", series)],
+        plots: vec![plot("Figure 5: three ways, buffers of 8 MiB", series)],
         why: Vec::new(),
         rows,
     })
@@ -183,12 +184,12 @@ pub(super) fn within(
     let whole =
         [Way::Within, Way::WithinOne].map(|way| extrapolated(points, way, LONG_SIZES, WHOLE_BYTES));
     let (quantity, conditions) = Way::Within.figure();
-    let label = format!("{}, 1 GB", Way::Within.words());
+    let label = format!("{}, 1 GiB", Way::Within.words());
     let row = context.figures.compare(quantity, conditions, Some(whole[0]), RATE, &label)?;
     let one = "within one channel of FPGA memory";
-    let rows = vec![row, context_row(one, "1 GB".to_owned(), "MB/s", whole[1])];
+    let rows = vec![row, context_row(one, "1 GiB".to_owned(), "MB/s", whole[1])];
     let mut table = Table::new(&[
-        ("1 GB", Align::Left),
+        ("1 GiB", Align::Left),
         ("MB/s", Align::Right),
         ("of 12800 MB/s %", Align::Right),
     ]);
@@ -216,7 +217,7 @@ pub(super) fn within(
 
 pub(super) fn with_own_engine(measured: &Measured) -> Experiment {
     let ways = [Way::ToCard, Way::FromCard, Way::Through, Way::Within];
-    let mut columns = vec![("32 MB, buffers of 1 MB", Align::Left)];
+    let mut columns = vec![("32 MiB, buffers of 1 MiB", Align::Left)];
     columns.extend(ways.map(|way| (way.words(), Align::Right)));
     let mut table = Table::new(&columns);
     let mut rows = Vec::new();
@@ -225,7 +226,7 @@ pub(super) fn with_own_engine(measured: &Measured) -> Experiment {
         let cells = rates.map(|rate| format!("{rate:.0}"));
         table.row(std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>());
         rows.extend(ways.into_iter().zip(rates).map(|(way, rate)| {
-            let conditions = format!("32 MB; 1 MB buffers; {name}");
+            let conditions = format!("32 MiB; 1 MiB buffers; {name}");
             context_row(&format!("our engine, {}", way.words()), conditions, "MB/s", rate)
         }));
     }

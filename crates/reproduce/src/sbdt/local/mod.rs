@@ -3,20 +3,21 @@
 //! buffers, by sizes of transfers and of buffers (figure 4), on three ways (figure 5), and within
 //! the card; and the same with this project's own engine.
 //!
-//! The document's transfers are of up to 1 GB. Here they are of up to 192 MB: the time of one of
-//! 1 GB is that of 192 MB and 13 times what 192 MB take more than 128 MB, because from the third
-//! turn of the ring on every turn is like the one before.
+//! The document's transfers are of up to 1 GiB. Here they are of up to 192 MiB: the time of one of
+//! 1 GiB is that of 192 MiB and 13 times what 192 MiB take more than 128 MiB, because from the
+//! third turn of the ring on every turn is like the one before.
 
 pub(super) mod figures;
 
 use crosslane_bridge::local::{Cores, HostSink, HostSource, Job, LocalDma, LocalOptions, Moved};
 use crosslane_driver::{Buffer, Device, Notification};
+use crosslane_explain::size_words;
 use crosslane_host::PageSize;
 use crosslane_lab::{Lab, LabBus};
 use crosslane_pcie::units::Picoseconds;
 use rayon::prelude::*;
 
-use super::{CARD, Context, HOST, RATE, host, size_words};
+use super::{CARD, Context, HOST, RATE, host};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
@@ -31,7 +32,7 @@ const BUFFERS: [u64; 5] = [16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, MIB];
 /// Sizes of transfers.
 const SIZES: [u64; 9] =
     [KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 32 * MIB];
-/// The two from which that of 1 GB follows.
+/// The two from which that of 1 GiB follows.
 const LONG_SIZES: [u64; 2] = [128 * MIB, 192 * MIB];
 /// The same for sweeps over the lab's constants: two turns of the ring, and three.
 const QUICK_BUFFER_BYTES: u64 = 256 * KIB;
@@ -269,7 +270,7 @@ const fn of_document<'a>(
 const LONG_WAYS: [&[Way]; 3] =
     [&[Way::ToCard, Way::Within, Way::FromCard], &[Way::Through], &[Way::WithinOne]];
 
-/// The rates of 1 GB with the longest buffers, or what stands for them.
+/// The rates of 1 GiB with the longest buffers, or what stands for them.
 fn long(
     context: &Context<'_>,
     buffer_bytes: u64,
@@ -297,7 +298,7 @@ fn rows_of(
     ways.map(|way| {
         let rate = extrapolated(points, way, sizes, WHOLE_BYTES);
         let (quantity, conditions) = way.figure();
-        let label = format!("{}, 1 GB", way.words());
+        let label = format!("{}, 1 GiB", way.words());
         context.figures.compare(quantity, conditions, Some(rate), RATE, &label)
     })
     .collect()
@@ -366,7 +367,7 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
                 }
                 Kind::Long(number) => {
                     let ways = LONG_WAYS[number];
-                    let name = format!("local, buffers of 8 MB, {}", ways[0].words());
+                    let name = format!("local, buffers of 8 MiB, {}", ways[0].words());
                     let sizes = if number == 2 { &LONG_SIZES } else { &long_sizes[..] };
                     run(context, &lab, of_document(&name, WHOLE_BUFFER_BYTES, ways, sizes))
                 }

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs as plain results.
+
+use crate::{ChannelReport, LaneReport, RoundTrips};
+use crosslane_driver::{ChannelKind, Plan};
+use crosslane_fabric::{FlowSource, IdleReason};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{
+    Ceiling, Channel, Detail, Flow, Hardware, Lane, Latency, Link, LinkShares, PlanSummary,
+    Scenario, Together, Traffic, Transfers,
+};
+
+use crate::links::{DirectionOutcome, wire_share};
+use crate::traffic::{TrafficFlow, TrafficOutcome};
+use crate::words::kind_word;
+use crate::workload::{Expected, Job, WorkloadFlow, WorkloadOutcome};
+
+impl WorkloadOutcome {
+    /// Returns the outcome as plain data, without an explanation.
+    #[must_use]
+    pub fn scenario(&self) -> Scenario {
+        Scenario {
+            bytes: Some(self.job.size_bytes()),
+            flows: self.flows.iter().map(|flow| flow.result(&self.job)).collect(),
+            while_all_active: self.common.map(|common| Together {
+                from_ps: common.from.0,
+                to_ps: common.to.0,
+                bytes: common.bytes,
+                bytes_per_second: common.bytes_per_second(),
+            }),
+            latency: self.round_trips.as_ref().map(RoundTrips::result),
+            links: self.directions.iter().map(|link| link.result(self.span)).collect(),
+            link_loads: self.loads.clone(),
+            links_span_ps: Some(self.span.0),
+            ports_set: self.ports_set.clone(),
+            simulated_ps: Some(self.simulated.0),
+            errors: self.errors.clone(),
+            error_count: self.error_count,
+            ..Scenario::default()
+        }
+    }
+}
+
+impl TrafficOutcome {
+    /// Returns the outcome as plain data, without an explanation.
+    #[must_use]
+    pub fn scenario(&self) -> Scenario {
+        let links = self.directions.iter().map(|direction| direction.result(self.simulated));
+        Scenario {
+            flows: self.flows.iter().map(|flow| self.flow(flow)).collect(),
+            links: links.collect(),
+            link_loads: self.loads.clone(),
+            simulated_ps: Some(self.simulated.0),
+            tlp_hops: Some(self.tlp_hops),
+            errors: self.deadlock.iter().chain(&self.errors).cloned().collect(),
+            error_count: self.error_count,
+            ..Scenario::default()
+        }
+    }
+
+    fn flow(&self, flow: &TrafficFlow) -> Flow {
+        let planned = &flow.planned;
+        let kind = kind_word(planned.flow.kind).to_owned();
+        let ceiling = flow.ceiling.map(|ceiling| {
+            let limit = self.directions.iter().find(|other| other.id == ceiling.direction);
+            Ceiling {
+                bytes_per_second: ceiling.bytes_per_second,
+                less_dllps_bytes_per_second: ceiling.less_dllps_bytes_per_second,
+                payload_bytes: ceiling.tlps.payload_bytes(),
+                carrier: ceiling.carrier.word().to_owned(),
+                header_dw: ceiling.tlps.header_dw,
+                is_estimate: ceiling.is_estimate,
+                direction: limit.map(|direction| direction.name.clone()),
+            }
+        });
+        Flow {
+            name: format!("{} -> {}, {kind}", planned.from, planned.to),
+            bytes: planned.flow.operation_bytes,
+            iterations: flow.operations,
+            in_flight: Some(planned.in_flight()),
+            latency: Some(flow.latencies),
+            application_bytes_per_second: None,
+            hardware: None,
+            bytes_per_second: Some(flow.bytes_per_second),
+            ceiling,
+            share_of_ceiling: flow.share(),
+            detail: Detail::Traffic(Traffic {
+                from: planned.from.clone(),
+                to: planned.to.clone(),
+                kind,
+                is_core: matches!(planned.flow.source, FlowSource::Core { .. }),
+                failed: flow.failed,
+                outstanding: planned.flow.outstanding,
+                target: planned.flow.target.0,
+                moved_bytes: flow.bytes,
+                request_tlps: flow.tlps,
+                steady_bytes_per_second: flow.steady_bytes_per_second,
+            }),
+        }
+    }
+}
+
+impl WorkloadFlow {
+    /// Returns the flow as plain data.
+    #[must_use]
+    pub fn result(&self, job: &Job) -> Flow {
+        let measured = &self.measured;
+        let hardware = measured.hardware.map(|time| Hardware {
+            bytes: time.bytes,
+            first_ps: time.first.0,
+            last_ps: time.last.0,
+            bytes_per_second: time.bytes_per_second(),
+        });
+        let ceiling = self.ceiling.as_ref().map(|ceiling| Ceiling {
+            bytes_per_second: ceiling.ceiling.bytes_per_second,
+            less_dllps_bytes_per_second: ceiling.ceiling.less_dllps_bytes_per_second,
+            payload_bytes: ceiling.tlps.payload_bytes(),
+            carrier: ceiling.carrier.word().to_owned(),
+            header_dw: ceiling.tlps.header_dw,
+            is_estimate: false,
+            direction: Some(ceiling.link.clone()),
+        });
+        Flow {
+            name: measured.name.clone(),
+            bytes: measured.size_bytes,
+            iterations: measured.iterations,
+            in_flight: Some(job.in_flight()),
+            latency: Some(measured.statistics()),
+            application_bytes_per_second: Some(measured.application_bytes_per_second()),
+            hardware,
+            bytes_per_second: None,
+            ceiling,
+            share_of_ceiling: self.share(),
+            detail: Detail::Transfers(Box::new(Transfers {
+                moved_bytes: measured.bytes,
+                started_ps: measured.started.0,
+                ended_ps: measured.ended.0,
+                post_to_first_tlp_ps: measured.post_to_first_tlp.map(|time| time.0),
+                registration_ps: measured.registration.map(|time| time.0),
+                plan: plan(&measured.plan, self.expected()),
+                wrong_words: measured.data_errors.words,
+                first_wrong_word: measured.data_errors.first_word,
+                channels: measured.channels.iter().map(channel).collect(),
+                lanes: measured.lanes.iter().map(lane).collect(),
+            })),
+        }
+    }
+}
+
+impl RoundTrips {
+    /// Returns the round trips as plain data.
+    #[must_use]
+    pub fn result(&self) -> Latency {
+        Latency {
+            name: self.name.clone(),
+            bytes: self.message_bytes.into(),
+            round_trips: self.round_trips.len(),
+            one_way: self.one_way(),
+            plan: Some(plan(&self.plan, Expected::of_writes(&self.plan))),
+            wrong_words: self.data_errors.words,
+        }
+    }
+}
+
+fn plan(plan: &Plan, expected: Expected) -> PlanSummary {
+    PlanSummary {
+        path: plan.path.iter().map(|function| function.name.clone()).collect(),
+        max_payload_bytes: plan.max_payload_bytes,
+        expected_bytes_per_second: expected.bytes_per_second,
+        slowest_link: plan.slowest_link.clone(),
+        through_root_complex: plan.through_root_complex,
+        not_faster: plan.refused.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn channel(channel: &ChannelReport) -> Channel {
+    let counters = &channel.counters;
+    let kind = match channel.kind {
+        ChannelKind::H2c => "h2c",
+        ChannelKind::C2h => "c2h",
+        ChannelKind::Peer => "peer",
+    };
+    Channel {
+        device: channel.device.clone(),
+        kind: kind.to_owned(),
+        clock_ps: channel.clock.0,
+        bytes: counters.bytes,
+        tlps: counters.tlps,
+        fetched: counters.fetched,
+        first_clocks: counters.first_clocks,
+        last_clocks: counters.last_clocks,
+        no_descriptor_clocks: channel.no_descriptor_clocks(),
+        no_data_clocks: counters.no_data_clocks,
+        no_tag_clocks: counters.no_tag_clocks,
+        link_clocks: counters.link_clocks,
+        no_credit_clocks: counters.no_credit_clocks,
+        gap_clocks: counters.gap_clocks,
+    }
+}
+
+fn lane(lane: &LaneReport) -> Lane {
+    let counters = &lane.counters;
+    Lane {
+        device: lane.device.clone(),
+        lane: lane.lane,
+        clock_ps: lane.clock.0,
+        received_bytes: counters.received_bytes,
+        drained_bytes: counters.drained_bytes,
+        overflow: counters.overflow,
+        first_clocks: counters.first_clocks,
+        last_clocks: counters.last_clocks,
+    }
+}
+
+impl DirectionOutcome {
+    /// Returns the use of the direction as plain data, in shares of `span`.
+    #[must_use]
+    pub fn result(&self, span: Picoseconds) -> Link {
+        let counters = &self.counters;
+        let share = |bytes| wire_share(self.rate, bytes, span);
+        let idle = |reason: IdleReason| {
+            let share = counters.idle_ps[reason as usize] as f64 / span.0.max(1) as f64;
+            (reason.to_string().replace(' ', "_"), share)
+        };
+        Link {
+            direction: self.name.clone(),
+            generation: self.rate.generation.number(),
+            width: self.rate.width.lanes(),
+            flows: self.data_of.clone(),
+            bytes_per_second: self.payload_rate(span),
+            ceiling_bytes_per_second: self.shared_ceiling(span),
+            tlps: counters.tlps,
+            replayed_tlps: counters.replayed_tlps,
+            acks: counters.acks,
+            naks: counters.naks,
+            update_fcs: counters.update_fcs,
+            payload_bytes: counters.payload_bytes,
+            header_bytes: counters.header_bytes,
+            replayed_bytes: counters.replayed_bytes,
+            dllp_bytes: counters.dllp_bytes,
+            skp_bytes: counters.skp_bytes,
+            share: LinkShares {
+                payload: share(counters.payload_bytes),
+                header: share(counters.header_bytes),
+                replay: share(counters.replayed_bytes),
+                dllp: share(counters.dllp_bytes),
+                skp: share(counters.skp_bytes),
+                idle: IdleReason::ALL.into_iter().map(idle).collect(),
+            },
+        }
+    }
+}

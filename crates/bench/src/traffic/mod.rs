@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs of generic requesters and processors, on any lab.
+//!
+//! Read first: [`TrafficRun`], then [`TrafficOutcome`].
+
+mod account;
+mod ceiling;
+mod plan;
+mod run;
+pub(crate) mod shape;
+
+pub use ceiling::FlowCeiling as TrafficCeiling;
+pub use plan::{Choices, FlowRequest, PlannedFlow, default_in_flight, default_operations};
+pub use run::{TrafficFlow, TrafficOutcome, TrafficRun};

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From flows as they are asked for to flows of a fabric: names looked up, windows handed out,
+//! ways through the tree found.
+
+use std::ops::{Range, RangeInclusive};
+
+use crosslane_fabric::{DirectionId, NodeId};
+use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, NodeKind};
+use crosslane_lab::RunningLab;
+use crosslane_pcie::config::Bar;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+
+use crate::error::ScenarioError;
+use crate::route::{Cargo, route};
+use crate::words::{kind_word, size_words};
+
+/// Data that each flow moves unless the user says how many operations, bytes.
+const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;
+/// Fewest and most operations that follow from it, as far as the next two allow.
+const DEFAULT_OPERATIONS: RangeInclusive<u64> = 16..=10_000;
+/// Most data that each flow moves unless the user says how many operations, bytes.
+const DEFAULT_MOST_BYTES: u64 = 64 << 20;
+/// Fewest operations, however large they are: fewer would have no second one behind the first.
+const DEFAULT_FEWEST_OPERATIONS: u64 = 2;
+/// Data that each flow has in flight unless the user says how many operations, bytes.
+const DEFAULT_IN_FLIGHT_BYTES: u64 = 256 << 10;
+/// Fewest and most operations in flight that follow from it.
+const DEFAULT_OUTSTANDING: RangeInclusive<u64> = 2..=64;
+/// Most of a window that a flow walks through, unless one operation is larger.
+const WINDOW_BYTES: u64 = 4 << 20;
+/// Operations begin at multiples of this, bytes.
+const STRIDE_BYTES: u64 = 64;
+
+/// What the host may be called in a lab that has only one.
+const ONLY_HOST: &str = "host";
+
+/// What holds for all flows of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// Operations of each flow, or by size.
+    pub operations: Option<u64>,
+    /// Operations in flight, or by size.
+    pub outstanding: Option<u32>,
+    /// Whether requests carry the relaxed ordering attribute.
+    pub relaxed: bool,
+    /// Whether only read requests do, so that their answers pass posted writes.
+    pub relaxed_reads: bool,
+}
+
+/// A flow as it is asked for; names are not looked up yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRequest {
+    /// What errors call it.
+    pub label: String,
+    /// Who moves the data: an endpoint, or a host (its processor).
+    pub from: String,
+    /// Whose memory: a host's, or what is behind an endpoint's BAR; `.barN` behind the name says
+    /// which one, if it is not to be the largest.
+    pub to: String,
+    /// What is done.
+    pub kind: FlowKind,
+    /// Size of one operation, bytes.
+    pub operation_bytes: u64,
+    /// Longest payload of a write TLP or longest read request, if it is to be another one than
+    /// the function's setting.
+    pub payload_bytes: Option<u32>,
+}
+
+impl FlowRequest {
+    fn refused(&self, problem: String) -> ScenarioError {
+        ScenarioError::Flow { flow: self.label.clone(), problem }
+    }
+}
+
+/// A flow that is ready to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedFlow {
+    /// For the fabric.
+    pub flow: Flow,
+    /// Who moves the data, as the lab calls it.
+    pub from: String,
+    /// Whose memory it is, as the lab calls it.
+    pub to: String,
+    /// The node that answers reads.
+    pub target_node: NodeId,
+    /// Directions that writes and read requests cross.
+    pub requests: Vec<DirectionId>,
+    /// Directions that completions cross; empty where nothing is read.
+    pub completions: Vec<DirectionId>,
+}
+
+impl PlannedFlow {
+    /// The directions that carry the data of writes, and those that carry that of reads.
+    #[must_use]
+    pub fn data_directions(&self) -> (&[DirectionId], &[DirectionId]) {
+        match self.flow.kind {
+            FlowKind::Write => (&self.requests, &[]),
+            FlowKind::Read => (&[], &self.completions),
+            FlowKind::WriteRead => (&self.requests, &self.completions),
+        }
+    }
+
+    /// Operations in flight at once, as far as there are so many; a core has one load at a time.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        let is_core = matches!(self.flow.source, FlowSource::Core { .. });
+        if is_core && self.flow.kind == FlowKind::Read {
+            return 1;
+        }
+        u64::from(self.flow.outstanding).min(self.flow.operations)
+    }
+
+    /// `fpga1 -> host, write`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        format!("{} -> {}, {}", self.from, self.to, kind_word(self.flow.kind))
+    }
+}
+
+/// Names that a flow may use.
+fn known_names(fabric: &Fabric) -> String {
+    let nodes = fabric.nodes().iter().filter(|node| node.kind != NodeKind::Switch);
+    let names: Vec<&str> = nodes.map(|node| node.name.as_str()).collect();
+    names.join(", ")
+}
+
+fn find(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId, ScenarioError> {
+    let fabric = &lab.fabric;
+    let found = lab.find(name).or_else(|| match &lab.hosts[..] {
+        [host] if name == ONLY_HOST => Some(host.root_complex),
+        _ => None,
+    });
+    match found {
+        Some(id) if fabric.node(id).kind == NodeKind::Switch => Err(request.refused(format!(
+            "{name} is a switch; flows begin and end at {}",
+            known_names(fabric)
+        ))),
+        Some(id) => Ok(id),
+        None => {
+            Err(request.refused(format!("the lab has no {name}; it has {}", known_names(fabric))))
+        }
+    }
+}
+
+/// A memory that flows move data to or from.
+#[derive(Clone, Debug, PartialEq)]
+struct TargetMemory {
+    /// As results call it: `host0`, `fpga2 BAR1`.
+    name: String,
+    addresses: Range<u64>,
+}
+
+/// The memory behind a name: a host's buffers, or the named BAR of an endpoint, or its largest.
+fn memory_of(
+    lab: &RunningLab,
+    node: NodeId,
+    bar: Option<usize>,
+    request: &FlowRequest,
+) -> Result<TargetMemory, ScenarioError> {
+    let fabric = &lab.fabric;
+    let name = fabric.node(node).name.clone();
+    if let Some(host) = lab.hosts.iter().find(|host| host.root_complex == node) {
+        if bar.is_some() {
+            return Err(request.refused(format!("{name} is a host and has no BARs")));
+        }
+        return Ok(TargetMemory { name, addresses: host.buffers.clone() });
+    }
+    let port = fabric.node(node).ports.first().map(|&port| fabric.port(port));
+    let bars: Vec<Bar> = port
+        .into_iter()
+        .flat_map(|port| (0..6).filter_map(|index| port.config.bar(index)))
+        .collect();
+    let chosen = match bar {
+        Some(index) => bars.iter().find(|bar| bar.index == index),
+        // The first of the largest ones.
+        None => bars.iter().rev().max_by_key(|bar| bar.size_bytes),
+    };
+    let Some(chosen) = chosen else {
+        let has: Vec<String> = bars.iter().map(|bar| format!("BAR{}", bar.index)).collect();
+        let has = if has.is_empty() { "no BAR".to_owned() } else { has.join(", ") };
+        return Err(request.refused(format!("{name} has {has}")));
+    };
+    let addresses = chosen.base.0..chosen.base.0 + chosen.size_bytes;
+    Ok(TargetMemory { name: format!("{name} BAR{}", chosen.index), addresses })
+}
+
+/// The name of a target, and its BAR where it ends with `.barN`.
+fn split_bar(to: &str) -> (&str, Option<usize>) {
+    let parsed = to.rsplit_once(".bar").and_then(|(name, index)| Some((name, index.parse().ok()?)));
+    parsed.map_or((to, None), |(name, index)| (name, Some(index)))
+}
+
+fn check_ends(
+    lab: &RunningLab,
+    request: &FlowRequest,
+    from: NodeId,
+    to: NodeId,
+) -> Result<(), ScenarioError> {
+    let fabric = &lab.fabric;
+    if from == to {
+        return Err(request
+            .refused(format!("{} cannot move data to itself over PCI Express", request.from)));
+    }
+    let (from, to) = (fabric.node(from), fabric.node(to));
+    if from.host != to.host {
+        return Err(request.refused(format!(
+            "{} and {} are in the trees of different hosts",
+            from.name, to.name
+        )));
+    }
+    Ok(())
+}
+
+fn source(fabric: &Fabric, node: NodeId) -> FlowSource {
+    match fabric.node(node).kind {
+        NodeKind::RootComplex => FlowSource::Core { root_complex: node, core: 0 },
+        _ => FlowSource::Endpoint(node),
+    }
+}
+
+/// The part of a memory that a flow works in.
+struct Window {
+    target: BusAddress,
+    bytes: u64,
+    /// Operations that have room beside each other.
+    operations: u64,
+}
+
+/// The share of a memory that one of `count` flows gets, and how much of it it walks through:
+/// room for the operations in flight at least, where the user names their number.
+fn window(
+    memory: &TargetMemory,
+    (index, count): (u64, u64),
+    request: &FlowRequest,
+    bytes: u64,
+    outstanding: Option<u32>,
+) -> Result<Window, ScenarioError> {
+    // Shares begin at pages, so that no flow's requests are cut otherwise than another's.
+    let size = memory.addresses.end - memory.addresses.start;
+    let share = (size / count) & !0xfff;
+    let stride = bytes.next_multiple_of(STRIDE_BYTES);
+    let wanted = outstanding.map_or(1, u64::from);
+    let operations = (WINDOW_BYTES / stride).max(wanted).min(share / stride);
+    if operations < wanted {
+        let shared = if count > 1 { format!(", shared by {count} flows") } else { String::new() };
+        return Err(request.refused(format!(
+            "{} has {}{shared}; that is no room for {wanted} x {} B at once",
+            memory.name,
+            size_words(size),
+            bytes
+        )));
+    }
+    let target = BusAddress(memory.addresses.start + index * share);
+    Ok(Window { target, bytes: operations * stride, operations })
+}
+
+/// Operations in flight that suit a size.
+fn default_outstanding(kind: FlowKind, bytes: u64) -> u64 {
+    match kind {
+        FlowKind::WriteRead => 1,
+        _ => default_in_flight(bytes),
+    }
+}
+
+/// Operations in flight that keep a link busy.
+#[must_use]
+pub fn default_in_flight(bytes: u64) -> u64 {
+    by_size(DEFAULT_IN_FLIGHT_BYTES, bytes, &DEFAULT_OUTSTANDING)
+}
+
+/// Operations that suit a size: enough for an average, and not too long to wait for.
+#[must_use]
+pub fn default_operations(bytes: u64) -> u64 {
+    let most = (DEFAULT_MOST_BYTES / bytes).max(DEFAULT_FEWEST_OPERATIONS);
+    by_size(DEFAULT_TOTAL_BYTES, bytes, &DEFAULT_OPERATIONS).min(most)
+}
+
+fn by_size(total: u64, bytes: u64, limits: &RangeInclusive<u64>) -> u64 {
+    (total / bytes).clamp(*limits.start(), *limits.end())
+}
+
+/// Makes the flows of a run ready.
+///
+/// # Errors
+/// [`ScenarioError::Flow`] for the first that cannot be, with the flow and the name.
+pub fn plan(
+    lab: &RunningLab,
+    requests: &[FlowRequest],
+    choices: Choices,
+) -> Result<Vec<PlannedFlow>, ScenarioError> {
+    let fabric = &lab.fabric;
+    let mut ends = Vec::new();
+    for request in requests {
+        let from = find(lab, &request.from, request)?;
+        let (name, bar) = split_bar(&request.to);
+        let to = find(lab, name, request)?;
+        check_ends(lab, request, from, to)?;
+        ends.push((from, to, memory_of(lab, to, bar, request)?));
+    }
+    let mut planned = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        let bytes = request.operation_bytes;
+        let (from, to, memory) = &ends[index];
+        let (from, to) = (*from, *to);
+        let of_same = |ends: &[(NodeId, NodeId, TargetMemory)]| {
+            ends.iter().filter(|(_, _, other)| other == memory).count() as u64
+        };
+        let (before, count) = (of_same(&ends[..index]), of_same(&ends));
+        let outstanding = choices.outstanding;
+        let window = window(memory, (before, count), request, bytes, outstanding)?;
+        let kind = request.kind;
+        let by_default = default_outstanding(kind, bytes).min(window.operations) as u32;
+        let flow = Flow {
+            name: format!("{}:{}:{}", request.from, request.to, kind_word(kind)),
+            source: source(fabric, from),
+            kind,
+            target: window.target,
+            window_bytes: window.bytes,
+            operation_bytes: bytes,
+            tlp_bytes: request.payload_bytes,
+            force: request.payload_bytes.is_some(),
+            operations: choices.operations.unwrap_or_else(|| default_operations(bytes)),
+            outstanding: outstanding.unwrap_or(by_default),
+            scattered: false,
+            relaxed_ordering: choices.relaxed || choices.relaxed_reads && kind == FlowKind::Read,
+            start: Picoseconds::ZERO,
+        };
+        let completions = match kind {
+            FlowKind::Write => Vec::new(),
+            _ => route(fabric, to, from, Cargo::Completions),
+        };
+        planned.push(PlannedFlow {
+            flow,
+            from: fabric.node(from).name.clone(),
+            to: memory.name.clone(),
+            target_node: to,
+            requests: route(fabric, from, to, Cargo::Requests),
+            completions,
+        });
+    }
+    Ok(planned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_operations_are_few_by_default() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        for (bytes, operations) in [
+            (1, 10_000),
+            (4096, 2048),
+            (mib, 16),
+            (4 * mib, 16),
+            (16 * mib, 4),
+            (32 * mib, 2),
+            (gib, 2),
+        ] {
+            assert_eq!(default_operations(bytes), operations, "{bytes} B");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The TLPs that carry a flow's data: how many, and how long.
+//!
+//! Writes are counted by the requester. Completions are worked out from the rules by which the
+//! completer cuts them, since its counters do not part one flow from another.
+
+use crate::DataTlps;
+use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
+use crosslane_fabric::{Fabric, FlowKind, FlowReport, FlowSource, NodeKind};
+use crosslane_lab::{Lab, RunningLab};
+use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
+use crosslane_pcie::split::{self, SingleUnits};
+use crosslane_pcie::units::BusAddress;
+
+use super::plan::PlannedFlow;
+
+/// Operations that the cuts are worked out for; their addresses repeat sooner or later.
+const SAMPLE_OPERATIONS: u64 = 4096;
+
+/// TLPs with the data of a flow's writes, and of its reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FlowTlps {
+    /// Memory writes.
+    pub write: Option<DataTlps>,
+    /// Completions.
+    pub read: Option<DataTlps>,
+}
+
+/// Requests and completions of some operations, counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cuts {
+    operations: u64,
+    tlps: u64,
+    payload_bytes: u64,
+}
+
+impl Cuts {
+    fn add(&mut self, address: BusAddress, bytes: u32) {
+        self.tlps += 1;
+        self.payload_bytes += (address.0 % 4 + u64::from(bytes)).next_multiple_of(4);
+    }
+
+    /// The same for another number of operations.
+    fn scaled(self, planned: &PlannedFlow, operations: u64, header_dw: u32) -> Option<DataTlps> {
+        let scale = |count: u64| {
+            (u128::from(count) * u128::from(operations) / u128::from(self.operations.max(1))) as u64
+        };
+        (operations > 0).then(|| DataTlps {
+            tlps: scale(self.tlps).max(1),
+            data_bytes: operations * planned.flow.operation_bytes,
+            wire_payload_bytes: scale(self.payload_bytes),
+            header_dw,
+        })
+    }
+}
+
+/// First addresses of a flow's operations, each once.
+fn addresses(planned: &PlannedFlow) -> impl Iterator<Item = BusAddress> {
+    let flow = &planned.flow;
+    let stride = flow.operation_bytes.next_multiple_of(64);
+    let period = (flow.window_bytes / stride).max(1);
+    let count = flow.operations.min(period).min(SAMPLE_OPERATIONS);
+    let target = flow.target;
+    (0..count).map(move |index| target.offset(index * stride))
+}
+
+fn requests_of(planned: &PlannedFlow, limit_bytes: u32) -> Cuts {
+    let mut cuts = Cuts::default();
+    for address in addresses(planned) {
+        cuts.operations += 1;
+        for (at, bytes) in split::requests(address, planned.flow.operation_bytes, limit_bytes) {
+            cuts.add(at, bytes);
+        }
+    }
+    cuts
+}
+
+/// How a completer cuts reads one after the other, when its port is set to payloads of so many
+/// bytes.
+pub struct Completions {
+    completer: CompleterParameters,
+    payload_bytes: u32,
+    single_units: SingleUnits,
+}
+
+impl Completions {
+    pub fn new(completer: CompleterParameters, payload_bytes: u32) -> Self {
+        let single_units = SingleUnits::new(completer.completion_single_share);
+        Self { completer, payload_bytes, single_units }
+    }
+
+    /// The completions of the next read.
+    pub fn of(
+        &mut self,
+        at: BusAddress,
+        bytes: u32,
+    ) -> impl Iterator<Item = (BusAddress, u32)> + '_ {
+        let rcb = self.completer.read_completion_boundary_bytes;
+        let longest = self.completer.completion_bytes.min(self.payload_bytes);
+        let cuts = match self.completer.completion_cut {
+            CompletionCut::Longest => split::completions(at, bytes, rcb, longest),
+            CompletionCut::Aligned => split::completions_aligned(at, bytes, rcb, longest),
+        };
+        cuts.flat_map(move |whole| self.single_units.cut(whole, rcb))
+    }
+}
+
+fn completions_of(planned: &PlannedFlow, limit_bytes: u32, mut completions: Completions) -> Cuts {
+    let mut cuts = Cuts::default();
+    for address in addresses(planned) {
+        cuts.operations += 1;
+        for (at, bytes) in split::requests(address, planned.flow.operation_bytes, limit_bytes) {
+            for (at, bytes) in completions.of(at, bytes) {
+                cuts.add(at, bytes);
+            }
+        }
+    }
+    cuts
+}
+
+/// Longest write and longest read request of a flow's requester, bytes.
+fn request_limits(file: &Lab, fabric: &Fabric, planned: &PlannedFlow) -> (u32, u32) {
+    if let Some(bytes) = planned.flow.tlp_bytes {
+        return (bytes, bytes);
+    }
+    let FlowSource::Endpoint(node) = planned.flow.source else {
+        return (CORE_ACCESS_BYTES, CORE_ACCESS_BYTES);
+    };
+    let node = fabric.node(node);
+    let config = node.ports.first().map(|&port| &fabric.port(port).config);
+    let (payload, read) = config
+        .map_or((128, 128), |config| (config.max_payload_bytes(), config.max_read_request_bytes()));
+    let instance = file.file().endpoints.iter().find(|endpoint| endpoint.name == node.name);
+    instance.map_or((payload, read), |endpoint| {
+        let requester = &endpoint.part.parameters.requester;
+        (payload.min(requester.max_write_bytes), read.min(requester.max_read_bytes))
+    })
+}
+
+/// Widest uncached access of a core, bytes.
+const CORE_ACCESS_BYTES: u32 = 8;
+
+/// Who answers the flow's reads, and the Max_Payload_Size of its port in bytes.
+fn completer(
+    file: &Lab,
+    fabric: &Fabric,
+    planned: &PlannedFlow,
+) -> Option<(CompleterParameters, u32)> {
+    let node = fabric.node(planned.target_node);
+    // The port by which its completions leave.
+    let first = planned.completions.first()?;
+    let (port, _) = fabric.direction_ends(*first);
+    let payload_bytes = fabric.port(port).config.max_payload_bytes();
+    let lab = file.file();
+    let parameters = if node.kind == NodeKind::RootComplex {
+        lab.hosts.iter().find(|host| host.name == node.name)?.part.parameters.completer
+    } else {
+        let endpoints = &lab.endpoints;
+        endpoints.iter().find(|other| other.name == node.name)?.part.parameters.completer
+    };
+    Some((parameters, payload_bytes))
+}
+
+/// Counts the TLPs that carried the flow's data.
+#[must_use]
+pub fn data_tlps(
+    file: &Lab,
+    lab: &RunningLab,
+    planned: &PlannedFlow,
+    report: &FlowReport,
+) -> FlowTlps {
+    let fabric = &lab.fabric;
+    let (write_bytes, read_bytes) = request_limits(file, fabric, planned);
+    let mut tlps = FlowTlps::default();
+    if planned.flow.kind != FlowKind::Read {
+        let header_dw = if planned.flow.target.needs_four_dw_header() { 4 } else { 3 };
+        tlps.write =
+            requests_of(planned, write_bytes).scaled(planned, report.operations, header_dw);
+        if let (Some(write), FlowKind::Write) = (&mut tlps.write, planned.flow.kind) {
+            // What the requester really built, where that is all it built.
+            write.tlps = report.tlps.max(1);
+        }
+    }
+    if planned.flow.kind != FlowKind::Write {
+        tlps.read = completer(file, fabric, planned).and_then(|(completer, payload_bytes)| {
+            let completions = Completions::new(completer, payload_bytes);
+            completions_of(planned, read_bytes, completions).scaled(
+                planned,
+                report.operations,
+                COMPLETION_HEADER_DW,
+            )
+        });
+    }
+    tlps
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a flow could reach at most, for the TLPs that carried its data.
+//!
+//! Read first: [`crate::least_ceiling`].
+
+use crate::{Carrier, Ceiling, DataTlps, LinkLoad, Measured, Workload, least_ceiling};
+use crosslane_fabric::{DirectionId, LinkCounters};
+use crosslane_lab::{Lab, Simulation};
+use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
+use crosslane_pcie::link::LinkRate;
+use crosslane_pcie::split;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+
+use super::ends::FlowEnds;
+use super::job::Job;
+use crate::links::direction_name;
+use crate::route::{Cargo, route};
+use crate::traffic::shape::Completions;
+
+/// A flow's ceiling.
+#[derive(Clone, Debug)]
+pub struct FlowCeiling {
+    /// Whether it is for writes or completions.
+    pub carrier: Carrier,
+    /// The TLPs that it holds for.
+    pub tlps: DataTlps,
+    /// The rates, and the direction that sets them.
+    pub ceiling: Ceiling<DirectionId>,
+    /// Name of that direction: `fpga1 -> sw1.p1`.
+    pub link: String,
+    /// Rate of its link.
+    pub rate: LinkRate,
+}
+
+/// The least ceiling along a flow's way, with the DLLPs that were counted in `span`.
+pub fn flow_ceiling(
+    simulation: &Simulation,
+    ends: &FlowEnds,
+    way: &[(DirectionId, LinkCounters)],
+    span: Picoseconds,
+    carrier: Carrier,
+    tlps: DataTlps,
+) -> Option<FlowCeiling> {
+    simulation.with_fabric(|fabric| {
+        let rate = |id: DirectionId| fabric.link(id.link).parameters.rate;
+        let load = |(id, counters): &(DirectionId, LinkCounters)| LinkLoad {
+            link: *id,
+            rate: rate(*id),
+            dllp_bytes: counters.dllp_bytes,
+            span,
+        };
+        let ceiling = least_ceiling(way.iter().map(load), tlps)?;
+        // Behind the first card of a chain it is writes that carry the data.
+        let reading = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
+        let position = way.iter().position(|(id, _)| *id == ceiling.link);
+        let is_behind = position.is_some_and(|position| position >= reading.len());
+        Some(FlowCeiling {
+            carrier: if is_behind { Carrier::Writes } else { carrier },
+            tlps,
+            link: direction_name(fabric, ceiling.link),
+            rate: rate(ceiling.link),
+            ceiling,
+        })
+    })
+}
+
+/// The TLPs that carried the data: writes are counted by the engine, completions worked out
+/// from the rules by which the host's memory cuts them.
+pub fn data_tlps(
+    lab: &Lab,
+    job: &Job,
+    simulation: &Simulation,
+    measured: &Measured,
+    ends: &FlowEnds,
+) -> (Carrier, DataTlps) {
+    let host = &simulation.hosts()[ends.host];
+    // In a chain it is the reads that bound.
+    let channel = &measured.channels[0];
+    if !matches!(measured.workload, Workload::Read | Workload::Chain) {
+        let target = match measured.workload {
+            Workload::PeerWrite => {
+                let receiver = host.tree.find(&ends.cards[1].name);
+                receiver.and_then(|function| function.bars.get(1)).map(|bar| bar.base)
+            }
+            _ => Some(BusAddress(host.buffers.start)),
+        };
+        let is_long = target.is_some_and(|address| address.needs_four_dw_header());
+        let tlps = DataTlps {
+            tlps: u64::from(channel.counters.tlps),
+            data_bytes: channel.counters.bytes,
+            wire_payload_bytes: channel.counters.bytes,
+            header_dw: if is_long { 4 } else { 3 },
+        };
+        return (Carrier::Writes, tlps);
+    }
+    let completer = lab.file().hosts[ends.host].part.parameters.completer;
+    let payload_bytes = simulation.with_fabric(|fabric| {
+        let way = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
+        let (port, _) = fabric.direction_ends(way[0]);
+        fabric.port(port).config.max_payload_bytes()
+    });
+    let card = host.tree.find(&ends.cards[0].name);
+    let longest = card.map_or(128, |function| {
+        let parameters = &lab.file().endpoints;
+        let card = parameters.iter().find(|endpoint| endpoint.name == function.name);
+        let engine = card.and_then(|card| card.part.engine);
+        engine.map_or(128, |engine| engine.max_read_bytes).min(function.max_read_request_bytes)
+    });
+    let (Job::Read(options) | Job::Chain(options)) = job else {
+        unreachable!("the two workloads that read")
+    };
+    let longest = options.payload_bytes.unwrap_or(longest);
+    // Slots lie behind each other from the beginning of a page on.
+    let slots = u64::from(options.outstanding).min(options.iterations);
+    let mut tlps = DataTlps {
+        tlps: 0,
+        data_bytes: slots * options.size_bytes,
+        wire_payload_bytes: 0,
+        header_dw: COMPLETION_HEADER_DW,
+    };
+    let mut completions = Completions::new(completer, payload_bytes);
+    for slot in 0..slots {
+        let start = BusAddress(slot * options.size_bytes);
+        for (at, bytes) in split::requests(start, options.size_bytes, longest) {
+            for (at, bytes) in completions.of(at, bytes) {
+                tlps.tlps += 1;
+                tlps.wire_payload_bytes += (at.0 % 4 + u64::from(bytes)).next_multiple_of(4);
+            }
+        }
+    }
+    (Carrier::Completions, tlps)
+}

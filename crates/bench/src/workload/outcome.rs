@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What came of a run through the driver.
+
+use crate::{Carrier, Common, Measured, RoundTrips, Workload};
+use crosslane_driver::Plan;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_results::{Account, Better, DirectionLoad, Figure};
+
+use super::ceiling::FlowCeiling;
+use super::job::Job;
+use crate::links::DirectionOutcome;
+
+/// What came of one flow.
+#[derive(Clone, Debug)]
+pub struct WorkloadFlow {
+    /// What was measured.
+    pub measured: Measured,
+    /// What it could reach.
+    pub ceiling: Option<FlowCeiling>,
+}
+
+/// What a plan says of a rate, for the addresses and packets of one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// Of completions it is the most there can be: the completer may cut them shorter than the
+    /// way allows, and nobody tells the driver.
+    pub carrier: Carrier,
+    /// Payload bytes per second.
+    pub bytes_per_second: f64,
+}
+
+impl Expected {
+    /// What a plan says of writes to where its path ends.
+    pub const fn of_writes(plan: &Plan) -> Self {
+        Self { carrier: Carrier::Writes, bytes_per_second: plan.expected_bytes_per_second }
+    }
+}
+
+impl WorkloadFlow {
+    /// What its plan says of its rate.
+    pub fn expected(&self) -> Expected {
+        let plan = &self.measured.plan;
+        let is_read = matches!(self.measured.workload, Workload::Read | Workload::Chain);
+        let carrier = if is_read { Carrier::Completions } else { Carrier::Writes };
+        // The plan alone takes host memory to be below 4 GiB.
+        let is_high = self.ceiling.as_ref().is_some_and(|ceiling| ceiling.tlps.header_dw == 4);
+        let bytes_per_second = if self.measured.workload == Workload::Write && is_high {
+            plan.expected_at(BusAddress(1 << 32))
+        } else {
+            plan.expected_bytes_per_second
+        };
+        Expected { carrier, bytes_per_second }
+    }
+
+    /// The rate by the engine's timers as a share of the ceiling less DLLPs.
+    pub fn share(&self) -> Option<f64> {
+        let ceiling = self.ceiling.as_ref()?.ceiling.less_dllps_bytes_per_second;
+        (ceiling > 0.0).then(|| self.measured.hardware_bytes_per_second() / ceiling)
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct WorkloadOutcome {
+    /// What was run.
+    pub job: Job,
+    /// Flow by flow; none of a latency, or where the run failed.
+    pub flows: Vec<WorkloadFlow>,
+    /// Of a latency.
+    pub round_trips: Option<RoundTrips>,
+    /// While all of several flows were active.
+    pub common: Option<Common>,
+    /// Every direction that data crossed, counted over `span`.
+    pub directions: Vec<DirectionOutcome>,
+    /// The same of every direction of the lab, over `span`; of large labs, of those that data
+    /// crossed. None of a latency.
+    pub loads: Vec<DirectionLoad>,
+    /// Where the time of the busiest of `directions` went in `span`.
+    pub account: Option<Account>,
+    /// The time in which data moved; of several flows, the time in which all did.
+    pub span: Picoseconds,
+    /// Simulated time at the end.
+    pub simulated: Picoseconds,
+    /// Ports that were set to another Max_Payload_Size.
+    pub ports_set: Vec<String>,
+    /// What went wrong, a sentence each; no more than the fabric keeps.
+    pub errors: Vec<String>,
+    /// How many errors there were.
+    pub error_count: u64,
+}
+
+impl WorkloadOutcome {
+    /// Returns the figure of the run, as [`WorkloadRun::figure`](super::WorkloadRun::figure) has
+    /// it; none if it failed.
+    #[must_use]
+    pub fn figure(&self) -> Option<Figure> {
+        let flows: Vec<&Measured> = self.flows.iter().map(|flow| &flow.measured).collect();
+        match &self.round_trips {
+            Some(round_trips) => Some(one_way_of(round_trips)),
+            None => (!flows.is_empty()).then(|| rate_of(&flows)),
+        }
+    }
+}
+
+/// All bytes of all flows, from the first beginning to the last end.
+pub(super) fn rate_of(flows: &[&Measured]) -> Figure {
+    let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
+    let started = flows.iter().map(|flow| flow.started).min().unwrap_or_default();
+    let ended = flows.iter().map(|flow| flow.ended).max().unwrap_or_default();
+    let seconds = ended.since(started).as_seconds();
+    let value = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    Figure { value, better: Better::Higher }
+}
+
+/// The typical time one way.
+pub(super) fn one_way_of(round_trips: &RoundTrips) -> Figure {
+    Figure { value: round_trips.one_way().typical_ps as f64, better: Better::Lower }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The way of a flow's data, by the engines that send them on.
+
+use crosslane_driver::ChannelKind;
+use crosslane_fabric::{DirectionId, Fabric, NodeId};
+
+use super::ends::FlowEnds;
+use super::job::Job;
+use crate::ceiling::Carrier;
+use crate::route::{Cargo, route};
+
+/// A part of the way, in which one channel moves the data.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Directions that the data cross, in order.
+    pub way: Vec<DirectionId>,
+    /// What they are in.
+    pub carrier: Carrier,
+    /// The endpoint whose engine asks for them or sends them.
+    pub engine: NodeId,
+    /// By which of its channels.
+    pub channel: ChannelKind,
+}
+
+/// The parts of a flow's way, in order.
+pub fn segments(fabric: &Fabric, job: &Job, flow: &FlowEnds) -> Vec<Segment> {
+    let (host, first) = (flow.memory.node, flow.cards[0].node);
+    let mut segments = Vec::new();
+    if matches!(job, Job::Read(_) | Job::Chain(_)) {
+        segments.push(Segment {
+            way: route(fabric, host, first, Cargo::Completions),
+            carrier: Carrier::Completions,
+            engine: first,
+            channel: ChannelKind::H2c,
+        });
+    }
+    for pair in flow.cards.windows(2) {
+        segments.push(Segment {
+            way: route(fabric, pair[0].node, pair[1].node, Cargo::Requests),
+            carrier: Carrier::Writes,
+            engine: pair[0].node,
+            channel: ChannelKind::Peer,
+        });
+    }
+    if matches!(job, Job::Write(_) | Job::Chain(_)) {
+        let last = flow.cards[flow.cards.len() - 1].node;
+        segments.push(Segment {
+            way: route(fabric, last, host, Cargo::Requests),
+            carrier: Carrier::Writes,
+            engine: last,
+            channel: ChannelKind::C2h,
+        });
+    }
+    segments
+}

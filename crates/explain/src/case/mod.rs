@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs that can be made again with something changed.
+
+mod stores;
+mod traffic;
+mod workload;
+
+use crosslane_lab::Lab;
+use crosslane_results::{Account, Figure};
+
+use crate::error::ExplainError;
+
+/// A run that can be made again with something changed.
+pub trait Case: Clone + Send + Sync {
+    /// Where it is made.
+    fn lab(&self) -> &Lab;
+
+    /// The same run in another lab, which has the same nodes.
+    #[must_use]
+    fn with_lab(self, lab: Lab) -> Self;
+
+    /// Makes it: the rate of all flows together as the application sees it, from the first post to
+    /// the last completion; or the typical latency one way.
+    ///
+    /// # Errors
+    /// What keeps it from being made, and [`ScenarioError::Failed`](crosslane_bench::ScenarioError::Failed) where anything went wrong in it.
+    fn figure(&self) -> Result<Figure, ExplainError>;
+
+    /// Makes it and says where the time of the busiest direction went; none where nobody counts.
+    ///
+    /// # Errors
+    /// What keeps it from being made.
+    fn account(&self) -> Result<Option<Account>, ExplainError> {
+        Ok(None)
+    }
+
+    /// Runs that can be explained in its place, the one to be preferred first: of fewer or shorter
+    /// transfers if it is long, and then of more of them, each with how it was shortened in words.
+    /// The run itself, with no words, is among them if it is short enough to be made many times.
+    fn shortened(&self) -> Vec<Short<Self>>;
+}
+
+/// A run that is explained in place of another, and how that was shortened, in words; none of the
+/// run itself.
+pub type Short<C> = (C, Option<String>);
+
+/// A shortened run is lengthened to so many times its bytes and transfers, one step after the
+/// other, until it is as fast as the whole one.
+pub(crate) const LENGTHS: [u64; 4] = [1, 2, 4, 8];
+
+/// What a shortened run moves, bytes, as far as the numbers below allow: time enough for every
+/// buffer and window on the way to fill and empty many times.
+pub(crate) const SHORT_BYTES: u64 = 1 << 20;
+/// The same of each of several flows, and through a row of cards: each moves as much.
+pub(crate) const SHORT_SHARED_BYTES: u64 = 512 << 10;
+/// Most transfers of it, before it is lengthened.
+const SHORT_TRANSFERS: u64 = 1024;
+/// Times that what is posted at once is posted anew, at least: else the beginning would count for
+/// more than in the long run.
+const SHORT_ROUNDS: u64 = 4;
+/// No transfer is cut to less. The time around a transfer counts for a little more than in the
+/// long run, and would count for much more if it were shorter.
+const SHORT_TRANSFER_BYTES: u64 = 128 << 10;
+
+/// Short transfers that are cut for what holds no more than some bytes are whole pages.
+const PAGE_BYTES: u64 = 4096;
+
+/// A flow's transfers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transfers {
+    pub count: u64,
+    pub size_bytes: u64,
+    pub outstanding: u64,
+}
+
+impl Transfers {
+    const fn bytes(self) -> u64 {
+        self.count.saturating_mul(self.size_bytes)
+    }
+
+    /// Transfers to be explained in place of these, as [`Case::shortened`] has them: about `bytes`
+    /// of them first, then up to the last of [`LENGTHS`] times as many. Where those that are posted
+    /// at once are more than `held_bytes`, they still are: what holds so much and no more has to be
+    /// as little use to the short run.
+    pub(crate) fn shortened(self, bytes: u64, held_bytes: u64) -> Vec<Short<Self>> {
+        let first = self.cut(bytes, 1, held_bytes);
+        let mut found = vec![first];
+        for times in LENGTHS {
+            found.push(self.cut(bytes, times, held_bytes));
+            found.push(self.fewer(bytes, times));
+        }
+        found.push(self);
+        let most = bytes.saturating_mul(LENGTHS[LENGTHS.len() - 1]);
+        found.retain(|other| *other == first || other.bytes() <= most);
+        found[1..].sort_by_key(|other| other.bytes());
+        let mut shortened: Vec<Short<Self>> = Vec::new();
+        for transfers in found {
+            if !shortened.iter().any(|(known, _)| *known == transfers) {
+                shortened.push((transfers, self.words_of(transfers)));
+            }
+            if transfers == self {
+                break;
+            }
+        }
+        shortened
+    }
+
+    /// So few, and so short, that they are about `bytes` times so many: enough to be posted several
+    /// times over.
+    fn cut(self, bytes: u64, times: u64, held_bytes: u64) -> Self {
+        let bytes = bytes.saturating_mul(times);
+        let rounds = self.outstanding.max(1).saturating_mul(SHORT_ROUNDS);
+        let count = (bytes / self.size_bytes).min(SHORT_TRANSFERS * times).max(rounds);
+        let count = count.min(self.count);
+        let most = (bytes / count).max(SHORT_TRANSFER_BYTES);
+        let at_once = self.outstanding.clamp(1, self.count.max(1));
+        let beyond = match self.size_bytes.saturating_mul(at_once) > held_bytes {
+            true => (held_bytes / at_once + 1).next_multiple_of(PAGE_BYTES),
+            false => 0,
+        };
+        let most = most.max(beyond);
+        Self { count, size_bytes: self.size_bytes.min(most), ..self }
+    }
+
+    /// Fewer, each as long as it is: where one is under way at a time, its own beginning and end
+    /// are what counts.
+    fn fewer(self, bytes: u64, times: u64) -> Self {
+        let count = (bytes.saturating_mul(times) / self.size_bytes).min(SHORT_TRANSFERS * times);
+        Self { count: count.max(self.outstanding).max(1).min(self.count), ..self }
+    }
+
+    /// How others were shortened that are explained in place of these.
+    fn words_of(self, short: Self) -> Option<String> {
+        Some(match (short.count < self.count, short.size_bytes < self.size_bytes) {
+            (false, false) => return None,
+            (true, false) => {
+                let noun = if short.count == 1 { "transfer" } else { "transfers" };
+                format!("{} {noun} instead of {}", short.count, self.count)
+            }
+            (false, true) if short.count == 1 => {
+                format!("{} B instead of {} B", short.size_bytes, self.size_bytes)
+            }
+            (_, true) => format!(
+                "{} transfers of {} B instead of {} of {} B",
+                short.count, short.size_bytes, self.count, self.size_bytes
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shortened(count: u64, size_bytes: u64, outstanding: u64) -> Option<String> {
+        let transfers = Transfers { count, size_bytes, outstanding };
+        transfers.shortened(SHORT_BYTES, 0).swap_remove(0).1
+    }
+
+    #[test]
+    fn long_runs_become_about_a_mebibyte() {
+        let (kib, mib) = (1 << 10, 1 << 20);
+        for (run, words) in [
+            ((10_000, 64, 64), "1024 transfers instead of 10000"),
+            ((2048, 4 * kib, 64), "256 transfers instead of 2048"),
+            ((128, 64 * kib, 4), "16 transfers instead of 128"),
+            ((16, mib, 2), "8 transfers of 131072 B instead of 16 of 1048576 B"),
+            ((16, 4 * mib, 1), "4 transfers of 262144 B instead of 16 of 4194304 B"),
+            ((1, 4 * mib, 1), "1048576 B instead of 4194304 B"),
+            ((2, 4 * mib, 2), "2 transfers of 524288 B instead of 2 of 4194304 B"),
+        ] {
+            let (count, size, outstanding) = run;
+            assert_eq!(shortened(count, size, outstanding).as_deref(), Some(words), "{run:?}");
+        }
+    }
+
+    #[test]
+    fn short_runs_are_made_as_they_are() {
+        for (count, size, outstanding) in [(1, 64, 1), (1, 1 << 20, 1), (16, 65536, 4)] {
+            assert_eq!(shortened(count, size, outstanding), None);
+        }
+    }
+
+    #[test]
+    fn each_of_several_moves_half_as_much() {
+        let transfers = Transfers { count: 16, size_bytes: 1 << 20, outstanding: 1 };
+        let (short, _) = transfers.shortened(SHORT_SHARED_BYTES, 0).swap_remove(0);
+        assert_eq!((short.count, short.size_bytes), (4, 128 << 10));
+    }
+
+    /// What an IOTLB does not hold in the long run it does not hold in the short one.
+    #[test]
+    fn what_is_beyond_a_size_stays_beyond_it() {
+        let (kib, mib) = (1 << 10, 1 << 20);
+        for ((count, size_bytes, outstanding), held, expected) in [
+            ((16, mib, 2), 448 * kib, (8, 228 * kib)),
+            ((16, mib, 2), 1792 * kib, (8, 900 * kib)),
+            ((16, mib, 2), 2 * mib, (8, 128 * kib)),
+            ((16, mib, 2), 0, (8, 128 * kib)),
+            ((16, mib, 1), 1020 * kib, (4, mib)),
+            ((2, 4 * mib, 8), 448 * kib, (2, 512 * kib)),
+        ] {
+            let transfers = Transfers { count, size_bytes, outstanding };
+            let (short, _) = transfers.shortened(SHORT_BYTES, held).swap_remove(0);
+            let short = (short.count, short.size_bytes);
+            assert_eq!(short, expected, "{count} of {size_bytes}, {outstanding}, {held}");
+        }
+    }
+
+    #[test]
+    fn all_that_is_posted_at_once_is_posted_again() {
+        assert_eq!(
+            shortened(10_000, 1 << 20, 64).as_deref(),
+            Some("256 transfers of 131072 B instead of 10000 of 1048576 B")
+        );
+    }
+
+    /// Beyond the first each is longer, up to eight times the bytes, and the run itself if it is
+    /// no longer than that.
+    #[test]
+    fn shortened_runs_are_lengthened_in_steps() {
+        let (kib, mib) = (1 << 10, 1 << 20);
+        let steps = |count, size_bytes, outstanding| {
+            let transfers = Transfers { count, size_bytes, outstanding };
+            let steps = transfers.shortened(SHORT_SHARED_BYTES, 0);
+            steps.into_iter().map(|(it, _)| (it.count, it.size_bytes)).collect::<Vec<_>>()
+        };
+        // One at a time: a whole one says more than several that were cut.
+        assert_eq!(
+            steps(16, mib, 1),
+            [(4, 128 * kib), (1, mib), (4, 256 * kib), (4, 512 * kib), (2, mib), (4, mib)]
+        );
+        assert_eq!(steps(4, mib, 1).last(), Some(&(4, mib)));
+        let transfers = Transfers { count: 4, size_bytes: mib, outstanding: 1 };
+        assert_eq!(transfers.shortened(SHORT_SHARED_BYTES, 0).pop().unwrap().1, None);
+        // What is never short stands alone.
+        assert_eq!(steps(10_000, mib, 64), [(256, 128 * kib)]);
+        assert_eq!(steps(16, kib, 4), [(16, kib)]);
+    }
+}
