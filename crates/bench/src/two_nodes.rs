@@ -38,8 +38,8 @@ pub struct TwoNodes {
 }
 
 impl TwoNodes {
-    /// Finds the nodes: the server's host is the first that has an engine and a NIC, the client's the
-    /// first other one with a NIC.
+    /// Finds the nodes: the server's host is the first that has an engine and a NIC, the client's
+    /// the first other one with a NIC.
     ///
     /// # Errors
     /// A lab without such hosts.

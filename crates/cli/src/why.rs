@@ -62,14 +62,19 @@ pub fn has_column(whys: &[Why]) -> bool {
     whys.len() > 1 && whys.iter().any(|why| !matches!(why, Why::LeftOut))
 }
 
-/// Explains runs, if that is asked for, whose figures are the rates of their flows and whose data
-/// were compared.
-pub fn explained<C: Liftable>(wanted: bool, cases: &[C], flows: &[Flow], every: bool) -> Vec<Why> {
+/// Explains runs whose figures are the rates of their flows and whose data were compared; accounts
+/// may be missing.
+pub fn explained<C: Liftable>(
+    cases: &[C],
+    flows: &[Flow],
+    accounts: &[Account],
+    every: bool,
+) -> Vec<Why> {
     let figure = |value| Figure { value, better: Better::Higher };
-    let made = cases.iter().zip(flows).filter(|_| wanted).map(|(case, flow)| Made {
+    let made = cases.iter().zip(flows).enumerate().map(|(index, (case, flow))| Made {
         case,
         measured: flow.rate().map(figure),
-        account: None,
+        account: accounts.get(index),
         has_errors: false,
     });
     explain_all(&made.collect::<Vec<_>>(), every)

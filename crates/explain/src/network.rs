@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crosslane_bench::{BenchError, HaloRun, NgetOptions, NgetRun, ScenarioError};
 use crosslane_lab::Lab;
-use crosslane_results::{Better, Figure};
+use crosslane_results::{Account, Better, Figure};
 
 use crate::case::{Case, LENGTHS, SHORT_BYTES, Short};
 use crate::error::ExplainError;
@@ -36,6 +36,10 @@ impl Case for NgetRun {
     fn figure(&self) -> Result<Figure, ExplainError> {
         let outcome = self.run().map_err(failed)?;
         rate(outcome.measured.bytes_per_second(), outcome.measured.wrong.into())
+    }
+
+    fn account(&self) -> Result<Option<Account>, ExplainError> {
+        Ok(Some(self.run().map_err(failed)?.account))
     }
 
     fn shortened(&self) -> Vec<Short<Self>> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nearest-neighbour exchange between all nodes of a torus: of a lab, beside the rates that its links
-//! allow, or of cards on one bus.
+//! Nearest-neighbour exchange between all nodes of a torus: of a lab, beside the rates that its
+//! links allow, or of cards on one bus.
 
 use std::sync::Arc;
 

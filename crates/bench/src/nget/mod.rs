@@ -208,12 +208,13 @@ pub async fn nget<B: Bus>(
     Ok(nget_sampled(processor, options, || ()).await?.0)
 }
 
-/// Does the same, and takes samples around the measurement.
+/// Does the same, and takes samples before the first register access, at begin and end of the
+/// measurement, and after the last register access.
 async fn nget_sampled<B: Bus, S>(
     processor: &NetworkProcessor<B>,
     options: &NgetOptions,
     sample: impl Fn() -> S,
-) -> Result<(NgetMeasured, [S; 2]), BenchError> {
+) -> Result<(NgetMeasured, [S; 4]), BenchError> {
     check(options).map_err(|problem| BenchError::Refused {
         place: format!("gets of {}", processor.name()),
         problem,
@@ -237,8 +238,9 @@ async fn nget_sampled<B: Bus, S>(
         waiting: VecDeque::new(),
         durations_ps: Vec::new(),
     };
+    let at_begin = sample();
     let (begun, stamps) = flight.run().await?;
-    let ended = processor.bus().now();
+    let (ended, at_end) = (processor.bus().now(), sample());
     let durations = Latencies::of(std::mem::take(&mut flight.durations_ps));
     let datagrams = flight.started * options.size_bytes.div_ceil(PAYLOAD_BYTES);
     let buffers = flight.buffers;
@@ -250,7 +252,7 @@ async fn nget_sampled<B: Bus, S>(
         return Err(BenchError::Refused { place, problem });
     }
     set_links(processor, LinkMode::Normal).await?;
-    let samples = [first, sample()];
+    let samples = [first, at_begin, at_end, sample()];
     let (compared, wrong) = compare(processor, options, &buffers).await?;
     let options = *options;
     let measured =

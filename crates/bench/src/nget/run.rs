@@ -12,11 +12,12 @@ use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::split::{self, SingleUnits};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
-use crosslane_results::{Ceiling, Detail, Flow, Gets};
+use crosslane_results::{Account, Ceiling, Detail, Flow, Gets};
 
 use super::{NgetMeasured, NgetOptions, nget, nget_sampled};
 use crate::ceiling::{DataTlps, LinkLoad, least_ceiling};
 use crate::error::BenchError;
+use crate::links::direction_load;
 use crate::words::size_words;
 
 /// Longest simulated time of one run.
@@ -58,6 +59,8 @@ pub struct NgetOutcome {
     pub ceiling: f64,
     /// The same less the DLLPs of the run.
     pub ceiling_less_dllps: f64,
+    /// Use of that direction while data moved.
+    pub account: Account,
     /// Simulated time at the end.
     pub now: Picoseconds,
 }
@@ -256,12 +259,21 @@ impl NgetRun {
             Ok::<_, BenchError>(measured)
         };
         let ended = run.run(&name, program).map_err(|error| BenchError::run(&name, error))?;
-        let (measured, [before, after]) = ended.value;
+        let (measured, [before, begun, at_end, after]) = ended.value;
         let counted = after.since(&before);
         let (rate, sizes) = self.sizes(simulation, down);
         let completer = self.lab.file().hosts[usize::from(host.0)].part.parameters.completer;
         let tlps = completions(&completer, sizes, self.options.size_bytes, measured.gets());
-        let span = measured.ended.since(measured.begun);
+        let span = measured.elapsed();
+        let moved = at_end.since(&begun);
+        let load = simulation.with_fabric(|fabric| direction_load(fabric, down, &moved, span));
+        let account = Account {
+            direction: load.direction,
+            link: load.link,
+            span_ps: span.0,
+            uses: load.uses,
+            iommus: Vec::new(),
+        };
         let load = LinkLoad { link: (), rate, dllp_bytes: counted.dllp_bytes, span };
         let ceiling = least_ceiling([load], tlps).expect("there is a link");
         Ok(NgetOutcome {
@@ -271,6 +283,7 @@ impl NgetRun {
             completion_bytes: tlps.payload_bytes(),
             ceiling: ceiling.bytes_per_second,
             ceiling_less_dllps: ceiling.less_dllps_bytes_per_second,
+            account,
             now: simulation.now(),
         })
     }

@@ -77,7 +77,10 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
         }
     }
     steps.finish();
-    let whys = explained(arguments.why, &runs, &flows, arguments.json);
+    let whys = match arguments.why {
+        true => explained(&runs, &flows, &[], arguments.json),
+        false => Vec::new(),
+    };
     show(arguments, Where::Lab(&lab), &steps, (flows, whys), file)
 }
 

@@ -12,7 +12,7 @@ use crosslane_host::Mapping;
 use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_report::{Axis, Block, Plot, Scale, Section, Series, SeriesKind};
-use crosslane_results::{Detail, Flow, Gets};
+use crosslane_results::{Account, Detail, Flow, Gets};
 
 use crate::bench_outcome::Runs;
 use crate::error::CommandError;
@@ -117,14 +117,19 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
     let runs: Vec<NgetRun> = runs.collect();
     let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(runs.len() as u64, "runs");
-    let flows = steps.watch.each(&runs, |run| {
+    let made = steps.watch.each(&runs, |run| {
         let outcome = run.run()?;
         steps.shown(&run.name(), outcome.now);
-        Ok::<_, CommandError>(Some(outcome.flow(&run.processor, run.modes)))
+        let flow = outcome.flow(&run.processor, run.modes);
+        Ok::<_, CommandError>(Some((flow, outcome.account)))
     });
     steps.finish();
-    let (runs, flows) = kept(runs, flows?);
-    let whys = explained(arguments.why, &runs, &flows, arguments.json);
+    let (runs, made) = kept(runs, made?);
+    let (flows, accounts): (Vec<Flow>, Vec<Account>) = made.into_iter().unzip();
+    let whys = match arguments.why {
+        true => explained(&runs, &flows, &accounts, arguments.json),
+        false => Vec::new(),
+    };
     show(arguments, Where::Lab(&lab), &steps, (flows, whys), file)
 }
 

@@ -46,6 +46,7 @@ fn limits_of_gets_and_exchanges_are_named() {
     let page = stdout_of("bench nget --node fpga1 --size 16K -n 64 --why");
     let words = "bottleneck: the 53.400 % of gpu1's completions in single units of 64 B";
     assert!(page.contains(words), "{page}");
+    assert!(page.contains("gpu1.port0 -> fpga1 (Gen2 x8): "), "{page}");
     let json: serde_json::Value = serde_json::from_str(&stdout_of(
         "bench halo --nodes 2 --lattice 4x4x4x4 --site-bytes 8 --why --json",
     ))
