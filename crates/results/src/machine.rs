@@ -268,7 +268,7 @@ pub struct PredictedRate {
     pub bytes_per_second: Option<f64>,
     /// Highest rate of the path for such TLPs, less DLLPs.
     pub ceiling_bytes_per_second: Option<f64>,
-    /// What limits the rate.
+    /// The limit of the rate, in words.
     pub bottleneck: String,
     /// Errors of the run.
     pub errors: Vec<String>,

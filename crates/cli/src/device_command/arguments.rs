@@ -209,7 +209,7 @@ pub struct ReloadArguments {
     /// How it is printed.
     #[command(flatten)]
     pub output: Output,
-    /// What reconfigures the card, with its arguments.
+    /// The program that reconfigures the card, with its arguments.
     #[arg(last = true, value_name = "PROGRAM", conflicts_with = "now",
         value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<String>,

@@ -12,17 +12,17 @@ use super::findings::{examine_card, examine_machine};
 use super::measure::measure;
 use super::prediction::{PredictionError, PredictionProgress, predict};
 
-/// What the doctor examines of a card.
+/// Options of the doctor's examination of a card.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct DoctorOptions {
     /// Another card: the path between them is examined too.
     pub peer: Option<Address>,
-    /// Whether the cards have this project's engine, which the predictions then model.
+    /// Models this project's engine in the predictions: the cards have it.
     pub has_engine: bool,
-    /// Whether rates are predicted.
+    /// Predicts rates.
     pub predicts: bool,
-    /// Whether rates are measured, if the card is bound to vfio-pci and has this project's engine.
+    /// Measures rates, if the card is bound to vfio-pci and has this project's engine.
     pub measures: bool,
 }
 

@@ -31,7 +31,7 @@ const MARK: u8 = 0xa5;
 /// Longest transfer of the steps after a reset, bytes.
 const LARGEST_BYTES: u64 = 64 << 10;
 
-/// How cards are tested.
+/// Options of a test of cards.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TestOptions {

@@ -16,7 +16,7 @@ const LEAST_CHANGE: f64 = 1e-9;
 /// A value of both runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// What it is, and its value in the first run.
+    /// Its name, and its value in the first run.
     pub first: Value,
     /// Its value in the second run, in the same unit.
     pub second: f64,
@@ -43,7 +43,7 @@ impl Pair {
     }
 }
 
-/// What two runs have in common, and what only one of them has.
+/// Values that two runs have in common, and those that only one of them has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The first run.
@@ -58,8 +58,8 @@ pub struct Comparison {
     pub only_second: Vec<Value>,
 }
 
-/// What makes two values the same one: subject, conditions, quantity and unit, and which of those
-/// with all of these it is.
+/// Identity of a value: subject, conditions, quantity and unit, and its number among those with all
+/// of these.
 type Key = ([String; 4], usize);
 
 fn keyed(values: Vec<Value>) -> Vec<(Key, Value)> {

@@ -14,7 +14,7 @@ pub const LABEL_WIDTH: f64 = 158.0;
 const CARD_HEIGHT: f64 = 52.0;
 /// Space between two cards, one above the other.
 const CARD_GAP: f64 = 14.0;
-/// What is added where the labels of links have three lines, and above the first.
+/// Added where the labels of links have three lines, and above the first.
 const LOADED_GAP: f64 = 12.0;
 /// Space that each port takes on a card's right edge, at least.
 const PORT_PITCH: f64 = 22.0;
@@ -27,7 +27,7 @@ pub const CARD_PADDING: f64 = 14.0;
 const CARD_MIN_WIDTH: f64 = 96.0;
 /// Height of a line below a card: a port with nothing.
 pub const EMPTY_HEIGHT: f64 = 18.0;
-/// What it says after the port's name, and the average width of its characters.
+/// Words after the port's name, and the average width of its characters.
 pub const EMPTY_WORD: &str = ", empty";
 const EMPTY_CHARACTER: f64 = 6.6;
 
