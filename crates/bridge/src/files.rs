@@ -331,13 +331,16 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
 
     /// Makes the transfer of a piece; after an interruption it goes on from what has arrived.
     /// Returns the server's checksum, if one connection moved all of the piece.
-    async fn transfer(
+    async fn transfer<F>(
         &mut self,
         bytes: Range<u64>,
         outcome: &mut FileOutcome,
         watch: &dyn Watch,
-        go: impl AsyncFn(&Client<R, C>, TransferOptions, &dyn Fn(u64)) -> Result<Outcome, BridgeError>,
-    ) -> Result<Option<u32>, BridgeError> {
+        go: F,
+    ) -> Result<Option<u32>, BridgeError>
+    where
+        F: AsyncFn(&Client<R, C>, TransferOptions, &dyn Fn(u64)) -> Result<Outcome, BridgeError>,
+    {
         let time = self.options.time;
         let mut options = TransferOptions { time, checksum: true, ..TransferOptions::default() };
         loop {

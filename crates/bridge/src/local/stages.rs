@@ -210,33 +210,23 @@ impl<B: Bus> Controller<'_, B> {
         self.end(outcome)
     }
 
-    /// Handles the end of the oldest piece.
+    /// Handles the end of the oldest piece: hands on the bytes that it moved, if any.
     fn end(&mut self, outcome: Result<Completed, TransferError>) -> Result<(), Failure> {
-        match outcome {
+        let Some((_, mut piece)) = self.pending.pop_front() else { return Ok(()) };
+        let result = match outcome {
             Ok(_) => {
-                self.complete();
+                self.pipeline.ended(self.stage, piece.bytes.end - piece.bytes.start);
                 Ok(())
             }
-            Err(error) => Err((self.stage, self.failed(error).into())),
-        }
-    }
-
-    /// Notes that the oldest piece is moved.
-    fn complete(&mut self) {
-        let Some((_, piece)) = self.pending.pop_front() else { return };
-        self.pipeline.ended(self.stage, piece.bytes.end - piece.bytes.start);
+            Err(error) => {
+                piece.bytes.end = piece.bytes.end.min(piece.bytes.start + error.moved_bytes);
+                self.pending.clear();
+                Err((self.stage, error.into()))
+            }
+        };
         // A drainer that is gone has failed, and reports that itself.
         let _ = self.full.unbounded_send(piece);
-    }
-
-    /// Notes that the oldest piece has failed, perhaps after a part of it was moved.
-    fn failed(&mut self, error: TransferError) -> TransferError {
-        if let Some((_, mut piece)) = self.pending.pop_front() {
-            piece.bytes.end = piece.bytes.end.min(piece.bytes.start + error.moved_bytes);
-            let _ = self.full.unbounded_send(piece);
-        }
-        self.pending.clear();
-        error
+        result
     }
 
     /// Stops the channel and counts what it has moved.
