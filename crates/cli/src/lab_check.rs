@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::quantity::{count_words, megabytes};
 use crate::tree::collect::collect;
-use crate::tree::{Function, Host};
+use crate::tree::{Function, Host, Tree};
 
 /// Header of a memory write below 4 GiB, DW (PCIe 6.x 2.2.4).
 const HEADER_DW: u32 = 3;
@@ -196,6 +196,12 @@ fn uplink(function: &Function) -> Option<Remark> {
     (together > above.rate.bytes_per_second()).then_some(remark)
 }
 
+/// A line for each host that forbids peers, for the page of a tree.
+#[must_use]
+pub fn forbidden_peers(lab: &Lab, tree: &Tree) -> String {
+    tree.hosts.iter().filter_map(|host| peers(lab, host)).map(|remark| remark.line()).collect()
+}
+
 /// Endpoints below several root ports of a host that keeps them apart.
 fn peers(lab: &Lab, host: &Host) -> Option<Remark> {
     let mut hosts = lab.file().hosts.iter();
@@ -212,8 +218,9 @@ fn peers(lab: &Lab, host: &Host) -> Option<Remark> {
         return None;
     }
     let words = format!(
-        "{{}} forbids peer-to-peer between its root ports, so that these do not reach each \
-         other: {}",
+        "{{}} forbids peer-to-peer between its root ports ({} is false), so that these do not \
+         reach each other: {}",
+        part.peer_to_peer_key,
         ports.join(" | ")
     );
     let (weight, subjects) = (Weight::Note, vec![host.name.clone()]);

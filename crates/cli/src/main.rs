@@ -109,7 +109,9 @@ fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
     if arguments.json {
         output::print_json(&tree.to_json())
     } else {
-        output::print(&tree::text::page(&tree))
+        let notes = lab_check::forbidden_peers(&lab, &tree);
+        let gap = if notes.is_empty() { "" } else { "\n" };
+        output::print(&format!("{}{gap}{notes}", tree::text::page(&tree)))
     }
 }
 
