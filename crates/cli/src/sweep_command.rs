@@ -15,7 +15,6 @@ use crosslane_explain::size_words;
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
 use crosslane_results::{Outcome, SCHEMA, Sweep, SweepRow};
 
 use serde_json::json;
@@ -27,7 +26,7 @@ use crate::output::{print, print_json};
 use crate::output_file::{Kind, OutputFile, not_written};
 use crate::place_argument::{PlaceArguments, one_endpoint};
 use crate::progress::Steps;
-use crate::report_file::{Where, bench_page, report_of, write_page};
+use crate::report_file::{report_of, write_outcome_page};
 use crate::size::SizeRange;
 use crate::table::{Align, Table};
 use crate::whole_number::whole;
@@ -230,19 +229,19 @@ pub fn run(arguments: &SweepArguments) -> Result<(), CommandError> {
     });
     steps.finish();
     let measured: Vec<Measured> = measured?.into_iter().flatten().collect();
-    if arguments.json {
-        print_json(&Outcome::Sweep(Sweep {
-            schema: SCHEMA,
-            bench: "sweep".to_owned(),
-            lab: lab.name().to_owned(),
-            card: card.clone(),
-            seed: arguments.seed,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            rows: measured.iter().map(|one| row(arguments, one)).collect(),
-            interrupted: steps.watch.interrupted(),
-        }))?;
-    } else {
-        print(&table(arguments, &measured).to_string())?;
+    let outcome = Outcome::Sweep(Sweep {
+        schema: SCHEMA,
+        bench: "sweep".to_owned(),
+        lab: lab.name().to_owned(),
+        card,
+        seed: arguments.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        rows: measured.iter().map(|one| row(arguments, one)).collect(),
+        interrupted: steps.watch.interrupted(),
+    });
+    match arguments.json {
+        true => print_json(&outcome)?,
+        false => print(&table(arguments, &measured).to_string())?,
     }
     steps.watch.end(&not_written(&files))?;
     let [rows, file] = files;
@@ -250,7 +249,7 @@ pub fn run(arguments: &SweepArguments) -> Result<(), CommandError> {
         rows.write(csv(arguments, &measured).as_bytes())?;
     }
     if let Some(file) = file {
-        write_page(&report(&lab, arguments, &measured), &file)?;
+        write_outcome_page(&outcome, Some(&lab), None, &file)?;
     }
     match measured.iter().all(|one| one.wrong_words == 0) {
         true => Ok(()),
@@ -583,51 +582,6 @@ fn row(arguments: &SweepArguments, one: &Measured) -> SweepRow {
         wrong_words: one.wrong_words,
         parameters: parameters.collect(),
     }
-}
-
-fn report(lab: &Lab, arguments: &SweepArguments, measured: &[Measured]) -> Page {
-    // A plot for each way, a series for each combination of the other parameters.
-    let mut plots: Vec<(Way, Vec<Series>)> = Vec::new();
-    for one in measured {
-        let way = one.point.way;
-        let values = parameters(arguments, one);
-        let words = |(name, value): &(String, String)| {
-            let short = name.rsplit('.').next().unwrap_or(name);
-            format!("{short} {value}")
-        };
-        let mut name = format!("{} {}", one.link.generation, one.link.width);
-        for value in &values[3..] {
-            let _ = write!(name, ", {}", words(value));
-        }
-        let at = plots.iter().position(|(known, _)| *known == way).unwrap_or_else(|| {
-            plots.push((way, Vec::new()));
-            plots.len() - 1
-        });
-        let series = &mut plots[at].1;
-        let point = (one.point.size_bytes as f64, one.bytes_per_second / 1e6);
-        match series.iter_mut().find(|known| known.name == name) {
-            Some(known) => known.points.push(point),
-            None => series.push(Series { name, kind: SeriesKind::Ours, points: vec![point] }),
-        }
-    }
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
-    let plot = |(way, series): (Way, Vec<Series>)| {
-        Block::Plot(Plot {
-            title: format!("Rate by size, {}", way.word()),
-            x: axis("bytes of a transfer", "B", Scale::Logarithmic),
-            y: axis("rate", "MB/s", Scale::Linear),
-            series,
-        })
-    };
-    let blocks = plots.into_iter().map(plot).collect();
-    let sections = vec![Section { title: "Rates".to_owned(), blocks }];
-    let mut page = bench_page("sweep", Where::Lab(lab), sections);
-    page.facts.push(("seed".to_owned(), arguments.seed.to_string()));
-    page
 }
 
 #[cfg(test)]
