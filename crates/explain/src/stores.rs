@@ -11,6 +11,7 @@ use crosslane_results::{Better, Figure};
 
 use crate::case::{Case, LENGTHS, Short};
 use crate::error::ExplainError;
+use crate::words::size_words;
 
 /// Most bytes of a shortened run, before it is lengthened: what goes ahead of the rate into queues
 /// counts for little then.
@@ -76,7 +77,8 @@ impl Case for StoreRun {
                 shortened.push((short, None));
                 break;
             }
-            let words = format!("{fewer} x {bytes} B instead of {passes} x {size_bytes} B");
+            let [size, whole] = [bytes, size_bytes].map(size_words);
+            let words = format!("{fewer} x {size} instead of {passes} x {whole}");
             shortened.push((short, Some(words)));
         }
         shortened
