@@ -194,7 +194,7 @@ fn a_payload_that_is_too_large_is_found_at_the_first_port() {
 }
 
 #[test]
-fn a_deadlock_is_printed_after_the_errors_that_cause_it() {
+fn deadlock_is_printed_behind_errors_that_cause_it() {
     let run = run("bench traffic --lab rosta --flow fpga1:fpga2:write:1K:256 --operations 2000");
     assert_eq!(run.code, 1);
     let mut lines = run.stderr.lines();
