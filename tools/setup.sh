@@ -31,6 +31,10 @@ if [ "$target" != run ]; then
   if ! [ -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then
     packages+=(debian-archive-keyring)
   fi
+  # Completions are tried in each shell.
+  for shell in zsh fish; do
+    if lacks "$shell"; then packages+=("$shell"); fi
+  done
   # Reports are tested in a browser, which needs a font.
   if lacks chromium; then packages+=(chromium); fi
   if [ -z "$(find /usr/share/fonts -name '*.ttf' -print -quit 2>/dev/null)" ]; then

@@ -172,7 +172,9 @@ fn add_arguments(script: &mut String, command: &Command, condition: &str) {
             continue;
         }
         let names: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
-        let _ =
-            writeln!(script, "complete -c crosslane -n \"{condition}\" -a \"{}\"", names.join(" "));
+        // A lab may be a file too.
+        let files = if names.iter().eq(labs()) { "" } else { " -f" };
+        let names = names.join(" ");
+        let _ = writeln!(script, "complete -c crosslane -n \"{condition}\"{files} -a \"{names}\"");
     }
 }

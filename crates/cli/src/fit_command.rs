@@ -10,6 +10,7 @@ use clap::{Args, ValueHint};
 use crosslane_bench::fit::{
     BAD_RESIDUAL, Fit, MAX_FIT_BYTES, Measurements, Over, Residual, Sample, fits,
 };
+use crosslane_explain::size_words;
 use crosslane_report::{
     Axis, Block, Cell, Column, Page, Plot, Scale, Section, Series, SeriesKind, Table as PlainTable,
 };
@@ -97,7 +98,7 @@ fn read(path: &Path) -> Result<String, CommandError> {
 
 fn over_words(fit: &Fit) -> String {
     match fit.over {
-        Over::Links { bytes } => format!("links, {bytes} B"),
+        Over::Links { bytes } => format!("links, {}", size_words(bytes)),
         Over::All => "sizes".to_owned(),
     }
 }
@@ -212,7 +213,7 @@ fn bars(fit: &Fit, bytes: u64) -> Plot {
     };
     let link_us = |one: &Residual| fit.link_s_per_byte * bytes as f64 / one.sample.k * 1e6;
     Plot {
-        title: named(fit, &format!("Time of {bytes} B")),
+        title: named(fit, &format!("Time of {}", size_words(bytes))),
         x: Axis::new("link", "", Scale::Categories(names)),
         y: Axis::new("time", "us", Scale::Linear),
         series: vec![

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bench overhead`: what single accesses and transfers cost on a card, wherever it is.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
 use crosslane_bench::{OverheadOptions, OverheadRow, overhead};
+use crosslane_lab::Lab;
 use crosslane_libfabric::MachineClock;
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_results::{Outcome, Overhead, SCHEMA};
@@ -11,6 +14,7 @@ use crate::completions::{self, Known};
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::quantity::megabytes;
+use crate::report_file::{report_of, write_outcome_page};
 use crate::size::parse_size;
 use crate::table::{Align, Table};
 use crate::whole_number::whole;
@@ -21,7 +25,7 @@ use crate::workload::{card_failed, refused, run_on};
 #[command(after_help = "\
 Examples:
   crosslane bench overhead --device lab:kc705:crosslane
-  crosslane bench overhead --device lab:rosta:crosslane/fpga1 --rounds 20 --json
+  crosslane bench overhead --device lab:rosta:crosslane/fpga1 --rounds 20 --report overhead
 
 NAME is lab:LAB/ENDPOINT, vfio-user:SOCKET of a server (`crosslane lab serve`), or vfio:ADDRESS of
 this machine. Times are averages, by the clock of the card's bus, which is simulated in a lab, and
@@ -45,6 +49,9 @@ pub struct OverheadArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Write an HTML page to FOLDER/index.html.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub report: Option<PathBuf>,
 }
 
 /// A length in whole words, up to 1 GiB.
@@ -58,9 +65,10 @@ pub fn parse_words(text: &str) -> Result<u64, String> {
 /// Measures and prints.
 ///
 /// # Errors
-/// A card that cannot be opened, or fails.
+/// A card that cannot be opened, or fails, and an output that cannot be written.
 pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
     let name: DeviceName = arguments.device.parse().map_err(refused)?;
+    let file = report_of(arguments.report.as_ref())?;
     let options = OverheadOptions {
         rounds: arguments.rounds,
         large_bytes: arguments.large,
@@ -75,17 +83,24 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
         let rows = overhead(&cards[0], &clock, &options).await;
         rows.map_err(|error| CommandError::Card(format!("{name}: {error}")))
     })?;
-    if arguments.json {
-        return print_json(&Outcome::Overhead(Overhead {
-            schema: SCHEMA,
-            bench: "overhead".to_owned(),
-            device: name.to_string(),
-            seed: arguments.seed,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            rows: rows.iter().map(result).collect(),
-        }));
+    let outcome = Outcome::Overhead(Overhead {
+        schema: SCHEMA,
+        bench: "overhead".to_owned(),
+        device: name.to_string(),
+        seed: arguments.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        rows: rows.iter().map(result).collect(),
+    });
+    match arguments.json {
+        true => print_json(&outcome)?,
+        false => print(&page(&name, &rows))?,
     }
-    print(&page(&name, &rows))
+    let Some(file) = file else { return Ok(()) };
+    let lab = match &name {
+        DeviceName::Lab(card) => Some(Lab::load(&card.lab)?),
+        _ => None,
+    };
+    write_outcome_page(&outcome, lab.as_ref(), None, &file)
 }
 
 fn result(row: &OverheadRow) -> crosslane_results::OverheadRow {

@@ -14,7 +14,6 @@ use crosslane_driver::Notification;
 use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
-use crosslane_report::{Axis, Block, Plot, Scale, Section, Series, SeriesKind};
 use crosslane_results::{Outcome, SCHEMA, Sweep};
 
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
@@ -25,7 +24,7 @@ use crate::output::{print, print_json};
 use crate::output_file::{Kind, OutputFile, not_written};
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
-use crate::report_file::{Where, bench_page, report_of, write_page};
+use crate::report_file::{Where, report_of, write_outcome_page};
 use crate::size::SizeRange;
 use crate::table::{Align, Table};
 use crate::whole_number::whole;
@@ -297,28 +296,30 @@ impl<'a> Output<'a> {
     fn show(self, measured: &[SweepPoint]) -> Result<(), CommandError> {
         let Self { arguments, place, card, rows, page, steps } = self;
         steps.finish();
-        if arguments.json {
-            print_json(&Outcome::Sweep(Sweep {
-                schema: SCHEMA,
-                bench: "sweep".to_owned(),
-                platform: platform(place),
-                card: card.to_owned(),
-                seed: arguments.seed,
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                rows: measured.iter().map(SweepPoint::row).collect(),
-                interrupted: steps.watch.interrupted(),
-            }))?;
-        } else {
-            print(&table(measured).to_string())?;
+        let outcome = Outcome::Sweep(Sweep {
+            schema: SCHEMA,
+            bench: "sweep".to_owned(),
+            platform: platform(place),
+            card: card.to_owned(),
+            seed: arguments.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            rows: measured.iter().map(SweepPoint::row).collect(),
+            interrupted: steps.watch.interrupted(),
+        });
+        match arguments.json {
+            true => print_json(&outcome)?,
+            false => print(&table(measured).to_string())?,
         }
         steps.watch.end(&not_written([&rows, &page]))?;
         if let Some(rows) = rows {
             rows.write(csv(measured).as_bytes())?;
         }
         if let Some(file) = page {
-            let mut page = bench_page("sweep", place, vec![section(measured)]);
-            page.facts.push(("seed".to_owned(), arguments.seed.to_string()));
-            write_page(&page, &file)?;
+            let lab = match place {
+                Where::Lab(lab) => Some(lab),
+                Where::Cards(_) => None,
+            };
+            write_outcome_page(&outcome, lab, None, &file)?;
         }
         match measured.iter().all(|one| one.wrong_words == 0) {
             true => Ok(()),
@@ -351,42 +352,6 @@ fn table(measured: &[SweepPoint]) -> Table {
         table.row(values.chain(own));
     }
     table
-}
-
-/// Returns a plot for each kind of transfers, with a series for each combination of the other
-/// parameters.
-fn section(measured: &[SweepPoint]) -> Section {
-    let mut plots: Vec<(TransferKind, Vec<Series>)> = Vec::new();
-    for one in measured {
-        let kind = one.point.kind;
-        let link = one.link.map(|link| format!("{} {}", link.generation, link.width));
-        let others = one.parameters().into_iter();
-        let others =
-            others.filter(|(name, _)| !["way", "generation", "width"].contains(&&name[..]));
-        let others = others
-            .map(|(name, value)| format!("{} {value}", name.rsplit('.').next().unwrap_or(&name)));
-        let words: Vec<String> = link.into_iter().chain(others).collect();
-        let name = if words.is_empty() { kind.word().to_owned() } else { words.join(", ") };
-        let at = plots.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
-            plots.push((kind, Vec::new()));
-            plots.len() - 1
-        });
-        let series = &mut plots[at].1;
-        let point = (one.point.size_bytes as f64, one.bytes_per_second / 1e6);
-        match series.iter_mut().find(|known| known.name == name) {
-            Some(known) => known.points.push(point),
-            None => series.push(Series { name, kind: SeriesKind::Ours, points: vec![point] }),
-        }
-    }
-    let plot = |(kind, series): (TransferKind, Vec<Series>)| {
-        Block::Plot(Plot {
-            title: format!("Rate by size, {}", kind.word()),
-            x: Axis::new("bytes of a transfer", "B", Scale::Logarithmic),
-            y: Axis::new("rate", "MB/s", Scale::Linear),
-            series,
-        })
-    };
-    Section { title: "Rates".to_owned(), blocks: plots.into_iter().map(plot).collect() }
 }
 
 #[cfg(test)]

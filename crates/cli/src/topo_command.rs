@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use crosslane::labs::forbidden_peers;
 use crosslane_bench::{size_words, topology};
 use crosslane_lab::Lab;
 use crosslane_pcie::units::Picoseconds;
@@ -33,10 +34,15 @@ pub fn run(arguments: &TopoArguments) -> Result<(), CommandError> {
     if let Some(svg) = svg {
         svg.write(topology_svg(&topology).as_bytes())?;
     }
-    match arguments.json {
-        true => output::print_json(&topology),
-        false => output::print(&page(&topology)),
+    if arguments.json {
+        return output::print_json(&topology);
     }
+    let mut page = page(&topology);
+    for (number, remark) in forbidden_peers(&lab, &topology).into_iter().enumerate() {
+        let gap = if number == 0 { "\n" } else { "" };
+        let _ = writeln!(page, "{gap}  note: {}", remark.sentence);
+    }
+    output::print(&page)
 }
 
 /// Draws the branches of one host, each line ended.

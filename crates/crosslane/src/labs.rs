@@ -7,7 +7,7 @@ use crosslane_bench::topology;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_lab::{Lab, LabError, shipped};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
-use crosslane_results::topology::{Function, FunctionKind, Host};
+use crosslane_results::topology::{Function, FunctionKind, Host, Topology};
 use crosslane_results::{
     LabCheck, LabConstant, LabConstants, LabFileCheck, LabList, LabRemark, LabRemarkKind,
     LabSummary, VariantSummary,
@@ -97,6 +97,12 @@ pub fn check_lab(lab: &Lab) -> Result<LabCheck, LabError> {
         warnings: joined(warnings),
         notes: joined(notes),
     })
+}
+
+/// Remarks on the hosts that forbid requests between endpoints of the lab.
+#[must_use]
+pub fn forbidden_peers(lab: &Lab, topology: &Topology) -> Vec<LabRemark> {
+    joined(topology.hosts.iter().filter_map(|host| peers(lab, host)).collect())
 }
 
 /// Joins remarks that say the same of different nodes, and names the nodes in the sentence.
@@ -189,8 +195,9 @@ fn peers(lab: &Lab, host: &Host) -> Option<LabRemark> {
         return None;
     }
     let sentence = format!(
-        "{NODES} forbids peer-to-peer between its root ports, so that these do not reach each \
-         other: {}",
+        "{NODES} forbids peer-to-peer between its root ports ({} is false), so that these do not \
+         reach each other: {}",
+        part.peer_to_peer_key,
         ports.join(" | ")
     );
     Some(remark(LabRemarkKind::ForbiddenPeers, &host.name, sentence))

@@ -154,8 +154,8 @@ impl TrafficRun {
                 flow: request.label.clone(),
                 problem: format!(
                     "the way from {} to {} is by {name}, which forbids peer-to-peer between its \
-                     root ports: `allowed` in the table `peer_to_peer` of its part is false",
-                    planned.from, planned.to
+                     root ports: {} is false",
+                    planned.from, planned.to, part.peer_to_peer_key
                 ),
             }),
         }

@@ -17,6 +17,7 @@ use super::network;
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
 use crate::error::CommandError;
 use crate::output;
+use crate::report_file::{report_of, write_outcome_page};
 use crate::size::short_size;
 use crate::table::{Align, Table};
 
@@ -189,13 +190,15 @@ fn overlaps(lines: &[Line]) -> Vec<Overlap> {
 /// What cannot be asked for, what fails, and data that are wrong.
 pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
     let plan = Plan::of(arguments)?;
+    let file = report_of(arguments.report.as_ref())?;
+    let lab = arguments.lab.as_deref().map(Lab::load).transpose()?;
     let pace = Picoseconds::from_ns(arguments.pace.unwrap_or(0).into());
     let options = ServerOptions {
         most_naive_bytes: MOST_NAIVE_BYTES,
         pace,
         ..server_options(&arguments.ring)
     };
-    let (lines, place) = match (&arguments.lab, &arguments.target) {
+    let (lines, place) = match (&lab, &arguments.target) {
         (Some(lab), _) => in_lab(arguments, &plan, options, lab)?,
         (None, Some(target)) => {
             let (server, place) = (target.server.clone(), (target.card.as_str(), target.address));
@@ -210,7 +213,14 @@ pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
         }
         (None, None) => in_this_program(arguments, &plan, options)?,
     };
-    print(arguments, &lines, &place)?;
+    let outcome = outcome(arguments, &lines, &place);
+    match arguments.client.json {
+        true => output::print_json(&outcome)?,
+        false => output::print(&page(&lines, &place))?,
+    }
+    if let Some(file) = file {
+        write_outcome_page(&outcome, lab.as_ref(), None, &file)?;
+    }
     match lines.iter().any(|line| line.wrong_words > 0) {
         true => Err(CommandError::Run),
         false => Ok(()),
@@ -253,15 +263,14 @@ fn in_lab(
     arguments: &BenchArguments,
     plan: &Plan,
     options: ServerOptions,
-    lab: &str,
+    lab: &Lab,
 ) -> Result<(Vec<Line>, String), CommandError> {
-    let lab = Lab::load(lab)?;
-    let nodes = TwoNodes::find(&lab)?;
+    let nodes = TwoNodes::find(lab)?;
     let clients = arguments.clients.into();
     let card = nodes.card().to_owned();
     let program = async |_: &Simulation, clients: Vec<_>| plan.measure(&clients, (&card, 0)).await;
     let name = format!("bridge in lab {}", lab.name());
-    let (lines, _) = nodes.run(&lab, arguments.seed, &name, options, clients, program)?;
+    let (lines, _) = nodes.run(lab, arguments.seed, &name, options, clients, program)?;
     Ok((lines.map_err(failed)?, format!("lab {}, simulated time", lab.name())))
 }
 
@@ -291,19 +300,19 @@ fn in_this_program(
     Ok((lines, format!("network: {name}, because {why}; card: {device}{how}")))
 }
 
-fn print(arguments: &BenchArguments, lines: &[Line], place: &str) -> Result<(), CommandError> {
-    let overlaps = overlaps(lines);
-    if arguments.client.json {
-        return output::print_json(&Outcome::Bridge(Bridge {
-            schema: SCHEMA,
-            bench: "bridge".to_owned(),
-            place: place.to_owned(),
-            seed: arguments.seed,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            transfers: lines.iter().map(Line::result).collect(),
-            overlap: overlaps.iter().map(Overlap::result).collect(),
-        }));
-    }
+fn outcome(arguments: &BenchArguments, lines: &[Line], place: &str) -> Outcome {
+    Outcome::Bridge(Bridge {
+        schema: SCHEMA,
+        bench: "bridge".to_owned(),
+        place: place.to_owned(),
+        seed: arguments.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        transfers: lines.iter().map(Line::result).collect(),
+        overlap: overlaps(lines).iter().map(Overlap::result).collect(),
+    })
+}
+
+fn page(lines: &[Line], place: &str) -> String {
     let mut table = Table::new(&[
         ("path", Align::Left),
         ("mode", Align::Left),
@@ -337,7 +346,7 @@ fn print(arguments: &BenchArguments, lines: &[Line], place: &str) -> Result<(), 
         page += &stage_lines(last.report());
         page += &format!("  why not faster: {}\n", last.report().why_not_faster());
     }
-    for overlap in &overlaps {
+    for overlap in &overlaps(lines) {
         page += &format!(
             "\n{}, {}: naive takes {:.2} times as long as pipelined; the stages, each alone, allow \
              {:.2}: {:.1} % of it\n",
@@ -353,5 +362,5 @@ fn print(arguments: &BenchArguments, lines: &[Line], place: &str) -> Result<(), 
         0 => "\nall data were compared, none is wrong\n".to_owned(),
         wrong => format!("\n{wrong} words are WRONG\n"),
     };
-    output::print(&page)
+    page
 }

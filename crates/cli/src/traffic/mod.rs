@@ -20,7 +20,7 @@ use crate::report_file::{report_of, write_outcome_page};
 use crate::trace_file::traced;
 use crate::why::{Made, Why, explain_all};
 
-/// Errors that are printed beside deadlocks, which all are; further ones are counted.
+/// Errors that are printed before deadlocks, which all are; further ones are counted.
 const PRINTED_ERRORS: usize = 10;
 
 /// Runs every scenario and prints what came of it.
@@ -132,8 +132,9 @@ fn print_outcome_errors(outcomes: &[TrafficOutcome]) -> Result<(), CommandError>
     print_errors(count, deadlocks, errors)
 }
 
-/// Prints all of `deadlocks` and the first of `errors`, `count` together, and is an error if there
-/// are any. Errors that differ in their numbers only are one line.
+/// Prints the first of `errors` and all of `deadlocks`, `count` together, and is an error if there
+/// are any. Errors that differ in their numbers only are one line. A deadlock comes last, behind
+/// the errors that cause it.
 ///
 /// # Errors
 /// [`CommandError::Run`].
@@ -143,16 +144,16 @@ pub fn print_errors<'a>(
     errors: impl Iterator<Item = &'a String>,
 ) -> Result<(), CommandError> {
     let mut shown = 0;
-    for deadlock in deadlocks {
-        print_error(deadlock);
-        shown += 1;
-    }
     for (error, times) in alike(errors).into_iter().take(PRINTED_ERRORS) {
         match times {
             1 => print_error(error),
             times => print_error(&format!("{error} (and {} more like it)", times - 1)),
         }
         shown += times;
+    }
+    for deadlock in deadlocks {
+        print_error(deadlock);
+        shown += 1;
     }
     if count > shown {
         print_hint(&format!("{shown} of {count} errors are shown"));
@@ -189,7 +190,8 @@ fn without_numbers(sentence: &str) -> String {
         }
         before = letter;
     }
-    text
+    // Times have the unit that suits them.
+    ["# ns", "# us", "# ms"].iter().fold(text, |text, time| text.replace(time, "# s"))
 }
 
 #[cfg(test)]
@@ -200,7 +202,7 @@ mod tests {
     fn errors_that_differ_in_numbers_only_are_one() {
         let errors = [
             "fpga1 at 35.089 us: no answer from 0x1f00, tag 3",
-            "fpga1 at 36 us: no answer from 0x2f00, tag 15",
+            "fpga1 at 360 ns: no answer from 0x2f00, tag 15",
             "fpga2 at 36 us: no answer from 0x2f00, tag 15",
             "fpga1 at 37 us: no answer from 0x3f00, tag 4",
         ]

@@ -41,9 +41,9 @@ fn a_sweep_is_written_and_fitted() {
     assert_eq!(fits[1]["residuals"].as_array().unwrap().len(), 4);
     let run = run_as_written(&format!("fit {} --report {}", at("sweep.csv"), at("fit")));
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stdout.contains("links, 1048576 B") && run.stdout.contains("residual %"));
+    assert!(run.stdout.contains("links, 1 MiB") && run.stdout.contains("residual %"));
     let page = fs::read_to_string(folder.join("fit/index.html")).unwrap();
-    assert!(page.contains("the link, fitted") && page.contains("Time of 1048576 B"));
+    assert!(page.contains("the link, fitted") && page.contains("Time of 1 MiB"));
     // Links are called what the file calls them, and its own times are nobody's publication.
     assert!(page.contains("Gen2 x4, measured") && !page.contains("k = 8"), "{page}");
     assert!(!page.contains(", published"), "{page}");

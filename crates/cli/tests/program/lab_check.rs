@@ -64,9 +64,13 @@ fn shared_uplinks_and_forbidden_peers_are_noted() {
         ("lower = \"card0\"", "lower = \"card{0..1}\""),
     ];
     let path = changed("forbidden_peers_are_noted", "minimal", &cards);
+    let sentence = "note: host0 forbids peer-to-peer between its root ports \
+                    (part.host.peer_to_peer.allowed is false), so that these do not reach each \
+                    other: card0 | card1";
     let page = stdout_of(&format!("lab check {path}"));
-    let sentence = "note: host0 forbids peer-to-peer between its root ports, so that these do not \
-                    reach each other: card0 | card1";
     assert!(page.contains(sentence), "{page}");
     assert!(page.contains("lab minimal is fine"), "{page}");
+    let page = stdout_of(&format!("topo {path}"));
+    assert_eq!(page.matches(sentence).count(), 1, "{page}");
+    assert!(!stdout_of("topo minimal").contains("forbids"));
 }

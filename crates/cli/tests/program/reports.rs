@@ -82,15 +82,21 @@ fn two_runs_are_laid_side_by_side() {
 
 /// Benchmarks that print rows instead of scenarios.
 #[test]
-fn rows_are_compared_too() {
-    let folder = folder("rows_are_compared_too");
+fn rows_have_pages_and_are_compared_too() {
+    let folder = folder("rows_have_pages_and_are_compared_too");
     for (name, arguments, figure) in [
         ("overhead", "bench overhead --device lab:kc705:crosslane --rounds 2", "register read"),
         ("sweep", "bench sweep --lab minimal --way write --iterations 2", "generation 3"),
         ("bridge", "bridge bench --lab sbdt:crosslane --size 64K --iterations 1", "pipelined"),
     ] {
-        let printed = run_as_written(&format!("{arguments} --json"));
+        let report = folder.join(name);
+        let printed = run_as_written(&format!("{arguments} --json --report {}", report.display()));
         assert_eq!(printed.code, 0, "{}", printed.stderr);
+        let page = fs::read_to_string(report.join("index.html")).unwrap();
+        let shown = if name == "sweep" { "Gen3 x4" } else { figure };
+        for text in [shown, "Constants and their provenance", &format!("crosslane {arguments}")] {
+            assert!(page.contains(text), "{name}: {text} is not on the page");
+        }
         let file = folder.join(format!("{name}.json"));
         fs::write(&file, printed.stdout).unwrap();
         let compared = run(&format!("compare {0} {0}", file.display()));

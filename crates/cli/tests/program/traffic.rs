@@ -194,15 +194,15 @@ fn a_payload_that_is_too_large_is_found_at_the_first_port() {
 }
 
 #[test]
-fn a_deadlock_is_printed_before_however_many_errors() {
+fn deadlock_is_printed_behind_errors_that_cause_it() {
     let run = run("bench traffic --lab rosta --flow fpga1:fpga2:write:1K:256 --operations 2000");
     assert_eq!(run.code, 1);
     let mut lines = run.stderr.lines();
     let first = lines.next().unwrap();
-    assert!(first.starts_with("error: the simulation stopped at "), "{}", run.stderr);
-    assert!(lines.next().unwrap().starts_with("error: rc47a.down0 at "), "{}", run.stderr);
-    let lines: Vec<&str> = run.stderr.lines().collect();
-    assert!(lines[1].contains(" more like it)") && lines.len() < 10, "{}", run.stderr);
+    assert!(first.starts_with("error: rc47a.down0 at "), "{}", run.stderr);
+    assert!(first.contains(" more like it)") && run.stderr.lines().count() < 10, "{}", run.stderr);
+    let is_stuck = |line: &str| line.starts_with("error: the simulation stopped at ");
+    assert!(lines.any(is_stuck), "{}", run.stderr);
 }
 
 /// The plan knows it: nothing is run, and no table of dashes is printed.
@@ -219,7 +219,8 @@ fn a_forbidden_peer_path_is_said_first() {
     assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
     let stderr = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentence = "error: --flow card0:card1:write:4K: the way from card0 to card1 BAR1 is by \
-                    host0, which forbids peer-to-peer between its root ports";
+                    host0, which forbids peer-to-peer between its root ports: \
+                    part.host.peer_to_peer.allowed is false";
     assert!(stderr.starts_with(sentence), "{stderr}");
     assert_eq!(run.stderr.matches("error").count(), 1, "{stderr}");
 }

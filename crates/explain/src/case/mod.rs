@@ -5,6 +5,7 @@ mod stores;
 mod traffic;
 mod workload;
 
+use crosslane_bench::size_words;
 use crosslane_lab::Lab;
 use crosslane_results::{Account, Figure};
 
@@ -138,11 +139,18 @@ impl Transfers {
                 format!("{} {noun} instead of {}", short.count, self.count)
             }
             (false, true) if short.count == 1 => {
-                format!("{} B instead of {} B", short.size_bytes, self.size_bytes)
+                format!(
+                    "{} instead of {}",
+                    size_words(short.size_bytes),
+                    size_words(self.size_bytes)
+                )
             }
             (_, true) => format!(
-                "{} transfers of {} B instead of {} of {} B",
-                short.count, short.size_bytes, self.count, self.size_bytes
+                "{} transfers of {} instead of {} of {}",
+                short.count,
+                size_words(short.size_bytes),
+                self.count,
+                size_words(self.size_bytes)
             ),
         })
     }
@@ -164,10 +172,10 @@ mod tests {
             ((10_000, 64, 64), "1024 transfers instead of 10000"),
             ((2048, 4 * kib, 64), "256 transfers instead of 2048"),
             ((128, 64 * kib, 4), "16 transfers instead of 128"),
-            ((16, mib, 2), "8 transfers of 131072 B instead of 16 of 1048576 B"),
-            ((16, 4 * mib, 1), "4 transfers of 262144 B instead of 16 of 4194304 B"),
-            ((1, 4 * mib, 1), "1048576 B instead of 4194304 B"),
-            ((2, 4 * mib, 2), "2 transfers of 524288 B instead of 2 of 4194304 B"),
+            ((16, mib, 2), "8 transfers of 128 KiB instead of 16 of 1 MiB"),
+            ((16, 4 * mib, 1), "4 transfers of 256 KiB instead of 16 of 4 MiB"),
+            ((1, 4 * mib, 1), "1 MiB instead of 4 MiB"),
+            ((2, 4 * mib, 2), "2 transfers of 512 KiB instead of 2 of 4 MiB"),
         ] {
             let (count, size, outstanding) = run;
             assert_eq!(shortened(count, size, outstanding).as_deref(), Some(words), "{run:?}");
@@ -211,7 +219,7 @@ mod tests {
     fn all_that_is_posted_at_once_is_posted_again() {
         assert_eq!(
             shortened(10_000, 1 << 20, 64).as_deref(),
-            Some("256 transfers of 131072 B instead of 10000 of 1048576 B")
+            Some("256 transfers of 128 KiB instead of 10000 of 1 MiB")
         );
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{MmioOptions, StoreRun};
+use crosslane_bench::{MmioOptions, StoreRun, size_words};
 use crosslane_lab::Lab;
 use crosslane_results::Figure;
 
@@ -39,7 +39,8 @@ impl Case for StoreRun {
                 shortened.push((short, None));
                 break;
             }
-            let words = format!("{fewer} x {bytes} B instead of {passes} x {size_bytes} B");
+            let [size, whole] = [bytes, size_bytes].map(size_words);
+            let words = format!("{fewer} x {size} instead of {passes} x {whole}");
             shortened.push((short, Some(words)));
         }
         shortened

@@ -49,5 +49,5 @@ fn wide_stores_are_held_by_the_cards_memory() {
 fn a_long_run_is_shortened() {
     let run = run(Mapping::WriteCombined, Program::Copy, 1 << 20);
     let words = explain(&run, None, STEPS, &|_| ()).unwrap().shortened.unwrap();
-    assert_eq!(words, "1 x 262144 B instead of 1 x 1048576 B");
+    assert_eq!(words, "1 x 256 KiB instead of 1 x 1 MiB");
 }

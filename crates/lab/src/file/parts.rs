@@ -252,6 +252,8 @@ pub struct RootComplexPart {
     pub port: PortParameters,
     /// Store routines of its C library, if the lab has them.
     pub routines: Option<Routines>,
+    /// Path of the constant that allows or forbids peer-to-peer between its root ports.
+    pub peer_to_peer_key: String,
 }
 
 /// Constants of a switch.
@@ -553,14 +555,16 @@ impl RootComplexPart {
         let memory = completer(&table.needed_table("memory")?, true)?;
         let cpu_table = table.needed_table("cpu")?;
         let cpu = cpu(&cpu_table)?;
+        let peers = table.needed_table("peer_to_peer")?;
         Ok(Self {
+            peer_to_peer_key: peers.path_of("allowed"),
             routines: routines::read(&cpu_table, cpu.widest_store_bytes)?,
             identity: identity(table, BRIDGE_CLASS)?,
             parameters: RootComplexParameters {
                 memory_bytes: table
                     .whole("memory_bytes", LEAST_MEMORY_BYTES..=MOST_MEMORY_BYTES)?,
                 completer: memory,
-                peer_to_peer: peer_to_peer(&table.needed_table("peer_to_peer")?)?,
+                peer_to_peer: peer_to_peer(&peers)?,
                 iommu: iommu::read(table)?,
                 cpu,
             },

@@ -142,15 +142,17 @@ impl<'a> Table<'a> {
         self.find(key).map_or(self.span(), |found| found.value.span())
     }
 
+    /// Returns the path of `key` in the layer that is in force, or in the lowest if none has it.
+    pub fn path_of(&self, key: &str) -> String {
+        self.find(key).map_or_else(|| join(self.path(), key), |found| found.path)
+    }
+
     pub fn error(&self, key: &str, problem: Problem) -> LabError {
-        let found = self.find(key);
-        let path = found.map_or_else(|| join(self.path(), key), |found| found.path);
-        self.source.error(self.span_of(key), &path, problem)
+        self.source.error(self.span_of(key), &self.path_of(key), problem)
     }
 
     pub fn bad(&self, key: &str, problem: String) -> LabError {
-        let path = self.find(key).map_or_else(|| join(self.path(), key), |found| found.path);
-        self.error(key, Problem::BadValue { key: path, problem })
+        self.error(key, Problem::BadValue { key: self.path_of(key), problem })
     }
 
     pub fn missing(&self, key: &str) -> LabError {

@@ -5,6 +5,7 @@
 
 mod comparison;
 mod comparison_page;
+mod rows_page;
 mod run_page;
 mod values;
 

@@ -5,6 +5,7 @@ use crosslane_results::{
     Bench, Better, Explanation, Figure, Flow, IommuUse, Latencies, Outcome, Scenario, Step, Trial,
 };
 
+use super::rows_page;
 use crate::number::{change, count, whole_size};
 use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
@@ -37,22 +38,32 @@ pub(super) fn cell(text: impl Into<String>) -> Cell {
 }
 
 /// Returns the page of a benchmark: rates and times as plots and tables, what limits it, the use of
-/// links. `command` is the command line that makes it. There is none of outcomes other than
-/// [`Bench`].
+/// links. `command` is the command line that makes it. There is none of reproductions, whose pages
+/// need more than their rows.
 #[must_use]
 pub fn page(outcome: &Outcome, command: &str) -> Option<Page> {
-    let Outcome::Bench(bench) = outcome else { return None };
-    let mut sections = Vec::new();
-    sections.push(result_section(bench));
+    let (title, (summary, sections)) = match outcome {
+        Outcome::Bench(run) => {
+            (format!("bench {} on {}", run.bench, run.platform.name()), of_flows(run))
+        }
+        Outcome::Overhead(run) => {
+            (format!("bench overhead on {}", run.device), rows_page::overhead(run))
+        }
+        Outcome::Sweep(run) => {
+            (format!("bench sweep on {}", run.platform.name()), rows_page::sweep(run))
+        }
+        Outcome::Bridge(run) => (format!("bridge bench, {}", run.place), rows_page::bridge(run)),
+        _ => return None,
+    };
+    Some(Page { title, summary, facts: facts(command, outcome), sections })
+}
+
+fn of_flows(bench: &Bench) -> (String, Vec<Section>) {
+    let mut sections = vec![result_section(bench)];
     sections.extend(why_section(bench));
     sections.extend(link_section(bench));
     sections.extend(error_section(bench));
-    Some(Page {
-        title: format!("bench {} on {}", bench.bench, bench.platform.name()),
-        summary: summary(bench),
-        facts: facts(command, outcome),
-        sections,
-    })
+    (summary(bench), sections)
 }
 
 /// Returns the rate of a flow in the time of all else: that of the application on served cards,

@@ -165,6 +165,13 @@ fn sweep(run: &Sweep) -> Vec<Value> {
     values
 }
 
+/// Returns the middle one of some times, if there are any.
+pub(super) fn typical(seconds: &[f64]) -> Option<f64> {
+    let mut sorted = seconds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}
+
 fn bridge(run: &Bridge) -> Vec<Value> {
     let mut values = Vec::new();
     for transfer in &run.transfers {
@@ -173,11 +180,9 @@ fn bridge(run: &Bridge) -> Vec<Value> {
             1 => String::new(),
             clients => format!(", {clients} clients"),
         };
-        let conditions = format!("{} B{clients}", transfer.bytes);
+        let conditions = format!("{}{clients}", whole_size(transfer.bytes));
         values.push(value(&subject, &conditions, rate(transfer.bytes_per_second)));
-        let mut times = transfer.seconds.clone();
-        times.sort_by(f64::total_cmp);
-        if let Some(seconds) = times.get(times.len() / 2) {
+        if let Some(seconds) = typical(&transfer.seconds) {
             let time = ("typical time", "ms", seconds * 1e3, Better::Lower);
             values.push(value(&subject, &conditions, time));
         }
@@ -205,7 +210,7 @@ mod tests {
                       "machine_ps": 7}]}"#;
         assert_eq!(values(overhead), ["bench overhead, lab:kc705: register read; ; time 1.5 us"]);
         let sweep = r#"{"bench": "sweep", "lab": "kc705", "card": "kc705", "seed": 1,
-            "version": "1", "rows": [{"way": "to-card", "width": 4, "size_bytes": 1024,
+            "version": "1", "rows": [{"way": "to-card", "width": 4.0, "size_bytes": 1024,
             "transfer_ns": 2000.0, "bytes_per_second": 512e6, "wrong_words": 0}]}"#;
         let of_sweep = "bench sweep, kc705 of lab kc705: way to-card, width 4; 1 KiB;";
         assert_eq!(

@@ -27,6 +27,19 @@ const BENCH: &str = r#"{"bench": "write", "lab": "minimal", "seed": 1, "version"
 const REPRODUCTION: &str = r#"{"reproduction": "rosta", "seed": 1, "version": "0.1.0",
   "rows": [{"quantity": "limit", "conditions": "x4", "unit": "MiB/s", "published": 1612.0,
   "simulated": 1612.6, "error": 0.0004, "kind": "input"}]}"#;
+const OVERHEAD: &str = r#"{"bench": "overhead", "device": "lab:kc705", "seed": 1,
+  "version": "0.1.0", "rows": [{"what": "register read", "rounds": 2, "bytes": null,
+  "bus_ps": 1500000, "machine_ps": 7}, {"what": "small write", "rounds": 2, "bytes": 64,
+  "bus_ps": 2000000, "machine_ps": 9}]}"#;
+const SWEEP: &str = r#"{"bench": "sweep", "lab": "kc705", "card": "kc705", "seed": 1,
+  "version": "0.1.0", "rows": [{"way": "to-card", "width": 4, "size_bytes": 1024,
+  "transfer_ns": 2000.0, "bytes_per_second": 512e6, "wrong_words": 0}, {"way": "to-card",
+  "width": 4, "size_bytes": 2048, "transfer_ns": 3000.0, "bytes_per_second": 600e6}]}"#;
+const BRIDGE: &str = r#"{"bench": "bridge", "where": "lab sbdt", "seed": 1, "version": "0.1.0",
+  "overlap": [{"path": "put", "bytes": 8192, "naive_over_pipelined": 1.9, "bound": 2.0,
+  "share": 0.95}], "transfers": [{"path": "put", "mode": "naive", "bytes": 8192, "clients": 2,
+  "seconds": [0.003, 0.001, 0.002], "bytes_per_second": 4e6, "wrong_words": 0,
+  "why_not_faster": "the DMA limits"}]}"#;
 /// Most changes of one text.
 const MOST_CHANGES: usize = 8;
 
@@ -90,11 +103,13 @@ fn look_at(text: &str) {
     let _ = comparison.page("a command", ["one", "two"]);
 }
 
-/// Of each kind: in a lab, on cards, a reproduction.
-fn printed() -> [String; 3] {
+/// Of each kind: in a lab, on cards, a reproduction, and those with rows.
+fn printed() -> [String; 6] {
     let cards = r#""devices": ["vfio:0000:01:00.0"], "served": true"#;
     let on_cards = BENCH.replace(r#""lab": "minimal""#, cards);
-    [BENCH.to_owned(), on_cards, REPRODUCTION.to_owned()]
+    let [of_lab, reproduction, overhead, sweep, bridge] =
+        [BENCH, REPRODUCTION, OVERHEAD, SWEEP, BRIDGE].map(str::to_owned);
+    [of_lab, on_cards, reproduction, overhead, sweep, bridge]
 }
 
 #[test]

@@ -284,3 +284,50 @@ fn a_page_says_what_comes_of_the_bottleneck_and_of_short_runs() {
                    2000.0 MB/s that were measured: ";
     assert!(found[1].starts_with(warning), "{found:?}");
 }
+
+#[test]
+fn rows_have_pages_with_plots_and_tables() {
+    let page = |text: &str| runs::page(&parsed(text), "crosslane bench").unwrap();
+    let tables = |page: &Page| -> Vec<Vec<Vec<String>>> {
+        let blocks = page.sections.iter().flat_map(|section| &section.blocks);
+        let tables = blocks.filter_map(|block| match block {
+            Block::Table(table) => Some(&table.rows),
+            _ => None,
+        });
+        let words =
+            |row: &Vec<crosslane_report::Cell>| row.iter().map(|cell| cell.text.clone()).collect();
+        tables.map(|rows| rows.iter().map(words).collect()).collect()
+    };
+    let overhead = page(
+        r#"{"bench": "overhead", "device": "lab:kc705", "seed": 1, "version": "1",
+        "rows": [{"what": "register read", "rounds": 2, "bytes": null, "bus_ps": 1500000,
+        "machine_ps": 7000000}, {"what": "large read", "rounds": 3, "bytes": 4000,
+        "bus_ps": 2000000, "machine_ps": 9000000}]}"#,
+    );
+    assert_eq!(overhead.title, "bench overhead on lab:kc705");
+    assert_eq!(overhead.summary, "register read 1.500 us, large read 2.000 us.");
+    assert_eq!(tables(&overhead)[0][1], ["large read", "3", "4000", "2.000", "2000.0", "9.000"]);
+    let sweep = page(
+        r#"{"bench": "sweep", "lab": "kc705", "card": "card0", "seed": 1, "version": "1", "rows": [
+        {"way": "write", "width": 2, "tags": 4.0, "size_bytes": 1024, "transfer_ns": 2e3,
+        "bytes_per_second": 5e8}, {"way": "write", "width": 2, "tags": 8.0, "size_bytes": 1024,
+        "transfer_ns": 1e3, "bytes_per_second": 1e9, "wrong_words": 3}]}"#,
+    );
+    let Block::Plot(plot) = &sweep.sections[0].blocks[0] else { panic!("{sweep:?}") };
+    let names: Vec<&str> = plot.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(
+        (plot.title.as_str(), &names[..]),
+        ("Rate by size, write", &["x2, tags 4", "x2, tags 8"][..])
+    );
+    assert_eq!(tables(&sweep)[0][1], ["write", "8", "2", "1024", "1.000", "1000.0", "3"]);
+    let bridge = page(
+        r#"{"bench": "bridge", "where": "lab sbdt", "seed": 1, "version": "1", "overlap": [
+        {"path": "put", "bytes": 8192, "naive_over_pipelined": 1.9, "bound": 2.0, "share": 0.95}],
+        "transfers": [{"path": "put", "mode": "naive", "bytes": 8192, "clients": 2,
+        "seconds": [0.003, 0.001, 0.002], "bytes_per_second": 4e6, "why_not_faster": "x"}]}"#,
+    );
+    assert_eq!(bridge.summary, "put, naive, 2 clients: 4.0 MB/s at 8 KiB.");
+    let [transfers, overlaps] = &tables(&bridge)[..] else { panic!("{bridge:?}") };
+    assert_eq!(transfers[0], ["put", "naive", "8192", "2", "2.000", "4.0", "0", "x"]);
+    assert_eq!(overlaps[0], ["put", "8192", "1.90", "2.00", "95.0"]);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Pages of benchmarks whose outcomes are lists of rows.
+
+use crosslane_results::{Bridge, BridgeTransfer, Overhead, Sweep, SweepRow};
+
+use super::run_page::{cell, rate_axis, sizes, table};
+use super::values::typical;
+use crate::number::whole_size;
+use crate::page::{Block, Section};
+use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
+use crate::table::{Align, Cell};
+
+/// Names and points of a plot's lines, in the order in which they came.
+#[derive(Default)]
+struct Lines(Vec<Series>);
+
+impl Lines {
+    fn add(&mut self, name: String, point: (f64, f64)) {
+        match self.0.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.points.push(point),
+            None => self.0.push(Series { name, kind: SeriesKind::Ours, points: vec![point] }),
+        }
+    }
+}
+
+fn rate_plot(title: String, lines: Lines) -> Block {
+    Block::Plot(Plot { title, x: sizes(), y: rate_axis(), series: lines.0 })
+}
+
+fn us(ps: u64) -> String {
+    format!("{:.3}", ps as f64 / 1e6)
+}
+
+fn wrong_words(count: u64) -> Cell {
+    Cell { text: count.to_string(), is_bad: count > 0 }
+}
+
+/// Returns the summary and the sections of single accesses and transfers.
+pub(super) fn overhead(run: &Overhead) -> (String, Vec<Section>) {
+    let headings = ["each", "times", "bytes", "us", "MB/s", "machine us"];
+    let mut rows = table("", &headings, 1);
+    for row in &run.rows {
+        let rate = row.bytes.filter(|_| row.bus_ps > 0);
+        let rate = rate.map(|bytes| bytes as f64 / row.bus_ps as f64 * 1e6);
+        rows.rows.push(vec![
+            cell(&row.what),
+            cell(row.rounds.to_string()),
+            cell(row.bytes.map_or("-".to_owned(), |bytes| bytes.to_string())),
+            cell(us(row.bus_ps)),
+            cell(rate.map_or("-".to_owned(), |rate| format!("{rate:.1}"))),
+            cell(us(row.machine_ps)),
+        ]);
+    }
+    let note = "Averages by the clock of the card's bus, which is simulated in a lab, and by that \
+                of the machine that ran it. Transfers were made one at a time.";
+    let blocks = vec![Block::Table(rows), Block::Text(note.to_owned())];
+    let each = run.rows.iter().take(2).map(|row| format!("{} {} us", row.what, us(row.bus_ps)));
+    let summary = format!("{}.", each.collect::<Vec<_>>().join(", "));
+    (summary, vec![Section { title: "Times".to_owned(), blocks }])
+}
+
+/// Name of the parameter that says what is moved.
+const WAY: &str = "way";
+
+/// The parameters of a row, way first, each with its value in words.
+fn parameters(row: &SweepRow) -> Vec<(&str, String)> {
+    let all = row.parameters.iter();
+    let all = all.map(|(name, value)| (name.as_str(), value.to_string()));
+    let (way, others): (Vec<_>, Vec<_>) = all.partition(|(name, _)| *name == WAY);
+    way.into_iter().chain(others).collect()
+}
+
+/// Names a line of a plot by all parameters but the way: `Gen2 x4, tags 8`.
+fn line_name(parameters: &[(&str, String)]) -> String {
+    let (mut link, mut others) = (Vec::new(), Vec::new());
+    for (name, value) in parameters {
+        match *name {
+            WAY => {}
+            "generation" => link.push(format!("Gen{value}")),
+            "width" => link.push(format!("x{value}")),
+            name => others.push(format!("{} {value}", name.rsplit('.').next().unwrap_or(name))),
+        }
+    }
+    let link = (!link.is_empty()).then(|| link.join(" "));
+    link.into_iter().chain(others).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the summary and the sections of a sweep: a plot for each way, with a line for each
+/// combination of the other parameters.
+pub(super) fn sweep(run: &Sweep) -> (String, Vec<Section>) {
+    let mut plots: Vec<(String, Lines)> = Vec::new();
+    let names = run.rows.first().map(parameters).unwrap_or_default();
+    let names: Vec<&str> = names.into_iter().map(|(name, _)| name).collect();
+    let headings: Vec<&str> =
+        names.iter().copied().chain(["bytes", "us", "MB/s", "wrong words"]).collect();
+    let mut rows = table("", &headings, usize::from(names.first() == Some(&WAY)));
+    rows.is_searchable = true;
+    for row in &run.rows {
+        let parameters = parameters(row);
+        let value = |name: &str| parameters.iter().find(|(known, _)| *known == name);
+        let way = value(WAY).map_or(String::new(), |(_, way)| way.clone());
+        let line = line_name(&parameters);
+        let at = plots.iter().position(|(known, _)| *known == way).unwrap_or_else(|| {
+            plots.push((way, Lines::default()));
+            plots.len() - 1
+        });
+        plots[at].1.add(line, (row.size_bytes as f64, row.bytes_per_second / 1e6));
+        let mut cells: Vec<Cell> = names
+            .iter()
+            .map(|name| cell(value(name).map_or("-", |(_, value)| value.as_str())))
+            .collect();
+        cells.push(cell(row.size_bytes.to_string()));
+        cells.push(cell(format!("{:.3}", row.transfer_ns / 1e3)));
+        cells.push(cell(format!("{:.1}", row.bytes_per_second / 1e6)));
+        cells.push(wrong_words(row.wrong_words));
+        rows.rows.push(cells);
+    }
+    let blocks = plots.into_iter();
+    let blocks = blocks.map(|(way, lines)| rate_plot(format!("Rate by size, {way}"), lines));
+    let rates = Section { title: "Rates".to_owned(), blocks: blocks.collect() };
+    let points = Section { title: "Points".to_owned(), blocks: vec![Block::Table(rows)] };
+    (format!("Transfers of {}.", run.card), vec![rates, points])
+}
+
+/// Heading of the sentences about the slowest stage.
+const LIMITS: &str = "what limits it";
+
+/// `remote -> FPGA, pipelined, 2 clients`
+fn transfer_name(transfer: &BridgeTransfer) -> String {
+    let clients = match transfer.clients {
+        1 => String::new(),
+        clients => format!(", {clients} clients"),
+    };
+    format!("{}, {}{clients}", transfer.path, transfer.mode)
+}
+
+/// Returns the summary and the sections of bridged transfers.
+pub(super) fn bridge(run: &Bridge) -> (String, Vec<Section>) {
+    let mut lines = Lines::default();
+    let headings = ["path", "mode", "bytes", "clients", "typical ms", "MB/s", "wrong", LIMITS];
+    let mut rows = table("", &headings, 2);
+    if let Some(limits) = rows.columns.last_mut() {
+        limits.align = Align::Left;
+    }
+    for transfer in &run.transfers {
+        let rate = transfer.bytes_per_second / 1e6;
+        lines.add(transfer_name(transfer), (transfer.bytes as f64, rate));
+        let time = typical(&transfer.seconds);
+        rows.rows.push(vec![
+            cell(&transfer.path),
+            cell(&transfer.mode),
+            cell(transfer.bytes.to_string()),
+            cell(transfer.clients.to_string()),
+            cell(time.map_or("-".to_owned(), |seconds| format!("{:.3}", seconds * 1e3))),
+            cell(format!("{rate:.1}")),
+            wrong_words(transfer.wrong_words),
+            cell(&transfer.why_not_faster),
+        ]);
+    }
+    let is_range = lines.0.iter().any(|line| line.points.len() > 1);
+    let mut blocks = Vec::new();
+    blocks.extend(is_range.then(|| rate_plot("Rate by size".to_owned(), lines)));
+    blocks.push(Block::Table(rows));
+    let mut sections = vec![Section { title: "Transfers".to_owned(), blocks }];
+    sections.extend(overlap_section(run));
+    let last = run.transfers.last().map_or("Nothing was run.".to_owned(), |last| {
+        let (size, rate) = (whole_size(last.bytes), last.bytes_per_second / 1e6);
+        format!("{}: {rate:.1} MB/s at {size}.", transfer_name(last))
+    });
+    (last, sections)
+}
+
+/// The gain of overlap beside its bound, where both modes were run.
+fn overlap_section(run: &Bridge) -> Option<Section> {
+    let mut ratios = [Lines::default(), Lines::default()];
+    let headings = ["path", "bytes", "naive over pipelined", "stages alone allow", "of it %"];
+    let mut rows = table("", &headings, 1);
+    for overlap in &run.overlap {
+        let bytes = overlap.bytes as f64;
+        ratios[0].add(overlap.path.clone(), (bytes, overlap.naive_over_pipelined));
+        ratios[1].add(overlap.path.clone(), (bytes, overlap.bound));
+        rows.rows.push(vec![
+            cell(&overlap.path),
+            cell(overlap.bytes.to_string()),
+            cell(format!("{:.2}", overlap.naive_over_pipelined)),
+            cell(format!("{:.2}", overlap.bound)),
+            cell(format!("{:.1}", overlap.share * 100.0)),
+        ]);
+    }
+    let [measured, mut bounds] = ratios;
+    let is_range = measured.0.iter().any(|line| line.points.len() > 1);
+    bounds.0.iter_mut().for_each(|line| line.kind = SeriesKind::Ceiling);
+    let plot = Plot {
+        title: "Time without overlap over time with it; dashed: what the stages allow".to_owned(),
+        x: sizes(),
+        y: Axis { label: "ratio".to_owned(), unit: String::new(), scale: Scale::Linear },
+        series: measured.0.into_iter().chain(bounds.0).collect(),
+    };
+    let mut blocks = Vec::new();
+    blocks.extend(is_range.then_some(Block::Plot(plot)));
+    let has_rows = !rows.rows.is_empty();
+    blocks.push(Block::Table(rows));
+    has_rows.then(|| Section { title: "Gain of overlap".to_owned(), blocks })
+}
