@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ends = FlowEnds::find(&lab, &lab.build_engines(1)?, &["fpga1"])?;
     let run = WorkloadRun {
         lab: Arc::new(lab),
-        job: Job::Write(Options { size_bytes: 65_536, iterations: 64, ..Options::default() }),
+        workload: Job::Write(Options { size_bytes: 65_536, iterations: 64, ..Options::default() }),
         flows: vec![ends],
         seed: 1,
         max_payload_bytes: None,

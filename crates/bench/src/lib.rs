@@ -55,9 +55,9 @@ pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions};
 pub use host_transfer::{read, write};
 pub use latency::{LatencyOptions, RoundTrips, latency};
-pub use links::{DirectionOutcome, busiest_shared, direction_name, wire_share};
+pub use links::{DirectionOutcome, direction_name};
 pub use loopback::{Loopback, loopback};
-pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Workload};
+pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{MAX_IN_FLIGHT, NgetMeasured, NgetOptions, nget};
@@ -68,13 +68,13 @@ pub use progress::{NoProgress, Progress};
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use stores::StoreRun;
-pub use together::{Common, Flow, NoObserver, Observer, Together, Work, observed, together};
+pub use together::{Common, Flow, NoObserver, Observer, Together, observed, together};
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
     default_in_flight, default_operations,
 };
 pub use words::{kind_word, size_words};
 pub use workload::{
-    Brought, End, Expected, FlowEnds, Job, WorkloadCeiling, WorkloadFlow, WorkloadOutcome,
+    End, Expected, FlowEnds, Measurement, Workload, WorkloadCeiling, WorkloadFlow, WorkloadOutcome,
     WorkloadRun,
 };

@@ -100,23 +100,8 @@ pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
     format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)
 }
 
-/// Time that so many bytes take on a link, as a share of `span`.
-#[must_use]
-pub fn wire_share(rate: LinkRate, bytes: u64, span: Picoseconds) -> f64 {
+/// Returns the time that bytes take on a link, as a share of `span`.
+pub(crate) fn wire_share(rate: LinkRate, bytes: u64, span: Picoseconds) -> f64 {
     let seconds = span.as_seconds();
     if seconds > 0.0 { bytes as f64 / rate.bytes_per_second() / seconds } else { 0.0 }
-}
-
-/// The busiest direction that several flows share, if there is one: the first of them along the
-/// way.
-#[must_use]
-pub fn busiest_shared(
-    directions: &[DirectionOutcome],
-    span: Picoseconds,
-) -> Option<&DirectionOutcome> {
-    let load = |direction: &DirectionOutcome| {
-        direction.payload_rate(span) / direction.shared_ceiling(span).max(1.0)
-    };
-    let shared = directions.iter().filter(|direction| direction.data_of.len() > 1);
-    shared.rev().max_by(|a, b| load(a).total_cmp(&load(b)))
 }

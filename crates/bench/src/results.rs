@@ -13,15 +13,16 @@ use crosslane_results::{
 use crate::links::{DirectionOutcome, wire_share};
 use crate::traffic::{TrafficFlow, TrafficOutcome};
 use crate::words::kind_word;
-use crate::workload::{Expected, Job, WorkloadFlow, WorkloadOutcome};
+use crate::workload::{Expected, Workload, WorkloadFlow, WorkloadOutcome};
 
 impl WorkloadOutcome {
     /// Returns the outcome as plain data, without an explanation.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
+        let span = self.span.unwrap_or_default();
         Scenario {
-            bytes: Some(self.job.size_bytes()),
-            flows: self.flows.iter().map(|flow| flow.result(&self.job)).collect(),
+            bytes: Some(self.workload.size_bytes()),
+            flows: self.flows.iter().map(|flow| flow.result(&self.workload)).collect(),
             while_all_active: self.common.map(|common| Together {
                 from_ps: common.from.0,
                 to_ps: common.to.0,
@@ -29,11 +30,11 @@ impl WorkloadOutcome {
                 bytes_per_second: common.bytes_per_second(),
             }),
             latency: self.round_trips.as_ref().map(RoundTrips::result),
-            links: self.directions.iter().map(|link| link.result(self.span)).collect(),
+            links: self.directions.iter().map(|link| link.result(span)).collect(),
             link_loads: self.loads.clone(),
-            links_span_ps: Some(self.span.0),
+            links_span_ps: self.span.map(|span| span.0),
             ports_set: self.ports_set.clone(),
-            simulated_ps: Some(self.simulated.0),
+            simulated_ps: self.span.map(|_| self.simulated.0),
             errors: self.errors.clone(),
             error_count: self.error_count,
             ..Scenario::default()
@@ -103,7 +104,7 @@ impl TrafficOutcome {
 impl WorkloadFlow {
     /// Returns the flow as plain data.
     #[must_use]
-    pub fn result(&self, job: &Job) -> Flow {
+    pub fn result(&self, workload: &Workload) -> Flow {
         let measured = &self.measured;
         let hardware = measured.hardware.map(|time| Hardware {
             bytes: time.bytes,
@@ -124,7 +125,7 @@ impl WorkloadFlow {
             name: measured.name.clone(),
             bytes: measured.size_bytes,
             iterations: measured.iterations,
-            in_flight: Some(job.in_flight()),
+            in_flight: Some(workload.in_flight()),
             latency: Some(measured.statistics()),
             application_bytes_per_second: Some(measured.application_bytes_per_second()),
             hardware,

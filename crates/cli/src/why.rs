@@ -93,6 +93,15 @@ impl Why {
         }
     }
 
+    /// Marks it as found with the model in place of the gateware.
+    #[must_use]
+    pub fn on_model(self) -> Self {
+        match self {
+            Self::Found(found) => Self::Found(Box::new(Explanation { on_model: true, ..*found })),
+            other => other,
+        }
+    }
+
     /// The block of a page; empty where nobody wants to know.
     #[must_use]
     pub fn block(&self) -> String {
@@ -152,9 +161,11 @@ fn lines(explanation: &Explanation) -> String {
         Better::Higher => "rates are those that the application sees",
         Better::Lower => "times are one way",
     };
+    let model =
+        if explanation.on_model { "; the model was run in the gateware's place" } else { "" };
     let _ = match &explanation.shortened {
-        Some(how) => writeln!(text, "({what}, of shorter runs: {how})"),
-        None => writeln!(text, "({what})"),
+        Some(how) => writeln!(text, "({what}, of shorter runs: {how}{model})"),
+        None => writeln!(text, "({what}{model})"),
     };
     if let (Some(off), Some(measured)) = (explanation.unlike(), explanation.measured) {
         let _ = writeln!(text, "{}", unlike_words(off, explanation.figure, measured));
@@ -239,6 +250,7 @@ mod tests {
             figure: Figure { value: 1_598_300_000.0, better },
             measured: None,
             shortened: None,
+            on_model: false,
             account,
             steps,
             consequence: None,

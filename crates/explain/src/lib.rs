@@ -19,11 +19,10 @@ mod search;
 pub use case::{Case, Short};
 // Moved: these names leave with the next change of the crates that import them from here.
 pub use crosslane_bench::{
-    Brought, Cargo, Choices, DirectionOutcome, End, Expected, FlowEnds, FlowRequest, Job,
-    NoProgress, PlannedFlow, Progress, StoreRun, TrafficCeiling, TrafficFlow, TrafficOutcome,
-    TrafficRun, WorkloadCeiling, WorkloadFlow, WorkloadOutcome, WorkloadRun, busiest_shared,
+    Cargo, Choices, DirectionOutcome, End, Expected, FlowEnds, FlowRequest, NoProgress,
+    PlannedFlow, Progress, StoreRun, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
+    Workload as Job, WorkloadCeiling, WorkloadFlow, WorkloadOutcome, WorkloadRun,
     default_in_flight, default_operations, direction_name, kind_word, route, size_words,
-    wire_share,
 };
 pub use error::ExplainError;
 pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};

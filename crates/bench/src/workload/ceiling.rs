@@ -3,7 +3,7 @@
 //!
 //! Read first: [`crate::least_ceiling`].
 
-use crate::{Carrier, Ceiling, DataTlps, LinkLoad, Measured, Workload, least_ceiling};
+use crosslane_driver::ChannelKind;
 use crosslane_fabric::{DirectionId, LinkCounters};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
@@ -11,9 +11,11 @@ use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::split;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
+use super::Workload;
 use super::ends::FlowEnds;
-use super::job::Job;
+use crate::ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 use crate::links::direction_name;
+use crate::measured::Measured;
 use crate::route::{Cargo, route};
 use crate::traffic::shape::Completions;
 
@@ -68,7 +70,7 @@ pub fn flow_ceiling(
 /// from the rules by which the host's memory cuts them.
 pub fn data_tlps(
     lab: &Lab,
-    job: &Job,
+    workload: &Workload,
     simulation: &Simulation,
     measured: &Measured,
     ends: &FlowEnds,
@@ -76,9 +78,9 @@ pub fn data_tlps(
     let host = &simulation.hosts()[ends.host];
     // In a chain it is the reads that bound.
     let channel = &measured.channels[0];
-    if !matches!(measured.workload, Workload::Read | Workload::Chain) {
-        let target = match measured.workload {
-            Workload::PeerWrite => {
+    if channel.kind != ChannelKind::H2c {
+        let target = match channel.kind {
+            ChannelKind::Peer => {
                 let receiver = host.tree.find(&ends.cards[1].name);
                 receiver.and_then(|function| function.bars.get(1)).map(|bar| bar.base)
             }
@@ -106,7 +108,7 @@ pub fn data_tlps(
         let engine = card.and_then(|card| card.part.engine);
         engine.map_or(128, |engine| engine.max_read_bytes).min(function.max_read_request_bytes)
     });
-    let (Job::Read(options) | Job::Chain(options)) = job else {
+    let (Workload::Read(options) | Workload::Chain(options)) = workload else {
         unreachable!("the two workloads that read")
     };
     let longest = options.payload_bytes.unwrap_or(longest);

@@ -21,7 +21,7 @@ fn number(value: &Value) -> f64 {
 /// the gateware were simulated.
 #[track_caller]
 fn scenario_on_gateware(arguments: &str) -> Value {
-    let run = run(&format!("{arguments} --engine rtl --json"));
+    let run = run(&format!("{arguments} --no-why --engine rtl --json"));
     assert_eq!(run.code, 0, "crosslane {arguments}: {}", run.stderr);
     let said: Vec<&str> = run.stderr.split_whitespace().collect();
     let clocks = said.get(1).and_then(|count| count.parse::<u64>().ok());
@@ -49,7 +49,7 @@ fn every_benchmark_gives_the_figures_of_the_model() {
         &format!("bench read --lab minimal {some}"),
         "bench chain --lab minimal --size 256K --iterations 4",
     ] {
-        let mut model = json_of(&format!("{arguments} --json"));
+        let mut model = json_of(&format!("{arguments} --no-why --json"));
         let model = model["scenarios"][0].take();
         let gateware = scenario_on_gateware(arguments);
         // Flows that share a link begin in an order that is a matter of clocks: all of them count.
@@ -61,6 +61,29 @@ fn every_benchmark_gives_the_figures_of_the_model() {
         let off = (theirs / ours - 1.0).abs();
         assert!(off < MOST_OF_RATE, "crosslane {arguments}: {theirs} B/s, not {ours}");
     }
+}
+
+/// The gateware counts no less than the model: the account of the link, and the search by runs of
+/// the model.
+#[test]
+fn gateware_runs_are_explained() {
+    if !IS_BUILT {
+        return;
+    }
+    let arguments = "bench p2p --lab rosta:crosslane --size 64K --iterations 12";
+    let mut json = json_of(&format!("{arguments} --engine rtl --json"));
+    let why = json["scenarios"][0]["why_not_faster"].take();
+    assert_eq!((&why["on_model"], why["steps"].is_array()), (&Value::Bool(true), true), "{why}");
+    assert_eq!(why["account"]["direction"], "fpga1 -> rc47a.down0");
+    let uses = why["account"]["uses"].as_array().expect("an account has its uses");
+    let share = |word: &str| {
+        let found = uses.iter().find(|entry| entry["what"] == word);
+        found.map_or(0.0, |entry| number(&entry["share"]))
+    };
+    let all: f64 = uses.iter().map(|entry| number(&entry["share"])).sum();
+    assert!((all - 1.0).abs() < 0.01 && share("payload") > 0.7, "{uses:?}");
+    // Time in which the link is idle has the engine's reason, not the link's lack of TLPs.
+    assert!(share("nothing_to_send") < 0.01, "{uses:?}");
 }
 
 #[test]

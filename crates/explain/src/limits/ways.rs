@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crosslane_bench::{Cargo, Job, ScenarioError, StoreRun, TrafficRun, WorkloadRun, route};
+use crosslane_bench::{Cargo, ScenarioError, StoreRun, TrafficRun, Workload, WorkloadRun, route};
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_fabric::{DirectionId, Fabric, FlowKind, FlowSource, NodeId, NodeKind, Way};
 use crosslane_lab::{LabFile, RunningLab};
@@ -313,19 +313,21 @@ pub(super) fn workload_ways(run: &WorkloadRun) -> Result<Ways, ExplainError> {
         let lane = |at: usize| (cards[at].0, Target::Lane(cards[at].1));
         let memory = (ends.memory.node, Target::Host(ends.host));
         let last = cards.len() - 1;
-        match run.job {
-            Job::Write(_) => {
+        match run.workload {
+            Workload::Write(_) => {
                 transfers.push(found.transfer(engine(0), memory, WRITES, Feed::Own));
             }
-            Job::Read(_) => transfers.push(found.transfer(engine(0), memory, READS, Feed::Own)),
-            Job::Peer(_) => {
+            Workload::Read(_) => {
+                transfers.push(found.transfer(engine(0), memory, READS, Feed::Own))
+            }
+            Workload::Peer(_) => {
                 transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
             }
-            Job::Latency(_) => {
+            Workload::Latency(_) => {
                 transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
                 transfers.push(found.transfer(engine(1), lane(0), WRITES, Feed::Lane));
             }
-            Job::Chain(_) => {
+            Workload::Chain(_) => {
                 let feed = |at: usize| if at == 0 { Feed::Stream } else { Feed::Lane };
                 transfers.push(found.transfer(engine(0), memory, READS, Feed::Own));
                 for at in 0..last {
