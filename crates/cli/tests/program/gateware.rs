@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::run::{folder, json_of, run};
+use crate::run::{folder, json_of, run, run_as_written};
 
 /// Whether the program has it.
 const IS_BUILT: bool = cfg!(feature = "rtl");
@@ -21,7 +21,7 @@ fn number(value: &Value) -> f64 {
 /// the gateware were simulated.
 #[track_caller]
 fn scenario_on_gateware(arguments: &str) -> Value {
-    let run = run(&format!("{arguments} --no-why --engine rtl --json"));
+    let run = run(&format!("{arguments} --engine rtl --json"));
     assert_eq!(run.code, 0, "crosslane {arguments}: {}", run.stderr);
     let said: Vec<&str> = run.stderr.split_whitespace().collect();
     let clocks = said.get(1).and_then(|count| count.parse::<u64>().ok());
@@ -49,7 +49,7 @@ fn every_benchmark_gives_the_figures_of_the_model() {
         &format!("bench read --lab minimal {some}"),
         "bench chain --lab minimal --size 256K --iterations 4",
     ] {
-        let mut model = json_of(&format!("{arguments} --no-why --json"));
+        let mut model = json_of(&format!("{arguments} --json"));
         let model = model["scenarios"][0].take();
         let gateware = scenario_on_gateware(arguments);
         // Flows that share a link begin in an order that is a matter of clocks: all of them count.
@@ -71,7 +71,9 @@ fn gateware_runs_are_explained() {
         return;
     }
     let arguments = "bench p2p --lab rosta:crosslane --size 64K --iterations 12";
-    let mut json = json_of(&format!("{arguments} --engine rtl --json"));
+    let run = run_as_written(&format!("{arguments} --engine rtl --json"));
+    assert_eq!(run.code, 0, "crosslane {arguments}: {}", run.stderr);
+    let mut json: Value = serde_json::from_str(&run.stdout).expect("--json prints JSON");
     let why = json["scenarios"][0]["why_not_faster"].take();
     assert_eq!((&why["on_model"], why["steps"].is_array()), (&Value::Bool(true), true), "{why}");
     assert_eq!(why["account"]["direction"], "fpga1 -> rc47a.down0");
