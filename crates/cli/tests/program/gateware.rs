@@ -63,14 +63,13 @@ fn every_benchmark_gives_the_figures_of_the_model() {
     }
 }
 
-/// The gateware counts no less than the model: the account of the link, and the search by runs of
-/// the model.
+/// The account is by the gateware's registers, the search by runs of the model.
 #[test]
 fn gateware_runs_are_explained() {
     if !IS_BUILT {
         return;
     }
-    let arguments = "bench p2p --lab rosta:crosslane --size 64K --iterations 12";
+    let arguments = "bench p2p --lab rosta:crosslane --size 16K --iterations 24 --outstanding 1";
     let run = run_as_written(&format!("{arguments} --engine rtl --json"));
     assert_eq!(run.code, 0, "crosslane {arguments}: {}", run.stderr);
     let mut json: Value = serde_json::from_str(&run.stdout).expect("--json prints JSON");
@@ -79,13 +78,13 @@ fn gateware_runs_are_explained() {
     assert_eq!(why["account"]["direction"], "fpga1 -> rc47a.down0");
     let uses = why["account"]["uses"].as_array().expect("an account has its uses");
     let share = |word: &str| {
-        let found = uses.iter().find(|entry| entry["what"] == word);
+        let found = uses.iter().find(|entry| entry["use"] == word);
         found.map_or(0.0, |entry| number(&entry["share"]))
     };
     let all: f64 = uses.iter().map(|entry| number(&entry["share"])).sum();
-    assert!((all - 1.0).abs() < 0.01 && share("payload") > 0.7, "{uses:?}");
-    // Time in which the link is idle has the engine's reason, not the link's lack of TLPs.
-    assert!(share("nothing_to_send") < 0.01, "{uses:?}");
+    assert!((all - 1.0).abs() < 0.01 && share("payload") > 0.5, "{uses:?}");
+    // Idle time has the engine's reasons, of which the link knows nothing.
+    assert!(share("descriptor") > 0.05 && share("nothing_to_send") < 0.01, "{uses:?}");
 }
 
 #[test]
