@@ -70,11 +70,10 @@ pub use route::{Cargo, route};
 pub use stores::StoreRun;
 pub use together::{Common, Flow, NoObserver, Observer, Together, observed, together};
 pub use traffic::{
-    Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
-    default_in_flight, default_operations,
+    Choices, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficRun, default_in_flight,
+    default_operations,
 };
 pub use words::{kind_word, size_words};
 pub use workload::{
-    End, Expected, FlowEnds, Measurement, Workload, WorkloadCeiling, WorkloadFlow, WorkloadOutcome,
-    WorkloadRun,
+    End, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome, WorkloadRun,
 };

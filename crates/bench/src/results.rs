@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs as plain results.
+//! Outcomes as plain data.
 
 use crate::{ChannelReport, LaneReport, RoundTrips};
 use crosslane_driver::{ChannelKind, Plan};
 use crosslane_fabric::{FlowSource, IdleReason};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{
-    Ceiling, Channel, Detail, Flow, Hardware, Lane, Latency, Link, LinkShares, PlanSummary,
-    Scenario, Together, Traffic, Transfers,
+    Channel, Detail, Flow, Hardware, Lane, Latency, Link, LinkShares, PlanSummary, Scenario,
+    Together, Traffic, Transfers,
 };
 
 use crate::links::{DirectionOutcome, wire_share};
 use crate::traffic::{TrafficFlow, TrafficOutcome};
 use crate::words::kind_word;
-use crate::workload::{Expected, Workload, WorkloadFlow, WorkloadOutcome};
+use crate::workload::{Workload, WorkloadFlow, WorkloadOutcome};
 
 impl WorkloadOutcome {
     /// Returns the outcome as plain data, without an explanation.
@@ -62,18 +62,6 @@ impl TrafficOutcome {
     fn flow(&self, flow: &TrafficFlow) -> Flow {
         let planned = &flow.planned;
         let kind = kind_word(planned.flow.kind).to_owned();
-        let ceiling = flow.ceiling.map(|ceiling| {
-            let limit = self.directions.iter().find(|other| other.id == ceiling.direction);
-            Ceiling {
-                bytes_per_second: ceiling.bytes_per_second,
-                less_dllps_bytes_per_second: ceiling.less_dllps_bytes_per_second,
-                payload_bytes: ceiling.tlps.payload_bytes(),
-                carrier: ceiling.carrier.word().to_owned(),
-                header_dw: ceiling.tlps.header_dw,
-                is_estimate: ceiling.is_estimate,
-                direction: limit.map(|direction| direction.name.clone()),
-            }
-        });
         Flow {
             name: format!("{} -> {}, {kind}", planned.from, planned.to),
             bytes: planned.flow.operation_bytes,
@@ -83,7 +71,7 @@ impl TrafficOutcome {
             application_bytes_per_second: None,
             hardware: None,
             bytes_per_second: Some(flow.bytes_per_second),
-            ceiling,
+            ceiling: flow.ceiling.clone(),
             share_of_ceiling: flow.share(),
             detail: Detail::Traffic(Traffic {
                 from: planned.from.clone(),
@@ -112,15 +100,6 @@ impl WorkloadFlow {
             last_ps: time.last.0,
             bytes_per_second: time.bytes_per_second(),
         });
-        let ceiling = self.ceiling.as_ref().map(|ceiling| Ceiling {
-            bytes_per_second: ceiling.ceiling.bytes_per_second,
-            less_dllps_bytes_per_second: ceiling.ceiling.less_dllps_bytes_per_second,
-            payload_bytes: ceiling.tlps.payload_bytes(),
-            carrier: ceiling.carrier.word().to_owned(),
-            header_dw: ceiling.tlps.header_dw,
-            is_estimate: false,
-            direction: Some(ceiling.link.clone()),
-        });
         Flow {
             name: measured.name.clone(),
             bytes: measured.size_bytes,
@@ -130,7 +109,7 @@ impl WorkloadFlow {
             application_bytes_per_second: Some(measured.application_bytes_per_second()),
             hardware,
             bytes_per_second: None,
-            ceiling,
+            ceiling: self.ceiling.clone(),
             share_of_ceiling: self.share(),
             detail: Detail::Transfers(Box::new(Transfers {
                 moved_bytes: measured.bytes,
@@ -138,7 +117,7 @@ impl WorkloadFlow {
                 ended_ps: measured.ended.0,
                 post_to_first_tlp_ps: measured.post_to_first_tlp.map(|time| time.0),
                 registration_ps: measured.registration.map(|time| time.0),
-                plan: plan(&measured.plan, self.expected()),
+                plan: plan(&measured.plan, self.expected_bytes_per_second()),
                 wrong_words: measured.data_errors.words,
                 first_wrong_word: measured.data_errors.first_word,
                 channels: measured.channels.iter().map(channel).collect(),
@@ -157,17 +136,17 @@ impl RoundTrips {
             bytes: self.message_bytes.into(),
             round_trips: self.round_trips.len(),
             one_way: self.one_way(),
-            plan: Some(plan(&self.plan, Expected::of_writes(&self.plan))),
+            plan: Some(plan(&self.plan, self.plan.expected_bytes_per_second)),
             wrong_words: self.data_errors.words,
         }
     }
 }
 
-fn plan(plan: &Plan, expected: Expected) -> PlanSummary {
+fn plan(plan: &Plan, expected_bytes_per_second: f64) -> PlanSummary {
     PlanSummary {
         path: plan.path.iter().map(|function| function.name.clone()).collect(),
         max_payload_bytes: plan.max_payload_bytes,
-        expected_bytes_per_second: expected.bytes_per_second,
+        expected_bytes_per_second,
         slowest_link: plan.slowest_link.clone(),
         through_root_complex: plan.through_root_complex,
         not_faster: plan.refused.iter().map(ToString::to_string).collect(),

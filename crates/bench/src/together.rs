@@ -40,7 +40,7 @@ pub trait Observer {
     }
 }
 
-/// Nobody watches.
+/// An observer that counts nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 
@@ -69,7 +69,7 @@ impl Common {
     }
 }
 
-/// What several flows have measured.
+/// Measurement of several flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Together {
     /// Each flow, in the order in which they were given.
@@ -183,7 +183,7 @@ impl<B: Bus> Prepared<B> {
 /// run every second one is dropped.
 const MAX_SAMPLES: usize = 1 << 20;
 
-/// What an observer has said, and when.
+/// Answers of an observer, each with its time.
 #[derive(Debug, Default)]
 struct Samples {
     taken: Vec<(Picoseconds, u64)>,

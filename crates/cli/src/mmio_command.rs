@@ -355,7 +355,7 @@ fn report(place: Where<'_>, runs: &[Stored]) -> Page {
         series: series.collect(),
     };
     let mut blocks = vec![Block::Plot(plot)];
-    // What a client maps itself passes by the card, which has counted nothing then.
+    // Stores into memory that a client maps itself bypass the card, which then counts nothing.
     if runs.iter().any(|stored| stored.run.metrics.writes_by_length().next().is_some()) {
         blocks.push(Block::Plot(lengths(runs)));
     }

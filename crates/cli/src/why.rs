@@ -15,10 +15,10 @@ use crate::quantity::{megabytes, microseconds, percent};
 /// Shares below this are printed as nothing, and so are left out.
 const LEAST_SHARE: f64 = 0.0005;
 
-/// What is known of why a run was not faster.
+/// Explanation of a run, if there is one.
 #[derive(Clone, Debug)]
 pub enum Why {
-    /// Nobody wants to know.
+    /// It was not asked for.
     LeftOut,
     /// It cannot be said, for this reason.
     Unknown(String),
@@ -32,7 +32,7 @@ pub struct Made<'a, C> {
     pub case: &'a C,
     /// Its figure, as it was measured.
     pub measured: Option<Figure>,
-    /// Where its time went.
+    /// Its account.
     pub account: Option<&'a Account>,
     /// Whether anything went wrong in it.
     pub has_errors: bool,

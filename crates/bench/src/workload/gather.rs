@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a lab that has run to what came of it.
+//! Outcomes of runs in a lab, gathered after their end.
 
 use crosslane_fabric::{ChannelKind, ChannelWaits, DirectionId, ErrorRecord, LinkCounters};
 use crosslane_lab::{Ending, Simulation};
@@ -188,7 +188,7 @@ fn account_of(
         ways.iter().flatten().filter(|segment| segment.way.contains(&direction.id)).collect();
     let mut feeding = Feeding::default();
     for segment in &segments {
-        // What each of several flows waited for counts by their number.
+        // The waits of each of several flows count by their number.
         for loss in losses(
             &waits_of(simulation, segment, together),
             segment,
@@ -231,7 +231,7 @@ fn waits_of(simulation: &Simulation, segment: &Segment, together: &Together) -> 
     read.map(ChannelReport::waits).unwrap_or_default()
 }
 
-/// What those who feed a direction in a segment waited for: its engine by its own counters, and
+/// Returns the waits of those who feed a direction in a segment: its engine by its counters, and
 /// the links before it.
 fn losses(
     waits: &ChannelWaits,

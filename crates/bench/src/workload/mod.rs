@@ -11,9 +11,8 @@ mod run;
 mod segments;
 mod watch;
 
-pub use ceiling::FlowCeiling as WorkloadCeiling;
 pub use ends::{End, FlowEnds};
-pub use outcome::{Expected, WorkloadFlow, WorkloadOutcome};
+pub use outcome::{WorkloadFlow, WorkloadOutcome};
 pub use run::WorkloadRun;
 
 use crosslane_driver::Device;
@@ -99,8 +98,8 @@ impl Workload {
         self.size_bytes().saturating_mul(count)
     }
 
-    /// Runs it on opened cards: those of each flow, in the order of the data's path. A ping-pong and
-    /// a chain are of the first flow.
+    /// Runs it on opened cards: those of each flow, in the order of the data's path. Ping-pongs and
+    /// chains are of the first flow.
     ///
     /// # Errors
     /// Options that exclude each other, and a failure on the way.

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Outcomes of workloads.
 
-use crosslane_driver::{ChannelKind, Plan};
+use crosslane_driver::ChannelKind;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
-use crosslane_results::{Account, Better, DirectionLoad, Figure};
+use crosslane_results::{Account, Better, Ceiling, DirectionLoad, Figure};
 
-use super::ceiling::FlowCeiling;
 use super::{Measurement, Workload};
-use crate::ceiling::Carrier;
 use crate::latency::RoundTrips;
 use crate::links::DirectionOutcome;
 use crate::measured::Measured;
@@ -19,46 +17,28 @@ pub struct WorkloadFlow {
     /// Its measurement.
     pub measured: Measured,
     /// The rate that the links allow, where they are known.
-    pub ceiling: Option<FlowCeiling>,
-}
-
-/// What a plan says of a rate, for the addresses and packets of one flow.
-#[derive(Clone, Copy, Debug)]
-pub struct Expected {
-    /// Of completions it is the most there can be: the completer may cut them shorter than the
-    /// way allows, and nobody tells the driver.
-    pub carrier: Carrier,
-    /// Payload bytes per second.
-    pub bytes_per_second: f64,
-}
-
-impl Expected {
-    /// What a plan says of writes to where its path ends.
-    pub const fn of_writes(plan: &Plan) -> Self {
-        Self { carrier: Carrier::Writes, bytes_per_second: plan.expected_bytes_per_second }
-    }
+    pub ceiling: Option<Ceiling>,
 }
 
 impl WorkloadFlow {
-    /// What its plan says of its rate.
-    pub fn expected(&self) -> Expected {
+    /// Returns the rate that its plan lets expect, bytes per second. Of reads it is the most: the
+    /// completer may cut completions shorter than the path allows.
+    #[must_use]
+    pub fn expected_bytes_per_second(&self) -> f64 {
         let plan = &self.measured.plan;
         let first = self.measured.channels.first().map(|channel| channel.kind);
-        let is_read = first == Some(ChannelKind::H2c);
-        let carrier = if is_read { Carrier::Completions } else { Carrier::Writes };
         // The plan alone takes host memory to be below 4 GiB.
-        let is_high = self.ceiling.as_ref().is_some_and(|ceiling| ceiling.tlps.header_dw == 4);
-        let bytes_per_second = if first == Some(ChannelKind::C2h) && is_high {
-            plan.expected_at(BusAddress(1 << 32))
-        } else {
-            plan.expected_bytes_per_second
-        };
-        Expected { carrier, bytes_per_second }
+        let is_high = self.ceiling.as_ref().is_some_and(|ceiling| ceiling.header_dw == 4);
+        match first == Some(ChannelKind::C2h) && is_high {
+            true => plan.expected_at(BusAddress(1 << 32)),
+            false => plan.expected_bytes_per_second,
+        }
     }
 
-    /// The rate by the engine's timers as a share of the ceiling less DLLPs.
+    /// Returns the rate by the engine's timers as a share of the ceiling less DLLPs.
+    #[must_use]
     pub fn share(&self) -> Option<f64> {
-        let ceiling = self.ceiling.as_ref()?.ceiling.less_dllps_bytes_per_second;
+        let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
         (ceiling > 0.0).then(|| self.measured.hardware_bytes_per_second() / ceiling)
     }
 }
@@ -70,7 +50,7 @@ pub struct WorkloadOutcome {
     pub workload: Workload,
     /// Flow by flow; none of a ping-pong, or of a run that failed.
     pub flows: Vec<WorkloadFlow>,
-    /// Of a ping-pong.
+    /// Round trips of a ping-pong.
     pub round_trips: Option<RoundTrips>,
     /// While all of several flows were active.
     pub common: Option<Common>,
@@ -79,7 +59,7 @@ pub struct WorkloadOutcome {
     /// The same of every direction of the lab, over `span`; of large labs, of those that data
     /// crossed. None of a latency.
     pub loads: Vec<DirectionLoad>,
-    /// Where the time of the busiest of `directions` went in `span`.
+    /// The account of the busiest of `directions` in `span`.
     pub account: Option<Account>,
     /// The time in which data moved; of several flows, the time in which all did. Absent on cards.
     pub span: Option<Picoseconds>,

@@ -34,11 +34,11 @@ pub(super) enum Unfinished {
 pub struct WorkloadRun {
     /// The lab.
     pub lab: Arc<Lab>,
-    /// What.
+    /// The workload.
     pub workload: Workload,
-    /// Between whom.
+    /// The ends of its flows.
     pub flows: Vec<FlowEnds>,
-    /// Everything random comes from it.
+    /// Random seed.
     pub seed: u64,
     /// Max_Payload_Size to be set first on the ways, bytes.
     pub max_payload_bytes: Option<u32>,
@@ -53,7 +53,7 @@ impl WorkloadRun {
         Self { lab, workload, flows, seed: 1, max_payload_bytes: None, dllps_free: false }
     }
 
-    /// What the flows are to move, bytes; no more than fit.
+    /// Returns the bytes that the flows are to move, at most `u64::MAX`.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.workload.total_bytes().saturating_mul(self.flows.len() as u64)

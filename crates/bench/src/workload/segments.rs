@@ -14,7 +14,7 @@ use crate::route::{Cargo, route};
 pub struct Segment {
     /// Directions that the data cross, in order.
     pub way: Vec<DirectionId>,
-    /// What they are in.
+    /// The TLPs that carry the data.
     pub carrier: Carrier,
     /// The endpoint whose engine asks for them or sends them.
     pub engine: NodeId,

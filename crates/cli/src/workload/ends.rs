@@ -137,7 +137,7 @@ impl<'a> Cards<'a> {
     /// Those of a lab.
     ///
     /// # Errors
-    /// Where it has none.
+    /// A lab without any.
     pub fn of(lab: &'a Lab, running: &'a RunningLab) -> Result<Self, CommandError> {
         let endpoints = lab.file().endpoints.iter();
         let with_engine = endpoints.filter(|endpoint| endpoint.part.engine.is_some());

@@ -94,7 +94,7 @@ fn with_fewer_rounds(case: &WorkloadRun, options: LatencyOptions) -> Vec<Short<W
     shortened
 }
 
-/// What the IOTLBs of the flows' hosts hold of their memory, bytes; nothing where there is
+/// Returns the memory that the IOTLBs of the flows' hosts hold, bytes; nothing where there is
 /// none, or it is so much that no walk matters.
 fn iotlb_bytes(case: &WorkloadRun, pages: PageSize) -> u64 {
     let hosts = &case.lab.file().hosts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the program that moves data has chosen, and the levers of each kind of run.
+//! Choices of the program that moves data, and the levers of each kind of run.
 
 use crosslane_bench::{Options, PlannedFlow, Registration, TrafficRun, Workload, WorkloadRun};
 use crosslane_driver::{DescriptorSource, Notification};
@@ -43,7 +43,7 @@ where
     Lever { limit, lift }
 }
 
-/// What is on the wires beside the data.
+/// The DLLPs beside the data.
 fn dllps<C: Clone + 'static>(
     ways: &Ways,
     free: impl Fn(&mut C) + Send + Sync + 'static,
@@ -115,7 +115,7 @@ impl Liftable for WorkloadRun {
     }
 }
 
-/// What the host's program has chosen.
+/// The choices of the host's program.
 fn program(case: &WorkloadRun) -> Vec<Lever<WorkloadRun>> {
     let (Some(options), Some(flow)) = (case.workload.options(), case.flows.first()) else {
         return Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a run asks of a lab: who moves data, where to, and by which ports.
+//! Demands of a run on a lab: requesters, targets, and the ports between them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crosslane_lab::{LabFile, RunningLab};
 
 use crate::error::ExplainError;
 
-/// Who sends requests.
+/// Sender of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requester {
     /// The DMA engine of an endpoint, by its place in the lab file.
@@ -32,7 +32,7 @@ impl Requester {
     }
 }
 
-/// Where requests go.
+/// Target of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// Memory of a host.
@@ -43,7 +43,7 @@ pub(super) enum Target {
     Memory(usize),
 }
 
-/// What feeds the writes of an engine.
+/// Source of an engine's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feed {
     /// Its generator, or nothing: it is no engine, or it reads.

@@ -304,7 +304,7 @@ fn a_plan_behind_an_iommu_expects_what_the_lab_gives() {
         let outcome = workload_in(lab, &[&["fpga1"]], job(many));
         let flow = &outcome.flows[0];
         let rate = flow.measured.hardware_bytes_per_second();
-        let expected = flow.expected().bytes_per_second;
+        let expected = flow.expected_bytes_per_second();
         let walked = 4096.0 / 20e-6;
         assert_eq!((expected - walked).abs() < 1.0, is_walked, "{expected}");
         assert_eq!(expected > LINK, !is_walked, "{expected}");
