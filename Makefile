@@ -27,6 +27,10 @@ seeds = $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(1))
 # by itself do without.
 RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 
+# Test programs that have passed before are not run again (tools/test_runner.py).
+HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)
+REMEMBERED := CARGO_TARGET_$(HOST)_RUNNER="$(PYTHON) -B $(CURDIR)/tools/test_runner.py"
+
 # What runs in the virtual machine, as `make check-tests` has built it.
 VM_PROGRAMS := test --no-run --workspace --locked $(RTL)
 
@@ -58,7 +62,7 @@ test: setup $(TOOLS) ## everything that CI checks: the steps of docs/checks.md, 
 	$(PYTHON) -B tools/checks.py
 
 soak: setup $(TOOLS) ## what a night runs: every width, seed, mutation and fuzz target; writes docs/soak.md anew
-	tools/setup.sh soak
+	tools/setup.sh soak $(if $(CROSSLANE_CI),--yes)
 	$(PYTHON) -B tools/soak.py
 
 setup: ## look for the tools that `make test` needs, and install what is missing
@@ -86,7 +90,7 @@ build-tests: $(TOOLS) ## build what `check-tests`, `check-rtl` and `check-vm` ru
 	$(CARGO) test --no-run --workspace --locked $(RTL)
 
 check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the README and of the program
-	$(CARGO) test --workspace --locked --no-fail-fast $(RTL)
+	$(REMEMBERED) $(CARGO) test --workspace --locked --no-fail-fast $(RTL)
 
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	CROSSLANE_NO_LIBFABRIC=1 $(CARGO) check --workspace --locked --target $(ARM)
@@ -99,7 +103,7 @@ check-run: ## what `make run` does, from the release build to the page
 	$(PYTHON) -B tools/check_show.py $(TARGET_DIR)/shown.txt
 
 check-rtl: $(TOOLS) ## the driver's tests, also over sockets, and gateware and model TLP by TLP, in the lab
-	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- \
+	CROSSLANE_ENGINE=rtl $(REMEMBERED) $(CARGO) test --workspace --locked $(RTL) --test integration -- \
 		lab:: same_tlps:: served:: --skip a_thousand_restarts --skip sixty_four_mib
 
 check-report: $(TOOLS) ## reports in a browser: needs chromium
@@ -108,10 +112,10 @@ check-report: $(TOOLS) ## reports in a browser: needs chromium
 		$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
 
 check-gateware: $(TOOLS) ## the gateware against an independent bus model: the bounded set, less what has passed
-	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware
+	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware examples
 
 test-gateware: $(TOOLS) ## the same with every width, size and seed
-	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware
+	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware examples
 
 check-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
 	$(CARGO) $(VM_PROGRAMS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The order in which the gateware's tests run, and what is said of them at the end."""
+"""Orders the gateware's tests, and summarises their times at the end."""
 
 import sys
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ GATEWARE = Path(__file__).resolve().parent
 sys.path.insert(0, str(GATEWARE / "tb"))
 import simulate  # noqa: E402
 
-# What each test took, in seconds of processors, longest first.
+# Processor seconds of each test, longest first.
 TIMES = GATEWARE / "build" / "times.txt"
 SPENT = "spent"
-# They begin first, so that two workers end together: what takes most, as `TIMES` has it.
+# These begin first, so that two workers end together: the longest according to `TIMES`.
 LONGEST = [
     "test_properties_hold",
     "test_card_us",
@@ -41,13 +41,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Nothing is spent yet."""
+    """Clears the counts before a test."""
     simulate.SPENT.__init__()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """What a test has spent goes with its report, from the worker as well."""
+    """Attaches a test's processor time to its report, so that it also arrives from a worker."""
     report = yield
     if report.when == "call":
         report.user_properties.append((SPENT, asdict(simulate.SPENT)))
@@ -55,7 +55,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many tests were remembered, and what the others took."""
+    """Prints how many tests were remembered, and the time of the others."""
     spent = {
         report.nodeid: dict(report.user_properties)[SPENT]
         for reports in terminalreporter.stats.values()

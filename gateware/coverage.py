@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Which lines and bits of the gateware its tests reach: writes docs/gateware-coverage.md.
+"""Measures the lines and bits of the gateware that its tests reach: writes
+docs/gateware-coverage.md.
 
-Runs the tests of `tb/` at one width, each in a process of its own, with Verilator's line and toggle
-coverage, and joins what they have counted. `--resume` takes what an earlier run has left in
-`build/coverage/`; `--only TEXT` takes the tests whose name has this in it, and prints instead of
-writing. Why something is not reached is in `coverage_reasons.toml`.
+Runs the tests of `tb/` at one width, each in a separate process, with Verilator's line and toggle
+coverage, and adds up the counts. `--resume` reuses the data that an earlier run has left in
+`build/coverage/`; `--only TEXT` runs the tests whose name contains this text, and prints instead of
+writing. `coverage_reasons.toml` says why something is not reached.
 """
 
 import argparse
@@ -28,9 +29,9 @@ REASONS = GATEWARE / "coverage_reasons.toml"
 # The narrowest: it is built soonest, and a TLP has most beats.
 WIDTH = "64"
 PYTEST = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-# Two whole cards below a switch: what is in them is in test_card and test_shim_us already.
+# Two whole cards below a switch: test_card and test_shim_us cover the same modules.
 LEFT_OUT = {"test_card_us"}
-# The bounded set has each kind of channel at a width of its own.
+# The bounded set has each kind of channel at a different width.
 OF_EVERY_KIND = {"test_writer"}
 NO_REASON = "not looked into"
 
@@ -51,9 +52,8 @@ def collected(everything: bool) -> dict[str, list[str]]:
 
 
 def chosen_tests(only: str | None) -> list[str]:
-    """The tests of one width, as pytest names them: of the bounded set if it has that width. All of
-    the bounded set if a test has no width.
-    """
+    """Names of the tests of one width, as pytest has them: of the bounded set if it has that width.
+    All of the bounded set if a test has no width."""
 
     def wide(names: list[str]) -> list[str]:
         return [name for name in names if WIDTH in re.split(r"[\[\]\- ]", name)]
@@ -66,18 +66,18 @@ def chosen_tests(only: str | None) -> list[str]:
             continue
         few = [] if name in OF_EVERY_KIND else wide(bounded[function])
         chosen += few or wide(names) or bounded[function]
-    # The whole card has most of all in it: first.
+    # The whole card covers most of all: first.
     chosen.sort(key=lambda name: "test_card" not in name and "test_rates" not in name)
     return [name for name in chosen if not only or only in name]
 
 
 def data_file(test: str) -> Path:
-    """Where the data of a test are kept."""
+    """Path of a test's data."""
     return DATA / (re.sub(r"\W+", "_", test.split("::")[1]).strip("_") + ".dat")
 
 
 def run(test: str) -> bool:
-    """Runs a test and keeps its data; whether it has passed."""
+    """Runs a test and keeps its data; returns whether it has passed."""
     for old in BUILD.glob("*/coverage.dat"):
         old.unlink()
     environment = {**os.environ, "GATEWARE_COVERAGE": "1", "GATEWARE_ALL": "1"}
@@ -92,17 +92,17 @@ def run(test: str) -> bool:
     if not passed:
         print("\n".join(done.stdout.splitlines()[-3:]), flush=True)
         return False
-    # A simulation writes this as it ends, into the folder in which it runs.
+    # A simulation writes this file when it ends, into its working directory.
     DATA.mkdir(parents=True, exist_ok=True)
     (written,) = BUILD.glob("*/coverage.dat")
     written.rename(data_file(test))
     return True
 
 
-# --- What has been counted -----------------------------------------------------------------------
+# --- Counts --------------------------------------------------------------------------------------
 @dataclass
 class Counts:
-    """Of one file: how often each line and each change of a bit was reached."""
+    """Lines and changes of bits of one file, each reached or not."""
 
     # Line: reached by all of its blocks and branches, or not.
     lines: dict[int, bool] = field(default_factory=dict)
@@ -130,8 +130,8 @@ def numbers(ranges: str) -> list[int]:
 def read(files: list[Path]) -> dict[Path, Counts]:
     """The joined counts of all files of `rtl/`.
 
-    A record is `C 'name^Bvalue^Aname^Bvalue...' count`: f file, l line, n column, t kind, o what it
-    is of, S its lines.
+    A record is `C 'name^Bvalue^Aname^Bvalue...' count`: f file, l line, n column, t kind, o object,
+    S its lines.
     """
     points: dict[tuple, int] = defaultdict(int)
     for file in files:
@@ -140,7 +140,7 @@ def read(files: list[Path]) -> dict[Path, Counts]:
                 continue
             text, count = record[3:].rsplit("' ", 1)
             fields = dict(part.split("\x02", 1) for part in text.split("\x01") if "\x02" in part)
-            # Models are built in this folder, from paths that are relative to it.
+            # Models are built in this folder, from paths relative to it.
             path = GATEWARE / fields["f"]
             if not path.is_relative_to(RTL):
                 continue
@@ -161,7 +161,7 @@ def read(files: list[Path]) -> dict[Path, Counts]:
 # --- The document --------------------------------------------------------------------------------
 @dataclass
 class Reason:
-    """Why what matches is not reached."""
+    """Explains why matching lines or bits are not reached."""
 
     text: str
     module: re.Pattern
@@ -171,7 +171,7 @@ class Reason:
 
 
 def reasons() -> list[Reason]:
-    """In their order: the first that matches holds."""
+    """All reasons in their order: the first that matches counts."""
     found = []
     for entry in tomllib.loads(REASONS.read_text())["reason"]:
         line, signal = entry.get("line"), entry.get("signal")
@@ -194,7 +194,7 @@ def share(hits: list[bool]) -> str:
 
 
 def uncovered_lines(counts: dict[Path, Counts], known: list[Reason]) -> dict[str, list[str]]:
-    """By reason: each line that is not reached, with its source."""
+    """Lines that are not reached, with their source, by reason."""
     found: dict[str, list[str]] = defaultdict(list)
     for path, of_file in counts.items():
         source = path.read_text().splitlines()
@@ -226,7 +226,7 @@ def ranges(found: set[int]) -> str:
 def uncovered_bits(
     counts: dict[Path, Counts], known: list[Reason]
 ) -> tuple[dict[str, int], dict[str, dict[str, list[str]]]]:
-    """By reason: how many changes were not seen, and of which signals of which module."""
+    """Number of changes not seen, and the signals and modules that they belong to, by reason."""
     number: dict[str, int] = defaultdict(int)
     bits: dict[tuple[str, str, str], set[int]] = defaultdict(set)
     for path, of_file in counts.items():
@@ -254,7 +254,7 @@ def uncovered_bits(
 
 
 def table(counts: dict[Path, Counts]) -> list[str]:
-    """A row for each module, one for each folder and the total of what is written by hand."""
+    """A row for each module, one for each folder, and the total of the handwritten modules."""
     rows = ["| module | lines | changes of bits |", "| --- | ---: | ---: |"]
     total, generated = Counts(), Counts()
     for path, of_file in counts.items():
@@ -275,7 +275,7 @@ def table(counts: dict[Path, Counts]) -> list[str]:
 
 
 def document(counts: dict[Path, Counts], tests: list[str], missing: list[str]) -> str:
-    """All of it: from these tests, and without those that have not run."""
+    """The whole page: from these tests, and without the missing ones."""
     known = reasons()
     own = {path: c for path, c in counts.items() if path.parent.name != "generated"}
     without = sorted({p for p in RTL.rglob("*.sv") if "generated" not in p.parts} - set(own))
@@ -312,13 +312,13 @@ def document(counts: dict[Path, Counts], tests: list[str], missing: list[str]) -
         text += [""]
     text += ["## Tests", "", *(f"* `{test.split('::')[1]}`" for test in tests), ""]
     if missing:
-        text += ["Not in this run (so some of what is above as not reached may be):", ""]
+        text += ["Not in this run (so they may reach some of the above):", ""]
         text += [*(f"* `{test.split('::')[1]}`" for test in missing), ""]
     return "\n".join(text)
 
 
 def main() -> int:
-    """Runs what is asked for, then writes or prints."""
+    """Runs the requested tests, then writes or prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--only")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""FuseSoC's description of the gateware, crosslane.core: is all in it, and does it lint?"""
+"""FuseSoC's description of the gateware, crosslane.core: it is complete, and it lints."""
 
 import os
 import re

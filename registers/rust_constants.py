@@ -16,9 +16,9 @@ from systemrdl.node import AddrmapNode, FieldNode, MemNode, Node, RegfileNode, R
 LICENCE = "SPDX-License-Identifier: Apache-2.0 OR MIT"
 # Columns of a line of Rust, as in rustfmt.toml.
 MAX_COLUMNS = 100
-# Width of a register, the only one that the constants are made for.
+# Width of a register, the only one supported.
 REGISTER_BITS = 32
-# Names that the language keeps for itself and a register could have.
+# Keywords of Rust that could be the name of a register.
 KEYWORDS = frozenset(
     "as async await break const continue crate dyn else enum extern false fn for gen if impl in "
     "let loop match mod move mut pub ref return self static struct super trait true try type "
@@ -32,7 +32,7 @@ class MapError(Exception):
 
 @dataclass
 class RegisterFile:
-    """A type of register file and where the map has it."""
+    """A type of register file and its instances in the map."""
 
     first: RegfileNode
     # Registers of all instances by name, with the instances that have them.
@@ -75,7 +75,7 @@ class Writer:
         self.line("}")
 
     def text(self) -> str:
-        """All that was written."""
+        """The whole text written."""
         return "\n".join(self.lines) + "\n"
 
 
@@ -85,7 +85,7 @@ def header(source: str) -> list[str]:
 
 
 def module_name(node: Node) -> str:
-    """Name of a node's module; refuses what Rust would not take."""
+    """Name of a node's module; refuses names that Rust does not allow."""
     name = node.orig_type_name if isinstance(node, RegfileNode) else None
     name = name or node.inst_name
     if name != name.lower() or name in KEYWORDS:
@@ -99,12 +99,12 @@ def camel_case(name: str) -> str:
 
 
 def sentence(node: Node, otherwise: str) -> str:
-    """What the map says of a node, or `otherwise`."""
+    """The map's description of a node, or `otherwise`."""
     return node.get_property("desc") or otherwise
 
 
 def reset_value(register: RegNode) -> int:
-    """What the whole register holds after a reset."""
+    """The value of the whole register after a reset."""
     return sum((item.get_property("reset") or 0) << item.low for item in register.fields())
 
 
@@ -145,12 +145,12 @@ def write_register(writer: Writer, register: RegNode, remark: str) -> None:
 
 
 def access(register: RegNode) -> str:
-    """Says so where software cannot write any of a register."""
+    """The remark "Read-only." if software cannot write any field of a register."""
     return "" if register.has_sw_writable else "Read-only."
 
 
 def collect_files(top: AddrmapNode) -> dict[str, RegisterFile]:
-    """All types of register file of a map. Instances of one type differ in what they leave out."""
+    """All types of register file of a map. Instances of one type may leave registers out."""
     files: dict[str, RegisterFile] = {}
     for node in top.children(unroll=False):
         if not isinstance(node, RegfileNode):
@@ -188,7 +188,7 @@ def write_files(writer: Writer, files: dict[str, RegisterFile]) -> None:
 
 
 def write_place(writer: Writer, node: RegfileNode | MemNode) -> None:
-    """Writes where a register file, an array of them or a memory lies."""
+    """Writes the position of a register file, of an array of them or of a memory."""
     name = node.inst_name.upper()
     base = node.raw_address_offset
     if isinstance(node, MemNode):
@@ -202,7 +202,7 @@ def write_place(writer: Writer, node: RegfileNode | MemNode) -> None:
         if len(node.array_dimensions) != 1:
             raise MapError(f"{node.get_path()}: an array has one dimension")
         count, stride = node.array_dimensions[0], node.array_stride
-        writer.doc(f"Where the register files `{node.inst_name}` lie: see [`{module_name(node)}`].")
+        writer.doc(f"Positions of register files `{node.inst_name}`: see [`{module_name(node)}`].")
         value = f"Array {{ base: {base:#x}, stride: {stride:#x}, count: {count} }}"
         writer.line(f"pub const {name}: Array = {value};")
     else:
@@ -234,7 +234,7 @@ def write_encodings(writer: Writer, top: AddrmapNode) -> None:
         writer.close()
         writer.line()
         writer.open(f"impl {name}")
-        writer.doc("What the field's bits mean; none for bits that mean nothing.")
+        writer.doc("The value with these bits; none for undefined bits.")
         writer.open("pub const fn from_bits(bits: u32) -> Option<Self>")
         writer.open("match bits")
         for member in encoding:
@@ -251,7 +251,7 @@ def write_encodings(writer: Writer, top: AddrmapNode) -> None:
 
 
 def map_as_rust(top: AddrmapNode, source: str) -> str:
-    """The Rust file of one map; `source` is the file that it is described in."""
+    """The Rust file of one map; `source` is its description."""
     writer = Writer()
     writer.lines += header(source)
     title = top.get_property("name", default=None) or top.inst_name
@@ -267,7 +267,7 @@ def map_as_rust(top: AddrmapNode, source: str) -> str:
         listed = imports[0] if len(imports) == 1 else "{" + ", ".join(imports) + "}"
         writer.line(f"use crate::{listed};")
     writer.line()
-    writer.doc("Bytes of the whole.")
+    writer.doc("Size of the map in bytes.")
     writer.line(f"pub const BYTES: u32 = {top.size:#x};")
     for node in children:
         writer.line()
@@ -305,7 +305,7 @@ impl Field {
         (word & self.mask()) >> self.shift
     }
 
-    /// `value` in the field's place, cut to the field's width; all other bits are 0.
+    /// `value` at the field's position, cut to the field's width; all other bits are 0.
     pub const fn put(self, value: u32) -> u32 {
         (value << self.shift) & self.mask()
     }
@@ -321,9 +321,9 @@ impl Field {
 pub struct Array {
     /// Offset of the first in bytes.
     pub base: u32,
-    /// From one to the next in bytes.
+    /// Distance from one to the next in bytes.
     pub stride: u32,
-    /// How many there is room for.
+    /// Number of register files.
     pub count: u32,
 }
 
@@ -332,7 +332,7 @@ impl Array {
     ///
     /// # Panics
     ///
-    /// Where there is no room for that many.
+    /// If `index` is not less than `count`.
     pub const fn at(self, index: u32) -> u32 {
         assert!(index < self.count, "there are fewer register files than that");
         self.base + index * self.stride

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Tests of the generator: that its check fails where it should, and that its files are usable."""
+"""Tests of the generator: its check fails when it must, and its files are usable."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ TREE = Path(__file__).resolve().parent.parent
 
 
 class Copy(unittest.TestCase):
-    """Tests on a copy of what the generator reads and writes."""
+    """Tests on a copy of the files that the generator reads and writes."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -37,7 +37,7 @@ class Copy(unittest.TestCase):
         path.write_text(text.replace(old, new), encoding="utf-8")
 
     def check(self) -> tuple[int, str]:
-        """Exit status of `generate.py --check`, and what it says."""
+        """Exit status of `generate.py --check`, and its output."""
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
             status = generate.main(self.tree, ["--check"])
@@ -116,7 +116,7 @@ class Copy(unittest.TestCase):
 
 
 class Outputs(unittest.TestCase):
-    """Tests of the tree's generated files with the tools that are to read them."""
+    """Tests of the tree's generated files with the tools that read them."""
 
     def test_c_takes_the_headers(self) -> None:
         for standard in ("c99", "c11"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What checks keep between runs, outside the tree: things that were made, and tests that passed.
+"""Cache of checks between runs, outside the tree: things built, and tests that passed.
 
-The folder is `CROSSLANE_CACHE`, or `crosslane` in the user's cache folder. Everything in it has a
-key: the hash of all that it was made from. It may be deleted at any time. Several processes and
+The folder is `CROSSLANE_CACHE`, or `crosslane` in the user's cache folder. Every entry has a key:
+the hash of everything it was made from. It may be deleted at any time. Several processes and
 several clones may use it at once: an entry is written beside its place and then renamed.
 """
 
@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# A part of every key: another number makes all entries anew.
+# Part of every key: a new number invalidates all entries.
 FORMAT = 1
-# Passes that are kept; beyond it the older half goes. A run of all gateware has some 300.
+# Number of passes kept; beyond it the older half is deleted. A run of all gateware has some 300.
 PASSES_MOST = 20_000
-# Bytes of things made that are kept of each kind; beyond it the oldest go.
+# Bytes kept of each kind of thing built; beyond it the oldest are deleted.
 MADE_MOST_BYTES = 2 << 30
-# After this time, in seconds, what an interrupted process has left is deleted.
+# Seconds after which the remains of an interrupted process are deleted.
 LEFT_OVER_S = 24 * 3600
-# In each folder that was made: its files with size and hash.
+# In each built folder: its files with size and hash.
 MANIFEST = "manifest.json"
 
 
@@ -56,13 +56,13 @@ def key(*parts: str | bytes | Path) -> str:
 
 
 def ignores_passes() -> bool:
-    """Whether everything is to be run, though it has passed before."""
+    """Whether to run everything, even if it has passed before."""
     return os.environ.get("CROSSLANE_IGNORE_PASSES") == "1"
 
 
 # --- Tests that have passed ----------------------------------------------------------------------
 def remembered(passed: str) -> bool:
-    """Whether what has this key passed before; never with `CROSSLANE_IGNORE_PASSES=1`."""
+    """Whether a run with this key passed before; never with `CROSSLANE_IGNORE_PASSES=1`."""
     if ignores_passes():
         return False
     entry = folder("passes") / passed
@@ -75,7 +75,7 @@ def remembered(passed: str) -> bool:
 
 
 def remember(passed: str, name: str) -> None:
-    """Keeps that what has this key has passed; `name` is for who looks into the folder."""
+    """Records that the run with this key has passed; `name` is for readers of the folder."""
     passes = folder("passes")
     entries = list(passes.iterdir())
     if len(entries) >= PASSES_MOST:
@@ -86,9 +86,9 @@ def remember(passed: str, name: str) -> None:
     os.replace(part.name, passes / passed)
 
 
-# --- Things that were made -----------------------------------------------------------------------
+# --- Things built --------------------------------------------------------------------------------
 def found(kind: str, name: str) -> Path | None:
-    """The folder that was made under this name, if it is there and whole."""
+    """The folder built under this name, if it exists and is complete."""
     place = folder(kind) / name
     if not _is_whole(place):
         return None
@@ -97,10 +97,9 @@ def found(kind: str, name: str) -> Path | None:
 
 
 def made(kind: str, name: str, make: Callable[[Path], None], *, again: bool = False) -> Path:
-    """The folder that `make` has filled, now or before (`again`: now). It is called with an empty
-    folder.
+    """The folder that `make` fills, now or earlier (`again`: now). `make` gets an empty folder.
 
-    `name` ends in the key. Of several processes that ask for the same, one makes it.
+    `name` ends in the key. If several processes ask for the same, one builds it.
     """
     place = folder(kind) / name
     with alone(place.with_name(f"{name}.lock")):
@@ -120,9 +119,9 @@ def made(kind: str, name: str, make: Callable[[Path], None], *, again: bool = Fa
 
 
 def trim(kept: Path, most_bytes: int, newest: Path | None = None) -> None:
-    """Deletes the entries whose last use is longest ago, until no more bytes than these are left.
+    """Deletes the least recently used entries until at most `most_bytes` are left.
 
-    `newest` stays. What interrupted processes have left goes, too.
+    `newest` stays. Remains of interrupted processes are deleted, too.
     """
     entries = []
     for entry in kept.iterdir():
@@ -148,7 +147,7 @@ def alone(lock: Path) -> Iterator[None]:
 
 
 def _is_whole(place: Path) -> bool:
-    """Whether a folder has every file with the content that it was made with."""
+    """Whether a folder has every file with its original content."""
     try:
         files = json.loads((place / MANIFEST).read_text())
         return all(_print_of(place / name) == expected for name, expected in files.items())
@@ -166,7 +165,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def _bytes(entry: Path) -> int:
-    """The size of a file or of a folder's files; those that go meanwhile count nothing."""
+    """The size of a file or of a folder's files; files that vanish meanwhile count as 0."""
     total = 0
     for path in [entry, *entry.rglob("*")]:
         try:

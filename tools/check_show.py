@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Looks at what `make run` has printed: the tables are there, all is within its tolerance, lines
-fit, and the page that it names has been written.
+"""Checks the output of `make run`: the tables are complete, everything is within its tolerance,
+lines fit, and the page that it names has been written.
 
 Usage: tools/check_show.py FILE
 """
@@ -15,11 +15,11 @@ PAGE = "reports/rosta/index.html"
 
 
 def problems(shown: str) -> list[str]:
-    """What is wrong with it, in words; nothing where all is well."""
+    """Describes the problems in the output; empty if there are none."""
     found = [f"there is no {part.strip()!r}" for part in PARTS if part not in shown]
     tables = shown[shown.find("$ crosslane reproduce") :]
     pages = [line.strip() for line in tables.splitlines() if line.strip().endswith(PAGE)]
-    # The page's path is as long as it is.
+    # The page's path may have any length.
     lines = [line for line in tables.splitlines() if PAGE not in line]
     long = [line for line in lines if len(line) > COLUMNS]
     found += [f"more than {COLUMNS} columns: {line}" for line in long]

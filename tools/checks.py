@@ -3,10 +3,11 @@
 """Runs the checks of `make test`, two at a time, and prints how long each took.
 
 Each check is a make target and can be run alone. Cargo holds a lock while it builds, so the steps
-that build with it run one after the other; the rest run beside them. The gateware's simulations
-are nice to the others: they fill what is left of the cores. Every step's output goes to
-`target/checks/STEP.log`; that of a failed step is printed when it ends. A step that hangs is ended
-and has failed. A step that needs a failed one is not run, all others are, and the exit status is 1.
+that build with it run one after the other; the rest run beside them. The gateware's simulations run
+with a lower priority: they use the remaining time of the cores. Every step's output goes to
+`target/checks/STEP.log`; that of a failed step is printed when it ends. A step that hangs is
+stopped and fails. A step that needs a failed one is not run, all others are, and the exit status is
+1.
 """
 
 import argparse
@@ -25,23 +26,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 LOGS = TARGET / "checks"
-# Longest part of a failed step's output that is printed, in bytes; the rest is in its log.
+# Largest part of a failed step's output that is printed, in bytes; the rest is in its log.
 SHOWN_BYTES = 60_000
 # Steps at a time: one that builds with cargo, one beside it.
 LANES = 2
-# By so much the priority of a step in the background is lower.
+# Increase of the nice value of a step in the background.
 NICE = 15
 
 
 @dataclass(eq=False)
 class Step:
-    """A make target, what has to have passed before it, and how it is run."""
+    """A make target, the steps that must have passed before it, and the way to run it."""
 
     target: str
     after: tuple[str, ...] = ()
     cargo: bool = False
     background: bool = False
-    # After which it is taken to hang.
+    # Limit after which it counts as hanging.
     limit_seconds: float | None = 45 * 60
     seconds: float = 0.0
     # `None` until it has run; then whether it has passed.
@@ -50,11 +51,11 @@ class Step:
 
     @property
     def log(self) -> Path:
-        """The file with all that it has printed."""
+        """The file with all of its output."""
         return LOGS / f"{self.target}.log"
 
 
-# In the order in which they are begun where nothing else decides.
+# In the order in which they are started, other things being equal.
 STEPS = [
     Step("check-format"),
     Step("check-lint", cargo=True),
@@ -74,7 +75,7 @@ STEPS = [
     Step("check-deny"),
 ]
 
-# Closing lines of the test runners that are in use, whose counts are added up.
+# Summary lines of the test runners in use, whose counts are added up.
 COUNTS = (
     re.compile(r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed"),
     re.compile(r"^(?:(?P<failed>\d+) failed, )?(?P<passed>\d+) passed\b.* in [\d.]+"),
@@ -84,7 +85,7 @@ COUNTS = (
 
 
 def counts_in(log: Path) -> tuple[int, int]:
-    """Tests that have passed and failed, by the closing lines of their runners."""
+    """Tests that have passed and failed, by the summary lines of their runners."""
     passed = failed = 0
     for line in log.read_text(errors="replace").splitlines():
         for pattern in COUNTS:
@@ -97,7 +98,7 @@ def counts_in(log: Path) -> tuple[int, int]:
 
 
 class Run:
-    """All steps, the threads that run them, and what is known of each."""
+    """All steps, the threads that run them, and the state of each."""
 
     def __init__(self, steps: list[Step]) -> None:
         self.steps = steps
@@ -114,7 +115,7 @@ class Run:
         for step in self.steps:
             if step.process or step.passed is not None or (cargo and step.cargo):
                 continue
-            # One lane is kept for what builds with cargo while there is any of it.
+            # One lane is kept for steps that build with cargo as long as any are left.
             if running and not cargo and not step.cargo and self.cargo_left():
                 continue
             before = [by_name[name].passed for name in step.after if name in by_name]
@@ -146,7 +147,7 @@ class Run:
                 start_new_session=True,
             )
         if step.background:
-            # Where the kernel groups processes by session, `nice` counts within the group only.
+            # If the kernel groups processes by session, `nice` counts within the group only.
             with contextlib.suppress(OSError):
                 Path(f"/proc/{step.process.pid}/autogroup").write_text(str(NICE))
 
@@ -165,7 +166,7 @@ class Run:
         threading.Thread(target=wait, daemon=True).start()
 
     def ended(self, step: Step) -> None:
-        """Says how a step has ended, with its output where it has failed."""
+        """Reports how a step has ended, with its output if it has failed."""
         if step.passed:
             print(f"{self.clock()}  {step.target}: passed in {step.seconds:.0f} s", flush=True)
             return
@@ -182,12 +183,12 @@ class Run:
         print(f"==== end of {step.target}\n", flush=True)
 
     def clock(self) -> str:
-        """Minutes and seconds since the beginning."""
+        """Minutes and seconds since the start."""
         minutes, seconds = divmod(int(time.monotonic() - self.begun), 60)
         return f"{minutes:3}:{seconds:02}"
 
     def all(self) -> bool:
-        """Runs every step and prints the table; whether all have passed."""
+        """Runs every step and prints the table; returns whether all have passed."""
         with self.changed:
             while any(step.passed is None for step in self.steps):
                 if step := self.ready():
@@ -215,7 +216,7 @@ class Run:
         print(f"\n{totals[0]} passed, {totals[1]} failed", flush=True)
 
     def stop(self) -> None:
-        """Ends what runs, and shows how far it was: on Ctrl-C and on a signal to end."""
+        """Stops running steps and shows their progress: on Ctrl-C and on a termination signal."""
         for step in self.steps:
             if step.process and step.passed is None:
                 self.show(step, "is running")
@@ -224,7 +225,7 @@ class Run:
 
 
 def named(steps: Iterable[Step], description: str) -> list[Step]:
-    """The steps that the command line names, or all."""
+    """The steps named on the command line, or all."""
     steps = list(steps)
     known = [step.target for step in steps]
     parser = argparse.ArgumentParser(description=description)
@@ -236,7 +237,7 @@ def named(steps: Iterable[Step], description: str) -> list[Step]:
 
 
 def main() -> int:
-    """Runs all steps, or those that are named."""
+    """Runs all steps, or the named ones."""
     run = Run(named(STEPS, __doc__.splitlines()[0]))
     LOGS.mkdir(parents=True, exist_ok=True)
     # Cargo's builds at the upper level must not inherit a jobserver of `make`.

@@ -5,8 +5,8 @@
 A fuzz target is a test with a `bolero::check!`. This builds the test programs with libFuzzer in
 them (on stable Rust; it needs a C++ compiler), fuzzes each target for some seconds, beginning with
 the committed corpus, and writes the inputs that together reach most to `__fuzz__/TARGET/corpus`,
-beside the target's source file: as many as the limits below allow, named by their hash. What was
-there is replaced; those of the committed inputs stay that are still among the best.
+beside the target's source file: as many as the limits below allow, named by their hash. They
+replace the earlier ones; committed inputs stay if they are still among the best.
 
   tools/corpus.py                               every target
   tools/corpus.py --seconds 600 fuzz_decode     the targets with this in their names
@@ -30,19 +30,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "corpus"
-# Limits of a target's corpus; `crates/cli/tests/tidy.rs` has the first two too.
+# Limits of a target's corpus; `crates/cli/tests/tidy.rs` checks the first two too.
 MOST_FILES = 60
 MOST_BYTES = 60_000
 # Most milliseconds that a corpus takes with coverage, which is slower than without: a plain run of
-# a target ends after a second, with inputs of its own.
+# a target ends after a second, with random inputs.
 MOST_MS = 500
-# Inputs whose paths are given to one process.
+# Inputs whose paths are passed to one process.
 MOST_PATHS = 200
 # Longest input, as in bolero's random ones.
 INPUT_BYTES = 4096
-# How slowly inputs grow: libFuzzer's 100 keeps those of short runs at a few bytes, 0 is at once.
+# Growth of inputs: libFuzzer's 100 keeps those of short runs at a few bytes, 0 grows at once.
 LENGTH_CONTROL = 10
-# Seconds after which an input counts as one that does not end.
+# Seconds after which an input counts as hanging.
 LONGEST_INPUT_S = 30
 # Inputs that may fail while coverage is measured.
 MOST_FAILURES = 10
@@ -56,13 +56,13 @@ FLAGS = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Cllvm-args=-sanitizer-coverage-stack-depth",
 ]
-# Files that a target begins with, where its input is a file's bytes.
+# Files that a target starts with, if its input is a file's bytes.
 SEEDS = {"fuzz_fit::fuzz_any_file_of_measurements": "labs/published/*.csv"}
 
 
 @dataclass(frozen=True)
 class FuzzTarget:
-    """A test that fuzzes: its program, its crate's folder, its name and its `__fuzz__` folder."""
+    """A fuzz test: its program, its crate's folder, its name and its `__fuzz__` folder."""
 
     program: Path
     crate: Path
@@ -71,7 +71,7 @@ class FuzzTarget:
 
     @property
     def corpus(self) -> Path:
-        """Where its committed inputs are."""
+        """The folder of its committed inputs."""
         return self.folder / "corpus"
 
     def run(self, arguments: list[object]) -> subprocess.CompletedProcess:
@@ -92,9 +92,8 @@ class FuzzTarget:
 
 @dataclass(eq=False)
 class Input:
-    """One input, and what it reaches: libFuzzer's features, eight for each edge of the code, one
-    for each range of how often the edge is passed.
-    """
+    """One input, and the code that it reaches: libFuzzer's features, eight for each edge, one for
+    each range of how often the edge is passed."""
 
     path: Path
     features: frozenset[int]
@@ -102,7 +101,7 @@ class Input:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         return self.path.stat().st_size
 
     @property
@@ -125,7 +124,7 @@ def build(packages: list[str]) -> list[tuple[Path, Path]]:
     if " " in str(TARGET):
         sys.exit(f"cannot fuzz below {TARGET}: bolero splits libFuzzer's arguments at blanks")
     host = re.search(r"host: (\S+)", subprocess.check_output(["rustc", "-vV"], text=True))
-    # With a target named, programs of the build itself are not instrumented.
+    # With a target named, build scripts are not instrumented.
     command = [os.environ.get("CARGO", "cargo"), "test", "--locked", "--profile", "fuzz"]
     command += ["--target", host[1], "--target-dir", TARGET, "--test", "integration", "--no-run"]
     command += ["--message-format", "json-render-diagnostics"]
@@ -159,7 +158,7 @@ def targets(program: Path, crate: Path) -> list[FuzzTarget]:
 
 
 def parse_control(text: str) -> list[Input]:
-    """The inputs of libFuzzer's control file of a merge, with what each reaches."""
+    """The inputs in libFuzzer's control file of a merge, with the features that each reaches."""
     lines = text.splitlines()
     count = int(lines[0])
     paths, results = lines[2 : 2 + count], lines[2 + count :]
@@ -172,9 +171,9 @@ def parse_control(text: str) -> list[Input]:
 
 
 def choose(inputs: list[Input]) -> list[Input]:
-    """Those that together reach most edges, then most features, within the limits.
+    """The inputs that together reach most edges, then most features, within the limits.
 
-    What an input adds only shrinks while others are chosen: it is counted again when it comes up.
+    An input's gain only shrinks while others are chosen: it is counted again when it comes up.
     """
     chosen: list[Input] = []
     features: set[int] = set()
@@ -200,10 +199,10 @@ def choose(inputs: list[Input]) -> list[Input]:
 
 
 def measure(target: FuzzTarget, scratch: Path) -> list[Input]:
-    """The inputs of the folder `queue`, with what they reach and cost.
+    """The inputs of the folder `queue`, with the features that they reach and their cost.
 
-    This is libFuzzer's merge without its outer process, which would start the test program with
-    no test named: all tests would run.
+    This is libFuzzer's merge without its outer process, which would start the test program without
+    a named test: all tests would run.
     """
     control, log = scratch / "control", scratch / "merge-log"
     paths = sorted((scratch / "queue").iterdir(), key=lambda path: (path.stat().st_size, path.name))
@@ -211,7 +210,7 @@ def measure(target: FuzzTarget, scratch: Path) -> list[Input]:
     # Features of each input, not only those that no earlier one has.
     arguments = ["-merge_inner=2", f"-merge_control_file={control}"]
     arguments += [f"-timeout={LONGEST_INPUT_S}", f"-artifact_prefix={scratch}/"]
-    # An input that fails ends the process; the next one continues behind it.
+    # A failing input ends the process; the next one continues after it.
     for _ in range(MOST_FAILURES):
         merged = target.run(arguments)
         log.write_text(merged.stdout)
@@ -249,7 +248,7 @@ def write_corpus(target: FuzzTarget, scratch: Path) -> None:
 
 
 def fuzz(target: FuzzTarget, seconds: int) -> bool:
-    """Fuzzes a target and writes its corpus. False where an input has failed."""
+    """Fuzzes a target and writes its corpus; returns False if an input has failed."""
     scratch = TARGET / "inputs" / target.crate.name / target.name.replace("::", "__")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -282,7 +281,7 @@ def fuzz(target: FuzzTarget, seconds: int) -> bool:
 
 
 def main() -> int:
-    """Fuzzes the targets that the command line names."""
+    """Fuzzes the targets named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of a target's name")
     parser.add_argument("--seconds", type=int, default=30, help="of fuzzing, for each target")

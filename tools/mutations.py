@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Breaks driver, engine and fabric on purpose, and sees whether the torture finds it.
+"""Breaks driver, engine and fabric on purpose, and checks that the torture finds it.
 
 `crates/torture/mutations/` lists mutations: a text in a file, what to put in its place, and a
-seed that goes red with it. This makes a copy of the tree below the target folder, sees that every
-named seed is green there, and then brings about one mutation after the other: apply, build, run its
-seed, take back. The result goes into the table of `docs/torture.md`.
+seed that goes red with it. This makes a copy of the tree below the target folder, checks that every
+named seed is green there, and then tries one mutation after the other: apply, build, run its seed,
+take back. The result goes into the table of `docs/torture.md`.
 
   tools/mutations.py                        all of them; writes the table
   tools/mutations.py --only NAME ...        some of them; writes nothing
@@ -28,12 +28,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "crates/torture/mutations"
 TABLE = ROOT / "docs/torture.md"
 BEGIN, END = "<!-- mutations -->", "<!-- /mutations -->"
-# What a build needs.
+# Files and folders that a build needs.
 COPIED = ["Cargo.toml", "Cargo.lock", "crates", "labs", "registers"]
-# Seconds after which a run with a mutation counts as one that does not end.
+# Seconds after which a run with a mutation counts as hanging.
 LONGEST_RUN_S = 120
 LONGEST_SEARCH_S = 300
-# Quick to build again, nearly as quick to run as a release; assertions stay on.
+# Fast to rebuild, nearly as fast as a release; assertions stay on.
 BUILD = {
     "CARGO_PROFILE_DEV_OPT_LEVEL": "2",
     "CARGO_PROFILE_DEV_DEBUG": "0",
@@ -46,17 +46,17 @@ class BrokenError(Exception):
 
 
 def target() -> Path:
-    """The folder that builds go into."""
+    """The folder of build output."""
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "mutations"
 
 
 def same(one: Path, other: Path) -> bool:
-    """Whether two files hold the same."""
+    """Whether two files have the same content."""
     return other.is_file() and one.read_bytes() == other.read_bytes()
 
 
 def copy_tree(tree: Path) -> None:
-    """Brings the copy up to date. Files that are the same keep their times: they are not built."""
+    """Brings the copy up to date. Unchanged files keep their times, so they are not rebuilt."""
     wanted = set()
     for name in COPIED:
         for file in [ROOT / name] if (ROOT / name).is_file() else (ROOT / name).rglob("*"):
@@ -96,7 +96,7 @@ def run(program: Path, words: list[str], longest_s: float) -> list[tuple[int, st
 
 
 def apply(mutation: dict, tree: Path) -> None:
-    """Makes a mutation in the copy."""
+    """Applies a mutation in the copy."""
     file = tree / mutation["file"]
     text = (ROOT / mutation["file"]).read_text()
     count = text.count(mutation["find"])
@@ -111,13 +111,13 @@ def take_back(mutation: dict, tree: Path) -> None:
 
 
 def words_of(mutation: dict) -> list[str]:
-    """Arguments of the program beside seeds."""
+    """Arguments of the program besides seeds."""
     flags = [("--twice", "twice"), ("--tori", "tori")]
     return [flag for flag, key in flags if mutation.get(key)]
 
 
 def attempt(mutation: dict, tree: Path, seeds: list[str], longest_s: float) -> list:
-    """What is red with a mutation, among these seeds."""
+    """The red seeds with a mutation, among these seeds."""
     try:
         apply(mutation, tree)
         return run(build(tree), words_of(mutation) + seeds, longest_s)
@@ -126,7 +126,7 @@ def attempt(mutation: dict, tree: Path, seeds: list[str], longest_s: float) -> l
 
 
 def check_green(mutations: list[dict], tree: Path) -> None:
-    """Without mutations every named seed is green."""
+    """Checks that every named seed is green without mutations."""
     program = build(tree)
     for words in [[], ["--twice"], ["--tori"]]:
         of_kind = [m for m in mutations if "seed" in m and words_of(m) == words]
@@ -140,7 +140,7 @@ def check_green(mutations: list[dict], tree: Path) -> None:
 
 
 def find(mutations: list[dict], tree: Path, seeds: str) -> int:
-    """Searches the first red seed of each."""
+    """Searches for the first red seed of each."""
     missing = 0
     for mutation in mutations:
         begun = time.monotonic()
@@ -157,7 +157,7 @@ def find(mutations: list[dict], tree: Path, seeds: str) -> int:
 
 
 def prove(mutations: list[dict], tree: Path) -> tuple[list[str], int]:
-    """Runs the named seed of each mutation. Returns the rows of the table, and what was missed."""
+    """Runs the named seed of each mutation. Returns the table's rows, and the number missed."""
     rows, missed = [], 0
     for mutation in mutations:
         begun = time.monotonic()
@@ -183,7 +183,7 @@ def prove(mutations: list[dict], tree: Path) -> tuple[list[str], int]:
 
 
 def write_table(rows: list[str]) -> None:
-    """Puts the table between its two marks."""
+    """Writes the table between its two marks."""
     text = TABLE.read_text()
     head = "| fault or checker | what must happen | mutation that proves it | seed | found by |"
     table = "\n".join([head, "|---|---|---|---|---|", *sorted(rows)])
@@ -193,7 +193,7 @@ def write_table(rows: list[str]) -> None:
 
 
 def chosen(mutations: list[dict], names: list[str]) -> list[dict]:
-    """The mutations of these names."""
+    """The mutations with these names."""
     if names == ["new"]:
         return [mutation for mutation in mutations if "seed" not in mutation]
     known = {mutation["name"]: mutation for mutation in mutations}
@@ -213,7 +213,7 @@ def main() -> int:
     arguments = parser.parse_args()
     lists = [tomllib.loads(file.read_text()) for file in sorted(LISTS.glob("*.toml"))]
     mutations = [mutation for one in lists for mutation in one["mutation"]]
-    # Those of a crate one after the other: what they do not touch stays built.
+    # Those of a crate one after the other: the rest stays built.
     mutations.sort(key=lambda mutation: mutation["file"])
     tree = target() / "tree"
     copy_tree(tree)

@@ -3,8 +3,8 @@
 # Looks for the tools that a make target needs, and installs those that are missing.
 # Usage: tools/setup.sh run|test|soak [--yes]
 #
-# Debian's packages need root: it asks first on a terminal, and prints the one line to type where it
-# cannot ask. `--yes` (CI) installs without asking. Rust's own parts need no root.
+# Debian's packages need root: it asks first on a terminal, and otherwise prints the command to run.
+# `--yes` (CI) installs without asking. Rust's components need no root.
 set -euo pipefail
 target=${1:?usage: tools/setup.sh run|test|soak [--yes]}
 yes=${2:-}
@@ -20,7 +20,7 @@ if [ "$target" != run ]; then
   # Verilator is a Perl script and writes C++.
   if lacks g++; then packages+=(g++); fi
   if lacks perl; then packages+=(perl); fi
-  # Debian's Python makes no virtual environment without the package that has pip in it.
+  # Debian's Python needs a separate package with pip to make virtual environments.
   if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then packages+=(python3 python3-venv); fi
   # Networks are tested on libfabric, and between namespaces that `ip` makes.
   if lacks pkg-config; then packages+=(pkg-config); fi
@@ -31,7 +31,7 @@ if [ "$target" != run ]; then
   if ! [ -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then
     packages+=(debian-archive-keyring)
   fi
-  # Reports are looked at in a browser, which needs a font.
+  # Reports are tested in a browser, which needs a font.
   if lacks chromium; then packages+=(chromium); fi
   if [ -z "$(find /usr/share/fonts -name '*.ttf' -print -quit 2>/dev/null)" ]; then
     packages+=(fonts-dejavu-core)

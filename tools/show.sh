@@ -12,7 +12,7 @@ END
 reports=$(dirname "$crosslane")/../reports
 mkdir -p "$reports"
 reports=$(cd "$reports" && pwd)
-# A page of an older build does not say that it is crosslane's, and would be kept.
+# A page of an older build is not marked as crosslane's, and would be kept.
 rm -f "$reports/rosta/index.html"
 "$crosslane" reproduce rosta --report "$reports/rosta"
 

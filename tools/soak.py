@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Runs what a night has the time for, and writes docs/soak.md: commit, day and result of each step.
+"""Runs the checks that only a night has time for, and writes docs/soak.md: commit, day and result
+of each step.
 
-`soak.py STEP...` runs those steps only; the page keeps what it says of the others. Seeds are new
-every day: they begin at the number of days since 1970 times a million, so that two nights share
-none, and a seed that fails is replayed by its number. What earlier runs remember as passed is run
-all the same.
+`soak.py STEP...` runs only those steps; the page keeps the rows of the others. Seeds are new every
+day: they begin at the number of days since 1970 times a million, so that two nights share none, and
+a seed that fails is replayed by its number. Passes remembered from earlier runs are ignored.
 """
 
 import datetime
@@ -29,7 +29,7 @@ def seeds(count: int) -> str:
     return f"{FIRST_SEED}..{FIRST_SEED + count}"
 
 
-# Each with the words of the table for what it runs.
+# Each with its description in the table.
 STEPS = {
     Step("test-gateware"): "every width, size and seed of the gateware's tests and proofs",
     Step("test-rtl", cargo=True): "driver, comparison TLP by TLP and the reproduction with engines "
@@ -66,14 +66,14 @@ def row(step: Step, words: str, day: str, commit: str) -> str:
 
 
 def page(text: str, rows: dict[str, str]) -> str:
-    """The page with new rows; of steps that have none, those that `text` has."""
+    """The page with new rows; other steps keep their rows of `text`."""
     old = {match["target"]: match[0] for match in ROW.finditer(text)}
     lines = (rows.get(step.target) or old.get(step.target) for step in STEPS)
     return PAGE.format(cores=os.cpu_count(), rows="\n".join(filter(None, lines)))
 
 
 def main() -> int:
-    """Runs the steps and writes the page; whether all have passed is the exit status."""
+    """Runs the steps and writes the page; the exit status says whether all have passed."""
     run = Run(named(STEPS, __doc__.splitlines()[0]))
     for step in run.steps:
         step.limit_seconds = None

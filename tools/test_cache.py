@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""cache.py: what is found again, what is made anew, and what is thrown away."""
+"""cache.py: entries that are found, built again, and thrown away."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ def kept(tmp_path, monkeypatch):
 
 
 def write(text):
-    """Something to make: a file with this text, and how often it was made."""
+    """A function to cache: it writes a file with this text, and counts its calls."""
 
     def make(folder):
         make.calls += 1
@@ -90,7 +90,7 @@ def test_older_half_of_the_passes_goes(kept, monkeypatch):
     for age, passed in enumerate(keys[:6]):
         cache.remember(passed, "a test")
         os.utime(kept / "passes" / passed, (1000 + age, 1000 + age))
-    # Asked for: it counts as new.
+    # Used: it counts as new.
     assert cache.remembered(keys[0])
     cache.remember(keys[6], "a test")
     assert [cache.remembered(k) for k in keys] == [True, False, False, False, True, True, True]
@@ -173,7 +173,7 @@ def test_oldest_things_go_beyond_the_limit(kept, monkeypatch):
     monkeypatch.setattr(cache, "MADE_MOST_BYTES", 3000)
     for age, name in enumerate(["a", "b", "c"]):
         os.utime(cache.made("things", name, write("x" * 800)), (1000 + age, 1000 + age))
-    # Asked for: it counts as new.
+    # Used: it counts as new.
     cache.made("things", "a", write(""))
     cache.made("things", "d", write("x" * 800))
     assert {path.name for path in (kept / "things").iterdir() if path.is_dir()} == {"a", "c", "d"}

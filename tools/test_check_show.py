@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What is looked at in the output of `make run`."""
+"""The checks of the output of `make run`."""
 
 import pytest
 from check_show import problems
@@ -7,7 +7,7 @@ from check_show import problems
 
 @pytest.fixture
 def shown(tmp_path):
-    """An output with which all is well."""
+    """An output without problems."""
     page = tmp_path / "reports/rosta/index.html"
     page.parent.mkdir(parents=True)
     page.write_text("a page")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The runner of the checks: order, failures, and what it counts."""
+"""The runner of the checks: order, failures, and counts."""
 
 import contextlib
 import io
@@ -24,7 +24,7 @@ class RunnerTest(unittest.TestCase):
     """Runs of small makefiles."""
 
     def run_steps(self, *steps: Step) -> tuple[bool, str, Path]:
-        """Whether all have passed, what was printed, and the folder they ran in."""
+        """Whether all have passed, the output, and the folder they ran in."""
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (folder / "Makefile").write_text(MAKEFILE)
         self.enterContext(mock.patch.object(checks, "ROOT", folder))
@@ -42,7 +42,7 @@ class RunnerTest(unittest.TestCase):
         self.assertRegex(printed, r"one +\d+   7\n")
 
     def test_failure_stops_what_needs_it(self) -> None:
-        """A failed step's output is shown, and what needs it is not run; the rest is."""
+        """A failed step's output is shown, and the steps that need it are not run; the rest is."""
         steps = (Step("two"), Step("three", after=("two",)), Step("four"))
         passed, printed, folder = self.run_steps(*steps)
         self.assertFalse(passed)
@@ -52,7 +52,7 @@ class RunnerTest(unittest.TestCase):
         self.assertTrue((folder / "four-has-run").exists())
 
     def test_what_hangs_is_ended(self) -> None:
-        """A step that runs for too long fails, with what it printed, and the others run."""
+        """A step that runs for too long fails, with its output, and the others run."""
         passed, printed, _ = self.run_steps(Step("five", limit_seconds=0.2), Step("one"))
         self.assertFalse(passed)
         self.assertIn("it waits for good", printed)
@@ -84,7 +84,7 @@ class StepsTest(unittest.TestCase):
     ROOT = Path(__file__).resolve().parent.parent
 
     def test_steps_are_targets_and_documented(self) -> None:
-        """Every step is a make target, and docs/checks.md says what it proves."""
+        """Every step is a make target, and docs/checks.md explains it."""
         makefile = (self.ROOT / "Makefile").read_text()
         document = (self.ROOT / "docs" / "checks.md").read_text()
         for step in STEPS:
@@ -92,7 +92,7 @@ class StepsTest(unittest.TestCase):
             self.assertIn(f"| `{step.target}` |", document)
 
     def test_what_is_needed_comes_before(self) -> None:
-        """A step needs only steps that stand before it."""
+        """A step needs only steps listed before it."""
         names = [step.target for step in STEPS]
         for number, step in enumerate(STEPS):
             self.assertLessEqual(set(step.after), set(names[:number]))

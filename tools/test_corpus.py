@@ -37,7 +37,7 @@ class ChoiceTest(unittest.TestCase):
         self.inputs = parse_control(CONTROL.format(self.folder))
 
     def chosen(self, **limits: float) -> list[str]:
-        """Names of those that are chosen within other limits; each takes 100 ms."""
+        """Names of the inputs chosen within other limits; each takes 100 ms."""
         for one in self.inputs:
             one.cost_ms = 100
         with mock.patch.multiple(corpus, **{"MOST_FILES": 60} | limits):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The page of the nights: what was run today, beside what was run before."""
+"""The page of the nights: today's steps beside those run before."""
 
+import os
+import subprocess
 import unittest
 
 import soak
@@ -19,7 +21,7 @@ class PageTest(unittest.TestCase):
         return rows
 
     def test_steps_that_were_not_run_keep_their_rows(self) -> None:
-        """A step that is run again has its new row only, in its place; one that never ran none."""
+        """A step that is run again has only its new row, in place; one that never ran has none."""
         first = self.rows_of("miri", "mutations", result="passed", commit="aaa")
         page = soak.page("", first)
         self.assertNotIn("test-gateware", page)
@@ -36,6 +38,19 @@ class PageTest(unittest.TestCase):
         """A row says which seeds were run, so that they can be run again."""
         words = next(words for step, words in soak.STEPS.items() if step.target == "torture")
         self.assertIn(f"{soak.FIRST_SEED}..{soak.FIRST_SEED + 100_000}", words)
+
+
+class MakeTest(unittest.TestCase):
+    """What `make soak` runs first."""
+
+    def test_ci_installs_without_asking(self) -> None:
+        """Nobody answers in CI."""
+        command = ["make", "--dry-run", "--assume-old=.venv/installed", "soak"]
+        environment = os.environ | {"CROSSLANE_CI": "1"}
+        done = subprocess.run(
+            command, cwd=soak.ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        self.assertIn("tools/setup.sh soak --yes\n", done.stdout)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the tests in virtual machines share: the image with the programs under test."""
+"""Fixtures shared by the tests in virtual machines: the image with the programs under test."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from machine import Image, Machine
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-# `make check-vm` builds them first, as the tests of the workspace do.
+# `make check-vm` builds them first, with the tests of the workspace.
 PROGRAMS = {
     "crosslane": TARGET / "debug" / "crosslane",
     "edu": TARGET / "debug" / "examples" / "edu",
@@ -24,7 +24,7 @@ PROGRAMS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Which kernel the machines have."""
+    """Adds the option for the machines' kernel."""
     parser.addoption(
         "--iommufd",
         action="store_true",
@@ -34,13 +34,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def interface(pytestconfig: pytest.Config) -> str:
-    """By which of the kernel's interfaces cards are opened: `group` or `iommufd`."""
+    """The kernel's interface through which cards are opened: `group` or `iommufd`."""
     return "iommufd" if pytestconfig.getoption("iommufd") else "group"
 
 
 @pytest.fixture(scope="session")
 def image(tmp_path_factory: pytest.TempPathFactory, interface: str) -> Image:
-    """Kernel and file system with the programs, without what only debuggers read."""
+    """Kernel and file system with the programs, stripped of debug information."""
     folder = tmp_path_factory.mktemp("image")
     programs = {}
     for name, path in PROGRAMS.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Kernel and first file system of the guest, made of what `packages` has unpacked.
+"""Kernel and first file system of the guest, made from the packages that `packages` has unpacked.
 
-The file system is a `newc` archive (the kernel's Documentation/driver-api/early-userspace) that
-the kernel unpacks into memory: a shell, the modules that are named and what they stand on, and the
-programs under test with their libraries.
+The file system is a `newc` archive (the kernel's Documentation/driver-api/early-userspace) that the
+kernel unpacks into memory: a shell, the named modules and their dependencies, and the programs
+under test with their libraries.
 """
 
 import lzma
@@ -15,12 +15,12 @@ from pathlib import Path
 from packages import VmError
 
 INIT = Path(__file__).resolve().parent / "init.sh"
-# Modules that a guest may load, each behind what it depends on: see `modules_in_order`.
+# Modules that a guest may load; `modules_in_order` puts each after its dependencies.
 MODULES = (
     "vfio",
     "vfio_iommu_type1",
     "vfio-pci",
-    # Soft-RoCE asks for the checksum by name, which no dependency says.
+    # Soft-RoCE requests the checksum by name, which no dependency mentions.
     "crc32_generic",
     "rdma_rxe",
     "ib_uverbs",
@@ -29,22 +29,22 @@ MODULES = (
 )
 GUEST_PROGRAMS = ("bin/ip", "usr/bin/rdma")
 LIBRARY_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "usr/lib", "lib64")
-# Loaded by name when a program asks for RDMA devices, and what tells the loader of them.
+# Loaded by name when a program asks for RDMA devices, and the files that list them for the loader.
 PROVIDERS = (
     "usr/lib/x86_64-linux-gnu/libfabric.so.1",
     "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
     "etc/libibverbs.d/rxe.driver",
 )
 
-# Of a boot sector (the kernel's Documentation/x86/boot.rst): sectors of set-up code, where the
-# compressed kernel begins behind them, and its length.
+# In a boot sector (the kernel's Documentation/x86/boot.rst): the number of sectors of set-up code,
+# the offset of the compressed kernel behind them, and its length.
 SETUP_SECTORS_AT, PAYLOAD_OFFSET_AT, PAYLOAD_LENGTH_AT = 0x1F1, 0x248, 0x24C
 SECTOR_BYTES = 512
 XZ_MAGIC = b"\xfd7zXZ\x00"
 
 
 def kernel(guest: Path) -> bytes:
-    """The kernel as an ELF file, which QEMU starts at once: no firmware, no decompression."""
+    """The kernel as an ELF file, which QEMU starts directly: no firmware, no decompression."""
     images = sorted((guest / "boot").glob("vmlinuz-*"))
     if len(images) != 1:
         raise VmError(f"{guest}/boot has {len(images)} kernels, not one")
@@ -57,12 +57,12 @@ def kernel(guest: Path) -> bytes:
     payload = image[start : start + number(PAYLOAD_LENGTH_AT)]
     if not payload.startswith(XZ_MAGIC):
         raise VmError(f"{images[0].name} is not compressed with xz, as Debian's kernels are")
-    # Behind the stream stands its length, which is no part of it.
+    # The stream is followed by its length, which is not part of it.
     return lzma.LZMADecompressor().decompress(payload)
 
 
 def modules_in_order(guest: Path, wanted: Iterable[str]) -> list[Path]:
-    """Files of modules, each behind those that it depends on."""
+    """Files of modules, each after its dependencies."""
     files = {
         path.stem.replace("-", "_"): path
         for path in (guest / "lib" / "modules").glob("*/kernel/**/*.ko")
@@ -94,12 +94,12 @@ def needed(program: Path) -> list[str]:
 
 
 def libraries_of_guest(guest: Path, programs: Iterable[Path]) -> dict[str, Path]:
-    """Libraries of programs that came with the guest, by their places in it."""
+    """Libraries of programs from the guest's packages, by their paths in the guest."""
     found: dict[str, Path] = {}
     left = [name for program in programs for name in needed(program)]
     while left:
         name = left.pop()
-        # Some lie in folders of their own, and have their names from an installation's links.
+        # Some are in subfolders, and an installation would link to them by name.
         files = [
             file
             for folder in LIBRARY_FOLDERS
@@ -116,7 +116,7 @@ def libraries_of_guest(guest: Path, programs: Iterable[Path]) -> dict[str, Path]
 
 
 def libraries_of_host(program: Path) -> dict[str, Path]:
-    """Libraries of a program that was built here, by their places: as the loader finds them."""
+    """Libraries of a program built here, by their paths, as the loader finds them."""
     listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         # A static program: `ldd` says so and fails.
@@ -158,7 +158,7 @@ class Archive:
         self._add(name, self.FOLDER)
 
     def file(self, name: str, data: bytes) -> None:
-        """A file that may be run; the second of a name is left out."""
+        """An executable file; a second one of the same name is left out."""
         if name in self.names:
             return
         self.folder(str(Path(name).parent))
@@ -166,7 +166,7 @@ class Archive:
         self._add(name, self.FILE, data)
 
     def console(self) -> None:
-        """What the kernel opens for the first program."""
+        """The console, which the kernel opens for the first program."""
         self.folder("dev")
         self._add("dev/console", self.CHARACTER_DEVICE, device=(5, 1))
 
@@ -177,7 +177,7 @@ class Archive:
 
 
 def file_system(guest: Path, programs: dict[str, Path], modules: Iterable[str] = MODULES) -> bytes:
-    """The guest's files: its own, and programs under test by their names in its `/bin`."""
+    """The guest's files: those of its packages, and programs under test by name in its `/bin`."""
     archive = Archive()
     for name in ("proc", "sys", "dev", "tmp", "run"):
         archive.folder(name)

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The guest's first program. It loads the modules and then runs what comes over the second serial
-# line: a script a line in base64, answered by what it printed, in base64, and its exit code.
+# The guest's first program. It loads the modules and then runs scripts from the second serial
+# line: one a line in base64, answered by its output, in base64, and its exit code.
 /bin/busybox --install -s /bin
 export PATH=/bin:/usr/bin
 mount -t proc proc /proc
@@ -11,7 +11,7 @@ mount -t tmpfs tmp /tmp
 mkdir -p /dev/hugepages /run
 mount -t hugetlbfs huge /dev/hugepages
 ip link set lo up
-# Libraries ask for the machine's own name.
+# Libraries look up the machine's name.
 hostname guest
 echo "127.0.0.1 localhost guest" >/etc/hosts
 while read -r module; do

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from packages import VmError
 
-# Seconds until the server's sockets are there.
+# Seconds until the server's sockets exist.
 START_SECONDS = 60
-# Guest addresses of the root ports that served devices stand behind begin with this slot.
+# The root ports of served devices have guest addresses from this slot on.
 FIRST_SLOT = 8
-# The card of `aws-f1` with less memory: a kernel that maps a BAR does that page by page.
+# The card of `aws-f1` with less memory: a kernel that maps a BAR maps it page by page.
 BAR_BYTES, BANK_BYTES = 16 << 20, 2 << 20
 SHIPPED = {"137_438_953_472": f"{BAR_BYTES}", "17_179_869_184": f"{BANK_BYTES}"}
 
@@ -64,9 +64,8 @@ class ServedLab:
         return options
 
     def devices_below_a_switch(self) -> list[str | dict]:
-        """The same with one root port, a switch below it, and the endpoints below that: it has
-        no Access Control Services, so what they send each other stays in it.
-        """
+        """The same with one root port, a switch below it, and the endpoints below that: it has no
+        Access Control Services, so their peer-to-peer traffic stays in the switch."""
         options: list[str | dict] = [
             {"driver": "pcie-root-port", "id": "root", "addr": f"0x{FIRST_SLOT:x}", "chassis": 1},
             {"driver": "x3130-upstream", "id": "up", "bus": "root"},
@@ -84,7 +83,7 @@ class ServedLab:
         return {"driver": "vfio-user-pci", "id": f"card{index}", "bus": port, "socket": socket}
 
     def said(self) -> str:
-        """What the server has printed."""
+        """The server's output."""
         return self.log_path.read_text(errors="replace")
 
     def close(self) -> None:

@@ -16,13 +16,13 @@ from packages import VmError, prepare
 
 # Seconds from the start of QEMU until the guest takes commands; about 5 on an idle machine.
 BOOT_SECONDS = 120
-# Seconds that a command may take, where nothing else is said.
+# Default limit of a command in seconds.
 COMMAND_SECONDS = 120
 MEMORY = "1G"
 
 
 class Image:
-    """Emulator, kernel and file system, made once for many machines."""
+    """Emulator, kernel and file system, built once for many machines."""
 
     def __init__(self, folder: Path, programs: dict[str, Path], *, iommufd: bool = False) -> None:
         self.emulator, guest = prepare()
@@ -36,7 +36,7 @@ class Image:
         self.file_system.write_bytes(file_system(guest, programs))
 
     def command(self) -> list[str]:
-        """QEMU by its own loader, with its own libraries and firmware."""
+        """QEMU started by its loader, with its libraries and firmware."""
         root = self.emulator
         libraries = root / "usr/lib/x86_64-linux-gnu"
         return [
@@ -47,13 +47,13 @@ class Image:
 
 
 class CommandError(AssertionError):
-    """A command in the guest that ended otherwise than it should."""
+    """A command in the guest that ended differently than expected."""
 
 
 class Machine:
     """A running virtual machine; it ends with the `with` block.
 
-    `devices` are QEMU's own options, one `-device` each. Their PCI addresses are theirs to say.
+    `devices` are QEMU options, one `-device` each, which also set the PCI addresses.
     """
 
     def __init__(self, image: Image, folder: Path, devices: Sequence[str | dict] = ()) -> None:
@@ -68,7 +68,7 @@ class Machine:
             *("-object", f"memory-backend-memfd,id=mem,size={MEMORY},share=on"),
             *("-device", "intel-iommu,intremap=on,caching-mode=on"),
             *("-kernel", str(image.kernel), "-initrd", str(image.file_system)),
-            # On a busy host the kernel's test of its timer may take that for a broken one.
+            # On a busy host the kernel's test of its timer may report a broken one.
             *("-append", "console=ttyS0 intel_iommu=on no_timer_check quiet panic=-1"),
             *("-serial", f"file:{self.console}"),
             *("-chardev", f"socket,id=commands,path={folder}/commands,server=on,wait=off"),
@@ -79,7 +79,7 @@ class Machine:
             text = device if isinstance(device, str) else json.dumps(device)
             command += ["-device", text]
         self.log = (folder / "qemu.log").open("w")
-        # What QEMU's libraries look for must not be the host's.
+        # QEMU's libraries must not search the host's paths.
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=environment
@@ -93,7 +93,7 @@ class Machine:
             raise
 
     def __enter__(self) -> "Machine":
-        """The machine: it runs already."""
+        """The machine, already running."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,7 +149,7 @@ class Machine:
         return found
 
     def attempt(self, script: str, seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
-        """Runs a shell script in the guest; its exit code and what it printed."""
+        """Runs a shell script in the guest; returns its exit code and output."""
         self.commands.settimeout(seconds)
         self.commands.sendall(base64.b64encode(script.encode()) + b"\n")
         output = self._read_until(b"exit ", seconds, f"running {script!r}")
@@ -157,18 +157,18 @@ class Machine:
         return int(code), base64.b64decode(output).decode(errors="replace")
 
     def run(self, script: str, seconds: float = COMMAND_SECONDS) -> str:
-        """The same for a script that has to succeed."""
+        """The same for a script that must succeed."""
         code, output = self.attempt(script, seconds)
         if code != 0:
             raise CommandError(f"{script!r} ended with {code}:\n{output}\n{self._said()}")
         return output
 
     def until(self, condition: str) -> None:
-        """Waits for what a command in the guest sees a moment later."""
+        """Waits until a command in the guest succeeds."""
         self.run(f"for i in $(seq 1000); do {condition} && exit; sleep 0.1; done; exit 1")
 
     def monitor(self, command: str, **arguments: object) -> object:
-        """A command of QEMU's own (QMP)."""
+        """Sends a command to QEMU's monitor (QMP)."""
         line = self._connect("qmp")
         with line, line.makefile("rwb") as file:
             line.settimeout(COMMAND_SECONDS)

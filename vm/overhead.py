@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What an access and a transfer cost in a lab, over a socket and in a virtual machine: measures
-one after the other and writes the table into docs/vm.md.
+"""Measures the cost of an access and of a transfer in a lab, over a socket and in a virtual
+machine, one after the other, and writes the table into docs/vm.md.
 """
 
 import json
@@ -29,7 +29,7 @@ def measure(program: Path, device: str) -> list[dict]:
 
 
 def table(lab: list[dict], socket: list[dict], machine: list[dict]) -> str:
-    """The three side by side, microseconds each."""
+    """The three measurements side by side, microseconds each."""
     lines = [
         "| each | bytes | lab, simulated | lab, real time | vfio-user | virtual machine |",
         "|---|---:|---:|---:|---:|---:|",

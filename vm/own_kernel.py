@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A kernel with iommufd, which none of Debian's has: built of Debian's source by `iommufd.config`.
+"""Builds a kernel with iommufd, which Debian's kernels lack, from Debian's source with
+`iommufd.config`.
 
-It lies in the cache (`tools/cache.py`), with its configuration and what the build has said. What
-the build needs beside a compiler comes from Debian's packages too, unpacked.
+It is kept in the cache (`tools/cache.py`), with its configuration and the build's output. Build
+tools other than the compiler come from Debian's packages, unpacked.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from packages import GUEST_SUITES, Apt, VmError, check_tools, made_once, unpack
 
 CONFIG = Path(__file__).resolve().parent / "iommufd.config"
 SOURCE, SOURCE_SUITES = "linux-source-6.12", ("trixie",)
-# What configures the kernel, and what `objtool` is linked with.
+# Tools that configure the kernel, and the libraries that `objtool` is linked with.
 TOOLS = ("bison", "flex", "m4", "libelf-dev", "zlib1g-dev")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
@@ -38,7 +39,7 @@ class Build:
         self.source = folder / SOURCE
 
     def make(self, *arguments: str) -> None:
-        """Runs the kernel's own makefile."""
+        """Runs the kernel's makefile."""
         tools = self.tools
         libraries = [str(tools / LIBRARIES / name) for name in ("libelf.a", "libz.a")]
         command = [
@@ -60,7 +61,7 @@ class Build:
             raise VmError("the kernel cannot be built:\n" + "\n".join(lines))
 
     def check_config(self) -> None:
-        """Whether all that was asked for is on: what depends on something else may not be."""
+        """Checks that all requested options are on: an option may lack a dependency."""
         made = set((self.source / ".config").read_text().splitlines())
         asked = re.findall(r"^CONFIG_\w+=\w+$", CONFIG.read_text(), re.MULTILINE)
         missing = [option for option in asked if option not in made]
@@ -69,7 +70,7 @@ class Build:
 
 
 def build(into: Path) -> None:
-    """Fetches the source, configures and builds it, and keeps the kernel alone."""
+    """Fetches the source, configures and builds it, and keeps only the kernel."""
     into.mkdir(parents=True)
     work = Build(into)
     work.make(f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig")
@@ -82,7 +83,7 @@ def build(into: Path) -> None:
 
 
 def own_kernel() -> Path:
-    """The kernel as an ELF file, built if it is not there or `iommufd.config` is another."""
+    """The kernel as an ELF file, built if it is missing or `iommufd.config` has changed."""
     check_tools("apt-get", "dpkg-deb", "bc", "gcc", "make", "perl", "tar", "xz")
     version = hashlib.sha256(CONFIG.read_bytes()).hexdigest()[:8]
     return made_once(f"kernel-{SOURCE}-{version}", build) / "vmlinux"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a virtual machine is made of, from Debian's packages: an emulator, a kernel, a shell.
+"""Parts of a virtual machine from Debian's packages: an emulator, a kernel, a shell.
 
-All of it lies unpacked in the cache (`tools/cache.py`) and nothing is installed, so no rights are
+All of them are unpacked in the cache (`tools/cache.py`) and nothing is installed, so no rights are
 needed. The kernel, its modules and the shell are those of Debian 12; the emulator is that of a
-newer release (vfio-user needs QEMU 10.1), which brings all of its libraries and its own loader.
+newer release (vfio-user needs QEMU 10.1), which brings all of its libraries and its loader.
 """
 
 import re
@@ -19,22 +19,22 @@ import cache
 CACHE = cache.folder("vm")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR = "http://deb.debian.org/debian"
-# Raised when what is unpacked has to be fetched anew.
+# Raised when the unpacked packages have to be fetched again.
 VERSION = 1
 
-# Release, and those beside it, that packages come from.
+# Suites that packages come from.
 GUEST_SUITES = ("bookworm",)
 EMULATOR_SUITES = ("trixie", "trixie-backports")
-# A shell, and what it takes to make and to use a software RDMA device.
+# A shell, and the packages needed to create and use a software RDMA device.
 GUEST_PACKAGES = ("busybox-static", "iproute2", "ibverbs-providers", "libfabric1")
 
 
 class VmError(Exception):
-    """What keeps a virtual machine from being made or run: one sentence."""
+    """The reason why a virtual machine cannot be made or run: one sentence."""
 
 
 def mirror() -> str:
-    """Address of Debian's archive as this machine's apt is told."""
+    """Address of Debian's archive that this machine's apt uses."""
     command = [
         "apt-get",
         "indextargets",
@@ -48,7 +48,7 @@ def mirror() -> str:
 
 
 class Apt:
-    """Apt with lists and a state of its own, for some suites: it sees nothing as installed."""
+    """Apt with separate lists and state, for some suites: it sees nothing as installed."""
 
     def __init__(self, folder: Path, suites: tuple[str, ...]) -> None:
         self.folder = folder
@@ -81,7 +81,7 @@ class Apt:
         return done.stdout
 
     def download(self, into: Path, *names: str) -> list[Path]:
-        """Packages alone, without what they depend on."""
+        """Downloads packages alone, without dependencies."""
         into.mkdir(exist_ok=True)
         command = ["apt-get", "-q", *self.options, "download", *names]
         done = subprocess.run(command, cwd=into, capture_output=True, text=True, check=False)
@@ -119,7 +119,7 @@ def fetch_guest(into: Path) -> None:
     kernel = re.search(r"Depends: (linux-image-\S+)", depends)
     if kernel is None:
         raise VmError(f"linux-image-amd64 names no kernel: {depends.strip()}")
-    # The kernel alone: what it depends on makes an initramfs and a boot menu.
+    # The kernel alone: its dependencies make an initramfs and a boot menu.
     kernels = apt.download(apt.folder / "kernel", kernel.group(1))
     apt.run("-y", "--download-only", "install", *GUEST_PACKAGES)
     unpack([*kernels, *apt.archives()], into)
@@ -127,7 +127,7 @@ def fetch_guest(into: Path) -> None:
 
 
 def check_tools(*tools: str) -> None:
-    """Looks for what this machine has to have."""
+    """Checks that this machine has the required tools."""
     for tool in tools:
         if shutil.which(tool) is None:
             raise VmError(f"{tool} is not there: the virtual machine is made of Debian's packages")
@@ -136,11 +136,11 @@ def check_tools(*tools: str) -> None:
 
 
 def made_once(name: str, make: Callable[[Path], None]) -> Path:
-    """A folder of the cache, made if it is not there."""
+    """A folder of the cache, made if it is missing."""
     folder = CACHE / name
     with cache.alone(CACHE / f"{name}.lock"):
         if not folder.exists():
-            # Under another name until it is whole; a process may have been cut off before.
+            # Under another name until it is complete; an earlier process may have been interrupted.
             partial = CACHE / f"{name}.partial"
             shutil.rmtree(partial, ignore_errors=True)
             print(f"making the virtual machine's {name}", flush=True)
@@ -150,7 +150,7 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def prepare() -> tuple[Path, Path]:
-    """Folders of the emulator and of the guest, fetched if they are not there."""
+    """Folders of the emulator and of the guest, fetched if they are missing."""
     check_tools("apt-get", "dpkg-deb")
     packages = cache.key(str(VERSION), *EMULATOR_SUITES, *GUEST_SUITES, *GUEST_PACKAGES)[:10]
     return (

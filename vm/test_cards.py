@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Cards that are no DMA engines, through the kernel's VFIO: memory cards, network processors."""
+"""Cards other than DMA engines through the kernel's VFIO: memory cards, network processors."""
 
 import json
 from collections.abc import Callable

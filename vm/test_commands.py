@@ -27,11 +27,11 @@ def test_what_there_is_is_shown(start: Callable[..., Machine]) -> None:
     edu, network = shown[EDU], shown[NETWORK]
     assert (edu["vendor"], edu["device"], edu["driver"]) == ("1234", "11e8", None)
     assert network["link"] == "Gen1 x1"
-    # The endpoint and the port above it are in groups of their own: the port keeps peers apart.
+    # The endpoint and the port above it are in separate groups: the port isolates peers.
     assert len({edu["iommu_group"], network["iommu_group"]}) == 2
     told = machine.run(f"crosslane device info {NETWORK}")
     assert f"{PORT}" in told and "request redirect" in told
-    # As the kernel tells it.
+    # The kernel agrees.
     own = machine.run(f"cat /sys/bus/pci/devices/{NETWORK}/vendor").strip()
     assert own == f"0x{network['vendor']}"
     code, said = machine.attempt("crosslane device info 09:00.0")
@@ -50,7 +50,7 @@ def test_a_function_is_bound_and_given_back(start: Callable[..., Machine]) -> No
     machine.run(f"crosslane device unbind {EDU}")
     assert functions(machine)[EDU]["driver"] is None
     machine.run(f"test ! -e /dev/vfio/{group}")
-    # Another user is told which right is missing, and nothing changes.
+    # A user without rights is told which one is missing, and nothing changes.
     code, said = machine.attempt(
         f"echo 'user:x:1000:1000::/:/bin/sh' >/etc/passwd; su user -c 'crosslane device bind {EDU}'"
     )
@@ -70,6 +70,6 @@ def test_a_card_is_reloaded(start: Callable[..., Machine]) -> None:
     bind = f"crosslane device bind {NETWORK}"
     machine.run(bind)
     machine.run(f"crosslane device reload {NETWORK} --now")
-    # It has the driver that it had, and the port above forgives errors no longer.
+    # It has its former driver, and the port above no longer tolerates errors.
     assert functions(machine)[NETWORK]["driver"] == "vfio-pci"
     machine.run(f"crosslane device unbind {NETWORK}")

@@ -9,14 +9,14 @@ from lab import ServedLab
 from machine import Machine
 
 CARD, PORT = "0000:01:00.0", "0000:00:08.0"
-# As `ServedLab` names the port above its first card.
+# Name that `ServedLab` gives to the port above its first card.
 PORT_OF_QEMU = "root0"
 # Seconds for steps that move data through an emulated processor.
 LONG = 400
 
 
 def counted(machine: Machine) -> dict[str, dict[str, int]]:
-    """What the port above the card has counted, of each kind."""
+    """The counters of the port above the card, by kind."""
     told = json.loads(machine.run(f"crosslane device info {CARD} --json"))
     return next(port["errors"] for port in told["above"] if port["address"] == PORT)
 
@@ -32,10 +32,10 @@ def test_corrected_errors_are_counted_and_harm_nobody(
         machine.until(total)
         assert counted(machine)["correctable"] == {"BadTLP": count}
     assert "2 BadTLP (correctable)" in machine.run(f"crosslane device info {PORT}")
-    # The doctor finds them on the card's way, and says what they mean.
+    # The doctor finds them on the card's path, and explains them.
     _, told = machine.attempt(f"crosslane device doctor {CARD}", LONG)
     assert f"errors of {PORT}" in told and "2 BadTLP (correctable)" in told, told
-    # What the link has corrected is no loss: a program that has the card open goes on.
+    # An error corrected by the link loses nothing: a program that has the card open continues.
     machine.run(f"crosslane device bind {CARD}")
     run = f"crosslane device test vfio:{CARD} --largest 4K"
     machine.run(f"({run} >/tmp/run 2>&1; echo ended $? >>/tmp/run) &")
@@ -59,10 +59,10 @@ def test_a_transfer_ends_when_its_link_has_failed(
 ) -> None:
     machine = start(*serve("rosta:crosslane", "fpga1").devices())
     machine.run(f"crosslane device bind {CARD}")
-    # More than can be moved before the error, in pieces that a busy machine moves in time.
+    # More data than can be moved before the error, in pieces that a busy machine moves in time.
     run = f"crosslane bench write --device vfio:{CARD} --size 64K --iterations 400000"
     machine.run(f"({run} >/tmp/run 2>&1; echo ended $? >>/tmp/run) &")
-    # It transfers: it has interrupts.
+    # The transfer has begun: the card has interrupts.
     machine.until(f"grep -q 'vfio-msix.*{CARD}' /proc/interrupts")
     machine.inject(PORT_OF_QEMU, error)
     machine.until("grep -q ended /tmp/run")
@@ -72,5 +72,5 @@ def test_a_transfer_ends_when_its_link_has_failed(
     machine.until("dmesg | grep -q 'AER: device recovery'")
     assert "device recovery successful" in machine.run("dmesg | grep AER")
     assert counted(machine)[kind] == {name: 1}
-    # A fatal error has the kernel reset all below the port. The card works when it is opened anew.
+    # After a fatal error the kernel resets everything below the port. The card works when reopened.
     machine.run(f"crosslane device test vfio:{CARD} --largest 4K", LONG)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A card's memory, mapped into the guest: loads and stores there are no messages to the server."""
+"""A card's memory, mapped into the guest: loads and stores there send no messages to the server."""
 
 import socket
 import struct
@@ -12,7 +12,7 @@ from machine import Machine
 CARD = "0000:01:00.0"
 # Four banks are at the beginning of BAR 4.
 BANKS_BYTES = 4 * BANK_BYTES
-# Registers of the card in BAR 0 (registers/memory_card.rdl): what has counted its requests.
+# Registers of the card in BAR 0 (registers/memory_card.rdl): the counters of its requests.
 CONTROL, SIZE_CLASSES, CLASSES = 0x10, 0x200, 13
 MARK = 0x1122334455667788
 # Commands of vfio-user, its region of configuration space, and registers there.
@@ -21,7 +21,7 @@ CONFIG, COMMAND, BAR4 = 7, 4, 0x20
 
 
 class Guest:
-    """The card as the guest has it, with its memory decoded."""
+    """The card in the guest, with its memory decoded."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -30,20 +30,20 @@ class Guest:
         self.bars = [int(line.split()[0], 16) for line in lines[:6]]
 
     def access(self, bar: int, offset: int, bits: int, value: int | None = None) -> int:
-        """Loads, or stores and loads nothing."""
+        """Loads a value, or stores one."""
         written = "" if value is None else f" {value:#x}"
         said = self.machine.run(f"devmem {self.bars[bar] + offset:#x} {bits}{written}")
         return 0 if said.strip() == "" else int(said, 16)
 
     def requests(self) -> int:
-        """How many requests for its memory the card has had since this was asked before."""
+        """Requests for its memory that the card has had since the last call."""
         self.access(0, CONTROL, 32, 1)
         at = range(SIZE_CLASSES, SIZE_CLASSES + 8 * CLASSES, 4)
         return sum(self.access(0, offset, 32) for offset in at)
 
 
 class Client:
-    """A client of the server, that maps nothing."""
+    """A client of the server that maps nothing."""
 
     def __init__(self, path: Path) -> None:
         self.line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -79,7 +79,7 @@ def test_a_guest_maps_a_cards_memory(
     served = serve(str(memory_card(tmp_path)), "f1")
     machine = start(*served.devices())
     flat = machine.monitor("human-monitor-command", **{"command-line": "info mtree"})
-    # Of BAR 4 the part that is memory, and of registers and the FIFO nothing.
+    # In BAR 4 the part that is memory is mapped; registers and the FIFO are not.
     mapped = [line for line in flat.splitlines() if "mmaps[" in line]
     assert mapped and all("BAR 4 mmaps[0]" in line for line in mapped), flat
     guest = Guest(machine)
@@ -90,11 +90,11 @@ def test_a_guest_maps_a_cards_memory(
     for index, place in enumerate(places):
         assert guest.access(4, place, 64) == MARK + index, f"{place:#x}"
     assert guest.requests() == 0
-    # What the BAR has behind its memory is asked of the card, and the card has nothing there.
+    # Accesses behind the memory in the BAR reach the card, which refuses them.
     assert guest.access(4, BANKS_BYTES, 32) == 0xFFFFFFFF
     assert "Unsupported Request" in served.said()
     machine.close()
-    # The next client asks the card itself for what the guest has stored.
+    # The next client reads from the card itself the data that the guest has stored.
     client = Client(served.sockets[0])
     client.write(CONFIG, BAR4, struct.pack("=Q", 1 << 40))
     client.write(CONFIG, COMMAND, struct.pack("=H", 2))

@@ -8,9 +8,9 @@ from machine import Machine
 
 ADDRESS = "10.9.0.1"
 BYTES = (1 << 20) + 1
-# Seconds for what moves through an emulated processor and a simulated card.
+# Seconds for steps that move data through an emulated processor and a simulated card.
 LONG = 400
-# Written with its whole path: the shell has an `ip` of its own, which knows less.
+# Full path: the shell has a builtin `ip` with fewer options.
 NETWORK = f"""
 /bin/ip link add rdma0 type veth peer name rdma1
 /bin/ip addr add {ADDRESS}/24 dev rdma0
@@ -19,7 +19,7 @@ NETWORK = f"""
 rdma link add rxe0 type rxe netdev rdma0
 rdma link
 """
-# Who may do what: a server that other machines can reach wants to know.
+# Policy of clients: required by a server that other machines can reach.
 POLICY = """
 umask 077
 crosslane bridge key >/tmp/guest.key
@@ -46,7 +46,7 @@ def test_the_network_reaches_the_buffers_of_a_card(
 ) -> None:
     machine = start(*serve("kc705:crosslane", "kc705").devices())
     machine.run("crosslane device bind 0000:01:00.0")
-    # The adapter and the card read and write the same pages, both by the kernel's mappings.
+    # The adapter and the card read and write the same pages, both through the kernel's mappings.
     round_trip(machine, "vfio:0000:01:00.0", "in the card's own buffers")
 
 
@@ -62,13 +62,13 @@ def round_trip(machine: Machine, card: str, ways: str) -> None:
     served = f"crosslane bridge serve --device {card} --network verbs"
     served += f" --policy /tmp/policy.toml --listen {ADDRESS}:7471"
     machine.run(f"{served} >/tmp/serve.log 2>&1 & echo $! >/tmp/server")
-    # The server listens a moment after its start.
+    # The server listens shortly after its start.
     machine.until("grep -q 7471 /tmp/serve.log")
     assert ways in machine.run("cat /tmp/serve.log")
     machine.run(f"crosslane bridge put /tmp/data {place} {CLIENT}", LONG)
     machine.run(f"crosslane bridge get {place} /tmp/back --bytes {BYTES} {CLIENT}", LONG)
     machine.run("cmp /tmp/data /tmp/back")
-    # What the policy does not give is refused, over verbs as anywhere.
+    # A request outside the policy is refused, over verbs as over any network.
     code, said = machine.attempt(
         f"crosslane bridge get {ADDRESS}:7471/fpga0:0x0 /tmp/none --bytes 64 {CLIENT}"
     )

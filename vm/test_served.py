@@ -26,14 +26,14 @@ def test_a_card_passes_every_step(
     listed = json.loads(machine.run("crosslane device list --json"))["functions"]
     card = next(function for function in listed if function["address"] == CARD)
     assert card["link"] == "Gen2 x4", card
-    # Whoever has not bound it is told what to do.
+    # Without binding the error names the command to run.
     code, said = machine.attempt(f"crosslane device test vfio:{CARD}")
     assert code == 1 and f"crosslane device bind {CARD}" in said
     bind(machine, CARD)
     steps = json.loads(machine.run(f"crosslane device test vfio:{CARD} --json", LONG))
     assert steps["failed"] == 0
     made = {step["what"] for step in steps["steps"]}
-    # Both ways up to 64 MiB, interrupts, the card's memory, and what is not mapped.
+    # Both directions up to 64 MiB, interrupts, the card's memory, and an unmapped access.
     assert {"write of 67108864 B", "read of 67108864 B", "16 writes by interrupts"} <= made
     # A reset through VFIO, while the card writes.
     assert {"memory that is not mapped", "reset while it writes"} <= made
@@ -52,12 +52,12 @@ def test_a_doctor_sees_what_a_card_could_do_and_does(
     predicted = {way["what"]: way for way in found["predicted"]}
     measured = {way["what"]: way for way in found["measured"]}
     assert set(predicted) == set(measured) and found["not_measured"] is None, found
-    # The link is the lab's, Gen2 x4, and so is the engine's clock: what its timers say of writes
-    # is what the model predicts of such a link, whoever has simulated it.
+    # The link is the lab's, Gen2 x4, and so is the engine's clock: its timers agree with the rate
+    # that the model predicts for writes on such a link.
     writes = "writes to host memory"
     ratio = measured[writes]["hardware_bytes_per_second"] / predicted[writes]["bytes_per_second"]
     assert 0.9 < ratio < 1.1, (predicted, measured)
-    # What was read is a lab, and the driver works in it.
+    # The recorded file is a lab, and the driver works in it.
     machine.run("crosslane lab check /tmp/card.toml")
     machine.run("crosslane bench write --lab /tmp/card.toml --size 64K --no-why")
 
@@ -100,15 +100,14 @@ def test_two_cards_below_root_ports_are_kept_apart(
     bind(machine, CARD, OTHER)
     pair = f"--device vfio:{CARD} --device vfio:{OTHER}"
     code, said = machine.attempt(f"crosslane bench p2p {pair} --size 4K --iterations 1", LONG)
-    # The way is through the root complex, so the other card's BAR is mapped in the IOMMU.
+    # The path leads through the root complex, so the other card's BAR is mapped in the IOMMU.
     if interface == "iommufd":
         assert code == 1 and "iommufd maps memory only" in said, said
     else:
-        # The kernel does that; this emulator's IOMMU does not pass on mappings of what is no
-        # memory.
+        # The kernel does that; this emulator's IOMMU does not pass on mappings outside memory.
         assert code == 1 and "not complete at the deadline" in said, said
         assert "iommu map to non memory area" in (machine.folder / "qemu.log").read_text()
-    # The cards are none the worse.
+    # The cards still work.
     machine.run(f"crosslane device test vfio:{CARD} --largest 4K")
 
 
@@ -138,18 +137,19 @@ def test_a_card_that_is_taken_away_in_use(
 ) -> None:
     machine = start(*serve("rosta:crosslane", "fpga1").devices())
     bind(machine, CARD)
-    # More than can be moved before it is taken, in pieces that a busy machine moves in time.
+    # More data than can be moved before the card is taken, in pieces that a busy machine moves in
+    # time.
     run = f"crosslane bench write --device vfio:{CARD} --size 64K --iterations 400000"
     machine.run(f"({run} >/tmp/run 2>&1; echo ended $? >>/tmp/run) &")
-    # It has the card, and has turned its interrupts on.
+    # The program has the card, and has enabled its interrupts.
     machine.until(f"grep -q 'vfio-msix.*{CARD}' /proc/interrupts")
-    # Nobody takes what somebody has, unless he says so.
+    # A card in use is taken only with --force.
     code, said = machine.attempt(f"crosslane device unbind {CARD}")
     assert code == 1 and "--force" in said, said
     machine.run(f"crosslane device unbind {CARD} --force", LONG)
     machine.until("grep -q ended /tmp/run")
     told = machine.run("cat /tmp/run")
-    # It is an error of the run, that names the card; not a hang, and not a signal.
+    # The run ends with an error that names the card; not a hang, and not a signal.
     assert "ended 1" in told and CARD in told, told
     bind(machine, CARD)
     machine.run(f"crosslane device test vfio:{CARD} --largest 4K")
@@ -158,8 +158,8 @@ def test_a_card_that_is_taken_away_in_use(
 def test_stores_arrive_through_a_write_combined_mapping(
     serve: Callable[..., ServedLab], start: Callable[..., Machine], tmp_path: Path
 ) -> None:
-    # The card with memory behind a prefetchable BAR, but no more of it than a small machine has
-    # addresses for.
+    # The card with memory behind a prefetchable BAR, small enough for the addresses of a small
+    # machine.
     text = (LABS / "aws-f1.toml").read_text()
     for bytes_of, much, little in (
         ("size_bytes", "137_438_953_472", "16_777_216"),
@@ -174,6 +174,6 @@ def test_stores_arrive_through_a_write_combined_mapping(
     machine = start(*serve(str(lab), "f1").devices())
     bind(machine, CARD)
     assert "prefetchable, write-combined mapping" in machine.run(f"crosslane device info {CARD}")
-    # Stores of every width through the uncached and through the combined mapping, all read back.
+    # Stores of every width through the uncached and the write-combined mapping, all read back.
     told = machine.run(f"edu window {CARD} 4")
     assert "B by WriteCombined stores of 8 B" in told and "all is well" in told, told

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// crosslane_arbiter: one TLP at a time and whole, begun only where its class has room; answers
-// first; and nobody who may go waits for more TLPs than there are other sources.
+// crosslane_arbiter: TLPs leave whole and one at a time, and begin only if their class has room;
+// answers first; and no source that may send waits for more TLPs than there are other sources.
 
 module arbiter_properties
   import crosslane_pkg::*;
@@ -27,7 +27,7 @@ module arbiter_properties
   logic [7:0] m_tx_data;
   logic is_reset = 1'b0;
 
-  // Who is partway a TLP; place SOURCES is the answers'.
+  // Sources in the middle of a TLP; index SOURCES is the answers.
   logic [SOURCES:0] partway, taken, lasts;
   assign taken = {s_answer_valid && s_answer_ready, s_valid & s_ready};
   assign lasts = {s_answer_last, s_last};
@@ -69,7 +69,7 @@ module arbiter_properties
       .m_tx_data
   );
 
-  // TLPs of other sources that were begun while one could have gone.
+  // TLPs of other sources that began while this one could have.
   logic [SOURCES-1:0] can, begins, behind;
   logic [SOURCES-1:0][COUNT_BITS-1:0] passed, ahead;
   assign behind = arbiter.turn.g_many.behind;
@@ -79,7 +79,7 @@ module arbiter_properties
     for (int unsigned n = 0; n < SOURCES; n++) begin
       can[n] = s_valid[n] && (kind[n] == MEMORY_READ ? room_i.nonposted :
                               kind[n] == MEMORY_WRITE ? room_i.posted : room_i.completion);
-      // How many may still go before it: those ahead in the turn.
+      // TLPs that may still go before it: of the sources ahead in the turn.
       ahead[n] = '0;
       for (int unsigned m = 0; m < SOURCES; m++) begin
         if (m != n && (behind[n] ? (behind[m] && m < n) :
@@ -109,7 +109,7 @@ module arbiter_properties
     if (!is_reset) begin
       assume (rst);
     end else if (!rst) begin
-      // Nobody pauses partway a TLP.
+      // No source pauses in the middle of a TLP.
       assume ((partway & ~{s_answer_valid, s_valid}) == '0);
 
       assert ((taken & (taken - 1'b1)) == '0);
@@ -119,17 +119,17 @@ module arbiter_properties
         assert (arbiter.holder == {partway[SOURCES-1:0], partway[SOURCES]});
         assert ((taken & ~partway) == '0);
       end
-      // What begins has room.
+      // A TLP that begins has room.
       assert ((begins & ~can) == '0);
       if (s_answer_valid && s_answer_ready && !partway[SOURCES]) assert (room_i.completion);
-      // An answer that may go is passed by nobody.
+      // An answer that may be sent is passed by no TLP.
       if (s_answer_valid && room_i.completion && !partway[SOURCES]) assert (begins == '0);
-      // The turn is always of the form: all from a place on.
+      // The turn always has the form: all from an index on.
       assert ((~behind & (~behind + 1'b1)) == '0);
       for (int unsigned n = 0; n < SOURCES; n++) begin
         if (can[n] && !partway[n]) assert (8'(passed[n]) + 8'(ahead[n]) <= 8'(SOURCES - 1));
       end
-      // No idle clock while somebody may go.
+      // No idle clock while a source may send.
       if ((can & ~partway[SOURCES-1:0]) != '0 && partway == '0 && (!m_tx_valid || m_tx_ready)) begin
         assert (taken != '0);
       end

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// crosslane_async_fifo: whatever the two clocks do, never more in it than fits, nothing lost,
-// doubled or out of order. One entry is followed through it, any one. Each step of the solver may
-// have an edge of either clock, of both or of none.
+// crosslane_async_fifo: with any two clocks it never holds more than fits, and nothing is lost,
+// doubled or out of order. One entry, chosen by the solver, is followed through it. Each step of
+// the solver may have an edge of either clock, of both or of neither.
 
 module async_fifo_properties #(
     parameter int unsigned WIDTH = 2,
@@ -29,10 +29,10 @@ module async_fifo_properties #(
       .*
   );
 
-  // Counted on each side, so that no more than a few bits are compared.
+  // Counted on each side, so that only a few bits are compared.
   logic [3:0] put = '0, taken = '0;
   logic [WIDTH-1:0] value;
-  // Any number, which stays.
+  // Any number, constant.
   logic [3:0] followed;
 
   always_ff @(posedge s_clk) begin

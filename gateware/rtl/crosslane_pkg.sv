@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What the modules of the engine say to each other. Read first: gateware/README.md.
+// Types shared by the engine's modules. Read first: gateware/README.md.
 
 package crosslane_pkg;
 
@@ -12,7 +12,7 @@ package crosslane_pkg;
     COMPLETION_DATA = 2'd3
   } tlp_kind_e;
 
-  // A TLP's header, as it stands beside the first beat of the TLP.
+  // A TLP's header; it stands beside the first beat of the TLP.
   typedef struct packed {
     tlp_kind_e   kind;
     logic [63:0] address;        // requests: bytes, 1:0 zero; completions: Lower Address in 6:0
@@ -38,11 +38,11 @@ package crosslane_pkg;
   localparam logic [2:0] STATUS_RETRY = 3'd2;
   localparam logic [2:0] STATUS_COMPLETER_ABORT = 3'd4;
 
-  // Places in `attributes`.
+  // Bit numbers in `attributes`.
   localparam int unsigned NO_SNOOP = 0;
   localparam int unsigned RELAXED_ORDERING = 1;
 
-  // What the function is set to; it changes only while little is going on.
+  // Settings of the function; they change only while the engine is nearly idle.
   typedef struct packed {
     logic [15:0] routing_id;
     logic [2:0]  max_payload;       // 128 << n bytes
@@ -54,8 +54,8 @@ package crosslane_pkg;
     logic        link_up;
   } function_t;
 
-  // Classes of TLP that the link takes now: at least one of the largest size. The engine looks at
-  // it when a TLP begins.
+  // Classes of TLP for which the link has room now: at least one TLP of the largest size. Sampled
+  // when a TLP begins.
   typedef struct packed {
     logic posted;
     logic nonposted;
@@ -95,9 +95,9 @@ package crosslane_pkg;
     KIND_PEER = 2'd2
   } kind_e;
 
-  // A descriptor on its way to its channel, in order. One with an error stands for a fault that
-  // takes effect in its turn: the channel finishes what it has begun and stops with this error and
-  // this address. A descriptor of no bytes is a bad one whatever `error` says.
+  // A descriptor as it is passed to its channel, in order. One with an error carries a fault that
+  // takes effect in its turn: the channel finishes the work it has begun and stops with this error
+  // and address. A descriptor of 0 bytes is bad whatever `error` says.
   typedef struct packed {
     error_e      error;
     logic [63:0] address;
@@ -110,7 +110,7 @@ package crosslane_pkg;
     logic        generated;       // of the ping-pong: its data are the generator's
   } descriptor_t;
 
-  // What software has set in a channel's registers. Pulses last one clock.
+  // Settings of a channel, from its registers. Pulses last one clock.
   typedef struct packed {
     logic        run;
     source_e     source;
@@ -127,13 +127,13 @@ package crosslane_pkg;
     logic [31:0] doorbell;
     logic [63:0] status_address;
     logic        credit_written;    // pulse: the peer's count has come
-    logic [31:0] credit;            // with credit_written: what was written
+    logic [31:0] credit;            // with credit_written: the value written
     logic [31:0] credit_window;
     logic [31:0] aperture;
   } channel_settings_t;
 
-  // What a channel's registers show. Each part has one owner, the others tie it to 0 and the
-  // engine joins them.
+  // Readings of a channel for its registers. Each field has one driver; the others tie it to 0 and
+  // the engine ORs them.
   typedef struct packed {
     state_e      state;
     error_e      error;
@@ -155,7 +155,7 @@ package crosslane_pkg;
     logic [31:0] sent;
   } channel_readings_t;
 
-  // What a channel asks the status writer for, and what it shows it.
+  // A channel's requests to the status writer, and the readings that go into its status block.
   typedef struct packed {
     logic status_due;     // level, until status_taken
     logic interrupt_due;  // level, until interrupt_taken
@@ -182,8 +182,8 @@ package crosslane_pkg;
     logic [63:0] last;
   } lane_readings_t;
 
-  // A write TLP that is to be sent, or a fault whose turn has come. What peer channels alone need
-  // stands first: the others leave it out.
+  // A write TLP to be sent, or a fault whose turn has come. The fields that only peer channels need
+  // come first, so that other channels can leave them out.
   typedef struct packed {
     logic [31:0] sent;            // the channel's count of bytes at the end of this TLP
     logic        begins;          // the descriptor's first
@@ -202,7 +202,7 @@ package crosslane_pkg;
 
   localparam int unsigned WRITE_CHUNK_PEER_BITS = 36;
 
-  // What feeds a write channel: registers/engine.rdl, stream_source_e.
+  // Source of a write channel's data: registers/engine.rdl, stream_source_e.
   typedef enum logic [1:0] {
     STREAM_GENERATOR = 2'd0,
     STREAM_H2C       = 2'd1,
@@ -239,7 +239,7 @@ package crosslane_pkg;
     logic [31:0] ping_most;
   } user_readings_t;
 
-  // The pattern of generator and checker: from one word to the next.
+  // The pattern of generator and checker: increment from one word to the next.
   localparam logic [31:0] PATTERN_STEP = 32'h9e37_79b1;
 
   // PATTERN_STEP times a number of words up to 16, as a table.
@@ -252,7 +252,7 @@ package crosslane_pkg;
     return steps;
   endfunction
 
-  // Clocks from a write into a byte ring until a read may begin that sees it, and from a read's
+  // Clocks from a write into a byte ring until a read that sees it may begin; clocks from a read's
   // position to its data.
   localparam int unsigned RING_WRITE_CLOCKS = 3;
   localparam int unsigned RING_READ_CLOCKS = 3;
@@ -262,7 +262,7 @@ package crosslane_pkg;
     return 13'd128 << field;
   endfunction
 
-  // Functions look at those bits of a length that matter to them.
+  // These functions use only some bits of a length.
   // verilator lint_off UNUSEDSIGNAL
 
   // Address and length in bytes of a request, from byte 0 of its first double word.

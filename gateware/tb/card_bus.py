@@ -21,9 +21,9 @@ from tlp_stream import (
     memory_write,
 )
 
-# What the card is built with in tests: one build for all of them.
+# Parameters of the card in tests: one build for all of them.
 CARD = {"TAGS": 64, "STAGING_BYTES": 65536, "LANE_FIFO": 8192, "MAX_WRITE": 1024}
-# What all tags carry takes 4096 clocks at 64 bits, and a shuffled read may be the last of it.
+# The data of all tags take 4096 clocks at 64 bits, and a shuffled read may be the last of them.
 CARD |= {"TABLE_ENTRIES": 64, "TIMEOUT_CLOCKS": 8000}
 # One build serves several files: those of one width go to one worker.
 WIDTHS = [
@@ -33,7 +33,7 @@ WIDTHS = [
 
 CARD_ID = 0x0100
 HOST_ID = 0x0000
-# Host memory that tests use, and where MSI messages go.
+# Host memory of the tests, and the address of MSI messages.
 MEMORY_BASE = 0x1_0000_0000
 MEMORY_BYTES = 1 << 22
 MESSAGE_ADDRESS = 0xFEE0_0000
@@ -55,7 +55,7 @@ class CardBus:
         self.messages: list[int] = []  # data of the interrupts
         self.writes: list[Tlp] = []  # all that the card has written
         self.reads: list[Tlp] = []
-        self.others: list[Tlp] = []  # requests to other places than memory
+        self.others: list[Tlp] = []  # requests to addresses outside memory
         self._next_free = 0
         self._answers: dict[int, Tlp] = {}
         self._tag = 0
@@ -76,11 +76,11 @@ class CardBus:
         await ClockCycles(dut.clk, 3)
         dut.rst.value = 0
         cocotb.start_soon(self._answer())
-        # Descriptor tables are swept after a reset; a restart waits for the end of it.
+        # Descriptor tables are swept after a reset, and a restart waits for that.
         await ClockCycles(dut.clk, 80)
 
     async def reset(self):
-        """Function-level reset, between two TLPs of those that come, as a shim sees to."""
+        """Function-level reset, between two received TLPs, as a shim ensures."""
         self.source.is_held = True
         while not self.source.is_between:
             await RisingEdge(self.dut.clk)
@@ -92,17 +92,17 @@ class CardBus:
         await ClockCycles(self.dut.clk, 80)
 
     def set_function(self, **values: int):
-        """Changes what the function is set to."""
+        """Changes settings of the function."""
         self.function |= values
         self.completer.max_payload = 128 << self.function["max_payload"]
         self.show_function()
 
     def show_function(self):
-        """Puts it where the card looks."""
+        """Drives the function's settings on the card's ports."""
         self.dut.function_i.value = pack("function_t", **self.function)
 
     def set_room(self, posted: int = 1, nonposted: int = 1, completion: int = 1):
-        """Says which classes of TLP the link takes."""
+        """Sets the classes of TLP for which the link has room."""
         room = pack("room_t", posted=posted, nonposted=nonposted, completion=completion)
         self.dut.room_i.value = room
 
@@ -120,23 +120,23 @@ class CardBus:
         return int.from_bytes(answer.payload, "little")
 
     async def wait(self, clocks: int) -> None:
-        """Lets clocks go by."""
+        """Waits for some clocks."""
         await ClockCycles(self.dut.clk, clocks)
 
     def load(self, address: int, count: int) -> bytes:
         """Bytes of host memory."""
         at = address - MEMORY_BASE
-        assert 0 <= at <= at + count <= MEMORY_BYTES, f"{address:#x} is not memory"
+        assert 0 <= at <= at + count <= MEMORY_BYTES, f"{address:#x} is outside host memory"
         return bytes(self.memory[at : at + count])
 
     def store(self, address: int, data: bytes) -> None:
         """Puts bytes into host memory."""
         at = address - MEMORY_BASE
-        assert 0 <= at <= at + len(data) <= MEMORY_BYTES, f"{address:#x} is not memory"
+        assert 0 <= at <= at + len(data) <= MEMORY_BYTES, f"{address:#x} is outside host memory"
         self.memory[at : at + len(data)] = data
 
     def allocate(self, count: int, alignment: int) -> int:
-        """Bus address of host memory that nobody has yet."""
+        """Bus address of unused host memory."""
         at = -(-self._next_free // alignment) * alignment
         self._next_free = at + count
         assert self._next_free <= MEMORY_BYTES
@@ -188,14 +188,14 @@ class CardBus:
                     self.memory[at + number * 4 + byte] = tlp.payload[number * 4 + byte]
 
     def check_request(self, tlp: Tlp):
-        """What the specification asks of every request (PCIe 6.x 2.2.5, 2.2.7)."""
+        """Checks a request against the specification (PCIe 6.x 2.2.5, 2.2.7)."""
         assert tlp.requester == CARD_ID
         assert 1 <= tlp.length_dw <= 1024
         assert (tlp.last_be == 0) == (tlp.length_dw == 1)
         assert tlp.first_be != 0
         assert tlp.address % 4096 + tlp.length_dw * 4 <= 4096, "a request crosses 4 KiB"
         size = "max_payload" if tlp.kind == MEMORY_WRITE else "max_read_request"
-        assert tlp.length_dw * 4 <= 128 << self.function[size], f"{tlp.length_dw} DW"
+        assert tlp.length_dw * 4 <= 128 << self.function[size], f"{tlp.length_dw} DW are too many"
 
     async def _answer(self):
         while True:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A completer: host memory that answers reads, in any order and with every fault.
 
-It knows nothing of clocks but their number and nothing of signals: `take` hands it a request,
-`next` gives the completion that goes out now. Completions of a request stay in order, those of
-different requests come as the seed wants it.
+It knows clocks only by number, and no signals: `take` passes it a request, `next` returns the
+completion to send now. Completions of one request stay in order, those of different requests come
+in an order given by the seed.
 """
 
 import enum
@@ -17,28 +17,28 @@ SUCCESSFUL, UNSUPPORTED_REQUEST, RETRY, COMPLETER_ABORT = 0, 1, 2, 4
 
 
 class Fault(enum.Enum):
-    """What can go wrong with the answer to a request."""
+    """Faults in the answer to a request."""
 
     NONE = "none"
     UNSUPPORTED = "unsupported"  # status Unsupported Request in place of a completion
     ABORT = "abort"
     RETRY = "retry"
     POISON = "poison"  # one completion is poisoned
-    TAKEN_BACK = "taken back"  # one completion is said not to be good at its end
+    TAKEN_BACK = "taken back"  # one completion is discarded with its last beat
     SILENCE = "silence"  # this completion and those behind it never come
     MISSING = "missing"  # one completion is missing, those behind it come
-    DOUBLED = "doubled"  # one comes twice
+    DOUBLED = "doubled"  # one completion comes twice
     LATE = "late"  # this one and those behind it come `late_clocks` later
     BYTE_COUNT = "byte count"  # wrong by 4
     LOWER_ADDRESS = "lower address"  # wrong by 4
-    LENGTH = "length"  # a double word too many
-    UNALIGNED = "unaligned"  # cut where there is no read completion boundary
-    REQUESTER = "requester"  # for somebody else
+    LENGTH = "length"  # one double word too many
+    UNALIGNED = "unaligned"  # cut away from a read completion boundary
+    REQUESTER = "requester"  # for another requester
 
 
 @dataclass
 class Answer:
-    """The completions of a request that are still to come."""
+    """The outstanding completions of a request."""
 
     request: Tlp
     ready_clock: int
@@ -48,7 +48,7 @@ class Answer:
 def bytes_of(request: Tlp) -> tuple[int, int]:
     """Address of the first byte of a read, and the number of bytes from there to the last."""
     first, last = request.first_be, request.last_be or request.first_be
-    assert first, "a read of no bytes"
+    assert first, "zero-length read"
     skip = (first & -first).bit_length() - 1
     unused = 4 - last.bit_length()
     return request.address + skip, request.length_dw * 4 - skip - unused
@@ -90,9 +90,8 @@ class Completer:
         self._completer_id = completer_id
 
     def in_order(self, clocks: int, length: int | None = None) -> None:
-        """From now on requests are answered one behind the other, each after so many clocks, with
-        completions that end at multiples of `length`, if given.
-        """
+        """From now on answers requests one after the other, `clocks` apart, with completions that
+        end at multiples of `length`, if given."""
         self.shuffled, self.latency = False, (clocks, clocks)
         if length:
             self.boundary, self.split = length, "least"
@@ -108,7 +107,7 @@ class Completer:
         self._spoil(self.answers[-1], fault, number)
 
     def next(self, now: int) -> Tlp | None:
-        """The completion that goes out now, if one can."""
+        """The completion to send now, if any."""
         ready = [answer for answer in self.answers if answer.ready_clock <= now]
         if not ready:
             return None
@@ -149,7 +148,7 @@ class Completer:
             "byte_count": end - at,
             "completer": self._completer_id,
         }
-        # What stands beside the bytes that were asked for is rubbish.
+        # The bytes beside the requested ones are random.
         data = self.load(at, piece_end - at)
         before, after = at % 4, -piece_end % 4
         data = b"\xa5" * before + data + b"\x5a" * after
@@ -158,7 +157,7 @@ class Completer:
     def _refuse(self, answer: Answer, number: int, status: int) -> None:
         header = dict(answer.completions[number].header)
         header.update(kind=COMPLETION, length_dw=0, status=status)
-        # The byte count of a refusal says nothing.
+        # The byte count of a refusal is meaningless.
         header["byte_count"] = self._seed.choice([header["byte_count"], 4, 4096])
         answer.completions[number:] = [Tlp(header)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What a host does with an engine, over any bus: an independent, small driver for tests.
+"""Host side of an engine, over any bus: an independent, small driver for tests.
 
 A `Bus` has `async read32(offset)`, `async write32(offset, value)` for BAR 0, `load(address, bytes)`
 and `store(address, data)` for host memory, `allocate(bytes, alignment)`, and `async wait(clocks)`.
@@ -39,7 +39,7 @@ def pattern(seed: int, first_byte: int, count: int) -> bytes:
 
 
 class Bus(Protocol):
-    """A way to the engine and to host memory."""
+    """Access to the engine and to host memory."""
 
     async def read32(self, offset: int) -> int:
         """Reads a register of BAR 0."""
@@ -48,7 +48,7 @@ class Bus(Protocol):
         """Writes a register of BAR 0."""
 
     async def wait(self, clocks: int) -> None:
-        """Lets clocks go by."""
+        """Waits for some clocks."""
 
     def load(self, address: int, count: int) -> bytes:
         """Bytes of host memory."""
@@ -57,12 +57,12 @@ class Bus(Protocol):
         """Puts bytes into host memory."""
 
     def allocate(self, count: int, alignment: int) -> int:
-        """Bus address of host memory that nobody has yet."""
+        """Bus address of unused host memory."""
 
 
 @dataclass
 class Descriptor:
-    """What is posted: bus address, bytes, control bits."""
+    """Descriptor to post: bus address, bytes, control bits."""
 
     address: int
     bytes: int
@@ -133,7 +133,7 @@ class Channel:
         await self.set("doorbell", self.posted)
 
     async def lay_down(self, d: Descriptor) -> None:
-        """Puts a descriptor where its number belongs."""
+        """Writes a descriptor to its position in the ring."""
         if self.source == SOURCE_TABLE:
             base = H2C_TABLE if self.name.startswith("h2c") else C2H_TABLE
             words = struct.unpack("<4I", struct.pack("<QII", d.address, d.bytes, d.control))
@@ -152,11 +152,11 @@ class Channel:
         return Block(sequence, completed, parts["state"], error, stopped_at, error_address, time)
 
     async def completed(self, clocks: int = 20000) -> Block:
-        """Waits until all that is posted is complete, or the channel stops."""
+        """Waits until all posted descriptors are complete, or the channel stops."""
         return await self.reached(self.posted, clocks)
 
     async def reached(self, count: int, clocks: int = 20000) -> Block:
-        """Waits until so many descriptors are complete, or the channel stops."""
+        """Waits until `count` descriptors are complete, or the channel stops."""
         for _ in range(0, clocks, 20):
             block = self.block()
             if block.completed >= count or block.state == STATE_STOPPED:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The packed structs of crosslane_pkg.sv, as they stand on a module's ports: one vector each.
+"""The packed structs of crosslane_pkg.sv as vectors, as they are on a module's ports.
 
 `pack("due_t", status_due=1)` is the vector's value, `unpack("due_t", value)` a namespace of the
 fields. Enumerations are numbers; `CONSTANTS["ERROR_LINK_DOWN"]` has their names.
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 PACKAGE = Path(__file__).resolve().parent.parent / "rtl" / "crosslane_pkg.sv"
 
 CONSTANTS: dict[str, int] = {}
-# Of each type: names and widths of its fields, the highest bits first.
+# Names and widths of each type's fields, the highest bits first.
 STRUCTS: dict[str, list[tuple[str, int]]] = {}
 
 
@@ -45,7 +45,7 @@ def pack(struct: str, **values: int) -> int:
     vector = 0
     for field, bits in STRUCTS[struct]:
         value = int(values.pop(field, 0))
-        assert 0 <= value < 1 << bits, f"{struct}.{field}: {value:#x}"
+        assert 0 <= value < 1 << bits, f"{struct}.{field}: {value:#x} does not fit"
         vector = vector << bits | value
     assert not values, f"{struct} has no {sorted(values)}"
     return vector

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What stands around crosslane_reads in tests, one clock at a time.
+"""Surroundings of crosslane_reads in tests, one clock at a time.
 
-A completer behind its requests, consumers of its feeds, fetchers. The test calls `clock` and
-looks at what has come of it.
+A completer for its requests, consumers of its feeds, fetchers. The test calls `clock` and examines
+the result.
 """
 
 import random
@@ -22,7 +22,7 @@ _MEMORY = random.Random(99).randbytes(1 << 16)
 
 
 def load(address: int, count: int) -> bytes:
-    """Host memory: what lies at an address is the same in all tests, and differs from one 64 KiB
+    """Host memory: the content of an address is the same in all tests, and differs from one 64 KiB
     to the next."""
     size, data = len(_MEMORY), b""
     while len(data) < count:
@@ -35,17 +35,17 @@ def load(address: int, count: int) -> bytes:
 
 
 class Consumer:
-    """Takes a feed: bytes, as they come, into `data`. `rate` is the probability that the pipeline
-    moves, `any_size` whether it takes odd pieces; `piece_bytes` how many it takes in a row once
-    they are all there, 0 for any number."""
+    """Takes the bytes of a feed into `data`. `rate` is the probability that the pipeline moves,
+    `any_size` whether it takes odd pieces; `piece_bytes` the number it takes in a row once all of
+    them are available, 0 for any number."""
 
     def __init__(self, lanes: int, seed: random.Random):
         self.lanes = lanes
         self.rate = 1.0
         self.any_size = False
         self.piece_bytes = 0
-        self.left = 0  # of the piece that it has begun, bytes
-        self.is_cleared = False  # there is nothing beside that
+        self.left = 0  # bytes left of the piece in progress
+        self.is_cleared = False  # the feed holds only the rest of the piece
         self.data = bytearray()
         self.first_clock = self.last_clock = 0
         self._seed = seed
@@ -54,13 +54,13 @@ class Consumer:
         self.move = False
 
     def reset(self) -> None:
-        """Forgets what it has taken."""
+        """Forgets the bytes taken."""
         self._pipeline.clear()
         self.data.clear()
         self.left = 0
 
     def sample(self, data: int, now: int) -> None:
-        """After a clock: what was on the feed in it."""
+        """Takes in the feed's data of the clock that has ended."""
         if self.move and len(self._pipeline) > READ_CLOCKS:
             beat = self._pipeline.popleft()
             if beat is not None:
@@ -72,11 +72,11 @@ class Consumer:
 
     @property
     def begun(self) -> int:
-        """Bytes that it has, or has asked for, or is to have as it has begun a piece."""
+        """Bytes taken, requested, or belonging to the piece in progress."""
         return len(self.data) + sum(beat[1] for beat in self._pipeline if beat) + self.left
 
     def drive(self, available: int) -> tuple[int, int, int, int]:
-        """For the next clock: move, take, take_back, take_bytes."""
+        """Signals for the next clock: move, take, take_back, take_bytes."""
         self.move = self._seed.random() < self.rate
         if not self.move:
             return 0, self._seed.randrange(2), self._seed.randrange(8), self._seed.randrange(8)
@@ -91,14 +91,14 @@ class Consumer:
             count = self._seed.randint(1, min(available, self.lanes - back))
         if self.piece_bytes:
             back, count = 0, min(self.left, self.lanes)
-            assert count <= available, "the rest of a piece is kept back"
+            assert count <= available, "the rest of a piece is not available"
             self.left -= count
         self._pipeline.append((back, count))
         return 1, 1, back, count
 
 
 class ReadBench:
-    """The ports of crosslane_reads but those to the channels."""
+    """The ports of crosslane_reads, except those to the channels."""
 
     def __init__(self, dut, seed: int, h2c: int = 1):
         self.dut = dut
@@ -125,7 +125,7 @@ class ReadBench:
             "extended_tags": 1,
             "link_up": 1,
         }
-        self.cleared = 0  # feeds that were emptied in the clock that ends, a bit each
+        self.cleared = 0  # feeds emptied in the clock that ends, a bit each
         self._beats: deque = deque()
         self._beat = None
         self.extra: deque[Tlp] = deque()  # completions that go before those of the completer
@@ -150,16 +150,16 @@ class ReadBench:
         dut.rst.value = 0
 
     def set_function(self, **values: int) -> None:
-        """Sets fields of what the function is set to."""
+        """Sets fields of the function's settings."""
         self.function.update(values)
         self.dut.function_i.value = pack("function_t", **self.function)
 
     def request_taken(self, tlp: Tlp) -> None:
-        """A request has left."""
+        """Notes that a request has left."""
         self.completer.take(tlp, self.now)
 
     async def clock(self) -> None:
-        """Lets a clock go by: looks at what stands on the ports in it, then drives the next."""
+        """Runs one clock: samples its ports, then drives the next."""
         dut = self.dut
         await RisingEdge(dut.clk)
         self.now += 1
@@ -218,7 +218,7 @@ class ReadBench:
         count = max(1, (len(tlp.payload) + self.lanes - 1) // self.lanes)
         for n in range(count):
             piece = tlp.payload[n * self.lanes : (n + 1) * self.lanes]
-            # Beside the other beats stands nothing that means anything.
+            # The header is random beside the other beats.
             shown = header if n == 0 else self.seed.getrandbits(HEADER_BITS)
             last = n == count - 1
             aborted = last and tlp.is_aborted
@@ -246,27 +246,27 @@ class ReadBench:
         self.cleared = 0
 
     def drop_answers(self) -> None:
-        """Nothing that is still to come comes."""
+        """Drops all outstanding completions."""
         self.completer.answers.clear()
         self._beats.clear()
         self._beat = None
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no completion is to come."""
+        """Whether no completion is outstanding."""
         return not (self.completer.answers or self._beats or self._beat or self.extra)
 
 
 async def run(bench: ReadBench, until, clocks: int = 20000, what: str = "the end") -> None:
-    """Lets clocks go by until `until()` holds."""
+    """Runs until `until()` holds."""
     for _ in range(clocks):
         if until():
             return
         await bench.clock()
-    raise AssertionError(f"clock {bench.now}: {what} has not come in {clocks} clocks")
+    raise AssertionError(f"clock {bench.now}: {what} not reached within {clocks} clocks")
 
 
 async def clocks(bench: ReadBench, count: int) -> None:
-    """Lets clocks go by."""
+    """Runs for some clocks."""
     for _ in range(count):
         await bench.clock()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What is around crosslane_registers in its tests: a host that sends requests, channels that react
-to their settings, and a model of what the map reads as.
+"""Surroundings of crosslane_registers in its tests: a host that sends requests, channels that react
+to their settings, and a model of the values that the map reads as.
 """
 
 import json
@@ -89,7 +89,7 @@ def part_of(vector, struct, n):
 
 
 class Engine:
-    """What is around the registers: channels that react to their settings a clock later."""
+    """Surroundings of the registers: channels that react to their settings a clock later."""
 
     def __init__(self, dut, seed):
         self.dut, self.seed = dut, seed
@@ -102,9 +102,9 @@ class Engine:
         self.user = self.random("user_readings_t")
         self.pending = seed.getrandbits(BUILD["VECTORS"])
         self.vector = 0
-        self.take = [None, None]  # index that is taken in the next clock
+        self.take = [None, None]  # index taken in the next clock
         self.taken = [[], []]  # (clock, index)
-        self.entries = [[], []]  # what was shown two clocks later: (entry, whole)
+        self.entries = [[], []]  # shown two clocks later: (entry, whole)
         self.pulses = []  # (clock, name)
         self.lookups = []  # (vector, address, data)
 
@@ -137,7 +137,7 @@ class Engine:
         dut.table_index.value = sum(index << 10 * n for n, index in enumerate(indices))
 
     def sample(self, clock):
-        """Looks at a clock."""
+        """Samples a clock."""
         dut = self.dut
         self.settings = int(dut.settings.value)
         self.user_settings = unpack("user_settings_t", dut.user_settings.value)
@@ -159,7 +159,7 @@ class Engine:
             )
 
     def sample_channels(self, clock):
-        """Lets the channels react."""
+        """Runs the channels' reactions."""
         for n, name in enumerate(CHANNELS):
             settings = part_of(self.settings, "channel_settings_t", n)
             if settings.restart:
@@ -173,7 +173,7 @@ class Engine:
                     self.channels[n]["credit"] = settings.credit
 
     def sample_tables(self, clock):
-        """Notes what is taken, and what was taken two clocks ago."""
+        """Notes the entries taken, and the values of those taken two clocks ago."""
         dut = self.dut
         for n in range(2):
             if any(taken == clock - 2 for taken, _ in self.taken[n][-2:]):
@@ -189,7 +189,7 @@ class Engine:
 
 
 class Model:
-    """What the map reads as."""
+    """Model of the values that the map reads as."""
 
     def __init__(self, engine):
         self.engine = engine
@@ -223,12 +223,12 @@ class Model:
         return self.engine.lanes[LANES.index(place)] if place in LANES else self.engine.user
 
     def table_of(self, offset):
-        """Table, and the word in it."""
+        """The table, and the index of the word in it."""
         table = (offset - H2C_TABLE) >> 14
         return table, offset % (1 << 14) // 4
 
     def write(self, offset, value):
-        """A double word of BAR 0 is written."""
+        """Models a write of a double word of BAR 0."""
         if offset >= H2C_TABLE:
             table, word = self.table_of(offset)
             if word < 4 * ENTRIES:
@@ -244,7 +244,7 @@ class Model:
             self.write_register(self.names[offset], value)
 
     def write_register(self, name, value):
-        """A register is written."""
+        """Models a write of a register."""
         place, _, register = name.partition(".")
         if register == "doorbell" and self.readings(name)["state"] == STOPPED:
             return
@@ -259,14 +259,14 @@ class Model:
                 self.stored[place == "c2h[0]"] = [0] * ENTRIES
 
     def take(self, table, index):
-        """What the channel gets."""
+        """The entry that the channel gets."""
         words = self.tables[table][4 * index : 4 * index + 4]
         whole = self.stored[table][index] == 15
         self.stored[table][index] = 0
         return sum(word << 32 * n for n, word in enumerate(words)), whole
 
     def read(self, offset):
-        """What a double word of BAR 0 reads as."""
+        """The value of a double word of BAR 0."""
         if offset >= H2C_TABLE:
             table, word = self.table_of(offset)
             return self.tables[table][word] if word < 4 * ENTRIES else 0
@@ -280,7 +280,7 @@ class Model:
         return self.read_register(self.names[offset]) if offset in self.names else 0
 
     def read_register(self, name):
-        """What a register reads as."""
+        """The value of a register."""
         place, _, register = name.partition(".")
         if place == "global":
             return self.read_global(register)
@@ -301,7 +301,7 @@ class Model:
         return self.held[name]
 
     def read_global(self, register):
-        """What a register of the whole engine reads as, but the time."""
+        """The value of a register of the whole engine, except the time."""
         engine, b = self.engine, BUILD
         lanes = b["LANES"]
         known = {
@@ -335,7 +335,7 @@ class Host:
         """Resets the module."""
         self.engine.drive()
         await self.bench.reset()
-        # What was stored before the reset is swept out of the tables.
+        # The reset sweeps earlier entries out of the tables.
         await self.bench.step(2)
         return self
 
@@ -355,7 +355,7 @@ class Host:
         } | fields
 
     def post(self, offset, words, bar=0, **fields):
-        """Sends a write of double words; nothing waits for it."""
+        """Sends a write of double words without waiting."""
         payload = b"".join(word.to_bytes(4, "little") for word in words)
         last = 15 if len(words) > 1 else 0
         header = self.header(
@@ -364,17 +364,17 @@ class Host:
         return self.source.send(Tlp(header, payload))
 
     def ask(self, offset, bar=0, **fields):
-        """Sends a read; nothing waits for it."""
+        """Sends a read without waiting."""
         return self.source.send(Tlp(self.header(READ, bar, offset, **fields)))
 
     async def write(self, offset, *words, **fields):
-        """A write, and until it is taken."""
+        """Sends a write, and waits until it is taken."""
         tlp = self.post(offset, words, **fields)
         await self.bench.until(lambda: tlp.last_clock >= 0)
         return tlp
 
     async def read(self, offset):
-        """What a register reads as."""
+        """Reads a register."""
         tlp = self.ask(offset)
         (answer,) = await self.answers(1)
         self.check_success(tlp, answer, 4, 4, offset & 0x7F)
@@ -387,14 +387,14 @@ class Host:
         return self.sink.tlps[before:]
 
     def check_common(self, request, answer):
-        """What a completion repeats of its request."""
+        """Checks the fields that a completion repeats from its request."""
         for name in ("requester", "tag", "traffic_class", "attributes"):
             assert answer.header[name] == request.header[name], name
         assert answer.header["completer"] == ROUTING_ID
         assert (answer.header["poisoned"], answer.header["address"] >> 7) == (0, 0)
 
     def check_success(self, request, answer, byte_count, bytes_here, lower):
-        """A completion with data."""
+        """Checks a completion with data."""
         self.check_common(request, answer)
         header = answer.header
         assert (header["kind"], header["status"]) == (COMPLETION_DATA, 0)
@@ -402,7 +402,7 @@ class Host:
         assert header["length_dw"] == max(1, (lower % 4 + bytes_here + 3) // 4)
 
     def check_refusal(self, request, answer, status, byte_count, lower):
-        """A completion that refuses."""
+        """Checks a completion that refuses."""
         self.check_common(request, answer)
         header = answer.header
         assert (header["kind"], header["status"], header["length_dw"]) == (COMPLETION, status, 0)

@@ -13,9 +13,9 @@ from systemrdl.node import RegNode
 SOURCE = Path(__file__).resolve().parent.parent.parent / "registers" / "engine.rdl"
 
 OFFSETS: dict[str, int] = {}
-# Of each register: low bit and width of its fields.
+# Low bit and width of each register's fields.
 FIELDS: dict[str, dict[str, tuple[int, int]]] = {}
-# Of each register: the bits that hold what software has written.
+# The bits of each register that hold a value written by software.
 WRITABLE: dict[str, int] = {}
 
 
@@ -39,7 +39,7 @@ def _read_map() -> None:
 
 _read_map()
 
-# Memories of the map.
+# Memories in the map.
 MSIX_TABLE = 0x1000
 MSIX_PENDING = 0x1800
 H2C_TABLE = 0x8000
@@ -51,7 +51,7 @@ def field(register: str, **values: int) -> int:
     word = 0
     for name, value in values.items():
         low, width = FIELDS[register][name]
-        assert 0 <= value < 1 << width, f"{register}.{name}: {value:#x}"
+        assert 0 <= value < 1 << width, f"{register}.{name}: {value:#x} does not fit"
         word |= value << low
     return word
 

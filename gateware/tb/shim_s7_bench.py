@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The 7-series hard block as a test sees it: TLPs in band, as cocotbext-pcie packs them."""
+"""The 7-series hard block in tests: TLPs in band, as cocotbext-pcie packs them."""
 
 import os
 import random
@@ -40,12 +40,12 @@ INPUTS = {
     "fc_cplh": 0,
     "fc_cpld": 0,
 }
-# Of the shim by itself.
+# Inputs of the shim alone.
 ENGINE_INPUTS = ["s_tx_valid", "m_rx_ready"]
 
 
 def double_words(packet):
-    """A packed TLP as numbers on the interface: the first byte is on top."""
+    """A packed TLP as double words of the interface, first byte on top."""
     return [int.from_bytes(packet[n : n + 4], "big") for n in range(0, len(packet), 4)]
 
 
@@ -57,7 +57,7 @@ REQUESTS = {
 
 
 def on_the_wire(tlp: Tlp) -> WireTlp:
-    """A TLP of the engine's stream as cocotbext-pcie has it."""
+    """Converts a TLP of the engine's stream to one of cocotbext-pcie."""
     wire = WireTlp()
     wire.tag, wire.length = tlp.tag, tlp.length_dw
     wire.tc, wire.attr = TlpTc(tlp.traffic_class), TlpAttr(tlp.attributes)
@@ -76,7 +76,7 @@ def on_the_wire(tlp: Tlp) -> WireTlp:
 
 
 def off_the_wire(packet: bytes) -> Tlp:
-    """What the engine has sent, as a TLP of its stream."""
+    """Converts a packed TLP that the engine has sent to one of its stream."""
     wire = WireTlp.unpack(packet)
     header = {"tag": wire.tag, "length_dw": wire.length, "traffic_class": int(wire.tc)}
     header |= {"attributes": int(wire.attr), "poisoned": int(wire.ep)}
@@ -98,9 +98,8 @@ def off_the_wire(packet: bytes) -> Tlp:
 
 
 class HardBlock:
-    """The two streams of the hard block. What the engine has sent is kept in `sent`, or handed to
-    `taken`, if given.
-    """
+    """The two streams of the hard block. TLPs that the engine has sent are kept in `sent`, or
+    passed to `taken`, if given."""
 
     def __init__(self, dut, taken=None):
         self.dut = dut
@@ -134,9 +133,9 @@ class HardBlock:
         cocotb.start_soon(self._transmit())
 
     def _beats(self):
-        """Beats of what waits: (lanes, start lane or None, end lane or None, bars, poisoned). At
-        128 bits a TLP may begin in the middle of the beat in which another ends, if it is there.
-        """
+        """Beats of the waiting TLPs: (lanes, start lane or None, end lane or None, bars, poisoned).
+        At 128 bits a TLP may begin in the middle of the beat in which another ends, if it is
+        available."""
         while self.to_engine:
             lanes, start, end = [], 0, None
             tlp, bars, poisoned = self.to_engine.pop(0)
@@ -199,7 +198,7 @@ class HardBlock:
                 assert enables in (0, 15)
                 if enables:
                     packet += (data >> 32 * lane & 0xFFFFFFFF).to_bytes(4, "big")
-            assert keep & keep + 1 == 0, "lanes from the first on"
+            assert keep & keep + 1 == 0, "tkeep has a gap"
             bad |= int(dut.s_axis_tx_tuser.value) >> 3
             if dut.s_axis_tx_tlast.value:
                 if self.taken is not None and not bad:
@@ -212,9 +211,9 @@ class HardBlock:
 
 
 async def until(dut, condition, limit=20000):
-    """Goes on until the condition holds."""
+    """Waits until the condition holds."""
     for _ in range(limit):
         if condition():
             return
         await RisingEdge(dut.clk)
-    raise AssertionError(f"not within {limit} clocks")
+    raise AssertionError(f"condition not met within {limit} clocks")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The hard block around crosslane_shim_us in tests: its streams, and what goes in and out."""
+"""The hard block around crosslane_shim_us in tests: its streams, and random TLPs both ways."""
 
 import itertools
 import os
@@ -31,7 +31,7 @@ CQ_TLPS, CC_TLPS, RQ_TLPS, RC_TLPS = (
 )
 SEED = int(os.environ.get("SEED", "1"))
 WRITES = (TlpType.MEM_WRITE, TlpType.MEM_WRITE_64)
-# Double words of payload: what just fits a beat or does not, and the usual payloads.
+# Double words of payload: lengths that just fit a beat or do not, and the usual payloads.
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 20, 28, 29, 32, 33, 64]
 RATE_LENGTHS = [1, 9, 16, 17, 32, 64, 128, 256]
 
@@ -74,7 +74,7 @@ def mend_enables(source):
 
 
 class HardBlock:
-    """The streams of the hard block without what is behind them."""
+    """The streams of the hard block alone."""
 
     def __init__(self, dut, has_engine=True):
         self.dut = dut
@@ -93,7 +93,7 @@ class HardBlock:
             self.tx = TlpSource(dut, "s_tx", self.clocks, seed=SEED + 1)
 
     async def reset(self):
-        """Begins: all that is no stream at rest, credits without limit."""
+        """Resets: other inputs idle, credits unlimited."""
         for name, value in INPUTS.items():
             getattr(self.dut, name).value = value
         Clock(self.dut.clk, 4, unit="ns").start()
@@ -103,7 +103,7 @@ class HardBlock:
         await ClockCycles(self.dut.clk, 3)
 
     def pause(self, seed, how_often):
-        """Pauses on every stream."""
+        """Pauses all streams."""
         for part in [self.cq, self.rc, self.rq, self.cc]:
             part.set_pause_generator(
                 (seed.random() < how_often for _ in itertools.count()) if how_often else None
@@ -112,16 +112,16 @@ class HardBlock:
 
 
 async def until(dut, condition, limit=20000):
-    """Goes on until the condition holds."""
+    """Waits until the condition holds."""
     for _ in range(limit):
         if condition():
             return
         await RisingEdge(dut.clk)
-    raise AssertionError(f"not within {limit} clocks")
+    raise AssertionError(f"condition not met within {limit} clocks")
 
 
 def received_request(seed):
-    """A request as the hard block hands it on, and what the engine is to get."""
+    """A request as the hard block delivers it, and the one that the engine must get."""
     kind = seed.choice(["write", "write", "write", "read", "other"])
     length = seed.choice(LENGTHS)
     tlp = Tlp_us()
@@ -171,9 +171,8 @@ def received_request(seed):
 
 
 def received_completion(seed, length=None):
-    """A completion as the hard block hands it on, and what the engine is to get: nothing of one
-    that the hard block has made up.
-    """
+    """A completion as the hard block delivers it, and the one that the engine must get: none if the
+    hard block has generated it."""
     tlp = Tlp_us()
     if length is None:
         length = seed.choice([0, *LENGTHS])
@@ -231,7 +230,7 @@ def same(found, expected):
 
 
 def sent_tlp(seed):
-    """A TLP of the engine."""
+    """A TLP from the engine."""
     kind = seed.choice([MEMORY_READ, MEMORY_WRITE, MEMORY_WRITE, COMPLETION, COMPLETION_DATA])
     length = seed.choice(LENGTHS)
     if kind == MEMORY_READ:
@@ -261,8 +260,8 @@ def sent_tlp(seed):
 
 
 def request_matches(frame, tlp):
-    """Compares a frame of RQ with what the engine has sent."""
-    # The model's class knows nothing of locked or wide requests; it unpacks the descriptor.
+    """Compares a frame of RQ with the TLP that the engine has sent."""
+    # The model's class does not support locked or wide requests; it unpacks the descriptor.
     found = Tlp_us.unpack_us_rq(frame)
     write = tlp.kind == MEMORY_WRITE
     assert found.fmt_type in (WRITES if write else (TlpType.MEM_READ, TlpType.MEM_READ_64))
@@ -279,7 +278,7 @@ def request_matches(frame, tlp):
 
 
 def completion_matches(frame, tlp):
-    """Compares a frame of CC with what the engine has sent."""
+    """Compares a frame of CC with the TLP that the engine has sent."""
     found = Tlp_us.unpack_us_cc(frame)
     assert found.lower_address == tlp.address
     assert found.length == tlp.length_dw
@@ -296,7 +295,7 @@ def completion_matches(frame, tlp):
 
 
 class Numbers:
-    """Gives the sequence numbers of requests back, some clocks after they have left RQ."""
+    """Returns the sequence numbers of requests some clocks after they have left RQ."""
 
     def __init__(self, block, seed, delay):
         self.block, self.seed, self.delay = block, seed, delay

@@ -22,7 +22,7 @@ from cocotb_tools.check_results import get_results
 from model import BUILD, GATEWARE, ROOT, RTL, Model, cache
 
 TB = GATEWARE / "tb"
-# With GATEWARE_ALL=1 tests run with everything; else with what CI has the time for.
+# With GATEWARE_ALL=1 tests run with everything; otherwise with the set that CI has time for.
 ALL = bool(os.environ.get("GATEWARE_ALL"))
 # Texts that bench modules read when they are imported.
 DATA = [ROOT / "registers" / "engine.rdl", RTL / "crosslane_pkg.sv"]
@@ -31,12 +31,12 @@ WHEELS = [GATEWARE / "requirements.txt", ROOT / "registers" / "requirements.txt"
 
 @dataclass
 class Spent:
-    """What the test that runs now has taken so far."""
+    """Resources that the current test has used so far."""
 
-    # Seconds of processors.
+    # Processor seconds.
     build_s: float = 0
     run_s: float = 0
-    # Simulations and proofs that ran, and those that did not: they had passed before.
+    # Simulations and proofs that ran, and those skipped because they had passed before.
     runs: int = 0
     remembered: int = 0
 
@@ -52,13 +52,13 @@ def widths(*few: int) -> tuple[int, ...]:
 
 @functools.cache
 def tools() -> str:
-    """Versions of Python and of the wheels that tests stand on, as they are installed."""
+    """Versions of Python and of the wheels that tests use, as installed."""
     names = [n for file in WHEELS for n in re.findall(r"^([\w-]+)==", file.read_text(), re.M)]
     return "\n".join([sys.version, *(f"{name} {metadata.version(name)}" for name in names)])
 
 
 def bench_files(test_file: Path) -> list[Path]:
-    """A test file and the modules beside it that it imports, and those that they import."""
+    """A test file and the bench modules that it imports, directly or not."""
     found, to_read = {test_file}, [test_file]
     while to_read:
         names: list[str] = []
@@ -79,7 +79,7 @@ def bench_files(test_file: Path) -> list[Path]:
 
 
 def settings(files: list[Path]) -> list[str]:
-    """The environment's variables that these files read, and cocotb's own."""
+    """The environment variables that these files read, and cocotb's."""
     text = "".join(path.read_text() for path in files)
     names = set(re.findall(r"environ(?:\.get\(|\[)\s*[\"'](\w+)[\"']", text))
     names |= {name for name in os.environ if name.startswith("COCOTB_")}
@@ -87,7 +87,7 @@ def settings(files: list[Path]) -> list[str]:
 
 
 def has_passed(key: str) -> bool:
-    """Whether what the running test is about to do has passed before, by the key of all of it."""
+    """Whether the running test has passed before with these inputs, by their key."""
     if cache.remembered(key):
         SPENT.remembered += 1
         return True
@@ -96,7 +96,7 @@ def has_passed(key: str) -> bool:
 
 
 def processor_s() -> float:
-    """Seconds of processors that ended processes of this one have taken."""
+    """Processor seconds of ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -123,12 +123,12 @@ def simulate(
         trace=bool(os.environ.get("GATEWARE_TRACE")),
         coverage=bool(os.environ.get("GATEWARE_COVERAGE")),
     )
-    # What libraries draw at random is the same each time, too.
+    # Libraries draw the same random numbers each time, too.
     chosen = {"COCOTB_RANDOM_SEED": os.environ.get("SEED", "1"), **(environment or {})}
     files = bench_files(path)
     parts = [model.key, tools(), *settings(files), str(tests), str(sorted(chosen.items()))]
     key = cache.key(*parts, *(file.name for file in files), *files, *DATA)
-    # Whoever asks for a file wants it written.
+    # A run that is to write a file must happen.
     keeps = not (model.trace or model.coverage)
     if keeps and has_passed(key):
         return
@@ -150,7 +150,7 @@ def run(
     tests: str | None,
     environment: dict[str, str],
 ) -> None:
-    """Runs the cocotb tests of a file in a folder; fails where one fails, or none has run."""
+    """Runs the cocotb tests of a file in a folder; fails if one fails, or none has run."""
     # Another process may run the same at the same time.
     results = folder / f"results-{os.getpid()}.xml"
     for place in (TB, test_file.parent):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_arbiter: who is next is held against a model in each clock in which a TLP begins."""
+"""crosslane_arbiter: its choice is compared with a model in each clock in which a TLP begins."""
 
 import os
 import random
@@ -19,7 +19,7 @@ HEADER_BITS = width("tlp_header_t")
 
 
 class Sources:
-    """Answers (place 0) and the sources behind them, with the room that the link has."""
+    """Answers (place 0) and the sources behind them, with the room of the link."""
 
     def __init__(self, dut, seed):
         self.dut, self.seed = dut, seed
@@ -37,7 +37,7 @@ class Sources:
         self.count = 0
 
     def add(self, place, kind=None, words=None):
-        """A TLP for a place."""
+        """Queues a TLP at a place."""
         kind = COMPLETION if place == 0 else kind
         if kind is None:
             kind = self.seed.choice([READ, WRITE])
@@ -85,13 +85,13 @@ class Sources:
         dut.room_i.value = pack("room_t", **self.room)
 
     def can_begin(self, place):
-        """Whether a TLP of this place stands there, and has room."""
+        """Whether a TLP waits at this place, and has room."""
         if not self.offered[place]:
             return False
         return bool(self.room[ROOM[self.queues[place][0].header["kind"]]])
 
     def expected(self):
-        """The place that is served in this clock, if one is."""
+        """The place served in this clock, if any."""
         if self.within is not None:
             return self.within
         if self.can_begin(0):
@@ -103,7 +103,7 @@ class Sources:
         return None
 
     def sample(self, clock):
-        """Looks at what the rising edge will see."""
+        """Samples the signals before the rising edge."""
         ready = int(self.dut.s_ready.value) << 1 | int(self.dut.s_answer_ready.value)
         taken = [p for p in range(SOURCES + 1) if ready >> p & 1 and self.offered[p]]
         is_free = int(self.dut.m_tx_ready.value) or not int(self.dut.m_tx_valid.value)
@@ -125,7 +125,7 @@ class Sources:
 
     @property
     def is_empty(self):
-        """Whether all has been taken."""
+        """Whether all TLPs have been taken."""
         return not any(self.queues)
 
 
@@ -141,7 +141,7 @@ async def begin(dut):
 
 
 def check(sources, sink):
-    """What came out is what was begun, in its order."""
+    """Checks that the output is the TLPs begun, in order."""
     assert len(sink.tlps) == len(sources.sent)
     for (_, tlp), taken in zip(sources.sent, sink.tlps, strict=True):
         assert {k: taken.header[k] for k in tlp.header} == tlp.header
@@ -184,7 +184,7 @@ async def no_idle_clock(dut):
         # One register from source to link.
         first = sources.sent[before][1]
         assert taken[0].first_clock - first.first_clock == 1
-        # All have had the same.
+        # All sources had equal shares.
         served = [place for place, _ in sources.sent[before:]]
         assert all(sorted(served[n : n + 5]) == [1, 2, 3, 4, 5] for n in range(0, 60, 5))
     check(sources, sink)

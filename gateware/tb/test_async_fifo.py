@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_async_fifo: words come out as they went in, whatever the two clocks are; rate, latency,
-and one bit at most that changes where the clocks meet."""
+"""crosslane_async_fifo: words come out as they went in, with any two clocks; rate, latency, and at
+most one changed bit where the clocks meet.
+"""
 
 import os
 import random
@@ -15,7 +16,7 @@ from simulate import simulate
 
 DEPTH = int(os.environ.get("DEPTH", "16"))
 STAGES = 2
-# Periods of the two clocks, and what the second one is late, in ps.
+# Periods of the two clocks, and the delay of the second one, in ps.
 CLOCKS = [
     (4000, 4000, 0),
     (4000, 4000, 1300),
@@ -52,7 +53,7 @@ class Fifo:
         cocotb.start_soon(self.watch("head_gray", "m"))
 
     async def reset(self, s_clocks=6, m_clocks=6):
-        """Both resets, which end after so many clocks of their own."""
+        """Resets both sides, each for its number of clocks."""
         dut = self.dut
         dut.s_rst.value = dut.m_rst.value = 1
         slow = max((dut.s_clk, s_clocks), (dut.m_clk, m_clocks), key=lambda side: side[1])
@@ -103,7 +104,7 @@ class Fifo:
                 held = None
                 continue
             if held is not None:
-                assert valid and int(dut.m_data.value) == held, "changed before it was taken"
+                assert valid and int(dut.m_data.value) == held, "the word changed while it waited"
             held = int(dut.m_data.value) if valid and not ready else None
             if valid and ready:
                 assert int(dut.m_data.value) == self.sent.popleft()
@@ -111,7 +112,7 @@ class Fifo:
                 self.got_at.append(self.now["m"])
 
     async def watch(self, name, side):
-        """One bit at most changes a clock."""
+        """Checks that at most one bit changes a clock."""
         signal, before = getattr(self.dut, name), 0
         clk, rst = (getattr(self.dut, f"{side}_{n}") for n in ("clk", "rst"))
         while True:
@@ -122,12 +123,12 @@ class Fifo:
             before = now
 
     async def until_got(self, count, clocks=20_000):
-        """Until so many have come out."""
+        """Waits until `count` words have come out."""
         for _ in range(clocks):
             if self.got >= count:
                 return
             await RisingEdge(self.dut.m_clk)
-        raise AssertionError(f"{self.got} of {count}")
+        raise AssertionError(f"only {self.got} of {count} words came out")
 
 
 @cocotb.test()
@@ -139,12 +140,12 @@ async def words_come_out_in_order(dut, clocks):
     for _ in range(12):
         fifo.supply, fifo.demand = (fifo.seed.choice([0.1, 0.7, 1]) for _ in range(2))
         await fifo.until_got(fifo.got + 40)
-    # To the brim: what is in the memory, and one at the output.
+    # Full: the memory, and one word at the output.
     fifo.supply, fifo.demand = 1.0, 0.0
     for _ in range(40 * DEPTH):
         await RisingEdge(dut.s_clk)
     assert len(fifo.sent) == fifo.most_inside == DEPTH + 1
-    # A reset empties it, whichever side it ends on first; nothing of before comes out.
+    # A reset empties it, whichever side it ends on first; no earlier word comes out.
     for late in ((8, 24), (24, 8)):
         fifo.supply, fifo.demand = 1.0, 0.3
         await fifo.until_got(fifo.got + 30)
@@ -171,7 +172,7 @@ async def a_word_each_clock_of_the_slower_side(dut, clocks):
     if clocks[0] >= clocks[1]:
         assert put[-1] - put[0] == len(put) - 1, "the writing side was held up"
     if clocks[1] >= clocks[0]:
-        assert got[-1] - got[0] == len(got) - 1, "the reading side had nothing"
+        assert got[-1] - got[0] == len(got) - 1, "the reading side ran empty"
 
 
 async def end_of_offer(dut):
@@ -194,7 +195,7 @@ async def latency(dut, clocks):
     for n in range(12):
         for _ in range(8 + n):
             await FallingEdge(dut.m_clk)
-        # One word: edges of m_clk behind that of s_clk which takes it, until it is to be seen.
+        # One word: edges of m_clk after the s_clk edge that takes it, until it is visible.
         await FallingEdge(dut.s_clk)
         dut.s_valid.value, dut.s_data.value = 1, n
         await RisingEdge(dut.s_clk)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_bare: descriptors from a port, data both ways, registers.
 
-What is read goes out again: C2H takes its data from H2C's feed.
+The read data go out again: C2H takes its data from H2C's feed.
 """
 
 import random
@@ -20,12 +20,12 @@ from simulate import GATEWARE, simulate, widths
 
 
 class Port:
-    """A descriptor port: hands over what is in `queue`, with pauses."""
+    """A descriptor port: offers the descriptors of `queue`, with pauses."""
 
     def __init__(self, dut, name: str, seed: int):
         self.queue: deque[tuple[int, int]] = deque()  # address, bytes
         self.pause = 0.0
-        self.first_clock = None  # of the last descriptor that was offered, as seen by `clocks`
+        self.first_clock = None  # of the last descriptor offered, as seen by `clocks`
         self._dut = dut
         self._seed = random.Random(seed)
         self._valid = getattr(dut, f"{name}_descriptor_valid")
@@ -74,24 +74,24 @@ class Core:
         return await self.bus.read32(OFFSETS[f"{name}[0].{register}"])
 
     async def completed(self, name: str, count: int, clocks: int = 60_000):
-        """Waits until so many descriptors are complete."""
+        """Waits until `count` descriptors are complete."""
         signal = getattr(self.dut, f"{name}_completed")
         for _ in range(clocks):
             if int(signal.value) == count:
                 return
             assert not getattr(self.dut, f"{name}_stopped").value, f"{name} has stopped"
             await RisingEdge(self.dut.clk)
-        raise AssertionError(f"{name}: {int(signal.value)} of {count} descriptors")
+        raise AssertionError(f"{name}: only {int(signal.value)} of {count} descriptors complete")
 
     async def stopped(self, name: str, clocks: int = 10_000) -> dict[str, int]:
-        """Waits until a channel has stopped; its status register."""
+        """Waits until a channel has stopped; returns its status register."""
         for _ in range(clocks):
             if getattr(self.dut, f"{name}_stopped").value:
                 status = fields_of(f"{name}[0].status", await self.get(name, "status"))
                 assert status["state"] == STATE_STOPPED
                 return status
             await RisingEdge(self.dut.clk)
-        raise AssertionError(f"{name} goes on")
+        raise AssertionError(f"{name} has not stopped")
 
 
 def pieces(seed: random.Random, total: int, largest: int):
@@ -110,7 +110,7 @@ async def started(dut, seed: int) -> Core:
 
 
 async def copies(core: Core, total: int, largest: int) -> None:
-    """Reads from places anywhere, writes to places anywhere; compares, gaps between them too."""
+    """Reads from random addresses, writes to random addresses; compares, including the gaps."""
     bus = core.bus
     data = bus.random.randbytes(total)
     places = {name: bus.allocate(1 << 18, 4096) for name in core.ports}
@@ -131,7 +131,7 @@ async def copies(core: Core, total: int, largest: int) -> None:
     done = {name: int(getattr(core.dut, f"{name}_completed").value) for name in counts}
     for name, count in counts.items():
         await core.completed(name, done[name] + count)
-    # The last write is on its way.
+    # The last write is still in flight.
     await bus.wait(20)
     assert bus.load(places["c2h"], len(target)) == target
     for name, count in counts.items():
@@ -169,7 +169,7 @@ async def registers_are_read(dut):
         register = f"{name}[0].payload"
         await core.bus.write32(OFFSETS[register], 128)
         assert await core.bus.read32(OFFSETS[register]) == 128
-        # A register that the core does not have.
+        # A register absent from the core.
         await core.bus.write32(OFFSETS[f"{name}[0].doorbell"], 5)
         assert await core.get(name, "doorbell") == 0
     await copies(core, 4_000, 2000)
@@ -205,7 +205,7 @@ async def errors_stop_a_channel_until_it_is_restarted(dut):
     core.ports["h2c"].queue.append((place, 64))
     status = await core.stopped("h2c")
     assert ERRORS[status["error"]] == "completion_timeout"
-    # And on it goes. The bad descriptor is still offered: whoever offered it takes it back.
+    # The channels continue. The bad descriptor is still offered: its supplier withdraws it.
     bus.completer.fault = lambda *_: (Fault.NONE, 0)
     core.ports["c2h"].queue.clear()
     core.ports["h2c"].queue.clear()
@@ -247,15 +247,15 @@ async def latency_and_rate(dut):
     bus, size = core.bus, len(dut.m_tx_data) // 8
     place = bus.allocate(1 << 16, 4096)
     bus.completer.in_order(60, 256)
-    # Counted from the clock in which the port is driven, one before the core sees it. A request is
-    # made in two clocks, a write's first beat in five, and the arbiter has a register.
+    # Counted from the clock in which the port is driven, one before the core sees it. A request
+    # takes two clocks, a write's first beat five, and the arbiter has a register.
     await bus.wait(100)
     core.ports["h2c"].queue.append((place, 64))
     while not bus.reads:
         await RisingEdge(dut.clk)
     assert bus.reads[0].first_clock - core.ports["h2c"].first_clock <= 4
     await core.completed("h2c", 1)
-    # All is there when the write begins: then it goes out at the rate of the data path.
+    # All data are available when the write begins: it leaves at the rate of the data path.
     total = 16384
     core.ports["h2c"].queue.append((place + 64, total - 64))
     await core.completed("h2c", 2)

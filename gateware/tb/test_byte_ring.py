@@ -32,8 +32,8 @@ async def windows_show_what_was_written(dut):
     await FallingEdge(dut.clk)
     dut.rst.value = 0
     memory = [None] * SIZE_BYTES
-    writes = []  # (clock from which it is seen, position, byte)
-    pipeline = []  # windows that were asked for, oldest first
+    writes = []  # (first clock in which it is visible, position, byte)
+    pipeline = []  # requested windows, oldest first
     windows = 0
     for clock in range(4000):
         while writes and writes[0][0] <= clock:
@@ -60,7 +60,7 @@ async def windows_show_what_was_written(dut):
         dut.read_position.value = start
         if move:
             places = [place_of(start, lane) for lane in range(lanes)]
-            # What is on its way may show or not.
+            # A write in the pipeline may be visible or not.
             pipeline.append([None if p in touched else memory[p] for p in places])
         await FallingEdge(dut.clk)
         if move and len(pipeline) == READ_CLOCKS:

@@ -30,7 +30,7 @@ from register_map import field as put
 from simulate import simulate
 from tlp_stream import COMPLETION, memory_read, memory_write
 
-# Bus address of the card's BAR 1, as far as peers are concerned.
+# Bus address of the card's BAR 1, for peers.
 LANES_BASE = 0x2_0000_0000
 LANE_WINDOW = 1 << 19
 
@@ -68,7 +68,7 @@ async def the_registers_say_what_it_is(dut):
     before = await bus.read32(OFFSETS["global.time_low"])
     await bus.wait(100)
     assert 100 <= await bus.read32(OFFSETS["global.time_low"]) - before <= 140
-    # A simulation that leaves clocks out sets the time forward.
+    # A simulation that skips idle clocks sets the time forward.
     dut.time_set_value.value = 77 << 32
     dut.time_set_valid.value = 1
     await bus.wait(2)
@@ -123,7 +123,7 @@ async def h2c_reads_from_anywhere_and_the_checker_is_content(dut):
         at += length
         offset += length
         if len(batch) == 30:
-            # More takes longer than the time-out where a beat has 8 B.
+            # More would take longer than the time-out where a beat has 8 B.
             largest = 3 if len(dut.s_rx_data) == 64 else 6
             bus.completer.boundary = bus.random.choice([64, 128])
             payload, read = bus.random.randrange(4), bus.random.randrange(largest)
@@ -134,11 +134,11 @@ async def h2c_reads_from_anywhere_and_the_checker_is_content(dut):
     await channel.post(batch)
     block = await channel.completed()
     assert (block.completed, block.error) == (channel.posted, "none")
-    # What has come out of order is there at once: as much as the ring holds is to be drained.
+    # Data that came out of order become available at once: up to a full ring is to be drained.
     await bus.wait(4200)
     assert await get_user(bus, "h2c_check_errors") == 0
     assert await channel.get64("bytes") == offset
-    # The checker sees what is wrong: one byte.
+    # The checker finds an error of one byte.
     await set_user(bus, "h2c_check", put("user.h2c_check", enable=1, restart=1))
     wrong = bytearray(pattern(5, 0, 4096))
     wrong[1001] ^= 1
@@ -214,7 +214,7 @@ async def interrupts_come_behind_their_status_block(dut):
     kinds = [w.address for w in bus.writes]
     assert kinds.index(channel.status_block) < kinds.index(MESSAGE_ADDRESS)
     assert kinds.index(place) < kinds.index(channel.status_block)
-    # A masked one waits.
+    # An interrupt of a masked vector waits.
     await set_vector(bus, 3, MESSAGE_ADDRESS, 0xBEEF, masked=1)
     await channel.post([Descriptor(place, 256, STATUS | INTERRUPT)])
     await channel.completed()
@@ -227,7 +227,7 @@ async def interrupts_come_behind_their_status_block(dut):
 
 
 def loop_back(bus):
-    """Writes to the lanes' bus addresses come back to this card."""
+    """Sends writes to the lanes' bus addresses back to this card."""
 
     def forward():
         while bus.others:
@@ -244,7 +244,7 @@ def loop_back(bus):
 
 
 async def open_lane(bus, lane, credit_register=None):
-    """Switches a lane on."""
+    """Enables a lane."""
     base = f"lanes[{lane}]"
     await bus.write32(OFFSETS[f"{base}.control"], put(f"{base}.control", restart=1))
     if credit_register is not None:
@@ -261,7 +261,7 @@ async def a_peer_gets_what_the_generator_makes_within_its_credits(dut):
     loop_back(bus)
     await routed(bus, c2h=STREAM_LANE, peer=STREAM_GENERATOR, lane=2)
     await set_user(bus, "generator_seed", 9)
-    # Credits come back as writes to BAR 0 of this card: the test's host hands them on.
+    # Credits come back as writes to BAR 0 of this card: the test's host forwards them.
     credit_register = 0x3_0000_0000 + OFFSETS["peer[0].credit"]
     await open_lane(bus, 2, credit_register)
 
@@ -314,7 +314,7 @@ async def ping_pong_times_its_rounds(dut):
     least, most = await get_user(bus, "ping_least"), await get_user(bus, "ping_most")
     total = await get_user(bus, "ping_sum_low")
     assert 0 < least <= total / 20 <= most < 60
-    # A command on its own.
+    # A single command.
     await set_user(bus, "command", 1)
     await bus.wait(200)
     assert await get_user(bus, "command_done") == 1
@@ -333,7 +333,7 @@ async def errors_stop_the_channel_and_restart_makes_good(dut):
         (Fault.SILENCE, "completion_timeout"),
     ]:
         await channel.open()
-        # The first completion, and of poison the last.
+        # The first completion, or the last for poison.
         number = 99 if fault == Fault.POISON else 0
         bus.completer.fault = lambda at, _, fault=fault, number=number: (
             fault if at == bad else Fault.NONE,
@@ -409,7 +409,7 @@ async def a_link_that_goes_down_stops_what_was_at_work(dut):
 
 @cocotb.test()
 async def a_reset_in_the_middle_leaves_nothing_behind(dut):
-    """What a function-level reset does; answers to reads from before it come and are dropped."""
+    """A function-level reset: answers to reads from before it arrive and are dropped."""
     bus = await started(dut, 14)
     place, other = bus.allocate(1 << 16, 4096), bus.allocate(1 << 16, 4096)
     data = bus.random.randbytes(30_000)
@@ -424,7 +424,7 @@ async def a_reset_in_the_middle_leaves_nothing_behind(dut):
         await bus.reset()
         assert await reader.get("status") == await writer.get("status") == 0
         assert await reader.get("doorbell") == 0
-        # Answers that still come find nobody.
+        # Late answers have no requester.
         await bus.wait(5200)
         sent = len(bus.writes)
         await bus.wait(100)
@@ -442,8 +442,8 @@ async def a_reset_in_the_middle_leaves_nothing_behind(dut):
 
 @cocotb.test()
 async def a_source_that_is_restarted_tears_no_write(dut):
-    """H2C and a lane feed C2H and a peer channel: a TLP that is begun carries what was there then,
-    so each is one piece of the pattern."""
+    """H2C and a lane feed C2H and a peer channel: a TLP that has begun carries the data available
+    then, so each is one piece of the pattern."""
     bus = await started(dut, 14)
     seed, size, inverse = 77, 1 << 16, pow(PATTERN_STEP, -1, 1 << 32)
     source, target = bus.allocate(size, 4096), bus.allocate(1 << 20, 4096)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The engine with the card's memory: H2C into it, C2H out of it, and BAR 2 as a window into it.
+"""The engine with the card's memory: H2C into it, C2H out of it, and BAR 2 as an aperture onto it.
 
 The host is that of the whole card, the memory one of cocotbext-axi on both AXI4 ports.
 """
@@ -23,11 +23,11 @@ DATA_BITS = int(os.environ.get("DATA_BITS", "256"))
 BYTES = DATA_BITS // 8
 BURST = 16 * BYTES
 CARD_BYTES = 1 << 20
-# What BAR 2 shows, and where it lies.
+# Size and bus address of BAR 2.
 WINDOW_BYTES = 1 << 16
 WINDOW = 0x3_0000_0000
 BEATS = 2000
-# How a memory refuses: it fails, or there is none.
+# Ways in which a memory refuses: it fails, or it is absent.
 REFUSALS = (AxiResp.SLVERR, AxiResp.DECERR)
 
 
@@ -54,12 +54,12 @@ class MemoryBus(CardBus):
             self.window_failures += int(self.dut.window_failed.value)
 
     def refuse(self, refuses, response=AxiResp.SLVERR):
-        """From now on the memory answers with an error where `refuses` says so."""
+        """From now on the memory answers with an error if `refuses` says so."""
         for port in (self.memory_port, self.window_port):
             port.refuses, port.response = refuses, response
 
     def pause(self, how_often):
-        """Pauses on every stream and of every part of the memory."""
+        """Pauses all streams and all channels of the memory."""
         self.source.pause = self.sink.pause = how_often / 2
         for port in (self.memory_port, self.window_port):
             port.pause(how_often)
@@ -74,7 +74,7 @@ class MemoryBus(CardBus):
             super()._take(tlp)
 
     def window_write(self, at, data):
-        """Posts a write into the window."""
+        """Posts a write into the aperture."""
         while data:
             count = min(256 - at % 256, len(data))
             tlp = memory_write(WINDOW + at, data[:count], requester=HOST_ID, bar=2)
@@ -82,7 +82,7 @@ class MemoryBus(CardBus):
             at, data = at + count, data[count:]
 
     async def window_read(self, at, count, clocks=5000):
-        """Reads from the window, not beyond a multiple of 512 B; None: it was refused."""
+        """Reads from the aperture, not beyond a multiple of 512 B; None if refused."""
         tag = self._next_tag()
         pieces = self._pieces[tag] = []
         self.source.queue.append(memory_read(WINDOW + at, count, tag, requester=HOST_ID, bar=2))
@@ -100,11 +100,11 @@ class MemoryBus(CardBus):
             if len(data) == count:
                 del self._pieces[tag]
                 return data
-        raise AssertionError(f"no answer for the window's {at:#x}")
+        raise AssertionError(f"no answer to a read of BAR 2 at {at:#x}")
 
 
 async def started(dut, seed=1, how_often=0.0):
-    """An engine with a memory that has something everywhere."""
+    """An engine with a memory full of random bytes."""
     bus = MemoryBus(dut, seed)
     bus.card[:] = bus.random.randbytes(CARD_BYTES)
     await bus.start()
@@ -113,14 +113,14 @@ async def started(dut, seed=1, how_often=0.0):
 
 
 async def opened(bus, name, card_memory=1):
-    """A channel that runs."""
+    """A running channel."""
     channel = Channel(bus, name)
     await channel.open(card_memory=card_memory)
     return channel
 
 
 def jobs_of(bus, total, longest=5000):
-    """(card address, bytes) of transfers one behind the other, with gaps."""
+    """(card address, bytes) of successive transfers, with gaps."""
     jobs, at = [], bus.random.randrange(100)
     while at < total:
         count = bus.random.choice(
@@ -132,7 +132,7 @@ def jobs_of(bus, total, longest=5000):
 
 
 async def to_card(bus, channel, jobs):
-    """H2C of fresh data from anywhere in host memory; what the memory should hold then."""
+    """H2C of random data from random host addresses; returns the expected memory."""
     expected = bytearray(bus.card)
     descriptors = []
     for card, count in jobs:
@@ -164,7 +164,7 @@ async def bytes_go_to_the_memory_and_come_from_it(dut, how_often):
     assert (block.completed, block.error) == (h2c.posted, "none")
     assert bus.card == expected
     spans, descriptors = [], []
-    # Whatever comes by chance, whole bursts and single beats are among them.
+    # Whole bursts and single beats are always included.
     counts = [3 * BURST, 1]
     counts += [
         bus.random.choice([2, 3, 4, 31, 64, bus.random.randrange(1, 3000)]) for _ in range(38)
@@ -194,7 +194,7 @@ async def bytes_go_to_the_memory_and_come_from_it(dut, how_often):
 async def both_at_once_with_the_window_and_registers(dut):
     bus = await started(dut, 3, 0.2)
     h2c, c2h = await opened(bus, "h2c[0]"), await opened(bus, "c2h[0]")
-    # Halves of the memory: the window's, H2C's, and what C2H reads.
+    # Halves of the memory: the aperture's, H2C's, and the source of C2H.
     jobs = [(card + WINDOW_BYTES, count) for card, count in jobs_of(bus, 30_000)[:50]]
     kept = CARD_BYTES // 2
     place = bus.allocate(40_000, 4096)
@@ -266,7 +266,7 @@ async def a_write_that_the_memory_refuses_stops_h2c_there(dut, how_often):
         await ClockCycles(dut.clk, 300)
         assert bus.card[:edge] == expected[:edge]
         assert bus.card[edge:] == before[edge:]
-        # A restart makes good.
+        # A restart clears the error.
         bus.refuse(None)
         await channel.open(card_memory=1)
         expected = await to_card(bus, channel, jobs)
@@ -286,7 +286,7 @@ async def a_read_that_the_memory_refuses_stops_c2h_there(dut, how_often):
     for gap, response in zip((0, 100), REFUSALS, strict=True):
         bus.refuse(lambda address: address >= edge, response)
         bus.store(place, bytes(1 << 16))
-        # Of the second descriptor whole TLPs of 256 B go, up to the edge.
+        # Of the second descriptor whole TLPs of 256 B are sent, up to the edge.
         first = edge - 4096 - gap
         jobs = [
             Descriptor(place + (1 << 15), 500, STATUS, 8),
@@ -369,7 +369,7 @@ async def a_restart_at_any_time_leaves_nothing_behind(dut, name):
     channel = await opened(bus, name)
     place = bus.allocate(1 << 15, 4096)
     for n in range(25):
-        # Behind what is given up the next begins at once, elsewhere in the memory.
+        # Directly after work that was given up the next begins, elsewhere in the memory.
         bus.store(place, bus.random.randbytes(1 << 15))
         first = bus.random.randrange(CARD_BYTES // 2)
         lost = [Descriptor(place + 16_384 + n, 9000, 0, first + k * 9000) for k in range(3)]
@@ -391,7 +391,7 @@ async def a_restart_at_any_time_leaves_nothing_behind(dut, name):
 @cocotb.test()
 @cocotb.parametrize(given_up=["h2c[0]", "c2h[0]"])
 async def a_restart_may_change_to_the_stream(dut, given_up):
-    """Amidst work with the memory: none of it gets into the stream, or out of it."""
+    """During work with the memory: none of its data get into the stream, or out of it."""
     bus = await started(dut, 16, 0.4)
     h2c, c2h = Channel(bus, "h2c[0]"), Channel(bus, "c2h[0]")
     channel = h2c if given_up == "h2c[0]" else c2h
@@ -403,7 +403,7 @@ async def a_restart_may_change_to_the_stream(dut, given_up):
         bus.store(source, data)
         await h2c.open()
         if channel is c2h:
-            # Lies in the stream while the channel has to do with the memory.
+            # Stays in the stream while the channel works with the memory.
             await h2c.post([Descriptor(source, 3000)])
             assert (await h2c.completed(30000)).error == "none"
         before = bytes(bus.card)
@@ -418,7 +418,7 @@ async def a_restart_may_change_to_the_stream(dut, given_up):
         await c2h.post([Descriptor(target, 3000)])
         assert (await c2h.completed(30000)).error == "none"
         assert bus.load(target, 3000) == data
-        # What was on its way is in the memory as it should be, or not at all.
+        # Data in flight are in the memory unchanged, or not at all.
         if channel is h2c:
             places = zip(bus.card, before, written, strict=False)
             assert all(now in (old, new) for now, old, new in places)

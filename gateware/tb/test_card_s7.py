@@ -30,26 +30,26 @@ from tlp_stream import COMPLETION_DATA, Tlp, memory_write
 
 CARD = {"TAGS": 32, "STAGING_BYTES": 16384, "LANES": 2, "LANE_FIFO": 4096, "LANE_WINDOW": 65536}
 CARD |= {"TABLE_ENTRIES": 0, "MAX_WRITE": 256, "MAX_READ": 512, "TIMEOUT_CLOCKS": 4000}
-# By what the channel tells.
+# By the error that the channel reports.
 FAULTS = {
     "unsupported_request": Fault.UNSUPPORTED,
     "completer_abort": Fault.ABORT,
     "poisoned": Fault.POISON,
     "completion_timeout": Fault.SILENCE,
 }
-# Where the BARs are.
+# Bus addresses of the BARs.
 BARS = {0: 0xE000_0000, 1: 0xE800_0000}
 
 
 class ToTheCard:
-    """What the host sends: in the place of a queue of TLPs."""
+    """Sends the host's TLPs: takes the place of a queue."""
 
     def __init__(self, block):
         self.block = block
         self.queue = self
 
     def append(self, tlp: Tlp):
-        """Sends a TLP; a request to a BAR is at its address."""
+        """Sends a TLP; a request to a BAR gets its bus address."""
         bars = 0
         if tlp.is_request:
             bars = 1 << tlp.bar
@@ -90,7 +90,7 @@ class Host(CardBus):
         await ClockCycles(dut.clk, 80)
 
     def show_function(self):
-        """The hard block's ports."""
+        """Drives the hard block's ports."""
         f = {"relaxed_ordering": 0, **self.function}
         dut = self.dut
         dut.cfg_bus_number.value = f["routing_id"] >> 8
@@ -107,11 +107,11 @@ class Host(CardBus):
         dut.user_lnk_up.value = f["link_up"]
 
     async def reset(self):
-        """Function-level reset, in the middle of whatever goes on."""
+        """Function-level reset, in the middle of any activity."""
         self.dut.cfg_received_func_lvl_rst.value = 1
         await ClockCycles(self.dut.clk, 1)
         self.dut.cfg_received_func_lvl_rst.value = 0
-        # What was asked for before is not answered any more.
+        # Earlier requests are not answered any more.
         self.completer.answers.clear()
         self.block.to_engine.clear()
         await ClockCycles(self.dut.clk, 200)
@@ -185,7 +185,7 @@ async def an_interrupt_comes_behind_data_and_status(dut):
 @cocotb.test()
 @cocotb.parametrize(how=list(FAULTS))
 async def a_fault_stops_one_channel(dut, how):
-    """The other goes on, and the one that has stopped does after a restart."""
+    """The other channel continues, and so does the stopped one after a restart."""
     host = await started(dut)
     reader, writer = Channel(host, "h2c[0]"), Channel(host, "c2h[0]")
     await set_user(host, "interconnect", 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Two cards behind UltraScale+ hard blocks, below one switch: cocotbext-pcie's root complex, switch
-and devices, a bus model that knows nothing of the engine.
+and devices, a bus model independent of the engine.
 """
 
 import os
@@ -110,14 +110,14 @@ def hard_block(ports):
 
 
 class CardBus:
-    """A card below the root complex, as engine_host wants it."""
+    """A card below the root complex, as a Bus of engine_host."""
 
     def __init__(self, root, ports, device):
         self.root, self.ports, self.device = root, ports, device
         self.regions = []
 
     async def find(self):
-        """After enumeration: BARs, bus mastering."""
+        """Reads the BARs and sets bus mastering, after enumeration."""
         self.found = self.root.find_device(self.device.functions[0].pcie_id)
         await self.found.enable_device()
         await self.found.set_master()
@@ -134,7 +134,7 @@ class CardBus:
         await self.registers.write_dword(offset, value)
 
     async def wait(self, clocks):
-        """Lets clocks go by."""
+        """Waits for some clocks."""
         await ClockCycles(self.ports.clk, clocks)
 
     def _place(self, address, count):
@@ -142,7 +142,7 @@ class CardBus:
             base = region.get_absolute_address(0)
             if base <= address and address + count <= base + region.size:
                 return region, address - base
-        raise AssertionError(f"{address:#x} is not memory")
+        raise AssertionError(f"{address:#x} is outside host memory")
 
     def load(self, address, count):
         """Bytes of host memory."""
@@ -155,7 +155,7 @@ class CardBus:
         region[at : at + len(data)] = data
 
     def allocate(self, count, alignment):
-        """Bus address of host memory that nobody has yet."""
+        """Bus address of unused host memory."""
         region = self.root.mem_pool.alloc_region(max(count, 4096))
         self.regions.append(region)
         assert region.get_absolute_address(0) % alignment == 0
@@ -250,21 +250,21 @@ async def a_card_writes_into_the_other(dut):
 
 @cocotb.test()
 async def messages_go_there_and_back(dut):
-    """Ping-pong between the two cards: what the hardware timers say."""
+    """Ping-pong between the two cards, measured by the hardware timers."""
     _, (left, right) = await two_cards(dut)
     for card, source in [(left, STREAM_GENERATOR), (right, STREAM_LANE)]:
         c2h = STREAM_LANE if card is left else STREAM_GENERATOR
         value = put("user.interconnect", c2h_source=c2h, peer_source=source, lane=0)
         await set_user(card, "interconnect", value)
         await card.write32(OFFSETS["lanes[0].control"], put("lanes[0].control", enable=1))
-    # The left one's lane is drained where no source is the lane.
+    # The left card's lane is drained unless a source selects it.
     await set_user(left, "interconnect", 0)
     rounds, size = 10, 128
     for card, other, count in [(right, left, rounds * size), (left, right, size)]:
         channel = Channel(card, "peer[0]", source=SOURCE_COMMAND)
         await channel.open()
         await channel.set("aperture", 4096)
-        # A TLP is built once all of it is there: the echo goes in messages, too.
+        # A TLP is built once all of its data are available: the echo goes in messages, too.
         await channel.set("payload", size)
         await set_user(card, "command_low", other.lanes_base & 0xFFFFFFFF)
         await set_user(card, "command_high", other.lanes_base >> 32)
@@ -306,7 +306,7 @@ async def an_interrupt_arrives_at_the_root_complex(dut):
 
 @cocotb.test()
 async def what_nobody_answers_stops_the_channel(dut):
-    """A read of an address that is nowhere: Unsupported Request from the root complex."""
+    """A read of an unmapped address: Unsupported Request from the root complex."""
     _, (card, _) = await two_cards(dut)
     channel = Channel(card, "h2c[0]")
     await channel.open()
@@ -323,9 +323,8 @@ async def what_nobody_answers_stops_the_channel(dut):
 
 @cocotb.test()
 async def a_completion_that_is_taken_back_stops_its_channel(dut):
-    """The hard block says at the end of a completion that its data are not good: no other channel
-    hears of it, and the one that has stopped goes on after a restart.
-    """
+    """The hard block marks a completion's data as bad at its end: no other channel is affected, and
+    the stopped one continues after a restart."""
     _, (card, _) = await two_cards(dut)
     value = put("user.interconnect", c2h_source=STREAM_GENERATOR, peer_source=STREAM_GENERATOR)
     await set_user(card, "interconnect", value)
@@ -337,7 +336,7 @@ async def a_completion_that_is_taken_back_stops_its_channel(dut):
     to_block, taken_back = streams.queue.put, []
 
     class TakenBack(UsPcieFrame):
-        """The source asks for the flag with each segment: set with the last alone."""
+        """The source asks for the flag with each segment: set with the last only."""
 
         asked = 0
 
@@ -347,7 +346,7 @@ async def a_completion_that_is_taken_back_stops_its_channel(dut):
             return self.asked >= len(self.data)
 
     async def spoil(frame):
-        # The first completion with data that are more than descriptors.
+        # The first completion with data beyond descriptors.
         if not taken_back and len(frame.data) > 40:
             frame.__class__ = TakenBack
             taken_back.append(frame)

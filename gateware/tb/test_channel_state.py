@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_channel_state: held against a model of it, clock by clock, with whatever may happen."""
+"""crosslane_channel_state: compared with a model, clock by clock, under random events."""
 
 import os
 import random
@@ -22,7 +22,7 @@ COUNTED = {
 
 
 class Model:
-    """What the module shows after each clock."""
+    """Model of the outputs after each clock."""
 
     def __init__(self, kind):
         self.kind = kind
@@ -99,7 +99,7 @@ class Model:
 
 
 class Inputs:
-    """Inputs of one clock but the settings."""
+    """Inputs of one clock, without the settings."""
 
     WIDTHS = {
         "status_taken": 0.2, "interrupt_taken": 0.2, "reset_counters": 0.002,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_demux: each TLP goes its way, whole, in order and at the full rate."""
+"""crosslane_demux: each TLP leaves at its output, whole, in order and at the full rate."""
 
 import itertools
 import os
@@ -20,7 +20,7 @@ WAYS = ("m_request", "m_lane", "m_window", "m_completion")
 
 
 def way_of(header):
-    """The stream that a TLP has to come out of; none if it is dropped."""
+    """The stream that a TLP must come out of; none if it is dropped."""
     if header["kind"] in (COMPLETION, COMPLETION_DATA):
         return "m_completion"
     if HAS_LANES and header["bar"] == 1 and header["kind"] == WRITE:
@@ -62,15 +62,15 @@ class Poison:
         self.dut, self.count = dut, 0
 
     def drive(self):
-        """Nothing."""
+        """Drives nothing."""
 
     def sample(self, clock):
-        """Looks at a clock."""
+        """Samples a clock."""
         self.count += int(self.dut.poisoned_write.value)
 
 
 async def pass_all(dut, seed, tlps, pause_in, pause_out):
-    """Sends TLPs through and checks what comes out."""
+    """Sends TLPs through and checks the outputs."""
     source = Source(dut, "s_rx", seed, pause_in)
     sinks = {way: Sink(dut, way, seed, pause_out) for way in WAYS}
     poison = Poison(dut)
@@ -106,7 +106,7 @@ async def each_goes_its_way(dut):
 
 @cocotb.test()
 async def at_the_full_rate(dut):
-    """A beat each clock, whatever comes behind what; a beat is there the clock after it came."""
+    """A beat each clock, in any sequence; a beat comes out the clock after it came in."""
     seed = random.Random(2)
     tlps = [random_tlp(seed, poison=0.0) for _ in range(300)]
     source, sinks, _ = await pass_all(dut, seed, tlps, 0.0, 0.0)

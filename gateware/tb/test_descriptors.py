@@ -19,7 +19,7 @@ TABLE_READ_CLOCKS = 2
 
 
 class Bench:
-    """The host, the memory and the channel around the module; `clock` runs one clock."""
+    """Host, memory and channel around the module; `clock` runs one clock."""
 
     def __init__(self, dut, seed):
         self.dut = dut
@@ -27,7 +27,7 @@ class Bench:
         self.settings = {"run": 1, "source": CONSTANTS["SOURCE_RING"], "ring": RING}
         self.settings |= {"ring_entries": 32}
         self.function = {"max_read_request": 2, "bus_master": 1}
-        self.posted = deque()  # what the channel has not taken, of the host's
+        self.posted = deque()  # posted by the host and not taken by the channel
         self.taken = []
         self.fetches = deque()  # (address, descriptors, clocks until they come)
         self.entries = {}  # ring memory
@@ -35,7 +35,7 @@ class Bench:
         self.table_pipe = deque([None] * (TABLE_READ_CLOCKS - 1))
         self.now = 0
         self.completed = 0
-        self.eager = 0.7  # how often the channel takes one
+        self.eager = 0.7  # probability that the channel takes one
         self.fetch_clocks = 30
         self.fail_next = False
         self.asked = 0
@@ -62,7 +62,7 @@ class Bench:
         self.dut.function_i.value = pack("function_t", **self.function)
 
     def post(self, count):
-        """Lays down descriptors and rings the doorbell."""
+        """Writes descriptors and rings the doorbell."""
         for _ in range(count):
             number = self.settings.get("doorbell", 0)
             words = [self.random.getrandbits(32) for _ in range(5)]
@@ -79,7 +79,7 @@ class Bench:
         self.apply()
 
     async def clock(self):
-        """One clock: what the module has asked for and shown is taken in."""
+        """Runs one clock: samples requests and outputs."""
         dut = self.dut
         await RisingEdge(dut.clk)
         self.now += 1
@@ -129,7 +129,7 @@ class Bench:
             dut.fetched_data.value = int.from_bytes(entry, "little")
 
     def check_taken(self):
-        """Whether all that came is what was posted, in order."""
+        """Checks that the descriptors taken are those posted, in order."""
         for (_, d), (address, card, count, control) in zip(self.taken, self.posted, strict=True):
             assert (d.address, d.card, d.bytes) == (address, card, count)
             assert (d.send_interrupt, d.write_status, d.await_credit) == (
@@ -196,7 +196,7 @@ async def a_table_gives_a_descriptor_each_clock_from_the_fourth_on(dut):
     bench.check_taken()
     clocks = [at for at, _ in bench.taken]
     assert clocks[-1] - clocks[0] == TABLE_ENTRIES - 1
-    # Doorbell seen, entry asked for, two clocks of table, queue.
+    # Doorbell seen, entry requested, two clocks of table, queue.
     assert clocks[0] - rung <= 6, clocks[0] - rung
 
 
@@ -213,7 +213,7 @@ async def an_entry_that_is_not_whole_has_no_bytes(dut):
 
 
 async def faults(bench, clocks=400):
-    """The errors that reach the channel, after this time."""
+    """The errors that have reached the channel after this time."""
     for _ in range(clocks):
         await bench.clock()
     return [(d.error, d.address) for _, d in bench.taken if d.error]
@@ -237,7 +237,7 @@ async def what_cannot_be_posted_is_a_fault_behind_what_was_fetched(dut):
         bench.settings["doorbell"] = posted
         bench.apply()
         assert await faults(bench) == [(CONSTANTS["ERROR_BAD_DESCRIPTOR"], RING)], settings
-        # Nothing comes behind it, and a restart makes good.
+        # Nothing follows it, and a restart clears it.
         assert bench.taken[-1][1].error
         bench.apply(restart=1)
         await bench.clock()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_engine_axis: AXI-Streams in the user circuit's own clock."""
+"""crosslane_engine_axis: AXI-Streams in the user circuit's clock."""
 
 import os
 import random
@@ -24,13 +24,13 @@ USER_PERIODS_PS = [1700, 3990, 9100]
 
 
 class User:
-    """A user circuit that sends back what it takes, with the bytes cut anew."""
+    """A user circuit that sends its input back, with the bytes cut anew."""
 
     def __init__(self, dut, period_ps, seed=1):
         self.dut = dut
         self.seed = random.Random(seed)
-        self.pause_out, self.pause_in = 0.0, 0.0  # of what it takes, of what it gives
-        self.is_full = False  # gives full beats as long as there are any
+        self.pause_out, self.pause_in = 0.0, 0.0  # of its input, of its output
+        self.is_full = False  # sends full beats as long as it has the bytes
         self.bytes = len(dut.m_axis_lane_tdata) // 8
         self.taken = {"h2c": bytearray(), "lane": bytearray()}
         self.waiting = deque()
@@ -63,17 +63,17 @@ class User:
             await RisingEdge(self.dut.user_clk)
             if signals["valid"].value:
                 beat = int(signals["data"].value), int(signals["keep"].value)
-                assert offered in (None, beat), "what is offered stays as it is"
+                assert offered in (None, beat), "an offered beat changed"
                 offered = beat
                 if signals["ready"].value:
                     data, keep = beat
-                    assert keep and keep & keep + 1 == 0, "lanes from 0 on"
+                    assert keep and keep & keep + 1 == 0, "tkeep is empty or has a gap"
                     piece = data.to_bytes(self.bytes, "little")[: keep.bit_length()]
                     self.taken[name] += piece
                     self.waiting.extend(piece)
                     offered = None
             else:
-                # A reset alone takes back what is offered.
+                # Only a reset withdraws an offered beat.
                 assert offered is None or self.dut.user_rst_o.value
                 offered = None
             signals["ready"].value = self.seed.random() >= self.pause_out
@@ -112,7 +112,7 @@ async def started(dut, period_ps, seed=1):
     host = CardBus(dut, seed)
     user = User(dut, period_ps, seed)
     await host.start()
-    # What the test before has left in the streams comes out before the reset.
+    # Data that the test before has left in the streams come out before the reset.
     while dut.user_rst_o.value:
         await RisingEdge(dut.user_clk)
     for taken in user.taken.values():
@@ -134,7 +134,7 @@ def cut(host, base, total):
 
 
 async def there_and_back(host, reader, writer, total):
-    """Sends data through the user circuit; they come back as they are."""
+    """Sends data through the user circuit; they come back unchanged."""
     data = host.random.randbytes(total)
     source, target = host.allocate(total + 64, 4096) + 3, host.allocate(total + 64, 4096) + 1
     host.store(source, data)
@@ -162,7 +162,7 @@ async def data_go_through_the_user_circuit(dut, period_ps, pause):
 @cocotb.test()
 @cocotb.parametrize(period_ps=USER_PERIODS_PS)
 async def a_lane_comes_out_as_a_stream(dut, period_ps):
-    """What another card writes into BAR 1, to host memory by way of the user circuit."""
+    """Writes of another card into BAR 1 reach host memory through the user circuit."""
     host, user, _, writer = await started(dut, period_ps)
     await host.write32(OFFSETS["lanes[0].control"], put("lanes[0].control", enable=1))
     user.pause_out = user.pause_in = 0.3
@@ -179,7 +179,7 @@ async def a_lane_comes_out_as_a_stream(dut, period_ps):
 @cocotb.test()
 @cocotb.parametrize(period_ps=USER_PERIODS_PS)
 async def a_beat_each_clock_of_the_slower_side(dut, period_ps):
-    """Aligned data both ways at once: 99 % of what the slower side can carry."""
+    """Aligned data both ways at once: 99 % of the slower side's capacity."""
     host, user, reader, writer = await started(dut, period_ps)
     user.is_full = True
     host.completer.in_order(20, 256)
@@ -193,7 +193,7 @@ async def a_beat_each_clock_of_the_slower_side(dut, period_ps):
     begun = writes[10].last_clock
     clocks = writes[-1].last_clock - begun
     beats = sum(len(tlp.payload) for tlp in writes[11:]) / user.bytes
-    # The engine's side has requests to send as well, a beat each.
+    # The engine also sends requests, a beat each.
     requests = sum(1 for tlp in host.reads if tlp.first_clock > begun)
     least = max(beats + requests, beats * period_ps / ENGINE_PERIOD_PS)
     print(f"RATE {user.bytes * 8} {period_ps} {clocks} {least:.0f}")
@@ -205,7 +205,7 @@ async def a_beat_each_clock_of_the_slower_side(dut, period_ps):
 @cocotb.test()
 @cocotb.parametrize(period_ps=USER_PERIODS_PS)
 async def a_reset_of_the_user_side_loses_what_is_between(dut, period_ps):
-    """The engine goes on: what comes out behind the reset is the rest of the stream."""
+    """The engine keeps running: the data after the reset are the rest of the stream."""
     host, user, reader, writer = await started(dut, period_ps)
     await user.reset()
     await host.wait(100)
@@ -229,12 +229,12 @@ async def a_reset_of_the_user_side_loses_what_is_between(dut, period_ps):
         await host.wait(300)
     got = bytes(user.taken["h2c"])
     assert user.resets == resets + 1
-    # Of the first beats some may have been taken in the clocks of the reset itself.
+    # Some of the first beats may have been taken in the clocks of the reset itself.
     lost = total - len(got)
     assert 0 < lost <= user.bytes * 24
     seams = [at for at in range(before, before + 200) if got == data[:at] + data[at + lost :]]
-    assert seams, "one piece is missing, where the reset was"
-    # The writer has what it was given, and waits for as much as was lost.
+    assert seams, "the lost bytes are not one piece at the reset"
+    # The writer has the data it was given, and waits for the bytes that were lost.
     user.waiting.extend(bytes(total))
     assert (await writer.completed()).error == "none"
     loaded = host.load(target, total)
@@ -245,7 +245,7 @@ async def a_reset_of_the_user_side_loses_what_is_between(dut, period_ps):
 @cocotb.test()
 @cocotb.parametrize(period_ps=USER_PERIODS_PS)
 async def a_function_level_reset_is_one_of_the_streams(dut, period_ps):
-    """In the middle of everything; nothing of before comes out afterwards."""
+    """In the middle of all activity; no earlier data come out afterwards."""
     host, user, reader, writer = await started(dut, period_ps)
     for _ in range(4):
         user.pause_out = user.pause_in = 0.6

@@ -19,7 +19,7 @@ TOP = Path(__file__).resolve().parent / "tops" / "h2c_reads.sv"
 
 
 class H2c(ReadBench):
-    """An H2C channel: what its host posts, and what becomes of it."""
+    """An H2C channel: the descriptors that its host posts, and their results."""
 
     def __init__(self, dut, seed: int):
         super().__init__(dut, seed)
@@ -30,7 +30,7 @@ class H2c(ReadBench):
         self.settings = {"run": 1, "status_enable": 1, "interrupt_enable": 1}
         self.request_clocks: list[int] = []
         self.pulse: dict[str, int] = {}
-        self.drains = False  # whether the stream leads nowhere
+        self.drains = False  # whether the stream has no consumer
         self._shown = False
 
     async def start(self):
@@ -51,13 +51,13 @@ class H2c(ReadBench):
         self.dut.settings.value = pack("channel_settings_t", **self.settings)
 
     def post(self, address: int, count: int, **fields: int) -> None:
-        """Puts a descriptor into the line."""
+        """Queues a descriptor."""
         self.line.append({"address": address, "bytes": count, **fields})
         self.expected += load(address, count)
 
     @property
     def readings(self):
-        """What the registers show."""
+        """The values of the registers."""
         return unpack("channel_readings_t", int(self.dut.readings.value))
 
     async def clock(self):
@@ -94,7 +94,7 @@ class H2c(ReadBench):
         self.expected.clear()
 
     def check(self) -> None:
-        """What was taken off the feed is what is in memory."""
+        """Compares the data taken off the feed with the memory."""
         taken = bytes(self.consumers[0].data)
         wrong = [
             at
@@ -106,7 +106,7 @@ class H2c(ReadBench):
         )
 
     async def all_done(self, limit: int = 20000) -> None:
-        """Waits for all that is posted."""
+        """Waits until all posted descriptors are done."""
         await run(
             self, lambda: len(self.consumers[0].data) >= len(self.expected) and not self.line, limit
         )
@@ -188,7 +188,8 @@ async def descriptors_are_cut_as_they_should(dut):
 
 # Codes of Max_Read_Request_Size and Max_Payload_Size, and the Read Completion Boundary.
 LIMITS = list(itertools.product(range(6), range(4), [64, 128]))
-# What the bounded set has of them always: remainders of 4096 B, in most and in fewest completions.
+# Limits that the bounded set always includes: remainders of 4096 B, in most and in fewest
+# completions.
 OUTERMOST = [(5, 3, 64), (5, 3, 128), (5, 0, 64), (0, 3, 128)]
 
 
@@ -211,7 +212,7 @@ async def every_limit_goes_with_every_other(dut):
         b.requests.clear()
         most, wanted = min(128 << read_code, own), []
         sizes = [1, 2, 3, 4, 5, boundary - 1, boundary, boundary + 1, most, most + 1]
-        # From an aligned begin the remainder is exactly a page.
+        # From an aligned address the remainder is exactly a page.
         jobs = [(b.seed.getrandbits(28) << 12, 4096), (b.seed.getrandbits(28) << 12, 8192)]
         for offset in [0, 1, 3, boundary - 1, 4095, b.seed.randrange(4096)]:
             count = b.seed.choice([*sizes, b.seed.randrange(1, 2 * most)])
@@ -268,7 +269,7 @@ async def the_first_read_is_early_and_small_ones_come_every_clock(dut):
 @cocotb.test()
 async def long_transfers_use_the_whole_datapath(dut):
     b = await bench(dut)
-    # No more than there are tags and room for at once: nothing but the datapath is the limit.
+    # As many as there are tags and room for at once: only the data path limits them.
     size = 7 * min(int(dut.MAX_READ.value), 1024)
     b.set_function(max_read_request=3)
     for offset, payload in [(0, 256), (0, 64), (13, 256)]:
@@ -369,20 +370,20 @@ async def some_things_stop_at_once(dut):
             b.ready = 1.0
             await run(b, lambda: b.is_quiet)
             await clocks(b, 600)
-            # The registers tell what the stream has got.
+            # The registers agree with the bytes that the stream has got.
             count = sum(sizes[:completed]) + moved
             assert bytes(b.consumers[0].data) == bytes(b.expected[:count])
             await b.restart()
             b.post(0x3333, 1111)
             await b.all_done()
             await b.restart()
-    # A channel that has had no work is not stopped by a link that goes down.
+    # A channel that has had no work is not stopped when the link goes down.
     await b.restart()
     b.set_function(link_up=0)
     await clocks(b, 5)
     assert not int(dut.stopped.value)
     b.set_function(link_up=1)
-    # One that has done its work is, and there is nothing to blame for it.
+    # One that has done its work is stopped, without an address to blame.
     b.post(0x4444, 100)
     await b.all_done()
     b.set_function(link_up=0)
@@ -449,7 +450,7 @@ async def what_is_drained_is_waited_for(dut):
         await clocks(b, 10)
         b.check()
 
-    # All has come, and nothing has been taken: the channel is not idle until it has been drained.
+    # All data have arrived, and none are taken: the channel is not idle until they are drained.
     b.consumers[0].rate = 0
     b.post(0x4003, 3000)
     await run(b, lambda: b.readings.completed == 1)
@@ -458,7 +459,7 @@ async def what_is_drained_is_waited_for(dut):
     assert b.readings.state == RUNNING
     await drain()
     assert b.readings.state == IDLE
-    # It does not stop before, either: for a read that fails, a bad descriptor, at once.
+    # It does not stop before that either: for a read that fails, a bad descriptor, or at once.
     cases = [
         ({"address": 0x9000, "bytes": 64}, {}, "ERROR_COMPLETER_ABORT"),
         ({"address": 0x9000, "bytes": 0}, {}, "ERROR_BAD_DESCRIPTOR"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_lanes: what comes for the receive lanes, what is taken out, checked and credited."""
+"""crosslane_lanes: writes to the receive queues are stored, taken out, checked and credited."""
 
 import os
 import random
@@ -22,7 +22,7 @@ CREDIT_DELAY = 256
 
 
 class Lanes:
-    """Drives the module and holds it against what its lanes are to do."""
+    """Drives the module and compares it with the expected behaviour of its lanes."""
 
     def __init__(self, dut, seed):
         self.dut = dut
@@ -35,11 +35,11 @@ class Lanes:
         ]
         self.kept = 0
         self.bus_master = 1
-        self.pulse = None  # lane that is restarted in this clock
+        self.pulse = None  # lane restarted in this clock
         self.clock = 0
-        # TLPs on their way in: (header, payload), and the beats of the one that is offered.
+        # TLPs waiting to be sent: (header, payload), and the beats of the current one.
         self.waiting, self.beats = [], []
-        self.begin, self.pause = 1.0, 0.0  # chances that a beat follows
+        self.begin, self.pause = 1.0, 0.0  # probabilities that a beat follows
         self.offered = False
         self.taken_in = []  # clocks in which beats were taken
         # The feed's consumer.
@@ -47,10 +47,10 @@ class Lanes:
         self.whole_beats = False
         self.pipe = [None] * READ_CLOCKS
         self.fresh = False
-        # It may take in pieces that it begins when all of one is there: how long they may be; what
-        # the one that it has begun still lacks.
+        # It may take pieces, each begun when all of it is available: their longest length; the
+        # bytes that the piece in progress still lacks.
         self.piece_bytes, self.piece = None, b""
-        # Of each lane: bytes that are to come out; words that its checker is to see.
+        # For each lane: bytes expected at the output; words expected at its checker.
         self.stored = [bytearray() for _ in range(self.count)]
         self.taken = [0] * self.count
         self.given = 0
@@ -74,7 +74,7 @@ class Lanes:
         dut.rst.value = 0
 
     def drive_settings(self):
-        """What software and the user circuit have set."""
+        """Drives the settings of software and user circuit."""
         vector = 0
         for number, fields in enumerate(self.settings):
             restart = int(self.pulse == number)
@@ -89,7 +89,7 @@ class Lanes:
         self.pulse = None
 
     def readings(self, lane):
-        """What the registers of a lane show."""
+        """The values of a lane's registers."""
         bits = width("lane_readings_t")
         vector = int(self.dut.lane_readings.value) >> (lane * bits) & ((1 << bits) - 1)
         return unpack("lane_readings_t", vector)
@@ -108,7 +108,7 @@ class Lanes:
         self.waiting.append((pack("tlp_header_t", **{**fields, **changes}), bytes(payload)))
 
     def offer(self):
-        """The input in this clock."""
+        """Drives the input in this clock."""
         dut = self.dut
         if not self.offered:
             if not self.beats and self.waiting and self.random.random() < self.begin:
@@ -123,7 +123,7 @@ class Lanes:
         dut.s_lane_valid.value = self.offered
         if self.offered:
             header, first, last, data = self.beats[0]
-            # The header is there with the first beat only.
+            # The header is valid with the first beat only.
             dut.s_lane_header.value = (
                 header if first else self.random.getrandbits(width("tlp_header_t"))
             )
@@ -132,7 +132,7 @@ class Lanes:
             dut.s_lane_data.value = int.from_bytes(data, "little")
 
     def consume(self, lane):
-        """The feed in this clock: looks at the beat that has come, and perhaps asks for one."""
+        """Drives the feed in this clock: checks the beat that has come, may request one."""
         dut = self.dut
         if self.fresh and self.pipe[-1]:
             expected, back = self.pipe[-1]
@@ -151,7 +151,7 @@ class Lanes:
             count = most if self.whole_beats else self.random.randint(1, most)
             at = self.taken[lane]
             entry = (bytes(self.stored[lane][at : at + count]), back)
-            assert len(entry[0]) == count, "no more is available than has come"
+            assert len(entry[0]) == count, "more is available than has arrived"
             self.taken[lane] += count
             dut.feed_take_back.value = back
             dut.feed_take_bytes.value = count
@@ -163,18 +163,18 @@ class Lanes:
         return available
 
     def take_of_piece(self, lane, moves, available):
-        """A beat of a piece of the stream: whether one is taken, and what it is."""
+        """Whether a beat of a piece of the stream is taken, and its content."""
         dut, back, entry = self.dut, 0, None
         if not self.piece and moves:
             size, at = self.random.randint(1, self.piece_bytes), self.taken[lane]
             if size <= available:
                 self.piece = bytes(self.stored[lane][at : at + size])
-                assert len(self.piece) == size, "no more is available than has come"
+                assert len(self.piece) == size, "more is available than has arrived"
                 self.taken[lane] += size
                 back = self.random.randrange(4)
         take = moves and bool(self.piece)
         if take:
-            assert available >= min(self.bytes - back, len(self.piece)), "a rest is kept back"
+            assert available >= min(self.bytes - back, len(self.piece)), "the rest is not available"
             part = self.piece[: self.bytes - back]
             self.piece = self.piece[len(part) :]
             entry = (part, back)
@@ -184,7 +184,7 @@ class Lanes:
         return take, entry
 
     async def step(self, lane=0):
-        """A clock."""
+        """Runs one clock."""
         dut = self.dut
         self.drive_settings()
         dut.feed_lane.value = lane
@@ -212,12 +212,12 @@ class Lanes:
         self.clock += 1
 
     async def run(self, clocks, lane=0):
-        """Some clocks."""
+        """Runs some clocks."""
         for _ in range(clocks):
             await self.step(lane)
 
     async def settle(self, lane=0, limit=4000):
-        """Until all that was queued has gone in and out."""
+        """Waits until all queued TLPs have gone in and out."""
         end = self.clock + limit
         quiet = 0
         while quiet < 16:
@@ -225,20 +225,20 @@ class Lanes:
             left = self.taken[lane] < len(self.stored[lane]) if self.piece_bytes else self.available
             busy = self.waiting or self.beats or self.piece or (left and self.hungry)
             quiet = 0 if busy else quiet + 1
-            assert self.clock < end, "it does not come to an end"
+            assert self.clock < end, "the queued TLPs do not drain"
 
     def is_credit_of(self, credit, lane):
-        """Whether a credit write is of a lane."""
+        """Whether a credit write belongs to a lane."""
         return credit[1] == self.settings[lane]["credit_address"] & ~3
 
 
 def new(dut, seed=0):
-    """The bench."""
+    """A new bench."""
     return Lanes(dut, int(os.environ.get("SEED", "1")) * 1000 + seed)
 
 
 def send_random(b, kept, sent):
-    """Queues TLPs with the pattern, and some errors in it; how many bytes each lane gets."""
+    """Queues TLPs with the pattern, and some errors in it; returns the bytes of each lane."""
     queued = [0] * b.count
     for _ in range(60):
         lane = kept if b.random.random() < 0.5 else b.random.randrange(b.count)
@@ -253,7 +253,7 @@ def send_random(b, kept, sent):
 
 
 def check_readings(b, lane, sent, checked):
-    """What a lane's registers are to show when all is out; the checker has seen `checked`."""
+    """Checks a lane's registers when all data are out; the checker has seen `checked`."""
     r = b.readings(lane)
     assert (r.received, r.drained, r.fill, r.overflow) == (len(sent), len(sent), 0, 0)
     want = pattern(b.settings[lane]["check_seed"], 0, len(checked) // 4 * 4)
@@ -265,7 +265,7 @@ def check_readings(b, lane, sent, checked):
 
 
 def check_credits(b, sent):
-    """Every lane that is to has told all, and has told nothing twice."""
+    """Checks that every lane with credits has reported all bytes, and none twice."""
     for lane in range(b.count):
         counts = [credit[2] for credit in b.credits if b.is_credit_of(credit, lane)]
         assert counts == sorted(set(counts))
@@ -274,12 +274,13 @@ def check_credits(b, sent):
 
 @cocotb.test()
 async def everything_comes_out_or_is_checked(dut):
-    """Random TLPs for all lanes; the lane that is kept changes, and with it what is drained."""
+    """Random TLPs for all lanes; the lane that is kept changes, and with it the lanes that are
+    drained."""
     b = new(dut)
     await b.start()
     count = b.count
     b.stored = sent = [bytearray() for _ in range(count)]  # of each lane, in order
-    checked = [bytearray() for _ in range(count)]  # what its checker sees of it
+    checked = [bytearray() for _ in range(count)]  # words that its checker sees
     out_of_feed = 0
     for lane in range(count):
         b.settings[lane].update(check=lane % 4 != 3, return_credits=lane % 3 != 1)
@@ -291,14 +292,14 @@ async def everything_comes_out_or_is_checked(dut):
         b.credit_ready = b.random.choice([1, 0.5, 0.02])
         queued = send_random(b, kept, sent)
         before = b.taken[kept] = len(sent[kept]) - queued[kept]
-        # A lone lane may run empty while it is drained, within a word that the feed has begun: a
-        # rest that is dropped then is not known here.
+        # A single lane may run empty while it is drained, within a word that the feed has begun:
+        # the model does not know a remainder that is dropped then.
         stop = b.kept and b.random.random() < 0.5 and count > 1
         while len(b.waiting) > (20 if stop else 0):
             await b.step(kept)
         if not stop:
             await b.settle(kept)
-        # The lane is kept no more: what it holds goes to its checker.
+        # The lane is no longer kept: its content goes to its checker.
         b.hungry, b.moves = False, 1
         await b.run(READ_CLOCKS + 1, kept)
         b.kept = 0
@@ -310,7 +311,7 @@ async def everything_comes_out_or_is_checked(dut):
         b.hungry = True
         out_of_feed += b.taken[kept] - before
         for lane in range(count):
-            # A rest that is no word is dropped, so the checker sees whole words.
+            # A partial word is dropped, so the checker sees whole words.
             at = b.taken[kept] if lane == kept else len(sent[lane]) - queued[lane]
             checked[lane] += sent[lane][at : at + (len(sent[lane]) - at) // 4 * 4]
             check_readings(b, lane, sent[lane], checked[lane])
@@ -323,7 +324,7 @@ async def everything_comes_out_or_is_checked(dut):
 
 @cocotb.test()
 async def what_was_kept_is_checked_first(dut):
-    """A TLP that comes while its lane is drained is checked behind what the lane held."""
+    """A TLP that arrives while its lane is drained is checked after the lane's content."""
     b = new(dut, 7)
     await b.start()
     lane = b.count - 1
@@ -340,7 +341,7 @@ async def what_was_kept_is_checked_first(dut):
         assert b.readings(lane).fill == 4 * sum(held)
         b.kept = 0
         await b.run(clocks // 4, lane)
-        # Two that come one behind the other, or one.
+        # Two that follow each other directly, or one.
         for words in [1, 9][: 1 + clocks % 2]:
             b.send(lane, pattern(b.settings[lane]["check_seed"], 4 * sent, 4 * words))
             sent += words
@@ -371,7 +372,7 @@ async def every_clock_a_beat(dut):
     await b.settle(lane)
     assert len(b.taken_in) == beats == b.taken_in[-1] - b.taken_in[0] + 1
     assert b.given == len(b.stored[lane])
-    # The kept lane alone, in whole beats: as many come out, the same clocks later.
+    # The kept lane alone, in whole beats: as many come out, the same number of clocks later.
     b.taken_in = []
     beats = 0
     for _ in range(20):
@@ -403,7 +404,7 @@ async def a_full_lane_holds_up_or_drops(dut):
     b.stored[lane] += full
     await b.run(LANE_FIFO // 4 + 20)
     assert (b.readings(lane).fill, b.readings(lane).overflow) == (len(full), 0)
-    # 68 bytes do not fit; what is behind them waits as well, whoever it is for.
+    # 68 bytes do not fit; TLPs behind them wait as well, for any lane.
     late = b.random.randbytes(68)
     b.send(lane, late)
     b.send(other, bytes(8))
@@ -416,7 +417,7 @@ async def a_full_lane_holds_up_or_drops(dut):
     await b.settle(lane)
     assert b.given == len(full) + 68 + 8 * (other == lane)
     assert b.readings(lane).overflow == 0
-    # The same, and it is to be dropped: as a whole, and what fits afterwards goes in.
+    # The same with dropping: a TLP is dropped as a whole, and a later one that fits goes in.
     b.settings[lane]["drop_when_full"] = 1
     b.hungry = False
     fits = [b.random.randbytes(size) for size in [LANE_FIFO - 64, 68, 64]]
@@ -462,7 +463,7 @@ async def what_cannot_be_taken_sets_overflow(dut):
         r = b.readings(lane)
         assert (r.overflow, r.received) == (lost, 0 if lost else size), (size, changes)
         assert b.given - start == (0 if lost else size)
-    # A lane that is switched off; and one that there is not.
+    # A disabled lane; and a lane that does not exist.
     b.settings[lane]["enable"] = 0
     b.send(lane, bytes(32))
     places = 1 << (b.count - 1).bit_length()
@@ -471,7 +472,7 @@ async def what_cannot_be_taken_sets_overflow(dut):
     await b.settle(lane)
     assert b.readings(lane).overflow == 1
     assert [b.readings(n).overflow for n in range(b.count) if n != lane] == [0] * (b.count - 1)
-    # Nothing is too long for a lane that is not kept.
+    # A lane that is not kept takes a TLP of any length.
     if b.count > 1:
         b.send(0, bytes(4096 if WINDOW_BYTES >= 4096 else 1024))
         await b.settle(lane)
@@ -480,7 +481,7 @@ async def what_cannot_be_taken_sets_overflow(dut):
 
 @cocotb.test()
 async def a_restart_forgets(dut):
-    """In the middle of a TLP as well: nothing of it is left, and what comes then is whole."""
+    """In the middle of a TLP as well: nothing of it is left, and the next ones are whole."""
     b = new(dut, 4)
     await b.start()
     lane = 0
@@ -515,7 +516,7 @@ async def a_restart_forgets(dut):
 
 
 def send_pieces(b, lane, total):
-    """Queues so many bytes for a lane."""
+    """Queues `total` bytes for a lane."""
     while total:
         payload = b.random.randbytes(min(total, 4 * b.random.choice([1, 2, 7, 16, 50])))
         b.send(lane, payload)
@@ -525,8 +526,8 @@ def send_pieces(b, lane, total):
 
 @cocotb.test()
 async def a_restart_leaves_the_rest_of_what_was_begun(dut):
-    """A consumer that is in the middle of a piece gets it whole, and behind it what has come since:
-    as much as the lane holds may come before it goes on."""
+    """A consumer in the middle of a piece gets it whole, and then the later data: up to a full lane
+    may arrive before it continues."""
     b = new(dut, 8)
     await b.start()
     lane = b.count - 1
@@ -547,14 +548,14 @@ async def a_restart_leaves_the_rest_of_what_was_begun(dut):
             await b.step(lane)
             b.stored[lane], b.taken[lane] = bytearray(), 0
         rests += bool(b.piece)
-        # The consumer stands still, as a link without credits makes it.
+        # The consumer stops, as on a link without credits.
         b.hungry = b.random.random() < 0.3
         begun = b.piece
         send_pieces(b, lane, b.random.choice([4, 200, LANE_FIFO]))
         await b.run(LANE_FIFO // 4 + 60, lane)
         if begun and not b.hungry:
             assert (b.piece, b.readings(lane).drained) == (begun, 0)
-            # More than half of the ring is there for what comes.
+            # More than half of the ring is free for later data.
             received = b.readings(lane).received
             assert received == len(b.stored[lane]) or received > LANE_FIFO // 2 - 200
             waits += received < len(b.stored[lane])
@@ -601,7 +602,7 @@ async def credits_come_by_the_quarter_and_when_it_is_quiet(dut):
     b.bus_master = 1
     await b.run(4)
     assert [count for _, _, count in b.credits] == [16 + 9 * quarter]
-    # Lanes in turn, none twice before another's first.
+    # Lanes take turns: none has a second write before another's first.
     b.credits.clear()
     for fields in b.settings:
         fields["return_credits"] = 1
@@ -615,7 +616,7 @@ async def credits_come_by_the_quarter_and_when_it_is_quiet(dut):
     b.credit_ready = 1
     await b.run(2 * b.count + 4)
     order = [next(n for n in range(b.count) if b.is_credit_of(credit, n)) for credit in b.credits]
-    # The first was made before the second quarter came, so that lane has another.
+    # The first was built before the second quarter came, so that lane has another.
     assert sorted(order[: b.count]) == list(range(b.count))
     assert b.count == 1 or (len(order) == b.count + 1 and order[-1] == order[0])
 

@@ -23,17 +23,17 @@ from simulate import simulate, widths
 TOP = Path(__file__).resolve().parent / "tops" / "memory_loop.sv"
 MEMORY_BYTES = 1 << 20
 CARD_MEMORY, POISONED = 9, 3
-# How a memory refuses: it fails, or there is none.
+# Ways in which a memory refuses: it fails, or it is absent.
 REFUSALS = [AxiResp.SLVERR, AxiResp.DECERR]
 
 
 def any_length(seed):
-    """Bytes of a transfer."""
+    """Random number of bytes of a transfer."""
     return seed.choice([1, 3, 64, 4096, 5000, seed.randrange(1, 2000)])
 
 
 async def clocks(dut, count):
-    """Lets so many clocks go by, or none."""
+    """Waits for `count` clocks, or none."""
     for _ in range(count):
         await RisingEdge(dut.clk)
 
@@ -71,20 +71,20 @@ class Bench:
             await RisingEdge(dut.clk)
             if dut.written_valid.value:
                 self.written += int(dut.written_bytes.value)
-            # Told until `forget`.
+            # Reported until `forget`.
             stops = bool(dut.stop_valid.value)
             if stops and not stops_before:
                 self.stops.append((int(dut.stop_error.value), int(dut.stop_address.value)))
             stops_before = stops
 
     def pause(self, how_often):
-        """Pauses on every stream and channel."""
+        """Pauses all streams and channels."""
         self.memory.pause(how_often)
         for part in (self.source, self.sink):
             part.set_pause_generator(self.random.random() < how_often for _ in itertools.count())
 
     async def descriptor(self, which, card, count):
-        """Hands a descriptor to one of the modules."""
+        """Passes a descriptor to one of the modules."""
         dut = self.dut
         getattr(dut, f"{which}_descriptor_card").value = card
         getattr(dut, f"{which}_descriptor_bytes").value = count
@@ -96,12 +96,12 @@ class Bench:
         getattr(dut, f"{which}_descriptor_valid").value = 0
 
     async def until(self, condition, limit=60000):
-        """Goes on until the condition holds."""
+        """Waits until the condition holds."""
         for _ in range(limit):
             if condition():
                 return
             await RisingEdge(self.dut.clk)
-        raise AssertionError(f"not within {limit} clocks")
+        raise AssertionError(f"condition not met within {limit} clocks")
 
 
 @cocotb.test()
@@ -135,7 +135,7 @@ async def writes_go_at_a_beat_a_clock(dut):
     lanes = len(dut.s_tkeep)
     count = 400 * lanes
     bench.source.send_nowait(AxiStreamFrame(bench.random.randbytes(count)))
-    # What is written is there before the first burst begins.
+    # All data to be written are available before the first burst begins.
     await ClockCycles(dut.clk, 250)
     await bench.descriptor("write", 0, count // 2)
     await bench.descriptor("write", count // 2, count // 2)
@@ -177,7 +177,7 @@ async def bytes_that_come_in_pieces_are_waited_for(dut):
     for _ in range(12):
         counts.append(any_length(bench.random))
         data += bench.random.randbytes(counts[-1])
-    # Each piece ends anywhere, often just before a descriptor's end or just behind its begin.
+    # Each piece ends anywhere, often just before a descriptor's end or just after its beginning.
     ends = {bench.random.randrange(len(data)) for _ in range(10)} | {len(data)}
     for n in range(len(counts)):
         ends |= {max(0, sum(counts[:n]) + bench.random.randrange(-80, 80))}
@@ -218,14 +218,14 @@ async def writes_that_are_given_up_leave_nothing_behind(dut):
             await bench.descriptor("write", at, count)
         await bench.until(bench.source.idle)
         if n < 10:
-            # All is there, and each clock of its beginning has its turn.
+            # All data are available, and each of the first clocks is tried.
             await bench.descriptor("write", at, count)
         await clocks(dut, n if n < 10 else bench.random.randrange(80))
         dut.write_forget.value = 1
         await RisingEdge(dut.clk)
         dut.write_forget.value = 0
         await RisingEdge(dut.clk)
-        # Those that have been told before are in the memory.
+        # Bytes reported before are in the memory.
         told, bench.written = bench.written, 0
         assert bench.content[at : at + told] == data[:told]
         # The next begins at once.
@@ -238,7 +238,7 @@ async def writes_that_are_given_up_leave_nothing_behind(dut):
         assert bench.written == count and bench.stops == []
         assert bench.content[next_at : next_at + count] == next_data
         bench.content[next_at : next_at + count] = before[next_at : next_at + count]
-        # Nothing else has changed, but for bursts of the first that were on their way.
+        # Nothing else has changed, except by bursts of the first that were in flight.
         wrong = bytearray(before)
         wrong[at : at + len(data)] = data
         assert all(now in pair for now, *pair in zip(bench.content, before, wrong, strict=True))
@@ -253,7 +253,7 @@ async def a_channel_that_takes_nothing_holds_up_the_reads(dut):
     bench.sink.pause = True
     await bench.descriptor("read", 5, 20_000)
     await ClockCycles(dut.clk, 2000)
-    # What is read ahead, and the stream's pipeline.
+    # Data read ahead, and the stream's pipeline.
     assert sum(burst.beats for burst in bench.memory.reads) * len(dut.m_tkeep) < 8192 + 512
     bench.sink.pause = False
     got = bytearray()
@@ -309,7 +309,7 @@ async def a_memory_that_fails_stops_the_channel_at_the_burst(dut, response):
     await ClockCycles(dut.clk, 100)
     assert bench.stops == [(CARD_MEMORY, 3 * burst)]
     assert bench.written == 5 * burst // 2
-    # Given up: the next is as if nothing had been.
+    # Given up: the next is unaffected.
     bench.memory.refuses = None
     dut.write_forget.value = 1
     await RisingEdge(dut.clk)
@@ -353,13 +353,13 @@ async def a_read_of_the_memory_that_fails_offers_nothing_more(dut, response):
     lanes = len(dut.s_tkeep)
     burst = 16 * lanes
     bench.content[: 8 * burst] = bench.random.randbytes(8 * burst)
-    # Of one beat only: those behind it do not make up for it.
+    # Only one beat fails: the good ones behind it do not hide that.
     bench.memory.refuses = lambda address: address == 2 * burst
     bench.memory.response = response
     bench.sink.pause = True
     await bench.descriptor("read", 0, 4 * burst)
     await bench.until(lambda: dut.read_failed.value)
-    # It is told behind all that is offered.
+    # It is reported after all offered data.
     offered = int(dut.out_available.value)
     await ClockCycles(dut.clk, 10)
     assert int(dut.out_available.value) == offered

@@ -13,12 +13,12 @@ from tlp_stream import COMPLETION_DATA
 
 DATA_BITS = int(os.environ.get("DATA_BITS", "256"))
 BYTES = DATA_BITS // 8
-# Beats that each transfer has at least: the first and last ones do not weigh.
+# Least number of beats of each transfer: the first and last ones carry no weight.
 BEATS = 4096
 
 
 async def started(dut, max_payload=1, max_read_request=2):
-    """A card, its host without pauses."""
+    """A card, with a host that never pauses."""
     bus = CardBus(dut, 1)
     bus.completer.in_order(60)
     await bus.start()
@@ -34,12 +34,12 @@ def data_writes(bus, low, high):
 
 
 def beats_of(tlps):
-    """Clocks that TLPs take on the datapath."""
+    """Clocks that TLPs take on the data path."""
     return sum(max(1, -(-len(tlp.payload) // BYTES)) for tlp in tlps)
 
 
 async def write_rate(dut, name, max_payload, offset, length):
-    """Clocks and beats from the first data TLP to the last, all that leaves counted."""
+    """Clocks and beats from the first data TLP to the last, counting all TLPs that leave."""
     bus = await started(dut, max_payload=max_payload)
     channel = Channel(bus, name, entries=64)
     await channel.open()
@@ -91,7 +91,7 @@ async def small_writes_take_a_clock_each(dut, length):
     await channel.completed()
     writes = data_writes(bus, base, base + 64 * 128)
     assert len(writes) == 60
-    # Fetches of descriptors come in between: what matters is a run within a batch.
+    # Fetches of descriptors come in between: the test measures a run within a batch.
     clocks = writes[15].last_clock - writes[0].first_clock + 1
     needed = beats_of(writes[:16])
     assert clocks <= needed + 2, f"{clocks} clocks for 16 writes of {length} B"
@@ -103,7 +103,7 @@ async def read_rate(dut, completion_bytes, offset, shuffled):
     bus.completer.in_order(20, completion_bytes)
     if shuffled:
         bus.completer.shuffled, bus.completer.latency = True, (10, 30)
-        # A read that is never answered holds up all: a tag is free when what came before has
+        # A read that is never answered holds up all: a tag is free once all earlier data have
         # arrived.
         bus.completer.window = 16
     channel = Channel(bus, "h2c[0]", entries=64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_reads: tags, completions in any order to their places, time-outs, order, fetches."""
+"""crosslane_reads: tags, completions in any order to their positions, time-outs, order, fetches."""
 
 import os
 import random
@@ -49,7 +49,7 @@ class Reads(ReadBench):
         await super().start()
 
     def read(self, channel: int, address: int, count: int) -> None:
-        """Puts a read into a channel's line."""
+        """Queues a read of a channel."""
         self.to_read[channel].append((address, count))
         self.expected[channel] += load(address, count)
 
@@ -136,18 +136,18 @@ class Reads(ReadBench):
         super().request_taken(tlp)
 
     def in_flight(self, channel: int = 0) -> int:
-        """What the channel's register says."""
+        """The channel's reading of reads in flight."""
         return int(self.dut.in_flight.value) >> 16 * channel & 0xFFFF
 
     def is_done(self) -> bool:
-        """Whether all that was asked for is there."""
+        """Whether all requested data have arrived."""
         return all(
             len(consumer.data) >= len(expected)
             for consumer, expected in zip(self.consumers, self.expected, strict=True)
         )
 
     def check(self) -> None:
-        """What was taken off the feeds is what is in memory."""
+        """Compares the data taken off the feeds with the memory."""
         for h, consumer in enumerate(self.consumers):
             taken, expected = bytes(consumer.data), bytes(self.expected[h])
             if taken != expected:
@@ -206,7 +206,7 @@ async def random_reads_arrive_in_order(dut):
         assert [b.in_flight(h) for h in range(b.h2c)] == [0] * b.h2c
         assert b.arrived == [len(expected) for expected in b.expected]
     assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
-    # The same tag does not look the same when it is used again.
+    # A tag has a different number on the wire when it is used again.
     turns = 256 // number_of_tags(dut)
     assert len({tlp.tag for tlp in b.requests}) >= min(b.tags * turns, len(b.requests) // 2)
 
@@ -236,13 +236,13 @@ async def measure(b: Reads, reads: list[tuple[int, int]], completion_bytes: int)
         if shuffled:
             assert taken >= 0.99 * feed_span * b.lanes, f"{taken} B in {feed_span} clocks"
         else:
-            # Only the way through the ring is left, and what is left of an unaligned completion.
+            # Only the latency of the ring remains, and the rest of an unaligned completion.
             late = consumer.last_clock - b.last_beat
             assert late <= 9 + completion_bytes // b.lanes, f"{late} clocks behind the last beat"
 
 
 def back_to_back(count: int, size: int, address: int) -> list[tuple[int, int]]:
-    """Reads one behind the other."""
+    """Successive reads."""
     return [(address + n * size, size) for n in range(count)]
 
 
@@ -273,7 +273,7 @@ async def small_reads_begin_every_clock(dut):
     await run(b, b.is_done)
     b.check()
     taken = b.accepted
-    # As many as there are tags at once, and one a clock as long as answers keep up.
+    # One for each tag at once, then one a clock as long as answers keep up.
     assert taken[b.tags - 1] - taken[0] == b.tags - 1
     assert taken[-1] - taken[0] <= 400 * 1.02, f"{taken[-1] - taken[0]} clocks for 400 reads"
 
@@ -301,7 +301,7 @@ async def every_fault_is_told_in_its_turn(dut):
     b.completer.boundary = 64
     b.completer.split = "least"
     for fault, name in FAULTS.items():
-        # What is wrong with the last one alone is not always seen as soon.
+        # An error in the last one alone is not always detected as soon.
         for number in [0, 1, 2] if name == "ERROR_POISONED" else [0, 1]:
             # A read of three completions, with the fault in one, among good ones.
             base = b.seed.randrange(1 << 20) << 12
@@ -328,7 +328,7 @@ async def every_fault_is_told_in_its_turn(dut):
             await clocks(b, 2)
             b.failed[0] = None
             del b.expected[0][before + good :]
-            # What is still on its way is dropped; new reads do not wait for it.
+            # Outstanding completions are dropped; new reads do not wait for them.
             b.to_read[0].clear()
             b.read(0, base + 0x800, 333)
             await run(b, b.is_done, 4000, "what was read afterwards")
@@ -340,7 +340,7 @@ async def every_fault_is_told_in_its_turn(dut):
     times = sum(1 for fault in FAULTS if fault in (Fault.SILENCE,)) * 2
     assert b.counts["timed_out"] == times
     assert b.counts["refused"] >= 2 * len(FAULTS) - times
-    # Those for somebody else, and the rest of what was refused.
+    # Completions for other requesters, and the rest of refused reads.
     assert b.counts["unexpected"] >= 2
     # All tags come back.
     await clocks(b, 4 * b.timeout)
@@ -374,7 +374,7 @@ async def a_late_answer_finds_its_tag_resting(dut):
     b.forget = 1
     await clocks(b, 2)
     b.failed[0] = None
-    # All other tags go round, but not this one.
+    # All other tags are reused, but not this one.
     late = [answer for answer in b.completer.answers if answer.request.tag == late_tag]
     while late[0] in b.completer.answers:
         b.read(0, b.seed.randrange(1 << 30) * 64, 64)
@@ -392,7 +392,7 @@ async def a_late_answer_finds_its_tag_resting(dut):
 
 
 def number_of_tags(dut) -> int:
-    """Tags in all, a power of two."""
+    """Total number of tags, a power of two."""
     tags = int(dut.TAGS.value) + 4 * int(dut.FETCHERS.value)
     return max(8, 1 << (tags - 1).bit_length())
 
@@ -407,7 +407,7 @@ async def strays_are_counted_and_dropped(dut):
     await run(b, b.is_done)
     header = dict(kind=CONSTANTS["COMPLETION_DATA"], address=0, length_dw=64, byte_count=256)
     header.update(requester=0x0100, tag=b.requests[0].tag)
-    # Again; for a tag that was never used; for the next use of this one; of more than eight bits.
+    # Again; for a tag never used; for the next use of this one; with more than eight bits.
     places = number_of_tags(dut)
     tags = [header["tag"], header["tag"] + 1, (header["tag"] + places) % 256, 256]
     for tag in tags:
@@ -422,7 +422,7 @@ async def strays_are_counted_and_dropped(dut):
 
 @cocotb.test()
 async def what_is_given_up_is_gone(dut):
-    """Forgets and clears at any moment, with answers on their way."""
+    """Forgets and clears at any moment, with answers in flight."""
     b = await bench(dut)
     b.completer.latency = (5, 200)
     b.pause = 0.1
@@ -439,7 +439,7 @@ async def what_is_given_up_is_gone(dut):
         await clocks(b, 2)
         b.to_read[h].clear()
         if clear:
-            # What was on its way out of the ring is still good.
+            # Data leaving the ring at that moment are still good.
             await clocks(b, 1)
             consumer = b.consumers[h]
             taken = bytes(consumer.data)
@@ -461,7 +461,7 @@ async def what_is_given_up_is_gone(dut):
 
 @cocotb.test()
 async def what_was_begun_is_not_cleared(dut):
-    """A consumer in the middle of a piece gets it whole, and behind it what is read then."""
+    """A consumer in the middle of a piece gets it whole, and then the data read later."""
     b = await bench(dut)
     b.completer.latency = (5, 60)
     rests = 0
@@ -476,7 +476,7 @@ async def what_was_begun_is_not_cleared(dut):
         await clocks(b, 1)
         b.clear = 1 << h
         await clocks(b, 2)
-        # Nothing of what is cleared is begun from here on.
+        # From here on it begins nothing that is cleared.
         begun = consumer.begun
         rests += consumer.left > 0
         b.to_read[h].clear()
@@ -559,7 +559,7 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
             await run(b, lambda: b.fetch_faults[f], 5000)
             assert b.fetch_faults[f] == [(FAULTS[fault], base + batch, b.batch)]
             assert b.fetched[f] == [load(base + n * 32, 32) for n in range(b.batch)]
-            # Nothing is fetched until it is forgotten.
+            # No fetch begins until the failed one is forgotten.
             b.room[f] = b.batch
             b.to_fetch[f].append((base, 32))
             await clocks(b, 30)
@@ -576,7 +576,7 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
     for n in range(150):
         f = b.seed.randrange(b.fetchers)
         address = b.seed.randrange(1 << 20) << 12
-        # Half of them fail, some of those in the clock in which they are given up.
+        # Half of them fail, some in the clock in which they are given up.
         refused = address if n % 2 else None
         b.completer.fault = lambda at, count, refused=refused: (
             Fault.ABORT if at == refused else Fault.NONE,
@@ -613,7 +613,7 @@ def test_reads(data_bits):
 @pytest.mark.parametrize("data_bits", widths(256))
 def test_reads_of_several(data_bits):
     parameters = {"DATA_BITS": data_bits, "H2C": 2, "FETCHERS": 3, "TAGS": 12, "BATCH": 8}
-    # All tags' data take less time than the time-out.
+    # The data of all tags take less time than the time-out.
     max_read = {64: 512, 128: 1024, 256: 4096, 512: 4096}[data_bits]
     parameters |= {"MAX_READ": max_read, "STAGING_BYTES": 16384, "TIMEOUT_CLOCKS": 3000}
     simulate(__file__, "crosslane_reads", parameters, tests=SEVERAL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_registers: the whole map against engine.rdl, whatever requests come in what order."""
+"""crosslane_registers: the whole map against engine.rdl, with any requests in any order."""
 
 import itertools
 import json
@@ -34,13 +34,13 @@ async def begin(dut, seed=1, pause=0.0):
 
 @cocotb.test()
 async def the_whole_map(dut):
-    """Every register holds what may be written, shows what it has to and nothing else is there."""
+    """Every register holds its writable bits, shows its reading, and no other address responds."""
     host = await begin(dut, 1)
     model, seed = host.model, host.seed
     places = [(0, 0x60), (MSIX_TABLE, 0x1210), (MSIX_PENDING, 0x1808), (0x2000, 0x2084)]
     offsets = [o for begin, end in [*places, (0x3000, 0x4400)] for o in range(begin, end, 4)]
     for offset in offsets:
-        # A control register that restarts is a test of its own.
+        # A control register that restarts has a separate test.
         value = seed.getrandbits(31) if offset % 256 == 0 else seed.getrandbits(32)
         host.post(offset, [value])
         if offset != OFFSETS["global.control"]:
@@ -53,7 +53,7 @@ async def the_whole_map(dut):
             continue
         found, wanted = await host.read(offset), model.read(offset)
         assert found == wanted, f"{offset:#x} {model.names.get(offset)}: {found:#x}, {wanted:#x}"
-    # Time, whose high word is of the clock in which the low one was read.
+    # Time: its high word belongs to the clock in which the low one was read.
     before = host.engine.now
     low = await host.read(OFFSETS["global.time_low"])
     assert 0 < (low - before) % 2**32 < 20
@@ -63,12 +63,12 @@ async def the_whole_map(dut):
 
 @cocotb.test()
 async def settings_follow(dut):
-    """What is written is set two clocks later; pulses last a clock."""
+    """A written setting takes effect two clocks later; pulses last a clock."""
     host = await begin(dut, 2)
     engine, bench = host.engine, host.bench
     name = CHANNELS[-1]
     base = OFFSETS[f"{name}.control"]
-    # The restart of a channel with a table waits until that is swept out.
+    # The restart of a channel with a table waits until the table is swept.
     await bench.step(ENTRIES)
     tlp = await host.write(base, 0x7F)
     await bench.step(2)
@@ -122,7 +122,7 @@ async def settings_follow(dut):
 
 @cocotb.test()
 async def restart_and_doorbell(dut):
-    """A stopped channel takes no doorbell; the one right behind a restart counts."""
+    """A stopped channel ignores the doorbell; one directly after a restart counts."""
     if BARE:
         return
     host = await begin(dut, 3)
@@ -137,7 +137,7 @@ async def restart_and_doorbell(dut):
         await bench.step(2)
         assert await host.read(doorbell) == 11
         assert await host.read(control) == 0
-        # All in the clocks that follow each other.
+        # All in successive clocks.
         host.post(control, [0x8000_0041])
         host.post(doorbell, [13])
         host.post(control, [0x0000_0021])
@@ -163,11 +163,11 @@ async def restart_and_doorbell(dut):
 
 @cocotb.test()
 async def byte_enables(dut):
-    """Double words of which a byte is not enabled are not written, at any length and place."""
+    """Double words with a disabled byte are not written, at any length and position."""
     host = await begin(dut, 4)
     model, seed = host.model, host.seed
     base = OFFSETS["h2c[0].payload"] if BARE else OFFSETS["h2c[0].ring_low"]
-    room = 1 if BARE else 3  # registers behind each other that hold all that is written
+    room = 1 if BARE else 3  # consecutive registers that hold all written bits
     for _ in range(150):
         length = seed.choice([1, 1, 2, 3, 4, 5, 8, 9, 16, 17, 40])
         at = seed.randrange(-length - 1, room + 1)
@@ -180,7 +180,7 @@ async def byte_enables(dut):
             enables = first if n == 0 else last if n == length - 1 else 15
             if enables == 15 and offset + 4 * n != OFFSETS["global.control"]:
                 model.write(offset + 4 * n, word)
-        # Into no BAR, and into another: nothing comes of it.
+        # Writes that hit no BAR, and another one, have no effect.
         host.post(base, words, bar=seed.choice([1, NO_BAR]))
         for check in range(room):
             host.ask(base + 4 * check)
@@ -190,7 +190,7 @@ async def byte_enables(dut):
 
 @cocotb.test()
 async def rate_and_latency(dut):
-    """A double word a clock, also of small writes; a read in READ_CLOCKS."""
+    """A double word a clock, also with small writes; a read in READ_CLOCKS."""
     host = await begin(dut, 5)
     for _ in range(3):
         host.post(0x2000, [1] * 64)
@@ -250,7 +250,7 @@ async def refusals_and_flushes(dut):
 
 
 async def check_window(host, tlp, address, count):
-    """The completions of a read of the lanes' window: zeros, each as long as it may be."""
+    """The completions of a read of the lanes' apertures: zeros, each as long as allowed."""
     most = 128 << host.engine.max_payload
     while count:
         (answer,) = await host.answers(1)
@@ -280,7 +280,7 @@ async def window_reads_of_every_length(dut):
 
 @cocotb.test()
 async def tables(dut):
-    """Stores, takes and restarts in any order: whole is what was stored since."""
+    """Stores, takes and restarts in any order: an entry is whole if stored since."""
     if not ENTRIES:
         return
     host = await begin(dut, 8)
@@ -296,7 +296,7 @@ async def tables(dut):
         base = TABLES[table]
         what = seed.random()
         if what < 0.6:
-            # Behind the last entry is nothing.
+            # No entry exists behind the last one.
             index = seed.randrange(seed.choice([3, ENTRIES, min(ENTRIES + 2, 1022)]))
             start = seed.choice([0, 0, 0, seed.randrange(4)])
             words = [seed.getrandbits(32) for _ in range(seed.choice([4, 4, 4, 1, 2, 8]))]
@@ -326,13 +326,13 @@ async def tables(dut):
 
 
 async def settle(host):
-    """Until all that was posted has had its effect."""
+    """Waits until all posted writes have taken effect."""
     host.ask(0, first_be=0)
     await host.answers(1)
 
 
 async def take_all(host, indices):
-    """Takes entries of both tables, one each clock; the number of whole ones."""
+    """Takes entries of both tables, one each clock; returns the number of whole ones."""
     engine, model = host.engine, host.model
     wanted = [[model.take(t, index) for index in indices[t]] for t in range(2)]
     for found in engine.entries:
@@ -351,9 +351,8 @@ async def take_all(host, indices):
 
 @cocotb.test()
 async def stores_right_behind_a_restart(dut):
-    """The first words behind a restart count, those ahead of it do not; so with the entry that the
-    sweep comes to last, and with a take in the clock behind the restart's.
-    """
+    """The first words after a restart count, those before it do not; also for the last entry of the
+    sweep, and with a take in the clock after the restart's."""
     if not ENTRIES:
         return
     host = await begin(dut, 9)
@@ -367,7 +366,7 @@ async def stores_right_behind_a_restart(dut):
         if turn % 3 == 0:
             await settle(host)
             await host.bench.step(2 * ENTRIES)
-        # Three of the last entry's words anew, all of the first's: only that one is whole.
+        # Three of the last entry's words again, all of the first's: only that one is whole.
         host.post(control, [1 << 31])
         model.write(control, 1 << 31)
         for offset in [H2C_TABLE + 4 * n for n in range(4)] + [
@@ -396,14 +395,14 @@ async def restart_while_entries_are_taken(dut):
     await host.bench.step(3)
     pulse = [clock for clock, name in engine.pulses if name == "h2c[0].restart"][-1]
     assert pulse == tlp.last_clock + 2
-    # What was stored is there until then; what is taken in the clock before is behind it.
+    # Entries stored earlier count until then; an entry is taken the clock before it is shown.
     for (clock, _), (_, whole) in zip(engine.taken[0][-20:], engine.entries[0][-20:], strict=True):
         assert whole == (clock < pulse - 1), f"{clock} {pulse}"
 
 
 @cocotb.test()
 async def stores_while_entries_are_taken(dut):
-    """Takes hold stores up, and neither is lost; a second restart waits for the sweep."""
+    """Takes hold up stores, and neither is lost; a second restart waits for the sweep."""
     if not ENTRIES:
         return
     host = await begin(dut, 10)
@@ -441,7 +440,7 @@ async def msix(dut):
     host = await begin(dut, 11)
     engine, model, seed = host.engine, host.model, host.seed
     assert int(dut.msix_masked.value) == 2**32 - 1
-    # No reset clears its addresses and data.
+    # A reset does not clear addresses and data.
     host.post(MSIX_TABLE, [3] * 128)
     for word in range(128):
         model.write(MSIX_TABLE + 4 * word, 3)
@@ -498,7 +497,7 @@ async def reset_forgets(dut):
     if ENTRIES:
         host.model = Model(host.engine)
         assert await take_all(host, [[0], []]) == 0
-        # A store waits until what was there before is swept out.
+        # A store waits until earlier entries are swept out.
         host.post(H2C_TABLE, [1, 2, 3, 4])
         await settle(host)
         host.engine.entries[0].clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_reset_pair: a reset of either side is one of both."""
+"""crosslane_reset_pair: a reset of either side resets both."""
 
 import os
 import random
@@ -9,14 +9,13 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from simulate import simulate
 
-# What the FIFOs between the clocks ask for, with two stages.
+# Overlap that the FIFOs between the clocks require, with two stages.
 OVERLAP_CLOCKS = 3
 
 
 class Watch:
-    """Looks at the times in which a side is reset: each has enough clocks of both sides in which
-    the other one is reset as well.
-    """
+    """Watches the resets of a side: each has enough clocks of both sides in which the other one is
+    reset as well."""
 
     def __init__(self, dut, side, other):
         self.out, self.other = getattr(dut, f"{side}_rst_o"), getattr(dut, f"{other}_rst_o")
@@ -46,13 +45,13 @@ class Watch:
 
 
 async def pulse(dut, side, clocks):
-    """Resets a side for so many clocks."""
+    """Resets a side for `clocks` clocks."""
     clk, rst = getattr(dut, f"{side}_clk"), getattr(dut, f"{side}_rst")
     await FallingEdge(clk)
     rst.value = 1
     for _ in range(clocks):
         await RisingEdge(clk)
-        assert getattr(dut, f"{side}_rst_o").value, "at once"
+        assert getattr(dut, f"{side}_rst_o").value, "the reset does not begin at once"
     await FallingEdge(clk)
     rst.value = 0
 
@@ -60,19 +59,19 @@ async def pulse(dut, side, clocks):
 @cocotb.test()
 @cocotb.parametrize(periods=[(4000, 4100), (4000, 1300), (4000, 17000)])
 async def both_sides_are_reset_together(dut, periods):
-    """At any moment, also while another reset goes on; and it ends."""
+    """At any moment, also during another reset; and it ends."""
     seed = random.Random(int(os.environ.get("SEED", "1")))
     for side, period in zip("ab", periods, strict=True):
         getattr(dut, f"{side}_rst").value = 0
         Clock(getattr(dut, f"{side}_clk"), period, unit="ps").start()
     await pulse(dut, "a", 1)
-    # Of what was before the first reset there is nothing to say.
+    # The state before the first reset is undefined.
     await ClockCycles(dut.a_clk, 100)
     watches = [Watch(dut, "a", "b"), Watch(dut, "b", "a")]
     for _ in range(300):
         clocks = seed.choice([1, 1, 2, 5, 40])
         await pulse(dut, seed.choice("ab"), clocks)
-        # At times the next one comes while this one is not over.
+        # Sometimes the next one comes before this one has ended.
         await ClockCycles(dut.a_clk, seed.choice([0, 1, 3, 7, 15, 30, 120]))
     await ClockCycles(dut.a_clk, 200)
     assert not dut.a_rst_o.value

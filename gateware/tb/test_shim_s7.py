@@ -88,7 +88,7 @@ def any_tlp(seed, *, received):
     if kind == "other" and wire.fmt_type == TlpType.IO_WRITE:
         wire.data = bytearray(seed.randbytes(4))
     if kind == "message":
-        # A message with data: four double words of header, no address that matters.
+        # A message with data: four double words of header, an address without meaning.
         wire.fmt_type, wire.address = TlpType.MEM_WRITE_64, 1 << 40
         wire.data = bytearray(seed.randbytes(4 * length))
         whole = wire.pack()
@@ -115,7 +115,7 @@ async def what_comes_is_handed_on(dut, pause):
     expected = []
     for _ in range(150):
         wire, bars, tlp = any_tlp(seed, received=True)
-        # The poison beside the stream, with the header's or without.
+        # The poison flag beside the stream, with the header's or without.
         beside = seed.random() < 0.05
         block.to_engine.append((wire, bars, int(beside)))
         if tlp is not None:
@@ -151,7 +151,7 @@ async def what_is_sent_arrives(dut, pause):
 
 @cocotb.test()
 async def the_rate_is_the_interfaces(dut):
-    """At least 99 % of what the interface can carry, each way, by header and payload."""
+    """At least 99 % of the interface's capacity, each way, by header and payload."""
     seed = random.Random(SEED + 3)
     block = HardBlock(dut)
     await block.begin()
@@ -243,7 +243,7 @@ async def settings_and_room(dut):
 
 @cocotb.test()
 async def function_level_reset(dut):
-    """A TLP that has begun to leave is ended and marked; what comes meanwhile is lost whole."""
+    """A TLP that has begun to leave is ended and marked; TLPs that arrive meanwhile are lost."""
     seed = random.Random(SEED)
     block = HardBlock(dut)
     await block.begin(has_engine=False)
@@ -282,7 +282,7 @@ async def function_level_reset(dut):
 @cocotb.test()
 @cocotb.parametrize(address=[0x1000, 1 << 40], clocks=range(6))
 async def a_reset_ends_what_has_begun_to_leave(dut, address, clocks):
-    """At any beat, those of the header as well; and what comes next leaves whole."""
+    """At any beat, also of the header; and the next TLP leaves whole."""
     block = HardBlock(dut)
     await block.begin(has_engine=False)
     tlp = memory_write(address, bytes(range(256)))

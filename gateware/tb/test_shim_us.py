@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_shim_us against cocotbext-pcie's model of the UltraScale+ hard block: its four streams
-by themselves (every field, order, rate), and the whole of it below a root complex.
+separately (every field, order, rate), and all of it below a root complex.
 """
 
 import itertools
@@ -88,9 +88,7 @@ async def what_comes_is_handed_on(dut, how_often):
 
 @cocotb.test()
 async def a_completion_passes_no_request_before_it(dut):
-    """What the hard block hands on at RC after it has handed on requests at CQ comes out after
-    them.
-    """
+    """A completion that the hard block delivers at RC after requests at CQ comes out after them."""
     seed = random.Random(SEED + 5)
     block = HardBlock(dut)
     await block.reset()
@@ -123,8 +121,7 @@ async def a_completion_passes_no_request_before_it(dut):
 @cocotb.parametrize(how_often=[0.0, 0.5], delay=[(1, 4), (30, 60)])
 async def what_is_sent_arrives(dut, how_often, delay):
     """Every field and every byte, in the order of each stream; and no completion is on CC before
-    the numbers of all writes before it are back, but one with relaxed ordering.
-    """
+    the numbers of all writes before it have returned, except with relaxed ordering."""
     seed = random.Random(SEED + 2)
     block = HardBlock(dut)
     await block.reset()
@@ -147,7 +144,7 @@ async def what_is_sent_arrives(dut, how_often, delay):
         while not block.cc.empty():
             frame = block.cc.recv_nowait()
             tlp, ahead = completions[len(found)]
-            # A number is seen by the shim in the clock in which it stands at its port.
+            # The shim sees a number in the clock in which it is at its port.
             assert numbers.writes_back >= ahead, f"completion {len(found)} passes a write"
             early += tlp.attributes & 2 != 0 and numbers.writes_back < ahead
             found.append(frame)
@@ -161,14 +158,14 @@ async def what_is_sent_arrives(dut, how_often, delay):
 
 
 def clocks_needed(descriptor, payload, tlps_per_beat):
-    """Clocks a TLP: what the interface needs, and what the engine's stream needs."""
+    """Clocks that a TLP needs on the interface, and on the engine's stream."""
     segment = LANES // tlps_per_beat
     segments = -(-(descriptor + payload) // segment)
     return Fraction(segments * segment, LANES), max(1, -(-payload // LANES))
 
 
 def assert_rate(what, count, clocks, descriptor, payload, tlps_per_beat):
-    """At least 99 % of what interface and stream can carry."""
+    """Checks for at least 99 % of the rate that interface and stream allow."""
     interface, stream = clocks_needed(descriptor, payload, tlps_per_beat)
     bound = count * max(interface, stream)
     print(f"RATE {what} {DATA_BITS} {tlps_per_beat} {payload * 4} {float(bound):.0f} {clocks}")
@@ -179,7 +176,7 @@ def assert_rate(what, count, clocks, descriptor, payload, tlps_per_beat):
 
 @cocotb.test()
 async def the_rate_is_the_interfaces(dut):
-    """Each stream by itself, without a pause."""
+    """Each stream separately, without a pause."""
     seed = random.Random(SEED + 3)
     block = HardBlock(dut)
     await block.reset()
@@ -239,7 +236,7 @@ async def the_rate_is_the_interfaces(dut):
 
 @cocotb.test()
 async def requests_and_completions_take_turns(dut):
-    """With both receive streams full neither waits for more than the other's TLP."""
+    """With both receive streams full neither waits for more than one TLP of the other."""
     seed = random.Random(SEED + 4)
     block = HardBlock(dut)
     await block.reset()
@@ -292,7 +289,7 @@ async def latency(dut):
             # With straddling a short TLP waits a clock for another one.
             expected = 1 + ((RQ_TLPS if what == "rq" else CC_TLPS) == 2)
             if what == "cc":
-                # It waits for the number of the write: the numbers come back by hand.
+                # It waits for the number of the write: the test returns the numbers.
                 dut.pcie_rq_seq_num0.value = 0x20
                 dut.pcie_rq_seq_num_vld0.value = 1
         clocks = await with_timeout(clocks_between(dut, begin, end), 1, "us")
@@ -301,7 +298,7 @@ async def latency(dut):
 
 
 def room(dut):
-    """The classes that are open."""
+    """The open classes."""
     return vars(unpack("room_t", int(dut.room.value)))
 
 
@@ -310,7 +307,7 @@ async def room_follows_the_credits(dut):
     """A class is open while there are credits for a TLP of the largest size."""
     block = HardBlock(dut)
     await block.reset()
-    # At first the hard block is asked for the limits: 0 is without end.
+    # At first the hard block is asked for the limits: 0 is infinite.
     limits = {"ph": 8, "pd": 64, "nph": 4, "cplh": 0, "cpld": 0}
 
     async def show(values):
@@ -336,7 +333,7 @@ async def room_follows_the_credits(dut):
     ]:
         await show({"ph": ph, "pd": pd, "nph": nph, "cplh": 0, "cpld": 0})
         assert tuple(room(dut)[n] for n in ("posted", "nonposted", "completion")) == open_
-    # What is on its way to the link is counted in.
+    # TLPs on their way to the link are counted.
     await show({"ph": 2, "pd": 32, "nph": 2})
     assert room(dut)["posted"] and room(dut)["nonposted"]
     block.tx.queue.append(memory_write(0x4000, bytes(64)))
@@ -353,9 +350,8 @@ async def room_follows_the_credits(dut):
 
 @cocotb.test()
 async def numbers_run_out(dut):
-    """Without numbers coming back 31 writes and 31 reads go out, and no more; without Bus Master
-    Enable a completion waits for none of them.
-    """
+    """While no numbers return, 31 writes and 31 reads leave, and no more; without Bus Master Enable
+    a completion waits for none of them."""
     block = HardBlock(dut)
     await block.reset()
     block.tx.queue.extend(memory_write(0x4000, bytes(4)) for _ in range(40))
@@ -372,7 +368,7 @@ async def numbers_run_out(dut):
 
 
 async def send_by_hand(dut, tlp, beats=None):
-    """Puts the first so many beats of a TLP on the engine's stream."""
+    """Puts the first `beats` beats of a TLP on the engine's stream."""
     size = DATA_BITS // 8
     count = max(1, -(-len(tlp.payload) // size))
     for beat in range(count if beats is None else beats):
@@ -390,9 +386,8 @@ async def send_by_hand(dut, tlp, beats=None):
 @cocotb.test()
 @cocotb.parametrize(beats=[0, 1, 5], kind=[MEMORY_WRITE, COMPLETION_DATA])
 async def function_level_reset(dut, beats, kind):
-    """The engine is reset in the middle of what it sends and takes: what had begun to leave is
-    ended and marked, what comes meanwhile is lost, and afterwards all is well.
-    """
+    """The engine is reset while it sends and receives: TLPs that had begun to leave are ended and
+    marked, TLPs that arrive meanwhile are lost, and afterwards everything works."""
     seed = random.Random(SEED + beats)
     block = HardBlock(dut, has_engine=False)
     await block.reset()
@@ -409,7 +404,7 @@ async def function_level_reset(dut, beats, kind):
         await send_by_hand(dut, long, beats)
     else:
         await ClockCycles(dut.clk, 10)
-    # A few beats of what comes are taken, then nothing: an engine that hangs.
+    # A few received beats are taken, then none: an engine that hangs.
     for _ in range(seed.randrange(1, 20)):
         dut.m_rx_ready.value = 1
         await RisingEdge(dut.clk)
@@ -420,10 +415,10 @@ async def function_level_reset(dut, beats, kind):
     assert dut.engine_rst.value
     dut.cfg_flr_in_process.value = 0
     await until(dut, lambda: not dut.engine_rst.value, 10)
-    # What comes now is whole: the sink looks for a beginning.
+    # Later TLPs are whole: the sink waits for a beginning.
     rx = TlpSink(dut, "m_rx", block.clocks, seed=SEED)
     await ClockCycles(dut.clk, 100)
-    assert not dut.engine_rst.value, "one reset"
+    assert not dut.engine_rst.value, "a second reset"
     ended = numbers.taken if kind == MEMORY_WRITE else [block.cc.recv_nowait()] if beats else []
     assert len(ended) == (beats > 0)
     for frame in ended:
@@ -448,7 +443,7 @@ async def function_level_reset(dut, beats, kind):
 @cocotb.test()
 @cocotb.parametrize(kind=[MEMORY_WRITE, MEMORY_READ], clocks=range(5))
 async def a_reset_lets_a_descriptor_out_whole(dut, kind, clocks):
-    """A descriptor takes two beats at 64 bits: between them no reset takes effect."""
+    """A descriptor takes two beats at 64 bits: no reset takes effect between them."""
     seed = random.Random(SEED + clocks)
     block = HardBlock(dut, has_engine=False)
     await block.reset()
@@ -487,13 +482,13 @@ async def a_reset_lets_a_descriptor_out_whole(dut, kind, clocks):
 
 
 class Engine:
-    """A memory behind BAR 0, and reads of host memory: what an engine would do, in Python."""
+    """A memory behind BAR 0, and reads of host memory: an engine's behaviour, in Python."""
 
     def __init__(self, dut):
         self.dut = dut
         self.clocks = Clocks(dut.clk)
         self.memory = bytearray(65536)
-        self.reads = {}  # tag: (where its data begin, data, bytes still to come)
+        self.reads = {}  # tag: (beginning of its data, data, bytes outstanding)
         self.rx = TlpSink(dut, "m_rx", self.clocks, self.take, seed=SEED)
         self.tx = TlpSource(dut, "s_tx", self.clocks, seed=SEED + 1)
 
@@ -540,8 +535,7 @@ class Engine:
 @cocotb.test()
 async def below_a_root_complex(dut):
     """The whole model: enumeration, BAR accesses from the host, reads and writes of host memory,
-    all at once; the function's settings and the credits come out of the model.
-    """
+    all at once; the model supplies the function's settings and the credits."""
     seed = random.Random(SEED + 7)
     for name, value in INPUTS.items():
         getattr(dut, name).value = value

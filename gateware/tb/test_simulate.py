@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""simulate.py itself: what it runs, what it remembers, and what makes it run again."""
+"""simulate.py itself: the tests that it runs, the passes that it remembers, and the changes that
+make it run again.
+"""
 
 import sys
 import textwrap
@@ -34,7 +36,7 @@ def program():
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch, program):
-    """A test file, the module that it imports, and a memory of passes for it alone."""
+    """A test file, the module that it imports, and a separate memory of passes."""
     monkeypatch.setenv("CROSSLANE_CACHE", str(tmp_path / "cache"))
     for name in ("CROSSLANE_IGNORE_PASSES", "GATEWARE_TRACE", "GATEWARE_COVERAGE", "SEED"):
         monkeypatch.delenv(name, raising=False)
@@ -48,7 +50,7 @@ def bench(tmp_path, monkeypatch, program):
 
 
 def runs(bench: Path) -> int:
-    """How often the cocotb test has run."""
+    """Number of runs of the cocotb test."""
     log = bench.with_name("runs")
     return len(log.read_text().split()) if log.exists() else 0
 

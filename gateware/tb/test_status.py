@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_status: blocks show the clock in which they are built, interrupts come behind them."""
+"""crosslane_status: blocks show the clock in which they are built, interrupts follow them."""
 
 import os
 import random
@@ -23,7 +23,7 @@ def join(struct, vectors):
 
 
 class Engine:
-    """All around the module: channels that have something due, the MSI-X table, the registers."""
+    """Surroundings of the module: channels with something due, the MSI-X table, the registers."""
 
     def __init__(self, dut, seed):
         self.dut, self.seed = dut, seed
@@ -34,10 +34,10 @@ class Engine:
         self.table = [(seed.getrandbits(64), seed.getrandbits(32)) for _ in range(32)]
         self.masked = 0
         self.msix_enabled = self.bus_master = 1
-        self.often = 0.0  # how often something becomes due
-        self.busy_table = 0.0  # how often the table cannot be read
+        self.often = 0.0  # probability that something becomes due
+        self.busy_table = 0.0  # probability that the table cannot be read
         self.changing = True  # readings
-        # What has to come, in order: ("block", channel, words) and ("message", vector).
+        # Expected TLPs, in order: ("block", channel, words) and ("message", vector).
         self.pending = 0
         self.sequence = [0] * CHANNELS
         self.blocks = []  # (clock, channel, header, payload)
@@ -90,14 +90,14 @@ class Engine:
         dut.msix_masked.value = self.masked
         self.table_ready = seed.random() >= self.busy_table
         dut.msix_ready.value = int(self.table_ready)
-        # The vector is a register: it stays until the next clock.
+        # The vector is registered: it stays until the next clock.
         vector = int(self.dut.msix_vector.value)
         address, data = self.table[vector] if self.table_ready else (2**64 - 1, 2**32 - 1)
         self.dut.msix_address.value = address
         self.dut.msix_data.value = data
 
     def sample(self, clock):
-        """Notes what is taken, and what it shows."""
+        """Records the blocks and interrupts taken, and the readings shown."""
         dut = self.dut
         status_taken = int(dut.status_taken.value)
         interrupt_taken = int(dut.interrupt_taken.value)
@@ -144,7 +144,7 @@ async def begin(dut, seed=1, pause=0.0):
 
 
 def check(engine, sink):
-    """What came is what was due, in order; what is pending is what did not come."""
+    """Compares the TLPs with those due, in order; pending are those that did not come."""
     blocks, messages = [], []
     pending = 0
     interrupts = list(engine.taken_interrupts)
@@ -160,7 +160,7 @@ def check(engine, sink):
             assert header["address"] == engine.blocks[len(blocks) - 1][2]
             continue
         assert (header["length_dw"], header["last_be"]) == (1, 0)
-        # Of an interrupt that was noted before the message was built.
+        # For an interrupt recorded before the message was built.
         while interrupts and interrupts[0][0] < tlp.first_clock:
             vector = engine.vectors[interrupts.pop(0)[1]]
             if vector < VECTORS:
@@ -172,7 +172,7 @@ def check(engine, sink):
             and (engine.table[v][0] & ~3, engine.table[v][1])
             == (header["address"], int.from_bytes(tlp.payload, "little"))
         ]
-        assert len(found) == 1, "a message of no pending vector"
+        assert len(found) == 1, "a message for a vector that is not pending"
         messages.append(found[0])
         pending &= ~(1 << found[0])
     assert len(blocks) == len(engine.blocks)
@@ -206,7 +206,7 @@ async def all_at_once(dut):
 
 @cocotb.test()
 async def in_turn_and_at_the_full_rate(dut):
-    """With everything due all the time: a block every two clocks, or one beat behind the other."""
+    """With everything due all the time: a block every two clocks, or one beat after the other."""
     engine, sink, bench = await begin(dut, 2)
     engine.masked = 2**32 - 1
     for _ in range(200):
@@ -222,9 +222,8 @@ async def in_turn_and_at_the_full_rate(dut):
 
 @cocotb.test()
 async def latency(dut):
-    """A block is there two clocks after it is due, its message two clocks behind its last beat or
-    earlier.
-    """
+    """A block is offered two clocks after it is due, its message at most two clocks after its last
+    beat."""
     engine, sink, bench = await begin(dut, 3)
     await bench.step(5)
     begun = bench.clock
@@ -247,7 +246,7 @@ async def without_bus_master_nothing_is_sent(dut):
     engine.bus_master = 1
     await bench.step(30)
     assert not sink.tlps and int(dut.msix_pending.value) == 0
-    # And goes on when it is set.
+    # It continues when Bus Master Enable is set.
     engine.due[CHANNELS - 1] = STATUS
     await bench.step(30)
     assert len(sink.tlps) == 1
@@ -269,7 +268,7 @@ async def masked_vectors_wait(dut):
     engine.msix_enabled = 1
     await bench.step(6)
     assert len(sink.tlps) == 1 and int(dut.msix_pending.value) == 0
-    # The lowest that may go comes first; a vector that there is not is nothing.
+    # The lowest sendable vector comes first; a vector that does not exist is ignored.
     engine.vectors = [2**16 - 1 if n == 0 else 7 - n for n in range(CHANNELS)]
     engine.msix_enabled = 0
     engine.due = [INTERRUPT] * CHANNELS

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_stream_in and crosslane_stream_out, one behind the other: bytes come out as they went
-in, packed, in full beats but where they are flushed; a beat each clock."""
+"""crosslane_stream_in and crosslane_stream_out in series: bytes come out as they went in, packed,
+in full beats except when flushed; a beat each clock.
+"""
 
 import os
 import random
@@ -46,7 +47,7 @@ class Loop:
             self.beat = seed.randbytes(seed.randint(least, most))
         dut.s_tvalid.value = self.beat is not None
         if self.beat is not None:
-            # What is not kept is not zero.
+            # Lanes that are not kept hold random bytes.
             fill = self.beat + seed.randbytes(self.lanes - len(self.beat))
             dut.s_tdata.value = int.from_bytes(fill, "little")
             dut.s_tkeep.value = (1 << len(self.beat)) - 1
@@ -80,7 +81,7 @@ async def bytes_come_out_in_order(dut):
     for phase in range(40):
         source, sink = loop.seed.choice([0.2, 0.7, 1]), loop.seed.choice([0.2, 0.7, 1])
         for _ in range(60):
-            # A flush now and then makes partial beats; there are none without.
+            # A flush now and then makes partial beats; without flush there are none.
             flush = phase % 4 == 3 and loop.seed.random() < 0.3
             await loop.step(loop.lanes, source=source, sink=sink, flush=flush)
     while len(loop.received) < len(loop.sent):
@@ -103,7 +104,7 @@ async def beats_are_full_without_a_flush(dut):
     assert all(size == loop.lanes for _, size in loop.beats)
     left = len(loop.sent) - len(loop.received)
     assert 0 <= left < loop.lanes
-    # What is left comes when it is flushed, and only then.
+    # The remainder comes when it is flushed, and only then.
     while len(loop.received) < len(loop.sent):
         await loop.step(0, flush=1)
     assert loop.received == loop.sent
@@ -121,7 +122,7 @@ async def a_beat_each_clock(dut):
     assert loop.beats[0][0] - begin == 6
     assert loop.beats[-1][0] - loop.beats[0][0] == len(loop.beats) - 1
     assert len(loop.beats) == 400 - 6
-    # Against a wall: the ring fills, and all is there when it goes on.
+    # Blocked output: the ring fills, and no byte is lost when it continues.
     for _ in range(SIZE_BYTES // loop.lanes + 40):
         await loop.step(loop.lanes, least=loop.lanes, sink=0)
     assert int(dut.s_tready.value) == 0

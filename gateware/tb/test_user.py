@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_user: who is fed with what, the pattern, the checker, the command port, ping-pong."""
+"""crosslane_user: sources of the channels, pattern, checker, command port, ping-pong."""
 
 import os
 import random
@@ -43,7 +43,7 @@ class Source:
         return min(len(self.data) - self.taken, 0xFFFF)
 
     def clock(self, time, move, take, back, count):
-        """What the module did with it in a clock."""
+        """Applies the module's move and take of a clock."""
         assert move or not take
         if not move:
             return
@@ -71,7 +71,7 @@ class Sink:
         self.checked = 0  # bytes
 
     def look(self, data):
-        """Compares the beat that has come."""
+        """Compares the beat that has arrived."""
         if self.fresh and self.pipe[-1]:
             expected, back = self.pipe[-1]
             assert data[back : back + len(expected)] == expected
@@ -89,7 +89,7 @@ class Sink:
         return move, back, count
 
     def note(self, move, expected, back):
-        """What it asked for, in the clock in which it did."""
+        """Records a request in the clock in which it was made."""
         self.fresh = move
         if move:
             self.pipe = [(expected, back) if expected else None, *self.pipe[:-1]]
@@ -128,7 +128,7 @@ class User:
         dut.rst.value = 0
 
     def drive(self):
-        """Registers, and what does not depend on what the module says."""
+        """Drives registers, and inputs that do not depend on outputs."""
         dut = self.dut
         dut.user_settings.value = pack("user_settings_t", **self.settings, **self.pulses)
         for name, value in {**self.wires, "time_i": self.time}.items():
@@ -151,7 +151,7 @@ class User:
         self.wires = dict.fromkeys(self.wires, 0)
 
     def source_of(self, n):
-        """What a sink is fed with, and where its next bytes are."""
+        """The source of a sink, and the position of its next bytes."""
         c2h, peer = self.settings["c2h_source"], self.settings["peer_source"]
         which = GENERATOR
         if n == 0:
@@ -166,7 +166,7 @@ class User:
         return None, 0
 
     def consume(self):
-        """The sinks in this clock."""
+        """Drives the sinks in this clock."""
         dut = self.dut
         data = int(dut.write_data.value).to_bytes(self.lanes * self.writers, "little")
         available = int(dut.write_available.value)
@@ -178,7 +178,7 @@ class User:
             stream, at = self.source_of(n)
             expected = None
             if count:
-                assert stream is not None, "there is nothing to take"
+                assert stream is not None, "a sink takes without a source"
                 expected = bytes(stream[at : at + count])
                 assert len(expected) == count
             if isinstance(stream, Pattern):
@@ -196,7 +196,7 @@ class User:
         dut.write_take_bytes.value = counts
 
     def give(self):
-        """The sources in this clock."""
+        """Drives the sources in this clock."""
         dut = self.dut
         before = self.sources[0].taken + self.lane.taken
         moves, takes = int(dut.h2c_move.value), int(dut.h2c_take.value)
@@ -211,12 +211,12 @@ class User:
             int(dut.lane_take_back.value),
             int(dut.lane_take_bytes.value),
         )
-        # Nobody takes from what is routed but who has it.
+        # Only the selected channels take from routed streams.
         if STREAM in (self.settings["c2h_source"], self.settings["peer_source"]):
             assert self.sources[0].taken + self.lane.taken == before + self.asked
 
     async def step(self):
-        """A clock."""
+        """Runs one clock."""
         self.drive()
         await Timer(500, unit="ps")
         self.consume()
@@ -226,12 +226,12 @@ class User:
         self.time += 1
 
     async def run(self, clocks):
-        """Some clocks."""
+        """Runs some clocks."""
         for _ in range(clocks):
             await self.step()
 
     async def quiet(self):
-        """Until nothing that was asked for is on its way."""
+        """Waits until no requested bytes are in flight."""
         moods = [(sink.hungry, sink.moves) for sink in self.sinks]
         for sink in self.sinks:
             sink.hungry, sink.moves = False, 1
@@ -240,7 +240,7 @@ class User:
             sink.hungry, sink.moves = mood
 
     def readings(self):
-        """What the registers show."""
+        """The values of the registers."""
         return unpack("user_readings_t", self.dut.user_readings.value)
 
 
@@ -276,7 +276,7 @@ async def each_is_fed_with_what_is_set(dut):
         routed = LANE in (c2h, peer) and lane < places
         assert int(dut.lane_kept.value) == (1 << lane if routed else 0)
         assert int(dut.lane_select.value) == lane
-        # A stream that leads nowhere is drained; a lane drains itself.
+        # A stream without a consumer is drained; a lane drains itself.
         assert STREAM in (c2h, peer) or u.sources[0].available() < 4
         assert (u.sinks[0].checked > 0) == (c2h != NOTHING)
         if u.peer and c2h == peer != GENERATOR:
@@ -327,7 +327,7 @@ async def a_beat_each_clock(dut):
         await u.run(60)
         for sink in u.sinks:
             assert len(sink.took) == 60
-            # All but what is still on its way.
+            # All but the beats in flight.
             assert sink.checked == (60 - READ_CLOCKS) * u.lanes
         if u.peer:
             assert u.sources[0].taken - before == 60 * u.lanes
@@ -349,7 +349,7 @@ async def what_leads_nowhere_is_checked(dut):
         for word in wrong:
             data[4 * word + u.random.randrange(4)] ^= 1 << u.random.randrange(8)
         while data:
-            # Bytes come as they like; what is no whole word waits.
+            # Bytes arrive in any amounts; a partial word waits.
             part = u.random.randrange(1, 3 * u.lanes)
             source.data += data[:part]
             del data[:part]
@@ -370,11 +370,11 @@ async def errors_are_counted_a_beat_each_clock(dut):
     u.settings.update(h2c_check=1, h2c_check_seed=1)
     u.sources[0].data += pattern(2, 0, 100 * u.lanes)
     await u.run(100 + READ_CLOCKS + 6)
-    # The engine is told that this stream leads nowhere, as all but the first one always do.
+    # The engine is told that this stream has no consumer, as all but the first one always are.
     assert int(dut.h2c_drained.value) == (1 << len(u.sources)) - 1
     r = u.readings()
     assert (r.h2c_check_errors, r.h2c_check_first) == (100 * u.lanes // 4, 0)
-    # Beats that are on their way at a restart belong to what was before.
+    # Beats in flight at a restart belong to the time before it.
     source = u.sources[0]
     for clocks in range(6, 16):
         u.pulses = dict(h2c_check_restart=1)
@@ -407,7 +407,7 @@ async def one_command_at_a_time(dut):
     for started_again in [False, True, False]:
         u.pulses = dict(command_start=1)
         await u.step()
-        # It is what was set when it was started.
+        # The command has the settings of the time when it was started.
         u.settings.update(command_address=0x7000, command_bytes=4)
         d = await offered()
         assert (d.address, d.bytes, d.error) == (0x5_0000_1000, 256, 0)
@@ -426,7 +426,7 @@ async def one_command_at_a_time(dut):
         done += 1
         assert (u.readings().command_busy, u.readings().command_done) == (0, done)
         u.settings.update(command_address=0x5_0000_1000, command_bytes=256)
-    # The channel stops: what was started is forgotten, before it is taken or after.
+    # The channel stops: the started command is dropped, before it is taken or after.
     for taken in [0, 1]:
         u.pulses = dict(command_start=1)
         await u.run(2)
@@ -440,7 +440,7 @@ async def one_command_at_a_time(dut):
 
 
 async def take_message(u):
-    """Takes what is offered, which is a message, and begins it; when."""
+    """Takes the offered message and begins it; returns the time."""
     dut = u.dut
     await u.run(u.random.randrange(1, 5))
     assert int(dut.command_valid.value)
@@ -473,7 +473,7 @@ async def rounds_of_the_ping_pong_are_timed(dut):
             if number == 2:
                 u.time += (1 << 32) + 5  # too long for `most`
             await u.run(u.random.randrange(1, 60))
-            # What comes for another lane is not it.
+            # A TLP for another lane does not count.
             u.received = (2, 1000)
             await u.step()
             spans.append(u.time - begun)
@@ -489,7 +489,7 @@ async def rounds_of_the_ping_pong_are_timed(dut):
         shown = [min(span, WHOLE - 1) for span in spans] or [0]
         assert (r.ping_done, r.ping_sum) == (rounds, sum(spans))
         assert (r.ping_least, r.ping_most) == (min(shown), max(shown))
-        # What comes without a message in between counts nowhere.
+        # A TLP without a message before it does not count.
         u.received = (3, 1000)
         await u.run(4)
         assert u.readings().ping_done == rounds

@@ -23,7 +23,7 @@ COMPLETER_ABORT = 4
 
 
 class Window:
-    """The module between TLP streams and a memory, and what the memory should hold."""
+    """The module between TLP streams and a memory, and the expected content of the memory."""
 
     def __init__(self, dut, seed, max_payload=1):
         self.dut = dut
@@ -38,7 +38,7 @@ class Window:
         self.failures = 0
 
     def drive_function(self):
-        """What the function is set to."""
+        """Drives the function's settings."""
         self.dut.function_i.value = pack(
             "function_t", max_payload=self.max_payload, routing_id=COMPLETER
         )
@@ -60,7 +60,7 @@ class Window:
             self.failures += int(self.dut.write_failed.value)
 
     def pauses(self, chance):
-        """How often the memory and the streams refuse and pause."""
+        """Sets how often the memory and the streams refuse and pause."""
         self.port.pause(chance)
         self.source.pause = self.sink.pause = chance
 
@@ -84,7 +84,7 @@ class Window:
         return tlp
 
     def write(self, at, payload, first=15, last=15, **changes):
-        """Queues a write, and does it in the expected memory."""
+        """Queues a write, and applies it to the expected memory."""
         words = len(payload) // 4
         if words == 1:
             last = 0
@@ -103,7 +103,7 @@ class Window:
         return tlp
 
     def read(self, at, words, first=15, last=15, aborts=False):
-        """Queues a read, and what it is to be answered with."""
+        """Queues a read, and its expected answer."""
         if words == 1:
             last = 0
         tlp = self.request("MEMORY_READ", at, words, first, last)
@@ -138,7 +138,7 @@ class Window:
         return tlp
 
     async def finish(self, limit=20000):
-        """All is in the memory, all is answered, as it should be."""
+        """Waits until everything is written and answered, and checks it."""
         await self.bench.until(
             lambda: not self.source.queue and len(self.sink.tlps) >= len(self.expected), limit
         )
@@ -156,7 +156,7 @@ class Window:
 
 
 def send_random(w):
-    """Some reads and writes. A write may overtake a read, so none touches what is being read."""
+    """Queues reads and writes. A write may overtake a read, so none touches bytes being read."""
     asked = set()
     for _ in range(15):
         words = w.random.choice([1, 1, 2, 3, w.random.randrange(1, 129)])
@@ -189,7 +189,7 @@ async def a_read_sees_the_writes_before_it(dut):
     w = Window(dut, 4)
     await w.start()
     for n in range(20):
-        # A memory in which reads are the faster would do them first.
+        # A memory with faster reads would do them first.
         w.port.pause(0, writes=n % 4 * 0.3, answers=n % 4 * 0.3)
         w.write(4 * n, w.random.randbytes(4 * (n + 1)))
         w.read(0, 64)
@@ -238,7 +238,7 @@ async def a_beat_each_clock(dut):
     first, last = w.sink.tlps[0], w.sink.tlps[-1]
     clocks = last.last_clock - first.first_clock + 1
     beats = 8 * 4096 // size
-    # The memory of the test makes a pause of its own after each burst.
+    # The test's memory pauses after each burst.
     assert clocks <= beats + 3 * len(w.expected), (clocks, beats)
     await w.finish()
 
@@ -254,18 +254,18 @@ async def errors_of_the_memory_abort(dut):
         w.port.refuses, w.port.response = (lambda address: address == 64), response
         for words in [1, 32, 200]:
             w.read(64, words, aborts=True)
-        # What comes behind it is answered.
+        # The next request is answered.
         w.read(256, 32)
         await w.finish()
         w.port.refuses = None
         for words in [200, 1]:
             w.read(64, words)
         await w.finish()
-        # A write cannot be answered, but it is told.
+        # A write cannot be answered, but its failure is reported.
         assert w.failures == n
         w.port.refuses = lambda address: True
         w.write(0, bytes(w.memory[:4]))
-        # The memory is as it was.
+        # The memory is unchanged.
         w.memory[:4] = w.content[:4]
         await w.finish()
         assert w.failures == n + 1
@@ -273,7 +273,7 @@ async def errors_of_the_memory_abort(dut):
 
 @cocotb.test()
 async def answers_that_are_not_taken_hold_up_the_reads(dut):
-    """There is room for what the memory is asked for, or it is not asked."""
+    """The memory is asked only for data that there is room for."""
     w = Window(dut, 5, max_payload=3)
     await w.start()
     w.sink.pause = 1.0
@@ -293,7 +293,7 @@ async def answers_that_are_not_taken_hold_up_the_reads(dut):
 async def a_memory_that_does_not_confirm_holds_up_the_writes(dut):
     w = Window(dut, 6)
     await w.start()
-    # The memory takes what comes, and keeps its answers to itself.
+    # The memory takes the writes, and holds its answers back.
     w.port.take_many(200)
     w.port.pause(0, answers=1.0)
     for n in range(100):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_writer: TLPs of any alignment at the full rate, faults in their turn, restart, credits.
 
-docs/engine.md and crates/device/src/engine/write.rs say what it does.
+docs/engine.md and crates/device/src/engine/write.rs specify its behaviour.
 """
 
 import os
@@ -68,14 +68,14 @@ async def any_address_and_length(dut):
         assert r.sent == (at if KIND == PEER else 0)
     await bench.steps(3)
     assert bench.taken == at
-    # Each is due once at least, and never more often than asked for.
+    # Each is due at least once, and never more often than requested.
     assert status <= bench.dues["status_due"] <= done
     assert interrupts <= bench.dues["interrupt_due"] <= done
     assert bench.pulses == {"command_done": 0, "message_begun": 0}
 
 
 async def rate(bench, job, count):
-    """Clocks for `count` times a descriptor, from first beat to last, and the beats."""
+    """Clocks for `count` repetitions of a descriptor, from first beat to last, and the beats."""
     before = len(bench.tlps)
     await bench.steps(100)
     jobs = [Descriptor(**vars(job)) for _ in range(count)]
@@ -99,9 +99,9 @@ async def full_rate(dut):
             clocks, beats = await rate(bench, Descriptor(address, size), 2)
             assert beats == clocks, f"{payload} B at {address:#x}: {beats} in {clocks}"
             if address % 4096 == 0:
-                # Nothing but data.
+                # Only data.
                 assert 2 * size == clocks * bench.lanes
-    # What the writer is waited for is none of its own.
+    # The writer causes no idle time.
     r = bench.readings
     assert r.idle_no_data + r.idle_link + r.idle_no_credit == 0
 
@@ -128,8 +128,8 @@ async def first_beat(dut):
         await bench.until(lambda count=count: len(bench.tlps) > count)
         assert bench.tlps[count].offered - job.offered == LATENCY
         await bench.steps(160)
-    # What asks for a status block is due right behind its last beat: registered once, for a peer
-    # once more as it goes through the queue of those that wait for credit.
+    # A status block becomes due directly after the descriptor's last beat: registered once, for a
+    # peer once more as it passes the queue of those that wait for credit.
     bench.takes_due = False
     bench.post(Descriptor(0x1234, 8, write_status=1))
     before = bench.readings.completed
@@ -170,7 +170,7 @@ async def run_cleared(dut):
     count = len(bench.tlps)
     assert 2 < count < 8
     assert r.stopped_at == sum(len(t.data) for t in bench.tlps)
-    # It goes on where it was.
+    # It continues where it was.
     bench.settings["run"] = 1
     await bench.until(lambda: bench.readings.completed == 2)
     bench.check_tlps([job, job])
@@ -219,7 +219,7 @@ async def bus_master_is_clear(dut):
     assert (r.error, r.error_address, r.stopped_at) == (NOT_BUS_MASTER, 0x1238, 0)
     assert not bench.tlps
     await bench.restart()
-    # In the middle: what was begun is sent, nothing else.
+    # In the middle: TLPs that have begun are sent, nothing else.
     for sink in (1.0, 0.4):
         bench.function["bus_master"] = 1
         bench.sink = sink
@@ -243,7 +243,7 @@ async def bus_master_is_clear(dut):
 @cocotb.test()
 async def feed_fails(dut):
     bench = await begin(dut)
-    # What it still has is sent, as far as it makes whole TLPs.
+    # The remaining data are sent, as far as they make whole TLPs.
     bench.stream_limit = 100 + 700
     job = Descriptor(0x1_2345_6000, 1000)
     bench.post(Descriptor(0x1000, 100), job)
@@ -267,13 +267,13 @@ async def feed_fails(dut):
 @cocotb.test()
 async def link_goes_down(dut):
     bench = await begin(dut)
-    # Nothing to lose: nothing happens.
+    # No work to lose: no effect.
     bench.function["link_up"] = 0
     await bench.steps(10)
     bench.function["link_up"] = 1
     await bench.steps(10)
     assert bench.readings.state == RUNNING
-    # Something is posted.
+    # A descriptor is posted.
     bench.posted = 1
     await bench.step()
     bench.function["link_up"] = 0
@@ -345,7 +345,7 @@ async def restart_at_any_moment(dut):
         await bench.until(lambda: bench.readings.completed == 2)
         bench.may_withdraw = False
         tlps = bench.tlps[count:]
-        # One more than was begun: the clock of the restart itself.
+        # One more than had begun: the clock of the restart itself.
         stale = [t for t in tlps if t.address < 0x2000_0000]
         assert len(stale) <= 1 + (begun is not None)
         if begun is not None:
@@ -392,7 +392,7 @@ async def a_window_is_used_whole(dut):
         await bench.step(credit_written=1, credit=256)
         await bench.steps(60)
         assert bench.readings.sent == window + 256
-    # A receiver that says more than was sent is believed.
+    # A receiver that reports more than was sent is believed.
     await bench.restart(credit_window=512)
     await bench.step(credit_written=1, credit=1024)
     bench.post(Descriptor(0x1000, 4096))
@@ -416,7 +416,7 @@ async def link_goes_down_as_descriptors_complete(dut):
         await bench.steps(20)
         r = bench.readings
         assert r.error == LINK_DOWN
-        # What was complete, and all of what was not.
+        # The complete descriptors count, and all bytes of the incomplete one.
         assert r.stopped_at == ([*sizes, 0])[r.completed]
 
 
@@ -436,7 +436,7 @@ async def the_window_is_never_exceeded(dut):
             pulses = {}
             if seed.random() < 0.02 and credit < sent:
                 credit = seed.randint(credit, sent)
-                # A count that is behind is ignored.
+                # An older count is ignored.
                 pulses = {"credit_written": 1, "credit": credit}
             elif seed.random() < 0.02:
                 pulses = {"credit_written": 1, "credit": (credit - seed.randrange(9)) % 2**32}
@@ -446,10 +446,10 @@ async def the_window_is_never_exceeded(dut):
             assert bench.readings.credit == credit
         bench.check_tlps([job], at=bench.taken - job.bytes)
         assert bench.readings.sent == job.bytes
-        # All of its addresses are within the aperture that the first one is in.
+        # All of its addresses are within the aperture of the first one.
         assert {t.address // 0x800 for t in bench.tlps} == {job.address // 0x800}
         assert bench.readings.idle_no_credit > 0
-    # A window of 0 is none.
+    # A window of 0 means no credits.
     await bench.restart(credit_window=0)
     bench.post(Descriptor(0x1000, 9000))
     await bench.until(lambda: bench.readings.completed == 1)
@@ -462,7 +462,7 @@ async def credits_in_time_cost_nothing(dut):
     await bench.steps(100)
     bench.post(Descriptor(0x10_0000, 100 * bench.lanes))
     while bench.readings.completed == 0:
-        # The receiver takes at once, and says so every eight clocks.
+        # The receiver takes at once, and reports it every eight clocks.
         sent = sum(len(t.data) for t in bench.tlps)
         pulses = {"credit_written": 1, "credit": sent} if bench.clock % 8 == 0 else {}
         await bench.step(**pulses)
@@ -489,7 +489,7 @@ async def completion_with_the_credit(dut):
     assert bench.readings.completed == 0 and bench.dues["status_due"] == 0
     await bench.step(credit_written=1, credit=100)
     await bench.steps(5)
-    # The one behind it needs none; the next one does.
+    # The next one needs no credit; the one after it does.
     assert (bench.readings.completed, bench.readings.stopped_at) == (2, 50)
     assert bench.dues == {"status_due": 1, "interrupt_due": 0}
     await bench.step(credit_written=1, credit=449)
@@ -499,7 +499,7 @@ async def completion_with_the_credit(dut):
     await bench.steps(5)
     r = bench.readings
     assert (r.completed, r.state, r.error, r.stopped_at) == (3, STOPPED, BAD_DESCRIPTOR, 0)
-    # 64 are open at most; a stop says how much of the first was moved.
+    # At most 64 are open; a stop reports how much of the first was moved.
     await bench.restart()
     bench.post(*[Descriptor(0x1000, 8, await_credit=1) for _ in range(80)])
     await bench.steps(300)

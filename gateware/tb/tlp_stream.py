@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The engine's TLP streams, for tests: a source that drives one, a sink that takes one and looks
-whether it keeps its rules.
+"""The engine's TLP streams, for tests: a source that drives one, and a sink that takes one and
+checks its rules.
 
-A test may go clock by clock: `Bench.step` sets inputs in the middle of a clock and looks at outputs
-when they have settled, so both sides are seen as the next rising edge sees them. Or `TlpSource` and
-`TlpSink` go on by themselves: they look at a rising edge, and set what the next one sees.
+A test may advance clock by clock: `Bench.step` sets inputs in the middle of a clock and samples
+outputs when they have settled, so both sides are seen as the next rising edge sees them. Or
+`TlpSource` and `TlpSink` run by themselves: they sample at a rising edge, and drive the values that
+the next one sees.
 """
 
 import random
@@ -33,7 +34,7 @@ class Tlp:
 
     header: dict[str, int]
     payload: bytes = b""
-    # What comes is taken back beside its last beat.
+    # Its data are marked as bad with the last beat.
     is_aborted: bool = False
     # Clocks in which its first and its last beat were taken.
     first_clock: int = field(default=-1, compare=False)
@@ -46,14 +47,14 @@ class Tlp:
         raise AttributeError(name)
 
     def beats(self, data_bits: int) -> list[bytes]:
-        """The payload as it stands on the bus; one beat at least."""
+        """The payload as it is on the bus; at least one beat."""
         size = data_bits // 8
         parts = [self.payload[at : at + size] for at in range(0, len(self.payload), size)]
         return parts or [b""]
 
     @property
     def has_data(self) -> bool:
-        """Whether a payload comes with this kind."""
+        """Whether this kind has a payload."""
         return self.kind in (MEMORY_WRITE, COMPLETION_DATA)
 
     @property
@@ -83,7 +84,7 @@ def memory_write(address: int, data: bytes, **header: int) -> Tlp:
 
 
 def memory_read(address: int, count: int, tag: int, **header: int) -> Tlp:
-    """A read of so many bytes."""
+    """A read of `count` bytes."""
     first, last, length = enables(address, count)
     fields = {"kind": MEMORY_READ, "address": address & ~3, "length_dw": length, "tag": tag}
     return Tlp({**fields, "first_be": first, "last_be": last, **header})
@@ -93,9 +94,8 @@ SIGNALS = ["valid", "ready", "header", "first", "last", "data"]
 
 
 class Source:
-    """Drives the stream `prefix` of a module with what is put into `queue`; `pause` is the
-    probability of an idle clock before each beat.
-    """
+    """Drives the stream `prefix` of a module with the TLPs in `queue`; `pause` is the probability
+    of an idle clock before each beat."""
 
     def __init__(self, dut, prefix: str, seed: random.Random, pause: float = 0.0):
         self.seed, self.pause = seed, pause
@@ -103,7 +103,7 @@ class Source:
         self.aborted = getattr(dut, f"{prefix}_aborted", None)
         self.data_bits = len(self.ports["data"])
         self.header_bits = len(self.ports["header"])
-        self.queue: deque[Tlp] = deque()  # of the first of them a part may be gone
+        self.queue: deque[Tlp] = deque()  # the first may be partly sent
         self.sent: list[Tlp] = []
         self.is_held = False  # begins no further TLP
         self.at = 0  # beat
@@ -112,7 +112,7 @@ class Source:
         self.ports["valid"].value = 0
 
     def send(self, tlp: Tlp) -> Tlp:
-        """Puts a TLP behind those that wait."""
+        """Queues a TLP."""
         self.queue.append(tlp)
         return tlp
 
@@ -130,7 +130,7 @@ class Source:
             self._beats = self.queue[0].beats(self.data_bits)
             header = pack("tlp_header_t", **self.queue[0].header)
         else:
-            # Beside the other beats, and behind the payload's end, there is nothing to rely on.
+            # Other headers, and bytes behind the payload's end, are random.
             header = self.seed.getrandbits(self.header_bits)
         beat = self._beats[self.at]
         beat += self.seed.randbytes(self.data_bits // 8 - len(beat))
@@ -143,7 +143,7 @@ class Source:
             self.aborted.value = int(is_last and self.queue[0].is_aborted)
 
     def sample(self, clock: int) -> None:
-        """Looks at what the rising edge sees."""
+        """Samples the signals that the rising edge sees."""
         if not (self.offered and self.ports["ready"].value):
             return
         tlp = self.queue[0]
@@ -158,7 +158,7 @@ class Source:
 
     @property
     def is_between(self) -> bool:
-        """Whether no TLP is partway, or offered."""
+        """Whether no TLP is in progress, or offered."""
         return self.at == 0 and not self.offered
 
     @property
@@ -169,9 +169,8 @@ class Source:
 
 class Sink:
     """Takes the stream `prefix` of a module into `tlps`; `pause` is the probability of a clock
-    without ready. What is valid has to stay as it is until it is taken, and the payload has as many
-    beats as the header says.
-    """
+    without ready. A valid beat must stay unchanged until it is taken, and the payload must have as
+    many beats as the header says."""
 
     def __init__(self, dut, prefix: str, seed: random.Random, pause: float = 0.0, gapless=False):
         self.prefix, self.seed, self.pause = prefix, seed, pause
@@ -182,7 +181,7 @@ class Sink:
         self.gaps = 0  # clocks in which valid was low within a TLP
         self.first_seen = -1  # clock in which the first beat of the TLP was first offered
         self.accepts = False
-        self._tlp: Tlp | None = None  # that has begun
+        self._tlp: Tlp | None = None  # in progress
         self._beats: list[bytes] = []
         self._held: tuple | None = None
         self.ports["ready"].value = 0
@@ -193,7 +192,7 @@ class Sink:
         self.ports["ready"].value = int(self.accepts)
 
     def sample(self, clock: int) -> None:
-        """Looks at what the rising edge sees."""
+        """Samples the signals that the rising edge sees."""
         if not self.ports["valid"].value:
             assert self._held is None, f"{self.prefix}: valid fell before it was taken"
             self.gaps += self._tlp is not None
@@ -226,17 +225,17 @@ class Sink:
         self.took(tlp)
 
     def took(self, tlp: Tlp) -> None:
-        """A TLP has come whole."""
+        """Keeps a complete TLP."""
         self.tlps.append(tlp)
 
     def forget(self) -> None:
-        """Forgets a TLP of which a part has come: the module is reset."""
+        """Forgets a TLP in progress: the module is reset."""
         self._tlp = self._held = None
 
 
 @dataclass
 class Bench:
-    """A clock, and all that takes part in it."""
+    """A clock, and the sources and sinks that it drives."""
 
     dut: object
     parts: list = field(default_factory=list)
@@ -251,7 +250,7 @@ class Bench:
         self.dut.rst.value = 0
 
     async def step(self, count: int = 1) -> None:
-        """Goes on by so many clocks."""
+        """Runs `count` clocks."""
         for _ in range(count):
             for part in self.parts:
                 part.drive()
@@ -262,12 +261,12 @@ class Bench:
             await FallingEdge(self.dut.clk)
 
     async def until(self, condition, limit: int = 2000) -> None:
-        """Goes on until the condition holds."""
+        """Waits until the condition holds."""
         for _ in range(limit):
             if condition():
                 return
             await self.step()
-        raise AssertionError(f"not within {limit} clocks")
+        raise AssertionError(f"condition not met within {limit} clocks")
 
 
 class Clocks:
@@ -285,7 +284,7 @@ class Clocks:
 
 
 class TlpSource(Source):
-    """A source that goes on by itself."""
+    """A source that runs by itself."""
 
     def __init__(self, dut, prefix: str, clocks: Clocks, seed: int = 1):
         super().__init__(dut, prefix, random.Random(seed))
@@ -299,7 +298,7 @@ class TlpSource(Source):
 
 
 class TlpSink(Sink):
-    """A sink that goes on by itself, and hands what has come to `taken`, if given."""
+    """A sink that runs by itself, and passes TLPs to `taken`, if given."""
 
     def __init__(self, dut, prefix: str, clocks: Clocks, taken=None, seed: int = 2):
         super().__init__(dut, prefix, random.Random(seed))
@@ -308,11 +307,11 @@ class TlpSink(Sink):
         cocotb.start_soon(self._run(clocks))
 
     def took(self, tlp: Tlp) -> None:
-        """Hands it on, or keeps it."""
+        """Passes it on, or keeps it."""
         (self._taken or self.tlps.append)(tlp)
 
     def forget(self) -> None:
-        """From the next clock on."""
+        """Takes effect from the next clock on."""
         self._is_forgotten = True
 
     async def _run(self, clocks: Clocks):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A writer stepped clock by clock: descriptors and a stream go in, TLPs are kept and looked at."""
+"""A writer stepped clock by clock: descriptors and a stream go in, TLPs are kept and checked."""
 
 import os
 import random
@@ -15,13 +15,13 @@ IDLE, RUNNING, STOPPED = 0, 1, 2
 
 
 def floor_power(value: int) -> int:
-    """The largest power of two that is not larger."""
+    """The largest power of two not above the value."""
     return 1 << (value.bit_length() - 1)
 
 
 @dataclass
 class Descriptor:
-    """What a test asks for; a fault has an error."""
+    """A descriptor of a test; a fault has an error."""
 
     address: int
     bytes: int
@@ -37,14 +37,14 @@ class Descriptor:
     taken: int = field(default=-1, compare=False)
 
     def vector(self) -> int:
-        """As on the port."""
+        """Its vector on the port."""
         fields = {k: v for k, v in vars(self).items() if k not in ("offered", "taken")}
         return pack("descriptor_t", **fields)
 
 
 @dataclass
 class Tlp:
-    """A write that was handed on: its bytes are those whose enables are set."""
+    """A write that has left: its bytes are those with enables set."""
 
     address: int
     data: bytes
@@ -72,9 +72,9 @@ class WriterBench:
         self.offers = False
         self.taken_up: list[Descriptor] = []
         self.posted = 0
-        self.stream = bytearray()  # all that went into the ring
-        self.taken = 0  # bytes of it that the writer took
-        self.stream_limit = None  # how much may go in, in all
+        self.stream = bytearray()  # all bytes that went into the ring
+        self.taken = 0  # bytes that the writer has taken
+        self.stream_limit = None  # total number of bytes that may go in
         self.beat = None
         self.source = self.sink = self.supply = 1.0
         self.tlps: list[Tlp] = []
@@ -101,7 +101,7 @@ class WriterBench:
         await self.steps(4)
 
     def most(self) -> int:
-        """Longest payload as the channel is set."""
+        """Longest payload of the channel's settings."""
         own = self.max_write
         set_to = self.settings.get("payload", 0)
         most = own if set_to == 0 else min(own, max(4, floor_power(set_to)))
@@ -133,17 +133,17 @@ class WriterBench:
 
     @property
     def readings(self):
-        """What the registers show now."""
+        """The present values of the registers."""
         return unpack("channel_readings_t", self.dut.readings.value)
 
     async def steps(self, count, **pulses):
-        """So many clocks; pulses in the first of them."""
+        """Runs `count` clocks; pulses in the first of them."""
         for _ in range(count):
             await self.step(**pulses)
             pulses = {}
 
     async def step(self, **pulses):
-        """One clock. `pulses`: of the settings."""
+        """Runs one clock. `pulses`: of the settings."""
         dut, seed = self.dut, self.seed
         # Stream.
         room = 2**40 if self.stream_limit is None else self.stream_limit - len(self.stream)
@@ -161,7 +161,7 @@ class WriterBench:
         if self.offers:
             dut.descriptor.value = self.queue[0].vector()
         dut.posted.value = self.posted or bool(self.queue)
-        # Settings, and the rest.
+        # Settings and other inputs.
         ready = seed.random() < self.sink
         dut.m_write_ready.value = ready
         dut.settings.value = pack("channel_settings_t", **self.settings, **pulses)
@@ -189,7 +189,7 @@ class WriterBench:
         await FallingEdge(dut.clk)
 
     def look(self, ready):
-        """At the TLP stream."""
+        """Samples the TLP stream."""
         dut = self.dut
         if not int(dut.m_write_valid.value):
             assert self.open is None, "a pause within a TLP"
@@ -222,7 +222,7 @@ class WriterBench:
             self.open = None
 
     def finish(self, tlp):
-        """A TLP is whole: its header, and the bytes that its enables name."""
+        """Checks a complete TLP: its header, and the bytes that its enables mark."""
         h = tlp.header
         count = h.length_dw * 4
         assert tlp.beats == -(-count // self.lanes)
@@ -241,18 +241,18 @@ class WriterBench:
         self.tlps.append(tlp)
 
     def post(self, *descriptors):
-        """More to be offered."""
+        """Queues more descriptors."""
         self.queue += descriptors
 
     async def until(self, condition, most=20_000):
         """Steps until it holds."""
         end = self.clock + most
         while not condition():
-            assert self.clock < end, f"not after {most} clocks"
+            assert self.clock < end, f"condition not met within {most} clocks"
             await self.step()
 
     async def restart(self, **settings):
-        """Restart, and run again. The stream goes on."""
+        """Restarts and runs again. The stream continues."""
         self.may_withdraw = True
         self.settings["run"] = 0
         await self.step(restart=1)
@@ -265,7 +265,8 @@ class WriterBench:
         self.settings["run"] = 1
 
     def check_tlps(self, descriptors, tlps=None, at=0):
-        """The TLPs are those of the descriptors, and their data the stream's from `at` on."""
+        """Checks that the TLPs are those of the descriptors, and their data the stream's from `at`
+        on."""
         tlps = self.tlps if tlps is None else tlps
         expected = [part for d in descriptors for part in self.plan(d)]
         assert [(t.address, len(t.data)) for t in tlps] == expected

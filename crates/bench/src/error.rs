@@ -11,7 +11,7 @@ use thiserror::Error;
 
 /// Why a workload could not be run, or not to its end. Wrong data are no error of this kind: they
 /// are counted in [`Measured::data_errors`](crate::Measured::data_errors).
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum BenchError {
     /// The driver refused, or a device does not answer.
@@ -35,6 +35,17 @@ pub enum BenchError {
     /// A network refused.
     #[error(transparent)]
     Rdma(#[from] RdmaError),
+    /// A lab cannot be built.
+    #[error(transparent)]
+    Lab(#[from] Box<LabError>),
+    /// A run in a lab went wrong.
+    #[error("{run}: {problem}")]
+    Run {
+        /// Name of the run.
+        run: String,
+        /// The first thing that went wrong.
+        problem: String,
+    },
     /// Something that cannot be asked for, a sentence with its values.
     #[error("{place}: {problem}")]
     Refused {
@@ -122,5 +133,27 @@ pub enum ScenarioError {
 impl From<LabError> for ScenarioError {
     fn from(error: LabError) -> Self {
         Self::Lab(Box::new(error))
+    }
+}
+
+impl From<BenchError> for ScenarioError {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Lab(error) => Self::Lab(error),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<LabError> for BenchError {
+    fn from(error: LabError) -> Self {
+        Self::Lab(Box::new(error))
+    }
+}
+
+impl BenchError {
+    /// A run in a lab that went wrong.
+    pub(crate) fn run(run: &str, problem: impl ToString) -> Self {
+        Self::Run { run: run.to_owned(), problem: problem.to_string() }
     }
 }

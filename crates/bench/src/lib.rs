@@ -40,8 +40,11 @@ mod results;
 mod route;
 mod samples;
 mod stores;
+pub mod sweep;
 mod together;
+mod topology;
 mod traffic;
+mod two_nodes;
 mod words;
 mod workload;
 
@@ -52,15 +55,17 @@ pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;
 pub use error::{BenchError, ScenarioError};
 pub use halo::lattice::{self, Lattice};
-pub use halo::{HaloMeasured, HaloNode, HaloOptions};
+pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, HaloRun, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{LatencyOptions, RoundTrips, latency};
 pub use links::{DirectionOutcome, direction_name};
 pub use loopback::{Loopback, loopback};
-pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured};
+pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Verified};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
-pub use nget::{MAX_IN_FLIGHT, NgetMeasured, NgetOptions, nget};
+pub use nget::{
+    MAX_IN_FLIGHT, NgetMeasured, NgetOptions, NgetOutcome, NgetRun, host_of, nget, nget_on,
+};
 pub use options::{Options, Registration};
 pub use overhead::{OverheadOptions, OverheadRow, overhead};
 pub use peer_write::peer_write;
@@ -69,10 +74,12 @@ pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use stores::StoreRun;
 pub use together::{Common, Flow, NoObserver, Observer, Together, observed, together};
+pub use topology::topology;
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficRun, default_in_flight,
     default_operations,
 };
+pub use two_nodes::{LabClient, TwoNodes};
 pub use words::{kind_word, size_words};
 pub use workload::{
     End, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome, WorkloadRun,

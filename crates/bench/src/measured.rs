@@ -6,6 +6,13 @@ use crosslane_fabric::ChannelWaits;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::Latencies;
 
+use crate::card_transfer::CardMeasured;
+use crate::latency::RoundTrips;
+use crate::mmio::MmioMeasured;
+use crate::neighbour::OneWay;
+use crate::rdma::RdmaMeasured;
+use crate::together::Together;
+
 /// Time between two readings of engines' timers, and what was moved between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareTime {
@@ -166,4 +173,48 @@ pub(crate) fn median(times: &[Picoseconds]) -> Picoseconds {
 /// Bytes per second; zero if no time has passed.
 pub(crate) fn rate(bytes: u64, span: Picoseconds) -> f64 {
     if span == Picoseconds::ZERO { 0.0 } else { bytes as f64 / span.as_seconds() }
+}
+
+/// A result of a workload that compared what arrived with what was sent.
+pub trait Verified {
+    /// Returns the number of words of 4 B (of messages, where these are compared whole) that were
+    /// not what was sent.
+    fn wrong_words(&self) -> u64;
+}
+
+/// Implements [`Verified`] for results that keep their [`DataErrors`].
+macro_rules! verified {
+    ($($result:ty),*) => {
+        $(impl Verified for $result {
+            fn wrong_words(&self) -> u64 {
+                self.data_errors.words
+            }
+        })*
+    };
+}
+verified!(Measured, CardMeasured, MmioMeasured, RdmaMeasured, RoundTrips);
+
+impl Verified for Together {
+    fn wrong_words(&self) -> u64 {
+        self.flows.iter().map(Verified::wrong_words).sum()
+    }
+}
+
+impl Verified for OneWay {
+    fn wrong_words(&self) -> u64 {
+        self.wrong.into()
+    }
+}
+
+impl<T: Verified> Verified for Vec<T> {
+    fn wrong_words(&self) -> u64 {
+        self.iter().map(Verified::wrong_words).sum()
+    }
+}
+
+/// A result with something that was seen beside it.
+impl<T: Verified, S> Verified for (T, S) {
+    fn wrong_words(&self) -> u64 {
+        self.0.wrong_words()
+    }
 }

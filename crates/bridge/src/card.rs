@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A card and its clients, which take turns, job by job. Several jobs are posted at once, so that
-//! the link always has work.
+//! A card and its clients, whose orders take turns. Several orders are posted at once, so that the
+//! link always has work.
 //!
-//! H2C 0 and C2H 0 are connected either to the card's memory or to its stream, as the next job
+//! H2C 0 and C2H 0 are connected either to the card's memory or to its stream, as the next order
 //! needs; a channel is reconfigured once nothing is in flight in it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 use std::pin::pin;
 
 use crosslane_driver::{
-    Buffer, Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, Device, Notification,
-    StreamSource, Target, Ticket, Transfer, TransferError,
+    ChannelKind, Completed, CompletionLevel, Device, Notification, StreamSource, Target, Ticket,
+    Transfer, TransferError,
 };
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
@@ -19,11 +18,12 @@ use futures_channel::{mpsc, oneshot};
 use futures_util::future::FutureExt;
 use futures_util::{StreamExt, select_biased};
 
+use crate::card_channel::{CardChannel, LEAST_ENTRIES};
 use crate::error::BridgeError;
 use crate::slots::{ClientId, Slot};
 use crate::stage::Stage;
 
-/// Times a job is repeated because one before it failed.
+/// Times a order is repeated because one before it failed.
 const MOST_RETRIES: u32 = 8;
 
 /// Settings for the channels of a card.
@@ -44,25 +44,7 @@ impl Default for CardWorking {
     }
 }
 
-/// A part of a registered buffer.
-#[derive(Clone, Debug)]
-pub(crate) struct Part<B: Bus> {
-    pub buffer: Buffer<B>,
-    pub range: Range<u64>,
-}
-
-/// A job's source and destination.
-#[derive(Clone, Debug)]
-pub(crate) enum Move<B: Bus> {
-    /// From host memory to an address of the card's memory.
-    ToCard(Part<B>, u64),
-    /// From an address of the card's memory to host memory.
-    FromCard(u64, Part<B>),
-    /// From host memory through the card's stream to host memory.
-    Through(Part<B>, Part<B>),
-}
-
-/// The end of a job, which returns its slots.
+/// The end of an order, which returns its slots.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub slots: Vec<Slot>,
@@ -71,51 +53,46 @@ pub(crate) struct Ended {
     pub retries: u64,
 }
 
-/// A job of a client.
-pub(crate) struct Job<B: Bus> {
+/// An order of a client: to move one chunk to the card, from it, or through its stream.
+pub(crate) struct Order<B: Bus> {
     pub client: ClientId,
-    pub what: Move<B>,
+    /// Data that H2C takes from host memory.
+    pub h2c: Option<Target<B>>,
+    /// Data that C2H brings to host memory.
+    pub c2h: Option<Target<B>>,
     /// Time of the card's bus by which it must be complete.
     pub deadline: Picoseconds,
     pub slots: Vec<Slot>,
     pub ended: oneshot::Sender<Ended>,
+    /// Times it was repeated so far.
+    pub retries: u32,
 }
 
-/// The queue of a card's jobs.
-pub(crate) type Orders<B> = mpsc::UnboundedSender<Job<B>>;
+/// The queue of a card's orders.
+pub(crate) type Orders<B> = mpsc::UnboundedSender<Order<B>>;
 
-/// The connection of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    Memory,
-    Stream,
-}
-
-/// A channel with the jobs posted to it, oldest first.
+/// A channel with the orders posted to it, oldest first.
 struct Side<B: Bus> {
-    kind: ChannelKind,
-    core: u16,
-    notification: Notification,
-    open: Option<(At, Channel<B>)>,
+    channel: CardChannel<B>,
     posted: VecDeque<(Ticket, u64)>,
 }
 
 struct Posted<B: Bus> {
-    job: Job<B>,
+    order: Order<B>,
     /// Sides that have not ended.
     left: u8,
     error: Option<TransferError>,
 }
 
-/// A card's jobs.
+/// A card's orders.
 pub(crate) struct Card<B: Bus> {
     device: Device<B>,
-    orders: mpsc::UnboundedReceiver<Job<B>>,
-    /// Jobs of each client, with their repetitions so far.
-    waiting: BTreeMap<ClientId, VecDeque<(Job<B>, u32)>>,
-    /// The client whose job was picked last.
+    orders: mpsc::UnboundedReceiver<Order<B>>,
+    /// Orders of each client.
+    waiting: BTreeMap<ClientId, VecDeque<Order<B>>>,
+    /// The client whose order was picked last.
     last: Option<ClientId>,
-    posted: BTreeMap<u64, (Posted<B>, u32)>,
+    posted: BTreeMap<u64, Posted<B>>,
     next: u64,
     posted_jobs: usize,
     h2c: Side<B>,
@@ -124,80 +101,81 @@ pub(crate) struct Card<B: Bus> {
 
 /// An event for a card.
 enum Event<B: Bus> {
-    Order(Job<B>),
-    /// The end of one side of a job, or of both.
+    Order(Order<B>),
+    /// The end of one side of a order, or of both.
     Ended(Option<End>, End),
 }
 
-/// The end of one side of a job.
+/// The end of one side of a order.
 struct End {
     kind: ChannelKind,
     number: u64,
     result: Result<Completed, TransferError>,
 }
 
+/// Whether a target is in the card's memory, rather than behind its stream.
+fn in_memory<B: Bus>(target: &Target<B>) -> bool {
+    matches!(target, Target::Card(..))
+}
+
 impl<B: Bus> Side<B> {
     fn new(kind: ChannelKind, core: u16, notification: Notification) -> Self {
-        Self { kind, core, notification, open: None, posted: VecDeque::new() }
+        Self { channel: CardChannel::new(kind, core, notification), posted: VecDeque::new() }
     }
 
-    fn is_at(&self, at: At) -> bool {
-        matches!(self.open, Some((now, _)) if now == at)
+    /// Whether it must be set up for a target, and has orders in flight.
+    fn is_busy_for(&self, target: Option<&Target<B>>) -> bool {
+        target.is_some_and(|target| !self.channel.is_at(in_memory(target)))
+            && !self.posted.is_empty()
     }
 
-    async fn close(&mut self) -> Result<(), BridgeError> {
-        match self.open.take() {
-            Some((_, channel)) => channel.close().await.map_err(BridgeError::driver(Stage::Dma)),
-            None => Ok(()),
-        }
+    /// Opens the channel for a target.
+    async fn set_up(
+        &mut self,
+        device: &Device<B>,
+        target: Option<&Target<B>>,
+    ) -> Result<(), BridgeError> {
+        let Some(target) = target else { return Ok(()) };
+        let set_up = self.channel.set_up(device, in_memory(target), LEAST_ENTRIES).await;
+        set_up.map_err(BridgeError::driver(Stage::Dma))
     }
 
-    /// Reopens the channel at memory or stream; nothing may be in flight in it.
-    async fn set_up(&mut self, device: &Device<B>, at: At) -> Result<(), BridgeError> {
-        if self.is_at(at) {
-            return Ok(());
-        }
-        self.close().await?;
-        let options = ChannelOptions {
-            card_memory: at == At::Memory,
-            notification: self.notification,
-            ..ChannelOptions::default()
-        };
-        let device = device.on_core(self.core);
-        let channel = device.channel(self.kind, 0, options).await;
-        self.open = Some((at, channel.map_err(BridgeError::driver(Stage::Dma))?));
-        Ok(())
-    }
-
-    async fn post(&mut self, transfer: Transfer<B>, number: u64) -> Result<(), BridgeError> {
-        let Some((_, channel)) = &mut self.open else {
+    async fn post(
+        &mut self,
+        target: Option<Target<B>>,
+        deadline: Picoseconds,
+        number: u64,
+    ) -> Result<(), BridgeError> {
+        let Some(target) = target else { return Ok(()) };
+        let Some(channel) = self.channel.channel() else {
             return Err(BridgeError::new(Stage::Dma, "the channel is not open"));
         };
-        let posted = channel.post(&[transfer]).await;
-        let tickets = posted.map_err(BridgeError::driver(Stage::Dma))?;
+        let transfer = Transfer { target, level: CompletionLevel::Visible, deadline };
+        let tickets = channel.post(&[transfer]).await.map_err(BridgeError::driver(Stage::Dma))?;
         self.posted.extend(tickets.into_iter().map(|ticket| (ticket, number)));
         Ok(())
     }
 
-    /// Waits for its oldest job; forever if it has none.
+    /// Waits for its oldest order; forever if it has none.
     async fn oldest(&mut self) -> End {
-        match (&mut self.open, self.posted.front().copied()) {
-            (Some((_, channel)), Some((ticket, number))) => {
-                End { kind: self.kind, number, result: channel.wait(ticket).await }
+        let kind = self.channel.kind;
+        match (self.channel.channel(), self.posted.front().copied()) {
+            (Some(channel), Some((ticket, number))) => {
+                End { kind, number, result: channel.wait(ticket).await }
             }
             _ => std::future::pending().await,
         }
     }
 
-    /// Returns the oldest job posted to it.
+    /// Returns the oldest order posted to it.
     fn front(&self) -> Option<u64> {
         self.posted.front().map(|(_, number)| *number)
     }
 
-    /// Cancels its jobs and restarts; returns which of them were complete.
+    /// Cancels its orders and restarts; returns which of them were complete.
     async fn give_up(&mut self) -> Vec<(u64, bool)> {
         let mut ended = Vec::new();
-        let Some((_, channel)) = &mut self.open else { return ended };
+        let Some(channel) = self.channel.channel() else { return ended };
         // A channel that does not answer fails at the next post.
         let _ = channel.cancel().await;
         for (ticket, number) in self.posted.drain(..) {
@@ -208,7 +186,7 @@ impl<B: Bus> Side<B> {
 }
 
 impl<B: Bus> Card<B> {
-    /// Makes a card with these settings, and the queue of its jobs.
+    /// Makes a card with these settings, and the queue of its orders.
     pub fn new(device: Device<B>, working: CardWorking) -> (Self, Orders<B>) {
         let CardWorking { posted_jobs, notification, cores } = working;
         let (sender, orders) = mpsc::unbounded();
@@ -226,7 +204,7 @@ impl<B: Bus> Card<B> {
         (card, sender)
     }
 
-    /// Works until all senders of jobs are gone, then closes the channels.
+    /// Works until all senders of orders are gone, then closes the channels.
     pub async fn run(mut self) -> Result<(), BridgeError> {
         loop {
             while let Ok(order) = self.orders.try_recv() {
@@ -249,15 +227,16 @@ impl<B: Bus> Card<B> {
                 }
             }
         }
-        self.h2c.close().await?;
-        self.c2h.close().await
+        let failed = BridgeError::driver(Stage::Dma);
+        self.h2c.channel.close().await.map_err(&failed)?;
+        self.c2h.channel.close().await.map_err(&failed)
     }
 
-    /// Waits until a side of a job has ended or a job arrives.
+    /// Waits until a side of a order has ended or a order arrives.
     async fn next_event(&mut self) -> Event<B> {
         let Self { orders, h2c, c2h, waiting, posted, posted_jobs, .. } = self;
         let is_full = posted.len() >= *posted_jobs;
-        // If both channels have the same job, wait for both ends, by interrupt if so configured.
+        // If both channels have the same order, wait for both ends, by interrupt if so configured.
         let is_one_job = h2c.front().is_some() && h2c.front() == c2h.front();
         let mut first_end: Option<End> = None;
         let mut of_h2c = pin!(h2c.oldest().fuse());
@@ -273,25 +252,25 @@ impl<B: Bus> Card<B> {
                     (_, first) => return Event::Ended(first, end),
                 },
                 // With all senders gone, no event comes from here.
-                job = orders.select_next_some() => {
+                order = orders.select_next_some() => {
                     if !is_full && first_end.is_none() {
-                        return Event::Order(job);
+                        return Event::Order(order);
                     }
                     // The card is full, and asking it here would poll the channels too.
-                    waiting.entry(job.client).or_default().push_back((job, 0));
+                    waiting.entry(order.client).or_default().push_back(order);
                 }
                 complete => std::future::pending().await,
             }
         }
     }
 
-    fn take(&mut self, job: Job<B>) {
-        self.waiting.entry(job.client).or_default().push_back((job, 0));
+    fn take(&mut self, order: Order<B>) {
+        self.waiting.entry(order.client).or_default().push_back(order);
     }
 
-    /// Picks the next client's next job.
-    fn pick(&mut self) -> Option<(Job<B>, u32)> {
-        self.waiting.retain(|_, jobs| !jobs.is_empty());
+    /// Picks the next client's next order.
+    fn pick(&mut self) -> Option<Order<B>> {
+        self.waiting.retain(|_, orders| !orders.is_empty());
         let after = |last: ClientId| ClientId(last.0 + 1)..;
         let next = self.last.and_then(|last| self.waiting.range(after(last)).next());
         let client = *next.or_else(|| self.waiting.iter().next())?.0;
@@ -299,88 +278,57 @@ impl<B: Bus> Card<B> {
         self.waiting.get_mut(&client)?.pop_front()
     }
 
-    /// Puts a job back at the head of its client's queue.
-    fn put_back(&mut self, job: Job<B>, retries: u32) {
-        self.waiting.entry(job.client).or_default().push_front((job, retries));
+    /// Puts a order back at the head of its client's queue.
+    fn put_back(&mut self, order: Order<B>) {
+        self.waiting.entry(order.client).or_default().push_front(order);
     }
 
-    /// Posts jobs while the card has room.
+    /// Posts orders while the card has room.
     async fn dispatch(&mut self) {
         while self.posted.len() < self.posted_jobs {
-            let Some((job, retries)) = self.pick() else { return };
-            if job.ended.is_canceled() {
+            let Some(order) = self.pick() else { return };
+            if order.ended.is_canceled() {
                 // Its client no longer waits: dropping it frees its slots.
                 continue;
             }
-            let (h2c, c2h) = match job.what {
-                Move::ToCard(..) => (Some(At::Memory), None),
-                Move::FromCard(..) => (None, Some(At::Memory)),
-                Move::Through(..) => (Some(At::Stream), Some(At::Stream)),
-            };
-            let is_busy = |side: &Side<B>, at: Option<At>| {
-                at.is_some_and(|at| !side.is_at(at)) && !side.posted.is_empty()
-            };
-            if is_busy(&self.h2c, h2c) || is_busy(&self.c2h, c2h) {
-                self.put_back(job, retries);
+            if self.h2c.is_busy_for(order.h2c.as_ref()) || self.c2h.is_busy_for(order.c2h.as_ref())
+            {
+                self.put_back(order);
                 return;
             }
-            if let Err(error) = self.post(&job, h2c, c2h).await {
-                self.give_back(job, Err(error), retries);
+            if let Err(error) = self.post(&order).await {
+                give_back(order, Err(error));
                 // One side of it may have been posted.
                 self.recover(&[]).await;
                 continue;
             }
-            let left = u8::from(h2c.is_some()) + u8::from(c2h.is_some());
-            self.posted.insert(self.next, (Posted { job, left, error: None }, retries));
+            let left = u8::from(order.h2c.is_some()) + u8::from(order.c2h.is_some());
+            self.posted.insert(self.next, Posted { order, left, error: None });
             self.next += 1;
         }
     }
 
-    async fn post(
-        &mut self,
-        job: &Job<B>,
-        h2c: Option<At>,
-        c2h: Option<At>,
-    ) -> Result<(), BridgeError> {
+    async fn post(&mut self, order: &Order<B>) -> Result<(), BridgeError> {
         let device = self.device.clone();
-        let is_new_stream =
-            h2c == Some(At::Stream) && !(self.h2c.is_at(At::Stream) && self.c2h.is_at(At::Stream));
-        if let Some(at) = h2c {
-            self.h2c.set_up(&device, at).await?;
-        }
-        if let Some(at) = c2h {
-            self.c2h.set_up(&device, at).await?;
-        }
-        if is_new_stream {
+        let (h2c, c2h) = (order.h2c.as_ref(), order.c2h.as_ref());
+        let is_stream = self.h2c.channel.is_at(false) && self.c2h.channel.is_at(false);
+        self.h2c.set_up(&device, h2c).await?;
+        self.c2h.set_up(&device, c2h).await?;
+        if !is_stream && h2c.is_some_and(|target| !in_memory(target)) {
             let routed = device.user().route(StreamSource::H2c, StreamSource::Generator).await;
             routed.map_err(BridgeError::driver(Stage::Dma))?;
         }
-        let transfer =
-            |target| Transfer { target, level: CompletionLevel::Visible, deadline: job.deadline };
-        let number = self.next;
-        match job.what.clone() {
-            Move::ToCard(Part { buffer, range }, card) => {
-                self.h2c.post(transfer(Target::Card(buffer, range, card)), number).await
-            }
-            Move::FromCard(card, Part { buffer, range }) => {
-                self.c2h.post(transfer(Target::Card(buffer, range, card)), number).await
-            }
-            Move::Through(from, into) => {
-                // The receiving side first, then the sending side.
-                let target = Target::Buffer(into.buffer, into.range);
-                self.c2h.post(transfer(target), number).await?;
-                let target = Target::Buffer(from.buffer, from.range);
-                self.h2c.post(transfer(target), number).await
-            }
-        }
+        // The receiving side first, then the sending side.
+        self.c2h.post(order.c2h.clone(), order.deadline, self.next).await?;
+        self.h2c.post(order.h2c.clone(), order.deadline, self.next).await
     }
 
-    /// Handles the end of one side of a job.
+    /// Handles the end of one side of a order.
     async fn end(&mut self, end: End) {
         let End { kind, number, result } = end;
         let side = if kind == ChannelKind::H2c { &mut self.h2c } else { &mut self.c2h };
         side.posted.pop_front();
-        let Some((posted, _)) = self.posted.get_mut(&number) else { return };
+        let Some(posted) = self.posted.get_mut(&number) else { return };
         posted.left -= 1;
         let Err(error) = result else {
             if posted.left == 0 {
@@ -389,7 +337,7 @@ impl<B: Bus> Card<B> {
             return;
         };
         posted.error.get_or_insert(error);
-        let is_through = matches!(posted.job.what, Move::Through(..));
+        let is_through = posted.order.h2c.is_some() && posted.order.c2h.is_some();
         let kinds = [ChannelKind::H2c, ChannelKind::C2h];
         let failed: &[ChannelKind] = if is_through {
             &kinds
@@ -401,8 +349,8 @@ impl<B: Bus> Card<B> {
         self.recover(failed).await;
     }
 
-    /// Restarts channels after a fault (both if none is named). Complete jobs stay complete, the
-    /// job with the error fails, and the jobs behind it are repeated.
+    /// Restarts channels after a fault (both if none is named). Complete orders stay complete, the
+    /// order with the error fails, and the orders behind it are repeated.
     async fn recover(&mut self, kinds: &[ChannelKind]) {
         let is_meant = |kind| kinds.is_empty() || kinds.contains(&kind);
         let mut ended = Vec::new();
@@ -414,7 +362,7 @@ impl<B: Bus> Card<B> {
         }
         let mut again = Vec::new();
         for (number, is_complete) in ended {
-            let Some((posted, _)) = self.posted.get_mut(&number) else { continue };
+            let Some(posted) = self.posted.get_mut(&number) else { continue };
             posted.left -= u8::from(is_complete);
             if posted.left == 0 && posted.error.is_none() {
                 self.finish(number);
@@ -422,32 +370,35 @@ impl<B: Bus> Card<B> {
                 again.push(number);
             }
         }
-        let failed = self.posted.iter().filter(|(_, (posted, _))| posted.error.is_some());
+        let failed = self.posted.iter().filter(|(_, posted)| posted.error.is_some());
         let failed: Vec<u64> = failed.map(|(number, _)| *number).collect();
         for number in failed {
             self.finish(number);
         }
         again.sort_unstable();
         for number in again.into_iter().rev() {
-            let Some((posted, retries)) = self.posted.remove(&number) else { continue };
-            if retries >= MOST_RETRIES {
+            let Some(Posted { mut order, .. }) = self.posted.remove(&number) else { continue };
+            if order.retries >= MOST_RETRIES {
+                let retries = order.retries;
                 let why = format!("it was begun {retries} times, and others failed before it");
-                self.give_back(posted.job, Err(BridgeError::new(Stage::Dma, why)), retries);
+                give_back(order, Err(BridgeError::new(Stage::Dma, why)));
             } else {
-                self.put_back(posted.job, retries + 1);
+                order.retries += 1;
+                self.put_back(order);
             }
         }
     }
 
     fn finish(&mut self, number: u64) {
-        let Some((posted, retries)) = self.posted.remove(&number) else { return };
+        let Some(posted) = self.posted.remove(&number) else { return };
         let result = posted.error.map_or(Ok(()), |error| Err(error.into()));
-        self.give_back(posted.job, result, retries);
+        give_back(posted.order, result);
     }
+}
 
-    fn give_back(&self, job: Job<B>, result: Result<(), BridgeError>, retries: u32) {
-        let Job { slots, ended, .. } = job;
-        // If the client no longer waits, dropping the message frees the slots.
-        let _ = ended.send(Ended { slots, result, retries: u64::from(retries) });
-    }
+/// Returns an order to its client.
+fn give_back<B: Bus>(order: Order<B>, result: Result<(), BridgeError>) {
+    let Order { slots, ended, retries, .. } = order;
+    // If the client no longer waits, dropping the message frees the slots.
+    let _ = ended.send(Ended { slots, result, retries: u64::from(retries) });
 }

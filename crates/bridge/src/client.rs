@@ -248,19 +248,12 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         options: &TransferOptions,
     ) -> TransferRequest {
         TransferRequest {
-            path,
             mode: options.mode,
-            card: place.card.clone(),
-            address: place.address,
-            bytes,
             first: options.first,
-            source: None,
-            is_announced: false,
-            destination: None,
-            peer: None,
             chunk_bytes: options.chunk_bytes,
             time_ps: options.time.0,
             checksum: options.checksum,
+            ..TransferRequest::new(path, &place.card, place.address, bytes)
         }
     }
 

@@ -2,8 +2,9 @@
 //! Software-bridged transfers: data move between a remote node's memory and an FPGA's through a
 //! ring of host buffers accessible to both the network and the FPGA.
 //!
-//! Read first: [`Server`] and [`Client`]; `docs/bridge.md` describes the course of a transfer and
-//! its limits.
+//! Read first: [`Server`] and [`Client`]; [`files::FileClient`] moves files and resumes, and
+//! [`local::LocalDma`] moves data within the node of the card. `docs/bridge.md` describes the
+//! course of a transfer and its limits.
 //!
 //! The same code runs in the lab, where network adapters are PCI Express devices of the same
 //! fabric as the FPGA, and on real networks: it is written over the traits
@@ -14,15 +15,17 @@
 
 mod address;
 mod card;
+mod card_channel;
 mod chunks;
 mod client;
 mod control;
 mod deadline;
 mod error;
-mod flow;
+pub mod files;
 mod key;
 pub mod local;
 pub mod messages;
+mod pipeline;
 mod policy;
 mod report;
 mod server;

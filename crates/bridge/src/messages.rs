@@ -227,6 +227,27 @@ pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Bridge
 }
 
 impl TransferRequest {
+    /// Makes a pipelined request of so many bytes without memory, which the path needs, and without
+    /// time.
+    #[must_use]
+    pub fn new(path: Path, card: &str, address: u64, bytes: u64) -> Self {
+        Self {
+            path,
+            mode: Mode::Pipelined,
+            card: card.to_owned(),
+            address,
+            bytes,
+            first: 0,
+            source: None,
+            is_announced: false,
+            destination: None,
+            peer: None,
+            chunk_bytes: None,
+            time_ps: 0,
+            checksum: false,
+        }
+    }
+
     /// Checks that the numbers of a request are consistent, before any of them is used.
     ///
     /// # Errors
@@ -315,21 +336,9 @@ mod tests {
     }
 
     fn request() -> TransferRequest {
-        TransferRequest {
-            path: Path::ToFpga,
-            mode: Mode::Pipelined,
-            card: "fpga0".to_owned(),
-            address: 0,
-            bytes: 1000,
-            first: 0,
-            source: Some(region(1000)),
-            is_announced: false,
-            destination: None,
-            peer: None,
-            chunk_bytes: None,
-            time_ps: 1,
-            checksum: false,
-        }
+        let source = Some(region(1000));
+        let request = TransferRequest::new(Path::ToFpga, "fpga0", 0, 1000);
+        TransferRequest { source, time_ps: 1, ..request }
     }
 
     #[test]

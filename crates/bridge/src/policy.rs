@@ -247,7 +247,6 @@ pub fn is_loopback(address: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Mode;
 
     const TEXT: &str = r#"
         [[client]]
@@ -271,29 +270,11 @@ mod tests {
         Policy::parse("policy.toml", text, Key::new([9; 32]), |_| Ok(Key::new([2; 32])))
     }
 
-    fn request(path: Path, card: &str, address: u64, bytes: u64) -> TransferRequest {
-        TransferRequest {
-            path,
-            mode: Mode::Pipelined,
-            card: card.to_owned(),
-            address,
-            bytes,
-            first: 0,
-            source: None,
-            is_announced: false,
-            destination: None,
-            peer: None,
-            chunk_bytes: None,
-            time_ps: 0,
-            checksum: false,
-        }
-    }
-
     #[test]
     fn a_client_may_use_what_is_its_own_and_nothing_else() {
         let policy = policy(TEXT).expect("it is right");
         let may = |name, path, card, address, bytes| {
-            policy.check(name, &request(path, card, address, bytes)).is_ok()
+            policy.check(name, &TransferRequest::new(path, card, address, bytes)).is_ok()
         };
         assert!(may("rnode", Path::ToFpga, "fpga0", 0x1000, 0x1000));
         assert!(may("rnode", Path::FromFpga, "fpga0", 0x1fff, 1));

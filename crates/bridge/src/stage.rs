@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use crosslane_host::Clock;
 use crosslane_pcie::units::Picoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +21,14 @@ pub enum Stage {
     Dma,
     /// Writing a slot into the other node's memory, by the network.
     RdmaWrite,
+    /// Copying the caller's data into the ring of a local transfer.
+    CopyIn,
+    /// DMA from the host (H2C) of a local transfer.
+    Transmit,
+    /// DMA to the host, or within the card (C2H), of a local transfer.
+    Receive,
+    /// Copying data out of the ring of a local transfer.
+    CopyOut,
 }
 
 impl fmt::Display for Stage {
@@ -33,6 +40,10 @@ impl fmt::Display for Stage {
             Self::RdmaRead => "RDMA read",
             Self::Dma => "DMA",
             Self::RdmaWrite => "RDMA write",
+            Self::CopyIn => "copying into the ring",
+            Self::Transmit => "DMA from the host",
+            Self::Receive => "DMA to the host",
+            Self::CopyOut => "copying out of the ring",
         })
     }
 }
@@ -44,7 +55,7 @@ pub struct StageStatistics {
     pub stage: Stage,
     /// Bytes moved.
     pub bytes: u64,
-    /// Number of operations: reads, writes, DMA transfers.
+    /// Number of operations: reads, writes, DMA transfers, copies.
     pub operations: u64,
     /// Operations repeated because another client's had failed before them.
     pub retries: u64,
@@ -68,58 +79,5 @@ impl StageStatistics {
             0 => 0.0,
             busy_ps => self.bytes as f64 / Picoseconds(busy_ps).as_seconds(),
         }
-    }
-}
-
-/// Measures a stage at work.
-#[derive(Debug)]
-pub(crate) struct Meter<C> {
-    clock: C,
-    statistics: StageStatistics,
-    on_their_way: u64,
-    since: Picoseconds,
-}
-
-impl<C: Clock> Meter<C> {
-    pub fn new(clock: C, stage: Stage) -> Self {
-        let since = clock.now();
-        Self { clock, statistics: StageStatistics::new(stage), on_their_way: 0, since }
-    }
-
-    /// Notes the start of an operation.
-    pub fn begin(&mut self) {
-        if self.on_their_way == 0 {
-            self.since = self.clock.now();
-        }
-        self.on_their_way += 1;
-    }
-
-    /// Notes the end of an operation that moved `bytes` bytes.
-    pub fn end(&mut self, bytes: u64) {
-        self.statistics.bytes += bytes;
-        self.statistics.operations += 1;
-        self.on_their_way = self.on_their_way.saturating_sub(1);
-        if self.on_their_way == 0 {
-            self.statistics.busy_ps += self.clock.now().since(self.since).0;
-        }
-    }
-
-    /// Adds the time since `since` as waiting for a slot.
-    pub fn waited(&mut self, since: Picoseconds) {
-        self.statistics.waiting_for_slot_ps += self.clock.now().since(since).0;
-    }
-
-    /// Counts repeated operations.
-    pub fn repeated(&mut self, times: u64) {
-        self.statistics.retries += times;
-    }
-
-    /// Returns the statistics so far; operations in flight count as busy.
-    pub fn statistics(&self) -> StageStatistics {
-        let mut statistics = self.statistics;
-        if self.on_their_way > 0 {
-            statistics.busy_ps += self.clock.now().since(self.since).0;
-        }
-        statistics
     }
 }

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Outcomes of `crosslane bench`, as `--json` prints them and pages show them.
 
-use crosslane_results::{Bench, Interrupted, Outcome, Platform, SCHEMA, Scenario};
+use crosslane_report::Section;
+use crosslane_results::{Bench, Flow, Interrupted, Outcome, Platform, SCHEMA, Scenario};
 
+use crate::error::CommandError;
+use crate::output::{print, print_json};
+use crate::output_file::{OutputFile, not_written};
+use crate::place_argument::is_served;
+use crate::progress::Steps;
+use crate::report_file::{Where, bench_page, write_page};
 use crate::why::Why;
 
 /// Builds the outcome of a benchmark.
@@ -30,5 +37,65 @@ pub fn explained(scenario: Scenario, why: &Why) -> Scenario {
         why_not_faster: why.explanation().cloned(),
         not_explained: why.not_explained().map(str::to_owned),
         ..scenario
+    }
+}
+
+/// Returns the platform of an outcome.
+pub fn platform(place: Where<'_>) -> Platform {
+    match place {
+        Where::Lab(lab) => Platform::Lab { lab: lab.name().to_owned() },
+        Where::Cards(names) => Platform::Cards {
+            devices: names.iter().map(ToString::to_string).collect(),
+            served: is_served(names),
+        },
+    }
+}
+
+/// Runs of a benchmark that have ended, one flow each.
+pub struct Runs<'a> {
+    /// Name of the benchmark.
+    pub bench: &'a str,
+    /// The lab or the cards.
+    pub place: Where<'a>,
+    /// Random seed.
+    pub seed: u64,
+    /// The flows, in the order of the runs.
+    pub flows: Vec<Flow>,
+    /// What limits them, if that is known.
+    pub whys: Vec<Why>,
+}
+
+impl Runs<'_> {
+    /// Prints the runs, and writes their page.
+    ///
+    /// # Errors
+    /// An interruption, or an output that cannot be written.
+    pub fn show(
+        self,
+        steps: &Steps,
+        is_json: bool,
+        text: &str,
+        page: (Vec<Section>, Option<OutputFile>),
+    ) -> Result<(), CommandError> {
+        let (sections, file) = page;
+        if is_json {
+            let whys = self.whys.iter().map(Some).chain(std::iter::repeat(None));
+            let scenarios = self.flows.into_iter().zip(whys).map(|(flow, why)| {
+                let bytes = Some(flow.bytes);
+                let scenario = Scenario { bytes, flows: vec![flow], ..Scenario::default() };
+                explained(scenario, why.unwrap_or(&Why::LeftOut))
+            });
+            let (platform, scenarios) = (platform(self.place), scenarios.collect());
+            let interrupted = steps.watch.interrupted();
+            let outcome = bench_outcome(self.bench, platform, self.seed, scenarios, interrupted);
+            print_json(&outcome)?;
+        } else {
+            print(text)?;
+        }
+        steps.watch.end(&not_written([&file]))?;
+        match file {
+            Some(file) => write_page(&bench_page(self.bench, self.place, sections), &file),
+            None => Ok(()),
+        }
     }
 }

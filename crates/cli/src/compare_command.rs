@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane compare`: two runs that were printed as JSON, side by side.
+//! `crosslane compare`: two outcomes that were printed as JSON, side by side.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -9,7 +9,6 @@ use std::path::Path;
 use crosslane_report::Table as PlainTable;
 use crosslane_report::runs::Comparison;
 use crosslane_results::{MAX_OUTCOME_BYTES, Outcome};
-use serde_json::json;
 
 use crate::arguments::CompareArguments;
 use crate::error::{CommandError, NOT_TEXT};
@@ -17,10 +16,10 @@ use crate::output::{print, print_json};
 use crate::report_file::{command_line, report_of, write_page};
 use crate::table::{Align, Table};
 
-/// Lays two runs side by side.
+/// Compares two outcomes.
 ///
 /// # Errors
-/// A file that cannot be read or is no run, two runs without a figure in common, and an output
+/// A file that cannot be read or is no outcome, two outcomes without a common figure, and an output
 /// that cannot be written.
 pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
     let report = report_of(arguments.report.as_ref())?;
@@ -38,7 +37,7 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
         return Err(CommandError::Compare(sentence));
     }
     if arguments.json {
-        print_json(&to_json(&comparison))?;
+        print_json(&comparison.result())?;
     } else {
         print(&page(&comparison, names))?;
     }
@@ -102,39 +101,4 @@ fn page(comparison: &Comparison, names: [&str; 2]) -> String {
     }
     let _ = writeln!(page, "{}", comparison.summary());
     page
-}
-
-fn to_json(comparison: &Comparison) -> serde_json::Value {
-    let value = |value: &crosslane_report::runs::Value| {
-        json!({
-            "subject": value.subject,
-            "conditions": value.conditions,
-            "quantity": value.quantity,
-            "unit": value.unit,
-            "value": value.value,
-        })
-    };
-    let pair = |pair: &crosslane_report::runs::Pair| {
-        json!({
-            "subject": pair.first.subject,
-            "conditions": pair.first.conditions,
-            "quantity": pair.first.quantity,
-            "unit": pair.first.unit,
-            "first": pair.first.value,
-            "second": pair.second,
-            "change": pair.change(),
-        })
-    };
-    let mut bottlenecks = Vec::new();
-    for (size, first, second) in comparison.bottlenecks() {
-        bottlenecks.push(json!({ "size": size, "first": first, "second": second }));
-    }
-    json!({
-        "first": comparison.first.name(),
-        "second": comparison.second.name(),
-        "figures": comparison.pairs.iter().map(pair).collect::<Vec<_>>(),
-        "only_first": comparison.only_first.iter().map(value).collect::<Vec<_>>(),
-        "only_second": comparison.only_second.iter().map(value).collect::<Vec<_>>(),
-        "bottlenecks": bottlenecks,
-    })
 }

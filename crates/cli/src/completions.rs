@@ -11,8 +11,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use crosslane_lab::{Lab, shipped};
-use crosslane_reproduce::reproduction::reproducible;
-use crosslane_reproduce::validation::SETS;
+use crosslane_reproduce::study::{reproducible, studies};
 
 use crate::arguments::Cli;
 
@@ -83,14 +82,13 @@ pub fn endpoints() -> &'static [String] {
 /// The reproductions.
 pub fn reproductions() -> &'static [String] {
     static NAMES: LazyLock<Vec<String>> =
-        LazyLock::new(|| reproducible().iter().map(|known| known.name.to_owned()).collect());
+        LazyLock::new(|| reproducible().map(|known| known.name.to_owned()).collect());
     &NAMES
 }
 
 /// The sets of measurements that `validate` has.
 pub fn sets() -> &'static [String] {
-    static NAMES: LazyLock<Vec<String>> =
-        LazyLock::new(|| SETS.iter().map(|set| (*set).to_owned()).collect());
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| studies().map(str::to_owned).collect());
     &NAMES
 }
 

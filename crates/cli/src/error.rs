@@ -5,7 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crosslane_bench::ScenarioError;
+use crosslane_bench::{BenchError, ScenarioError};
+use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
@@ -25,6 +26,9 @@ pub enum CommandError {
     /// A reproduction or a validation cannot be run.
     #[error(transparent)]
     Reproduce(#[from] ReproduceError),
+    /// A benchmark cannot be run, or fails.
+    #[error(transparent)]
+    Bench(BenchError),
     /// A lab forbids what is asked of it; the sentence says where.
     #[error("{0}")]
     Forbidden(String),
@@ -108,6 +112,24 @@ impl From<ScenarioError> for CommandError {
             }
             ScenarioError::Forbidden { .. } => Self::Forbidden(error.to_string()),
             ScenarioError::Interrupted => Self::Unexplained(error.to_string()),
+        }
+    }
+}
+
+impl From<BenchError> for CommandError {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Lab(error) => Self::Lab(error),
+            error => Self::Bench(error),
+        }
+    }
+}
+
+impl From<ExplainError> for CommandError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Run(error) => error.into(),
+            error => Self::Unexplained(error.to_string()),
         }
     }
 }

@@ -13,7 +13,7 @@ use crosslane_bench::fit::{
 use crosslane_report::{
     Axis, Block, Cell, Column, Page, Plot, Scale, Section, Series, SeriesKind, Table as PlainTable,
 };
-use serde_json::{Value, json};
+use crosslane_results::{Fits, SCHEMA};
 
 use crate::error::{CommandError, NOT_TEXT};
 use crate::output::{print, print_json};
@@ -66,7 +66,11 @@ pub fn run(arguments: &FitArguments) -> Result<(), CommandError> {
     let measurements = Measurements::parse(&arguments.file.display().to_string(), &text)?;
     let fits = fits(&measurements)?;
     if arguments.json {
-        print_json(&to_json(&fits))?;
+        print_json(&Fits {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fits: fits.iter().map(Fit::result).collect(),
+        })?;
     } else {
         let residuals = fits.iter().flat_map(residual_rows);
         let mut page = printed(&HEADINGS, fits.iter().map(row)).to_string();
@@ -174,44 +178,6 @@ fn printed(headings: &[(&str, Align)], rows: impl Iterator<Item = Vec<String>>) 
     table
 }
 
-fn to_json(fits: &[Fit]) -> Value {
-    let one = |fit: &Fit| {
-        let residual = |residual: &Residual| {
-            json!({
-                "bytes": residual.sample.bytes,
-                "link": residual.sample.link.map(|link| link.to_string()),
-                "k": residual.sample.k,
-                "line": residual.sample.line,
-                "measured_ns": residual.sample.seconds * 1e9,
-                "fitted_ns": residual.fitted_s * 1e9,
-                "residual": residual.fraction(),
-            })
-        };
-        let size = match fit.over {
-            Over::Links { bytes } => Some(bytes),
-            Over::All => None,
-        };
-        json!({
-            "series": fit.series,
-            "over": if size.is_some() { "links" } else { "sizes" },
-            "size_bytes": size,
-            "bytes_per_second": fit.bytes_per_second(),
-            "of_theory": fit.of_theory(),
-            "link_ns_per_byte": fit.link_s_per_byte * 1e9,
-            "fixed_ns": fit.fixed_s * 1e9,
-            "fastest_k": fit.fastest_k(),
-            "worst_residual": fit.worst(),
-            "is_bad": fit.is_bad(),
-            "half_rate_bytes": fit.half_rate_bytes(fit.fastest_k()),
-            "residuals": fit.residuals.iter().map(residual).collect::<Vec<Value>>(),
-        })
-    };
-    json!({
-        "fits": fits.iter().map(one).collect::<Vec<Value>>(),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
-}
-
 /// A table; of rows that are bad the last cell is marked.
 fn shown(
     title: &str,
@@ -232,10 +198,6 @@ fn shown(
     })
 }
 
-fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
-    Axis { label: label.to_owned(), unit: unit.to_owned(), scale }
-}
-
 fn named(fit: &Fit, what: &str) -> String {
     if fit.series.is_empty() { what.to_owned() } else { format!("{what}, {}", fit.series) }
 }
@@ -251,8 +213,8 @@ fn bars(fit: &Fit, bytes: u64) -> Plot {
     let link_us = |one: &Residual| fit.link_s_per_byte * bytes as f64 / one.sample.k * 1e6;
     Plot {
         title: named(fit, &format!("Time of {bytes} B")),
-        x: axis("link", "", Scale::Categories(names)),
-        y: axis("time", "us", Scale::Linear),
+        x: Axis::new("link", "", Scale::Categories(names)),
+        y: Axis::new("time", "us", Scale::Linear),
         series: vec![
             series("the link, fitted", SeriesKind::Stacked, &link_us),
             series("beside it, fitted", SeriesKind::Stacked, &|_| fit.fixed_s * 1e6),
@@ -287,8 +249,8 @@ fn rates(fit: &Fit) -> Plot {
     }
     Plot {
         title: named(fit, "Rate by size: fitted lines, measured rings"),
-        x: axis("bytes of a transfer", "B", Scale::Logarithmic),
-        y: axis("rate", "MB/s", Scale::Linear),
+        x: Axis::new("bytes of a transfer", "B", Scale::Logarithmic),
+        y: Axis::new("rate", "MB/s", Scale::Linear),
         series,
     }
 }

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use crosslane_lab::{Constant, Lab, Provenance, shipped};
-use serde_json::{Value, json};
+use crosslane::labs;
+use crosslane_lab::{Lab, Provenance};
 
 use crate::arguments::LabCommand;
 use crate::error::CommandError;
@@ -27,7 +27,7 @@ pub fn run(command: &LabCommand) -> Result<(), CommandError> {
             if *file {
                 print_unfolded(lab.file().text())
             } else if *json {
-                print_json(&constants_to_json(&lab))
+                print_json(&labs::constants(&lab))
             } else {
                 print(&constants_page(&lab))
             }
@@ -36,28 +36,16 @@ pub fn run(command: &LabCommand) -> Result<(), CommandError> {
 }
 
 fn list(as_json: bool) -> Result<(), CommandError> {
-    let mut labs = Vec::new();
-    for shipped in shipped() {
-        labs.push((shipped, Lab::load(shipped.name)?));
-    }
+    let list = labs::list()?;
     if as_json {
-        let labs: Vec<Value> = labs
-            .iter()
-            .map(|(shipped, lab)| {
-                json!({
-                    "name": shipped.name,
-                    "summary": shipped.summary,
-                    "variants": variants_to_json(lab),
-                })
-            })
-            .collect();
-        return print_json(&json!({ "labs": labs }));
+        return print_json(&list);
     }
     let mut table = Table::new(&[("lab", Align::Left), ("what it is", Align::Left)]);
-    for (shipped, lab) in &labs {
-        table.row([shipped.name.to_owned(), shipped.summary.to_owned()]);
-        for variant in &lab.file().variants {
-            table.row([format!("{}:{}", shipped.name, variant.name), variant.summary.clone()]);
+    for lab in list.labs {
+        let name = lab.name.clone();
+        table.row([lab.name, lab.summary]);
+        for variant in lab.variants {
+            table.row([format!("{name}:{}", variant.name), variant.summary]);
         }
     }
     print(&table.to_string())
@@ -95,7 +83,7 @@ fn constants_page(lab: &Lab) -> String {
     page
 }
 
-/// How many constants there are of each kind.
+/// Counts the constants of each provenance.
 fn provenance_line(lab: &Lab) -> String {
     let counts: Vec<String> = Provenance::ALL
         .into_iter()
@@ -104,32 +92,4 @@ fn provenance_line(lab: &Lab) -> String {
         .map(|(kind, count)| format!("{count} {kind}"))
         .collect();
     format!("{} constants by provenance: {}\n", lab.constants().count(), counts.join(", "))
-}
-
-fn variants_to_json(lab: &Lab) -> Vec<Value> {
-    let variants = lab.file().variants.iter();
-    variants.map(|it| json!({ "name": it.name, "summary": it.summary })).collect()
-}
-
-fn constants_to_json(lab: &Lab) -> Value {
-    let constants: Vec<Value> = lab.constants().map(constant_to_json).collect();
-    json!({
-        "lab": lab.name(),
-        "summary": lab.summary(),
-        "source": lab.file().source,
-        "variant": lab.variant(),
-        "variants": variants_to_json(lab),
-        "constants": constants,
-    })
-}
-
-fn constant_to_json(constant: &Constant) -> Value {
-    json!({
-        "path": constant.path(),
-        "value": constant.value,
-        "unit": constant.unit,
-        "provenance": constant.provenance.word(),
-        "source": constant.source,
-        "line": constant.line,
-    })
 }

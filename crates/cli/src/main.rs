@@ -35,22 +35,20 @@ mod size;
 mod sweep_command;
 mod table;
 mod terminal;
+mod topo_command;
 mod torture_command;
 mod trace_file;
 mod traffic;
-mod tree;
 mod whole_number;
 mod why;
 mod workload;
 
 use std::process::ExitCode;
 
-use arguments::{BenchCommand, Cli, Command, TopoArguments};
+use arguments::{BenchCommand, Cli, Command};
 use clap::Parser;
-use crosslane_lab::Lab;
 use crosslane_reproduce::ReproduceError;
 use error::CommandError;
-use output_file::{Kind, OutputFile};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -68,7 +66,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<(), CommandError> {
     match command {
         Command::Lab { command } => lab_command::run(command),
-        Command::Topo(arguments) => topo(arguments),
+        Command::Topo(arguments) => topo_command::run(arguments),
         Command::Bench { command } => bench(command),
         Command::Reproduce(arguments) => reproduce_command::run(arguments),
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),
@@ -94,22 +92,6 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
         BenchCommand::Sweep(arguments) => sweep_command::run(arguments),
         BenchCommand::Overhead(arguments) => overhead_command::run(arguments),
         BenchCommand::Traffic(arguments) => traffic::run(arguments),
-    }
-}
-
-fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.lab)?;
-    let svg = arguments.svg.as_deref().map(|path| OutputFile::file(path, Kind::Drawing));
-    let svg = svg.transpose()?;
-    let running = lab.build(1)?;
-    let tree = tree::collect::collect(&lab, &running);
-    if let Some(svg) = svg {
-        svg.write(tree::topology::draw(&tree).as_bytes())?;
-    }
-    if arguments.json {
-        output::print_json(&tree.to_json())
-    } else {
-        output::print(&tree::text::page(&tree))
     }
 }
 

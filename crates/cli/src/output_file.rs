@@ -222,12 +222,6 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// The file, as it was named.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Gives the file, all of which has been written, its name.
     ///
     /// # Errors

@@ -38,6 +38,11 @@ impl Progress {
         Self { bar, watched, begin: Instant::now(), simulated_us: AtomicU64::new(0) }
     }
 
+    /// Sets the bytes that are to be moved, which were not known before.
+    pub fn set_total(&self, bytes: u64) {
+        self.bar.set_length(bytes);
+    }
+
     /// Takes it off the terminal.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
@@ -192,13 +197,7 @@ impl Transferred {
         Self { bar, begin: Instant::now(), watched }
     }
 
-    /// Bytes that have arrived.
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        self.bar.position()
-    }
-
-    /// So much has arrived.
+    /// Shows the bytes that have arrived.
     pub fn set(&self, bytes: u64) {
         if self.watched && self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -95,7 +95,7 @@ pub fn write_outcome_page(
     let mut page = page.ok_or_else(none)?;
     let Some(lab) = lab else { return write_page(&page, file) };
     if let Some(loads) = loads.filter(|loads| !loads.is_empty()) {
-        let tree = topology(lab, "", loads);
+        let tree = topology(lab, "", loads)?;
         let title = "Load of every link, in the last run".to_owned();
         page.sections.push(Section { title, blocks: vec![Block::Topology(tree)] });
     }

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_reproduce::reproduction::{Reproduction, find, reproduce_with, reproducible};
-use crosslane_reproduce::table as plain;
-use crosslane_reproduce::validation::{CHANGE, SETS, Validation, numbers, validate};
+use crosslane_reproduce::reproduction::{Reproduction, find, reproduce_with};
+use crosslane_reproduce::study::{reproducible, studies};
+use crosslane_reproduce::validation::{CHANGE, Validation, numbers, validate};
 use crosslane_reproduce::watch::Watch;
 use crosslane_results::{Outcome, Reproduction as Figures};
 
@@ -76,7 +76,7 @@ fn page(reproduction: &Reproduction) -> String {
     for (number, experiment) in (1..).zip(&reproduction.experiments) {
         let _ = writeln!(page, "{number}. {}", experiment.title);
         for table in &experiment.tables {
-            page.push_str(&printed(table).to_string());
+            page.push_str(&Table::from(table.clone()).to_string());
         }
         for text in &experiment.text {
             page.push_str(&paragraph(text));
@@ -87,21 +87,12 @@ fn page(reproduction: &Reproduction) -> String {
         page.push('\n');
     }
     page.push_str("The document's figures beside the lab's\n");
-    let comparison = printed(&reproduction.comparison()).least_first(&["allowed %", "kind"]);
+    let comparison = Table::from(reproduction.comparison()).least_first(&["allowed %", "kind"]);
     page.push_str(&comparison.to_string());
     if reproduction.own == EngineKind::Model {
         page.push_str(&paragraph(&reproduction.summary()));
     }
     page
-}
-
-/// A table as it is set on a terminal.
-fn printed(table: &plain::Table) -> Table {
-    let mut printed = Table::new(&table.columns);
-    for row in &table.rows {
-        printed.row(row.clone());
-    }
-    printed
 }
 
 /// Validates sets of measurements: all of them where none is named.
@@ -110,7 +101,7 @@ fn printed(table: &plain::Table) -> Table {
 /// A set that there is not, or an experiment that does not run.
 pub fn run_validation(arguments: &ValidateArguments) -> Result<(), CommandError> {
     let names: Vec<&str> = if arguments.sets.is_empty() {
-        SETS.to_vec()
+        studies().collect()
     } else {
         arguments.sets.iter().map(String::as_str).collect()
     };

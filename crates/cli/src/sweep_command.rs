@@ -1,49 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane bench sweep`: one figure of transfers over any parameters of a lab.
+//! `crosslane bench sweep`: one figure of transfers over any parameters of a lab, or over those of
+//! a card's transfers.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
-use crosslane_bench::{
-    BenchError, CardDirection, CardOptions, Options, card_transfer, read, write,
+use crosslane_bench::sweep::{
+    Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
+    measure_point,
 };
-use crosslane_driver::{DescriptorSource, Device, Notification};
-use crosslane_explain::size_words;
-use crosslane_lab::{Lab, Simulation};
+use crosslane_driver::Notification;
+use crosslane_lab::Lab;
+use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
-use crosslane_pcie::units::Picoseconds;
-use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
-use crosslane_results::{Outcome, SCHEMA, Sweep, SweepRow};
-
-use serde_json::json;
+use crosslane_report::{Axis, Block, Plot, Scale, Section, Series, SeriesKind};
+use crosslane_results::{Outcome, SCHEMA, Sweep};
 
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
+use crate::bench_outcome::platform;
 use crate::error::CommandError;
-use crate::interrupt::until_asked;
+use crate::interrupt::{is_asked, until_asked};
 use crate::output::{print, print_json};
 use crate::output_file::{Kind, OutputFile, not_written};
-use crate::place_argument::{PlaceArguments, one_endpoint};
+use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
 use crate::report_file::{Where, bench_page, report_of, write_page};
 use crate::size::SizeRange;
 use crate::table::{Align, Table};
 use crate::whole_number::whole;
 use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NotifyWord};
+use crate::workload::{refused, run_on};
 
-/// Most points of a sweep.
-const MAX_POINTS: usize = 10_000;
-/// Transfers of a point, where nothing else is asked for: so many bytes, but no more than so many.
-const ENOUGH_BYTES: u64 = 4 << 20;
-const MOST_TRANSFERS: u64 = 4096;
-/// Descriptors of a ring: places for what is posted.
-const RING_ENTRIES: std::ops::RangeInclusive<u32> = 1024..=65_536;
-
-/// What is moved.
+/// Kind of the transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
+pub enum KindWord {
     /// The card's stream to host memory.
     Write,
     /// Host memory to the card's stream.
@@ -54,13 +45,13 @@ pub enum Way {
     FromCard,
 }
 
-impl Way {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::Read => "read",
-            Self::ToCard => "to-card",
-            Self::FromCard => "from-card",
+impl From<KindWord> for TransferKind {
+    fn from(word: KindWord) -> Self {
+        match word {
+            KindWord::Write => Self::Write,
+            KindWord::Read => Self::Read,
+            KindWord::ToCard => Self::ToCard,
+            KindWord::FromCard => Self::FromCard,
         }
     }
 }
@@ -108,13 +99,11 @@ impl FromStr for SetWord {
 
 /// Arguments of `bench sweep`.
 #[derive(Args, Debug)]
-#[command(mut_arg("device", |device| {
-    device.help("A lab, or an endpoint of one, in place of --lab: lab:NAME or lab:NAME/ENDPOINT")
-}))]
 #[command(after_help = "\
 Every combination of what is given is a point; points share the machine's cores. What is left out
 is as the lab has it. --set changes any number of the lab file by its path, as
-`crosslane lab show LAB` lists them.
+`crosslane lab show LAB` lists them. A card of --device stays as it is: --link, --mps, --tags and
+--set are for labs.
 
 With --outstanding 1 the time of a transfer is its median, for to-card and from-card from its
 start (behind the setting of parameters) until the host knows that it is complete; with more it is
@@ -134,9 +123,9 @@ pub struct SweepArguments {
     /// The endpoint with the engine [default: the lab's first].
     #[arg(long, value_name = "NAME")]
     pub card: Option<String>,
-    /// What is moved [default: to-card,from-card with a card that has memory, else write,read].
+    /// Kind of transfers [default: to-card,from-card with a card that has memory, else write,read].
     #[arg(long, value_name = "WAY", value_delimiter = ',')]
-    pub way: Vec<Way>,
+    pub way: Vec<KindWord>,
     /// Generation and lanes of the card's own link.
     #[arg(long, value_name = "GxN", value_delimiter = ',')]
     pub link: Vec<LinkWord>,
@@ -180,357 +169,166 @@ pub struct SweepArguments {
     pub report: Option<PathBuf>,
 }
 
-/// A point; what is none is as the lab has it.
-#[derive(Clone, Debug, PartialEq)]
-struct Point {
-    way: Way,
-    link: Option<LinkRate>,
-    mps: Option<u32>,
-    tags: Option<u16>,
-    descriptors: DescriptorWord,
-    outstanding: u32,
-    set: Vec<(String, f64)>,
-    size_bytes: u64,
+/// Runs the sweep.
+///
+/// # Errors
+/// A lab, a card or a point that is impossible, wrong data, or an output that cannot be written.
+pub fn run(arguments: &SweepArguments) -> Result<(), CommandError> {
+    match arguments.place.named()? {
+        Named::Lab { lab, endpoints } => {
+            let endpoints: Vec<String> = endpoints.into_iter().flatten().collect();
+            let wanted = one_endpoint(&endpoints, "--card", arguments.card.as_deref())?;
+            in_lab(arguments, &Lab::load(&lab)?, wanted)
+        }
+        Named::Cards(names) => on_card(arguments, &names),
+    }
 }
 
-/// A point with what was measured.
-struct Measured {
-    point: Point,
-    /// As it was in the run.
-    link: LinkRate,
-    transfer_s: f64,
-    bytes_per_second: f64,
-    wrong_words: u64,
+fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(), CommandError> {
+    let sweep = LabSweep::new(lab, card, options(arguments))?;
+    let points = sweep.axes(axes(arguments)?)?.points()?;
+    let output = Output::open(arguments, Where::Lab(lab), sweep.card(), points.len())?;
+    let measured =
+        output.steps.watch.each(&points, |point| match sweep.measure(point, &is_asked) {
+            Ok(measured) => {
+                output.steps.shown(point.kind.word(), measured.elapsed);
+                Ok(Some(measured))
+            }
+            Err(SweepError::Interrupted) => Ok(None),
+            Err(error) => Err(CommandError::from(error)),
+        });
+    let measured = measured?;
+    output.show(&measured.into_iter().flatten().collect::<Vec<_>>())
+}
+
+fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), CommandError> {
+    if let Some(card) = &arguments.card {
+        return Err(usage(format!("--card {card}: --device names the card")));
+    }
+    if names.len() > 1 {
+        return Err(usage("--device: one card is measured at a time".to_owned()));
+    }
+    let axes = axes(arguments)?;
+    axes.check_no_lab()?;
+    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let failed = |error: &dyn std::error::Error| CommandError::Card(error.to_string());
+    let device = run_on(&session, async { session.device(0).await.map_err(|e| failed(&e)) })?;
+    let card = &session.cards()[0].name;
+    let points = axes.for_card(card, device.description().card_memory)?.points()?;
+    let output = Output::open(arguments, Where::Cards(names), card, points.len())?;
+    let mut all = Vec::new();
+    for point in &points {
+        let options = options(arguments);
+        let measuring = until_asked(measure_point(&device, point, &options));
+        let measured =
+            run_on(&session, async { measuring.await.transpose().map_err(|e| failed(&e)) })?;
+        let Some(measured) = measured else { break };
+        output.steps.done(point.kind.word(), measured.elapsed);
+        all.push(measured);
+    }
+    output.show(&all)
 }
 
 fn usage(sentence: String) -> CommandError {
     CommandError::Usage(sentence)
 }
 
-/// Runs it.
-///
-/// # Errors
-/// A lab, a card or a point that cannot be, wrong data, an output that cannot be written.
-pub fn run(arguments: &SweepArguments) -> Result<(), CommandError> {
-    let named = arguments.place.named()?;
-    let (lab, endpoints) = named.lab_only("a sweep changes what the lab is made of")?;
-    let wanted = one_endpoint(&endpoints, "--card", arguments.card.as_deref())?;
-    let lab = Lab::load(&lab)?;
-    let card = card_of(&lab, wanted)?;
-    let points = points(arguments, &lab, &card)?;
-    let rows = arguments.csv.as_deref().map(|path| OutputFile::file(path, Kind::Rows));
-    let files = [rows.transpose()?, report_of(arguments.report.as_ref())?];
-    let steps = Steps::new(points.len() as u64, "points");
-    let measured = steps.watch.each(&points, |point| {
-        let made = measure(arguments, &lab, &card, point.clone())?;
-        Ok::<_, CommandError>(made.map(|(measured, simulated)| {
-            steps.shown(measured.point.way.word(), simulated);
-            measured
-        }))
-    });
-    steps.finish();
-    let measured: Vec<Measured> = measured?.into_iter().flatten().collect();
-    if arguments.json {
-        print_json(&Outcome::Sweep(Sweep {
-            schema: SCHEMA,
-            bench: "sweep".to_owned(),
-            lab: lab.name().to_owned(),
-            card: card.clone(),
-            seed: arguments.seed,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            rows: measured.iter().map(|one| row(arguments, one)).collect(),
-            interrupted: steps.watch.interrupted(),
-        }))?;
-    } else {
-        print(&table(arguments, &measured).to_string())?;
-    }
-    steps.watch.end(&not_written(&files))?;
-    let [rows, file] = files;
-    if let Some(rows) = rows {
-        rows.write(csv(arguments, &measured).as_bytes())?;
-    }
-    if let Some(file) = file {
-        write_page(&report(&lab, arguments, &measured), &file)?;
-    }
-    match measured.iter().all(|one| one.wrong_words == 0) {
-        true => Ok(()),
-        false => Err(CommandError::Run),
-    }
-}
-
-/// The endpoint that is meant: the lab's first with an engine, or one by its name.
-fn card_of(lab: &Lab, wanted: Option<&str>) -> Result<String, CommandError> {
-    let endpoints = lab.file().endpoints.iter().filter(|one| one.part.engine.is_some());
-    let cards: Vec<&str> = endpoints.map(|one| one.name.as_str()).collect();
-    match (wanted, cards.first()) {
-        (_, None) => Err(usage(format!(
-            "--lab {}: no endpoint has a DMA engine: its part needs an `engine` table",
-            lab.name()
-        ))),
-        (None, Some(first)) => Ok((*first).to_owned()),
-        (Some(wanted), _) if cards.contains(&wanted) => Ok(wanted.to_owned()),
-        (Some(wanted), _) => {
-            let known = cards.join(", ");
-            Err(usage(format!("--card {wanted}: endpoints with a DMA engine are {known}")))
+impl From<SweepError> for CommandError {
+    fn from(error: SweepError) -> Self {
+        match error {
+            SweepError::Lab(error) => Self::Lab(error),
+            SweepError::Value { .. } => Self::Usage(format!("--{error}")),
+            error => Self::Usage(error.to_string()),
         }
     }
 }
 
-/// What was asked for, or the one thing that the lab has.
-fn or_one<T: Clone>(asked: &[T], one: T) -> Vec<T> {
-    if asked.is_empty() { vec![one] } else { asked.to_vec() }
-}
-
-fn or_none<T: Copy>(asked: &[T]) -> Vec<Option<T>> {
-    if asked.is_empty() { vec![None] } else { asked.iter().copied().map(Some).collect() }
-}
-
-/// Every combination, in the order of the options.
-fn points(arguments: &SweepArguments, lab: &Lab, card: &str) -> Result<Vec<Point>, CommandError> {
-    let endpoint = lab.file().endpoints.iter().find(|one| one.name == card);
-    let engine = endpoint.and_then(|one| one.part.engine);
-    let has_memory = engine.is_some_and(|engine| engine.card_memory.is_some());
-    let ways = match (arguments.way.is_empty(), has_memory) {
-        (true, true) => vec![Way::ToCard, Way::FromCard],
-        (true, false) => vec![Way::Write, Way::Read],
-        (false, _) => arguments.way.clone(),
-    };
-    if let Some(way) = ways.iter().find(|way| matches!(way, Way::ToCard | Way::FromCard))
-        && !has_memory
-    {
-        let word = way.word();
-        return Err(usage(format!("--way {word}: {card} has no table `card_memory`")));
-    }
-    let mut sets: Vec<Vec<(String, f64)>> = vec![Vec::new()];
-    for set in &arguments.set {
-        let more = |before: &Vec<(String, f64)>| {
-            let one = |value: &f64| {
-                before.iter().cloned().chain([(set.path.clone(), *value)]).collect::<Vec<_>>()
-            };
-            set.values.iter().map(one).collect::<Vec<_>>()
-        };
-        sets = sets.iter().flat_map(more).collect();
-        if sets.len() > MAX_POINTS {
-            return Err(too_many());
-        }
-    }
-    let sizes: Vec<u64> = arguments.size.iter().flat_map(SizeRange::sizes).collect();
-    let mut points = Vec::new();
-    let links: Vec<LinkRate> = arguments.link.iter().map(|link| link.0).collect();
-    for way in ways {
-        for link in or_none(&links) {
-            for mps in or_none(&arguments.mps) {
-                for tags in or_none(&arguments.tags) {
-                    for descriptors in or_one(&arguments.descriptors, DescriptorWord::Ring) {
-                        for outstanding in or_one(&arguments.outstanding, 1) {
-                            let point = |(set, size_bytes): (&Vec<(String, f64)>, u64)| Point {
-                                way,
-                                link,
-                                mps,
-                                tags,
-                                descriptors,
-                                outstanding,
-                                set: set.clone(),
-                                size_bytes,
-                            };
-                            let rest = sets
-                                .iter()
-                                .flat_map(|set| sizes.iter().map(move |size| (set, *size)));
-                            points.extend(rest.map(point).take(MAX_POINTS + 1));
-                            if points.len() > MAX_POINTS {
-                                return Err(too_many());
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-    Ok(points)
-}
-
-fn too_many() -> CommandError {
-    usage(format!("more than {MAX_POINTS} points: fewer values, or several sweeps"))
-}
-
-/// The lab of a point, and the rate of the card's own link in it.
-fn lab_of(lab: &Lab, card: &str, point: &Point) -> Result<(Lab, LinkRate), CommandError> {
-    let mut lab = lab.clone();
-    for (path, value) in &point.set {
-        lab = lab.with_constant(path, *value)?;
-    }
-    if let Some(mps) = point.mps {
-        let file = lab.file();
-        let hosts = file.hosts.iter().map(|one| &one.part.port);
-        let switches =
-            file.switches.iter().flat_map(|one| [&one.part.upstream, &one.part.downstream]);
-        let cards = file.endpoints.iter().map(|one| &one.part.port);
-        let ports = hosts.chain(switches).chain(cards);
-        let least = ports.map(|port| u32::from(port.capability.max_payload_bytes)).min();
-        if let Some(least) = least.filter(|least| mps > *least) {
-            return Err(usage(format!("--mps {mps}: some port of the lab has at most {least} B")));
-        }
-    }
-    let mut found = None;
-    let mut problem = None;
-    let edited = lab.edited(|file| {
-        for link in file.links.iter_mut().filter(|link| link.lower == card) {
-            link.parameters.rate = point.link.unwrap_or(link.parameters.rate);
-            found = Some(link.parameters.rate);
-        }
-        if point.mps.is_some() {
-            file.hosts.iter_mut().for_each(|host| host.max_payload_limit_bytes = point.mps);
-        }
-        for endpoint in file.endpoints.iter_mut().filter(|endpoint| endpoint.name == card) {
-            let part = Arc::make_mut(&mut endpoint.part);
-            if let (Some(engine), Some(tags)) = (&mut part.engine, point.tags) {
-                engine.tags = tags;
-                part.parameters.requester.tags = tags;
-                problem = engine.check().err();
-            }
-        }
-    })?;
-    if let Some(problem) = problem {
-        return Err(usage(format!("--tags: {problem}")));
-    }
-    let rate = found.ok_or_else(|| usage(format!("--card {card}: no link leads to it")))?;
-    Ok((edited, rate))
-}
-
-fn iterations(arguments: &SweepArguments, point: &Point) -> u64 {
-    let least = if point.outstanding > 1 { 2 * u64::from(point.outstanding) } else { 4 };
-    let by_size = (ENOUGH_BYTES / point.size_bytes).min(MOST_TRANSFERS).max(least);
-    // One after the other all take nearly the same time.
-    let by_size = if point.outstanding == 1 { by_size.min(least) } else { by_size };
-    arguments.iterations.unwrap_or(by_size)
-}
-
-/// Runs a point; the simulated time that it took. Nothing where it was interrupted.
-fn measure(
-    arguments: &SweepArguments,
-    lab: &Lab,
-    card: &str,
-    point: Point,
-) -> Result<Option<(Measured, Picoseconds)>, CommandError> {
-    let (lab, link) = lab_of(lab, card, &point)?;
-    let words = format!("bench sweep, {}", describe(&point));
-    let failed = |why: String| usage(format!("{words}: {why}"));
-    let running = lab.build_engines(arguments.seed)?;
-    let node = running.find(card).expect("a lab that was built has its endpoints");
-    let host = running.fabric.node(node).host;
-    let simulation = Simulation::new(running);
-    let bus = simulation.bus(host);
-    let iterations = iterations(arguments, &point);
-    let seed = arguments.seed as u32;
-    let descriptors = match point.descriptors {
-        DescriptorWord::Table => DescriptorSource::Table,
-        DescriptorWord::Ring => DescriptorSource::Ring {
-            entries: (2 * point.outstanding)
-                .next_power_of_two()
-                .clamp(*RING_ENTRIES.start(), *RING_ENTRIES.end()),
-        },
-        DescriptorWord::Command => {
-            return Err(usage("--descriptors command: the command port is for p2p".to_owned()));
-        }
-    };
+fn options(arguments: &SweepArguments) -> SweepOptions {
     let notification = match arguments.notify {
         NotifyWord::Poll => Notification::Poll,
         NotifyWord::Interrupt => Notification::Interrupt,
     };
-    let run = simulation.run(
-        "bench sweep",
-        until_asked(async {
-            let device = Device::open_by_name(bus, card).await?;
-            // Total time, time of one, wrong words.
-            Ok::<_, BenchError>(match point.way {
-                Way::Write | Way::Read => {
-                    let options = Options {
-                        size_bytes: point.size_bytes,
-                        iterations,
-                        outstanding: point.outstanding,
-                        descriptors,
-                        notification,
-                        seed,
-                        ..Options::default()
-                    };
-                    let measured = match point.way {
-                        Way::Write => write(&device, &options).await?,
-                        _ => read(&device, &options).await?,
-                    };
-                    let typical = Picoseconds(measured.statistics().typical_ps);
-                    let elapsed = measured.ended.since(measured.started);
-                    (elapsed, typical, measured.data_errors.words)
-                }
-                Way::ToCard | Way::FromCard => {
-                    let direction = match point.way {
-                        Way::ToCard => CardDirection::ToCard,
-                        _ => CardDirection::FromCard,
-                    };
-                    let options = CardOptions {
-                        iterations,
-                        outstanding: point.outstanding,
-                        descriptors,
-                        notification,
-                        ..CardOptions::by_registers(direction, point.size_bytes, seed)
-                    };
-                    let measured = card_transfer(&device, &options).await?;
-                    (measured.elapsed, measured.median(), measured.data_errors.words)
-                }
-            })
-        }),
-    );
-    let Some(run) = run.map_err(|stuck| failed(stuck.to_string()))? else { return Ok(None) };
-    let (elapsed, typical, wrong_words) = run.map_err(|error| failed(error.to_string()))?;
-    let transfer_s = match point.outstanding {
-        1 => typical.as_seconds(),
-        _ => elapsed.as_seconds() / iterations as f64,
-    };
-    let bytes_per_second =
-        if transfer_s > 0.0 { point.size_bytes as f64 / transfer_s } else { 0.0 };
-    let simulated = simulation.with_fabric(|fabric| fabric.now());
-    let measured = Measured { point, link, transfer_s, bytes_per_second, wrong_words };
-    Ok(Some((measured, simulated)))
+    SweepOptions { notification, iterations: arguments.iterations, seed: arguments.seed }
 }
 
-fn describe(point: &Point) -> String {
-    let mut words = format!("{} of {}", point.way.word(), size_words(point.size_bytes));
-    if let Some(link) = point.link {
-        let _ = write!(words, ", {} {}", link.generation, link.width);
-    }
-    for (path, value) in &point.set {
-        let _ = write!(words, ", {path} = {value}");
-    }
-    words
+fn axes(arguments: &SweepArguments) -> Result<Axes, CommandError> {
+    let descriptors = arguments.descriptors.iter().map(|word| match word {
+        DescriptorWord::Table => Ok(Descriptors::Table),
+        DescriptorWord::Ring => Ok(Descriptors::Ring),
+        DescriptorWord::Command => {
+            Err(usage("--descriptors command: the command port is for p2p".to_owned()))
+        }
+    });
+    Ok(Axes {
+        kinds: arguments.way.iter().map(|word| (*word).into()).collect(),
+        links: arguments.link.iter().map(|link| link.0).collect(),
+        payload_bytes: arguments.mps.clone(),
+        tags: arguments.tags.clone(),
+        descriptors: descriptors.collect::<Result<_, _>>()?,
+        outstanding: arguments.outstanding.clone(),
+        constants: arguments.set.iter().map(|set| (set.path.clone(), set.values.clone())).collect(),
+        sizes: arguments.size.iter().flat_map(SizeRange::sizes).collect(),
+    })
 }
 
-/// Names of the parameters that a sweep has, and of each point their values: those that are asked
-/// for, and always way and link.
-fn parameters(arguments: &SweepArguments, one: &Measured) -> Vec<(String, String)> {
-    let point = &one.point;
-    let mut all = vec![
-        ("way".to_owned(), point.way.word().to_owned()),
-        ("generation".to_owned(), one.link.generation.number().to_string()),
-        ("width".to_owned(), one.link.width.lanes().to_string()),
-    ];
-    all.extend(point.mps.map(|mps| ("mps".to_owned(), mps.to_string())));
-    all.extend(point.tags.map(|tags| ("tags".to_owned(), tags.to_string())));
-    if !arguments.descriptors.is_empty() {
-        let word = match point.descriptors {
-            DescriptorWord::Table => "table",
-            DescriptorWord::Ring => "ring",
-            DescriptorWord::Command => "command",
-        };
-        all.push(("descriptors".to_owned(), word.to_owned()));
-    }
-    if !arguments.outstanding.is_empty() {
-        all.push(("outstanding".to_owned(), point.outstanding.to_string()));
-    }
-    all.extend(point.set.iter().map(|(path, value)| (path.clone(), value.to_string())));
-    all
+/// Outputs of a sweep.
+struct Output<'a> {
+    arguments: &'a SweepArguments,
+    place: Where<'a>,
+    card: &'a str,
+    rows: Option<OutputFile>,
+    page: Option<OutputFile>,
+    steps: Steps,
 }
 
-fn table(arguments: &SweepArguments, measured: &[Measured]) -> Table {
-    let names = measured.first().map(|one| parameters(arguments, one)).unwrap_or_default();
+impl<'a> Output<'a> {
+    fn open(
+        arguments: &'a SweepArguments,
+        place: Where<'a>,
+        card: &'a str,
+        points: usize,
+    ) -> Result<Self, CommandError> {
+        let rows = arguments.csv.as_deref().map(|path| OutputFile::file(path, Kind::Rows));
+        let (rows, page) = (rows.transpose()?, report_of(arguments.report.as_ref())?);
+        let steps = Steps::new(points as u64, "points");
+        Ok(Self { arguments, place, card, rows, page, steps })
+    }
+
+    fn show(self, measured: &[SweepPoint]) -> Result<(), CommandError> {
+        let Self { arguments, place, card, rows, page, steps } = self;
+        steps.finish();
+        if arguments.json {
+            print_json(&Outcome::Sweep(Sweep {
+                schema: SCHEMA,
+                bench: "sweep".to_owned(),
+                platform: platform(place),
+                card: card.to_owned(),
+                seed: arguments.seed,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                rows: measured.iter().map(SweepPoint::row).collect(),
+                interrupted: steps.watch.interrupted(),
+            }))?;
+        } else {
+            print(&table(measured).to_string())?;
+        }
+        steps.watch.end(&not_written([&rows, &page]))?;
+        if let Some(rows) = rows {
+            rows.write(csv(measured).as_bytes())?;
+        }
+        if let Some(file) = page {
+            let mut page = bench_page("sweep", place, vec![section(measured)]);
+            page.facts.push(("seed".to_owned(), arguments.seed.to_string()));
+            write_page(&page, &file)?;
+        }
+        match measured.iter().all(|one| one.wrong_words == 0) {
+            true => Ok(()),
+            false => Err(CommandError::Run),
+        }
+    }
+}
+
+fn table(measured: &[SweepPoint]) -> Table {
+    let names = measured.first().map(SweepPoint::parameters).unwrap_or_default();
     let mut headings: Vec<(&str, Align)> =
         names.iter().map(|(name, _)| (name.as_str(), Align::Right)).collect();
     headings.extend([
@@ -542,7 +340,7 @@ fn table(arguments: &SweepArguments, measured: &[Measured]) -> Table {
     ]);
     let mut table = Table::new(&headings).least_first(&["MiB/s", "wrong words", "us"]);
     for one in measured {
-        let values = parameters(arguments, one).into_iter().map(|(_, value)| value);
+        let values = one.parameters().into_iter().map(|(_, value)| value.to_string());
         let own = [
             one.point.size_bytes.to_string(),
             format!("{:.3}", one.transfer_s * 1e6),
@@ -555,52 +353,22 @@ fn table(arguments: &SweepArguments, measured: &[Measured]) -> Table {
     table
 }
 
-fn csv(arguments: &SweepArguments, measured: &[Measured]) -> String {
-    let names = measured.first().map(|one| parameters(arguments, one)).unwrap_or_default();
-    let mut text = String::new();
-    for (name, _) in &names {
-        let _ = write!(text, "{name},");
-    }
-    text.push_str("bytes,us\n");
+/// Returns a plot for each kind of transfers, with a series for each combination of the other
+/// parameters.
+fn section(measured: &[SweepPoint]) -> Section {
+    let mut plots: Vec<(TransferKind, Vec<Series>)> = Vec::new();
     for one in measured {
-        for (_, value) in parameters(arguments, one) {
-            let _ = write!(text, "{value},");
-        }
-        let _ = writeln!(text, "{},{}", one.point.size_bytes, one.transfer_s * 1e6);
-    }
-    text
-}
-
-fn row(arguments: &SweepArguments, one: &Measured) -> SweepRow {
-    let parameters = parameters(arguments, one).into_iter().map(|(name, value)| {
-        let number = value.parse::<f64>();
-        (name, number.map_or_else(|_| json!(value), |number| json!(number)))
-    });
-    SweepRow {
-        size_bytes: one.point.size_bytes,
-        transfer_ns: one.transfer_s * 1e9,
-        bytes_per_second: one.bytes_per_second,
-        wrong_words: one.wrong_words,
-        parameters: parameters.collect(),
-    }
-}
-
-fn report(lab: &Lab, arguments: &SweepArguments, measured: &[Measured]) -> Page {
-    // A plot for each way, a series for each combination of the other parameters.
-    let mut plots: Vec<(Way, Vec<Series>)> = Vec::new();
-    for one in measured {
-        let way = one.point.way;
-        let values = parameters(arguments, one);
-        let words = |(name, value): &(String, String)| {
-            let short = name.rsplit('.').next().unwrap_or(name);
-            format!("{short} {value}")
-        };
-        let mut name = format!("{} {}", one.link.generation, one.link.width);
-        for value in &values[3..] {
-            let _ = write!(name, ", {}", words(value));
-        }
-        let at = plots.iter().position(|(known, _)| *known == way).unwrap_or_else(|| {
-            plots.push((way, Vec::new()));
+        let kind = one.point.kind;
+        let link = one.link.map(|link| format!("{} {}", link.generation, link.width));
+        let others = one.parameters().into_iter();
+        let others =
+            others.filter(|(name, _)| !["way", "generation", "width"].contains(&&name[..]));
+        let others = others
+            .map(|(name, value)| format!("{} {value}", name.rsplit('.').next().unwrap_or(&name)));
+        let words: Vec<String> = link.into_iter().chain(others).collect();
+        let name = if words.is_empty() { kind.word().to_owned() } else { words.join(", ") };
+        let at = plots.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+            plots.push((kind, Vec::new()));
             plots.len() - 1
         });
         let series = &mut plots[at].1;
@@ -610,24 +378,15 @@ fn report(lab: &Lab, arguments: &SweepArguments, measured: &[Measured]) -> Page 
             None => series.push(Series { name, kind: SeriesKind::Ours, points: vec![point] }),
         }
     }
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
-    let plot = |(way, series): (Way, Vec<Series>)| {
+    let plot = |(kind, series): (TransferKind, Vec<Series>)| {
         Block::Plot(Plot {
-            title: format!("Rate by size, {}", way.word()),
-            x: axis("bytes of a transfer", "B", Scale::Logarithmic),
-            y: axis("rate", "MB/s", Scale::Linear),
+            title: format!("Rate by size, {}", kind.word()),
+            x: Axis::new("bytes of a transfer", "B", Scale::Logarithmic),
+            y: Axis::new("rate", "MB/s", Scale::Linear),
             series,
         })
     };
-    let blocks = plots.into_iter().map(plot).collect();
-    let sections = vec![Section { title: "Rates".to_owned(), blocks }];
-    let mut page = bench_page("sweep", Where::Lab(lab), sections);
-    page.facts.push(("seed".to_owned(), arguments.seed.to_string()));
-    page
+    Section { title: "Rates".to_owned(), blocks: plots.into_iter().map(plot).collect() }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use anstyle::Style;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement};
 pub use crosslane_report::Align;
-use crosslane_report::{Cell, Column};
+use crosslane_report::Column;
 
 use crate::terminal::{filled, folded, table_columns};
 
@@ -47,6 +47,13 @@ struct Layout {
     gap: usize,
 }
 
+/// A table of a result.
+impl From<crosslane_report::Table> for Table {
+    fn from(plain: crosslane_report::Table) -> Self {
+        Self { plain, spare: Vec::new() }
+    }
+}
+
 impl Table {
     /// An empty table with these headings.
     #[must_use]
@@ -69,9 +76,7 @@ impl Table {
 
     /// Adds a row with as many cells as there are columns.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells: Vec<Cell> = cells.into_iter().map(|text| Cell { text, is_bad: false }).collect();
-        assert_eq!(cells.len(), self.plain.columns.len(), "a row has a cell for each column");
-        self.plain.rows.push(cells);
+        self.plain.row(cells);
     }
 
     /// The same for a page.

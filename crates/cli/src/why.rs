@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crosslane_explain::{Liftable, STEPS, explain};
-use crosslane_results::{Account, Better, Consequence, Explanation, Figure, LimitKind, Step};
+use crosslane_results::{Account, Better, Consequence, Explanation, Figure, Flow, LimitKind, Step};
 use rayon::prelude::*;
 
 use crate::interrupt::is_asked;
@@ -60,6 +60,31 @@ pub fn explain_all<C: Liftable>(made: &[Made<'_, C>], every: bool) -> Vec<Why> {
 #[must_use]
 pub fn has_column(whys: &[Why]) -> bool {
     whys.len() > 1 && whys.iter().any(|why| !matches!(why, Why::LeftOut))
+}
+
+/// Explains runs whose figures are the rates of their flows and whose data were compared; accounts
+/// may be missing.
+pub fn explained<C: Liftable>(
+    cases: &[C],
+    flows: &[Flow],
+    accounts: &[Account],
+    every: bool,
+) -> Vec<Why> {
+    let figure = |value| Figure { value, better: Better::Higher };
+    let made = cases.iter().zip(flows).enumerate().map(|(index, (case, flow))| Made {
+        case,
+        measured: flow.rate().map(figure),
+        account: accounts.get(index),
+        has_errors: false,
+    });
+    explain_all(&made.collect::<Vec<_>>(), every)
+}
+
+/// Formats what limits the last run, behind a table; nothing if that is not known.
+#[must_use]
+pub fn why_block(whys: &[Why]) -> String {
+    let block = whys.last().map(Why::block).filter(|block| !block.is_empty());
+    block.map_or(String::new(), |block| format!("\n{}\n", block.trim_end()))
 }
 
 fn why<C: Liftable>(made: &Made<'_, C>, steps: usize, progress: &Explaining) -> Why {

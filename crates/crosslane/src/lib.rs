@@ -33,11 +33,12 @@
 //! | join a card to remote nodes | [`bridge`] |
 //! | send messages in a torus of FPGAs | [`torus`] |
 //! | load and change labs | [`lab`] |
+//! | list and check labs | [`labs`] |
 //! | measure | [`mod@bench`] |
 //! | learn what limits a run | [`explain`] |
 //! | read and write outcomes | [`results`] |
 //! | record what every link did | [`trace`] |
-//! | describe a machine as a lab | [`machine`] |
+//! | examine a machine and its cards | [`machine`] |
 //!
 //! Terms: a *channel* moves data between a card and host memory (H2C, C2H) or another card (peer).
 //! A *ring* is host memory with descriptors that a channel fetches; a *doorbell* tells it of new
@@ -46,6 +47,7 @@
 #![forbid(unsafe_code)]
 
 pub mod blocking;
+pub mod labs;
 pub mod machine;
 pub mod trace;
 

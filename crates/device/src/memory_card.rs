@@ -77,7 +77,7 @@ struct Counters {
 
 /// Index into a pair of counters.
 #[derive(Clone, Copy)]
-enum Way {
+enum Counted {
     Write,
     Read,
 }
@@ -92,7 +92,7 @@ struct Answer {
 }
 
 /// Target of a request.
-enum Place {
+enum RequestTarget {
     Register(u64),
     Fifo(u64),
     Memory(u64),
@@ -150,33 +150,33 @@ impl MemoryCard {
         self.parameters.bank_bytes * u64::from(self.parameters.banks)
     }
 
-    fn place(&self, address: u64, bytes: u32) -> Place {
+    fn target(&self, address: u64, bytes: u32) -> RequestTarget {
         let offset = |window: &Window| window.offset(address, bytes);
         let [registers, fifo, memory] = &self.windows;
         if let Some(at) = offset(registers) {
-            return Place::Register(at);
+            return RequestTarget::Register(at);
         }
         if let Some(at) = offset(fifo) {
-            return Place::Fifo(at);
+            return RequestTarget::Fifo(at);
         }
         let is_there = |at: &u64| at + u64::from(bytes) <= self.memory_bytes();
         match offset(memory).filter(is_there) {
-            Some(at) => Place::Memory(at),
-            None => Place::Nowhere,
+            Some(at) => RequestTarget::Memory(at),
+            None => RequestTarget::Nowhere,
         }
     }
 
     /// Counts an access to memory and returns the beats it takes.
-    fn count(&mut self, offset: u64, bytes: u32, way: Way) -> u64 {
+    fn count(&mut self, offset: u64, bytes: u32, counted: Counted) -> u64 {
         let class = bytes.max(1).next_power_of_two().ilog2() as usize;
         let size = &mut self.counting.sizes[class.min(map::SIZE_CLASSES.count as usize - 1)];
-        size[way as usize] = size[way as usize].wrapping_add(1);
+        size[counted as usize] = size[counted as usize].wrapping_add(1);
         let beat_bytes = u64::from(self.parameters.beat_bytes);
         let (first, last) =
             (offset / beat_bytes, (offset + u64::from(bytes).max(1) - 1) / beat_bytes);
         for beat in first..=last {
             let bank = (beat * beat_bytes / self.parameters.bank_bytes) as usize;
-            let beats = &mut self.counting.beats[bank][way as usize];
+            let beats = &mut self.counting.beats[bank][counted as usize];
             *beats = beats.wrapping_add(1);
         }
         last - first + 1
@@ -198,26 +198,26 @@ impl MemoryCard {
         }
         let skip = (address & 3) as usize;
         let data = &payload[skip..skip + bytes as usize];
-        match self.place(address, bytes) {
-            Place::Register(offset) => {
+        match self.target(address, bytes) {
+            RequestTarget::Register(offset) => {
                 if offset == u64::from(map::CONTROL) && data.len() == 4 {
                     self.control(u32::from_le_bytes([data[0], data[1], data[2], data[3]]));
                 }
                 Consumed::Now
             }
-            Place::Fifo(offset) => {
+            RequestTarget::Fifo(offset) => {
                 self.push(offset, data);
                 Consumed::Now
             }
-            Place::Memory(offset) => {
-                let beats = self.count(offset, bytes, Way::Write);
+            RequestTarget::Memory(offset) => {
+                let beats = self.count(offset, bytes, Counted::Write);
                 self.memory.write(self.memory_offset + offset, data);
                 let further_ps = (beats - 1) * self.parameters.beat.0;
                 let begin_ps = self.busy_ps.max(port.now_ps());
                 self.busy_ps = begin_ps + self.parameters.write_interval.0 + further_ps;
                 Consumed::At(Picoseconds(self.busy_ps))
             }
-            Place::Nowhere => {
+            RequestTarget::Nowhere => {
                 port.report(ErrorKind::Unrouted { what: what(), address: header.address });
                 Consumed::Now
             }
@@ -261,23 +261,29 @@ impl MemoryCard {
             Answer { ready_ps, header, payload: Vec::new(), frees: Some(frees) }
         };
         let whole = request.length_dw == 1 && request.first_byte_enables == ALL_BYTES;
-        let data = match self.place(address, bytes) {
-            Place::Register(offset) if whole => self.register(offset as u32).to_le_bytes().to_vec(),
+        let data = match self.target(address, bytes) {
+            RequestTarget::Register(offset) if whole => {
+                self.register(offset as u32).to_le_bytes().to_vec()
+            }
             // A read of no bytes is a flush and always valid.
-            Place::Register(_) | Place::Fifo(_) | Place::Memory(_) if bytes == 0 => Vec::new(),
-            Place::Register(_) => {
+            RequestTarget::Register(_) | RequestTarget::Fifo(_) | RequestTarget::Memory(_)
+                if bytes == 0 =>
+            {
+                Vec::new()
+            }
+            RequestTarget::Register(_) => {
                 self.answers.push_back(refused(CompletionStatus::CompleterAbort));
                 return;
             }
             // FIFO bytes are read through the register fifo_pop.
-            Place::Fifo(_) => vec![0; bytes as usize],
-            Place::Memory(offset) => {
-                self.count(offset, bytes, Way::Read);
+            RequestTarget::Fifo(_) => vec![0; bytes as usize],
+            RequestTarget::Memory(offset) => {
+                self.count(offset, bytes, Counted::Read);
                 let mut data = vec![0; bytes as usize];
                 self.memory.read(self.memory_offset + offset, &mut data);
                 data
             }
-            Place::Nowhere => {
+            RequestTarget::Nowhere => {
                 let what = HeaderLine(request).to_string();
                 port.report(ErrorKind::Unrouted { what, address: request.address });
                 self.answers.push_back(refused(CompletionStatus::UnsupportedRequest));
@@ -306,15 +312,15 @@ impl MemoryCard {
         });
         if let Some((bank, register)) = banks {
             return match register {
-                map::bank::WRITE_BEATS => self.taken.beats[bank][Way::Write as usize],
-                map::bank::READ_BEATS => self.taken.beats[bank][Way::Read as usize],
+                map::bank::WRITE_BEATS => self.taken.beats[bank][Counted::Write as usize],
+                map::bank::READ_BEATS => self.taken.beats[bank][Counted::Read as usize],
                 _ => 0,
             };
         }
         if let Some((class, register)) = sizes {
             return match register {
-                map::size_class::WRITES => self.taken.sizes[class][Way::Write as usize],
-                map::size_class::READS => self.taken.sizes[class][Way::Read as usize],
+                map::size_class::WRITES => self.taken.sizes[class][Counted::Write as usize],
+                map::size_class::READS => self.taken.sizes[class][Counted::Read as usize],
                 _ => 0,
             };
         }

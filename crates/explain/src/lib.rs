@@ -14,6 +14,7 @@ mod case;
 mod consequence;
 mod error;
 mod limits;
+mod network;
 mod search;
 
 pub use case::{Case, Short};

@@ -153,6 +153,16 @@ pub enum Problem {
         /// The nearest name that exists.
         suggestion: Option<String>,
     },
+    /// A constant that the chosen variant replaces.
+    #[error("cannot set {path}: variant {variant} replaces it; set {instead}")]
+    Overruled {
+        /// Path of the constant.
+        path: String,
+        /// The variant.
+        variant: String,
+        /// Path of the constant that is in force.
+        instead: String,
+    },
     /// A variant missing from the lab.
     #[error("lab {lab} has no variant {name} ({}){}", variants(.known), Hint(.suggestion))]
     NoSuchVariant {
@@ -256,6 +266,7 @@ impl Problem {
             Self::BadValue { .. } => "bad-value",
             Self::Provenance { .. } => "provenance",
             Self::UnknownName { .. } => "unknown-name",
+            Self::Overruled { .. } => "overruled",
             Self::NoSuchVariant { .. } => "no-such-variant",
             Self::DuplicateName { .. } => "duplicate-name",
             Self::WrongKind { .. } => "wrong-kind",

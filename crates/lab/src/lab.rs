@@ -93,7 +93,8 @@ impl Lab {
     /// sweeps and sensitivity studies. Numbers are rounded where the constant is a whole number.
     ///
     /// # Errors
-    /// If no number has that path, or the value is not allowed.
+    /// If no number in force has that path, such as one that the variant replaces, or the value is
+    /// not allowed.
     pub fn with_constant(&self, path: &str, value: f64) -> Result<Self, LabError> {
         let mut replaced = self.replaced.clone();
         replaced.insert(path.to_owned(), value);

@@ -4,7 +4,7 @@
 
 use crate::{Array, Memory};
 
-/// Bytes of the whole.
+/// Size of the map in bytes.
 pub const BYTES: u32 = 0x10000;
 
 /// Base of [`global`].
@@ -20,16 +20,16 @@ pub const MSIX_PENDING: Memory = Memory { base: 0x1800, bytes: 0x20 };
 /// Base of [`user`].
 pub const USER: u32 = 0x2000;
 
-/// Where the register files `h2c` lie: see [`channel`].
+/// Positions of register files `h2c`: see [`channel`].
 pub const H2C: Array = Array { base: 0x3000, stride: 0x100, count: 4 };
 
-/// Where the register files `c2h` lie: see [`channel`].
+/// Positions of register files `c2h`: see [`channel`].
 pub const C2H: Array = Array { base: 0x3400, stride: 0x100, count: 4 };
 
-/// Where the register files `peer` lie: see [`channel`].
+/// Positions of register files `peer`: see [`channel`].
 pub const PEER: Array = Array { base: 0x3800, stride: 0x100, count: 4 };
 
-/// Where the register files `lanes` lie: see [`lane`].
+/// Positions of register files `lanes`: see [`lane`].
 pub const LANES: Array = Array { base: 0x4000, stride: 0x40, count: 16 };
 
 /// Descriptor table of H2C channel 0. Room for 1024 entries of 16 bytes.
@@ -40,7 +40,7 @@ pub const C2H_TABLE: Memory = Memory { base: 0xc000, bytes: 0x4000 };
 
 /// Registers of `global`. Offsets from the base of [`GLOBAL`].
 pub mod global {
-    /// Says that this is a Crosslane engine. Read-only.
+    /// Identifies a Crosslane engine. Read-only.
     pub const ID: u32 = 0x0;
     /// Reset value of [`ID`].
     pub const ID_RESET: u32 = 0x584c4e45;
@@ -67,7 +67,7 @@ pub mod global {
         pub const MAJOR: Field = Field { shift: 16, width: 16 };
     }
 
-    /// How many of each there are. Read-only.
+    /// Numbers of channels, receive queues and vectors. Read-only.
     pub const COUNTS: u32 = 0x8;
     /// Reset value of [`COUNTS`].
     pub const COUNTS_RESET: u32 = 0x8080111;
@@ -91,7 +91,7 @@ pub mod global {
         pub const VECTORS: Field = Field { shift: 24, width: 5 };
     }
 
-    /// What its builder gave it. Read-only.
+    /// Sizes and options of the build. Read-only.
     pub const SIZES: u32 = 0xc;
     /// Fields of `sizes`.
     pub mod sizes {
@@ -103,7 +103,7 @@ pub mod global {
         /// Descriptors of each table. Bits 27:16.
         pub const TABLE_ENTRIES: Field = Field { shift: 16, width: 12 };
 
-        /// The first C2H channel copies within the card's memory, too. The gateware does not. Bit
+        /// The first C2H channel also copies within the card's memory. The gateware does not. Bit
         /// 30.
         pub const CARD_COPY: Field = Field { shift: 30, width: 1 };
 
@@ -111,7 +111,7 @@ pub mod global {
         pub const CARD_MEMORY: Field = Field { shift: 31, width: 1 };
     }
 
-    /// Longest payload that it can build, bytes. Read-only.
+    /// Longest payload that the engine can build, bytes. Read-only.
     pub const MAX_WRITE: u32 = 0x10;
     /// Fields of `max_write`.
     pub mod max_write {
@@ -121,7 +121,7 @@ pub mod global {
         pub const BYTES: Field = Field { shift: 0, width: 16 };
     }
 
-    /// Longest read that it can ask for, bytes. Read-only.
+    /// Longest read that the engine can request, bytes. Read-only.
     pub const MAX_READ: u32 = 0x14;
     /// Fields of `max_read`.
     pub mod max_read {
@@ -131,7 +131,7 @@ pub mod global {
         pub const BYTES: Field = Field { shift: 0, width: 16 };
     }
 
-    /// Bytes that each lane's FIFO holds. Read-only.
+    /// Size of each lane's FIFO in bytes. Read-only.
     pub const LANE_FIFO: u32 = 0x18;
     /// Fields of `lane_fifo`.
     pub mod lane_fifo {
@@ -141,7 +141,7 @@ pub mod global {
         pub const BYTES: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Bytes of BAR1 that each lane has: lane n begins at n times this. Read-only.
+    /// Size of each lane's aperture in BAR1 in bytes: lane n begins at n times this. Read-only.
     pub const LANE_WINDOW: u32 = 0x1c;
     /// Fields of `lane_window`.
     pub mod lane_window {
@@ -194,7 +194,7 @@ pub mod global {
         pub const RESET_COUNTERS: Field = Field { shift: 0, width: 1 };
     }
 
-    /// What the function is set to. Read-only.
+    /// Settings of the function. Read-only.
     pub const IN_FORCE: u32 = 0x30;
     /// Fields of `in_force`.
     pub mod in_force {
@@ -207,7 +207,7 @@ pub mod global {
         pub const MAX_READ_REQUEST: Field = Field { shift: 16, width: 16 };
     }
 
-    /// Descriptors that one fetch from a ring asks for at most. Read-only.
+    /// Most descriptors that one fetch from a ring requests. Read-only.
     pub const FETCH_BATCH: u32 = 0x34;
     /// Fields of `fetch_batch`.
     pub mod fetch_batch {
@@ -220,24 +220,26 @@ pub mod global {
 
 /// Registers of `user`. Offsets from the base of [`USER`].
 pub mod user {
-    /// What feeds the streams that leave.
+    /// Sources of the write channels.
     pub const INTERCONNECT: u32 = 0x0;
     /// Fields of `interconnect`.
     pub mod interconnect {
         use crate::Field;
 
-        /// What C2H channel 0 writes. Bits 1:0. A [`StreamSource`](crate::engine::StreamSource).
+        /// Source of C2H channel 0's data. Bits 1:0. A
+        /// [`StreamSource`](crate::engine::StreamSource).
         pub const C2H_SOURCE: Field = Field { shift: 0, width: 2 };
 
-        /// What peer channel 0 writes. Bits 3:2. A [`StreamSource`](crate::engine::StreamSource).
+        /// Source of peer channel 0's data. Bits 3:2. A
+        /// [`StreamSource`](crate::engine::StreamSource).
         pub const PEER_SOURCE: Field = Field { shift: 2, width: 2 };
 
-        /// The lane that is routed where a source is `lane`. Bits 11:8.
+        /// The lane routed to a channel whose source is `lane`. Bits 11:8.
         pub const LANE: Field = Field { shift: 8, width: 4 };
     }
 
-    /// The generator's seed: word n of a stream is seed + n x 9E3779B1h. Writing it begins both
-    /// generated streams anew.
+    /// The generator's seed: word n of a stream is seed + n x 9E3779B1h. Writing it restarts both
+    /// generated streams.
     pub const GENERATOR_SEED: u32 = 0x4;
     /// Fields of `generator_seed`.
     pub mod generator_seed {
@@ -247,7 +249,7 @@ pub mod user {
         pub const SEED: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Checker of what H2C channel 0 reads, while it is routed nowhere.
+    /// Checker of the data of H2C channel 0 while it is not routed.
     pub const H2C_CHECK: u32 = 0x8;
     /// Fields of `h2c_check`.
     pub mod h2c_check {
@@ -256,11 +258,11 @@ pub mod user {
         /// Compare. Bit 0.
         pub const ENABLE: Field = Field { shift: 0, width: 1 };
 
-        /// Begin anew. Bit 31. A 1 acts once and reads as 0.
+        /// Restart the checker. Bit 31. A 1 acts once and reads as 0.
         pub const RESTART: Field = Field { shift: 31, width: 1 };
     }
 
-    /// Seed of the pattern that is expected.
+    /// Seed of the expected pattern.
     pub const H2C_CHECK_SEED: u32 = 0xc;
     /// Fields of `h2c_check_seed`.
     pub mod h2c_check_seed {
@@ -270,7 +272,7 @@ pub mod user {
         pub const SEED: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Words that were not what was expected; stays at its largest value. Read-only.
+    /// Words that differed from the pattern; stays at its largest value. Read-only.
     pub const H2C_CHECK_ERRORS: u32 = 0x10;
     /// Fields of `h2c_check_errors`.
     pub mod h2c_check_errors {
@@ -320,8 +322,8 @@ pub mod user {
         pub const BYTES: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Starts what command_low/high/bytes say; the peer channel has to run with its source set to
-    /// command_port.
+    /// Starts the command in command_low/high/bytes; the peer channel must run with its source set
+    /// to command_port.
     pub const COMMAND: u32 = 0x2c;
     /// Fields of `command`.
     pub mod command {
@@ -337,7 +339,7 @@ pub mod user {
     pub mod command_status {
         use crate::Field;
 
-        /// A command is being worked off. Bit 0.
+        /// A command is in progress. Bit 0.
         pub const BUSY: Field = Field { shift: 0, width: 1 };
     }
 
@@ -351,7 +353,7 @@ pub mod user {
         pub const COUNT: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Ping-pong: sends command_bytes of the generator to the command address, and a message more
+    /// Ping-pong: sends command_bytes of the generator to the command address, and another message
     /// each time as many bytes have come back in the routed lane.
     pub const PING: u32 = 0x40;
     /// Fields of `ping`.
@@ -396,7 +398,7 @@ pub mod user {
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Shortest of them, clocks. Read-only.
+    /// Shortest round trip, clocks. Read-only.
     pub const PING_LEAST: u32 = 0x50;
     /// Fields of `ping_least`.
     pub mod ping_least {
@@ -406,7 +408,7 @@ pub mod user {
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Longest of them, clocks. Read-only.
+    /// Longest round trip, clocks. Read-only.
     pub const PING_MOST: u32 = 0x54;
     /// Fields of `ping_most`.
     pub mod ping_most {
@@ -419,16 +421,16 @@ pub mod user {
 
 /// Registers of `channel`. Offsets from the base of [`H2C`], [`C2H`], [`PEER`].
 pub mod channel {
-    /// What the channel does.
+    /// Run, options and restart of the channel.
     pub const CONTROL: u32 = 0x0;
     /// Fields of `control`.
     pub mod control {
         use crate::Field;
 
-        /// Work off descriptors. Cleared: finish the TLPs begun, then be idle. Bit 0.
+        /// Process descriptors. Cleared: finish the TLPs begun, then go idle. Bit 0.
         pub const RUN: Field = Field { shift: 0, width: 1 };
 
-        /// Where descriptors come from. Bits 2:1. A
+        /// Source of the descriptors. Bits 2:1. A
         /// [`DescriptorSource`](crate::engine::DescriptorSource).
         pub const SOURCE: Field = Field { shift: 1, width: 2 };
 
@@ -444,9 +446,9 @@ pub mod channel {
         /// Build payloads of payload.bytes even beyond Max_Payload_Size: for tests. Bit 6.
         pub const OVERSIZE: Field = Field { shift: 6, width: 1 };
 
-        /// The descriptors' card addresses are meant: data go to the card's memory or come from it,
-        /// not to or from a stream. Of the first H2C and the first C2H channel, where the engine
-        /// has it; to be changed only right behind a restart. Bit 7.
+        /// Use the descriptors' card addresses: data go to the card's memory or come from it, not
+        /// to or from a stream. Of the first H2C and the first C2H channel, if the engine has it;
+        /// change it only right after a restart. Bit 7.
         pub const CARD_MEMORY: Field = Field { shift: 7, width: 1 };
 
         /// Forget all descriptors, counts and the error; the channel is idle with run clear. Bit
@@ -463,16 +465,16 @@ pub mod channel {
         /// State. Bits 1:0. A [`ChannelState`](crate::engine::ChannelState).
         pub const STATE: Field = Field { shift: 0, width: 2 };
 
-        /// Why it stopped. Bits 7:4. A [`ChannelError`](crate::engine::ChannelError).
+        /// Reason for the stop. Bits 7:4. A [`ChannelError`](crate::engine::ChannelError).
         pub const ERROR: Field = Field { shift: 4, width: 4 };
 
-        /// TLPs of the channel that still wait for an answer. Bits 31:16.
+        /// TLPs of the channel that wait for an answer. Bits 31:16.
         pub const IN_FLIGHT: Field = Field { shift: 16, width: 16 };
     }
 
-    /// Longest payload of a write, or longest read request, in bytes: a power of two. 0: the most
-    /// that is allowed. Never more than what the engine can build or the function is set to, unless
-    /// oversize is set.
+    /// Longest payload of a write, or longest read request, in bytes: a power of two. 0: the
+    /// largest allowed. Never more than the limits of the engine and the settings of the function,
+    /// unless oversize is set.
     pub const PAYLOAD: u32 = 0x8;
     /// Fields of `payload`.
     pub mod payload {
@@ -562,7 +564,7 @@ pub mod channel {
         pub const ADDRESS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Bytes that were moved of descriptor `completed` when the channel stopped. For a read: bytes
+    /// Bytes of descriptor `completed` that were moved when the channel stopped. For a read: bytes
     /// delivered to the stream, in order. Read-only.
     pub const STOPPED_AT: u32 = 0x2c;
     /// Fields of `stopped_at`.
@@ -573,7 +575,7 @@ pub mod channel {
         pub const BYTES: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Bus address that the error is about, bits 31:0. Read-only.
+    /// Bus address of the error, bits 31:0. Read-only.
     pub const ERROR_LOW: u32 = 0x30;
     /// Fields of `error_low`.
     pub mod error_low {
@@ -583,7 +585,7 @@ pub mod channel {
         pub const ADDRESS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Bus address that the error is about, bits 63:32. Read-only.
+    /// Bus address of the error, bits 63:32. Read-only.
     pub const ERROR_HIGH: u32 = 0x34;
     /// Fields of `error_high`.
     pub mod error_high {
@@ -654,8 +656,8 @@ pub mod channel {
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Hardware timer: engine time at which the last TLP had been handed on whole (writes) or the
-    /// last data had arrived (reads), bits 31:0, in clocks. Read-only.
+    /// Hardware timer: engine time at which the last TLP had left completely (writes) or the last
+    /// data had arrived (reads), bits 31:0, in clocks. Read-only.
     pub const LAST_LOW: u32 = 0x58;
     /// Fields of `last_low`.
     pub mod last_low {
@@ -695,8 +697,8 @@ pub mod channel {
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Clocks in which a read could not be sent because no more may be in flight: for want of a tag
-    /// or of staging room, or with as many descriptors as may be read at once. Read-only.
+    /// Clocks in which a read could not be sent because a limit on reads in flight was reached: no
+    /// free tag, no staging room, or too many descriptors in progress. Read-only.
     pub const IDLE_NO_TAG: u32 = 0x68;
     /// Fields of `idle_no_tag`.
     pub mod idle_no_tag {
@@ -706,7 +708,7 @@ pub mod channel {
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Clocks in which the link did not take what the channel had. Read-only.
+    /// Clocks in which the link did not take the channel's TLP. Read-only.
     pub const IDLE_LINK: u32 = 0x6c;
     /// Fields of `idle_link`.
     pub mod idle_link {
@@ -726,7 +728,7 @@ pub mod channel {
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Clocks of the gap that follows a descriptor, where the engine has one. Read-only.
+    /// Clocks of the gap after a descriptor, if the engine has one. Read-only.
     pub const IDLE_GAP: u32 = 0x74;
     /// Fields of `idle_gap`.
     pub mod idle_gap {
@@ -736,8 +738,8 @@ pub mod channel {
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Bytes that the peer has taken out of its lane, absolute. The peer writes it; a value behind
-    /// the one held is ignored (signed 32-bit difference). Only in PEER.
+    /// Bytes that the peer has taken out of its receive queue, absolute; the peer writes it. An
+    /// older value is ignored (signed 32-bit difference). Only in PEER.
     pub const CREDIT: u32 = 0x80;
     /// Fields of `credit`.
     pub mod credit {
@@ -747,7 +749,7 @@ pub mod channel {
         pub const BYTES: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Credit window in bytes: most that may be sent beyond credit. 0: no credit control. Only in
+    /// Credit window in bytes: limit of bytes sent beyond credit. 0: no credit control. Only in
     /// PEER.
     pub const CREDIT_WINDOW: u32 = 0x84;
     /// Fields of `credit_window`.
@@ -768,8 +770,8 @@ pub mod channel {
         pub const BYTES: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Size of the peer's lane in bytes, a power of two: addresses go round in it, the lane being
-    /// aligned to its size. 0: addresses go on. Only in PEER.
+    /// Size of the peer's aperture in bytes, a power of two: addresses wrap within it; it is
+    /// aligned to its size. 0: addresses do not wrap. Only in PEER.
     pub const APERTURE: u32 = 0x8c;
     /// Fields of `aperture`.
     pub mod aperture {
@@ -782,13 +784,13 @@ pub mod channel {
 
 /// Registers of `lane`. Offsets from the base of [`LANES`].
 pub mod lane {
-    /// What the lane does with what arrives.
+    /// Handling of received data.
     pub const CONTROL: u32 = 0x0;
     /// Fields of `control`.
     pub mod control {
         use crate::Field;
 
-        /// Take data. Cleared: what arrives is dropped and overflow is set. Bit 0.
+        /// Take data. Cleared: drop received data and set overflow. Bit 0.
         pub const ENABLE: Field = Field { shift: 0, width: 1 };
 
         /// When the FIFO is full: drop and set overflow. Cleared: hold the link's credits until
@@ -798,7 +800,7 @@ pub mod lane {
         /// Send the count of bytes taken out to credit_low/high. Bit 2.
         pub const RETURN_CREDITS: Field = Field { shift: 2, width: 1 };
 
-        /// Compare what an unrouted lane drains with the pattern of check_seed. Bit 3.
+        /// Compare the data that an unrouted lane drains with the pattern of check_seed. Bit 3.
         pub const CHECK: Field = Field { shift: 3, width: 1 };
 
         /// Clear the lane: fill, counts, overflow and checker. Bit 31. A 1 acts once and reads as
@@ -806,7 +808,7 @@ pub mod lane {
         pub const RESTART: Field = Field { shift: 31, width: 1 };
     }
 
-    /// What has happened. Read-only.
+    /// Events since the restart. Read-only.
     pub const STATUS: u32 = 0x4;
     /// Fields of `status`.
     pub mod status {
@@ -866,7 +868,7 @@ pub mod lane {
         pub const BYTES: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Seed of the pattern that is expected.
+    /// Seed of the expected pattern.
     pub const CHECK_SEED: u32 = 0x1c;
     /// Fields of `check_seed`.
     pub mod check_seed {
@@ -876,7 +878,7 @@ pub mod lane {
         pub const SEED: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Words that were not what was expected; stays at its largest value. Read-only.
+    /// Words that differed from the pattern; stays at its largest value. Read-only.
     pub const CHECK_ERRORS: u32 = 0x20;
     /// Fields of `check_errors`.
     pub mod check_errors {
@@ -943,16 +945,16 @@ pub mod lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum StreamSource {
-    /// The generator's pattern, always there.
+    /// The generator's pattern, always available.
     Generator = 0,
-    /// What H2C channel 0 has read.
+    /// Data that H2C channel 0 has read.
     H2c = 1,
-    /// What the routed receive lane holds.
+    /// Data in the routed receive queue.
     Lane = 2,
 }
 
 impl StreamSource {
-    /// What the field's bits mean; none for bits that mean nothing.
+    /// The value with these bits; none for undefined bits.
     pub const fn from_bits(bits: u32) -> Option<Self> {
         match bits {
             0 => Some(Self::Generator),
@@ -981,7 +983,7 @@ pub enum DescriptorSource {
 }
 
 impl DescriptorSource {
-    /// What the field's bits mean; none for bits that mean nothing.
+    /// The value with these bits; none for undefined bits.
     pub const fn from_bits(bits: u32) -> Option<Self> {
         match bits {
             0 => Some(Self::Table),
@@ -1003,14 +1005,14 @@ impl DescriptorSource {
 pub enum ChannelState {
     /// Not running, no error.
     Idle = 0,
-    /// Works off descriptors, or waits for them.
+    /// Processes descriptors, or waits for them.
     Running = 1,
     /// Stopped by an error; restart clears it.
     Stopped = 2,
 }
 
 impl ChannelState {
-    /// What the field's bits mean; none for bits that mean nothing.
+    /// The value with these bits; none for undefined bits.
     pub const fn from_bits(bits: u32) -> Option<Self> {
         match bits {
             0 => Some(Self::Idle),
@@ -1038,22 +1040,22 @@ pub enum ChannelError {
     CompleterAbort = 2,
     /// Completion data were poisoned.
     Poisoned = 3,
-    /// A read got no answer in time.
+    /// A read was not answered in time.
     CompletionTimeout = 4,
-    /// Length zero, or a ring or table that cannot be.
+    /// Length zero, or an invalid ring or table.
     BadDescriptor = 5,
     /// Bus Master Enable is clear.
     NotBusMaster = 6,
     /// A completion did not fit its request.
     MalformedCompletion = 7,
-    /// The link went down: what was on its way is lost.
+    /// The link went down: data in flight are lost.
     LinkDown = 8,
     /// The card's memory refused a write or a read.
     CardMemory = 9,
 }
 
 impl ChannelError {
-    /// What the field's bits mean; none for bits that mean nothing.
+    /// The value with these bits; none for undefined bits.
     pub const fn from_bits(bits: u32) -> Option<Self> {
         match bits {
             0 => Some(Self::None),

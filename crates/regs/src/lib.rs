@@ -31,7 +31,7 @@ impl Field {
         (word & self.mask()) >> self.shift
     }
 
-    /// `value` in the field's place, cut to the field's width; all other bits are 0.
+    /// `value` at the field's position, cut to the field's width; all other bits are 0.
     pub const fn put(self, value: u32) -> u32 {
         (value << self.shift) & self.mask()
     }
@@ -47,9 +47,9 @@ impl Field {
 pub struct Array {
     /// Offset of the first in bytes.
     pub base: u32,
-    /// From one to the next in bytes.
+    /// Distance from one to the next in bytes.
     pub stride: u32,
-    /// How many there is room for.
+    /// Number of register files.
     pub count: u32,
 }
 
@@ -58,7 +58,7 @@ impl Array {
     ///
     /// # Panics
     ///
-    /// Where there is no room for that many.
+    /// If `index` is not less than `count`.
     pub const fn at(self, index: u32) -> u32 {
         assert!(index < self.count, "there are fewer register files than that");
         self.base + index * self.stride

@@ -4,10 +4,10 @@
 
 use crate::Array;
 
-/// Bytes of the whole.
+/// Size of the map in bytes.
 pub const BYTES: u32 = 0x268;
 
-/// What this is: CRLM.
+/// Identification: CRLM.
 pub const ID: u32 = 0x0;
 /// Reset value of [`ID`].
 pub const ID_RESET: u32 = 0x4d4c5243;
@@ -27,14 +27,14 @@ pub const VERSION_RESET: u32 = 0x10000;
 pub mod version {
     use crate::Field;
 
-    /// Changes that a driver need not know. Bits 15:0.
+    /// Increases with compatible changes. Bits 15:0.
     pub const MINOR: Field = Field { shift: 0, width: 16 };
 
-    /// Changes that a driver must know. Bits 31:16.
+    /// Increases with incompatible changes. Bits 31:16.
     pub const MAJOR: Field = Field { shift: 16, width: 16 };
 }
 
-/// What the card has.
+/// Sizes of the card.
 pub const SIZES: u32 = 0x8;
 /// Fields of `sizes`.
 pub mod sizes {
@@ -50,7 +50,7 @@ pub mod sizes {
     pub const FIFO_WINDOW_BYTES: Field = Field { shift: 16, width: 16 };
 }
 
-/// Bytes that the FIFO has room for.
+/// Size of the FIFO in bytes.
 pub const FIFO_SIZE: u32 = 0xc;
 /// Fields of `fifo_size`.
 pub mod fifo_size {
@@ -60,14 +60,13 @@ pub mod fifo_size {
     pub const BYTES: Field = Field { shift: 0, width: 32 };
 }
 
-/// Does something, once for each write.
+/// Commands, each acting once per write.
 pub const CONTROL: u32 = 0x10;
 /// Fields of `control`.
 pub mod control {
     use crate::Field;
 
-    /// Copy all counters into their registers and begin them anew. Bit 0. A 1 acts once and reads
-    /// as 0.
+    /// Copy all counters into their registers and reset them. Bit 0. A 1 acts once and reads as 0.
     pub const TAKE: Field = Field { shift: 0, width: 1 };
 
     /// Empty the FIFO. Bit 1. A 1 acts once and reads as 0.
@@ -93,7 +92,7 @@ pub mod fifo_pop {
     /// The byte. Bits 7:0.
     pub const BYTE_VALUE: Field = Field { shift: 0, width: 8 };
 
-    /// There was one. Bit 8.
+    /// The FIFO held a byte. Bit 8.
     pub const VALID: Field = Field { shift: 8, width: 1 };
 }
 
@@ -117,7 +116,7 @@ pub mod fifo_bytes {
     pub const COUNT: Field = Field { shift: 0, width: 32 };
 }
 
-/// Bytes written to BAR2 that were lost: outside of the window, or the FIFO was full.
+/// Bytes written to BAR2 that were lost: outside the aperture, or the FIFO was full.
 pub const FIFO_LOST: u32 = 0x30;
 /// Fields of `fifo_lost`.
 pub mod fifo_lost {
@@ -127,15 +126,15 @@ pub mod fifo_lost {
     pub const COUNT: Field = Field { shift: 0, width: 32 };
 }
 
-/// Where the register files `banks` lie: see [`bank`].
+/// Positions of register files `banks`: see [`bank`].
 pub const BANKS: Array = Array { base: 0x100, stride: 0x8, count: 8 };
 
-/// Where the register files `size_classes` lie: see [`size_class`].
+/// Positions of register files `size_classes`: see [`size_class`].
 pub const SIZE_CLASSES: Array = Array { base: 0x200, stride: 0x8, count: 13 };
 
 /// Registers of `bank`. Offsets from the base of [`BANKS`].
 pub mod bank {
-    /// Beats of the bank's data bus in which something was written. Read-only.
+    /// Beats of the bank's data bus with a write. Read-only.
     pub const WRITE_BEATS: u32 = 0x0;
     /// Fields of `write_beats`.
     pub mod write_beats {
@@ -145,7 +144,7 @@ pub mod bank {
         pub const COUNT: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Beats of the bank's data bus in which something was read. Read-only.
+    /// Beats of the bank's data bus with a read. Read-only.
     pub const READ_BEATS: u32 = 0x4;
     /// Fields of `read_beats`.
     pub mod read_beats {
@@ -158,7 +157,7 @@ pub mod bank {
 
 /// Registers of `size_class`. Offsets from the base of [`SIZE_CLASSES`].
 pub mod size_class {
-    /// Memory writes with so many bytes. Read-only.
+    /// Memory writes of this size. Read-only.
     pub const WRITES: u32 = 0x0;
     /// Fields of `writes`.
     pub mod writes {
@@ -168,7 +167,7 @@ pub mod size_class {
         pub const COUNT: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Memory reads of so many bytes. Read-only.
+    /// Memory reads of this size. Read-only.
     pub const READS: u32 = 0x4;
     /// Fields of `reads`.
     pub mod reads {

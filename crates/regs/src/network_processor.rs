@@ -4,10 +4,10 @@
 
 use crate::Array;
 
-/// Bytes of the whole.
+/// Size of the map in bytes.
 pub const BYTES: u32 = 0x300;
 
-/// What this is: CRLN.
+/// Identification: CRLN.
 pub const ID: u32 = 0x0;
 /// Reset value of [`ID`].
 pub const ID_RESET: u32 = 0x4e4c5243;
@@ -27,14 +27,14 @@ pub const VERSION_RESET: u32 = 0x10000;
 pub mod version {
     use crate::Field;
 
-    /// Changes that a driver need not know. Bits 15:0.
+    /// Increases with compatible changes. Bits 15:0.
     pub const MINOR: Field = Field { shift: 0, width: 16 };
 
-    /// Changes that a driver must know. Bits 31:16.
+    /// Increases with incompatible changes. Bits 31:16.
     pub const MAJOR: Field = Field { shift: 16, width: 16 };
 }
 
-/// What it has.
+/// Sizes of the network processor.
 pub const SIZES: u32 = 0x8;
 /// Fields of `sizes`.
 pub mod sizes {
@@ -50,7 +50,7 @@ pub mod sizes {
     pub const CREDIT_SLOTS: Field = Field { shift: 16, width: 12 };
 }
 
-/// What the put window has.
+/// Sizes of the put aperture.
 pub const PUT_SIZES: u32 = 0xc;
 /// Fields of `put_sizes`.
 pub mod put_sizes {
@@ -60,18 +60,18 @@ pub mod put_sizes {
     pub const SLOTS: Field = Field { shift: 0, width: 8 };
 }
 
-/// Does something, once for each write.
+/// Commands, each acting once per write.
 pub const CONTROL: u32 = 0x10;
 /// Fields of `control`.
 pub mod control {
     use crate::Field;
 
-    /// Forget all requests, credits and data, and take all links down. What is on its way to host
+    /// Forget all requests, credits and data, and take all links down. Data in flight to host
     /// memory may still be written until quiet is set. Bit 0. A 1 acts once and reads as 0.
     pub const RESET: Field = Field { shift: 0, width: 1 };
 }
 
-/// What it is doing.
+/// Activity of the network processor.
 pub const STATUS: u32 = 0x14;
 /// Reset value of [`STATUS`].
 pub const STATUS_RESET: u32 = 0x1;
@@ -79,12 +79,12 @@ pub const STATUS_RESET: u32 = 0x1;
 pub mod status {
     use crate::Field;
 
-    /// No read of host memory is under way and no write waits. Bit 0.
+    /// No outstanding read of host memory, no waiting write. Bit 0.
     pub const QUIET: Field = Field { shift: 0, width: 1 };
 }
 
 /// Bus address of the counts of puts, bits 31:0; a multiple of 64. Word number link x 8 + channel
-/// there is the count of put datagrams that have left the window, absolute, written when it has
+/// there is the count of put datagrams that have left the aperture, absolute, written when it has
 /// changed. 0 in both halves: not written.
 pub const PUT_COUNTS_LOW: u32 = 0x18;
 /// Fields of `put_counts_low`.
@@ -135,7 +135,7 @@ pub mod puts {
     pub const COUNT: Field = Field { shift: 0, width: 32 };
 }
 
-/// Requests and puts that were refused because they cannot be.
+/// Invalid requests and puts that were refused.
 pub const REFUSED: u32 = 0x2c;
 /// Fields of `refused`.
 pub mod refused {
@@ -155,7 +155,7 @@ pub mod forwarded {
     pub const COUNT: Field = Field { shift: 0, width: 32 };
 }
 
-/// Routed datagrams that lead nowhere, dropped.
+/// Routed datagrams without a route, dropped.
 pub const MISROUTED: u32 = 0x34;
 /// Fields of `misrouted`.
 pub mod misrouted {
@@ -175,21 +175,21 @@ pub mod waiting {
     pub const COUNT: Field = Field { shift: 0, width: 32 };
 }
 
-/// Where the register files `dimensions` lie: see [`torus_dimension`].
+/// Positions of register files `dimensions`: see [`torus_dimension`].
 pub const DIMENSIONS: Array = Array { base: 0x40, stride: 0x4, count: 4 };
 
-/// Where the register files `links` lie: see [`torus_link`].
+/// Positions of register files `links`: see [`torus_link`].
 pub const LINKS: Array = Array { base: 0x100, stride: 0x40, count: 8 };
 
 /// Registers of `torus_dimension`. Offsets from the base of [`DIMENSIONS`].
 pub mod torus_dimension {
-    /// Size of a dimension of the torus, and where the node is in it.
+    /// Size of a dimension of the torus, and the node's position in it.
     pub const EXTENT: u32 = 0x0;
     /// Fields of `extent`.
     pub mod extent {
         use crate::Field;
 
-        /// Nodes; 0 or 1 for a dimension that there is not. Bits 14:0.
+        /// Nodes; 0 or 1 for an absent dimension. Bits 14:0.
         pub const SIZE: Field = Field { shift: 0, width: 15 };
 
         /// No link joins its ends: a mesh in this dimension. Bit 15.
@@ -202,7 +202,7 @@ pub mod torus_dimension {
 
 /// Registers of `torus_link`. Offsets from the base of [`LINKS`].
 pub mod torus_link {
-    /// What the link does.
+    /// Enable, mode and tests of the link.
     pub const CONTROL: u32 = 0x0;
     /// Fields of `control`.
     pub mod control {
@@ -211,7 +211,7 @@ pub mod torus_link {
         /// Train, and take part. Cleared: the link is taken down. Bit 0.
         pub const ENABLE: Field = Field { shift: 0, width: 1 };
 
-        /// Where datagrams go. Bits 5:4. A [`LinkMode`](crate::network_processor::LinkMode).
+        /// Destination of datagrams. Bits 5:4. A [`LinkMode`](crate::network_processor::LinkMode).
         pub const MODE: Field = Field { shift: 4, width: 2 };
 
         /// Send datagrams of the generator's pattern on channel 7 whenever nothing else waits: the
@@ -221,11 +221,11 @@ pub mod torus_link {
         /// Take datagrams of channel 7 for the checker, not for the host. Bit 9.
         pub const CHECK: Field = Field { shift: 9, width: 1 };
 
-        /// Train anew, as after a loss of the lanes. Bit 16. A 1 acts once and reads as 0.
+        /// Train again, as after a loss of the lanes. Bit 16. A 1 acts once and reads as 0.
         pub const RETRAIN: Field = Field { shift: 16, width: 1 };
     }
 
-    /// How the link is. Read-only.
+    /// State of the link. Read-only.
     pub const STATUS: u32 = 0x4;
     /// Fields of `status`.
     pub mod status {
@@ -274,7 +274,7 @@ pub mod torus_link {
         pub const COUNT: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Frames that came damaged. Read-only.
+    /// Damaged frames received. Read-only.
     pub const DAMAGED: u32 = 0x14;
     /// Fields of `damaged`.
     pub mod damaged {
@@ -324,7 +324,7 @@ pub mod torus_link {
         pub const COUNT: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Datagrams of the generator that the checker found as they should be. Read-only.
+    /// Datagrams of the generator that the checker found correct. Read-only.
     pub const CHECKED: u32 = 0x28;
     /// Fields of `checked`.
     pub mod checked {
@@ -351,14 +351,14 @@ pub mod torus_link {
 pub enum LinkMode {
     /// Datagrams go to the other end of the cable.
     Normal = 0,
-    /// What is to be sent is counted and dropped at once; the link need not be up.
+    /// Datagrams to send are counted and dropped at once; the link need not be up.
     Sink = 1,
-    /// What is to be sent comes in again at the same link; it need not be up.
+    /// Datagrams to send are received at the same link; it need not be up.
     Loopback = 2,
 }
 
 impl LinkMode {
-    /// What the field's bits mean; none for bits that mean nothing.
+    /// The value with these bits; none for undefined bits.
     pub const fn from_bits(bits: u32) -> Option<Self> {
         match bits {
             0 => Some(Self::Normal),
@@ -380,16 +380,16 @@ impl LinkMode {
 pub enum LinkState {
     /// Nothing is connected, or the link is not enabled.
     Absent = 0,
-    /// The lanes are brought up, or anew.
+    /// The lanes are being brought up, or brought up again.
     Training = 1,
     /// Datagrams are exchanged.
     Up = 2,
-    /// Training has failed, or the other end does not fit.
+    /// Training has failed, or the other end is incompatible.
     Failed = 3,
 }
 
 impl LinkState {
-    /// What the field's bits mean; none for bits that mean nothing.
+    /// The value with these bits; none for undefined bits.
     pub const fn from_bits(bits: u32) -> Option<Self> {
         match bits {
             0 => Some(Self::Absent),

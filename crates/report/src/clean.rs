@@ -5,7 +5,7 @@
 use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series};
 use crate::table::{Cell, Column, Table};
-use crate::topology::{DirectionLoad, Topology, TopologyLink, TopologyNode};
+use crate::topology::TopologyFigure;
 
 /// Whether HTML and XML both allow the character.
 fn is_allowed(c: char) -> bool {
@@ -43,7 +43,10 @@ fn block(block: &Block) -> Block {
         Block::Plot(drawn) => Block::Plot(plot(drawn)),
         Block::Table(set) => Block::Table(table(set)),
         Block::Bars(drawn) => Block::Bars(bars(drawn)),
-        Block::Topology(drawn) => Block::Topology(topology(drawn)),
+        // Its cards are made with clean text.
+        Block::Topology(drawn) => {
+            Block::Topology(TopologyFigure { title: text(&drawn.title), ..drawn.clone() })
+        }
     }
 }
 
@@ -84,40 +87,6 @@ fn table(table: &Table) -> Table {
         columns: table.columns.iter().map(column).collect(),
         rows: table.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
         is_searchable: table.is_searchable,
-    }
-}
-
-/// A topology with clean text.
-pub fn topology(topology: &Topology) -> Topology {
-    Topology { title: text(&topology.title), hosts: topology.hosts.iter().map(node).collect() }
-}
-
-fn node(node: &TopologyNode) -> TopologyNode {
-    TopologyNode {
-        name: text(&node.name),
-        kind: node.kind,
-        detail: text(&node.detail),
-        links: node.links.iter().map(link).collect(),
-        empty_ports: node.empty_ports.iter().map(|name| text(name)).collect(),
-    }
-}
-
-fn link(link: &TopologyLink) -> TopologyLink {
-    let load = |load: &DirectionLoad| DirectionLoad {
-        busy: load.busy,
-        payload_bytes_per_second: load.payload_bytes_per_second,
-        parts: parts(&load.parts),
-    };
-    TopologyLink {
-        name: text(&link.name),
-        upper: text(&link.upper),
-        lower: text(&link.lower),
-        rate: text(&link.rate),
-        raw_bytes_per_second: link.raw_bytes_per_second,
-        note: text(&link.note),
-        down: link.down.as_ref().map(load),
-        up: link.up.as_ref().map(load),
-        below: node(&link.below),
     }
 }
 

@@ -53,4 +53,5 @@ pub use html::GENERATOR;
 pub use page::{Bar, Bars, Block, Page, Section};
 pub use plot::{Axis, Plot, Scale, Series, SeriesKind};
 pub use table::{Align, Cell, Column, Table};
-pub use topology::{DirectionLoad, NodeKind, Topology, TopologyLink, TopologyNode};
+pub use topology::TopologyFigure;
+pub use tree::topology_svg;

@@ -3,7 +3,7 @@
 
 use crate::plot::Plot;
 use crate::table::Table;
-use crate::topology::Topology;
+use crate::topology::TopologyFigure;
 
 /// A report.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub enum Block {
     /// Where time went.
     Bars(Bars),
     /// A tree with the load of every link.
-    Topology(Topology),
+    Topology(TopologyFigure),
 }
 
 /// Rows that each show how a whole is divided.

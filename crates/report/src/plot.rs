@@ -23,6 +23,14 @@ pub struct Axis {
     pub scale: Scale,
 }
 
+impl Axis {
+    /// Returns an axis; `unit` is empty for a plain number.
+    #[must_use]
+    pub fn new(label: &str, unit: &str, scale: Scale) -> Self {
+        Self { label: label.to_owned(), unit: unit.to_owned(), scale }
+    }
+}
+
 /// What a series is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeriesKind {
@@ -57,6 +65,18 @@ pub struct Series {
     pub kind: SeriesKind,
     /// Values of x and y, by x.
     pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// Returns a series of these values.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        kind: SeriesKind,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
+        Self { name: name.into(), kind, points: points.into_iter().collect() }
+    }
 }
 
 /// A plot.

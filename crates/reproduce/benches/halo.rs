@@ -6,11 +6,11 @@
 //! `cargo bench -p crosslane-reproduce --bench halo [-- NODES [EXCHANGES]]`: of how many nodes, a
 //! power of 16 times a power of two, and how many exchanges.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_bench::{HaloOptions, Lattice};
+use crosslane_bench::{HaloOptions, HaloRun, Lattice};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_reproduce::nget::HaloRun;
 
 /// What one core is to need for it at most, seconds.
 const GOAL_SECONDS: f64 = 60.0;
@@ -37,7 +37,7 @@ fn main() {
     let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(&sizes(nodes)));
     let lab = lab.unwrap_or_else(|error| panic!("{error}"));
     let read = begin.elapsed();
-    let run = HaloRun { lab: &lab, options, seed: 1 };
+    let run = HaloRun { lab: Arc::new(lab), options, seed: 1 };
     let outcome = run.run().unwrap_or_else(|error| panic!("{error}"));
     let seconds = begin.elapsed().as_secs_f64();
     let (checked, wrong) = outcome.checked();

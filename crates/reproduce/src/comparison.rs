@@ -3,8 +3,11 @@
 
 use std::fmt;
 
-/// What a row is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+use serde::Deserialize;
+
+/// Worth of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A constant was taken from it.
     Input,
@@ -27,41 +30,60 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How far a simulated figure may be off.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tolerance {
-    /// Most of (simulated - published) / published, either way.
-    pub fraction: f64,
-    /// Why so much and no more.
-    pub reason: &'static str,
-}
-
 /// One figure: the published one, the simulated one, or both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What was measured, as the file of published figures calls it.
+    /// The quantity, as the file of published figures calls it.
     pub quantity: String,
-    /// Under which conditions.
+    /// The conditions of its measurement.
     pub conditions: String,
     /// Unit of both figures.
     pub unit: String,
-    /// What the document gives; none where it gives no figure.
+    /// The paper's figure, if it gives one.
     pub published: Option<f64>,
-    /// What the lab gives; none where it does not say it.
+    /// The lab's figure, if it has one.
     pub simulated: Option<f64>,
     /// (simulated - published) / published, where there are both.
     pub error: Option<f64>,
-    /// What it is worth.
+    /// Its worth.
     pub kind: Kind,
-    /// How far it may be off; none for context.
-    pub tolerance: Option<Tolerance>,
-    /// Why it is of that kind.
+    /// Largest error that is allowed, either way; none for context.
+    pub tolerance: Option<f64>,
+    /// Reason for this tolerance.
+    pub because: String,
+    /// Reason for this kind.
     pub reason: String,
     /// Quantity and conditions in a few words, for tables; empty where they are not in one.
     pub label: String,
+    /// Number of devices of this measurement, where one published figure stands for several.
+    pub devices: Option<usize>,
 }
 
 impl Row {
+    /// Returns a row of a figure that is the lab's alone.
+    #[must_use]
+    pub fn simulated(
+        quantity: impl Into<String>,
+        conditions: impl Into<String>,
+        unit: &str,
+        simulated: f64,
+    ) -> Self {
+        Self {
+            quantity: quantity.into(),
+            conditions: conditions.into(),
+            unit: unit.to_owned(),
+            published: None,
+            simulated: Some(simulated),
+            error: None,
+            kind: Kind::Context,
+            tolerance: None,
+            because: String::new(),
+            reason: String::new(),
+            label: String::new(),
+            devices: None,
+        }
+    }
+
     /// Returns the row as plain data.
     #[must_use]
     pub fn result(&self) -> crosslane_results::Row {
@@ -79,8 +101,7 @@ impl Row {
     /// Whether it is within its tolerance; none where it has none.
     #[must_use]
     pub fn is_met(&self) -> Option<bool> {
-        let (error, tolerance) = (self.error?, self.tolerance?);
-        Some(error.abs() <= tolerance.fraction)
+        Some(self.error?.abs() <= self.tolerance?)
     }
 
     /// Whether it is compared: it has a tolerance.
@@ -116,23 +137,8 @@ pub fn worst_and_median(errors: impl IntoIterator<Item = f64>) -> Option<(f64, f
 mod tests {
     use super::*;
 
-    fn row(error: Option<f64>, fraction: Option<f64>) -> Row {
-        let tolerance = fraction.map(|fraction| Tolerance { fraction, reason: "a test" });
-        let (quantity, conditions, unit) = ("q".into(), "c".into(), "ns".into());
-        let (published, simulated, kind) = (None, None, Kind::Predicted);
-        let reason = String::new();
-        Row {
-            quantity,
-            conditions,
-            unit,
-            published,
-            simulated,
-            error,
-            kind,
-            tolerance,
-            reason,
-            label: String::new(),
-        }
+    fn row(error: Option<f64>, tolerance: Option<f64>) -> Row {
+        Row { error, tolerance, kind: Kind::Predicted, ..Row::simulated("q", "c", "ns", 1.0) }
     }
 
     #[test]

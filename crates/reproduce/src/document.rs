@@ -3,12 +3,13 @@
 
 use std::fmt::Write as _;
 
-use crosslane_lab::{Lab, Provenance};
+use crosslane_lab::{Constant, Provenance};
+use crosslane_report::Table;
 
 use crate::error::ReproduceError;
-use crate::markdown::with_block;
+use crate::explained;
+use crate::markdown::with_blocks;
 use crate::reproduction::{Reproduction, comparison};
-use crate::table::{Align, Table};
 
 /// The document about the reproduction with its tables as they are now.
 ///
@@ -22,29 +23,16 @@ pub fn document(old: &str, reproduction: &Reproduction) -> Result<String, Reprod
         ("summary", format!("{}\n", reproduction.summary())),
         ("comparison", comparison(figures).to_markdown()),
         ("kinds", kinds(reproduction).to_markdown()),
-        ("constants", fits(&lab).to_markdown()),
+        ("constants", fits(lab.constants()).to_markdown()),
         ("experiments", experiments(reproduction)),
     ];
-    let mut document = old.to_owned();
-    for (block, text) in blocks {
-        document = with_block(&document, block, &command, &text).ok_or_else(|| {
-            let page = format!("docs/reproductions/{name}.md");
-            ReproduceError::experiment(page, format!("no block {block}"))
-        })?;
-    }
-    Ok(document)
+    with_blocks(old, &format!("docs/reproductions/{name}.md"), &command, blocks)
 }
 
 /// Why each row is of its kind, and why so much is allowed; rows that only differ in the number
 /// of devices once.
 fn kinds(reproduction: &Reproduction) -> Table {
-    let mut table = Table::new(&[
-        ("Quantity", Align::Left),
-        ("Conditions", Align::Left),
-        ("Kind", Align::Left),
-        ("Why", Align::Left),
-        ("Allowed because", Align::Left),
-    ]);
+    let mut table = Table::headed("Quantity | Conditions | Kind | Why | Allowed because");
     let mut before = None;
     for row in reproduction.rows().filter(|row| row.published.is_some()) {
         let this = (&row.quantity, row.kind, &row.reason);
@@ -57,7 +45,7 @@ fn kinds(reproduction: &Reproduction) -> Table {
             row.kind.to_string(),
             row.reason.clone(),
             row.tolerance.map_or(String::new(), |tolerance| {
-                format!("{:.1} %: {}", 100.0 * tolerance.fraction, tolerance.reason)
+                format!("{:.1} %: {}", 100.0 * tolerance, row.because)
             }),
         ]);
     }
@@ -65,13 +53,9 @@ fn kinds(reproduction: &Reproduction) -> Table {
 }
 
 /// The fitted constants.
-fn fits(lab: &Lab) -> Table {
-    let mut table = Table::new(&[
-        ("Constant", Align::Left),
-        ("Value", Align::Right),
-        ("Fitted to", Align::Left),
-    ]);
-    for constant in lab.constants().filter(|one| one.provenance == Provenance::Fit) {
+pub(crate) fn fits<'a>(constants: impl IntoIterator<Item = &'a Constant>) -> Table {
+    let mut table = Table::headed("Constant | Value: | Fitted to");
+    for constant in constants.into_iter().filter(|one| one.provenance == Provenance::Fit) {
         let value = format!("{} {}", constant.value, constant.unit);
         let path = format!("`{}`", constant.path());
         table.row([path, value.trim_end().to_owned(), constant.source.clone()]);
@@ -90,7 +74,11 @@ fn experiments(reproduction: &Reproduction) -> String {
             let _ = writeln!(text, "{paragraph}\n");
         }
         if !experiment.why.is_empty() {
-            let _ = writeln!(text, "Why not faster:\n\n{}", experiment.why_table().to_markdown());
+            let _ = writeln!(
+                text,
+                "Why not faster:\n\n{}",
+                explained::table(&experiment.why).to_markdown()
+            );
         }
     }
     text.truncate(text.trim_end().len());

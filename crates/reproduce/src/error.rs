@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a reproduction or a validation could not be run.
 
-use crosslane_bench::ScenarioError;
+use crosslane_bench::{BenchError, ScenarioError};
 use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use thiserror::Error;
@@ -17,7 +17,7 @@ pub enum ReproduceError {
     /// No reproduction or set has that name.
     #[error("there is no {what} {name}; there are {known}")]
     Unknown {
-        /// What was looked for.
+        /// Kind of thing that was looked for.
         what: &'static str,
         /// The name that was given.
         name: String,
@@ -30,8 +30,8 @@ pub enum ReproduceError {
         /// The file, as the lab file names it.
         file: String,
         /// Its line, from 1.
-        line: usize,
-        /// What is wrong there.
+        line: u64,
+        /// The problem.
         problem: String,
     },
     /// Whoever watches wants no more to begin.
@@ -40,9 +40,9 @@ pub enum ReproduceError {
     /// An experiment did not run as it should, or moved wrong data.
     #[error("{experiment}: {problem}")]
     Experiment {
-        /// Which experiment, under which conditions.
+        /// The experiment and its conditions.
         experiment: String,
-        /// What went wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -59,6 +59,16 @@ impl From<ExplainError> for ReproduceError {
 impl From<ScenarioError> for ReproduceError {
     fn from(error: ScenarioError) -> Self {
         Self::from(ExplainError::from(error))
+    }
+}
+
+impl From<BenchError> for ReproduceError {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Lab(error) => Self::Lab(error),
+            BenchError::Run { run, problem } => Self::experiment(run, problem),
+            other => Self::experiment("benchmark", other),
+        }
     }
 }
 

@@ -1,50 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an experiment hands back.
+//! The outcome of an experiment.
 
-use crosslane_report::Plot;
+pub(crate) use crosslane_bench::size_words;
+use crosslane_report::{Plot, Table};
 
 use crate::comparison::Row;
-use crate::explained::{self, Explained};
-use crate::table::Table;
+use crate::explained::Explained;
 
-/// One experiment of the document, run.
-#[derive(Clone, Debug, PartialEq)]
+/// One experiment of a paper, run.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Experiment {
-    /// What it is, with the document's figure or table.
+    /// Its subject, with the paper's figure or table.
     pub title: &'static str,
-    /// What has to be said of it, each a paragraph.
+    /// Remarks, each a paragraph.
     pub text: Vec<String>,
-    /// What was found, for people.
+    /// The results, for people.
     pub tables: Vec<Table>,
-    /// The same drawn, with the document's points.
+    /// The same drawn, with the paper's points.
     pub plots: Vec<Plot>,
     /// Why its runs were not faster; empty until they have been explained.
     pub why: Vec<Explained>,
-    /// What was found, as rows.
+    /// The results as rows.
     pub rows: Vec<Row>,
 }
 
-impl Experiment {
-    /// One that was interrupted: nothing of it is known.
-    pub(crate) const fn interrupted() -> Self {
-        Self {
-            title: "Interrupted before its end",
-            text: Vec::new(),
-            tables: Vec::new(),
-            plots: Vec::new(),
-            why: Vec::new(),
-            rows: Vec::new(),
-        }
-    }
-
-    /// What limits each of its runs that were explained.
-    #[must_use]
-    pub fn why_table(&self) -> Table {
-        explained::table(&self.why)
-    }
+/// Paragraphs of a text.
+pub(crate) fn paragraphs<const N: usize>(text: [&str; N]) -> Vec<String> {
+    text.map(str::to_owned).into()
 }
 
 /// Bytes per second as MiB/s.
 pub(crate) fn mebibytes(bytes_per_second: f64) -> f64 {
     bytes_per_second / f64::from(1 << 20)
+}
+
+/// A size as papers write it, which is what files of figures have: `64 B`, `16 KB` (binary).
+pub(crate) fn paper_size(bytes: u64) -> String {
+    size_words(bytes).replace("iB", "B")
 }

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of an experiment, explained.
 
-use crosslane_report::Topology;
+use crosslane_report::{Table, TopologyFigure};
 use crosslane_results::{Better, Explanation, Step};
-
-use crate::table::{Align, Table};
 
 /// Why a run was not faster, and what the links did in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
-    /// Which run, in a few words.
+    /// The run, in a few words.
     pub name: String,
     /// Why it was not faster.
     pub explanation: Explanation,
     /// The lab with the load of every link.
-    pub topology: Topology,
+    pub topology: TopologyFigure,
 }
 
 impl Explained {
@@ -46,7 +44,7 @@ impl Explained {
         sentence
     }
 
-    /// What a step lifts, and what that gives.
+    /// The limits that a step lifts, and the gain.
     fn step(&self, step: Option<&Step>) -> [String; 2] {
         let Some(step) = step else { return ["nothing that can be lifted".into(), String::new()] };
         let limits: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
@@ -54,17 +52,11 @@ impl Explained {
     }
 }
 
-/// What limits each run, and what the next limit would be.
+/// The limits of each run, and the next ones.
 #[must_use]
 pub fn table(runs: &[Explained]) -> Table {
-    let mut table = Table::new(&[
-        ("run", Align::Left),
-        ("figure", Align::Right),
-        ("what limits it", Align::Left),
-        ("without it", Align::Right),
-        ("then", Align::Left),
-        ("without that", Align::Right),
-    ]);
+    let mut table =
+        Table::headed("run | figure: | what limits it | without it: | then | without that:");
     for run in runs {
         let mut steps = run.explanation.steps.iter();
         let (first, next) = (steps.next(), steps.next());

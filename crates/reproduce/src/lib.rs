@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Published measurements and the same measurements in the lab, side by side.
 //!
-//! Read first: [`comparison`], what a pair of figures is worth; then [`rosta`].
+//! Read first: [`comparison`], the worth of a pair of figures; [`study`], the studies that can be
+//! run; then [`rosta`].
 
 #![forbid(unsafe_code)]
 
 pub mod aws_f1;
 pub mod comparison;
+mod context;
 pub mod document;
 mod error;
 pub mod experiment;
 pub mod explained;
 pub mod kc705;
-pub mod markdown;
+mod markdown;
 pub mod nget;
 pub mod page;
 pub mod pciebench;
-pub mod published;
+mod plots;
+mod published;
 pub mod reproduction;
 pub mod rosta;
 pub mod sbdt;
-pub mod table;
-pub mod two_nodes;
+pub mod study;
 pub mod validation;
 pub mod watch;
 
+pub use context::Context;
 pub use error::ReproduceError;
+pub use published::{PublishedFigure, PublishedFigures};

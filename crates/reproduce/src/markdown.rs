@@ -1,10 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Documents whose tables are written by a command.
 
-/// The document with the text between `<!-- NAME: COMMAND -->` and `<!-- end -->` set anew; none
-/// where it has no such block.
-#[must_use]
-pub fn with_block(document: &str, name: &str, command: &str, text: &str) -> Option<String> {
+use crate::error::ReproduceError;
+
+/// Sets the text between `<!-- NAME: COMMAND -->` and `<!-- end -->` of a document anew, for each
+/// name and text; `page` is the document's own name.
+///
+/// # Errors
+/// A document without such a block.
+pub(crate) fn with_blocks<const N: usize>(
+    document: &str,
+    page: &str,
+    command: &str,
+    blocks: [(&str, String); N],
+) -> Result<String, ReproduceError> {
+    let mut document = document.to_owned();
+    for (name, text) in blocks {
+        document = with_block(&document, name, command, &text)
+            .ok_or_else(|| ReproduceError::experiment(page, format!("no block {name}")))?;
+    }
+    Ok(document)
+}
+
+fn with_block(document: &str, name: &str, command: &str, text: &str) -> Option<String> {
     let mark = format!("<!-- {name}: {command} -->\n");
     let (before, rest) = document.split_once(&mark)?;
     let (_, after) = rest.split_once("<!-- end -->")?;

@@ -1,94 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of a reproduction, and tables that pages of labs have in common.
 
-use crosslane_explain::size_words;
-use crosslane_lab::file::LinkInstance;
-use crosslane_lab::{Constant, Lab};
-use crosslane_report::{
-    self as report, Bar, Bars, Block, Cell, Column, NodeKind, Page, Section, Topology,
-    TopologyLink, TopologyNode,
-};
+use crosslane_lab::{Constant, Lab, LabError};
+use crosslane_report::{self as report, Bar, Bars, Block, Page, Section, TopologyFigure};
 use crosslane_results::DirectionLoad;
 
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
+use crate::explained;
 use crate::reproduction::Reproduction;
-use crate::table::{Align, Table};
 
-/// A table as it is on a page; cells that are `NO` are to be looked at.
-fn shown(title: &str, table: &Table) -> report::Table {
-    let columns = table.columns.iter();
-    let columns = columns
-        .map(|(heading, set)| Column { heading: (*heading).to_owned(), align: *set })
-        .collect();
-    let cell = |text: &String| Cell { text: text.clone(), is_bad: text == "NO" };
-    let rows = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-    report::Table { title: title.to_owned(), columns, rows, is_searchable: false }
-}
-
-/// The trees of a lab with the load of every link, as far as it was counted.
-#[must_use]
-pub fn topology(lab: &Lab, title: &str, loads: &[DirectionLoad]) -> Topology {
-    let hosts = lab.file().hosts.iter().map(|host| {
-        let memory = size_words(host.part.parameters.memory_bytes);
-        let detail = format!("{memory} of memory");
-        node(lab, loads, &host.name, NodeKind::Host, detail)
-    });
-    Topology { title: title.to_owned(), hosts: hosts.collect() }
-}
-
-fn node(
+/// Returns the topology of a lab with the loads of its links.
+///
+/// # Errors
+/// A lab that cannot be built.
+pub fn topology(
     lab: &Lab,
+    title: &str,
     loads: &[DirectionLoad],
-    name: &str,
-    kind: NodeKind,
-    detail: String,
-) -> TopologyNode {
-    let file = lab.file();
-    // A direction is named after its ports: `rc47a.up -> rha25.down0`.
-    let load = |from: &str, to: &str| {
-        let ends = |load: &&DirectionLoad| {
-            let of = |port: &str| port.split('.').next().unwrap_or("").to_owned();
-            let ports = load.direction.split_once(" -> ");
-            ports.is_some_and(|(first, last)| of(first) == from && of(last) == to)
-        };
-        loads.iter().find(ends).map(shown_load)
-    };
-    let below = |link: &LinkInstance| {
-        let is_switch = file.switches.iter().any(|switch| switch.name == link.lower);
-        let kind = if is_switch { NodeKind::Switch } else { NodeKind::Endpoint };
-        let rate = link.parameters.rate;
-        let below = node(lab, loads, &link.lower, kind, String::new());
-        TopologyLink {
-            raw_bytes_per_second: rate.bytes_per_second(),
-            down: load(name, &link.lower),
-            up: load(&link.lower, name),
-            ..TopologyLink::new(rate.to_string(), below)
-        }
-    };
-    let links = file.links.iter().filter(|link| link.upper == name).map(below).collect();
-    TopologyNode { links, ..TopologyNode::new(kind, name, detail) }
-}
-
-fn shown_load(load: &DirectionLoad) -> report::DirectionLoad {
-    let parts = load.uses.iter().map(|part| (part.what.to_string(), part.share)).collect();
-    report::DirectionLoad {
-        busy: load.busy_share,
-        payload_bytes_per_second: load.payload_bytes_per_second,
-        parts,
-    }
+) -> Result<TopologyFigure, LabError> {
+    let topology = crosslane_bench::topology(lab, &lab.build(1)?);
+    Ok(TopologyFigure { title: title.to_owned(), topology, loads: loads.to_vec() })
 }
 
 /// Every constant that is in force in some labs, with its provenance; one that stands in several
 /// of them in the same line once.
 #[must_use]
 pub fn constants(labs: &[&Lab]) -> report::Table {
-    let headings = ["constant", "value", "unit", "kind", "source"];
-    let columns = headings.iter().enumerate().map(|(at, heading)| Column {
-        heading: (*heading).to_owned(),
-        align: if at == 1 { Align::Right } else { Align::Left },
-    });
+    let mut table = report::Table::headed("constant | value: | unit | kind | source");
+    table.is_searchable = true;
     let mut seen = std::collections::BTreeSet::new();
     let all = labs.iter().flat_map(|lab| lab.constants());
     let distinct = all.filter(|one| seen.insert((one.line, one.path())));
@@ -96,15 +37,13 @@ pub fn constants(labs: &[&Lab]) -> report::Table {
         let kind = constant.provenance.to_string();
         let unit = constant.unit.to_owned();
         [constant.path(), constant.shown_value(), unit, kind, constant.source.clone()]
-            .map(|text| Cell { text, is_bad: false })
-            .into()
     };
-    let rows = distinct.map(row).collect();
-    report::Table { title: String::new(), columns: columns.collect(), rows, is_searchable: true }
+    distinct.map(row).for_each(|cells| table.row(cells));
+    table
 }
 
 impl Reproduction {
-    /// The page: figures beside the document's, every experiment with its plots and tables and why
+    /// The page: figures beside the paper's, every experiment with its plots and tables and why
     /// it was not faster, and the lab's constants. `command` is what made it.
     ///
     /// # Errors
@@ -141,7 +80,7 @@ impl Reproduction {
             title: "The document's figures beside the lab's".to_owned(),
             blocks: vec![
                 Block::Verdict(self.summary()),
-                Block::Table(shown("", &table)),
+                Block::Table(table),
                 Block::Text(words.to_owned()),
             ],
         }
@@ -150,7 +89,7 @@ impl Reproduction {
 
 fn section(number: usize, experiment: &Experiment) -> Section {
     let mut blocks: Vec<Block> = experiment.plots.iter().cloned().map(Block::Plot).collect();
-    blocks.extend(experiment.tables.iter().map(|table| Block::Table(shown("", table))));
+    blocks.extend(experiment.tables.iter().cloned().map(Block::Table));
     blocks.extend(experiment.text.iter().cloned().map(Block::Text));
     blocks.extend(why_blocks(experiment));
     Section { title: format!("{number}. {}", experiment.title), blocks }
@@ -162,7 +101,8 @@ fn why_blocks(experiment: &Experiment) -> Vec<Block> {
     if experiment.why.is_empty() {
         return Vec::new();
     }
-    let table = shown("Why not faster", &experiment.why_table());
+    let title = "Why not faster".to_owned();
+    let table = report::Table { title, ..explained::table(&experiment.why) };
     let bars = experiment.why.iter().filter_map(|explained| {
         let account = explained.explanation.account.as_ref()?;
         let parts = account.uses.iter().map(|part| (part.what.to_string(), part.share)).collect();
@@ -184,12 +124,8 @@ fn why_blocks(experiment: &Experiment) -> Vec<Block> {
 }
 
 /// Sum over all directions of the shares of time in which they were busy.
-fn load_sum(topology: &Topology) -> f64 {
-    fn below(node: &TopologyNode) -> f64 {
-        let busy = |load: &Option<report::DirectionLoad>| load.as_ref().map_or(0.0, |one| one.busy);
-        node.links.iter().map(|link| busy(&link.up) + busy(&link.down) + below(&link.below)).sum()
-    }
-    topology.hosts.iter().map(below).sum()
+fn load_sum(figure: &TopologyFigure) -> f64 {
+    figure.loads.iter().map(|load| load.busy_share).sum()
 }
 
 fn constant_section(lab: &Lab) -> Result<Section, ReproduceError> {

@@ -2,70 +2,15 @@
 //! Reproductions by name, and what each prints.
 
 use crosslane_lab::EngineKind;
+use crosslane_report::{Cell, Table};
 use crosslane_results::SCHEMA;
 
 use crate::comparison::{Kind, Row};
+use crate::context::Context;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::study::{Reproducible, reproducible, study};
 use crate::watch::Watch;
-use crate::{aws_f1, kc705, nget, rosta, sbdt};
-
-/// A document whose experiments can be run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reproducible {
-    /// Its name.
-    pub name: &'static str,
-    /// What is done, one sentence.
-    pub summary: &'static str,
-    /// Scenarios that are run for it.
-    pub scenarios: u64,
-    /// Whether engines of this project take part, which may be the gateware.
-    pub has_engines: bool,
-}
-
-const REPRODUCIBLE: [Reproducible; 5] = [
-    Reproducible {
-        name: "aws-f1",
-        summary: "Write combining: host stores into an F1 card's memory, 17 sizes in four modes.",
-        scenarios: aws_f1::SCENARIOS,
-        has_engines: false,
-    },
-    Reproducible {
-        name: "kc705",
-        summary: "Memory-mapped DMA to a KC705 board's DDR3: four links, 1 KB to 4 MB, one \
-                  more grade of link.",
-        scenarios: kc705::SCENARIOS,
-        has_engines: false,
-    },
-    Reproducible {
-        name: "nget",
-        summary: "Network processors of two Nehalem hosts: gets from host memory, fragmentation, \
-                  driver modes, a torus link.",
-        scenarios: nget::SCENARIOS,
-        has_engines: false,
-    },
-    Reproducible {
-        name: "rosta",
-        summary: "Direct data transfer between Virtex-7 FPGAs: 8 FPGAs, 3 switches, all \
-                  experiments.",
-        scenarios: rosta::SCENARIOS,
-        has_engines: true,
-    },
-    Reproducible {
-        name: "sbdt",
-        summary: "Software-bridged transfer: DMA through rings of host buffers to an Arria 10 \
-                  card, through it, and back.",
-        scenarios: sbdt::SCENARIOS,
-        has_engines: false,
-    },
-];
-
-/// Every reproduction, by name.
-#[must_use]
-pub const fn reproducible() -> &'static [Reproducible] {
-    &REPRODUCIBLE
-}
 
 /// A reproduction that was run.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,13 +19,13 @@ pub struct Reproduction {
     pub name: &'static str,
     /// The experiments, in order.
     pub experiments: Vec<Experiment>,
-    /// What all that is random came from.
+    /// Random seed.
     pub seed: u64,
-    /// What this project's own engines were.
+    /// Kind of this project's own engines.
     pub own: EngineKind,
 }
 
-/// What the page says where this project's own engines were the gateware.
+/// The page's remark where this project's own engines were the gateware.
 const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The document's engine, \
                            with its idle clock and gap, is there as a model only: the document's \
                            figures are beside that model, as context. What limits a run was \
@@ -112,15 +57,9 @@ pub fn reproduce_with(
         return Err(ReproduceError::experiment(format!("reproduction {name}"), problem));
     }
     let mut experiments = Vec::new();
-    let done = &mut experiments;
-    let result = match found.name {
-        "aws-f1" => aws_f1::experiments(&aws_f1::Context::new(seed, watch)?, done),
-        "kc705" => kc705::experiments(&kc705::Context::new(seed, watch)?, done),
-        "nget" => nget::experiments(&nget::Context::new(seed, watch)?, done),
-        "sbdt" => sbdt::experiments(&sbdt::Context::new(seed, watch)?, done),
-        _ => rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own), done),
-    };
-    match result {
+    let study = study(found.name)?;
+    let context = Context::of(study, seed, watch)?.with_own(own);
+    match study.experiments(&context, &mut experiments) {
         // Experiments that were run to their end are worth seeing.
         Ok(()) | Err(ReproduceError::Interrupted) => {}
         Err(error) => return Err(error),
@@ -141,9 +80,9 @@ fn as_context(row: &mut Row) {
 ///
 /// # Errors
 /// A name that there is not, answered with those that there are.
-pub fn find(name: &str) -> Result<&'static Reproducible, ReproduceError> {
-    REPRODUCIBLE.iter().find(|known| known.name == name).ok_or_else(|| {
-        let known = REPRODUCIBLE.map(|known| known.name).join(", ");
+pub fn find(name: &str) -> Result<Reproducible, ReproduceError> {
+    reproducible().find(|known| known.name == name).ok_or_else(|| {
+        let known = reproducible().map(|known| known.name).collect::<Vec<_>>().join(", ");
         ReproduceError::Unknown { what: "reproduction", name: name.to_owned(), known }
     })
 }
@@ -181,7 +120,7 @@ impl Reproduction {
         }
     }
 
-    /// The document's figures beside the lab's, in the order of the experiments.
+    /// The paper's figures beside the lab's, in the order of the experiments.
     #[must_use]
     pub fn comparison(&self) -> Table {
         comparison(self.rows().filter(|row| row.published.is_some()))
@@ -229,11 +168,9 @@ fn worst_of_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(String, &'a Ro
         let key = |row: &Row| (row.quantity.clone(), row.kind, row.published.map(f64::to_bits));
         match groups.last_mut() {
             Some(group)
-                if key(group[0]) == key(row)
-                    && group[0].label.contains(" of ")
-                    && row.label.contains(" of ") =>
+                if row.devices.and(group[0].devices).is_some() && key(group[0]) == key(row) =>
             {
-                group.push(row)
+                group.push(row);
             }
             _ => groups.push(vec![row]),
         }
@@ -241,9 +178,8 @@ fn worst_of_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(String, &'a Ro
     let size = |row: &Row| row.error.map_or(0.0, f64::abs);
     let merge = |group: Vec<&'a Row>| {
         let worst = *group.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
-        let count = |row: &Row| row.label.rsplit(' ').next().unwrap_or_default().to_owned();
         let label = match group[..] {
-            [first, .., last] => format!("{} to {}", first.label, count(last)),
+            [first, .., Row { devices: Some(last), .. }] => format!("{} to {last}", first.label),
             _ => worst.label.clone(),
         };
         Some((label, worst))
@@ -255,17 +191,9 @@ fn worst_of_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(String, &'a Ro
 /// worst of them.
 #[must_use]
 pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
-    let mut table = Table::new(&[
-        ("what", Align::Left),
-        ("published", Align::Right),
-        ("simulated", Align::Right),
-        ("unit", Align::Left),
-        ("error %", Align::Right),
-        ("allowed %", Align::Right),
-        ("kind", Align::Left),
-        ("within", Align::Left),
-    ]);
-    let percent = |fraction: f64, digits: usize| format!("{:.digits$}", 100.0 * fraction);
+    let mut table = Table::headed(
+        "what | published: | simulated: | unit | error %: | allowed %: | kind | within",
+    );
     for (label, row) in worst_of_each(rows) {
         let digits = match row.unit.as_str() {
             "ms" | "Gbit/s" => 2,
@@ -283,16 +211,17 @@ pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
             Some(false) => "NO",
             None => "",
         };
-        table.row([
+        let cells = [
             label,
             figure(row.published, 0),
             figure(row.simulated, more),
             row.unit.clone(),
             row.error.map_or(String::new(), |error| format!("{:+.1}", 100.0 * error)),
-            row.tolerance.map_or(String::new(), |most| percent(most.fraction, 1)),
+            row.tolerance.map_or(String::new(), |most| format!("{:.1}", 100.0 * most)),
             row.kind.to_string(),
-            within.to_owned(),
-        ]);
+        ];
+        let within = Cell { text: within.to_owned(), is_bad: row.is_met() == Some(false) };
+        table.row(cells.map(Cell::from).into_iter().chain([within]));
     }
     table
 }
@@ -300,31 +229,18 @@ pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::Tolerance;
 
     #[test]
     fn with_the_gateware_no_figure_of_the_document_is_a_pass_mark() {
         let mut row = Row {
-            quantity: "rate".to_owned(),
-            conditions: "1 device".to_owned(),
-            unit: "MiB/s".to_owned(),
             published: Some(2.0),
-            simulated: Some(1.0),
             error: Some(-0.5),
             kind: Kind::Predicted,
-            tolerance: Some(Tolerance { fraction: 0.1, reason: "a test" }),
-            reason: String::new(),
-            label: "rate".to_owned(),
+            tolerance: Some(0.1),
+            ..Row::simulated("rate", "1 device", "MiB/s", 1.0)
         };
         let of = |row: &Row, own| {
-            let experiment = Experiment {
-                title: "",
-                text: Vec::new(),
-                tables: Vec::new(),
-                plots: Vec::new(),
-                why: Vec::new(),
-                rows: vec![row.clone()],
-            };
+            let experiment = Experiment { rows: vec![row.clone()], ..Experiment::default() };
             Reproduction { name: "rosta", experiments: vec![experiment], seed: 1, own }
         };
         let model = of(&row, EngineKind::Model);

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use crosslane_lab::{Constant, Lab, Provenance};
+use crosslane_lab::{Constant, Provenance};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::comparison::{Kind, Row, worst_and_median};
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::pciebench::{self, Effort, iommu};
+use crate::study::{Effort, Study, study};
 use crate::watch::Watch;
-use crate::{aws_f1, kc705, nget, rosta, sbdt};
 
 /// By how much each constant is changed.
 pub const CHANGE: f64 = 0.10;
@@ -19,10 +19,6 @@ pub const CHANGE: f64 = 0.10;
 const NAMED: usize = 5;
 /// The seed of the runs; nothing in these labs depends on it but jitter.
 const SEED: u64 = 1;
-
-/// The sets, by the name of their lab.
-pub const SETS: [&str; 7] =
-    ["aws-f1", "kc705", "nget", "pciebench", "pciebench:iommu", "rosta", "sbdt"];
 
 /// How good some rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -43,14 +39,14 @@ impl Errors {
     }
 }
 
-/// What a change of one constant does.
+/// Effect of a change of one constant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Influence {
     /// Path of the constant.
     pub constant: String,
     /// Its value.
     pub value: f64,
-    /// What it was set to.
+    /// Its changed value.
     pub changed_to: f64,
     /// Its unit; empty for a plain number.
     pub unit: &'static str,
@@ -62,7 +58,7 @@ pub struct Influence {
     pub largest: f64,
 }
 
-/// What the validation of one set has found.
+/// Outcome of the validation of one set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Validation {
     /// Name of its lab.
@@ -90,193 +86,20 @@ pub struct Validation {
     pub not_raised: usize,
 }
 
-/// A lab with measurements.
-trait Set: Sync {
-    fn constants(&self) -> Vec<Constant>;
-    /// Every published row, simulated.
-    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError>;
-    /// The compared rows, by shorter experiments, with one constant changed.
-    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError>;
+/// The constants of a study's labs; one that stands in several in the same line once.
+fn constants(context: &Context<'_>) -> Vec<Constant> {
+    let mut seen = BTreeSet::new();
+    let all = context.labs.iter().flat_map(|lab| lab.constants());
+    all.filter(|one| seen.insert((one.line, one.path()))).cloned().collect()
 }
 
-struct Pciebench(pciebench::Labs);
-
-impl Set for Pciebench {
-    fn constants(&self) -> Vec<Constant> {
-        distinct(self.0.labs().into_iter().flat_map(Lab::constants))
+/// The compared rows, by shorter experiments, with one constant changed.
+fn quick(study: &dyn Study, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
+    let mut context = Context::of(study, SEED, &())?;
+    if let Some((path, value)) = change {
+        context = context.with_constant(path, value)?;
     }
-
-    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
-        let results = self.0.results()?;
-        Ok((results.len(), results.iter().map(|(row, value)| row.compared(*value)).collect()))
-    }
-
-    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
-        let changed = change.map(|(path, value)| self.0.with_constant(path, value)).transpose()?;
-        let labs = changed.as_ref().unwrap_or(&self.0);
-        let rows = self.0.rows()?.into_iter().filter(|row| row.tolerance().is_some());
-        rows.map(|row| Ok(row.compared(labs.simulate(&row, Effort::QUICK)?))).collect()
-    }
-}
-
-struct PciebenchIommu(Lab);
-
-impl PciebenchIommu {
-    /// Rows in the lab, each in one of its own, beside each other.
-    fn run(lab: &Lab, rows: &[iommu::Row], operations: u64) -> Result<Vec<Row>, ReproduceError> {
-        let run = |row: &iommu::Row| Ok(row.compared(iommu::simulate(lab, row, operations)?.0));
-        rows.par_iter().map(run).collect()
-    }
-}
-
-impl Set for PciebenchIommu {
-    fn constants(&self) -> Vec<Constant> {
-        self.0.constants().cloned().collect()
-    }
-
-    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
-        let rows = iommu::rows()?;
-        Ok((rows.len(), Self::run(&self.0, &rows, iommu::OPERATIONS)?))
-    }
-
-    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
-        let lab = match change {
-            Some((path, value)) => self.0.with_constant(path, value)?,
-            None => self.0.clone(),
-        };
-        let mut rows = iommu::rows()?;
-        rows.retain(|row| row.tolerance().is_some());
-        Self::run(&lab, &rows, iommu::QUICK_OPERATIONS)
-    }
-}
-
-struct AwsF1(Lab);
-
-impl Set for AwsF1 {
-    fn constants(&self) -> Vec<Constant> {
-        self.0.constants().cloned().collect()
-    }
-
-    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
-        let context = aws_f1::Context::new(SEED, &())?;
-        Ok((context.published_rows(), aws_f1::compared(&context)?))
-    }
-
-    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
-        let lab = match change {
-            Some((path, value)) => self.0.with_constant(path, value)?,
-            None => self.0.clone(),
-        };
-        aws_f1::quick(&aws_f1::Context::of(lab, SEED, &())?)
-    }
-}
-
-struct Kc705(Lab);
-
-impl Set for Kc705 {
-    fn constants(&self) -> Vec<Constant> {
-        self.0.constants().cloned().collect()
-    }
-
-    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
-        let context = kc705::Context::new(SEED, &())?;
-        Ok((context.published_rows(), kc705::compared(&context)?))
-    }
-
-    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
-        let lab = match change {
-            Some((path, value)) => self.0.with_constant(path, value)?,
-            None => self.0.clone(),
-        };
-        kc705::quick(&kc705::Context::of(lab, SEED, &())?)
-    }
-}
-
-struct Nget(Lab);
-
-impl Set for Nget {
-    fn constants(&self) -> Vec<Constant> {
-        self.0.constants().cloned().collect()
-    }
-
-    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
-        let context = nget::Context::new(SEED, &())?;
-        Ok((context.published_rows(), nget::compared(&context)?))
-    }
-
-    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
-        let lab = match change {
-            Some((path, value)) => self.0.with_constant(path, value)?,
-            None => self.0.clone(),
-        };
-        nget::quick(&nget::Context::of(lab, SEED, &())?)
-    }
-}
-
-struct Sbdt(Lab);
-
-impl Set for Sbdt {
-    fn constants(&self) -> Vec<Constant> {
-        self.0.constants().cloned().collect()
-    }
-
-    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
-        let context = sbdt::Context::new(SEED, &())?;
-        Ok((context.published_rows(), sbdt::compared(&context)?))
-    }
-
-    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
-        let lab = match change {
-            Some((path, value)) => self.0.with_constant(path, value)?,
-            None => self.0.clone(),
-        };
-        sbdt::quick(&sbdt::Context::of(lab, SEED, &())?)
-    }
-}
-
-struct Rosta(Lab);
-
-impl Set for Rosta {
-    fn constants(&self) -> Vec<Constant> {
-        self.0.constants().cloned().collect()
-    }
-
-    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
-        let context = rosta::Context::new(SEED, &())?;
-        Ok((context.published_rows(), rosta::compared(&context)?))
-    }
-
-    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
-        let lab = match change {
-            Some((path, value)) => self.0.with_constant(path, value)?,
-            None => self.0.clone(),
-        };
-        rosta::compared(&rosta::Context::quick(lab, SEED, &())?)
-    }
-}
-
-/// Constants without those that stand in the same line.
-fn distinct<'a>(constants: impl Iterator<Item = &'a Constant>) -> Vec<Constant> {
-    let mut lines = BTreeSet::new();
-    constants.filter(|constant| lines.insert(constant.line)).cloned().collect()
-}
-
-fn set_of(name: &str) -> Result<(&'static str, Box<dyn Set>), ReproduceError> {
-    match SETS.into_iter().find(|known| *known == name) {
-        Some(known @ "pciebench") => Ok((known, Box::new(Pciebench(pciebench::Labs::open()?)))),
-        Some(known @ "pciebench:iommu") => {
-            Ok((known, Box::new(PciebenchIommu(crosslane_lab::open(known)?))))
-        }
-        Some(known @ "aws-f1") => Ok((known, Box::new(AwsF1(crosslane_lab::open(known)?)))),
-        Some(known @ "kc705") => Ok((known, Box::new(Kc705(crosslane_lab::open(known)?)))),
-        Some(known @ "nget") => Ok((known, Box::new(Nget(crosslane_lab::open(known)?)))),
-        Some(known @ "sbdt") => Ok((known, Box::new(Sbdt(crosslane_lab::open(known)?)))),
-        Some(known) => Ok((known, Box::new(Rosta(crosslane_lab::open(known)?)))),
-        None => {
-            let (what, known) = ("set of measurements", SETS.join(", "));
-            Err(ReproduceError::Unknown { what, name: name.to_owned(), known })
-        }
-    }
+    study.compared(&context, Effort::Quick)
 }
 
 /// Constants of a set that are numbers: as many runs does its validation take, and one more.
@@ -284,7 +107,8 @@ fn set_of(name: &str) -> Result<(&'static str, Box<dyn Set>), ReproduceError> {
 /// # Errors
 /// No set of that name.
 pub fn numbers(name: &str) -> Result<usize, ReproduceError> {
-    Ok(set_of(name)?.1.constants().iter().filter(|constant| constant.is_number).count())
+    let context = Context::open(name, SEED, &())?;
+    Ok(constants(&context).iter().filter(|constant| constant.is_number).count())
 }
 
 /// Validates one set. `watch` hears of each constant; where it wants no more to begin, the others
@@ -293,13 +117,14 @@ pub fn numbers(name: &str) -> Result<usize, ReproduceError> {
 /// # Errors
 /// No set of that name, or an experiment that does not run with the constants as they are.
 pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceError> {
-    let (set_name, set) = set_of(name)?;
-    let constants = set.constants();
-    let (published, rows) = set.rows()?;
+    let study = study(name)?;
+    let context = Context::of(study, SEED, &())?;
+    let constants = constants(&context);
+    let rows = study.compared(&context, Effort::Full)?;
     let compared = crate::reproduction::compared(rows.iter());
     let predicted = compared.iter().copied().filter(|row| row.kind == Kind::Predicted);
     let outside = compared.iter().filter(|row| row.is_met() == Some(false));
-    let base = set.quick(None)?;
+    let base = quick(study, None)?;
     let numbers: Vec<&Constant> = constants.iter().filter(|one| one.is_number).collect();
     let tried: Vec<Option<Option<Influence>>> = numbers
         .par_iter()
@@ -307,7 +132,7 @@ pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceEr
             if watch.is_over() {
                 return None;
             }
-            let influence = influence(&*set, constant, &base);
+            let influence = influence(study, constant, &base);
             watch.done(&constant.path(), crosslane_pcie::units::Picoseconds::ZERO);
             Some(influence)
         })
@@ -319,8 +144,8 @@ pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceEr
     influences.sort_by(|a, b| b.average.total_cmp(&a.average));
     influences.truncate(NAMED);
     Ok(Validation {
-        set: set_name,
-        rows: published,
+        set: study.labs()[0],
+        rows: context.figures.count(),
         constants: constants.len(),
         fitted: constants.iter().filter(|one| one.provenance == Provenance::Fit).count(),
         compared: Errors::of(compared.iter().copied()),
@@ -333,11 +158,11 @@ pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceEr
     })
 }
 
-/// What a constant does to the compared rows; none where it cannot have the other value.
-fn influence(set: &dyn Set, constant: &Constant, base: &[Row]) -> Option<Influence> {
+/// Changes a constant and compares the rows; none where it cannot have the other value.
+fn influence(study: &dyn Study, constant: &Constant, base: &[Row]) -> Option<Influence> {
     let value = number_of(&constant.value)?;
     let changed_to = changed(value, constant.unit);
-    let rows = set.quick(Some((&constant.path(), changed_to))).ok()?;
+    let rows = quick(study, Some((&constant.path(), changed_to))).ok()?;
     let changes = base.iter().zip(&rows).filter_map(|(before, after)| {
         let (before_value, after_value) = (before.simulated?, after.simulated?);
         Some(((after_value - before_value) / before_value, before.label.as_str()))

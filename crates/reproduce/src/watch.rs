@@ -3,9 +3,7 @@
 
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::ReproduceError;
-
-/// Who wants to know how far it is.
+/// Receiver of progress.
 pub trait Watch: Sync {
     /// One more scenario has been run, in so much simulated time.
     fn done(&self, scenario: &str, simulated: Picoseconds);
@@ -16,15 +14,7 @@ pub trait Watch: Sync {
     }
 }
 
-/// Whether a scenario may begin.
-///
-/// # Errors
-/// [`ReproduceError::Interrupted`].
-pub(crate) fn may_begin(watch: &dyn Watch) -> Result<(), ReproduceError> {
-    if watch.is_over() { Err(ReproduceError::Interrupted) } else { Ok(()) }
-}
-
-/// Nobody does.
+/// Progress that nobody watches.
 impl Watch for () {
     fn done(&self, _scenario: &str, _simulated: Picoseconds) {}
 }

@@ -254,6 +254,12 @@ pub struct Gets {
     pub latency_ps: Latencies,
     /// Datagrams received.
     pub datagrams: u64,
+    /// Gets whose data were compared, after the measurement.
+    #[serde(default)]
+    pub gets_compared: u32,
+    /// Those with wrong data.
+    #[serde(default)]
+    pub gets_wrong: u32,
     /// Average payload of a completion, bytes; in a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_bytes: Option<f64>,
@@ -278,18 +284,18 @@ pub struct Exchange {
     pub buffers_compared: u64,
     /// Those with wrong data.
     pub buffers_wrong: u64,
-    /// Duration of all exchanges, nanoseconds; in a lab.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub elapsed_ns: Option<f64>,
-    /// Directions in which a node exchanges; in a lab.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub directions: Option<usize>,
-    /// Bytes of the largest face; in a lab.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub face_bytes: Option<u64>,
-    /// Rate of a torus link; in a lab.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link_bytes_per_second: Option<f64>,
+    /// Duration of all exchanges, nanoseconds.
+    #[serde(default)]
+    pub elapsed_ns: f64,
+    /// Directions in which a node exchanges.
+    #[serde(default)]
+    pub directions: usize,
+    /// Bytes of the largest face.
+    #[serde(default)]
+    pub face_bytes: u64,
+    /// Rate of a torus link.
+    #[serde(default)]
+    pub link_bytes_per_second: f64,
     /// Rate that a torus link allows; in a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_rate_bytes_per_second: Option<f64>,

@@ -13,25 +13,38 @@
 
 mod account;
 mod bench;
+mod comparison;
 mod explanation;
+mod fit;
 mod flow;
+mod lab;
 mod latencies;
 mod limit;
 mod links;
+pub mod machine;
 mod outcome;
 mod reproduction;
 mod rows;
+pub mod topology;
 
 pub use account::{Account, IommuUse, TimeUse, Use};
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, Scenario, Together};
+pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure};
 pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
+pub use fit::{Fit, FitResidual, Fits};
 pub use flow::{
     Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Lane, PlanSummary, Stores, Traffic,
     Transfers, WritesByLength,
+};
+pub use lab::{
+    LabCheck, LabConstant, LabConstants, LabFileCheck, LabList, LabRemark, LabRemarkKind,
+    LabSummary, VariantSummary,
 };
 pub use latencies::Latencies;
 pub use limit::{Limit, LimitKind};
 pub use links::{DirectionLoad, Link, LinkShares};
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
-pub use rows::{Bridge, BridgeTransfer, Overhead, OverheadRow, Overlap, Sweep, SweepRow};
+pub use rows::{
+    Bridge, BridgeTransfer, Overhead, OverheadRow, Overlap, Parameter, Sweep, SweepRow,
+};

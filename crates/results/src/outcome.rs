@@ -76,7 +76,7 @@ pub enum Outcome {
     Bench(Bench),
     /// Single accesses and transfers.
     Overhead(Overhead),
-    /// A sweep of a lab's parameters.
+    /// A sweep of parameters.
     Sweep(Sweep),
     /// Bridged transfers.
     Bridge(Bridge),
@@ -155,7 +155,10 @@ impl Outcome {
                 None => format!("bench {}, {}", run.bench, run.platform.name()),
             },
             Self::Overhead(run) => format!("bench overhead, {}", run.device),
-            Self::Sweep(run) => format!("bench sweep, {} of lab {}", run.card, run.lab),
+            Self::Sweep(run) => match run.platform.lab() {
+                Some(lab) => format!("bench sweep, {} of lab {lab}", run.card),
+                None => format!("bench sweep, {}", run.card),
+            },
             Self::Bridge(run) => format!("bridge bench, {}", run.place),
             Self::Reproduction(run) => format!("reproduction {}", run.reproduction),
         }

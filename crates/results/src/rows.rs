@@ -3,10 +3,11 @@
 //! and bridged transfers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Interrupted;
+use crate::bench::{Interrupted, Platform};
 
 /// Outcome of `crosslane bench overhead`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,8 +52,9 @@ pub struct Sweep {
     pub schema: u32,
     /// `sweep`.
     pub bench: String,
-    /// Name of the lab.
-    pub lab: String,
+    /// The lab or the card.
+    #[serde(flatten)]
+    pub platform: Platform,
     /// Name of the card.
     pub card: String,
     /// Random seed.
@@ -78,9 +80,28 @@ pub struct SweepRow {
     /// Words of 4 B that were not what was sent.
     #[serde(default)]
     pub wrong_words: u64,
-    /// The parameters of this point: numbers or words.
+    /// The parameters of this point.
     #[serde(flatten)]
-    pub parameters: BTreeMap<String, serde_json::Value>,
+    pub parameters: BTreeMap<String, Parameter>,
+}
+
+/// Value of a parameter of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// A number.
+    Number(f64),
+    /// A word.
+    Word(String),
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Word(word) => word.fmt(f),
+        }
+    }
 }
 
 /// Outcome of `crosslane bridge bench`.

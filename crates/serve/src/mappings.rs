@@ -95,14 +95,14 @@ impl Behind {
 }
 
 /// Location of bytes for the device.
-enum Place<'a> {
+enum Backing<'a> {
     /// In a file, at this offset.
     File(&'a ClientFile, u64),
     /// At this address of the client, which is asked for them.
     Client(&'a Arc<Caller>, u64),
 }
 
-impl Place<'_> {
+impl Backing<'_> {
     fn read(self, into: &mut [u8]) -> bool {
         match self {
             Self::File(file, offset) => file.read(offset, into),
@@ -239,17 +239,17 @@ impl Mappings {
 
     /// Locates the byte at an address; returns its location and how many of `most` bytes follow
     /// there. `None` if it is not mapped for this access.
-    fn at(&self, at: u64, most: usize, is_write: bool) -> Option<(Place<'_>, usize)> {
+    fn at(&self, at: u64, most: usize, is_write: bool) -> Option<(Backing<'_>, usize)> {
         let (&first, range) = self.ranges.range(..=at).next_back()?;
         let allowed = if is_write { range.writable } else { range.readable };
         if range.last < at || !allowed {
             return None;
         }
         let place = match &range.file {
-            Some((file, offset)) => Place::File(file, offset + (at - first)),
+            Some((file, offset)) => Backing::File(file, offset + (at - first)),
             None => {
                 let caller = self.caller.as_ref().filter(|caller| caller.answers())?;
-                Place::Client(caller, at)
+                Backing::Client(caller, at)
             }
         };
         Some((place, (range.last - at).saturating_add(1).min(most as u64) as usize))
@@ -298,7 +298,7 @@ impl SharedMappings {
         address: u64,
         bytes: usize,
         is_write: bool,
-        mut access: impl FnMut(Place<'_>, Range<usize>) -> bool,
+        mut access: impl FnMut(Backing<'_>, Range<usize>) -> bool,
     ) -> bool {
         let mut done = 0;
         while done < bytes {
@@ -308,11 +308,11 @@ impl SharedMappings {
             let Some((place, here)) = found else { return false };
             let part = done..done + here;
             let is_done = match place {
-                Place::File(..) => access(place, part),
-                Place::Client(caller, _) => {
+                Backing::File(..) => access(place, part),
+                Backing::Client(caller, _) => {
                     let caller = Arc::clone(caller);
                     drop(mappings);
-                    access(Place::Client(&caller, at), part)
+                    access(Backing::Client(&caller, at), part)
                 }
             };
             if !is_done {

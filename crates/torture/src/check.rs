@@ -7,6 +7,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Once;
 
+use crosslane_driver::DriverError;
+use crosslane_fabric::ErrorRecord;
+use crosslane_lab::Ending;
+
 /// A checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Check {
@@ -96,6 +100,17 @@ pub struct Violation {
     pub check: Check,
     /// The finding, a sentence.
     pub what: String,
+}
+
+/// Takes a seed's run apart: the result of its program, and the errors that ports detected. A run
+/// without end, and a program that failed, are findings.
+pub(crate) fn ended<T>(ending: Ending<T, DriverError>) -> (T, Vec<ErrorRecord>) {
+    let program = ending.program.unwrap_or_else(|stuck| Check::NoHang.fail(stuck.to_string()));
+    let value = program.unwrap_or_else(|error| Check::RightError.fail(error.to_string()));
+    if let Some(stuck) = ending.left {
+        Check::NoHang.fail(stuck.to_string());
+    }
+    (value, ending.errors)
 }
 
 /// Ends the seed with a checker's finding if a condition does not hold.

@@ -281,7 +281,7 @@ impl Writer<'_> {
 /// Generates a lab.
 pub(crate) fn lab(rng: &mut Random) -> String {
     let mut w = Writer { rng, text: String::new(), instances: String::new(), links: 0 };
-    w.line("# SPDX-License-Identifier: Apache-2.0 OR MIT\n[lab]\nname = \"generated\"");
+    w.line("# SPDX-License-Identifier: Apache-2.0 OR MIT\n[lab]\nformat = 1\nname = \"generated\"");
     w.line("summary = \"A tree that a seed has made up.\"");
     w.host();
     w.host_instance();

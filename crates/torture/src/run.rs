@@ -6,14 +6,14 @@ use std::rc::Rc;
 use crosslane_cosim::Card;
 use crosslane_device::Engine;
 use crosslane_driver::{Device, DriverError};
-use crosslane_fabric::ErrorKind;
+use crosslane_fabric::{ErrorKind, ErrorRecord};
 use crosslane_host::{Bus, PageSize};
-use crosslane_lab::Task;
+use crosslane_lab::{Simulation, Task};
 use crosslane_pcie::units::{HostId, Picoseconds};
 
 use crate::aimed::{AIMED_SEED, AIMED_SEEDS, aimed};
 use crate::calm::calm;
-use crate::check::{Check, Violation, caught, check};
+use crate::check::{Check, Violation, caught, check, ended};
 use crate::fault::FaultCounts;
 use crate::line::{Line, is_nowhere};
 use crate::scene::{Scene, Stream, World, stream};
@@ -58,7 +58,8 @@ pub fn run_seed(seed: u64, setup: &Setup) -> Result<Story, Violation> {
 
 fn run(seed: u64, setup: &Setup) -> Story {
     let mut rng = stream(seed, Stream::Work);
-    let Scene { simulation, world, witness, ports } = Scene::new(seed, setup);
+    let Scene { run, world, witness, ports } = Scene::new(seed, setup);
+    let simulation = run.simulation();
     let world = Rc::new(world);
     let mut names: Vec<String> = world.engines.iter().map(|engine| engine.name.clone()).collect();
     rng.shuffle(&mut names);
@@ -121,15 +122,9 @@ fn run(seed: u64, setup: &Setup) -> Story {
         give_back(&world, &devices).await?;
         Ok::<_, DriverError>(sums)
     };
-    let ended = simulation.run("seed", body);
-    let ended = ended.unwrap_or_else(|stuck| Check::NoHang.fail(stuck.to_string()));
-    let (words, restarts, transfers) =
-        ended.unwrap_or_else(|error| Check::RightError.fail(format!("nothing was done: {error}")));
-    if let Err(stuck) = simulation.finish() {
-        Check::NoHang.fail(stuck.to_string());
-    }
+    let ((words, restarts, transfers), errors) = ended(run.run_to_errors("seed", body));
     let end = simulation.now();
-    last_look(&simulation, &world, &witness);
+    last_look(simulation, &world, &witness, errors);
     let witness = witness.lock().expect("nobody panics with it");
     check!(Check::Pins, witness.strays.is_empty(), "{}", witness.strays.join("; "));
     let (hash, tlps, faults) = (witness.hash, witness.tlps, world.counts());
@@ -172,8 +167,8 @@ async fn give_back(world: &World, devices: &[Device<WatchedBus>]) -> Result<(), 
     Ok(())
 }
 
-/// Checks the lab at the end.
-fn last_look(simulation: &crosslane_lab::Simulation, world: &World, witness: &Shared) {
+/// Checks the lab at the end, and the errors that its ports detected.
+fn last_look(simulation: &Simulation, world: &World, witness: &Shared, errors: Vec<ErrorRecord>) {
     let memory = simulation.memory_in_use(HostId(0));
     let is_gone = |function| {
         let name = |engine: &&crate::scene::EngineOfLab| world.function(&engine.name) == function;
@@ -201,7 +196,6 @@ fn last_look(simulation: &crosslane_lab::Simulation, world: &World, witness: &Sh
     }
     let left = simulation.with_fabric(|fabric| fabric.check_quiet());
     check!(Check::Credits, left.is_empty(), "{}", left.join("; "));
-    let errors = simulation.with_fabric(|fabric| fabric.errors().to_vec());
     let witness = witness.lock().expect("nobody panics with it");
     for error in errors {
         match error.kind {

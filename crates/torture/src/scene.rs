@@ -10,7 +10,7 @@ use std::task::Poll;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::{Fabric, LinkId, NodeId};
 use crosslane_host::{Bus, Topology};
-use crosslane_lab::{Lab, Simulation};
+use crosslane_lab::{CheckedRun, Lab};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use crosslane_random::Random;
 
@@ -47,7 +47,7 @@ pub(crate) struct EngineOfLab {
 /// State shared by all tasks of a seed.
 pub(crate) struct World {
     pub bus: WatchedBus,
-    simulation: Weak<Simulation>,
+    run: Weak<CheckedRun>,
     diary: RefCell<Diary>,
     /// Engines that are gone for good.
     gone: Cell<Engines>,
@@ -141,12 +141,12 @@ impl World {
 
     /// Inspects or changes the fabric.
     pub fn fabric<R>(&self, look: impl FnOnce(&mut Fabric) -> R) -> R {
-        self.simulation.upgrade().expect("tasks end before their lab").with_fabric(look)
+        self.run.upgrade().expect("tasks end before their lab").simulation().with_fabric(look)
     }
 
     /// Finds a node by name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
-        self.simulation.upgrade().and_then(|simulation| simulation.find(name))
+        self.run.upgrade().and_then(|run| run.simulation().find(name))
     }
 
     /// Returns the engines whose path to the host uses this link.
@@ -204,7 +204,7 @@ fn link_above(fabric: &Fabric, node: NodeId) -> Option<LinkId> {
 
 /// A lab as built.
 pub(crate) struct Scene {
-    pub simulation: Rc<Simulation>,
+    pub run: Rc<CheckedRun>,
     pub world: World,
     pub witness: Shared,
     /// Upper ports of the links that faults may take down.
@@ -269,14 +269,14 @@ impl Scene {
         let mut rng = stream(seed, Stream::Fabric);
         let lab = text.lab().unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
         let lab = lab.with_engines(setup.engines);
-        let running = lab.build_engines(rng.u64(..));
-        let running = running.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
-        let simulation = Rc::new(Simulation::new(running));
-        simulation.set_time_limit(Some(LIMIT));
+        let run = CheckedRun::new(&lab, rng.u64(..));
+        let run = run.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+        let run = Rc::new(run.with_limit(LIMIT));
+        let simulation = run.simulation();
         if rng.bool() {
             simulation.with_fabric(|fabric| fabric.set_shuffle(true));
         }
-        let witness = Witness::watch(&simulation, &lab);
+        let witness = Witness::watch(simulation, &lab);
         let bus = WatchedBus { bus: simulation.bus(HostId(0)), witness: witness.clone() };
         let functions = bus.functions().expect("a lab has its functions");
         // Engines of other hosts are ignored.
@@ -294,7 +294,7 @@ impl Scene {
         let ports = ports.map(|info| info.name.clone()).filter(linked).collect();
         let world = World {
             bus,
-            simulation: Rc::downgrade(&simulation),
+            run: Rc::downgrade(&run),
             diary: RefCell::default(),
             gone: Cell::new(0),
             engines,
@@ -308,6 +308,6 @@ impl Scene {
                 world.count(Fault::BitErrors);
             }
         }
-        Self { simulation, world, witness, ports }
+        Self { run, world, witness, ports }
     }
 }

@@ -14,7 +14,7 @@ use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::TorusError;
-use crate::operation::{Next, Operations, Posted, Way, Whole, lock};
+use crate::operation::{MessageDirection, Next, Operations, Posted, Whole, lock};
 use crate::place::{Direction, Peer, Place};
 
 /// Options of a node. All nodes of a torus need the same `piece_bytes`.
@@ -197,7 +197,7 @@ impl<B: Bus> Node<B> {
     /// # Errors
     /// Returns an error for an invalid message, or if its request gets no slot before the deadline.
     pub async fn tx_i(&self, message: Message<B>) -> Result<Sending<B>, TorusError> {
-        Ok(Sending(self.begin(Way::Sent, message).await?))
+        Ok(Sending(self.begin(MessageDirection::Sent, message).await?))
     }
 
     /// Waits until all data of a message have left the buffer (TX_f).
@@ -231,7 +231,7 @@ impl<B: Bus> Node<B> {
     /// # Errors
     /// Returns the errors of [`tx_i`](Self::tx_i).
     pub async fn rx_i(&self, message: Message<B>) -> Result<Receiving<B>, TorusError> {
-        Ok(Receiving(self.begin(Way::Received, message).await?))
+        Ok(Receiving(self.begin(MessageDirection::Received, message).await?))
     }
 
     /// Waits until a message has arrived (RX_f).
@@ -289,7 +289,11 @@ impl<B: Bus> Node<B> {
         Err(TorusError::Refused { place: self.describe(peer, tag), problem })
     }
 
-    async fn begin(&self, way: Way, message: Message<B>) -> Result<Begun<B>, TorusError> {
+    async fn begin(
+        &self,
+        direction: MessageDirection,
+        message: Message<B>,
+    ) -> Result<Begun<B>, TorusError> {
         let Message { peer, tag, buffer, part, deadline } = message;
         self.check_peer(peer, tag)?;
         let key = peer.key(tag);
@@ -301,13 +305,13 @@ impl<B: Bus> Node<B> {
         let piece_bytes = longest / payload * payload;
         // Messages that have ended release their keys here.
         self.progress().await;
-        if !lock(&self.shared.operations).take_key(way, key) {
+        if !lock(&self.shared.operations).take_key(direction, key) {
             let problem = "another message has this peer, channel and tag, and has not ended";
             let place = self.describe(peer, tag);
             return Err(TorusError::Refused { place, problem: problem.to_owned() });
         }
-        let taken = TakenKey { node: self, way, key };
-        let whole = Arc::new(Whole { way, key, buffer, part, deadline, piece_bytes });
+        let taken = TakenKey { node: self, direction, key };
+        let whole = Arc::new(Whole { direction, key, buffer, part, deadline, piece_bytes });
         let now = self.processor.bus().now();
         let posted = self.post(&whole, whole.piece(whole.part.start)).await?;
         // From here on the operation owns the key.
@@ -319,9 +323,9 @@ impl<B: Bus> Node<B> {
     async fn post(&self, whole: &Whole<B>, part: Range<u64>) -> Result<Posted<B>, TorusError> {
         let buffer = whole.buffer.clone();
         let message = driver::Message { key: whole.key, buffer, part, deadline: whole.deadline };
-        Ok(match whole.way {
-            Way::Sent => Posted::Get(self.processor.nget(message).await?),
-            Way::Received => Posted::Credit(self.processor.credit(message).await?),
+        Ok(match whole.direction {
+            MessageDirection::Sent => Posted::Get(self.processor.nget(message).await?),
+            MessageDirection::Received => Posted::Credit(self.processor.credit(message).await?),
         })
     }
 
@@ -422,13 +426,13 @@ impl<B: Bus> Node<B> {
 /// Key reserved for a message that has not begun.
 struct TakenKey<'a, B: Bus> {
     node: &'a Node<B>,
-    way: Way,
+    direction: MessageDirection,
     key: Key,
 }
 
 impl<B: Bus> Drop for TakenKey<'_, B> {
     fn drop(&mut self) {
-        lock(&self.node.shared.operations).give_key_back(self.way, self.key);
+        lock(&self.node.shared.operations).give_key_back(self.direction, self.key);
     }
 }
 

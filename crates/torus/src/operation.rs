@@ -19,7 +19,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
+pub(crate) enum MessageDirection {
     Sent,
     Received,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Posted<B: Bus> {
 
 /// Properties common to all pieces of a message.
 pub(crate) struct Whole<B: Bus> {
-    pub way: Way,
+    pub direction: MessageDirection,
     pub key: Key,
     pub buffer: Buffer<B>,
     pub part: Range<u64>,
@@ -72,7 +72,7 @@ pub(crate) enum Next {
 /// Messages of a node.
 pub(crate) struct Operations<B: Bus> {
     by_id: BTreeMap<u64, Operation<B>>,
-    keys: HashSet<(Way, Key)>,
+    keys: HashSet<(MessageDirection, Key)>,
     next_id: u64,
 }
 
@@ -84,12 +84,12 @@ impl<B: Bus> Default for Operations<B> {
 
 impl<B: Bus> Operations<B> {
     /// Reserves a key. Returns false if a message in progress has it.
-    pub fn take_key(&mut self, way: Way, key: Key) -> bool {
-        self.keys.insert((way, key))
+    pub fn take_key(&mut self, direction: MessageDirection, key: Key) -> bool {
+        self.keys.insert((direction, key))
     }
 
-    pub fn give_key_back(&mut self, way: Way, key: Key) {
-        self.keys.remove(&(way, key));
+    pub fn give_key_back(&mut self, direction: MessageDirection, key: Key) {
+        self.keys.remove(&(direction, key));
     }
 
     /// Adds a message whose key is reserved and whose first piece is posted.
@@ -173,29 +173,32 @@ impl<B: Bus> Operations<B> {
         if operation.result.is_some() {
             return;
         }
-        let (way, key) = (operation.whole.way, operation.whole.key);
+        let (direction, key) = (operation.whole.direction, operation.whole.key);
         operation.result = Some(result);
         operation.current = None;
         if operation.is_abandoned {
             self.by_id.remove(&id);
         }
-        self.keys.remove(&(way, key));
+        self.keys.remove(&(direction, key));
     }
 
     /// Abandons a message: one being sent continues, room to receive is taken back.
     pub fn abandon(&mut self, id: u64) {
         let Some(operation) = self.by_id.get_mut(&id) else { return };
         let is_long = operation.piece.end < operation.whole.part.end;
-        if operation.result.is_none() && operation.whole.way == Way::Sent && is_long {
+        if operation.result.is_none()
+            && operation.whole.direction == MessageDirection::Sent
+            && is_long
+        {
             operation.is_abandoned = true;
             return;
         }
         // The driver lets the device's current piece continue, or takes it back.
-        let (way, key) = (operation.whole.way, operation.whole.key);
+        let (direction, key) = (operation.whole.direction, operation.whole.key);
         let has_ended = operation.result.is_some();
         self.by_id.remove(&id);
         if !has_ended {
-            self.keys.remove(&(way, key));
+            self.keys.remove(&(direction, key));
         }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Where a channel's descriptors come from: a table in the engine, a ring in host memory that is
-// fetched from in batches ahead of need, or the command port of the user circuit. They leave in
-// order. What is wrong with their supply goes the same way, as a descriptor with an error, so that
-// it takes effect in its turn. docs/engine.md, "Descriptors".
+// Supplies a channel's descriptors in order, from a table in the engine, from a ring in host memory
+// that is fetched in batches ahead of need, or from the user circuit's command port. An error of
+// the supply is passed on as a descriptor with an error, so that it takes effect in its turn.
+// docs/engine.md, "Descriptors".
 
 module crosslane_descriptors
   import crosslane_pkg::*;
@@ -17,14 +17,14 @@ module crosslane_descriptors
 ) (
     input logic clk,
     input logic rst,
-    // Much of what is there is for others.
+    // Only some fields are used here.
     // verilator lint_off UNUSEDSIGNAL
     input channel_settings_t settings,
     input function_t function_i,
     input logic [31:0] completed,  // of the channel, absolute
     input logic stopped,  // the channel is stopped by an error
     input logic reset_counters,
-    // Table: the entry is there TABLE_READ_CLOCKS after it is taken.
+    // Table: the entry is valid TABLE_READ_CLOCKS after it is taken.
     output logic table_take,
     output logic [9:0] table_index,
     input logic [127:0] table_entry,
@@ -50,7 +50,7 @@ module crosslane_descriptors
     output logic descriptor_valid,
     input logic descriptor_ready,
     output descriptor_t descriptor,
-    output logic posted,  // something is there that it has not taken up
+    output logic posted,  // descriptors are posted that it has not taken up
     output logic [31:0] fetched  // descriptors fetched from the ring, a counter
 );
   localparam int unsigned DEPTH = 8;
@@ -58,7 +58,7 @@ module crosslane_descriptors
   localparam int unsigned MIN_RING_ENTRIES = 16;
   localparam int unsigned MAX_RING_ENTRIES = 65536;
   localparam int unsigned BATCH_BITS = $clog2(BATCH) + 1;
-  // Counts of descriptors ahead of the channel: at most two batches, or what the queue holds.
+  // Counts of descriptors ahead of the channel: at most two batches, or the queue's depth.
   localparam int unsigned AHEAD_BITS = (BATCH_BITS + 1 > 4) ? BATCH_BITS + 1 : 4;
 
   logic running, from_table, from_ring, from_command;
@@ -69,8 +69,8 @@ module crosslane_descriptors
 
   // --- Counts --------------------------------------------------------------------------------
   logic [          31:0] requested;  // asked for, absolute
-  logic [AHEAD_BITS-1:0] ahead;  // asked for and not taken up
-  logic [          31:0] left;  // posted and not asked for
+  logic [AHEAD_BITS-1:0] ahead;  // requested and not taken up
+  logic [          31:0] left;  // posted and not requested
   logic take_up, ask_table, ask_ring;
   logic queue_valid, queue_ready, push_table, push_ring, push_command, push_fault;
   logic [BATCH_BITS-1:0] asked;  // with ask_ring
@@ -89,7 +89,7 @@ module crosslane_descriptors
     end
   end
 
-  // --- What cannot be ------------------------------------------------------------------------
+  // --- Supply errors -------------------------------------------------------------------------
   logic ring_fits, overposted, halted, fault_waits;
   logic [31:0] open;
   error_e fault_error;
@@ -99,8 +99,8 @@ module crosslane_descriptors
                      (settings.ring_entries & (settings.ring_entries - 1'b1)) == '0;
   assign open = settings.doorbell - completed;
 
-  // Looked at a clock later than the doorbell is written, which costs nothing: nothing is asked for
-  // in the meantime.
+  // Checked one clock after the doorbell is written, at no cost: nothing is requested in the
+  // meantime.
   logic [31:0] checked_doorbell;
   logic is_checked;
   always_ff @(posedge clk) begin
@@ -200,8 +200,8 @@ module crosslane_descriptors
     if (rst || settings.restart || !HAS_RING) fetch_waits <= 1'b0;
   end
 
-  // What is under way is given up when the channel stops, when a fault takes its turn, and at a
-  // restart. What has come before a fault is worked off.
+  // Outstanding fetches are given up when the channel stops, when a fault takes its turn, and at a
+  // restart. Descriptors that arrived before a fault are worked off.
   logic was_lost;
   always_ff @(posedge clk) was_lost <= stopped || fault_pushed;
   assign fetch_forget = HAS_RING && (settings.restart || ((stopped || fault_pushed) && !was_lost));
@@ -228,7 +228,7 @@ module crosslane_descriptors
   assign push_table = HAS_TABLE && table_coming[TABLE_READ_CLOCKS-1];
   assign push_ring = HAS_RING && fetched_valid && !push_table;
   assign push_command = from_command && command_valid && running && !push_table && !push_ring;
-  // Behind all that has come; what is still on its way is given up.
+  // Behind all descriptors that have arrived; those still in flight are given up.
   assign push_fault = fault_waits && table_coming == '0 && !push_ring;
   assign queue_valid = push_table || push_ring || push_command || (push_fault && !fault_pushed);
   assign fetched_ready = queue_ready && !push_table;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Two sources of completions, registers and the window, as one: TLP by TLP, in turn where both have
-// one. What is offered stays offered.
+// Merges two sources of completions, registers and window, TLP by TLP, in turn when both have one.
+// An offered beat stays offered.
 
 module crosslane_answers
   import crosslane_pkg::*;

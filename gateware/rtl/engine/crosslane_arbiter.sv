@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What leaves when: answers first, then the sources in turn, a TLP each. What waits for room of its
-// class holds up no other. The output is registered; TLPs follow each other without an idle clock.
+// Arbitrates the TLPs that leave: answers first, then the sources in turn, one TLP each. A source
+// that waits for room in its class holds up no other. The output is registered; TLPs follow each
+// other without an idle clock.
 //
-// A source may withdraw a TLP of which no beat has been taken (crosslane_writer). `room` is looked
-// at in the clock in which a TLP's first beat is taken into the output register; the TLP before it
-// may just have left that, so a shim keeps room for one more than it says.
+// A source may withdraw a TLP of which no beat has been taken (crosslane_writer). `room` is sampled
+// in the clock in which a TLP's first beat enters the output register; the TLP before it may have
+// left that register in the same clock, so a shim keeps room for one TLP more than it reports.
 
 module crosslane_arbiter
   import crosslane_pkg::*;
@@ -38,7 +39,7 @@ module crosslane_arbiter
     output logic                                       m_tx_last,
     output logic        [DATA_BITS-1:0]                m_tx_data
 );
-  // Place 0 is the answers', the sources are behind it.
+  // Index 0 is the answers; the sources follow.
   localparam int unsigned PLACES = SOURCES + 1;
   typedef logic [PLACES-1:0] places_t;
 
@@ -51,7 +52,7 @@ module crosslane_arbiter
     endcase
   endfunction
 
-  // --- Who is next ---------------------------------------------------------------------------
+  // --- Arbitration ---------------------------------------------------------------------------
   places_t valid, last, ready, chosen, holder;
   logic is_free, is_within;  // within a TLP, which is the holder's
   logic [SOURCES-1:0] can, next;
@@ -105,7 +106,7 @@ module crosslane_arbiter
   end
 
   // --- Out -----------------------------------------------------------------------------------
-  // Gates and one large OR: what a source ties to 0 costs nothing.
+  // Gates and one wide OR: a field that a source ties to 0 costs nothing.
   tlp_header_t header;
   logic [DATA_BITS-1:0] data;
 

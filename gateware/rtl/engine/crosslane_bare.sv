@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The core alone: one channel of reads, one of writes, and registers. For a circuit that makes its
-// own descriptors: they come on a port, an H2C one and a C2H one. No rings, tables, status blocks,
-// interrupts, counters, lanes or peer. The registers are those of registers/engine.rdl that such a
-// channel has: `control`, `status`, `payload`, `completed`, `stopped_at`, `error`.
+// The core alone: one channel of reads, one of writes, and registers. For a user circuit that
+// supplies its own descriptors through one H2C and one C2H port. No rings, tables, status blocks,
+// interrupts, counters, receive queues or peer channels. The registers are those of
+// registers/engine.rdl that such a channel has: `control`, `status`, `payload`, `completed`,
+// `stopped_at`, `error`.
 //
-// What has been read is taken from a feed, and what is written comes from a feed (gateware/README.md).
-// Descriptors complete in order; `completed` counts them.
+// The user circuit takes the read data from a feed and provides the data to be written as a feed
+// (gateware/README.md). Descriptors complete in order; `completed` counts them.
 
 module crosslane_bare
   import crosslane_pkg::*;
@@ -24,21 +25,21 @@ module crosslane_bare
     input function_t function_i,
     input room_t room_i,
     input logic [63:0] time_i,  // clocks
-    // TLPs that come.
+    // Received TLPs.
     input logic s_rx_valid,
     output logic s_rx_ready,
     input tlp_header_t s_rx_header,
     input logic s_rx_first,
     input logic s_rx_last,
     input logic [DATA_BITS-1:0] s_rx_data,
-    // TLPs that leave.
+    // Sent TLPs.
     output logic m_tx_valid,
     input logic m_tx_ready,
     output tlp_header_t m_tx_header,
     output logic m_tx_first,
     output logic m_tx_last,
     output logic [DATA_BITS-1:0] m_tx_data,
-    // Descriptors. One that is offered is taken while the channel runs.
+    // Descriptors. An offered one is taken while the channel runs.
     input logic h2c_descriptor_valid,
     output logic h2c_descriptor_ready,
     input descriptor_t h2c_descriptor,
@@ -49,21 +50,21 @@ module crosslane_bare
     input descriptor_t c2h_descriptor,
     output logic [31:0] c2h_completed,
     output logic c2h_stopped,
-    // What the H2C channel has read: a feed, this side provides.
+    // Feed of the data that the H2C channel has read; this side provides it.
     output logic [15:0] h2c_available,
     input logic h2c_move,
     input logic h2c_take,
     input logic [5:0] h2c_take_back,
     input logic [6:0] h2c_take_bytes,
     output logic [DATA_BITS-1:0] h2c_data,
-    // What the C2H channel writes: a feed, this side consumes.
+    // Feed of the data that the C2H channel writes; this side consumes it.
     input logic [15:0] c2h_available,
     output logic c2h_move,
     output logic c2h_take,
     output logic [5:0] c2h_take_back,
     output logic [6:0] c2h_take_bytes,
     input logic [DATA_BITS-1:0] c2h_data,
-    // Errors that the function's own registers tell of; pulses.
+    // Errors for the function's error registers; pulses.
     output logic poisoned_write,
     output logic unexpected_completion,
     output logic completion_timeout
@@ -71,7 +72,7 @@ module crosslane_bare
   localparam int unsigned H2C = 0;
   localparam int unsigned C2H = 1;
 
-  // --- What comes ----------------------------------------------------------------------------
+  // --- Received TLPs -------------------------------------------------------------------------
   logic request_valid, request_ready, request_first, request_last;
   tlp_header_t request_header;
   logic [DATA_BITS-1:0] request_data;
@@ -335,7 +336,7 @@ module crosslane_bare
   );
   assign c2h_completed = readings[C2H].completed;
 
-  // --- What leaves ---------------------------------------------------------------------------
+  // --- Sent TLPs -----------------------------------------------------------------------------
   crosslane_arbiter #(
       .DATA_BITS(DATA_BITS),
       .SOURCES  (2)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Engine and reference user circuit behind one pair of TLP streams: what a demonstration board has
-// in it behind its shim, and what the lab runs in place of its model.
+// Engine and reference user circuit behind one pair of TLP streams: the content of a demonstration
+// board behind its shim, and the gateware that the lab runs in place of its model.
 
 module crosslane_card
   import crosslane_pkg::*;
@@ -27,7 +27,7 @@ module crosslane_card
     input logic rst,
     input function_t function_i,
     input room_t room_i,
-    // Engine time. A simulation that leaves clocks out in which nothing happens sets it forward.
+    // Engine time. A simulation that skips idle clocks sets it forward.
     input logic time_set_valid,
     input logic [63:0] time_set_value,
     output logic [63:0] time_o,
@@ -102,7 +102,7 @@ module crosslane_card
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
   ) engine (
       .*,
-      // No memory on this card.
+      // This card has no memory.
       .m_memory_awvalid(),
       .m_memory_awaddr(),
       .m_memory_awlen(),

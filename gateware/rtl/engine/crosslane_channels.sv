@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// All channels and what reads host memory for them. Channels are numbered H2C first, then C2H, then
-// peer; C2H and peer together are the writers.
+// All channels, and the reads of host memory that they share. Channels are numbered H2C first, then
+// C2H, then peer; C2H and peer channels together are the writers.
 
 module crosslane_channels
   import crosslane_pkg::*;
@@ -30,7 +30,7 @@ module crosslane_channels
     input logic reset_counters,
     input channel_settings_t [CHANNELS-1:0] settings,
     output channel_readings_t [CHANNELS-1:0] readings,
-    output logic busy,  // a channel has something to do
+    output logic busy,  // a channel has work
     // Status blocks and interrupts.
     output due_t [CHANNELS-1:0] due,
     input logic [CHANNELS-1:0] status_taken,
@@ -40,7 +40,7 @@ module crosslane_channels
     output logic [1:0][9:0] table_index,
     input logic [1:0][127:0] table_entry,
     input logic [1:0] table_whole,
-    // What the H2C channels have read: feeds, this side provides.
+    // Feeds of the data that the H2C channels have read; this side provides them.
     output logic [H2C-1:0][15:0] h2c_available,
     input logic [H2C-1:0] h2c_move,
     input logic [H2C-1:0] h2c_take,
@@ -48,8 +48,8 @@ module crosslane_channels
     input logic [H2C-1:0][6:0] h2c_take_bytes,
     input logic [H2C-1:0] h2c_goes_on,
     output logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
-    input logic [H2C-1:0] h2c_drained,  // the stream leads nowhere: it is taken as it comes
-    // What the writers write: feeds, this side consumes.
+    input logic [H2C-1:0] h2c_drained,  // the stream has no consumer: data are discarded on arrival
+    // Feeds of the data that the writers write; this side consumes them.
     input logic [WRITERS-1:0][15:0] write_available,
     output logic [WRITERS-1:0] write_move,
     output logic [WRITERS-1:0] write_take,
@@ -64,7 +64,7 @@ module crosslane_channels
     input descriptor_t command_descriptor,
     output logic command_done,
     output logic message_begun,
-    output logic peer_stopped,  // stopped or restarted: its commands are forgotten
+    output logic peer_stopped,  // stopped or restarted: its commands are dropped
     // TLPs: requests of data, requests of descriptors, writes.
     output logic [H2C-1:0] m_h2c_valid,
     input logic [H2C-1:0] m_h2c_ready,
@@ -112,12 +112,12 @@ module crosslane_channels
     input logic m_memory_rlast
 );
   logic [CHANNELS-1:0] working;
-  // Of use to the first peer channel alone.
+  // Used by the first peer channel only.
   // verilator lint_off UNUSEDSIGNAL
   logic [CHANNELS-1:0] stopped;
   // verilator lint_on UNUSEDSIGNAL
 
-  // --- Descriptors that are fetched --------------------------------------------------------------
+  // --- Fetches of descriptors --------------------------------------------------------------------
   logic [CHANNELS-1:0] fetch_valid, fetch_ready, fetch_forget;
   logic [CHANNELS-1:0][63:0] fetch_address;
   logic [CHANNELS-1:0][12:0] fetch_bytes;
@@ -137,7 +137,7 @@ module crosslane_channels
   logic [H2C-1:0][5:0] staged_take_back;
   logic [H2C-1:0][6:0] staged_take_bytes;
 
-  // Table and memory are the first channel's alone, and so are the commands the first peer's.
+  // Only the first H2C channel has a table and memory, only the first peer channel has commands.
   // verilator lint_off UNUSEDSIGNAL
   logic [H2C-1:0] h2c_table_take, h2c_memory_busy, awvalid, wvalid, wlast, bready;
   logic [H2C-1:0][9:0] h2c_table_index;

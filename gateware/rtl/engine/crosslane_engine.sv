@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The DMA engine without a user circuit: TLP streams on one side, feeds on the other. What it does
-// is in docs/engine.md, how its parts work together in gateware/README.md.
+// The DMA engine without a user circuit: TLP streams on one side, feeds on the other.
+// docs/engine.md describes its behaviour, gateware/README.md its structure.
 
 module crosslane_engine
   import crosslane_pkg::*;
@@ -37,15 +37,15 @@ module crosslane_engine
     input function_t function_i,
     input room_t room_i,
     input logic [63:0] time_i,  // clocks
-    // TLPs that come.
+    // Received TLPs.
     input logic s_rx_valid,
     output logic s_rx_ready,
     input tlp_header_t s_rx_header,
     input logic s_rx_first,
     input logic s_rx_last,
     input logic [DATA_BITS-1:0] s_rx_data,
-    input logic s_rx_aborted,  // beside a completion's last beat: its data are not good
-    // TLPs that leave.
+    input logic s_rx_aborted,  // with a completion's last beat: discard its data
+    // Sent TLPs.
     output logic m_tx_valid,
     input logic m_tx_ready,
     output tlp_header_t m_tx_header,
@@ -55,7 +55,7 @@ module crosslane_engine
     // User circuit: registers.
     output user_settings_t user_settings,
     input user_readings_t user_readings,
-    // What the H2C channels have read: feeds, this side provides.
+    // Feeds of the data that the H2C channels have read; this side provides them.
     output logic [H2C-1:0][15:0] h2c_available,
     input logic [H2C-1:0] h2c_move,
     input logic [H2C-1:0] h2c_take,
@@ -63,8 +63,8 @@ module crosslane_engine
     input logic [H2C-1:0][6:0] h2c_take_bytes,
     input logic [H2C-1:0] h2c_goes_on,
     output logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
-    input logic [H2C-1:0] h2c_drained,  // the stream leads nowhere: it is taken as it comes
-    // What the C2H and peer channels write: feeds, this side consumes.
+    input logic [H2C-1:0] h2c_drained,  // the stream has no consumer: data are discarded on arrival
+    // Feeds of the data that the C2H and peer channels write; this side consumes them.
     input logic [WRITERS-1:0][15:0] write_available,
     output logic [WRITERS-1:0] write_move,
     output logic [WRITERS-1:0] write_take,
@@ -73,8 +73,8 @@ module crosslane_engine
     output logic [WRITERS-1:0] write_goes_on,
     input logic [WRITERS-1:0][DATA_BITS-1:0] write_data,
     output logic [WRITERS-1:0] write_generated,
-    // What the lanes hold: one feed for the lane that is named, this side provides. An engine that
-    // has none looks at nothing here.
+    // Feed of the selected receive queue; this side provides it. Unused if the engine has no
+    // receive queues.
     // verilator lint_off UNUSEDSIGNAL
     input logic [LANE_PLACES-1:0] lane_kept,
     input logic [3:0] lane_select,
@@ -95,9 +95,9 @@ module crosslane_engine
     input descriptor_t command_descriptor,
     output logic command_done,
     output logic message_begun,
-    output logic peer_stopped,  // stopped or restarted: its commands are forgotten
-    // The card's memory, AXI4 with one ID each way: from H2C 0 and for C2H 0, and for BAR 2. An
-    // engine that has none of it looks at nothing here.
+    output logic peer_stopped,  // stopped or restarted: its commands are dropped
+    // The card's memory, AXI4, one ID per direction: from H2C 0, for C2H 0, and for BAR 2. Unused
+    // if the engine has no card memory.
     // verilator lint_off UNUSEDSIGNAL
     output logic m_memory_awvalid,
     input logic m_memory_awready,
@@ -151,24 +151,24 @@ module crosslane_engine
     input logic m_window_rlast,
     // verilator lint_on UNUSEDSIGNAL
     output logic window_failed,  // pulse: the memory refused a write of BAR 2
-    // Errors that the function's own registers tell of; pulses.
+    // Errors for the function's error registers; pulses.
     output logic poisoned_write,
     output logic unexpected_completion,
     output logic completion_timeout,
-    output logic busy  // something is under way, or would be if the link let it
+    output logic busy  // work is in progress, or would be if the link let it
 );
-  localparam logic [1:0] INCREMENTING = 2'b01;  // AXI4's kind of burst
+  localparam logic [1:0] INCREMENTING = 2'b01;  // the AXI4 burst type
   assign m_memory_awsize  = MEMORY ? 3'($clog2(BYTES)) : '0;
   assign m_memory_awburst = MEMORY ? INCREMENTING : '0;
   assign m_memory_arsize  = MEMORY ? 3'($clog2(BYTES)) : '0;
   assign m_memory_arburst = MEMORY ? INCREMENTING : '0;
 
-  // A stream within is named as the port that it leads to.
-  // --- What comes ----------------------------------------------------------------------------
+  // An internal stream has the name of the port that it leads to.
+  // --- Received TLPs -------------------------------------------------------------------------
   logic s_request_valid, s_request_ready, s_request_first, s_request_last;
   tlp_header_t s_request_header;
   logic [DATA_BITS-1:0] s_request_data;
-  // Without lanes nothing looks at what would go there.
+  // Unused without receive queues.
   // verilator lint_off UNUSEDSIGNAL
   logic s_lane_valid, s_lane_ready, s_lane_first, s_lane_last;
   tlp_header_t s_lane_header;
@@ -215,7 +215,7 @@ module crosslane_engine
       .m_completion_aborted(s_completion_aborted)
   );
 
-  // --- What leaves ---------------------------------------------------------------------------
+  // --- Sent TLPs -----------------------------------------------------------------------------
   localparam int unsigned CREDITS = 0;
   localparam int unsigned STATUS = 1;
   localparam int unsigned FETCHES = 2;
@@ -242,7 +242,7 @@ module crosslane_engine
       .s_last  (source_last),
       .s_data  (source_data)
   );
-  // A request is its header.
+  // A read request consists of its header only.
   assign source_first[FETCHES+:H2C+1] = '1;
   assign source_last[FETCHES+:H2C+1]  = '1;
   assign source_data[FETCHES+:H2C+1]  = '0;
@@ -250,7 +250,7 @@ module crosslane_engine
   // --- Registers, status blocks, interrupts ------------------------------------------------------
   channel_settings_t [CHANNELS-1:0] settings;
   channel_readings_t [CHANNELS-1:0] readings;
-  // Without lanes nobody looks at theirs.
+  // Unused without receive queues.
   // verilator lint_off UNUSEDSIGNAL
   lane_settings_t [LANE_PLACES-1:0] lane_settings;
   // verilator lint_on UNUSEDSIGNAL
@@ -382,7 +382,7 @@ module crosslane_engine
     assign {source_first[CREDITS], source_last[CREDITS]} = '0;
   end
 
-  // Whether anything goes on.
+  // Any activity.
   assign busy = s_rx_valid || m_tx_valid || s_answer_valid || source_valid != '0 || channels_busy ||
       lanes_busy;
 

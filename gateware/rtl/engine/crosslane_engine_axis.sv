@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The engine for a user circuit with AXI-Streams in a clock of its own: one from each H2C channel
-// and from one receive lane, one to each C2H and peer channel. Streams have no packets: a beat has
-// the bytes that tkeep names, from lane 0 on, and there may be fewer than a beat has room for.
+// The engine for a user circuit with AXI-Streams in a separate clock domain: one from each H2C
+// channel and from one receive queue, one to each C2H and peer channel. Streams have no packets: a
+// beat carries the bytes that tkeep marks, from lane 0 on, and may be partial.
 //
 //   h2c, lane feed --> stream_out --> async_fifo --> m_axis_*        ring and feed <-- stream_in
 //                      clk            | user_clk                     clk, async_fifo <-- s_axis_*
 //
-// A reset of either side resets the streams of both; `user_rst_o` tells the user circuit. What is on
-// its way in a stream at that moment is lost. The engine itself, its rings among it, is reset by
-// `rst` alone. What has left an H2C channel's ring when that is restarted comes out still.
+// A reset of either side resets the streams of both; `user_rst_o` signals it to the user circuit.
+// Stream data in flight at that moment are lost. `rst` alone resets the engine itself, its rings
+// included. Data that have left an H2C channel's ring when that channel is restarted still come
+// out.
 
 module crosslane_engine_axis
   import crosslane_pkg::*;
@@ -58,7 +59,7 @@ module crosslane_engine_axis
     output logic poisoned_write,
     output logic unexpected_completion,
     output logic completion_timeout,
-    // All below: user_clk.
+    // All ports below: user_clk.
     input logic user_clk,
     input logic user_rst,
     output logic user_rst_o,  // the streams are reset
@@ -94,7 +95,7 @@ module crosslane_engine_axis
   );
 
   // --- Engine ------------------------------------------------------------------------------------
-  // Feeds: of H2C channels, and behind them of the lane.
+  // Feeds of the H2C channels; the last one is the receive queue's.
   logic [H2C:0][15:0] feed_available;
   logic [H2C:0] feed_move, feed_take;
   logic [H2C:0][5:0] feed_take_back;
@@ -126,7 +127,7 @@ module crosslane_engine_axis
   ) engine (
       .*,
       .time_i(time_o),
-      // The reference user circuit's registers are not there: they show 0.
+      // The reference user circuit's registers are absent: they read as 0.
       .user_settings(),
       .user_readings('0),
       .h2c_drained('0),
@@ -157,7 +158,7 @@ module crosslane_engine_axis
       .command_done(),
       .message_begun(),
       .peer_stopped(),
-      // No memory here.
+      // No card memory.
       .m_memory_awvalid(),
       .m_memory_awaddr(),
       .m_memory_awlen(),
@@ -231,9 +232,9 @@ module crosslane_engine_axis
     ) stream (
         .clk,
         .rst(stream_rst),
-        // Nobody says when a stream ends: what there is comes at once.
+        // The end of a stream is unknown: partial beats leave at once.
         .flush(1'b1),
-        // Nothing is taken that would be lost.
+        // Nothing is taken during a reset: it would be lost.
         .feed_available(stream_rst ? '0 : feed_available[n]),
         .feed_move(feed_move[n]),
         .feed_take(feed_take[n]),
@@ -285,7 +286,7 @@ module crosslane_engine_axis
         .m_data ({tkeep, tdata})
     );
 
-    // What is in here is a writer's already, and may be part of a TLP that has begun.
+    // Data in here already belong to a writer and may be part of a TLP that has begun.
     crosslane_stream_in #(
         .DATA_BITS (DATA_BITS),
         .SIZE_BYTES(RING_BYTES)

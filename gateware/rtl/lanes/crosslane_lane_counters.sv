@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What the registers of the receive lanes show: bytes that were taken in, whether something was
-// lost, when the first and the last TLP came; and what others count.
+// Counters of the receive queues for their registers: bytes taken in, whether data were lost, times
+// of the first and last TLP; and values that other modules count.
 
 module crosslane_lane_counters
   import crosslane_pkg::*;
@@ -15,7 +15,7 @@ module crosslane_lane_counters
     input logic [LANES-1:0] restart,  // pulse: all but the times
     input logic reset_counters,  // pulse: the times
     input logic [63:0] time_i,  // clocks
-    // A beat of a TLP for a lane, taken in; or something was lost.
+    // A beat of a TLP taken into a lane; or data were lost.
     input logic [LANE_BITS-1:0] lane,
     input logic beat_valid,
     input logic [6:0] beat_bytes,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What has been taken out of each receive lane, and the writes that tell its sender: when a quarter
-// of the FIFO has been taken out since the last, or when the lane is empty and nothing has been
-// taken out for CREDIT_DELAY clocks. The count is absolute. Lanes in turn.
+// Counts the bytes taken out of each receive queue, and builds the credit writes to its sender: one
+// when a quarter of the FIFO has been taken out since the last, and one when the queue is empty and
+// nothing has been taken out for CREDIT_DELAY clocks. Counts are absolute. Lanes take turns.
 
 module crosslane_lane_credits
   import crosslane_pkg::*;
@@ -20,7 +20,7 @@ module crosslane_lane_credits
     input  function_t                            function_i,
     // verilator lint_on UNUSEDSIGNAL
     input  logic           [    LANES-1:0]       empty,            // the FIFO holds nothing
-    // Bytes taken out of a FIFO; bytes of another lane that were dropped as they came.
+    // Bytes taken out of a FIFO; bytes of another lane that were dropped on arrival.
     input  logic                                 taken_valid,
     input  logic           [LANE_BITS-1:0]       taken_lane,
     input  logic           [          6:0]       taken_bytes,
@@ -28,7 +28,7 @@ module crosslane_lane_credits
     input  logic           [LANE_BITS-1:0]       passed_lane,
     input  logic           [          6:0]       passed_bytes,
     output logic           [    LANES-1:0][31:0] drained,
-    // A write is due, or will be when it has been quiet for long enough.
+    // A write is due, or will be after CREDIT_DELAY quiet clocks.
     output logic                                 pending,
     output logic                                 m_credit_valid,
     input  logic                                 m_credit_ready,
@@ -37,19 +37,19 @@ module crosslane_lane_credits
     output logic                                 m_credit_last,
     output logic           [DATA_BITS-1:0]       m_credit_data
 );
-  // Longer than the pauses of a stream that is drained as fast as it comes: each TLP of it would
-  // else be answered.
+  // Longer than the pauses of a stream that is drained as fast as it arrives; otherwise each of its
+  // TLPs would cause a credit write.
   localparam int unsigned CREDIT_DELAY = 256;
   localparam int unsigned QUARTER_BITS = $clog2(LANE_FIFO / 4);
 
-  // --- What has been taken out since it was told last ----------------------------------------
+  // --- Bytes taken out since the last credit write -------------------------------------------
   logic [LANES-1:0] due, told, coming;
 
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
     logic takes, passes;
     logic [6:0] bytes;
     logic [QUARTER_BITS-1:0] untold;
-    logic quarter;  // more than `untold` can say
+    logic quarter;  // more than `untold` can count
     logic [$clog2(CREDIT_DELAY):0] quiet;
     logic [QUARTER_BITS:0] untold_next;
 
@@ -78,7 +78,7 @@ module crosslane_lane_credits
     end
   end
 
-  // --- Which lane's turn it is ---------------------------------------------------------------
+  // --- Arbitration ---------------------------------------------------------------------------
   logic [LANES-1:0] next;
   logic [LANE_BITS-1:0] chosen;
   logic build;
@@ -113,7 +113,7 @@ module crosslane_lane_credits
       requester <= function_i.routing_id;
       count <= drained[chosen];
     end
-    // A count of before the restart would be a credit that nobody has given. 0 gives none.
+    // A count from before the restart would be credit that nobody has given. 0 gives none.
     if (lane_settings[build?chosen : lane_sent].restart) count <= '0;
     if (rst) m_credit_valid <= 1'b0;
   end

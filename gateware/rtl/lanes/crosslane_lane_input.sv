@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A register stage in front of the receive lanes: what is known of a beat and of its TLP without a
-// look at the lane's state.
+// A register stage in front of the receive queues: decodes a beat and its TLP as far as possible
+// without the lane's state.
 
 module crosslane_lane_input
   import crosslane_pkg::*;
@@ -17,7 +17,7 @@ module crosslane_lane_input
     input  logic                         rst,
     input  logic                         s_lane_valid,
     output logic                         s_lane_ready,
-    // Not all parts are looked at.
+    // Only some fields are used.
     // verilator lint_off UNUSEDSIGNAL
     input  tlp_header_t                  s_lane_header,
     // verilator lint_on UNUSEDSIGNAL

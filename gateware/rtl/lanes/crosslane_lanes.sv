@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Receive lanes: writes into BAR 1, as they come, at the full rate.
+// Receive queues (`lanes`): take writes into BAR 1 as they arrive, at the full rate.
 //
 //             +-> ring of the lane (one memory) --+--> feed, of feed_lane
 //   s_lane ---+                                   |
-//             +-> checker, shared <---------------+  what is left in a lane that is not kept
-//                    any take out ---> crosslane_lane_credits ---> m_credit
+//             +-> checker, shared <---------------+  bytes left in a lane that is not kept
+//             bytes taken out ---> crosslane_lane_credits ---> m_credit
 //
-// A lane that is kept has its data go into its ring, where the feed takes them. One that is not is
-// compared with the pattern, if its check is on, and dropped; what it still holds from the time
-// before goes that way first, in the clocks in which the feed takes nothing.
+// The data of a lane that is kept go into its ring, where the feed takes them. The data of any
+// other lane are compared with the pattern, if its check is on, and dropped; bytes that its ring
+// still holds from earlier go the same way first, in clocks in which the feed takes nothing.
 //
-// Of a lane that is restarted while the feed's consumer has begun something the consumer gets the
-// rest. What comes then goes into another part of the ring, and waits where it would reach the rest.
+// If a lane is restarted while the feed's consumer is in the middle of a TLP, the consumer still
+// gets the rest. Later data go into another part of the ring, and wait where they would reach the
+// rest.
 
 module crosslane_lanes
   import crosslane_pkg::*;
@@ -38,7 +39,7 @@ module crosslane_lanes
     input  function_t                      function_i,
     input  logic           [         63:0] time_i,           // clocks
     input  logic                           reset_counters,   // pulse
-    // User circuit: lanes whose data go into their ring, and the lane that the feed gives.
+    // User circuit: lanes whose data are kept in their ring, and the lane that the feed reads.
     input  logic           [    LANES-1:0] kept,
     input  logic           [          3:0] feed_lane,
     output logic           [         15:0] feed_available,
@@ -52,7 +53,7 @@ module crosslane_lanes
     output logic                           received_valid,
     output logic           [          3:0] received_lane,
     output logic           [         12:0] received_bytes,
-    // Something goes on that does not wait for the input, the feed or the output.
+    // Work is in progress that does not wait for the input, the feed or the output.
     output logic                           busy,
     // Credit writes.
     output logic                           m_credit_valid,
@@ -70,7 +71,7 @@ module crosslane_lanes
   localparam int unsigned POSITION_BITS = $clog2(RINGS * LANE_FIFO);
 
   typedef logic [LANE_BITS-1:0] lane_t;
-  typedef logic [FIFO_BITS:0] fill_t;  // positions have a bit more than the ring has
+  typedef logic [FIFO_BITS:0] fill_t;  // positions have one bit more than the ring needs
 
   // --- Input ---------------------------------------------------------------------------------
   logic beat_valid, beat_ready, beat_first, beat_last;
@@ -105,8 +106,8 @@ module crosslane_lanes
       .beat_words
   );
 
-  // --- What becomes of a TLP -----------------------------------------------------------------
-  // Positions count bytes: written; written and to be read; taken out.
+  // --- Fate of a TLP -------------------------------------------------------------------------
+  // Positions count bytes: written; written and readable; taken out.
   fill_t [LANES-1:0] written, readable, taken;
 
   typedef enum logic [1:0] {
@@ -118,14 +119,14 @@ module crosslane_lanes
   fate_e fate, first_fate, fate_before;
   fill_t beat_written, beat_held;
   logic beat_kept, loses, waits;
-  // The consumer is to get the rest of what it had begun before its lane's restart. Position behind
-  // what the feed took last; bytes of the ring up to there.
+  // The consumer is still to get the rest of a TLP that it had begun before its lane's restart.
+  // Position behind the feed's last beat; bytes of the ring up to there.
   logic rest, beat_at_rest;
   lane_t feed_index;
   logic [FIFO_BITS-1:0] rest_at, rest_room;
   logic beat_taken, stored, passed;
   logic [6:0] beat_bytes;
-  // What is drained of a lane is on its way to the checker; at the checker.
+  // A drained beat is in the ring's read pipeline; it has reached the checker.
   logic drain_under_way, drain_checked;
   lane_t drain_lane;
 
@@ -149,7 +150,7 @@ module crosslane_lanes
       first_fate = DROP;
       loses = 1'b1;
     end else if (beat_kept || beat_held != '0) begin
-      // One that is longer than the ring would wait for ever.
+      // A TLP longer than the ring would wait for ever.
       if (!fits && beat_kept && (lane_settings[beat_lane].drop_when_full || is_long)) begin
         first_fate = DROP;
         loses = 1'b1;
@@ -170,15 +171,15 @@ module crosslane_lanes
 
   always_ff @(posedge clk) begin
     if (beat_taken) fate_before <= fate;
-    // The rest of a TLP that the restart has found under way is lost with its beginning.
+    // A TLP that the restart interrupts loses its rest with its beginning.
     if (lane_settings[beat_lane].restart && !beat_absent && (beat_taken || !beat_first)) begin
       fate_before <= DROP;
     end
   end
 
-  // --- What is taken out ---------------------------------------------------------------------
-  // A beat of the feed, or else of a lane that is drained. The ring's read pipeline moves when the
-  // feed's consumer says so, or when there is nothing of the consumer in it.
+  // --- Reads of the ring ---------------------------------------------------------------------
+  // A beat of the feed, or else of a lane that is drained. The ring's read pipeline advances when
+  // the feed's consumer says so, or when it holds nothing of the consumer's.
   fill_t [LANES-1:0] fill;
   logic feed_exists, feed_covered, read_move, out_valid;
   lane_t out_lane;
@@ -196,8 +197,9 @@ module crosslane_lanes
   assign feed_index = lane_t'(feed_lane);
   assign feed_exists = 5'(feed_lane) < 5'(LANES);
   assign feed_fill = fill[feed_index];
-  // More than what was available cannot be taken: a consumer may do that when another lane has been
-  // given to it under its feet. A rest counts nowhere: the restart has set the counts to 0.
+  // More than the available bytes cannot be taken: a consumer may try when the feed has meanwhile
+  // been switched to another lane. Bytes of a rest are not counted: the restart has set the counts
+  // to 0.
   assign feed_covered = feed_take && feed_exists && !rest && feed_fill >= fill_t'(feed_take_bytes);
   assign read_move = feed_move || in_pipe_feed == '0;
 
@@ -208,7 +210,7 @@ module crosslane_lanes
     if (rest) feed_available = '1;
   end
 
-  // Whole words; what is no word at the end goes unchecked.
+  // Whole words; a partial word at the end is dropped unchecked.
   assign drain_fill = fill[drain_lane];
   assign drain_take = draining && read_move && !feed_take && !kept[drain_lane] &&
       (drain_fill >= fill_t'(4) ||
@@ -257,14 +259,14 @@ module crosslane_lanes
   end
 
   // --- Positions -----------------------------------------------------------------------------
-  // A lane begins anew two quarters of the ring behind the one from which the feed took last: what
-  // a consumer takes for one purpose is at most a quarter.
+  // A lane restarts two quarters of the ring behind the feed's last position: a consumer takes at
+  // most a quarter for one TLP.
   fill_t begin_at;
   logic [1:0] quarter;
   assign quarter  = feed_take ? read_at[FIFO_BITS-1-:2] : rest_at[FIFO_BITS-1-:2];
   assign begin_at = {1'b0, ~quarter[1], quarter[0], (FIFO_BITS - 2)'(0)};
 
-  // A beat may be read RING_WRITE_CLOCKS after it is written.
+  // A beat becomes readable RING_WRITE_CLOCKS after it is written.
   logic  [RING_WRITE_CLOCKS-2:0] landing;
   lane_t [RING_WRITE_CLOCKS-2:0] landing_lane;
   fill_t [RING_WRITE_CLOCKS-2:0] landing_written;
@@ -283,7 +285,7 @@ module crosslane_lanes
         written[n]  <= rst ? '0 : begin_at;
         readable[n] <= rst ? '0 : begin_at;
         taken[n]    <= rst ? '0 : begin_at;
-        // Beats that are on their way to the ring are forgotten.
+        // Beats still in the ring's write pipeline are forgotten.
         for (int unsigned stage = 1; stage < RING_WRITE_CLOCKS - 1; stage++) begin
           if (landing_lane[stage-1] == lane_t'(n)) landing[stage] <= 1'b0;
         end
@@ -297,7 +299,7 @@ module crosslane_lanes
   logic [POSITION_BITS-1:0] write_position, read_position;
   logic [BYTES-1:0] write_enable;
 
-  // Whole double words are written: that the lowest bits are 0 spares the ring a good part.
+  // Only whole double words are written: lowest bits tied to 0 save the ring a good deal of logic.
   if (RINGS == 1) begin : g_ring_position
     assign write_position = {beat_written[FIFO_BITS-1:2], 2'b00};
     assign read_position  = read_offset;
@@ -390,7 +392,7 @@ module crosslane_lanes
       .m_credit_data
   );
 
-  // --- What the registers show ---------------------------------------------------------------
+  // --- Readings ------------------------------------------------------------------------------
   crosslane_lane_counters #(
       .LANES    (LANES),
       .FILL_BITS(FIFO_BITS + 1)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// In front of a C2H channel: what it writes to the host comes out of the card's memory where
-// `enable` is set, else from the stream, as if this were not there. `enable` changes only while the
-// channel has nothing, but for what a restart gives up.
+// Stands in front of a C2H channel. With `enable` the data written to the host come from the card's
+// memory, otherwise from the stream, as if this module were absent. `enable` changes only while the
+// channel is idle, apart from work that a restart gives up.
 
 module crosslane_memory_c2h
   import crosslane_pkg::*;
@@ -14,14 +14,14 @@ module crosslane_memory_c2h
     input logic rst,
     input logic enable,
     input logic forget,  // the channel is stopped or restarts
-    // Descriptors: of their supply, and to the channel.
+    // Descriptors: from their supply, and to the channel.
     input logic s_descriptor_valid,
     output logic s_descriptor_ready,
     input descriptor_t s_descriptor,
     output logic m_descriptor_valid,
     input logic m_descriptor_ready,
     output descriptor_t m_descriptor,
-    // Feeds: of the stream, and to the channel.
+    // Feeds: from the stream, and to the channel.
     input logic [15:0] s_feed_available,
     output logic s_feed_take,
     input logic [DATA_BITS-1:0] s_feed_data,
@@ -57,8 +57,8 @@ module crosslane_memory_c2h
   assign m_feed_data = in_memory ? read_data : s_feed_data;
   assign m_feed_failed = in_memory && offers && read_failed;
 
-  // Behind a restart the channel may still have a TLP to finish that was begun before it. That is
-  // done when it takes up a descriptor: nothing that is for the new one must go into the old TLP.
+  // After a restart the channel may still have to finish a TLP begun before it. That is done when
+  // it takes up a descriptor: data of the new one must not go into the old TLP.
   always_ff @(posedge clk) begin
     if (m_descriptor_valid && m_descriptor_ready && !forget) begin
       in_memory <= enable;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Between crosslane_reads and an H2C channel: what has been read goes into the card's memory where
-// `enable` is set, else to the stream, as if this were not there. The channel hears of bytes when
-// they are in the memory. `enable` changes only while the channel has nothing, but for what a
-// restart gives up: until bursts that were begun are done, the feed is the memory's.
+// Stands between crosslane_reads and an H2C channel. With `enable` the read data go into the card's
+// memory, otherwise to the stream, as if this module were absent. The channel is told of bytes when
+// they are in the memory. `enable` changes only while the channel is idle, apart from work that a
+// restart gives up: until the bursts that have begun are done, the feed belongs to the memory.
 
 module crosslane_memory_h2c
   import crosslane_pkg::*;
@@ -16,14 +16,14 @@ module crosslane_memory_h2c
     input  logic                      rst,
     input  logic                      enable,
     input  logic                      forget,              // the channel stops or restarts
-    // Descriptors: the channel takes one up when it is taken note of here.
+    // Descriptors: the channel takes one up when it is also recorded here.
     input  logic                      s_descriptor_valid,
     output logic                      s_descriptor_ready,
     input  logic   [            63:0] s_descriptor_card,
     input  logic   [            31:0] s_descriptor_bytes,
     output logic                      m_descriptor_valid,
     input  logic                      m_descriptor_ready,
-    // What has arrived: of the reads, and for the channel.
+    // Arrived bytes: from the reads, and for the channel.
     input  logic                      s_arrived_valid,
     input  logic   [            12:0] s_arrived_bytes,
     input  logic                      s_failed_valid,
@@ -34,7 +34,7 @@ module crosslane_memory_h2c
     output logic                      m_failed_valid,
     output error_e                    m_failed_error,
     output logic   [            63:0] m_failed_address,
-    // Feeds: of the reads, and to the stream.
+    // Feeds: from the reads, and to the stream.
     input  logic   [            15:0] s_feed_available,
     output logic                      s_feed_move,
     output logic                      s_feed_take,
@@ -69,7 +69,7 @@ module crosslane_memory_h2c
   logic [6:0] write_take_bytes;
   error_e stop_error;
   logic [63:0] stop_address;
-  logic in_memory;  // the feed is the memory's, not the stream's
+  logic in_memory;  // the feed belongs to the memory, not to the stream
 
   assign in_memory = enable || busy;
 

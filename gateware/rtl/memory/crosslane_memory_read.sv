@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// C2H out of the card's memory: reads with AXI4 what descriptors ask for at their card addresses,
-// ahead of the channel that writes it to the host, and offers it as a feed. It stands in front of
-// crosslane_writer: descriptors go through it in order. Room for a burst is reserved before it is
-// asked for, so the memory is never held up. Behind an error of the memory nothing is offered:
-// `failed` tells the writer that what it waits for does not come.
+// C2H from the card's memory: reads the data of descriptors with AXI4 from their card addresses,
+// ahead of the channel that writes them to the host, and offers them as a feed. Stands in front of
+// crosslane_writer: descriptors pass through in order. Room for a burst is reserved before it is
+// requested, so the memory is never stalled. After an error of the memory nothing more is offered:
+// `failed` tells the writer that the data it waits for will not come.
 
 module crosslane_memory_read
   import crosslane_pkg::*;
@@ -12,12 +12,12 @@ module crosslane_memory_read
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned ADDRESS_BITS = 40,
     parameter int unsigned BURST_BEATS = 16,  // longest burst, a power of two, to 256
-    parameter int unsigned RING_BYTES = 8192,  // what is read ahead, a power of two
+    parameter int unsigned RING_BYTES = 8192,  // bytes read ahead, a power of two
     localparam int unsigned BYTES = DATA_BITS / 8
 ) (
     input logic clk,
     input logic rst,
-    input logic forget,  // the channel stops or restarts: what was read ahead is thrown away
+    input logic forget,  // the channel stops or restarts: data read ahead are discarded
     // Descriptors, from their supply and to the channel.
     input logic s_descriptor_valid,
     output logic s_descriptor_ready,
@@ -32,7 +32,7 @@ module crosslane_memory_read
     input logic [5:0] feed_take_back,
     input logic [6:0] feed_take_bytes,
     output logic [DATA_BITS-1:0] feed_data,
-    output logic failed,  // until `forget`: no more comes than what is offered
+    output logic failed,  // until `forget`: no data beyond those offered
     // AXI4. All reads have one ID, so data come in order.
     output logic m_axi_arvalid,
     input logic m_axi_arready,
@@ -55,9 +55,9 @@ module crosslane_memory_read
   typedef logic [BURST_BITS-1:0] burst_t;
   typedef logic [POSITION_BITS:0] count_t;
 
-  // --- Descriptors: handed on at once, and worked off here ahead of the channel --------------------
+  // --- Descriptors: passed on at once, and processed here ahead of the channel ------------------
   logic takes, queue_ready;
-  logic draining;  // what was asked for before a `forget` is thrown away as it comes
+  logic draining;  // data requested before a `forget` are discarded on arrival
   logic [ADDRESS_BITS-1:0] card;
   logic [31:0] left;
 
@@ -79,10 +79,10 @@ module crosslane_memory_read
       .count()
   );
 
-  // --- Bursts: up to an aligned block of BURST_BYTES, when there is room for all of it --------------
+  // --- Bursts: up to an aligned block of BURST_BYTES, when there is room for all of it ----------
   burst_t until_block, burst_bytes, span;
   logic begins, address_ready, places_ready, has_failed;
-  count_t room;  // bytes of the ring that nothing is reserved for
+  count_t room;  // unreserved bytes of the ring
 
   assign until_block = burst_t'(BURST_BYTES) - burst_t'(card[$clog2(BURST_BYTES)-1:0]);
   assign burst_bytes = (left < 32'(until_block)) ? burst_t'(left) : until_block;
@@ -116,7 +116,7 @@ module crosslane_memory_read
       .count  ()
   );
 
-  // --- Data ------------------------------------------------------------------------------------------
+  // --- Data -------------------------------------------------------------------------------------
   logic place_valid, is_first, writes;
   logic [LANE_BITS-1:0] place_offset, beat_offset;
   burst_t place_bytes, beat_left, beat_bytes, beat_room;
@@ -140,7 +140,7 @@ module crosslane_memory_read
   );
   assign m_axi_rready = 1'b1;
 
-  // Bytes of the burst that this beat brings.
+  // Bytes of the burst in this beat.
   burst_t later_left;  // of the burst, behind its first beat
   assign beat_left = is_first ? place_bytes : later_left;
   assign beat_offset = is_first ? place_offset : '0;
@@ -172,7 +172,7 @@ module crosslane_memory_read
     end
   end
 
-  // --- Feed ------------------------------------------------------------------------------------------
+  // --- Feed -------------------------------------------------------------------------------------
   logic [POSITION_BITS-1:0] read_position;
   logic takes_bytes;
   assign takes_bytes = feed_move && feed_take;
@@ -186,7 +186,7 @@ module crosslane_memory_read
     if (takes_bytes) read_position <= read_position + POSITION_BITS'(feed_take_bytes);
     if (rst || forget) begin
       offered <= '0;
-      // A beat before the first byte of the ring is looked back at, so a little is kept free.
+      // A beat may start before the first byte of the ring, so a little is kept free.
       room <= count_t'(RING_BYTES - BYTES);
       read_position <= '0;
     end

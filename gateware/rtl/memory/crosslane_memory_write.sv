@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// H2C into the card's memory: takes what has been read off the stream and writes it with AXI4 to
-// the card addresses of the descriptors. It stands between crosslane_reads and crosslane_h2c: what
-// has arrived counts for the channel only once the memory has confirmed it, and so a descriptor is
-// complete when its data are in the memory. An error of the memory stops the channel at the first
-// byte of the burst that failed.
+// H2C into the card's memory: takes read data off the stream and writes them with AXI4 to the card
+// addresses of the descriptors. Stands between crosslane_reads and crosslane_h2c: arrived bytes
+// count for the channel only once the memory has confirmed them, so a descriptor is complete when
+// its data are in the memory. An error of the memory stops the channel at the first byte of the
+// burst that failed.
 
 module crosslane_memory_write
   import crosslane_pkg::*;
@@ -36,7 +36,7 @@ module crosslane_memory_write
     output logic                      stop_valid,        // until `forget`
     output error_e                    stop_error,
     output logic   [            63:0] stop_address,
-    output logic                      busy,              // bursts are on their way
+    output logic                      busy,              // bursts are in flight
     // Feed, consumer's side.
     input  logic   [            15:0] feed_available,
     output logic                      feed_move,
@@ -88,15 +88,15 @@ module crosslane_memory_write
       .count()
   );
 
-  // --- Bursts: up to an aligned block of BURST_BYTES, begun when all of its bytes are there ------
+  // --- Bursts: up to an aligned block of BURST_BYTES, begun when all of its bytes are available --
   logic [ADDRESS_BITS-1:0] card;
   logic [31:0] left;
   burst_t until_block, whole_bytes, burst_bytes;
-  logic [15:0] spoken_for;  // bytes that are needed for bursts begun, this one included
+  logic [15:0] spoken_for;  // bytes needed for bursts begun, this one included
   logic begins, fits, cut_short;
-  logic fault_waits;  // a read has failed: told when all that came before it is confirmed
-  logic is_stopping;  // no answer counts, and nothing begins, until all that was begun is answered
-  logic dropping;  // a burst that the channel gave up goes on without any byte enabled
+  logic fault_waits;  // a read has failed: reported once all earlier data are confirmed
+  logic is_stopping;  // no answer counts, and nothing begins, until all that has begun is answered
+  logic dropping;  // a burst that the channel gave up ends with all byte enables off
   logic [$clog2(OUTSTANDING):0] open_count;
   logic address_ready, sizes_ready;
 
@@ -108,7 +108,7 @@ module crosslane_memory_write
   assign job_ready = left == '0;
   assign until_block = burst_t'(BURST_BYTES) - burst_t'(card[$clog2(BURST_BYTES)-1:0]);
   assign whole_bytes = (left < 32'(until_block)) ? burst_t'(left) : until_block;
-  // Behind a read that failed nothing comes: what is there goes as it is.
+  // Nothing follows a failed read: the remaining bytes go as a short burst.
   assign cut_short = fault_waits && !beat_valid && 16'(whole_bytes) > feed_available;
   assign burst_bytes = cut_short ? burst_t'(feed_available) : whole_bytes;
   assign spoken_for = 16'(burst_bytes) + 16'(beat_left);
@@ -152,7 +152,7 @@ module crosslane_memory_write
     end
   end
 
-  // What goes along with the data through the feed.
+  // Fields that accompany the data through the feed.
   logic [STAGES-1:0] stage_valid, stage_last;
   logic [STAGES-1:0][BYTES-1:0] stage_strobe;
   logic [BYTES-1:0] strobe;
@@ -248,7 +248,7 @@ module crosslane_memory_write
       fault_waits <= 1'b0;
       stop_valid  <= 1'b0;
     end
-    // What was begun before a stop is answered without effect.
+    // Bursts begun before a stop are answered without effect.
     if (forget) is_stopping <= busy;
     else if (is_stopping && !busy && !stop_valid) is_stopping <= 1'b0;
     if (rst) is_stopping <= 1'b0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// BAR 2: a window into the card's memory, as an AXI4 master. A read is begun when all writes before
-// it are in the memory; a write may overtake the reads before it, as the ordering rules allow.
-// Reads are answered in order. Addresses are those of the requests, as many bits as the memory has:
-// the window is aligned to its size.
+// BAR 2: an aperture onto the card's memory, as an AXI4 master. A read is begun when all writes
+// before it are in the memory; a write may overtake the reads before it, as the ordering rules
+// allow. Reads are answered in order. Addresses are those of the requests, with as many bits as the
+// memory has: the aperture is aligned to its size.
 
 module crosslane_window
   import crosslane_pkg::*;
 #(
     parameter  int unsigned DATA_BITS    = 256,
-    parameter  int unsigned ADDRESS_BITS = 20,            // of the memory that is seen
+    parameter  int unsigned ADDRESS_BITS = 20,            // of the visible memory
     localparam int unsigned BYTES        = DATA_BITS / 8
 ) (
     input  logic                           clk,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The window into the card's memory, if there is one, and its answers joined with the registers'.
+// The aperture onto the card's memory, if built, and its answers merged with the registers'.
 
 module crosslane_window_answers
   import crosslane_pkg::*;
@@ -10,7 +10,7 @@ module crosslane_window_answers
     parameter int unsigned WINDOW_BITS = 20,
     localparam int unsigned BYTES = DATA_BITS / 8
 ) (
-    // Without a window nothing looks at what would go there.
+    // Unused without an aperture.
     // verilator lint_off UNUSEDSIGNAL
     input logic clk,
     input logic rst,
@@ -22,7 +22,7 @@ module crosslane_window_answers
     input logic s_window_first,
     input logic s_window_last,
     input logic [DATA_BITS-1:0] s_window_data,
-    // Answers of the registers, and all.
+    // Answers of the registers, and the merged stream.
     input logic s_register_valid,
     output logic s_register_ready,
     input tlp_header_t s_register_header,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Reads of the card's memory: a request becomes an AXI4 burst for each of its completions, which
-// end at multiples of the payload size. Room for a burst's data is reserved before it is asked
-// for. A completion is begun when all of its data are here, so an error of the memory can still be
-// told: Completer Abort, and nothing more for that request.
+// Reads of the card's memory: a request becomes one AXI4 burst for each of its completions, which
+// end at multiples of the payload size. Room for a burst's data is reserved before they are
+// requested. A completion is begun when all of its data have arrived, so an error of the memory can
+// still be reported: Completer Abort, and nothing more for that request.
 
 module crosslane_window_read
   import crosslane_pkg::*;
@@ -22,7 +22,7 @@ module crosslane_window_read
     input  logic                           s_valid,
     output logic                           s_ready,
     // verilator lint_off UNUSEDSIGNAL
-    input  tlp_header_t                    s_header,         // not all parts are looked at
+    input  tlp_header_t                    s_header,         // only some fields are used
     // verilator lint_on UNUSEDSIGNAL
     output logic                           m_axi_arvalid,
     input  logic                           m_axi_arready,
@@ -46,13 +46,13 @@ module crosslane_window_read
   localparam int unsigned LANE_BITS = $clog2(BYTES);
   localparam int unsigned SHIFT_BITS = LANE_BITS - 2;
   localparam int unsigned POSITION_BITS = $clog2(RING_BYTES);
-  // Longest completion: a burst of it has 256 beats at most, and the ring holds some of them.
+  // Longest completion: its burst has 256 beats at most, and the ring holds several of them.
   localparam int unsigned MOST = 1024;
   localparam int unsigned OUTSTANDING = 32;
 
   typedef logic [POSITION_BITS:0] fill_t;
 
-  // A completion that is under way.
+  // A completion in progress.
   typedef struct packed {
     logic [6:0]  lower_address;
     logic [10:0] words;
@@ -64,10 +64,10 @@ module crosslane_window_read
     logic [2:0]  attributes;
   } part_t;
 
-  // --- Requests to parts ---------------------------------------------------------------------
+  // --- Requests, cut into completions --------------------------------------------------------
   logic valid;
   logic [ADDRESS_BITS-1:2] address;
-  logic [1:0] offset;  // bytes before the first that is asked for
+  logic [1:0] offset;  // bytes before the first requested one
   logic [10:0] left;
   logic [12:0] byte_count;
   part_t part;
@@ -108,7 +108,7 @@ module crosslane_window_read
       address <= s_header.address[ADDRESS_BITS-1:2];
       offset <= lowest(s_header.first_be);
       left <= s_header.length_dw;
-      // A read of no bytes is answered as one of one byte.
+      // A zero-length read is answered like one of one byte.
       byte_count <= {s_header.length_dw, 2'b00} - 13'(lowest(
           s_header.first_be
       )) - 13'd3 + 13'(highest(
@@ -147,7 +147,7 @@ module crosslane_window_read
   );
 
   // --- Data into the ring ----------------------------------------------------------------------
-  // Of each burst: words before the first that is wanted, and words that are.
+  // For each burst: words before the first requested one, and requested words.
   logic [SHIFT_BITS-1:0] skip;
   logic [10:0] burst_wanted;
   logic [POSITION_BITS-1:0] part_begin, beat_begin, beat_position;
@@ -174,13 +174,13 @@ module crosslane_window_read
   assign fails = m_axi_rresp[1] || (!beat_first && failed_before);
 
   for (genvar n = 0; n < WORDS; n++) begin : g_wanted
-    // The last word is always wanted.
+    // The last word is always requested.
     // verilator lint_off CMPCONST
     assign wanted[4*n+:4] = {4{!beat_first || SHIFT_BITS'(n) >= skip}};
     // verilator lint_on CMPCONST
   end
 
-  // When a part is whole, and may be read.
+  // Stages from a part's last beat to the clock in which it may be read.
   logic [RING_WRITE_CLOCKS-2:0] whole, whole_failed;
   logic whole_valid, whole_ready, aborts;
 
@@ -245,7 +245,7 @@ module crosslane_window_read
       .clk,
       .rst,
       .s_valid(whole[RING_WRITE_CLOCKS-2]),
-      .s_ready(),  // there are as many places as parts
+      .s_ready(),  // the table has an entry for each part
       .s_data(whole_failed[RING_WRITE_CLOCKS-2]),
       .m_valid(whole_valid),
       .m_ready(whole_ready),
@@ -297,7 +297,7 @@ module crosslane_window_read
         words_left <= words_out - 11'(WORDS);
         if (beat_ends) begin
           out_begin <= out_begin + POSITION_BITS'({out.words, 2'b00});
-          // Behind an abort the rest of the request is not answered.
+          // After an abort the rest of the request is not answered.
           silent <= !out.last && (silent || aborts);
         end
       end

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Writes into the card's memory: a TLP becomes one AXI4 burst, its double words moved to their
-// place in the bus. A beat each clock; one more where the alignment makes one more of them. A
-// poisoned write has no effect.
+// lanes of the bus. One beat a clock, and one more where the alignment requires it. A poisoned
+// write has no effect.
 
 module crosslane_window_write
   import crosslane_pkg::*;
@@ -13,16 +13,16 @@ module crosslane_window_write
 ) (
     input  logic                           clk,
     input  logic                           rst,
-    // Write TLPs. One that would take more than 256 beats cannot be done.
+    // Write TLPs. One of more than 256 beats is not supported.
     input  logic                           s_valid,
     output logic                           s_ready,
     // verilator lint_off UNUSEDSIGNAL
-    input  tlp_header_t                    s_header,       // not all parts are looked at
+    input  tlp_header_t                    s_header,       // only some fields are used
     // verilator lint_on UNUSEDSIGNAL
     input  logic                           s_first,
     input  logic                           s_last,
     input  logic        [   DATA_BITS-1:0] s_data,
-    output logic                           idle,           // all that was taken is in the memory
+    output logic                           idle,           // all writes taken are in the memory
     output logic                           failed,         // pulse: the memory refused one
     output logic                           m_axi_awvalid,
     input  logic                           m_axi_awready,
@@ -44,7 +44,7 @@ module crosslane_window_write
   localparam int unsigned SHIFT_BITS = LANE_BITS - 2;
   localparam int unsigned OUTSTANDING = 32;
 
-  // --- Where the beat goes -------------------------------------------------------------------
+  // --- Position of the beat ------------------------------------------------------------------
   logic [SHIFT_BITS-1:0] shift, own_shift;
   logic [10:0] left, own_left;  // double words from this beat on
   logic [3:0] last_be;
@@ -56,7 +56,7 @@ module crosslane_window_write
   assign shift = s_first ? s_header.address[LANE_BITS-1:2] : own_shift;
   assign left  = s_first ? s_header.length_dw : own_left;
   assign drop  = s_first ? s_header.poisoned : own_drop;
-  // The last double words of this beat are in the bus's next.
+  // The last double words of this beat spill into the next one of the bus.
   assign over  = s_last && 12'(shift) + 12'(left) > 12'(WORDS);
 
   always_comb begin

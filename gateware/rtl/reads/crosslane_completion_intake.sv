@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Where completions come in: one register stage, in which the header is worked out as far as it
-// goes without the tag table. Between TLPs other events of tags are let in, in the same order as
-// all else behind this; `hold` makes room for one.
+// Takes in completions: one register stage that decodes the header as far as possible without the
+// tag table. Other tag events are inserted between TLPs and keep their order with all else from
+// here on; `hold` makes room for one.
 
 module crosslane_completion_intake
   import crosslane_pkg::*;
@@ -14,13 +14,13 @@ module crosslane_completion_intake
 ) (
     input  logic                        clk,
     input  logic                        rst,
-    // Of it: routing_id.
+    // Only routing_id is used.
     // verilator lint_off UNUSEDSIGNAL
     input  function_t                   function_i,
     // verilator lint_on UNUSEDSIGNAL
     input  logic                        s_valid,
     output logic                        s_ready,
-    // Attributes, traffic class and completer may be anything.
+    // Attributes, traffic class and completer are ignored.
     // verilator lint_off UNUSEDSIGNAL
     input  tlp_header_t                 s_header,
     // verilator lint_on UNUSEDSIGNAL
@@ -37,17 +37,17 @@ module crosslane_completion_intake
     // A clock later: events ...
     output logic                        event_valid,
     output tag_event_e                  event_kind,
-    output logic        [          9:0] event_tag,         // of a completion: as it is on the wire
+    output logic        [          9:0] event_tag,         // of a completion: as on the wire
     output completion_t                 event_completion,
-    // ... and beats. An event that is no completion is a beat by itself, without data. What tells
-    // which lanes hold data of the completion stands beside all of its beats.
+    // ... and beats. An event other than a completion is a single beat without data. The fields
+    // that say which lanes hold data of the completion stand beside all of its beats.
     output logic                        beat_valid,
     output logic                        beat_first,
     output logic                        beat_last,
     output logic        [DATA_BITS-1:0] beat_data,
     output logic        [          1:0] beat_skip,         // lanes before the first byte
     output logic        [LANE_BITS-1:0] beat_end,          // lanes of the last beat; 0: all
-    // This is the last of several beats, and none of them is good. The event stands beside it still.
+    // The last beat of several, all of which are to be discarded. Its event stands beside it too.
     output logic                        beat_aborted
 );
   logic between, take;  // between TLPs
@@ -70,13 +70,13 @@ module crosslane_completion_intake
     case (s_header.status)
       STATUS_SUCCESSFUL: completion.refusal = ERROR_NONE;
       STATUS_COMPLETER_ABORT: completion.refusal = ERROR_COMPLETER_ABORT;
-      // Only configuration requests are answered like this.
+      // Only configuration requests may be answered with this status.
       STATUS_RETRY: completion.refusal = ERROR_MALFORMED_COMPLETION;
-      // What is reserved counts as Unsupported Request (PCIe 6.x 2.3.2).
+      // Reserved statuses count as Unsupported Request (PCIe 6.x 2.3.2).
       default: completion.refusal = ERROR_UNSUPPORTED_REQUEST;
     endcase
     completion.ends = 13'(s_header.length_dw) == needed;
-    // One that is not the last ends at a read completion boundary; the smallest is 64 B
+    // A completion other than the last ends at a read completion boundary; the smallest is 64 B
     // (PCIe 6.x 2.3.1.1).
     completion.well_formed = s_header.kind == COMPLETION_DATA && s_header.length_dw != '0 &&
         (completion.ends || (13'(s_header.length_dw) < needed &&

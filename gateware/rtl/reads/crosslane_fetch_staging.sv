@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Descriptors that are fetched from host memory: the order of each fetcher's fetches, and a small
-// memory for each in which two batches have room. A fetch's descriptors are offered when all of it
-// has come. After one that fails nothing more is offered; its requester is told when it has taken
-// all before it, and nothing is fetched for it until it has forgotten what it asked for.
+// Staging for descriptors that are fetched from host memory: the order of each fetcher's fetches,
+// and a small memory for each that holds two batches. A fetch's descriptors are offered when all of
+// it has arrived. After a failed fetch nothing more is offered: its requester is told once it has
+// taken all descriptors before the failure, and gets no new fetch until it has forgotten its
+// outstanding ones.
 
 module crosslane_fetch_staging
   import crosslane_pkg::*;
@@ -30,7 +31,7 @@ module crosslane_fetch_staging
     // verilator lint_on UNUSEDSIGNAL
     input  logic    [     USE_BITS-1:0]        begin_use,
     output logic    [POSITION_BITS-1:0]        begin_end,
-    // What is known of reads.
+    // Progress of reads.
     input  logic                               known_valid,
     input  logic    [     TAG_BITS-1:0]        known_tag,
     input  logic                               known_parity,
@@ -41,7 +42,7 @@ module crosslane_fetch_staging
     output logic    [     FETCHERS-1:0][255:0] fetched_data,
     input  logic    [     FETCHERS-1:0]        forget,
     output logic    [     FETCHERS-1:0]        giving_up,
-    // The oldest fetch of the fetcher that is looked at has come whole, or has failed.
+    // The oldest fetch of the fetcher under inspection has arrived whole, or has failed.
     output logic    [ FETCHER_BITS-1:0]        looked_at,
     output logic                               done_valid,
     input  logic                               done_ready,
@@ -150,7 +151,7 @@ module crosslane_fetch_staging
       if (begin_valid && 32'(begin_fetcher) == f) begin
         reserved[f] <= reserved[f] + begin_rows[ROW_BITS-1:0];
       end
-      // The next descriptor goes to the place that is offered next.
+      // The next descriptor goes to the row that is offered next.
       if (giving_up[f]) reserved[f] <= rows[f] + offered[f][ROW_BITS-1:0];
       if (forget[f]) offered[f] <= '0;
       if (rst) begin
@@ -161,7 +162,7 @@ module crosslane_fetch_staging
     end
 
     if (DATA_BITS <= 256) begin : g_narrow
-      // A word of the data path at a time.
+      // One word of the data path at a time.
       for (genvar word = 0; word < 256 / DATA_BITS; word++) begin : g_word
         localparam int unsigned WORD_BYTES = 256 / 8 / (256 / DATA_BITS);
         (* ram_style = "distributed" *) logic [DATA_BITS-1:0] memory[ROWS];
@@ -173,7 +174,7 @@ module crosslane_fetch_staging
         end
       end
     end else begin : g_wide
-      // Two descriptors at a time, the first of which may be of any row.
+      // Two descriptors at a time, the first of which may be in any row.
       localparam int unsigned PAIR_BITS = (ROW_BITS > 1) ? ROW_BITS - 1 : 1;
       logic [ROW_BITS-1:0] first;
       logic [1:0][PAIR_BITS-1:0] pair;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// An H2C channel: descriptors to read requests, cut at multiples of the longest read, and what has
-// arrived to descriptors that are complete. Several descriptors are under way at once; any byte
-// address and length. docs/engine.md, "Errors and restart", for what stops it and how.
+// An H2C channel: turns descriptors into read requests, cut at multiples of the longest read, and
+// arrived bytes into completed descriptors. Several descriptors are in progress at once, with any
+// byte address and length. docs/engine.md, "Errors and restart", says what stops it and how.
 
 module crosslane_h2c
   import crosslane_pkg::*;
 #(
     parameter int unsigned MAX_READ = 1024,  // bytes, a power of two, 128 to 4096
-    parameter int unsigned READING  = 64     // descriptors under way, a power of two
+    parameter int unsigned READING  = 64     // descriptors in progress, a power of two
 ) (
     input  logic                     clk,
     input  logic                     rst,
-    // Much of what is there is for others.
+    // Only some fields are used here.
     // verilator lint_off UNUSEDSIGNAL
     input  channel_settings_t        settings,
     input  function_t                function_i,
@@ -25,7 +25,7 @@ module crosslane_h2c
     // verilator lint_off UNUSEDSIGNAL
     input  descriptor_t              descriptor,
     // verilator lint_on UNUSEDSIGNAL
-    input  logic                     posted,            // the host has something for the channel
+    input  logic                     posted,            // the host has posted work
     // Status writer.
     input  logic                     status_taken,
     input  logic                     interrupt_taken,
@@ -48,8 +48,8 @@ module crosslane_h2c
     output logic                     forget,
     output logic                     clear,
     input  logic              [15:0] in_flight,
-    // The stream leads nowhere, and some of it is still to be drained. What is counted as moved has
-    // been drained when the channel is idle or has stopped: a restart then throws none of it away.
+    // The stream has no consumer and is not fully drained yet. When the channel is idle or has
+    // stopped, all bytes counted as moved have been drained: a restart then discards none of them.
     input  logic                     draining
 );
   localparam int unsigned POOL_BITS = 17;  // all that a staging ring holds
@@ -63,7 +63,7 @@ module crosslane_h2c
   logic [11:0] wanted_mask, allowed_mask, mask;
 
   always_comb begin
-    // The largest power of two in what was set, at least a double word.
+    // The largest power of two in the setting, at least a double word.
     for (int unsigned n = 0; n < 12; n++) wanted_mask[n] = (settings.payload >> (n + 1)) != '0;
     wanted_mask[1:0] = '1;
     if (settings.payload == '0) wanted_mask = '1;
@@ -71,7 +71,7 @@ module crosslane_h2c
   end
   always_ff @(posedge clk) mask <= wanted_mask & allowed_mask & OWN_MASK;
 
-  // --- Descriptors that are taken up, and their reads ------------------------------------------
+  // --- Descriptors in progress, and their reads ------------------------------------------------
   logic current_valid, ends, is_good, take_up, reading_ready, can_take_up;
   logic [63:0] address;
   logic [31:0] last, next_last;  // bytes that are left, less one
@@ -98,7 +98,7 @@ module crosslane_h2c
   assign can_take_up = running && !halting && !stopping && !failed_valid && reading_ready &&
                        (!current_valid || (read_valid && read_ready && ends));
   assign take_up = descriptor_valid && can_take_up && is_good;
-  // A bad one stays where it is until all before it is done: its address is needed then.
+  // A bad descriptor waits until all before it are done: its address is needed then.
   assign descriptor_ready = can_take_up && is_good;
 
   always_ff @(posedge clk) begin
@@ -115,7 +115,7 @@ module crosslane_h2c
     if (rst || restart || stopped) current_valid <= 1'b0;
   end
 
-  // --- What has arrived ------------------------------------------------------------------------
+  // --- Arrived bytes ---------------------------------------------------------------------------
   logic reading_valid, complete, head_status, head_interrupt;
   logic [31:0] head_bytes, moved, sum;
   logic [POOL_BITS-1:0] pool;  // bytes that have arrived and are not in `moved`
@@ -149,15 +149,16 @@ module crosslane_h2c
   end
 
   // --- Faults ----------------------------------------------------------------------------------
-  // In its turn: of a descriptor, when all before it is done; of a read, when all before it has
-  // arrived. At once, then what is under way is given up first: link down, no bus master.
+  // A descriptor's fault is taken in its turn, when all descriptors before it are done; a read's
+  // fault when all bytes before it have arrived. Link down and no bus master are taken at once,
+  // after outstanding reads have been given up.
   logic link_was_up, has_work, link_falls, settled, fault_valid;
   error_e fault_error;
   logic [63:0] fault_address;
 
   assign has_work = posted || current_valid || reading_valid || readings.completed != '0;
   assign link_falls = link_was_up && !function_i.link_up && has_work;
-  // What is told in the clock of `forget` still counts.
+  // Reports made in the clock of `forget` still count.
   assign settled = !complete && !forget && !draining;
 
   always_comb begin

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// An H2C channel with the supply of its descriptors and, where it has a way to the card's memory,
-// with that. What it asks of host memory, data and descriptors, it asks of crosslane_reads.
+// An H2C channel with its descriptor supply and, if built with it, its path to the card's memory.
+// All its reads of host memory, data and descriptors, go through crosslane_reads.
 
 module crosslane_h2c_channel
   import crosslane_pkg::*;
@@ -22,7 +22,7 @@ module crosslane_h2c_channel
     input channel_settings_t settings,
     output channel_readings_t readings,
     output logic stopped,
-    output logic working,  // it has something to do
+    output logic working,  // it has work
     // Status blocks and interrupts.
     output due_t due,
     input logic status_taken,
@@ -60,8 +60,8 @@ module crosslane_h2c_channel
     output logic forget,
     output logic clear,
     input logic [15:0] in_flight,
-    // The stream of what has been read: a feed, of crosslane_reads and for the user circuit. Its
-    // data go past this module. Without a memory they are not looked at.
+    // The stream of read data: a feed from crosslane_reads to the user circuit. The data bypass
+    // this module; it uses them only with a card memory.
     input logic [15:0] staged_available,
     output logic staged_move,
     output logic staged_take,
@@ -77,7 +77,7 @@ module crosslane_h2c_channel
     input logic [5:0] feed_take_back,
     input logic [6:0] feed_take_bytes,
     input logic feed_goes_on,
-    input logic feed_drained,  // it leads nowhere
+    input logic feed_drained,  // it has no consumer
     // The card's memory, AXI4.
     output logic memory_busy,
     output logic m_memory_awvalid,
@@ -147,7 +147,7 @@ module crosslane_h2c_channel
   assign working = due != '0 || (settings.run && !stopped && (posted || descriptor_valid)) ||
       in_flight != '0;
 
-  // What the channel sees: bytes that are in the memory, or in the stream.
+  // Bytes as the channel sees them: written to the memory, or in the stream.
   logic own_descriptor_valid, own_descriptor_ready, moved_valid, halted_valid;
   logic [12:0] moved_bytes;
   error_e halted_error;
@@ -230,7 +230,7 @@ module crosslane_h2c_channel
     assign m_memory_bready = 1'b0;
   end
 
-  // A rest of less than a word stays.
+  // A remainder of less than a word stays.
   logic draining;
   always_ff @(posedge clk) draining <= feed_drained && feed_available[15:2] != '0 && !rst;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Takes the beats of completions to their places, and tells the requesters what has come of their
-// reads once it can be read there: the answer to an event is told behind the event's last beat.
-// Two register stages: what is written, and the answer.
+// Writes the beats of completions to their positions, and reports each read's progress to its
+// requester once the data can be read back: the answer to an event follows the event's last beat.
+// Two register stages: the write, and the answer.
 
 module crosslane_placement
   import crosslane_pkg::*;
@@ -36,11 +36,12 @@ module crosslane_placement
     input  logic                        answer_whole,
     input  logic    [             12:0] answer_missing,
     input  logic    [             12:0] answer_bytes,
-    // Beside the last of several beats: none of them is good, so many bytes are missing still.
+    // With the last of several beats: all are to be discarded; aborted_missing bytes are still
+    // missing.
     input  logic                        beat_aborted,
     input  logic    [             12:0] aborted_missing,
-    output logic                        is_told,          // these beats are told to a requester
-    // What is written, and whose tag it is.
+    output logic                        is_told,          // these beats are reported to a requester
+    // The write, and the tag that it belongs to.
     output logic                        write_valid,
     output logic                        write_is_fetch,
     output logic    [     H2C_BITS-1:0] write_channel,
@@ -48,8 +49,8 @@ module crosslane_placement
     output logic    [POSITION_BITS-1:0] write_position,
     output logic    [    DATA_BITS-1:0] write_data,
     output logic    [        BYTES-1:0] write_enable,
-    output logic                        write_last,       // the last of a completion's
-    // A clock later: what is known of a tag's read.
+    output logic                        write_last,       // the last of a completion
+    // One clock later: progress of a tag's read.
     output logic                        known_valid,
     output logic    [     TAG_BITS-1:0] known_tag,
     output logic                        known_parity,
@@ -61,7 +62,7 @@ module crosslane_placement
   logic [12:0] missing, bytes;
   logic [BYTES-1:0] from_first, to_last;
 
-  // The lanes before the first byte of the completion, and behind the last one, are not its own.
+  // Lanes before the completion's first byte and behind its last one belong to others.
   always_comb begin
     from_first = '1;
     if (beat_first) from_first = '1 << beat_skip;
@@ -86,7 +87,7 @@ module crosslane_placement
       missing <= answer_missing;
       bytes <= answer_bytes;
     end
-    // What was wrong from the beginning on is told as it is.
+    // An earlier error is reported unchanged.
     if (beat_aborted && error == '0) begin
       error   <= 3'(ERROR_POISONED);
       whole   <= 1'b0;

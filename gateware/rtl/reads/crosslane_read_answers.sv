@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What comes for the reads. What happens to a tag is one of a sequence of events, one a clock, that
-// go through intake, table and placement in order: completions, and between them visits, reads that
-// are given up and the set-up after reset. Out come bytes for their places and, behind them, what is
-// known of a read.
+// Processes completions and all else that happens to a tag: a sequence of events, one a clock, that
+// pass intake, table and placement in order. Events are completions and, between them, visits,
+// reads that are given up, and the initialisation after reset. Outputs are bytes for their
+// positions and, behind them, the progress of a read.
 
 module crosslane_read_answers
   import crosslane_pkg::*;
@@ -22,13 +22,13 @@ module crosslane_read_answers
 ) (
     input logic clk,
     input logic rst,
-    // Only parts of what all know of the function and of time are needed here.
+    // Only some bits of function_i and time_i are used here.
     // verilator lint_off UNUSEDSIGNAL
     input function_t function_i,
     input logic [63:0] time_i,  // clocks
     // verilator lint_on UNUSEDSIGNAL
-    output logic initialising,  // tags are set up: nothing begins
-    // Reads that begin; their end in the memory of who asks.
+    output logic initialising,  // tags are being initialised: no read begins
+    // Reads that begin; their end in the requester's memory.
     input logic begin_valid,
     input logic [TAG_BITS-1:0] begin_tag,
     input logic [USE_BITS-1:0] begin_use,
@@ -36,7 +36,7 @@ module crosslane_read_answers
     input logic [12:0] begin_bytes,
     input logic [6:0] begin_low,
     input logic [H2C_BITS-1:0] begin_channel,
-    // Reads that are given up, of requesters that give up all.
+    // Reads to give up, of requesters that give up all of theirs.
     input logic give_up_valid,
     output logic give_up_ready,
     input logic [TAG_BITS-1:0] give_up_tag,
@@ -49,7 +49,7 @@ module crosslane_read_answers
     input logic s_completion_last,
     input logic [DATA_BITS-1:0] s_completion_data,
     input logic s_completion_aborted,  // beside the last beat: its data are not good
-    // The tag of an event, and what becomes of it.
+    // The tag of an event, and its new state.
     output logic [TAG_BITS-1:0] tag,
     output logic [USE_BITS-1:0] tag_use,
     output logic is_fetch,
@@ -59,7 +59,7 @@ module crosslane_read_answers
     output logic unexpected,  // pulses
     output logic timed_out,
     output logic refused,
-    // Bytes to their places.
+    // Bytes to their positions.
     output logic write_valid,
     output logic write_is_fetch,
     output logic [H2C_BITS-1:0] write_channel,
@@ -68,13 +68,13 @@ module crosslane_read_answers
     output logic [DATA_BITS-1:0] write_data,
     output logic [BYTES-1:0] write_enable,
     output logic write_last,
-    // What is known of a read, behind its bytes.
+    // Progress of a read, behind its bytes.
     output logic known_valid,
     output logic [TAG_BITS-1:0] known_tag,
     output logic known_parity,
     output answer_t known_answer
 );
-  // A time-out is told to within a 128th, never too short.
+  // A time-out is exact to a 128th, never too short.
   localparam int unsigned TICK_BITS = 10;
   localparam int unsigned TICK_SHIFT = (TIMEOUT_CLOCKS > 256) ? $clog2(TIMEOUT_CLOCKS) - 8 : 0;
   localparam int unsigned TIMEOUT_TICKS = (TIMEOUT_CLOCKS + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Where a read failed: the addresses of all reads, in block memory since they are needed only then,
-// and the address of the byte that could not be read, for one requester at a time. An H2C channel's
-// fault is shown until it has forgotten its reads, a fetcher's for a clock.
+// Reports where a read failed. Keeps the addresses of all reads, in block memory since they are
+// rarely needed, and computes the address of the first missing byte, for one requester at a time.
+// The fault of an H2C channel is shown until it has forgotten its reads, that of a fetcher for one
+// clock.
 
 module crosslane_read_faults
   import crosslane_pkg::*;
@@ -18,12 +19,12 @@ module crosslane_read_faults
     input  logic                    begin_valid,
     input  logic   [  TAG_BITS-1:0] begin_tag,
     input  logic   [          63:0] begin_address,
-    // Requesters whose oldest read has failed: H2C channels, fetchers behind them.
+    // Requesters whose oldest read has failed: H2C channels, then fetchers.
     input  logic   [REQUESTERS-1:0] failed,
-    output logic   [REQUESTERS-1:0] failed_ready,   // taken; what follows is of this clock
+    output logic   [REQUESTERS-1:0] failed_ready,   // taken; the fields below belong to it
     input  logic   [  TAG_BITS-1:0] failed_tag,
     input  logic   [           2:0] failed_error,
-    input  logic   [          12:0] failed_good,    // bytes of it that have come
+    input  logic   [          12:0] failed_good,    // bytes of it that have arrived
     input  logic   [REQUESTERS-1:0] forget,
     // The fault.
     output logic   [REQUESTERS-1:0] fault_valid,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The reads of one H2C channel in the order of its stream, and the staging ring that is the
-// stream's FIFO. A read reserves its bytes at the ring's next place; as the oldest read's answers
-// become known its bytes are offered, also in the middle of it. What is given up is told to the tag
-// table read by read, and its place in the ring is free again.
+// Keeps the reads of one H2C channel in stream order, with the staging ring that is the stream's
+// FIFO. A read reserves the next bytes of the ring; as the oldest read's answers become known its
+// bytes are offered, even before it is complete. Reads that are given up are reported to the tag
+// table one by one, and their bytes of the ring are free again.
 
 module crosslane_read_order
   import crosslane_pkg::*;
@@ -27,18 +27,18 @@ module crosslane_read_order
     input  logic    [     TAG_BITS-1:0] begin_tag,
     input  logic    [     USE_BITS-1:0] begin_use,
     output logic    [POSITION_BITS-1:0] begin_end,
-    // What is known of reads.
+    // Progress of reads.
     input  logic                        known_valid,
     input  logic    [     TAG_BITS-1:0] known_tag,
     input  logic                        known_parity,
     input  answer_t                     known_answer,
-    // To the channel. What it is told in the clock of `forget` still counts.
+    // To the channel. Reports made in the clock of `forget` still count.
     output logic                        arrived_valid,
     output logic    [             12:0] arrived_bytes,
     input  logic                        forget,
     input  logic                        clear,            // with what is offered
     output logic                        giving_up,
-    // The oldest read has come to an end: its tag is free. Or nothing more of it can be used.
+    // The oldest read has ended: its tag is free. Or it is no longer wanted.
     output logic                        done_valid,
     input  logic                        done_ready,
     output logic                        failed,
@@ -70,7 +70,8 @@ module crosslane_read_order
   // --- Order -----------------------------------------------------------------------------------
   (* ram_style = "distributed" *) logic [USE_BITS+TAG_BITS-1:0] waiting[1 << DEPTH_BITS];
   (* ram_style = "distributed" *) logic [ANSWER_BITS-1:0] answers[ENTRIES];
-  // A restart: what the consumer has begun stays until it has all of it, and no read begins before.
+  // A restart: bytes that the consumer has begun to take stay until all are taken, and no read
+  // begins before that.
   logic clears, clearing;
   logic [DEPTH_BITS:0] head, tail;
   logic has_oldest, is_done, is_known, parity;
@@ -108,8 +109,8 @@ module crosslane_read_order
     end
   end
 
-  // --- What has arrived, and the places in the ring --------------------------------------------
-  logic [12:0] told, news;  // bytes of the oldest read that the channel knows of; that it does not
+  // --- Arrived bytes, and positions in the ring ------------------------------------------------
+  logic [12:0] told, news;  // bytes of the oldest read that the channel knows; that it does not
   logic [POSITION_BITS-1:0] reserved, taken;
   logic [POSITION_BITS:0] available, next_available, used;  // bytes
   logic [6:0] take_bytes;
@@ -119,10 +120,10 @@ module crosslane_read_order
   assign clears = (clear || clearing) && !feed_goes_on;
   assign next_available = clears ? '0 :
                           available + (POSITION_BITS + 1)'(news) - (POSITION_BITS + 1)'(take_bytes);
-  // All that 16 bits can tell of the largest ring.
+  // 16 bits cannot count all bytes of the largest ring.
   assign feed_available = available[POSITION_BITS] ? 16'(STAGING_BYTES - 1) : 16'(available);
   assign begin_end = reserved + POSITION_BITS'(begin_bytes);
-  // Whatever the length of the next read is.
+  // For a next read of any length.
   assign has_room = !giving_up && used <= (POSITION_BITS + 1)'(STAGING_BYTES - MAX_READ);
 
   always_ff @(posedge clk) begin

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Who has asked for the reads: for each H2C channel the order of its reads and its staging ring, for
-// the fetchers theirs, and where a read of any of them failed. Each tells what has arrived, in
-// order, and which tags are done.
+// The requesters of reads: for each H2C channel the order of its reads and its staging ring, for
+// the fetchers theirs, and the address at which a read of any of them failed. Each reports arrived
+// data, in order, and tags that are done.
 
 module crosslane_read_requesters
   import crosslane_pkg::*;
@@ -34,7 +34,7 @@ module crosslane_read_requesters
     input logic [TAG_BITS-1:0] data_tag,
     input logic [USE_BITS-1:0] data_use,
     output logic [H2C-1:0][RING_BITS-1:0] ring_end,
-    // Without fetchers nothing looks at what is theirs.
+    // Unused without fetchers.
     // verilator lint_off UNUSEDSIGNAL
     output logic [FETCH_PLACES-1:0] fetch_room,
     input logic fetch_begins,
@@ -55,7 +55,7 @@ module crosslane_read_requesters
     input logic write_is_fetch,
     input logic [H2C_BITS-1:0] write_channel,
     // verilator lint_off UNUSEDSIGNAL
-    input logic [TAG_BITS-1:0] write_tag,  // of use to fetches alone
+    input logic [TAG_BITS-1:0] write_tag,  // used by fetches only
     // verilator lint_on UNUSEDSIGNAL
     input logic [POSITION_BITS-1:0] write_position,
     input logic [DATA_BITS-1:0] write_data,
@@ -69,7 +69,7 @@ module crosslane_read_requesters
     input logic give_up_ready,
     output logic [TAG_BITS-1:0] give_up_tag,
     output logic [REQUESTERS-1:0] giving_up,
-    // Tags of reads that have come: of channels, of a fetcher.
+    // Tags of reads that have ended: of channels, of a fetcher.
     output logic [H2C-1:0] done,
     input logic [H2C-1:0] done_ready,
     output logic [H2C-1:0][TAG_BITS-1:0] oldest_tag,
@@ -80,7 +80,7 @@ module crosslane_read_requesters
     // verilator lint_on UNUSEDSIGNAL
     output logic [TAG_BITS-1:0] fetch_oldest_tag,
     output logic [USE_BITS-1:0] fetch_oldest_use,
-    // H2C channels, and their streams.
+    // H2C channels and their streams.
     output logic [H2C-1:0] data_came,
     output logic [H2C-1:0] arrived_valid,
     output logic [H2C-1:0][12:0] arrived_bytes,
@@ -262,7 +262,7 @@ module crosslane_read_requesters
     assign fetch_error_address = '0;
   end
 
-  // --- Reads that are given up, and those that have failed -------------------------------------
+  // --- Reads that are given up, and failed reads -----------------------------------------------
   logic [TAG_BITS-1:0] fault_tag;
   logic [2:0] fault_code;
   logic [12:0] fault_good;

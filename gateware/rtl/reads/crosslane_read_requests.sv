@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Who begins a read, with which tag, and the request for it. A read of a channel, or a fetch of
-// descriptors, is begun where it has room for what comes, a tag is free and its request may go into
-// the register before the arbiter; one a clock. What has begun is told in that clock: `begin_*`.
+// Starts reads: picks the requester and the tag and builds the request, one a clock. A data read or
+// descriptor fetch begins when its requester has room for the data, a tag is free and the register
+// before the arbiter can take its request. `begin_*` reports it in that clock.
 
 module crosslane_read_requests
   import crosslane_pkg::*;
@@ -17,7 +17,7 @@ module crosslane_read_requests
 ) (
     input  logic                                 clk,
     input  logic                                 rst,
-    // Only parts of what all know of the function are needed here.
+    // Only some fields of function_i are used here.
     // verilator lint_off UNUSEDSIGNAL
     input  function_t                            function_i,
     // verilator lint_on UNUSEDSIGNAL
@@ -30,7 +30,7 @@ module crosslane_read_requests
     input  logic        [         H2C-1:0]       read_relaxed,
     output logic        [         H2C-1:0]       read_blocked,
     input  logic        [         H2C-1:0]       has_room,
-    // Fetchers. Without any these ports are of one, and idle.
+    // Fetchers. Without any, these ports have a width of one and stay idle.
     // verilator lint_off UNUSEDSIGNAL
     input  logic        [FETCH_PLACES-1:0]       fetch_valid,
     output logic        [FETCH_PLACES-1:0]       fetch_ready,
@@ -45,7 +45,7 @@ module crosslane_read_requests
     input  logic        [    USE_BITS-1:0]       data_use,
     input  logic        [    TAG_BITS-1:0]       fetch_tag,
     input  logic        [    USE_BITS-1:0]       fetch_use,
-    // What begins: a fetch, or data.
+    // The read that begins: a fetch, or data.
     output logic                                 fetch_begins,
     output logic                                 data_begins,
     output logic        [FETCHER_BITS-1:0]       fetcher,
@@ -115,7 +115,7 @@ module crosslane_read_requests
 
   tlp_header_t header;
   logic [7:0] wire_tag;
-  // Without extended tags the number of the use is not sent: nothing above the tag.
+  // Without extended tags the use number is not sent: only the tag.
   assign wire_tag = (TAG_BITS < 8 && function_i.extended_tags) ?
                     8'({begin_use, begin_tag}) : 8'(begin_tag);
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Memory reads for all H2C channels and all fetchers of descriptors: tags, requests, and what comes
-// for them, in any order, at the full rate of the data path.
+// Memory reads for all H2C channels and all fetchers of descriptors: tags, requests, and
+// completions in any order, at the full rate of the data path.
 //
 //   read, fetch --> next free tag --> request, one register
 //                    |         \---> order of the requester's reads, and their place in its memory
 //                    v                                |               ^
-//   completions --> intake --> tag table --> placement --> data       | what is known of each read
+//   completions --> intake --> tag table --> placement --> data       | progress of each read
 //                    ^  events, one a clock     \---------------------/
 //   time-outs, reads that are given up
 //
-// What happens to a tag is one of a sequence of events, that go through intake, table and placement
-// in order; so nothing can overtake anything. A completion's bytes go to the end of the read less
-// the byte count, in the ring that is the stream's FIFO or the memory of the fetched descriptors.
-// After reset every tag is set up, a clock each; nothing is taken meanwhile.
+// Whatever happens to a tag is an event; events pass intake, table and placement in order, so
+// nothing can overtake anything. A completion's bytes go to the end of the read less the byte
+// count, in the ring that is the stream's FIFO or in the memory of the fetched descriptors. After
+// reset all tags are initialised, one a clock; meanwhile nothing is taken.
 
 module crosslane_reads
   import crosslane_pkg::*;
@@ -31,7 +31,7 @@ module crosslane_reads
 ) (
     input logic clk,
     input logic rst,
-    // Only parts of what all know of the function and of time are needed here.
+    // Only some bits of function_i and time_i are used here.
     // verilator lint_off UNUSEDSIGNAL
     input function_t function_i,
     input logic [63:0] time_i,  // clocks
@@ -60,7 +60,7 @@ module crosslane_reads
     input logic [H2C-1:0][6:0] feed_take_bytes,
     input logic [H2C-1:0] feed_goes_on,
     output logic [H2C-1:0][DATA_BITS-1:0] feed_data,
-    // Fetchers. Without any these ports are of one, and idle.
+    // Fetchers. Without any, these ports have a width of one and stay idle.
     // verilator lint_off UNUSEDSIGNAL
     input logic [FETCH_PLACES-1:0] fetch_valid,
     output logic [FETCH_PLACES-1:0] fetch_ready,
@@ -125,7 +125,7 @@ module crosslane_reads
       .*
   );
 
-  // --- What comes --------------------------------------------------------------------------------
+  // --- Completions -------------------------------------------------------------------------------
   logic give_up_valid, give_up_ready, is_fetch, no_longer_waits, freed;
   logic [TAG_BITS-1:0] give_up_tag, tag;
   logic [  USE_BITS-1:0] tag_use;
@@ -157,7 +157,7 @@ module crosslane_reads
       .begin_channel(channel)
   );
 
-  // --- Who has asked -----------------------------------------------------------------------------
+  // --- Requesters --------------------------------------------------------------------------------
   logic [H2C-1:0] done, done_chosen, done_ready;
   logic [H2C-1:0][TAG_BITS-1:0] oldest_tag;
   logic [H2C-1:0][USE_BITS-1:0] oldest_use;
@@ -181,8 +181,8 @@ module crosslane_reads
       .fetch_done_ready(!freed_before)
   );
 
-  // --- Tags that are free again ------------------------------------------------------------------
-  // Of an event, a clock later; else of a requester that has got all of its read.
+  // --- Freed tags --------------------------------------------------------------------------------
+  // By an event, a clock later; else by a requester that has received all of its read.
   logic free_valid, done_free;
   logic [TAG_BITS-1:0] freed_tag, free_tag;
   logic [USE_BITS-1:0] freed_use, free_use;

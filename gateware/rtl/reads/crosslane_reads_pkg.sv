@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What the parts of crosslane_reads say to each other. Read first: crosslane_reads.sv.
+// Types shared by the modules of crosslane_reads. Read first: crosslane_reads.sv.
 
 package crosslane_reads_pkg;
   import crosslane_pkg::*;
@@ -8,33 +8,32 @@ package crosslane_reads_pkg;
   // Tags of each fetcher of descriptors.
   localparam int unsigned FETCH_TAGS = 4;
 
-  // What happens to a tag, one thing a clock.
+  // Event of a tag, one a clock.
   typedef enum logic [1:0] {
     EVENT_COMPLETION = 2'd0,  // a completion names it
-    EVENT_VISIT      = 2'd1,  // it is looked at, whether its time is up
-    EVENT_GIVE_UP    = 2'd2,  // its requester wants no more of it
+    EVENT_VISIT      = 2'd1,  // checked for a time-out
+    EVENT_GIVE_UP    = 2'd2,  // its requester no longer wants it
     EVENT_INITIALISE = 2'd3   // after reset
   } tag_event_e;
 
-  // A completion, as far as its header alone tells. Positions are in bytes.
+  // A completion, decoded from its header alone. Positions are in bytes.
   typedef struct packed {
     logic        ours;         // its Requester ID is the function's
-    error_e      refusal;      // what its status says: ERROR_NONE if it is successful
-    logic        well_formed;  // length, byte count and Lower Address go together
+    error_e      refusal;      // from its status: ERROR_NONE if successful
+    logic        well_formed;  // length, byte count and Lower Address are consistent
     logic        poisoned;
-    logic        ends;         // its data are all that the byte count tells
+    logic        ends;         // its data are all that the byte count announces
     logic [12:0] count;        // bytes that were missing before it
     logic [12:0] rest;         // bytes that are missing after it
     logic [12:0] back;         // from the read's end to the double word of its first byte
     logic [6:0]  low;          // Lower Address
-    logic [6:0]  next_low;     // of the completion behind it
+    logic [6:0]  next_low;     // of the next completion
   } completion_t;
 
-  // What has come of a read: bytes that are good from its beginning on, and what is wrong with
-  // the byte behind them.
+  // Progress of a read: good bytes from its beginning on, and the error of the byte behind them.
   typedef struct packed {
     logic [2:0]  error;  // an error_e below ERROR_LINK_DOWN
-    logic        whole;  // all has come, and is good
+    logic        whole;  // all data have arrived and are good
     logic [12:0] good;
   } answer_t;
 

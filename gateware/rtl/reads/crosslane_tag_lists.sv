@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Free tags: a list of those for data, and one for each fetcher. The tag that was freed longest ago
-// is taken first. With each goes the number of its next use.
+// Free tags: one list for data, and one for each fetcher. The tag that has been free longest is
+// taken first. Each entry includes the number of the tag's next use.
 
 module crosslane_tag_lists
   import crosslane_reads_pkg::*;
@@ -15,7 +15,7 @@ module crosslane_tag_lists
 ) (
     input  logic                     clk,
     input  logic                     rst,
-    input  logic                     extended_tags,  // else tags are of five bits
+    input  logic                     extended_tags,  // else tags have five bits
     // A tag is free, and its next use.
     input  logic                     free_valid,
     input  logic [     TAG_BITS-1:0] free_tag,
@@ -43,12 +43,12 @@ module crosslane_tag_lists
   logic is_fetch, push, has_next, turn_away;
 
   assign is_fetch = FETCHERS > 0 && 32'(free_tag) < FIRST_DATA_TAG;
-  // What cannot be used now goes to the end again, when nothing else comes.
+  // A tag that cannot be used now returns to the end when nothing else is pushed.
   assign turn_away = has_next && !extended_tags && 32'(data_tag) >= SMALL_TAGS && !free_valid;
   assign push = (free_valid && !is_fetch) || turn_away;
   assign data_valid = has_next && (extended_tags || 32'(data_tag) < SMALL_TAGS);
 
-  // When it is full one may be taken and put in again in the same clock.
+  // When the list is full, a tag may be taken and another put in within the same clock.
   (* ram_style = "distributed" *) logic [USE_BITS+TAG_BITS-1:0] tags[DEPTH];
   logic [DEPTH_BITS:0] head, tail;
 

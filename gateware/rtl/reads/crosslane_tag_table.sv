@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What each tag is used for. A read writes one half of a tag's entry when it begins, events (one a
-// clock, each seen by the next) the other half; `use`, the number of times that a tag was used,
-// stands in both, and where the halves differ in it nothing has happened to the read yet. So a
-// read may begin and an event be worked off in every clock, for the same tag too.
+// The state of each tag. A read writes one half of a tag's entry when it begins, events (one a
+// clock, each visible to the next) write the other half. Both hold `use`, the number of times the
+// tag was used; if the halves differ in it, the read has had no event yet. So a read may begin and
+// an event be processed in every clock, even for the same tag.
 //
-// States: docs/engine.md, "Errors and restart". A tag that is free is `answered` as well: to a
-// completion both are the same.
+// States: docs/engine.md, "Errors and restart". A free tag is `answered` as well: completions treat
+// both alike.
 
 module crosslane_tag_table
   import crosslane_pkg::*;
@@ -14,7 +14,7 @@ module crosslane_tag_table
 #(
     parameter int unsigned FETCHERS = 3,
     parameter int unsigned H2C = 1,
-    parameter int unsigned USED_TAGS = 76,  // those from 0 on; fetchers have the first
+    parameter int unsigned USED_TAGS = 76,  // the tags from 0 on; fetchers have the first
     parameter int unsigned TAG_BITS = 7,
     parameter int unsigned USE_BITS = 1,  // 8 - TAG_BITS, at least 1
     parameter int unsigned POSITION_BITS = 16,
@@ -24,7 +24,7 @@ module crosslane_tag_table
     localparam int unsigned H2C_BITS = (H2C > 1) ? $clog2(H2C) : 1
 ) (
     input  logic                            clk,
-    // Of it: extended_tags.
+    // Only extended_tags is used.
     // verilator lint_off UNUSEDSIGNAL
     input  function_t                       function_i,
     // verilator lint_on UNUSEDSIGNAL
@@ -33,7 +33,7 @@ module crosslane_tag_table
     input  logic                            begin_valid,
     input  logic        [     TAG_BITS-1:0] begin_tag,
     input  logic        [     USE_BITS-1:0] begin_use,
-    input  logic        [POSITION_BITS-1:0] begin_end,         // place behind its last byte
+    input  logic        [POSITION_BITS-1:0] begin_end,         // position behind its last byte
     input  logic        [             12:0] begin_bytes,
     input  logic        [              6:0] begin_low,         // address, bits 6:0
     input  logic        [     H2C_BITS-1:0] begin_channel,
@@ -42,23 +42,23 @@ module crosslane_tag_table
     input  tag_event_e                      event_kind,
     input  logic        [              9:0] event_tag,
     input  completion_t                     event_completion,
-    // What came with the last event, and was told of then, is not good. No event in this clock.
+    // The data of the last event, already reported, are to be discarded. No event in this clock.
     input  logic                            aborted,
-    // Requesters that give up all of their reads now: H2C channels, fetchers behind them.
+    // Requesters that now give up all of their reads: H2C channels, then fetchers.
     input  logic        [   REQUESTERS-1:0] giving_up,
-    // What came of it, in the same clock.
+    // Result of the event, in the same clock.
     output logic        [     TAG_BITS-1:0] tag,
     output logic        [     USE_BITS-1:0] tag_use,
     output logic                            is_fetch,
     output logic        [     H2C_BITS-1:0] channel,           // if not is_fetch
     output logic                            placed,            // its data go to `place`
     output logic        [POSITION_BITS-1:0] place,             // of the first byte's double word
-    output logic                            answer_valid,      // its requester has to know
+    output logic                            answer_valid,      // its requester is to be informed
     output logic        [              2:0] answer_error,
     output logic                            answer_whole,
-    output logic        [             12:0] answer_missing,    // bytes that are not good yet
+    output logic        [             12:0] answer_missing,    // bytes that are still missing
     output logic        [             12:0] answer_bytes,      // of the read
-    output logic                            no_longer_waits,   // an answer less is missing
+    output logic                            no_longer_waits,   // one outstanding answer fewer
     output logic                            freed,             // the tag is free from now on
     output logic                            unexpected,
     output logic                            timed_out,
@@ -70,9 +70,9 @@ module crosslane_tag_table
   typedef enum logic [2:0] {
     ANSWERED,   // or free
     WAITING,
-    ORPHAN,     // its requester has given it up: what comes is dropped
+    ORPHAN,     // given up by its requester: completions are dropped
     RESTING,    // timed out: out of use
-    RESTING_IN_LINE  // the same, and its requester has not got to it
+    RESTING_IN_LINE  // the same, and its requester has not reached it
   } tag_state_e;
 
   typedef struct packed {
@@ -127,7 +127,7 @@ module crosslane_tag_table
     if (progress_write) progresses[tag] <= next_progress;
   end
 
-  // --- Whose tag it is -------------------------------------------------------------------------
+  // --- Owner of the tag ------------------------------------------------------------------------
   logic is_given_up, parity;
   logic [(1 << H2C_BITS)-1:0] channels_giving_up;
   assign parity = read.number[0];
@@ -145,7 +145,7 @@ module crosslane_tag_table
     assign is_given_up = channels_giving_up[channel];
   end
 
-  // Whether the completion names the read that has the tag now.
+  // The completion belongs to the tag's present use.
   logic is_this_use;
   if (WIRE_USE_BITS > 0) begin : g_uses
     assign is_this_use = event_tag[9:TAG_BITS] ==
@@ -154,7 +154,7 @@ module crosslane_tag_table
     assign is_this_use = event_tag[9:8] == '0;
   end
 
-  // --- How it stands, and what changes -----------------------------------------------------------
+  // --- State of the tag, and its change ----------------------------------------------------------
   tag_state_e state;
   logic failed, has_progress, fits, is_hit, is_waiting, ends, has_expired, has_rested;
   logic [12:0] missing;
@@ -177,7 +177,7 @@ module crosslane_tag_table
   assign is_hit = event_completion.ours && is_this_use;
 
   always_comb begin
-    // The byte count counts only where there are data.
+    // The byte count is valid only with data.
     fault = event_completion.refusal;
     ends  = fault == ERROR_UNSUPPORTED_REQUEST || fault == ERROR_COMPLETER_ABORT;
     if (fault == ERROR_NONE) begin
@@ -219,7 +219,7 @@ module crosslane_tag_table
           end
           freed = event_valid && state == ORPHAN && ends;
           no_longer_waits = event_valid && is_waiting && ends;
-          // What is behind the first error is not told.
+          // Data behind the first error are not reported.
           answer_valid = event_valid && is_waiting && !failed;
           refused = event_valid && is_waiting && (failed || fault != ERROR_NONE);
           placed = event_valid && is_waiting && !failed && fault == ERROR_NONE;
@@ -250,7 +250,7 @@ module crosslane_tag_table
         if (state == WAITING) next_condition.state = ORPHAN;
         if (state == RESTING_IN_LINE) next_condition.state = RESTING;
         freed = event_valid && state == ANSWERED;
-        // Else an answer to the use before this one could be taken for one to the next.
+        // Else an answer to the previous use could be mistaken for one to the next.
         answer_valid = event_valid;
         answer_error = 3'(ERROR_NONE);
       end

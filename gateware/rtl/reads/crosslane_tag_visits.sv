@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The events of tags that no completion brings: after reset each is set up; then those that their
-// requester gives up are told, and each is visited in turn to see whether its time is up. They take
-// the clocks in which no completion begins. Where there is none, completions are held back for a
-// clock now and then.
+// Generates the tag events other than completions: after reset each tag is initialised; then tags
+// that their requester gives up are reported, and all are visited in turn to check their time-out.
+// They use the clocks in which no completion begins. If there are none, completions are held back
+// for one clock now and then.
 
 module crosslane_tag_visits
   import crosslane_reads_pkg::*;
@@ -24,7 +24,7 @@ module crosslane_tag_visits
     output tag_event_e                inject_event,
     output logic       [TAG_BITS-1:0] inject_tag
 );
-  // Clocks that an event waits for a completion to leave it one.
+  // Clocks that an event waits for a clock without a completion.
   localparam int unsigned VISIT_PATIENCE_BITS = 8;
   localparam int unsigned GIVE_UP_PATIENCE_BITS = 4;
 

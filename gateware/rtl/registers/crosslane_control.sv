@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What software sees of an engine and hears from it: registers, and status blocks and interrupts of
-// all channels.
+// The software interface of an engine: registers, and status blocks and interrupts of all channels.
 
 module crosslane_control
   import crosslane_pkg::*;

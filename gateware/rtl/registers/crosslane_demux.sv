@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Where the TLPs that come in go. One register that all four ways share: a TLP that its way does
-// not take holds up what is behind it, as the ordering rules want it of posted requests and
-// completions.
+// Distributes received TLPs. All four outputs share one register: a TLP that its output does not
+// take holds up those behind it, as the ordering rules require for posted requests and completions.
 //
-//   way         what
+//   output      TLPs
 //   lane        writes that hit BAR 1
-//   window      all that hits BAR 2
+//   window      requests that hit BAR 2
 //   completion  completions
-//   request     all else: BAR 0, reads of BAR 1, what no BAR claims (to be refused)
+//   request     all others: BAR 0, reads of BAR 1, requests that hit no BAR (to be refused)
 //
-// Poisoned writes have no effect. A lane and a window have to hear of theirs, so these go on; all
-// others are dropped here.
+// Poisoned writes have no effect. The receive queues and the aperture have to see theirs, so these
+// are passed on; all others are dropped here.
 
 module crosslane_demux
   import crosslane_pkg::*;
@@ -28,7 +27,7 @@ module crosslane_demux
     input logic s_rx_first,
     input logic s_rx_last,
     input logic [DATA_BITS-1:0] s_rx_data,
-    input logic s_rx_aborted,  // beside a completion's last beat: not good
+    input logic s_rx_aborted,  // with a completion's last beat: discard its data
     output logic m_request_valid,
     input logic m_request_ready,
     output tlp_header_t m_request_header,
@@ -54,7 +53,7 @@ module crosslane_demux
     output logic m_completion_last,
     output logic [DATA_BITS-1:0] m_completion_data,
     output logic m_completion_aborted,
-    output logic poisoned_write  // pulse: a memory write came poisoned
+    output logic poisoned_write  // pulse: a poisoned memory write has arrived
 );
   localparam logic [2:0] LANES_BAR = 3'd1;
   localparam logic [2:0] WINDOW_BAR = 3'd2;
@@ -67,8 +66,8 @@ module crosslane_demux
     TO_COMPLETION
   } way_e;
 
-  // --- The way of the TLP ----------------------------------------------------------------------
-  way_e way, first_way, begun_way;  // of the beat; of its header; of the TLP that goes on
+  // --- Output of the TLP -----------------------------------------------------------------------
+  way_e way, first_way, begun_way;  // of the beat; of its header; of the TLP in progress
   logic is_write, is_completion;
 
   assign is_write = s_rx_header.kind == MEMORY_WRITE;

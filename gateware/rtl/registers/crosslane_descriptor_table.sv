@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A descriptor table: the host stores entries of four double words, the channel takes each up once.
-// An entry that is taken is whole if all four were stored since it was taken last and since the
-// last restart.
+// A descriptor table: the host stores entries of four double words, the channel takes up each once.
+// An entry is whole if all four were stored since it was last taken and since the last restart.
 //
-// Four flags an entry say which words were stored. A restart cannot clear them all at once, so each
-// entry also has the parity of the restart that its flags belong to: flags of the other parity
-// count as clear. A sweep in the background brings every entry to the present parity; the next
-// restart waits for its end (`is_forgetting`). After a reset nothing is known of what the memory
-// holds: it is swept first, and stores wait.
+// Four flags per entry record which words were stored. A restart cannot clear them all at once, so
+// each entry also holds the parity of the restart that its flags belong to: flags of the other
+// parity count as clear. A background sweep brings every entry to the present parity; the next
+// restart waits for its end (`is_forgetting`). After a reset the content of the memory is unknown:
+// it is swept first, and stores wait.
 //
-// Flags are read, changed and written in one clock, for one of: an entry that was taken a clock
-// ago, a store, the sweep. The first comes first, and a store waits for it: what is taken is not
-// stored to in the clock in which it is read.
+// Flags are read, changed and written in one clock, for one of three: an entry taken a clock ago, a
+// store, the sweep. The first has priority, and a store waits for it: an entry is never stored to
+// in the clock in which it is taken and read.
 
 module crosslane_descriptor_table #(
     parameter int unsigned ENTRIES = 1024,  // a power of two, from 2 to 1024
@@ -42,7 +41,7 @@ module crosslane_descriptor_table #(
   logic is_taken, is_stored, is_swept, is_inside;
   logic is_sweeping, is_cleaning;  // is_cleaning: after a reset
 
-  // --- What was stored -------------------------------------------------------------------------
+  // --- Flags -----------------------------------------------------------------------------------
   assign is_inside = 32'(access_index) < ENTRIES;
   assign stored_index = access_index[INDEX_BITS-1:0];
   assign access_wait = access_valid && access_write && is_inside && (is_taken || is_cleaning);
@@ -55,7 +54,7 @@ module crosslane_descriptor_table #(
   logic [3:0] set, present, next;
   logic [4:0] held;
 
-  // What comes in the clock of the restart comes behind it.
+  // A store in the clock of the restart counts as after it.
   assign parity = last_parity ^ restart;
 
   always_comb begin

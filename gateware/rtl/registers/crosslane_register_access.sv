@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// From requests to accesses of registers, and from what they read to completions.
+// Turns requests into register accesses, and the values read into completions.
 //
-// Writes: a double word a clock, those with all bytes enabled. Reads: one at a time. A read waits
-// until what was written before it can be seen everywhere, then it is an access, and two clocks
+// Writes: one double word a clock, those with all bytes enabled. Reads: one at a time. A read waits
+// until earlier writes have taken effect everywhere, then it becomes an access, and two clocks
 // later its completion stands on m_answer:
 //
 //   clock    0           1, 2    3        4           5
 //   request  to be seen  waits   access   read_data   m_answer
 //
-// What else may be read: nothing (a flush), the window of the lanes (zeros, cut at Max_Payload_Size
-// and at the read completion boundary). All other reads are refused. The request stays where it is
-// until it is answered, so what the answer repeats of it needs no register.
+// Other reads that are answered: zero-length (a flush), and the apertures of the receive queues
+// (zeros, cut at Max_Payload_Size and at the read completion boundary). All others are refused. The
+// request stays at the input until it is answered, so the fields that the answer repeats need no
+// register.
 
 module crosslane_register_access
   import crosslane_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
-    parameter bit          HAS_LANES = 1     // BAR 1 is there
+    parameter bit          HAS_LANES = 1     // BAR 1 exists
 ) (
     input logic clk,
     input logic rst,
-    // Much of what is there is for others.
+    // Only some fields are used here.
     // verilator lint_off UNUSEDSIGNAL
     input function_t function_i,
     input tlp_header_t s_request_header,
@@ -42,7 +43,7 @@ module crosslane_register_access
     output logic access_write,
     output logic [15:2] access_address,
     output logic [31:0] access_data,
-    input logic access_wait,  // this one stays for another clock
+    input logic access_wait,  // this one is held for another clock
     input logic [31:0] read_data  // the clock after a read's access
 );
   localparam int unsigned DWS = DATA_BITS / 32;
@@ -60,7 +61,7 @@ module crosslane_register_access
     ANSWERS
   } step_e;
   step_e step;
-  logic  is_register;  // the read is one of a register
+  logic  is_register;  // the read is of a register
   logic  is_last_cut;  // the completion is the read's last
 
   // --- Writes ----------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ module crosslane_register_access
     else s_request_ready = 1'b1;
   end
 
-  // --- What a read is --------------------------------------------------------------------------
+  // --- Kind of read ----------------------------------------------------------------------------
   logic is_single, is_flush, is_window, is_refused;
   logic [3:0] tail_be;
   logic [1:0] skipped, missing;  // bytes ahead of the first and behind the last
@@ -158,12 +159,12 @@ module crosslane_register_access
   // --- Completions -----------------------------------------------------------------------------
   logic [12:0] remaining;  // bytes from this completion on
   logic [ 6:0] lower;  // its Lower Address
-  logic [10:0] length;  // double words, but of an error
+  logic [10:0] length;  // double words, except of an error
   logic [31:0] word;
 
   if (HAS_LANES) begin : g_cuts
-    // A completion has all that is left, or ends at the last multiple of the read completion
-    // boundary (128 bytes) that Max_Payload_Size lets it reach.
+    // A completion carries all that remains, or ends at the last multiple of the read completion
+    // boundary (128 bytes) that Max_Payload_Size allows.
     logic [12:0] most, cut;
     logic [9:0] beats_left;
     logic is_begun, fits;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// BAR 0: registers/engine.rdl. Accesses go to the blocks of registers, one for each channel and
-// lane, one for the user circuit and one for all the engine, to the descriptor tables and to the
-// MSI-X table. What a read finds is joined by OR: what is not meant shows 0.
+// BAR 0: registers/engine.rdl. Distributes accesses to the register blocks, one for each channel
+// and receive queue, one for the user circuit and one for the whole engine, to the descriptor
+// tables and to the MSI-X table. Read data are ORed: a block that is not addressed gives 0.
 
 module crosslane_registers
   import crosslane_pkg::*;
@@ -22,8 +22,8 @@ module crosslane_registers
     parameter int unsigned FETCH_BATCH = 16,
     parameter bit MEMORY = 0,  // the first channels reach the card's memory
     parameter int unsigned VECTORS = 8,  // of MSI-X, 0 to 31; 0: no table of them
-    // The core alone: no registers of the user circuit, and of a channel's those that it needs with
-    // descriptors from a port.
+    // The core alone: without the user circuit's registers, and with only those channel registers
+    // that descriptors from a port need.
     parameter bit BARE = 0,
     localparam int unsigned CHANNELS = H2C + C2H + PEER,
     localparam int unsigned LANE_PLACES = (LANES > 0) ? LANES : 1
@@ -47,7 +47,7 @@ module crosslane_registers
     output channel_settings_t [CHANNELS-1:0] settings,
     input channel_readings_t [CHANNELS-1:0] readings,
     output lane_settings_t [LANE_PLACES-1:0] lane_settings,
-    // What a build does not have shows nothing.
+    // Partly unused in builds without these units.
     // verilator lint_off UNUSEDSIGNAL
     input lane_readings_t [LANE_PLACES-1:0] lane_readings,
     input user_readings_t user_readings,
@@ -99,7 +99,7 @@ module crosslane_registers
       .read_data
   );
 
-  // What is where; byte addresses of registers/engine.rdl.
+  // Address map; byte addresses of registers/engine.rdl.
   localparam logic [15:0] GLOBAL = 16'h0000;  // 64 bytes
   localparam logic [15:0] MSIX_TABLE = 16'h1000;  // 512 bytes
   localparam logic [15:0] MSIX_PENDING = 16'h1800;
@@ -243,7 +243,7 @@ module crosslane_registers
     localparam logic [15:8] CONTROL = CHANNEL_FILES[15:8] + 8'(4 * n);  // of that channel
     if (TABLE_ENTRIES > 0) begin : g_entries
       logic is_table, store_waits, is_forgetting, is_restart, restart;
-      // With settings.restart.
+      // In the clock of settings.restart.
       always_ff @(posedge clk) restart <= is_restart && is_moving && !rst;
       assign is_table = access_address[15:14] == {TABLES[15], 1'(n)};
       assign is_restart = access_valid && access_write && access_data[31] &&
@@ -288,7 +288,7 @@ module crosslane_registers
     assign is_table = access_address[15:9] == MSIX_TABLE[15:9];
     assign is_pending = access_address == MSIX_PENDING[15:2];
     assign entry = access_address[8:4];
-    // One port to read at: an access has it first.
+    // One read port: accesses have priority.
     assign msix_ready = !(access_valid && !access_write && is_table);
     assign shown = msix_ready ? msix_vector : entry;
     assign msix_address = {highs[shown], lows[shown]};
@@ -303,7 +303,7 @@ module crosslane_registers
           default: msix_masked[entry] <= access_data[0];
         endcase
       end
-      // An entry that no vector has stays masked.
+      // An entry without a vector stays masked.
       for (int n = 0; n < 32; n++) if (rst || n >= VECTORS) msix_masked[n] <= 1'b1;
     end
 
@@ -336,7 +336,7 @@ module crosslane_registers
     assign msix_read    = '0;
   end
 
-  // --- What a read finds -----------------------------------------------------------------------
+  // --- Read data -------------------------------------------------------------------------------
   always_comb begin
     next_block_data = msix_read;
     if (is_global) next_block_data |= global_data;

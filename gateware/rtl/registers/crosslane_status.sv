@@ -3,13 +3,13 @@
 // Status blocks in host memory, and MSI-X messages behind them. docs/engine.md, "When a descriptor
 // is complete" and "Interrupts".
 //
-//   what comes first   messages that are pending and may be sent, the lowest vector first
+//   first              messages that are pending and may be sent, the lowest vector first
 //   then               the channels in turn: a status block, if one is due; behind it the
 //                      channel's interrupt becomes pending
 //
-// A block shows the channel as it is in the clock in which it is built, which is when the register
-// of the output is free for it; `status_taken` is in that clock. A choice takes a clock of its own:
-// what was chosen is looked at again when it is built.
+// A block shows the channel as in the clock in which the block is built, which is when the output
+// register is free; `status_taken` is in that clock. The choice takes a separate clock, so the
+// chosen channel is examined again when its block is built.
 
 module crosslane_status
   import crosslane_pkg::*;
@@ -21,7 +21,7 @@ module crosslane_status
     input logic clk,
     input logic rst,
     input logic [63:0] time_i,
-    // Much of what is there is for others.
+    // Only some fields are used here.
     // verilator lint_off UNUSEDSIGNAL
     input function_t function_i,
     input channel_settings_t [CHANNELS-1:0] settings,
@@ -31,7 +31,7 @@ module crosslane_status
     input due_t [CHANNELS-1:0] due,
     output logic [CHANNELS-1:0] status_taken,
     output logic [CHANNELS-1:0] interrupt_taken,
-    // MSI-X table: address and data are of this clock's vector where msix_ready is set.
+    // MSI-X table: address and data belong to this clock's vector when msix_ready is set.
     output logic [4:0] msix_vector,
     input logic msix_ready,
     input logic [63:0] msix_address,
@@ -57,8 +57,8 @@ module crosslane_status
     BUILD_MESSAGE
   } step_e;
 
-  // --- What is due -----------------------------------------------------------------------------
-  // A restart forgets it in the clock in which it comes.
+  // --- Due blocks and interrupts ---------------------------------------------------------------
+  // A restart cancels both in the clock in which it arrives.
   logic [CHANNELS-1:0] status_due, interrupt_due, any_due;
   for (genvar n = 0; n < CHANNELS; n++) begin : g_due
     assign status_due[n] = due[n].status_due && !settings[n].restart;
@@ -104,7 +104,7 @@ module crosslane_status
   assign msix_pending = pending;
 
   always_comb begin
-    // Without Bus Master Enable neither can be sent: the registers tell.
+    // Without Bus Master Enable neither can be sent: software reads the registers instead.
     status_taken = function_i.bus_master ? '0 : status_due;
     interrupt_taken = function_i.bus_master ? '0 : interrupt_due;
     if (sends_block) status_taken[channel] = 1'b1;
@@ -150,7 +150,7 @@ module crosslane_status
 
   // --- The output ------------------------------------------------------------------------------
   // verilator lint_off UNUSEDSIGNAL
-  channel_readings_t shown;  // a block has a part of them
+  channel_readings_t shown;  // a block contains some of them
   // verilator lint_on UNUSEDSIGNAL
   logic [BLOCK_BITS-1:0] block, data;
   logic [63:0] block_address, address;
@@ -181,7 +181,7 @@ module crosslane_status
       is_message <= sends_message;
       data <= sends_message ? BLOCK_BITS'(msix_data) : block;
       address <= sends_message ? msix_address : block_address;
-      // Both are aligned: the lowest bits say nothing.
+      // Both are aligned: the lowest bits are 0.
       if (sends_message) address[1:0] <= '0;
       else address[ALIGNMENT_BITS-1:0] <= '0;
     end

@@ -72,7 +72,7 @@ module crosslane_card_s7
   logic [DATA_BITS-1:0] rx_data, tx_data;
   logic tx_valid, tx_ready, tx_first, tx_last;
 
-  // What the hard block answers itself (configuration) may go between any two TLPs.
+  // Answers of the hard block itself (configuration) may go between any two TLPs.
   assign tx_cfg_gnt = 1'b1;
 
   crosslane_shim_s7 #(

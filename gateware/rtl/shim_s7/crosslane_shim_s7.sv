@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Between the engine's TLP streams and the 7-series integrated block for PCI Express: AXI streams
+// Connects the engine's TLP streams to the 7-series integrated block for PCI Express: AXI streams
 // with TLPs in band, 64 or 128 bits. Read first: README.md beside this file. Signals of the hard
-// block have its names.
+// block keep their names.
 
 module crosslane_shim_s7
   import crosslane_pkg::*;
@@ -111,7 +111,7 @@ module crosslane_shim_s7
       .m_last(m_rx_last),
       .m_data(m_rx_data)
   );
-  // Non-posted requests come as they are: they keep their order among the writes.
+  // Non-posted requests are always accepted: they keep their order among the writes.
   assign rx_np_ok  = 1'b1;
   assign rx_np_req = 1'b1;
 
@@ -138,7 +138,7 @@ module crosslane_shim_s7
   );
   assign s_axis_tx_tuser[2:0] = '0;  // no streaming, no poison but the header's, no ECRC
 
-  // The credits are asked for as with the UltraScale+ block: same selector, same fields.
+  // Credits are queried as with the UltraScale+ block: same selector, same fields.
   crosslane_shim_us_credits fc (
       .clk,
       .rst,
@@ -155,7 +155,7 @@ module crosslane_shim_s7
       .completion_held(tx_holds),
       .room(credits)
   );
-  // A buffer must be there beside the one of the TLP that is under way.
+  // A buffer must be free beside that of the TLP in progress.
   assign room = (tx_buf_av > 6'd1) ? credits : '0;
 
   logic [3:0] clocks;

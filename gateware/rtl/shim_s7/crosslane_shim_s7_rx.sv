@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// TLPs of the 7-series block's receive stream to the engine's. Read first: README.md beside this
-// file. Two beats are held, X and the younger Y; the payload is handed on in windows of a beat's
-// size over {Y, X}. At most one window begins in a beat, so no beat ever costs a second clock.
+// Converts the 7-series block's receive stream to the engine's TLP stream. Read first: README.md
+// beside this file. Two beats are held, X and the younger Y; the payload is passed on in windows of
+// one beat over {Y, X}. At most one window begins in a beat, so no beat ever costs a second clock.
 
 module crosslane_shim_s7_rx
   import crosslane_pkg::*;
@@ -21,7 +21,7 @@ module crosslane_shim_s7_rx
     input  logic [          5:0] s_bar_hit,
     input  logic                 s_poisoned,
 
-    input  logic discard,  // the engine is being reset: what comes is taken and lost
+    input  logic discard,  // the engine is being reset: input is taken and discarded
     output logic between,
 
     output logic                        m_valid,
@@ -38,19 +38,19 @@ module crosslane_shim_s7_rx
   logic x_valid, y_valid, y_lower, y_upper, y_poisoned;
   logic [DATA_BITS-1:0] x_data, y_data;
   logic [5:0] y_bar_hit;
-  // The TLP whose header ends in X: wholly there, or begun in the beat before.
+  // The TLP whose header ends in X: entirely in X, or begun in the beat before.
   logic x_whole, x_split, x_starts_upper, x_poisoned, split_poisoned;
   logic [63:0] ahead;
   logic [5:0] x_bar_hit, split_bar_hit;
 
-  logic [10:0] rest;  // double words that windows have still to bring
+  logic [10:0] rest;  // double words that windows have yet to deliver
   logic split, wide;  // where they begin
 
   logic begins, split_now, wide_now, has_data, shift, y_moves, full_window, whole, free, emit;
   logic source_first, source_last, lost;
   logic [10:0] payload, length, remaining;
   // verilator lint_off UNUSEDSIGNAL
-  logic [127:0] h;  // header: double words 0 to 3, as numbers; some bits say nothing here
+  logic [127:0] h;  // header: double words 0 to 3, as numbers; some bits are unused
   // verilator lint_on UNUSEDSIGNAL
   logic [3*DATA_BITS-1:0] all;  // a window may begin behind X
 
@@ -92,10 +92,10 @@ module crosslane_shim_s7_rx
   assign shift = x_valid && ((!begins && rest == '0) || emit);
   assign y_moves = y_valid && (!x_valid || shift);
   assign s_ready = !y_valid || y_moves;
-  // With what is taken now: a TLP whose beginning is lost is lost whole.
+  // Including the beat taken now: a TLP that has lost its beginning is dropped whole.
   assign between = emit ? source_last : rest == '0;
 
-  // Bytes of a double word stand on this interface with the first one on top.
+  // This interface carries the first byte of a double word in its top bits.
   logic [DATA_BITS-1:0] swapped;
   for (genvar i = 0; i < LANES; i++) begin : g_swap
     assign swapped[i*32+:32] = {
@@ -122,7 +122,8 @@ module crosslane_shim_s7_rx
       header.tag = {h[23], h[19], h[79:72]};
       header.address[6:0] = h[70:64];
     end else begin
-      // What is neither a read nor a write of memory wants an answer: a read that no BAR claims.
+      // A request other than a memory read or write needs an answer: pass it on as a read that hits
+      // no BAR.
       header.kind = is_write ? MEMORY_WRITE : MEMORY_READ;
       header.length_dw = length;
       header.requester = h[63:48];

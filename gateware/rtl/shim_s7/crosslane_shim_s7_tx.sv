@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The engine's TLPs to the 7-series block's transmit stream: header of 3 or 4 double words in front
-// of the payload. Read first: README.md beside this file.
+// Converts the engine's TLPs to the 7-series block's transmit stream: a header of 3 or 4 double
+// words in front of the payload. Read first: README.md beside this file.
 
 module crosslane_shim_s7_tx
   import crosslane_pkg::*;
@@ -14,7 +14,7 @@ module crosslane_shim_s7_tx
     input  logic                        s_valid,
     output logic                        s_ready,
     // verilator lint_off UNUSEDSIGNAL
-    input  tlp_header_t                 s_header,  // it also has fields of received TLPs
+    input  tlp_header_t                 s_header,  // also has fields of received TLPs
     // verilator lint_on UNUSEDSIGNAL
     input  logic                        s_first,
     input  logic                        s_last,
@@ -22,7 +22,7 @@ module crosslane_shim_s7_tx
 
     input  logic discard,  // the engine is being reset: a TLP that has begun is abandoned
     output logic between,
-    output logic holds,    // a TLP that the hard block does not have yet
+    output logic holds,    // a TLP that the hard block has not received yet
 
     output logic                   m_valid,
     input  logic                   m_ready,
@@ -39,7 +39,7 @@ module crosslane_shim_s7_tx
   logic partway, cut, valid, first, last;
   logic [1:0] head;
   logic [9:0] beats_left;
-  // The engine is gone when of a TLP nothing has left but beats of header: one more ends it.
+  // The engine was reset while only header beats of a TLP had left: one more beat ends it.
   assign cut = discard && !partway && head != '0;
   assign valid = discard ? partway || cut : s_valid;
   assign first = s_first && !discard;
@@ -95,7 +95,7 @@ module crosslane_shim_s7_tx
   assign wide_now = first ? is_wide : wide;
   assign data_now = first ? has_data : data;
   assign tail_now = first ? s_header.length_dw[LANE_BITS-1:0] - 1'b1 : tail;
-  // Beats of nothing but header: of 3 double words 3 / LANES, of 4 4 / LANES.
+  // Header-only beats: 3 / LANES for 3 double words, 4 / LANES for 4.
   assign heads_done = !first || head == (wide_now ? 2'(4 / LANES) : 2'(3 / LANES));
   assign head_is_all = first && wide_now && !data_now && head == 2'(4 / LANES - 1);
   assign used = (wide_now ? '0 : (LANE_BITS + 1)'(SKEW)) +

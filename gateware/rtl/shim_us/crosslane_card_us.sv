@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A card behind the UltraScale+ integrated block for PCI Express: engine, reference user circuit and
-// shim. Its ports have the names of the hard block's; a board's top joins them and gives the clock.
+// A card behind the UltraScale+ integrated block for PCI Express: engine, reference user circuit
+// and shim. Its ports have the names of the hard block's; a board's top joins them and gives the
+// clock.
 
 module crosslane_card_us
   import crosslane_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
-    // What the hard block is set to: TLPs that may begin in one beat (README.md).
+    // Settings of the hard block: TLPs that may begin in one beat (README.md).
     parameter int unsigned CQ_TLPS = 1,
     parameter int unsigned CC_TLPS = 1,
     parameter int unsigned RQ_TLPS = 1,
@@ -132,9 +133,9 @@ module crosslane_card_us
       .s_tx_data(tx_data)
   );
 
-  // The hard block takes back what it has begun to deliver when its own memory fails. A completion is
-  // of one read, whose channel stops. Of a write a part has had its effect: all channels that are at
-  // work stop, as where the link goes down.
+  // The hard block may discontinue a TLP that it has begun to deliver, when its own memory fails. A
+  // completion belongs to one read, whose channel stops. A write has taken partial effect: all
+  // channels at work stop, as when the link goes down.
   always_comb begin
     function_i = core_function;
     function_i.link_up = core_function.link_up &&

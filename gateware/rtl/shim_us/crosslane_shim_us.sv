@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Between the engine's TLP streams and the UltraScale+ integrated block for PCI Express (PCIE4):
+// Connects the engine's TLP streams to the UltraScale+ integrated block for PCI Express (PCIE4):
 // AXI streams RQ, RC, CQ, CC with descriptors in band, DW-aligned. Read first: README.md beside
-// this file. Signals of the hard block have its names.
+// this file. Signals of the hard block keep their names.
 
 module crosslane_shim_us
   import crosslane_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
-    // What the hard block is set to: TLPs that may begin in one beat.
+    // Settings of the hard block: TLPs that may begin in one beat.
     parameter int unsigned CQ_TLPS = 1,  // 512 bits: 1, 2
     parameter int unsigned CC_TLPS = 1,  // 512 bits: 1, 2
     parameter int unsigned RQ_TLPS = 1,  // 512 bits: 1, 2
@@ -96,7 +96,7 @@ module crosslane_shim_us
     output tlp_header_t                 m_rx_header,
     output logic                        m_rx_first,
     output logic                        m_rx_last,
-    output logic                        m_rx_discontinued,   // this beat's data are not to be used
+    output logic                        m_rx_discontinued,   // this beat's data are to be discarded
     output logic                        m_rx_is_completion,  // beside each beat
     output logic        [DATA_BITS-1:0] m_rx_data,
 
@@ -110,7 +110,7 @@ module crosslane_shim_us
 
   logic discard, rx_between, tx_between, tx_heading;
 
-  // Where TLPs begin. Without straddling: in the first lane, after tlast.
+  // Segments in which TLPs begin. Without straddling: the first lane, after tlast.
   logic [  CQ_TLPS-1:0] cq_starts;
   logic [CQ_TLPS*8-1:0] cq_enables;
   logic [  RC_TLPS-1:0] rc_starts;
@@ -129,7 +129,7 @@ module crosslane_shim_us
       for (int i = 0; i < 2; i++) begin
         if (m_axis_cq_tuser[80+i]) cq_starts[m_axis_cq_tuser[83+2*i]] = 1'b1;
       end
-      // The first nibble belongs to the first TLP that begins, wherever it does.
+      // The first nibble belongs to the first TLP that begins, in whichever segment.
       cq_enables[7:0] = {m_axis_cq_tuser[11:8], m_axis_cq_tuser[3:0]};
       cq_enables[15:8] = cq_starts[0] ? {m_axis_cq_tuser[15:12], m_axis_cq_tuser[7:4]} :
           {m_axis_cq_tuser[11:8], m_axis_cq_tuser[3:0]};
@@ -153,7 +153,7 @@ module crosslane_shim_us
       end
     end
   end else begin : g_rc
-    // No pointers: the first that begins does so behind what goes on, else in the first lane.
+    // No pointers: the first TLP begins behind the one in progress, else in the first lane.
     logic partway;
     logic [2:0] open;
     assign open = 3'(partway) + 3'(m_axis_rc_tuser[32]) + 3'(m_axis_rc_tuser[33]) -
@@ -197,7 +197,7 @@ module crosslane_shim_us
       .m_is_completion(m_rx_is_completion),
       .m_data(m_rx_data)
   );
-  // As many non-posted requests as the hard block has: they keep their order among the writes.
+  // All non-posted requests that the hard block has: they keep their order among the writes.
   assign pcie_cq_np_req = 2'b01;
 
   logic [4:0] posted_under_way, nonposted_under_way;
@@ -256,7 +256,7 @@ module crosslane_shim_us
       .room
   );
 
-  // Nothing is written.
+  // This port only reads.
   assign cfg_mgmt_function_number = '0;
   assign cfg_mgmt_write = 1'b0;
   assign cfg_mgmt_write_data = '0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Which classes of TLP the link has credits for: room_t. A class is open while the credits cover
-// one TLP of the largest size beside those that are still on their way to the link. Infinite
-// credits are told by a limit of 0 when the link comes up (PCIe 6.x 2.6.1); after that the hard
-// block is asked for what is available.
+// Determines for which classes of TLP the link has credits: room_t. A class is open while the
+// credits cover one TLP of the largest size beside those still on the way to the link. A limit of 0
+// when the link comes up means infinite credits (PCIe 6.x 2.6.1); after that the hard block is
+// polled for available credits.
 
 module crosslane_shim_us_credits
   import crosslane_pkg::*;
@@ -28,13 +28,13 @@ module crosslane_shim_us_credits
 
   localparam logic [2:0] SELECT_AVAILABLE = 3'b100;
   localparam logic [2:0] SELECT_LIMIT = 3'b101;
-  localparam logic [3:0] ASK_CLOCKS = 4'd15;  // for the hard block to answer another question
+  localparam logic [3:0] ASK_CLOCKS = 4'd15;  // for the hard block to answer a new query
 
   logic [3:0] asked;  // clocks since cfg_fc_sel was set
   logic known;
   // Infinite.
   logic ph_inf, pd_inf, nph_inf, cplh_inf, cpld_inf;
-  // Data credits (16 bytes) that are needed; one TLP is 8 << max_payload.
+  // Data credits (16 bytes) required; one TLP needs 8 << max_payload.
   logic [12:0] pd_needed, cpld_needed;
 
   assign cfg_fc_sel = known ? SELECT_AVAILABLE : SELECT_LIMIT;

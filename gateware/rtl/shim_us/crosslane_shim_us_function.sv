@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The function's settings for the engine, and function-level reset. What the hard block has no
-// output for (Enable Relaxed Ordering, Extended Tag Enable) is read over and over again from Device
-// Control through the configuration management port.
+// The function's settings for the engine, and function-level reset. Settings for which the hard
+// block has no output (Enable Relaxed Ordering, Extended Tag Enable) are polled in Device Control
+// through the configuration management port.
 
 module crosslane_shim_us_function
   import crosslane_pkg::*;
@@ -23,7 +23,7 @@ module crosslane_shim_us_function
     output logic [ 9:0] cfg_mgmt_addr,
     output logic        cfg_mgmt_read,
     // verilator lint_off UNUSEDSIGNAL
-    input  logic [31:0] cfg_mgmt_read_data,         // two bits of it
+    input  logic [31:0] cfg_mgmt_read_data,         // two bits of it are used
     // verilator lint_on UNUSEDSIGNAL
     input  logic        cfg_mgmt_read_write_done,
     input  logic        cfg_flr_in_process,
@@ -32,7 +32,7 @@ module crosslane_shim_us_function
     input  logic      rx_between,
     input  logic      tx_between,
     input  logic      tx_heading,
-    output logic      discard,     // the shim takes and loses what comes, and abandons what goes
+    output logic      discard,     // the shim discards its input, and abandons TLPs in progress
     output logic      engine_rst,
     output function_t function_o
 );
@@ -63,9 +63,9 @@ module crosslane_shim_us_function
     function_o.link_up <= user_lnk_up;
   end
 
-  // Function-level reset: the engine is reset at once, the shim finishes what it has begun; then the
-  // hard block is told. A descriptor of which a part has left goes out whole first: at most two beats
-  // of the hard block's. `seen` waits for the hard block to take its request back.
+  // Function-level reset: the engine is reset at once, the shim finishes TLPs in progress; then the
+  // hard block is told. A descriptor that has left in part is completed first: at most two of the
+  // hard block's beats. `seen` waits for the hard block to withdraw its request.
   logic seen;
   logic [3:0] clocks;
   always_ff @(posedge clk) begin

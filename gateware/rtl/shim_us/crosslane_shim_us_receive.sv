@@ -3,9 +3,9 @@
 // One receive interface of the hard block, CQ or RC: takes the descriptor off the front of each TLP
 // and moves the payload to lane 0. Read first: README.md beside this file.
 //
-// Two beats of the interface are held, X and the younger Y. The payload is handed on in windows of
-// a beat's size over {Y, X}; a window begins behind the descriptor, so at one place for each
-// segment at which a TLP may begin. A beat stays in X while windows begin in it, one clock each.
+// Two beats of the interface are held, X and the younger Y. The payload is passed on in windows of
+// one beat over {Y, X}; a window begins behind the descriptor, so at one position for each segment
+// in which a TLP may begin. A beat stays in X while windows begin in it, one a clock.
 
 module crosslane_shim_us_receive #(
     parameter int unsigned DATA_BITS = 256,
@@ -22,7 +22,7 @@ module crosslane_shim_us_receive #(
     input  logic [   STARTS-1:0] s_starts,       // a TLP begins at this segment
     input  logic [ STARTS*8-1:0] s_enables,      // {last, first} byte enables of each
     input  logic                 s_discontinue,
-    // TLPs of another stream that are to go before what begins in this beat, and one of them goes
+    // TLPs of another stream that must go before one that begins in this beat; one of them has gone
     input  logic [          2:0] s_behind,
     input  logic                 behind_gone,
 
@@ -51,7 +51,7 @@ module crosslane_shim_us_receive #(
   logic x_discontinue, y_discontinue;
   logic [2:0] x_behind, y_behind;
 
-  logic [10:0] rest;  // double words of the TLP that windows have still to bring
+  logic [10:0] rest;  // double words of the TLP that windows have yet to deliver
   logic [SELECT_BITS-1:0] place;  // segment that its windows follow
 
   logic going_on, begins;
@@ -75,7 +75,7 @@ module crosslane_shim_us_receive #(
   // Window, descriptor and enables of each segment.
   logic [STARTS-1:0][DATA_BITS-1:0] windows;
   logic [STARTS-1:0][DESCRIPTOR_DW*32-1:0] descriptors;
-  logic [STARTS-1:0] fits;  // what remains lies in X
+  logic [STARTS-1:0] fits;  // the remainder lies in X
 
   // verilator lint_off UNUSEDSIGNAL
   logic [2*DATA_BITS-1:0] both;  // a window begins behind a descriptor, and ends before Y does
@@ -131,7 +131,7 @@ module crosslane_shim_us_receive #(
     end
   end
 
-  // Double words of payload, by the descriptor. Requests other than writes have none to hand on.
+  // Double words of payload, from the descriptor. Requests other than writes have none to pass on.
   logic [10:0] payload;
   if (REQUESTS) begin : g_request
     assign payload = (m_descriptor[78:75] == 4'd1) ? m_descriptor[74:64] : '0;
@@ -148,7 +148,7 @@ module crosslane_shim_us_receive #(
   assign m_discontinued = x_discontinue || (!whole && y_discontinue);
   assign m_valid = x_valid && (going_on || begins) && (y_valid || whole);
 
-  // X is done with when the last window that begins in it goes.
+  // X is finished when the last window that begins in it has gone.
   assign shift = x_valid && ((!going_on && !begins) || (m_valid && m_ready && later_starts == '0));
   assign y_moves = y_valid && (!x_valid || shift);
   assign s_ready = !y_valid || y_moves;

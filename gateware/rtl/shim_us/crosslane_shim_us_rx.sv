@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// CQ and RC of the hard block to one stream of received TLPs. Read first: README.md beside this
-// file. The two are served in turn, a TLP at a time, but a completion waits until every request
-// that had begun on CQ when its first beat was taken from RC is out: so it passes no write.
+// Merges CQ and RC of the hard block into one stream of received TLPs. Read first: README.md beside
+// this file. The two are served in turn, a TLP at a time, but a completion waits until every
+// request that had begun on CQ when its first beat was taken from RC has left: so it passes no
+// write.
 
 module crosslane_shim_us_rx
   import crosslane_pkg::*;
@@ -28,8 +29,8 @@ module crosslane_shim_us_rx
     input  logic [RC_STARTS-1:0] rc_starts,
     input  logic                 rc_discontinue,
 
-    input  logic discard,  // the engine is being reset: what comes is taken and lost
-    output logic between,  // no TLP is half handed on
+    input  logic discard,  // the engine is being reset: input is taken and discarded
+    output logic between,  // no TLP is partly passed on
 
     output logic                        m_valid,
     input  logic                        m_ready,
@@ -44,13 +45,13 @@ module crosslane_shim_us_rx
   logic q_valid, q_ready, q_first, q_last, q_discontinued;
   logic [7:0] q_enables;
   // verilator lint_off UNUSEDSIGNAL
-  logic [127:0] q;  // address type, aperture: of no use here
+  logic [127:0] q;  // address type, aperture: unused here
   logic [95:0] c;  // reserved bits
   // verilator lint_on UNUSEDSIGNAL
   logic [DATA_BITS-1:0] q_data;
   logic c_valid, c_ready, c_first, c_last, c_discontinued, c_behind;
   logic [DATA_BITS-1:0] c_data;
-  logic [2:0] requests;  // that have begun on CQ and are not out
+  logic [2:0] requests;  // that have begun on CQ and have not left
   logic request_gone;
 
   crosslane_shim_us_receive #(
@@ -114,7 +115,7 @@ module crosslane_shim_us_rx
       )) : '0);
   end
 
-  // Whose turn it is: a TLP is not interrupted; then the other one's if it has something.
+  // Arbitration: a TLP is not interrupted; then the other stream if it has one.
   logic holding, completions_last, completions_now, free;
   logic source_valid, source_first, source_last, source_discontinued, lost;
   always_comb begin
@@ -127,11 +128,11 @@ module crosslane_shim_us_rx
     source_first = completions_now ? c_first : q_first;
     source_last = completions_now ? c_last : q_last;
     source_discontinued = completions_now ? c_discontinued : q_discontinued;
-    // Messages; completions that the hard block has made up (a time-out or reset of its own).
-    // Neither has payload to hand on: a single beat.
+    // Messages; completions that the hard block has generated itself (after a time-out or reset).
+    // Neither has payload to pass on: a single beat.
     lost = source_first && (completions_now ? c[15] : q[78]);
   end
-  // With what is taken now: a TLP whose beginning is lost is lost whole.
+  // Including the beat taken now: a TLP that has lost its beginning is dropped whole.
   assign between = (source_valid && free) ? source_last : !holding;
 
   tlp_header_t request, completion;
@@ -140,7 +141,8 @@ module crosslane_shim_us_rx
     bar = WIDE_BARS ? {1'b0, q[114:113]} : q[114:112];
     if (q[114:112] >= 3'd6 || q[78:76] != '0) bar = NO_BAR;
     request = '0;
-    // What is neither a read nor a write of memory wants an answer: a read that no BAR claims.
+    // A request other than a memory read or write needs an answer: pass it on as a read that hits
+    // no BAR.
     request.kind = (q[78:75] == 4'd1) ? MEMORY_WRITE : MEMORY_READ;
     request.address = {q[63:2], 2'b00};
     request.length_dw = q[74:64];

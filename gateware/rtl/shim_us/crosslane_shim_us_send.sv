@@ -3,9 +3,9 @@
 // One transmit interface of the hard block, RQ or CC: puts the descriptor in front of each TLP's
 // payload. Read first: README.md beside this file.
 //
-// What does not fit into a beat is kept and leads the next one. With STRADDLE (512 bits) a TLP that
-// has ended in the lower half of a beat is kept as well, and goes together with the next one's
-// beginning if that is there by the next clock.
+// Lanes that do not fit into a beat are kept and lead the next one. With STRADDLE (512 bits) a TLP
+// that has ended in the lower half of a beat is kept as well, and leaves together with the
+// beginning of the next one if that is available by the next clock.
 
 module crosslane_shim_us_send #(
     parameter int unsigned DATA_BITS = 256,
@@ -43,12 +43,12 @@ module crosslane_shim_us_send #(
     output logic [1:0][LANE_BITS-1:0] m_end_lanes
 );
 
-  localparam int unsigned HEADS = DESCRIPTOR_DW / LANES;  // beats of nothing but descriptor
+  localparam int unsigned HEADS = DESCRIPTOR_DW / LANES;  // descriptor-only beats
   localparam int unsigned SKEW = DESCRIPTOR_DW % LANES;
   localparam int unsigned HALF = LANES / 2;
   localparam int unsigned KEPT = STRADDLE ? HALF + SKEW : ((SKEW == 0) ? 1 : SKEW);
 
-  // A TLP's remainder, or all of it, that waits for its beat.
+  // A TLP's remainder, or all of it, waiting for its beat.
   logic pending;
   logic pending_starts;
   logic [LANE_BITS-1:0] pending_end;  // its last lane
@@ -93,7 +93,7 @@ module crosslane_shim_us_send #(
       (consumed || HEADS == 0) ? '0 : head + 2'(!heads_done);
   assign heading = head_next != '0;
 
-  // Beats of nothing but descriptor: two at most, at 64 bits.
+  // Descriptor-only beats: two at most, at 64 bits.
   logic [1:0][DATA_BITS-1:0] heads;
   if (HEADS == 0) begin : g_heads
     assign heads = '0;

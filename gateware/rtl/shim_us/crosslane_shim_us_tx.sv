@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// One stream of TLPs to RQ and CC of the hard block. Read first: README.md beside this file.
+// Distributes one stream of TLPs to RQ and CC of the hard block. Read first: README.md beside this
+// file.
 //
-// Each request has a sequence number, that the hard block gives back when no completion can pass
-// the request any more. A completion is held at CC until the numbers of all writes before it are
-// back; the stream goes on meanwhile, up to the next completion.
+// Each request has a sequence number, which the hard block returns once no completion can pass the
+// request any more. A completion is held at CC until the numbers of all writes before it have
+// returned; the stream continues meanwhile, up to the next completion.
 
 module crosslane_shim_us_tx
   import crosslane_pkg::*;
@@ -22,17 +23,17 @@ module crosslane_shim_us_tx
     input  logic                        s_valid,
     output logic                        s_ready,
     // verilator lint_off UNUSEDSIGNAL
-    input  tlp_header_t                 s_header,  // it also has fields of received TLPs
+    input  tlp_header_t                 s_header,  // also has fields of received TLPs
     // verilator lint_on UNUSEDSIGNAL
     input  logic                        s_first,
     input  logic                        s_last,
     input  logic        [DATA_BITS-1:0] s_data,
 
     input logic discard,  // the engine is being reset: a TLP that has begun is abandoned
-    output logic between,  // no TLP is half taken
-    output logic heading,  // from the next clock on a descriptor has left in part, and no more
+    output logic between,  // no TLP is partly taken
+    output logic heading,  // from the next clock on, only part of a descriptor has left
     input logic bus_master,
-    input logic settle,  // numbers that are not back are given up
+    input logic settle,  // outstanding numbers are given up
 
     output logic                    rq_valid,
     input  logic                    rq_ready,
@@ -50,21 +51,21 @@ module crosslane_shim_us_tx
     input logic [1:0]      number_valid,
     input logic [1:0][5:0] number,
 
-    output logic [4:0] posted_under_way,     // numbers that are not back
+    output logic [4:0] posted_under_way,     // outstanding numbers
     output logic [4:0] nonposted_under_way,
     output logic       completion_held
 );
 
   localparam int unsigned LANE_BITS = $clog2(LANES);
 
-  // The TLP that has begun: where it goes, and the beats that are still to come.
+  // The TLP in progress: its destination, and its remaining beats.
   logic partway, to_cc, is_completion, is_write;
   logic valid, first, last, ready, abandon;
   logic [9:0] beats_left, beats_now;
 
   assign is_completion = s_header.kind inside {COMPLETION, COMPLETION_DATA};
   assign is_write = s_header.kind == MEMORY_WRITE;
-  // With discard the rest of a TLP is made up; nothing new is begun.
+  // With discard the rest of a TLP is filled in; no other begins.
   assign abandon = discard && partway;
   assign valid = discard ? partway : s_valid;
   assign first = s_first && !discard;
@@ -105,7 +106,7 @@ module crosslane_shim_us_tx
   always_comb begin
     posted_next = posted_back;
     nonposted_next = nonposted_back;
-    // A number that is not under way (given up before) counts for nothing.
+    // A number that is not outstanding (given up before) is ignored.
     for (int i = 0; i < 2; i++) begin
       if (number_valid[i] && number[i][5]) begin
         if (number[i][4:0] - posted_next < posted_sent - posted_next)
@@ -120,7 +121,7 @@ module crosslane_shim_us_tx
 
   logic [4:0] posted_came, ahead_then;
   assign posted_came = posted_next - posted_back;
-  // Without Bus Master Enable requests are lost, and maybe their numbers; so they may be in a reset.
+  // Without Bus Master Enable, and in a reset, requests and maybe their numbers are lost.
   logic give_up;
   assign give_up = settle || !bus_master;
   assign ahead_then = give_up ? '0 : posted_sent - posted_next;
@@ -130,7 +131,7 @@ module crosslane_shim_us_tx
     if (begin_request && !is_write) nonposted_sent <= nonposted_sent + 5'd1;
     posted_back <= give_up ? posted_sent : posted_next;
     nonposted_back <= give_up ? nonposted_sent : nonposted_next;
-    // With relaxed ordering it waits only for one before it, that may share its beat.
+    // With relaxed ordering it waits only for one before it, which may share its beat.
     if (begin_completion && !s_header.attributes[RELAXED_ORDERING]) ahead <= ahead_then;
     else if (posted_came >= ahead || give_up) ahead <= '0;
     else ahead <= ahead - posted_came;
@@ -183,7 +184,7 @@ module crosslane_shim_us_tx
   };
 
   // verilator lint_off UNUSEDSIGNAL
-  // Straddling: of use at 512 bits only.
+  // Straddling: used at 512 bits only.
   logic [1:0] rq_starts, rq_ends;
   logic rq_upper, rq_abandoned;
   logic [1:0][13:0] rq_sides;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A FIFO from one clock to another: pointers in Gray code, registered output. A word each clock of
-// the slower side from 16 entries on. From s to m: one clock of s_clk, then STAGES + 1 to
-// STAGES + 2 of m_clk.
+// A FIFO from one clock to another: pointers in Gray code, registered output. With 16 entries or
+// more it passes one word per clock of the slower side. Latency from s to m: one clock of s_clk,
+// then STAGES + 1 to STAGES + 2 of m_clk.
 //
-// s_rst and m_rst are one event, each in its clock: they overlap by STAGES + 1 clocks of the slower
-// one, and empty the FIFO. Which of them ends first does not matter.
+// s_rst and m_rst are one event in two clock domains: they overlap by STAGES + 1 clocks of the
+// slower one, and empty the FIFO. They may end in either order.
 
 module crosslane_async_fifo #(
     parameter int unsigned WIDTH  = 32,
@@ -46,7 +46,7 @@ module crosslane_async_fifo #(
       .m  (head_seen)
   );
 
-  // Full: DEPTH apart, which in Gray code is the two highest bits turned over.
+  // Full: DEPTH apart, which in Gray code inverts the two highest bits.
   logic full;
   assign full = tail_gray == {~head_seen[INDEX_BITS:INDEX_BITS-1], head_seen[INDEX_BITS-2:0]};
   assign s_ready = !full && !s_rst;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A ring of bytes in block memory: takes up to BYTES bytes a clock at any byte position, and gives
-// any window of BYTES bytes, without a clock lost to alignment. There is a bank for each byte
-// lane; lane n of a window that begins at a position lies in bank (position + n) modulo BYTES.
-// It may be divided into RINGS rings of one size: a position's highest bits say which, and windows
-// go round within it.
+// A ring of bytes in block memory: takes up to BYTES bytes a clock at any byte position, and
+// delivers any window of BYTES bytes, without a clock lost to alignment. There is a bank for each
+// byte lane; lane n of a window that begins at a position lies in bank (position + n) modulo BYTES.
+// It may be divided into RINGS rings of equal size: a position's highest bits select one, and
+// windows wrap within it.
 // Timing: crosslane_pkg, RING_WRITE_CLOCKS and RING_READ_CLOCKS.
 
 module crosslane_byte_ring #(
@@ -16,7 +16,7 @@ module crosslane_byte_ring #(
 ) (
     input  logic                     clk,
     input  logic                     rst,
-    // Write: lane 0 goes to write_position, the next lane to the next, those that are enabled.
+    // Write: lane 0 goes to write_position, each next lane one further; enabled lanes are written.
     input  logic                     write_valid,
     input  logic [POSITION_BITS-1:0] write_position,
     input  logic [    DATA_BITS-1:0] write_data,
@@ -102,7 +102,7 @@ module crosslane_byte_ring #(
     (* ram_style = "block" *) logic [7:0] memory[DEPTH];
     logic [WORD_BITS-1:0] write_at, read_at;
     logic [7:0] read_byte;
-    // A bank before the position's lane is in the next word. (The last bank never is.)
+    // A bank before the position's lane holds the next word. (The last bank never does.)
     // verilator lint_off CMPCONST
     assign write_at = (LANE_BITS'(bank) < write_position_2[LANE_BITS-1:0]) ?
                       write_next_word : write_word;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Compares streams of words with the generator's pattern: a beat of one of the streams each clock,
-// one comparator for all. Word n of a stream is to be seed + n x PATTERN_STEP. A stream that is
-// not enabled is not compared, and does not get on in its pattern.
+// Compares streams of words with the generator's pattern: one beat of one stream a clock, one
+// comparator for all. Word n of a stream must be seed + n x PATTERN_STEP. A stream that is not
+// enabled is not compared, and its pattern does not advance.
 
 module crosslane_checker
   import crosslane_pkg::*;
@@ -23,14 +23,14 @@ module crosslane_checker
     input  logic [STREAM_BITS-1:0]       stream,
     input  logic [ COUNT_BITS-1:0]       words,
     input  logic [  DATA_BITS-1:0]       data,
-    // Words that were wrong, to the largest count; number of the first of them.
+    // Wrong words, saturating; number of the first of them.
     output logic [    STREAMS-1:0][31:0] errors,
     output logic [    STREAMS-1:0][31:0] first
 );
   localparam int unsigned INDEX_BITS = (WORDS == 1) ? 1 : $clog2(WORDS);
 
-  // Whether sum is a + b modulo 2^32. From a bit of each follows the carry that it needs and the
-  // one that it makes; they have to agree. So nothing ripples.
+  // Whether sum is a + b modulo 2^32. The three bits at each position give the carry into it and
+  // the carry out of it; neighbours have to agree. So no carry ripples.
   function automatic logic is_sum(input logic [31:0] a, input logic [31:0] b,
                                   input logic [31:0] sum);
     logic [31:0] needed;
@@ -40,8 +40,8 @@ module crosslane_checker
     return needed == {made, 1'b0};
   endfunction
 
-  // --- 1: where the stream is in its pattern -------------------------------------------------
-  // Of each stream: number of the next word, and that number x PATTERN_STEP. Both are 0 while the
+  // --- 1: the stream's position in its pattern -----------------------------------------------
+  // For each stream: number of the next word, and that number x PATTERN_STEP. Both are 0 while the
   // stream is fresh.
   (* ram_style = "distributed" *) logic [63:0] positions[STREAMS];
   logic [STREAMS-1:0] fresh;
@@ -71,12 +71,12 @@ module crosslane_checker
     for (int unsigned n = 0; n < STREAMS; n++) begin
       if (restart[n]) fresh[n] <= 1'b1;
     end
-    // What is on its way belongs to before the restart.
+    // Beats in the pipeline belong to the time before the restart.
     if (rst || restart[stream]) valid_1 <= 1'b0;
     if (rst) fresh <= '1;
   end
 
-  // --- 2: which words are wrong --------------------------------------------------------------
+  // --- 2: comparison -------------------------------------------------------------------------
   logic valid_2;
   logic [STREAM_BITS-1:0] stream_2;
   logic [WORDS-1:0] wrong_2;
@@ -92,7 +92,7 @@ module crosslane_checker
     end
   end
 
-  // --- 3: how many, and which is the first ---------------------------------------------------
+  // --- 3: number of wrong words, and the first of them ---------------------------------------
   logic valid_3;
   logic [STREAM_BITS-1:0] stream_3;
   logic [COUNT_BITS-1:0] count_3;

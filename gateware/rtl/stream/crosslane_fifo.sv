@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A FIFO in distributed memory whose oldest entry is always to be seen.
+// A FIFO in distributed memory whose oldest entry is always visible.
 
 module crosslane_fifo #(
     parameter int unsigned WIDTH = 32,

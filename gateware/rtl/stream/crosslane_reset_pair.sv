@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Two clocks that are reset together: a reset of either side, of a clock or more, resets both, and
-// they overlap by STAGES + 1 clocks of the slower one at least, as crosslane_async_fifo wants it.
+// Resets two clock domains together: a reset of either side, of a clock or more, resets both, and
+// they overlap by at least STAGES + 1 clocks of the slower one, as crosslane_async_fifo requires.
 // Both clocks must run for a reset to end.
 
 module crosslane_reset_pair #(

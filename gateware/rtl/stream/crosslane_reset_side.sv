@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// One side of crosslane_reset_pair. A reset of this side asks the other one to hold its own; when
-// that has been held for long enough there, and for as long again here, it is over.
+// One side of crosslane_reset_pair. A reset of this side asks the other one to hold its reset; it
+// ends when the other has held it for long enough, and this side for as long again.
 
 module crosslane_reset_side #(
     parameter int unsigned STAGES = 2  // of the synchronisers
@@ -30,7 +30,7 @@ module crosslane_reset_side #(
   assign rst_o = rst || waits || asks || asked;
 
   always_ff @(posedge clk) begin
-    // The other side must have let go of the last one: it would take two for one.
+    // The other side must have released the last request: otherwise it would take two for one.
     if (rst && !asks) waits <= 1'b1;
     if (waits && !asks && !held) begin
       asks  <= 1'b1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// An AXI-Stream of bytes into a byte ring, offered as a feed: what a user circuit gives a writer.
-// The bytes of a beat are those of the lanes from 0 on that s_tkeep names, at least one; beats are
-// packed without holes. gateware/README.md, "Feed".
+// An AXI-Stream of bytes into a byte ring, offered as a feed: a user circuit's input to a writer.
+// The bytes of a beat are in the lanes from 0 on that s_tkeep marks, at least one; beats are packed
+// without holes. gateware/README.md, "Feed".
 
 module crosslane_stream_in
   import crosslane_pkg::*;
@@ -30,7 +30,7 @@ module crosslane_stream_in
   localparam int unsigned COUNT_BITS = $clog2(BYTES) + 1;
 
   // --- Into the ring -------------------------------------------------------------------------
-  // The highest lane that is kept tells how many there are.
+  // The highest kept lane gives the number of bytes.
   logic [COUNT_BITS-1:0] kept;
   always_comb begin
     kept = '0;
@@ -40,11 +40,11 @@ module crosslane_stream_in
   end
 
   logic [POSITION_BITS-1:0] tail, head;
-  logic [POSITION_BITS:0] fill;  // in the ring, or on its way there
+  logic [POSITION_BITS:0] fill;  // in the ring, or in its write pipeline
   logic [           16:0] filled;
   logic                   put;
   logic [6:0] put_bytes, taken_bytes;
-  // What was put in, until a read sees it.
+  // Bytes put in that a read does not see yet.
   logic [COUNT_BITS-1:0] arriving[RING_WRITE_CLOCKS-1];
 
   assign put = s_tvalid && s_tready;
@@ -67,7 +67,7 @@ module crosslane_stream_in
     end
   end
 
-  // --- Out of it -----------------------------------------------------------------------------
+  // --- Out of the ring -----------------------------------------------------------------------
   always_ff @(posedge clk) begin
     feed_available <= feed_available + 16'(arriving[RING_WRITE_CLOCKS-2]) - 16'(taken_bytes);
     head <= head + POSITION_BITS'(taken_bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A feed as an AXI-Stream: what a user circuit takes from a stream of the engine. All beats are
-// full, but while `flush` is set a beat may have what there is: its lanes from 0 on are named by
-// m_tkeep. gateware/README.md, "Feed".
+// A feed as an AXI-Stream: a user circuit's output from a stream of the engine. All beats are full,
+// except that with `flush` a beat may be partial: m_tkeep marks its lanes, from 0 on.
+// gateware/README.md, "Feed".
 
 module crosslane_stream_out
   import crosslane_pkg::*;
@@ -12,7 +12,7 @@ module crosslane_stream_out
 ) (
     input  logic                 clk,
     input  logic                 rst,
-    input  logic                 flush,            // level: what is there is all that comes for now
+    input  logic                 flush,            // level: beats may be partial
     // Feed.
     input  logic [         15:0] feed_available,
     output logic                 feed_move,
@@ -28,10 +28,10 @@ module crosslane_stream_out
 );
   localparam int unsigned LANE_BITS = $clog2(BYTES);
 
-  logic                        full;  // a full beat is there
-  // Beside the feed's read pipeline: whether there is a beat, and its bytes less 1.
+  logic                        full;  // a full beat is available
+  // Beside the feed's read pipeline: whether a stage has a beat, and its bytes less 1.
   logic [RING_READ_CLOCKS-1:0] valid;
-  logic [       LANE_BITS-1:0] lanes                         [RING_READ_CLOCKS];
+  logic [       LANE_BITS-1:0] lanes                             [RING_READ_CLOCKS];
 
   assign full = feed_available[15:LANE_BITS] != '0;
   assign feed_move = !m_tvalid || m_tready;
@@ -47,7 +47,7 @@ module crosslane_stream_out
     end
     if (rst) begin
       valid <= '0;
-      // Registers, not a shift register in memory, whose output comes late in the clock.
+      // Registers: a shift register in memory has its output late in the clock.
       lanes[1] <= '0;
     end
   end

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Registers in which a level of another clock settles. For a vector this is right only where one
-// bit at most changes at a time (Gray code), and with a constraint: from the register that drives
-// `s` to the first one here the delay and its spread over the bits are less than one period of the
-// faster clock (Vivado: set_max_delay -datapath_only and set_bus_skew; Quartus: set_max_skew,
-// set_net_delay). All of these registers are in cells named `settling_reg`.
+// Registers in which a level from another clock settles. A vector is safe only if at most one bit
+// changes at a time (Gray code), and with a constraint: from the register that drives `s` to the
+// first one here the delay and its skew over the bits are less than one period of the faster clock
+// (Vivado: set_max_delay -datapath_only and set_bus_skew; Quartus: set_max_skew, set_net_delay).
+// All of these registers are in cells named `settling_reg`.
 
 module crosslane_synchronizer #(
     parameter int unsigned WIDTH  = 1,
@@ -15,7 +15,7 @@ module crosslane_synchronizer #(
     input  logic [WIDTH-1:0] s,    // a register of the other clock
     output logic [WIDTH-1:0] m
 );
-  // Kept close together, out of shift registers, and as they are.
+  // Placed close together, not merged into shift registers, not optimised away.
   (* ASYNC_REG = "TRUE", shreg_extract = "no", keep = "true",
      altera_attribute = "-name SYNCHRONIZER_IDENTIFICATION FORCED_IF_ASYNCHRONOUS" *)
   logic [STAGES-1:0][WIDTH-1:0] settling;

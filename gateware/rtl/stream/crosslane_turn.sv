@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Whose turn it is: the first that wants it, from the place behind the one that had it last. Who is
-// chosen has had its turn when `taken` says so: in the same clock, or later, where a choice is a clock
-// ahead of what is made of it.
+// Round robin: chooses the first requester behind the one that had the last turn. The chosen one
+// has had its turn when `taken` says so: in the same clock, or later if the choice runs a clock
+// ahead of its use.
 
 module crosslane_turn #(
     parameter  int unsigned COUNT      = 4,
@@ -11,7 +11,7 @@ module crosslane_turn #(
     input  logic                  clk,
     input  logic                  rst,
     input  logic [     COUNT-1:0] valid,
-    input  logic [     COUNT-1:0] taken,   // who has its turn now: one, or none
+    input  logic [     COUNT-1:0] taken,   // the one that has its turn now, or none
     output logic [     COUNT-1:0] chosen,
     output logic [INDEX_BITS-1:0] index    // of chosen; 0 if there is none
 );
@@ -21,7 +21,7 @@ module crosslane_turn #(
     logic unused;
     assign unused = &{1'b0, clk, rst, taken};
   end else begin : g_many
-    // Those that stand behind the one that had it last.
+    // Requesters behind the one that had the last turn.
     logic [COUNT-1:0] behind, first;
     assign first  = ((valid & behind) != '0) ? valid & behind : valid;
     assign chosen = first & (~first + 1'b1);

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The command port of peer channel 0: offers it the command that was started, one at a time, or
-// else the ping-pong's message. What is offered may change until it is taken.
+// The command port of peer channel 0: offers the channel the command that was started, one at a
+// time, or else the ping-pong's message. An offer may change until it is taken.
 
 module crosslane_command_port
   import crosslane_pkg::*;
 (
     input  logic               clk,
     input  logic               rst,
-    // As the registers are set.
+    // From the registers.
     input  logic        [63:0] address,
     input  logic        [31:0] bytes,
-    input  logic               start,          // pulse: has no effect while one is worked off
+    input  logic               start,          // pulse: ignored while a command is in progress
     output logic               busy,
     output logic        [31:0] done,
     // The ping-pong.
     input  logic               ping_ready,
     output logic               ping_taken,
     // The channel.
-    input  logic               stopped,        // pulse: what was started is forgotten
+    input  logic               stopped,        // pulse: the started command is dropped
     output logic               command_valid,
     input  logic               command_ready,
     output descriptor_t        descriptor,

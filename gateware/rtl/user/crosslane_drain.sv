@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Takes whole words off a feed that leads nowhere, a beat each clock, and shows them when they come.
+// Takes whole words off a feed that has no consumer, one beat a clock, and marks them when they
+// arrive.
 
 module crosslane_drain
   import crosslane_pkg::*;
@@ -13,7 +14,7 @@ module crosslane_drain
     input  logic                  rst,
     input  logic                  leads_nowhere,
     input  logic [          15:0] feed_available,
-    input  logic                  feed_move,       // by whoever has the feed
+    input  logic                  feed_move,       // by the consumer of the feed
     output logic                  take,
     output logic [           6:0] take_bytes,
     output logic                  shown,           // the feed's data are a beat that was taken here

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A stream of the pattern as a feed with no end: word n is seed + n x PATTERN_STEP, from any byte
-// on. The value of the word that comes next is kept and moves on with what is taken.
+// An endless stream of the pattern as a feed: word n is seed + n x PATTERN_STEP, from any byte on.
+// The value of the next word is kept and advances with the bytes taken.
 
 module crosslane_generator
   import crosslane_pkg::*;

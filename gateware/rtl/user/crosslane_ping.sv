@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Round trips of messages: when one is to be sent, how long it takes until the first of its echo is
-// in the routed lane, and when all of it is.
+// Round trips of messages: decides when to send one, and measures the time until the beginning of
+// its echo is in the routed receive queue, and until all of it is.
 
 module crosslane_ping (
     input  logic        clk,
@@ -23,11 +23,11 @@ module crosslane_ping (
     output logic [31:0] least,
     output logic [31:0] most
 );
-  // A round trip of so many bits of clocks: 13 days at 250 MHz.
+  // Width of a round trip in clocks: 13 days at 250 MHz.
   localparam int unsigned ROUND_BITS = 48;
 
   logic [15:0] rounds_left;
-  logic waiting;  // a message is on its way or on its way back
+  logic waiting;  // a message or its echo is in flight
   logic echoing;  // some of it has come back
   logic [31:0] returned;
   logic [32:0] returned_now;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What a write channel is fed with: the pattern, of which each channel has a stream of its own, or
-// a feed from elsewhere. All of them answer RING_READ_CLOCKS moves later, so the choice goes along.
+// Selects the source of a write channel: the pattern, of which each channel has a separate stream,
+// or a feed from elsewhere. All of them answer RING_READ_CLOCKS moves later, so the selection is
+// delayed with them.
 
 module crosslane_source_select
   import crosslane_pkg::*;
@@ -20,7 +21,7 @@ module crosslane_source_select
     input  logic    [          5:0] write_take_back,
     input  logic    [          6:0] write_take_bytes,
     output logic    [DATA_BITS-1:0] write_data,
-    // The feeds; who has one moves it and takes from it.
+    // The feeds; the channel that has one moves it and takes from it.
     input  logic    [         15:0] h2c_available,
     input  logic    [DATA_BITS-1:0] h2c_data,
     input  logic    [         15:0] lane_available,

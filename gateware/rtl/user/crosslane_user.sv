@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The reference user circuit: what feeds which write channel.
+// The reference user circuit: selects the source of each write channel.
 //
 //   h2c 0 ----+----------------> c2h 0  <-- generator       c2h 1.., peer 1..: a generator each
 //             |      +---------> c2h 0
 //             +------|---------> peer 0 <-- generator       h2c 1..: drained
 //             |      +---------> peer 0 <-- command port, ping-pong
 //   lanes ----|------+
-//             +--> drained and checked, where it leads nowhere
+//             +--> drained and checked, if not routed
 //
-// Where C2H and peer both want the H2C stream or the lane, C2H has it and peer gets nothing.
+// If C2H and peer both select the H2C stream or the lane, C2H gets it and peer gets nothing.
 
 module crosslane_user
   import crosslane_pkg::*;
@@ -25,7 +25,7 @@ module crosslane_user
     input logic clk,
     input logic rst,
     input logic [63:0] time_i,  // clocks
-    // All but interconnect_written: what is set counts, not when it was.
+    // All but interconnect_written: the settings matter, not when they were written.
     // verilator lint_off UNUSEDSIGNAL
     input user_settings_t user_settings,
     // verilator lint_on UNUSEDSIGNAL
@@ -42,7 +42,7 @@ module crosslane_user
     // verilator lint_off UNUSEDSIGNAL
     input logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
     // verilator lint_on UNUSEDSIGNAL
-    output logic [H2C-1:0] h2c_drained,  // it leads nowhere
+    output logic [H2C-1:0] h2c_drained,  // it has no consumer
     // Feed of the lanes.
     output logic [LANE_PLACES-1:0] lane_kept,
     output logic [3:0] lane_select,
@@ -62,12 +62,12 @@ module crosslane_user
     input logic [WRITERS-1:0] write_take,
     input logic [WRITERS-1:0][5:0] write_take_back,
     input logic [WRITERS-1:0][6:0] write_take_bytes,
-    // Of the first ones.
+    // Of the first ones only.
     // verilator lint_off UNUSEDSIGNAL
     input logic [WRITERS-1:0] write_goes_on,
     // verilator lint_on UNUSEDSIGNAL
     output logic [WRITERS-1:0][DATA_BITS-1:0] write_data,
-    // Of peer channel 0: this data is to be the generator's.
+    // Of peer channel 0: these data are to be the generator's.
     // verilator lint_off UNUSEDSIGNAL
     input logic [WRITERS-1:0] write_generated,
     // verilator lint_on UNUSEDSIGNAL
@@ -84,7 +84,7 @@ module crosslane_user
   localparam bit HAS_PEER = PEER > 0;
   localparam int unsigned PEER_PLACE = HAS_PEER ? C2H : 0;
 
-  // --- What leads where ----------------------------------------------------------------------
+  // --- Crossbar ------------------------------------------------------------------------------
   stream_e c2h_source, peer_source, peer_wanted;
   stream_e [WRITERS-1:0] source;
   logic generated, h2c_unrouted, lane_routed;
@@ -129,9 +129,9 @@ module crosslane_user
     );
   end
 
-  // --- Who has the H2C stream, and who the lane ------------------------------------------------
-  // The place of a channel stays the same while a message of the ping-pong takes from the
-  // generator: what it has asked for before is still on its way.
+  // --- Owners of the H2C stream and of the lane ------------------------------------------------
+  // A channel keeps its feed while a message of the ping-pong takes from the generator: data of
+  // earlier takes are still in the pipeline.
   logic drain_take;
   logic [6:0] drain_bytes;
 
@@ -180,7 +180,7 @@ module crosslane_user
     end
   end
 
-  // --- What leads nowhere --------------------------------------------------------------------
+  // --- Streams without a consumer ------------------------------------------------------------
   logic shown;
   logic [COUNT_BITS-1:0] shown_words;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What every channel has: its state and error, the count of descriptors that are complete, what
-// is due to the host, and the counters. What happens is told by the channel; a fault stops it in
-// the clock in which it is told, and nothing that is told later counts until `settings.restart`.
+// The part that every channel has: state and error, the count of complete descriptors, status
+// blocks and interrupts that are due to the host, and the counters. The channel reports its events;
+// a fault stops it in the clock in which it is reported, and later reports are ignored until
+// `settings.restart`.
 //
-// `readings` has all parts but fetched, credit and sent.
+// `readings` has all fields but fetched, credit and sent.
 
 module crosslane_channel_state
   import crosslane_pkg::*;
@@ -13,27 +14,27 @@ module crosslane_channel_state
 ) (
     input  logic                     clk,
     input  logic                     rst,
-    // Of this struct: run, restart, status_enable, interrupt_enable.
+    // Only run, restart, status_enable and interrupt_enable are used.
     // verilator lint_off UNUSEDSIGNAL
     input  channel_settings_t        settings,
     // verilator lint_on UNUSEDSIGNAL
     input  logic              [63:0] time_i,              // clocks
     input  logic                     reset_counters,      // pulse
     // Status writer.
-    input  logic                     status_taken,        // pulse: what readings show is being sent
+    input  logic                     status_taken,        // pulse: the readings are being sent
     input  logic                     interrupt_taken,     // pulse
     output due_t                     due,
-    // One descriptor is complete; what it asks for.
+    // One descriptor is complete; the actions that it asks for.
     input  logic                     complete_valid,
     input  logic                     complete_status,
     input  logic                     complete_interrupt,
-    // The channel stops now. What is complete in the same clock counts.
+    // The channel stops now. A completion in the same clock counts.
     input  logic                     fault_valid,
     input  error_e                   fault_error,
     input  logic              [63:0] fault_address,
     input  logic              [31:0] fault_moved,
-    // How far the channel has got in descriptor `completed`; TLPs that wait for an answer; whether
-    // something is under way, run or not.
+    // Progress of the channel in descriptor `completed`; outstanding TLPs; whether work is in
+    // progress, running or not.
     input  logic              [31:0] moved,
     input  logic              [15:0] in_flight,
     input  logic                     busy,
@@ -42,7 +43,8 @@ module crosslane_channel_state
     input  logic                     moved_valid,         // pulse
     input  logic              [12:0] moved_bytes,
     input  logic                     last_event,          // pulse: data came, a TLP was handed on
-    // Why nothing is sent: each is counted while it is set. A kind counts what it can wait for.
+    // Reasons for idle clocks: each is counted while it is set. A kind counts those that it can
+    // wait for.
     // verilator lint_off UNUSEDSIGNAL
     input  logic                     wait_descriptor,
     input  logic                     wait_data,
@@ -79,8 +81,8 @@ module crosslane_channel_state
     end
   end
 
-  // --- What is due ---------------------------------------------------------------------------
-  // What falls due in the clock in which something is taken is not in what is being sent.
+  // --- Due blocks and interrupts -------------------------------------------------------------
+  // An event in the clock in which a block or interrupt is taken is not part of that one.
   always_ff @(posedge clk) begin
     if (status_taken) due.status_due <= 1'b0;
     if (interrupt_taken) due.interrupt_due <= 1'b0;
@@ -101,7 +103,7 @@ module crosslane_channel_state
   logic [63:0] bytes, first, last;
   logic [31:0] tlps;
   logic has_first;
-  // A write has been handed on whole at the end of the clock of its last beat.
+  // A write has been passed on whole at the end of the clock of its last beat.
   logic last_event_at;
 
   if (KIND == KIND_H2C) begin : g_last_read
@@ -127,7 +129,7 @@ module crosslane_channel_state
     end
   end
 
-  // Idle time: descriptor, data, tag, link, credit.
+  // Idle reasons: descriptor, data, tag, link, credit.
   localparam int unsigned REASONS = 5;
   localparam logic [REASONS-1:0] COUNTED =
       (KIND == KIND_H2C) ? 5'b01101 : (KIND == KIND_C2H) ? 5'b01011 : 5'b11011;
@@ -149,7 +151,7 @@ module crosslane_channel_state
     end
   end
 
-  // --- What the registers show ---------------------------------------------------------------
+  // --- Readings ------------------------------------------------------------------------------
   always_comb begin
     readings = '0;
     if (stopped) begin

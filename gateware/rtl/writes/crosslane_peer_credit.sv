@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A peer channel's credits: what the receiver has taken out of its lane, whether the next TLP is
-// within the window, and the descriptors that have been sent and are not complete, in order.
+// A peer channel's credits: the receiver's count of bytes taken out, whether the next TLP is within
+// the credit window, and the descriptors sent and not complete, in order.
 
 module crosslane_peer_credit
   import crosslane_pkg::*;
 #(
-    parameter int unsigned DEPTH = 64  // descriptors that are sent and not complete
+    parameter int unsigned DEPTH = 64  // descriptors sent and not complete
 ) (
     input  logic                     clk,
     input  logic                     rst,
-    input  logic                     forget,             // pulse: what waits is forgotten
-    // Of this struct: restart, credit, credit_written, credit_window.
+    input  logic                     forget,             // pulse: waiting descriptors are forgotten
+    // Only restart, credit, credit_written and credit_window are used.
     // verilator lint_off UNUSEDSIGNAL
     input  channel_settings_t        settings,
     // verilator lint_on UNUSEDSIGNAL
@@ -36,8 +36,8 @@ module crosslane_peer_credit
     output logic                     complete_interrupt
 );
   // --- Credit --------------------------------------------------------------------------------
-  // Counts run on through 2^32: differences are signed. One that is behind is ignored.
-  // Only the sign of some counts.
+  // Counts wrap at 2^32: differences are signed. An older count is ignored. Of some differences
+  // only the sign is used.
   // verilator lint_off UNUSEDSIGNAL
   logic [31:0] step, beyond;
   // verilator lint_on UNUSEDSIGNAL

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A channel that writes, C2H or peer, with the supply of its descriptors and, where it has a way to
-// the card's memory, with that. It fetches descriptors by way of crosslane_reads.
+// A channel that writes, C2H or peer, with its descriptor supply and, if built with it, its path to
+// the card's memory. It fetches descriptors through crosslane_reads.
 
 module crosslane_write_channel
   import crosslane_pkg::*;
@@ -24,7 +24,7 @@ module crosslane_write_channel
     input channel_settings_t settings,
     output channel_readings_t readings,
     output logic stopped,
-    output logic working,  // it has something to do
+    output logic working,  // it has work
     // Status blocks and interrupts.
     output due_t due,
     input logic status_taken,
@@ -52,7 +52,7 @@ module crosslane_write_channel
     input descriptor_t command_descriptor,
     output logic command_done,
     output logic message_begun,
-    // What is written: a feed.
+    // Feed of the data to be written.
     input logic [15:0] feed_available,
     output logic feed_move,
     output logic feed_take,
@@ -172,7 +172,7 @@ module crosslane_write_channel
         .m_axi_rresp(m_memory_rresp),
         .m_axi_rlast(m_memory_rlast)
     );
-    // What is on its way to the channel through the memory's queue is posted still.
+    // Descriptors that are passing through the memory's queue still count as posted.
     assign own_posted = posted || own_descriptor_valid;
   end else begin : g_stream
     assign own_descriptor_valid = descriptor_valid;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Cuts the descriptors of a write channel into TLPs, one a clock: at multiples of the payload
-// size, at most at 4 KiB. The next descriptor is taken up in the clock in which the last TLP of
-// the one before leaves.
+// Cuts the descriptors of a write channel into TLPs, one a clock: at multiples of the payload size,
+// at most at 4 KiB. The next descriptor is taken up in the clock in which the last TLP of the
+// previous one leaves.
 
 module crosslane_write_chunks
   import crosslane_pkg::*;
@@ -12,7 +12,7 @@ module crosslane_write_chunks
 ) (
     input  logic              clk,
     input  logic              rst,
-    input  logic              flush,             // forgets what it has
+    input  logic              flush,             // forgets its descriptor
     input  logic              take_up,           // descriptors may be taken up
     // verilator lint_off UNUSEDSIGNAL
     input  channel_settings_t settings,
@@ -29,11 +29,11 @@ module crosslane_write_chunks
   localparam logic [11:0] OWN_MASK = 12'(MAX_WRITE - 1);
 
   // --- Longest payload, and aperture ---------------------------------------------------------
-  // As masks: the largest power of two that is not larger, less 1; never less than 4.
+  // As masks: the largest power of two not above the setting, less 1; at least 3.
   logic [11:0] payload_mask, window_mask, most_mask;
   logic [31:0] aperture_mask;
   logic has_payload, has_window, has_aperture;
-  // Addresses go round within a peer's lane: their bits that turn.
+  // Addresses wrap within a peer's lane: the bits that change.
   logic wraps;
   logic [31:0] turning;
 
@@ -62,23 +62,23 @@ module crosslane_write_chunks
     wraps <= has_aperture;
   end
 
-  // --- The descriptor in work ----------------------------------------------------------------
+  // --- The descriptor in progress ------------------------------------------------------------
   logic valid, last, first, fault, faulted;
   logic [63:0] address;
   logic [31:0] left;  // bytes less 1
-  logic [11:0] mask;  // of the payload; it stays for a descriptor
+  logic [11:0] mask;  // of the payload size; fixed for a descriptor
   logic write_status, send_interrupt, await_credit, command, generated;
   error_e error;
   logic [31:0] sent;
 
   logic load, next, renew;
-  assign renew            = !valid || last;  // what comes next is a new descriptor
+  assign renew            = !valid || last;  // the next chunk is of a new descriptor
   assign next             = valid && m_ready;
   assign descriptor_ready = take_up && !faulted && (!valid || (last && m_ready));
   assign load             = descriptor_valid && descriptor_ready;
 
-  // To the boundary, less 1; the address after it, and what is left then. A new descriptor goes
-  // through the same adders: its length less 1, its address as it is.
+  // Bytes to the boundary, less 1; the address after it, and the bytes left then. A new descriptor
+  // uses the same adders: its length less 1, its address unchanged.
   logic [11:0] room, new_room, new_mask;
   logic [31:0] new_left;
   logic [63:0] base, new_address;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A channel that writes: descriptors and a stream's bytes to memory write TLPs. For C2H and for
-// peer channels; those keep to the receiver's credits.
+// A channel that writes: turns descriptors and a stream's bytes into memory write TLPs. For C2H
+// channels and for peer channels, which also obey the receiver's credits.
 //
 //   descriptor -> crosslane_write_chunks -> FIFO -> beats -> RING_READ_CLOCKS stages -> m_write
 //                                                    |  take         data ^
 //                                                    +------> feed -------+
 //
-// The header goes along with the feed's read pipeline, and all of it moves on when the output is
-// free. A TLP is begun when the stream has all of it and the credits cover it. A fault goes the
-// same way as a TLP, so that it takes effect in its turn, with what is complete then.
+// The header moves along with the feed's read pipeline, and all of it advances when the output is
+// free. A TLP is begun when the stream has all of its data and the credits cover it. A fault passes
+// the same stages as a TLP, so that it takes effect in its turn, with the count of descriptors
+// complete then.
 //
-// A TLP of which a beat has been taken on m_write is finished whatever happens. One that is offered
-// only is withdrawn when the channel is restarted or the link is lost: nothing of it comes after.
+// A TLP of which a beat has been taken on m_write is always finished. One that is only offered is
+// withdrawn when the channel is restarted or the link is lost: none of it is sent later.
 
 module crosslane_writer
   import crosslane_pkg::*;
@@ -27,7 +28,7 @@ module crosslane_writer
     input function_t function_i,
     input logic [63:0] time_i,
     input logic reset_counters,
-    // Descriptors, and whether some are posted that have not come.
+    // Descriptors, and whether posted ones have yet to arrive.
     input logic descriptor_valid,
     output logic descriptor_ready,
     input descriptor_t descriptor,
@@ -40,8 +41,8 @@ module crosslane_writer
     output logic [6:0] feed_take_bytes,
     output logic feed_goes_on,
     input logic [DATA_BITS-1:0] feed_data,
-    input logic feed_failed,  // level: no more comes into the feed
-    output logic feed_generated,  // of the generator, whatever feeds
+    input logic feed_failed,  // level: no more data come into the feed
+    output logic feed_generated,  // take the generator's data, whatever the source
     // Commands of the user circuit.
     output logic command_done,  // pulse: handed on
     output logic message_begun,  // pulse: first TLP of a message
@@ -68,16 +69,16 @@ module crosslane_writer
   localparam int unsigned CHUNK_BITS = $bits(write_chunk_t) - (IS_PEER ? 0 : WRITE_CHUNK_PEER_BITS);
 
   logic running, busy, fault_valid;
-  // After a restart: what was begun before is finished, or withdrawn.
+  // After a restart: TLPs begun before are finished, or withdrawn.
   logic abandon;
-  // The link went down under work: the channel stops before the next TLP.
+  // The link went down during work: the channel stops before the next TLP.
   logic link_lost, link_was_up, worked;
-  // What is at the output is offered only, and withdrawn.
+  // The TLP at the output is only offered, and is withdrawn.
   logic drop;
 
-  // --- Chunks: what each TLP is --------------------------------------------------------------
+  // --- Chunks: the TLPs to build -------------------------------------------------------------
   logic chunk_valid, chunk_ready, head_valid, head_taken, too_many_open;
-  // C2H has no use for what is a peer's.
+  // C2H does not use the peer fields.
   // verilator lint_off UNUSEDSIGNAL
   write_chunk_t                  chunk;
   // verilator lint_on UNUSEDSIGNAL
@@ -123,7 +124,7 @@ module crosslane_writer
   typedef struct packed {
     logic         first;
     logic         last;
-    logic         in_turn;  // a fault that waits for all before it to be complete
+    logic         in_turn;  // a fault that waits for all earlier descriptors to complete
     write_chunk_t chunk;
   } stage_t;
 
@@ -139,8 +140,8 @@ module crosslane_writer
   assign beats = started ? beats_left : head.extent[11:LANE_BITS];
   assign last_beat = beats == '0;
   assign lanes = last_beat ? head.extent[LANE_BITS-1:0] : '1;
-  // Before the first beat: all of the TLP is there. After: a source that was restarted has kept the
-  // rest for it; one that was reset has not, and then the beat's data are what they are.
+  // Before the first beat: all data of the TLP are available. After it: a restarted source has kept
+  // the rest for it; a source that was reset has not, and then the beat's data are undefined.
   assign is_covered = feed_available > (started ? 16'(lanes) : 16'(head.rest));
   assign starved = feed_failed && !is_covered;
   assign refused = !started && (head.fault || link_lost || !function_i.bus_master || starved);
@@ -173,7 +174,7 @@ module crosslane_writer
       end
       for (int unsigned n = 1; n < RING_READ_CLOCKS; n++) stage[n] <= stage[n-1];
     end
-    // Registers, not a shift register in memory, whose output comes late in the clock.
+    // Registers: a shift register in memory has its output late in the clock.
     if (rst) stage[1] <= '0;
     if (rst || fault_valid || (abandon && drop)) begin
       started <= 1'b0;
@@ -210,7 +211,7 @@ module crosslane_writer
     m_write_header.bar = NO_BAR;
   end
 
-  // --- A TLP has been handed on --------------------------------------------------------------
+  // --- A TLP has been passed on --------------------------------------------------------------
   logic done_valid, done_counts, done_host;  // counts: it was not begun before a restart
   logic [31:0] moved, moved_with;  // of the descriptor; with this TLP
   logic [12:0] done_bytes;
@@ -298,7 +299,7 @@ module crosslane_writer
   assign link_fault = link_lost && !abandon && !done_valid && (drop || is_empty);
   assign turn_fault = stage_valid[OUT] && out.chunk.fault && running && !link_lost && !abandon
                    && !done_valid && !(out.in_turn && waiting);
-  // What is complete now counts: it is counted first.
+  // A completion in this clock counts: it is counted first.
   assign fault_valid = (link_fault || turn_fault) && !complete_valid;
 
   always_ff @(posedge clk) begin

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// For test_bare.py: the bare core, with what it has read going out again.
+// For test_bare.py: the bare core, with its read data going out again.
 
 module bare_loop
   import crosslane_pkg::*;

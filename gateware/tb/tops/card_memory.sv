@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The engine with the card's memory and BAR 2 as a window into it. In place of a user circuit: what
-// H2C has read goes to C2H as it is.
+// The engine with the card's memory and BAR 2 as an aperture onto it. In place of a user circuit,
+// H2C data go to C2H unchanged.
 
 // A memory model has identifiers, and a host sets the engine time of a whole card.
 // verilator lint_off UNUSEDSIGNAL
@@ -11,7 +11,7 @@ module card_memory
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned TAGS = 64,
     parameter int unsigned MAX_WRITE = 1024,
-    parameter int unsigned TIMEOUT_CLOCKS = 12000,  // what all tags carry takes 4096 at 64 bits
+    parameter int unsigned TIMEOUT_CLOCKS = 12000,  // the data of all tags take 4096 at 64 bits
     parameter int unsigned MEMORY_BITS = 20,
     parameter int unsigned WINDOW_BITS = 16,
     localparam int unsigned BYTES = DATA_BITS / 8
@@ -34,7 +34,7 @@ module card_memory
     output logic m_tx_first,
     output logic m_tx_last,
     output logic [DATA_BITS-1:0] m_tx_data,
-    output logic [15:0] stream_beats,  // that have gone through the stream
+    output logic [15:0] stream_beats,  // beats passed through the stream
     output logic window_failed,
     output logic busy,
     output logic [7:0] m_memory_awid,

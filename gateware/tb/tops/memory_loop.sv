@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// crosslane_memory_write behind a ring that a test fills, and crosslane_memory_read before a stream
-// that it reads; both on one AXI4 bus, the memory of the test.
+// crosslane_memory_write behind a ring that the test fills, and crosslane_memory_read in front of a
+// stream that it reads; both on one AXI4 bus to the test's memory.
 
-// Parts of what a bus has are of no use here.
+// Some signals of the bus are unused.
 // verilator lint_off UNUSEDSIGNAL
 module memory_loop
   import crosslane_pkg::*;
@@ -13,7 +13,7 @@ module memory_loop
 ) (
     input logic clk,
     input logic rst,
-    // Into the ring: what H2C has read.
+    // Into the ring: data that H2C has read.
     input logic [DATA_BITS-1:0] s_tdata,
     input logic [BYTES-1:0] s_tkeep,
     input logic s_tvalid,
@@ -104,7 +104,7 @@ module memory_loop
       .feed_data(in_data)
   );
 
-  // All that is in the ring has arrived: told as it is taken in.
+  // All data in the ring have arrived: reported as they are taken in.
   logic [12:0] put_bytes;
   always_comb begin
     put_bytes = '0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Two cards, each behind a hard block of its own, for a test that puts them below one switch.
+// Two cards, each behind a separate hard block, for a test that puts them below one switch.
 
 module two_cards_us #(
     parameter int unsigned DATA_BITS = 256,

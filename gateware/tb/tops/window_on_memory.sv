@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// crosslane_window with what a memory model wants to see of AXI4 beyond it: identifiers.
+// crosslane_window with the additional AXI4 signals that a memory model needs: identifiers.
 
 module window_on_memory
   import crosslane_pkg::*;

@@ -277,16 +277,9 @@ fn number(heading: &str, field: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("{heading} \"{field}\" is not a number more than 0"))
 }
 
-/// The fields of one line, without blanks around them; none where a quote is left open.
+/// The fields of one line of comma-separated values (RFC 4180, but for line breaks in fields),
+/// without blanks around them; none where a quote is left open.
 fn fields(line: &str) -> Option<Vec<String>> {
-    let fields = csv_fields(line)?;
-    Some(fields.into_iter().map(|field| field.trim().to_owned()).collect())
-}
-
-/// The fields of one line of comma-separated values (RFC 4180, but for line breaks in fields);
-/// none where a quote is left open.
-#[must_use]
-pub fn csv_fields(line: &str) -> Option<Vec<String>> {
     let mut fields = Vec::new();
     let (mut field, mut quoted) = (String::new(), false);
     let mut rest = line.chars().peekable();
@@ -297,11 +290,14 @@ pub fn csv_fields(line: &str) -> Option<Vec<String>> {
                 rest.next();
             }
             '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(std::mem::take(&mut field)),
+            ',' if !quoted => {
+                fields.push(field.trim().to_owned());
+                field.clear();
+            }
             c => field.push(c),
         }
     }
-    fields.push(field);
+    fields.push(field.trim().to_owned());
     (!quoted).then_some(fields)
 }
 

@@ -9,9 +9,12 @@ mod measurements;
 
 use std::collections::BTreeMap;
 
-pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample, csv_fields};
+use crosslane_results::FitResidual;
 
-/// A fit with a residual beyond this part of what was measured is bad: the times lie on no line.
+pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample};
+
+/// Largest residual of a good fit, as a part of the measured time: beyond it the times lie on no
+/// line.
 pub const BAD_RESIDUAL: f64 = 0.1;
 
 /// A straight line y = slope u + fixed.
@@ -51,17 +54,17 @@ pub fn least_squares(points: impl IntoIterator<Item = (f64, f64, f64)> + Clone) 
     (line.slope.is_finite() && line.fixed.is_finite()).then_some(line)
 }
 
-/// What a fit is over.
+/// Samples of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// Links, for transfers of one size: as the document does it, each residual with the same
-    /// weight.
+    /// Those of one size over several links, each residual with the same weight, as in the kc705
+    /// paper.
     Links {
         /// The size.
         bytes: u64,
     },
-    /// Everything of a series: each residual as a part of its time, so that short transfers count
-    /// as much as long ones.
+    /// All of a series, each residual as a part of its time, so that short transfers count as much
+    /// as long ones.
     All,
 }
 
@@ -121,6 +124,38 @@ impl Fit {
             theory_bytes_per_second: theory,
             residuals: samples.iter().map(residual).collect(),
         })
+    }
+
+    /// Returns the fit as plain data.
+    #[must_use]
+    pub fn result(&self) -> crosslane_results::Fit {
+        let size_bytes = match self.over {
+            Over::Links { bytes } => Some(bytes),
+            Over::All => None,
+        };
+        let residual = |one: &Residual| FitResidual {
+            bytes: one.sample.bytes,
+            link: one.sample.link.map(|link| link.to_string()),
+            k: one.sample.k,
+            line: one.sample.line,
+            measured_ns: one.sample.seconds * 1e9,
+            fitted_ns: one.fitted_s * 1e9,
+            residual: one.fraction(),
+        };
+        crosslane_results::Fit {
+            series: self.series.clone(),
+            over: if size_bytes.is_some() { "links" } else { "sizes" }.to_owned(),
+            size_bytes,
+            bytes_per_second: self.bytes_per_second(),
+            of_theory: self.of_theory(),
+            link_ns_per_byte: self.link_s_per_byte * 1e9,
+            fixed_ns: self.fixed_s * 1e9,
+            fastest_k: self.fastest_k(),
+            worst_residual: self.worst(),
+            is_bad: self.is_bad(),
+            half_rate_bytes: self.half_rate_bytes(self.fastest_k()),
+            residuals: self.residuals.iter().map(residual).collect(),
+        }
     }
 
     /// The rate a of a link of k = 1, bytes per second; none where more bytes take no more time.

@@ -2,10 +2,11 @@
 //! Nearest-neighbour exchange of a lattice between the nodes of a torus: each node sends each of
 //! its faces to the neighbour on that side, and gets theirs.
 //!
-//! Read first: [`Lattice`], [`HaloOptions`], then [`HaloNode`]: one for each node of the torus, by
-//! whoever has their buses.
+//! Read first: [`Lattice`], [`HaloOptions`], then [`HaloRun`], all nodes of a lab's torus; or
+//! [`HaloNode`], one of them on any bus.
 
 pub mod lattice;
+mod run;
 
 use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::Bus;
@@ -16,6 +17,7 @@ use futures_util::future::try_join_all;
 use crate::error::BenchError;
 use crate::pattern::WORD_BYTES;
 use lattice::{DIMENSIONS, Lattice};
+pub use run::{HaloOutcome, HaloRun, halo_on};
 
 /// Channel that faces are sent on.
 const CHANNEL: u8 = 0;

@@ -49,7 +49,7 @@ fn an_uncached_store_takes_its_time() {
         let measured = measure(4096, 3, program, Mapping::Uncached);
         assert_eq!(measured.elapsed.0, 3 * stores * 143_920);
     }
-    // 8 B up to 128 B; 32 B and a tail of 128 B once more; byte by byte from 2 KB on.
+    // 8 B up to 128 B; 32 B and a tail of 128 B once more; byte by byte from 2 KiB on.
     for (size_bytes, stores) in [(64, 8), (128, 16), (256, 12), (1024, 36), (2048, 2048)] {
         let measured = measure(size_bytes, 2, Program::Library(routines()), Mapping::Uncached);
         assert_eq!(measured.elapsed.0, 2 * (stores * 143_920 + 118_000), "{size_bytes}");

@@ -38,10 +38,12 @@ fn durations_and_intervals_fit_together() {
     let one = run("nget", MODES, options(1024, 1, 1, 100)).unwrap();
     assert_eq!(one.gets(), 100);
     assert_eq!((one.stamps.len(), one.datagrams), (100, 800));
+    assert_eq!((one.compared, one.wrong), (1, 0));
     let typical = one.durations.typical_ps as f64;
     assert!((one.interval_ps() / typical - 1.0).abs() < 0.01, "{one:?}");
     let many = run("nget", MODES, options(1024, 16, 4, 200)).unwrap();
     assert_eq!(many.gets(), 12 + 800);
+    assert_eq!((many.compared, many.wrong), (16, 0));
     let (average, interval) = (many.durations.average_ps as f64, many.interval_ps());
     // Between the end of the waits of a loop and its starts there are four fewer.
     assert!((12.0..=16.0).contains(&(average / interval)), "{average} {interval}");

@@ -1,38 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of local transfers.
 
-use std::fmt;
-
 use crosslane_driver::{DriverError, TransferError};
 use crosslane_pcie::units::Picoseconds;
 use thiserror::Error;
 
-/// A step of a local transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// Copying the caller's data into the ring.
-    CopyIn,
-    /// DMA from the host (H2C).
-    Transmit,
-    /// DMA to the host, or within the card (C2H).
-    Receive,
-    /// Copying data out of the ring.
-    CopyOut,
-    /// The transfer as a whole.
-    Whole,
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::CopyIn => "copying into the ring",
-            Self::Transmit => "DMA from the host",
-            Self::Receive => "DMA to the host",
-            Self::CopyOut => "copying out of the ring",
-            Self::Whole => "local transfer",
-        })
-    }
-}
+use crate::stage::Stage;
 
 /// The fault of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -15,31 +15,38 @@ mod stages;
 use std::fmt;
 use std::pin::pin;
 
-use crosslane_driver::{
-    Buffer, Channel, ChannelKind, ChannelOptions, DescriptorSource, Device, DriverError,
-    StreamSource,
-};
-use crosslane_host::{Bus, PageSize};
+use crosslane_driver::{Buffer, ChannelKind, Device, DriverError, StreamSource};
+use crosslane_host::{Bus, Clock, PageSize};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, pending, select};
 
-pub use error::{LocalError, LocalFault, Stage};
+pub use error::{LocalError, LocalFault};
 pub use options::{
-    Arrived, BUFFER_BYTES, BUFFERS, Cores, Handling, HostSink, HostSource, Job, LocalOptions,
-    Moved, SideStatistics,
+    Arrived, BUFFER_BYTES, BUFFERS, Cores, HostSink, HostSource, Job, LocalOptions, Moved,
 };
-use stages::{Failure, FarEnd, Memory, Side};
+use stages::{Ends, Failure, HostEnd, Side};
 
-/// Least descriptors of a channel's ring: a piece of 4 MiB in small pages.
-const LEAST_ENTRIES: u32 = 1024;
+use crate::card_channel::{CardChannel, LEAST_ENTRIES};
+use crate::pipeline::Pipeline;
+use crate::stage::Stage;
+
+/// The stages, in the order of the data.
+const STAGES: [Stage; 4] = [Stage::CopyIn, Stage::Transmit, Stage::Receive, Stage::CopyOut];
 /// Most descriptors of a channel's ring.
 const MOST_ENTRIES: u32 = 65_536;
 
-/// An open channel and its configuration.
-struct Open<B: Bus> {
-    channel: Channel<B>,
-    card_memory: bool,
-    entries: u32,
+/// The time of a bus.
+#[derive(Clone)]
+pub(super) struct BusClock<B>(B);
+
+impl<B: Bus> Clock for BusClock<B> {
+    fn now(&self) -> Picoseconds {
+        self.0.now()
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        self.0.sleep_until(time).await;
+    }
 }
 
 /// The local DMA of one card. While open it owns H2C channel 0 and C2H channel 0; for data that
@@ -52,8 +59,8 @@ struct Open<B: Bus> {
 pub struct LocalDma<B: Bus> {
     device: Device<B>,
     options: LocalOptions,
-    transmit: Option<Open<B>>,
-    receive: Option<Open<B>>,
+    transmit: CardChannel<B>,
+    receive: CardChannel<B>,
     transmit_ring: Option<Buffer<B>>,
     receive_ring: Option<Buffer<B>>,
     /// Whether the stream leads from H2C to C2H.
@@ -77,11 +84,12 @@ impl<B: Bus> LocalDma<B> {
     /// [`LocalError::Refused`] for invalid options.
     pub fn new(device: &Device<B>, options: LocalOptions) -> Result<Self, LocalError> {
         options.check()?;
+        let LocalOptions { cores, notification, .. } = options;
         Ok(Self {
             device: device.clone(),
             options,
-            transmit: None,
-            receive: None,
+            transmit: CardChannel::new(ChannelKind::H2c, cores.transmit, notification),
+            receive: CardChannel::new(ChannelKind::C2h, cores.receive, notification),
             transmit_ring: None,
             receive_ring: None,
             is_routed: false,
@@ -133,7 +141,8 @@ impl<B: Bus> LocalDma<B> {
         self.prepare(&job).await?;
         self.is_under_way = true;
         let arrived = self.arrived();
-        let (mut transmit, mut receive) = self.sides(job);
+        let pipeline = Pipeline::new(BusClock(bus.clone()), Picoseconds::ZERO, 0);
+        let (mut transmit, mut receive) = self.sides(job, &pipeline);
         if let Some(last) = receive.as_mut().or(transmit.as_mut()) {
             last.tell(arrived);
         }
@@ -141,18 +150,15 @@ impl<B: Bus> LocalDma<B> {
             let running = pin!(run(&mut transmit, &mut receive, deadline));
             match select(running, pin!(cancel)).await {
                 Either::Left((ended, _)) => ended,
-                Either::Right(_) => Err((Stage::Whole, LocalFault::Cancelled)),
+                Either::Right(_) => Err((Stage::Request, LocalFault::Cancelled)),
             }
         };
         let Err((stage, fault)) = ended else {
             let elapsed = bus.now().since(begun);
-            let statistics = |side: &Option<Side<'_, B>>| side.as_ref().map(Side::statistics);
-            let moved = Moved {
-                bytes: total_bytes,
-                elapsed,
-                transmit: statistics(&transmit),
-                receive: statistics(&receive),
-            };
+            let noted = pipeline.stages();
+            let stages = STAGES.into_iter().filter(|stage| noted.contains(stage));
+            let stages = stages.map(|stage| pipeline.statistics(stage)).collect();
+            let moved = Moved { bytes: total_bytes, elapsed, stages };
             drop((transmit, receive));
             self.is_under_way = false;
             return Ok(moved);
@@ -163,9 +169,8 @@ impl<B: Bus> LocalDma<B> {
         for side in [&mut transmit, &mut receive].into_iter().flatten() {
             is_stopped &= side.stop().await.is_ok();
         }
-        let last = receive.as_ref().or(transmit.as_ref());
-        let arrived_bytes = last.map_or(0, Side::arrived_bytes);
         drop((transmit, receive));
+        let arrived_bytes = pipeline.arrived_bytes();
         self.is_under_way = !is_stopped;
         Err(LocalError::Failed { stage, fault, arrived_bytes, total_bytes })
     }
@@ -175,9 +180,8 @@ impl<B: Bus> LocalDma<B> {
     /// # Errors
     /// If the device does not answer: the driver then keeps the memory that it may still use.
     pub async fn close(mut self) -> Result<(), LocalError> {
-        for open in [self.transmit.take(), self.receive.take()].into_iter().flatten() {
-            open.channel.close().await?;
-        }
+        self.transmit.close().await?;
+        self.receive.close().await?;
         for ring in [self.transmit_ring.take(), self.receive_ring.take()].into_iter().flatten() {
             ring.unregister().await?;
         }
@@ -187,37 +191,36 @@ impl<B: Bus> LocalDma<B> {
     /// Stops an abandoned transfer, and sets up channels and rings for a new one.
     async fn prepare(&mut self, job: &Job<'_, B>) -> Result<(), LocalError> {
         if self.is_under_way {
-            for open in [&mut self.transmit, &mut self.receive].into_iter().flatten() {
-                open.channel.cancel().await?;
+            for side in [&mut self.transmit, &mut self.receive] {
+                if let Some(channel) = side.channel() {
+                    channel.cancel().await?;
+                }
             }
             self.is_under_way = false;
         }
         let in_memory = !matches!(job, Job::HostToHost { .. });
         if let Job::HostToCard { from, .. } | Job::HostToHost { from, .. } = job {
-            let pieces = match from {
-                HostSource::Registered(buffer, part) => self.pieces(buffer, part.start, part.end),
+            let entries = match from {
+                HostSource::Registered(buffer, part) => self.entries(buffer, part.start, part.end),
                 HostSource::Copied(_) => {
                     let ring = ring(&self.device, &self.options, &mut self.transmit_ring).await?;
-                    self.pieces(&ring, 0, ring.size_bytes())
+                    self.entries(&ring, 0, ring.size_bytes())
                 }
             };
-            let core = self.options.cores.transmit;
-            self.open(ChannelKind::H2c, core, in_memory, pieces).await?;
+            self.transmit.set_up(&self.device, in_memory, entries).await?;
         }
         if let Job::CardToHost { to, .. } | Job::HostToHost { to, .. } = job {
-            let pieces = match to {
-                HostSink::Registered(buffer, part) => self.pieces(buffer, part.start, part.end),
+            let entries = match to {
+                HostSink::Registered(buffer, part) => self.entries(buffer, part.start, part.end),
                 HostSink::Copied(_) => {
                     let ring = ring(&self.device, &self.options, &mut self.receive_ring).await?;
-                    self.pieces(&ring, 0, ring.size_bytes())
+                    self.entries(&ring, 0, ring.size_bytes())
                 }
             };
-            let core = self.options.cores.receive;
-            self.open(ChannelKind::C2h, core, in_memory, pieces).await?;
+            self.receive.set_up(&self.device, in_memory, entries).await?;
         }
         if let Job::CardToCard { .. } = job {
-            let core = self.options.cores.receive;
-            self.open(ChannelKind::C2h, core, in_memory, 1).await?;
+            self.receive.set_up(&self.device, in_memory, LEAST_ENTRIES).await?;
         }
         if !in_memory && !self.is_routed {
             let user = self.device.user();
@@ -227,79 +230,58 @@ impl<B: Bus> LocalDma<B> {
         Ok(())
     }
 
-    /// Returns the most runs of bus addresses in a piece of a buffer.
-    fn pieces(&self, buffer: &Buffer<B>, start: u64, end: u64) -> u64 {
+    /// Returns the descriptors that a channel's ring needs: one for each run of bus addresses in a
+    /// piece of a buffer.
+    fn entries(&self, buffer: &Buffer<B>, start: u64, end: u64) -> u32 {
         let shortest = buffer.segments().iter().map(|it| it.bytes).min().unwrap_or(1).max(1);
         let bytes = self.options.buffer_bytes.min(end.saturating_sub(start));
-        bytes.div_ceil(shortest) + 1
-    }
-
-    /// Opens a channel, unless it is already open with this configuration.
-    async fn open(
-        &mut self,
-        kind: ChannelKind,
-        core: u16,
-        card_memory: bool,
-        pieces: u64,
-    ) -> Result<(), DriverError> {
-        let entries = pieces.clamp(LEAST_ENTRIES.into(), MOST_ENTRIES.into()) as u32;
-        let entries = entries.next_power_of_two();
-        let place = match kind {
-            ChannelKind::H2c => &mut self.transmit,
-            ChannelKind::C2h | ChannelKind::Peer => &mut self.receive,
-        };
-        let fits = |open: &Open<B>| open.card_memory == card_memory && open.entries >= entries;
-        if place.as_ref().is_some_and(fits) {
-            return Ok(());
-        }
-        if let Some(open) = place.take() {
-            open.channel.close().await?;
-        }
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::Ring { entries },
-            notification: self.options.notification,
-            card_memory,
-            ..ChannelOptions::default()
-        };
-        let channel = self.device.on_core(core).channel(kind, 0, options).await?;
-        *place = Some(Open { channel, card_memory, entries });
-        Ok(())
+        let entries = bytes.div_ceil(shortest) + 1;
+        let entries = entries.clamp(LEAST_ENTRIES.into(), MOST_ENTRIES.into()) as u32;
+        entries.next_power_of_two()
     }
 
     /// Returns the sides of a transfer, once everything is set up.
-    fn sides<'a>(&'a mut self, job: Job<'a, B>) -> (Option<Side<'a, B>>, Option<Side<'a, B>>) {
+    fn sides<'a>(
+        &'a mut self,
+        job: Job<'a, B>,
+        pipeline: &'a Pipeline<BusClock<B>>,
+    ) -> (Option<Side<'a, B>>, Option<Side<'a, B>>) {
         let total_bytes = job.bytes();
         let Self { device, options, transmit, receive, transmit_ring, receive_ring, .. } = self;
-        let source = |from: HostSource<'a, B>| match from {
+        let source = |from: HostSource<'a, B>, card| match from {
             HostSource::Registered(buffer, part) => {
-                Some(Memory::Registered(buffer.clone(), part.start))
+                let host = HostEnd::Registered(buffer.clone(), part.start);
+                Some(Ends { host, source: None, sink: None, card })
             }
             HostSource::Copied(data) => {
-                transmit_ring.clone().map(|ring| Memory::Source(data, ring))
+                let host = HostEnd::Ring(transmit_ring.clone()?);
+                Some(Ends { host, source: Some(data), sink: None, card })
             }
         };
-        let sink = |to: HostSink<'a, B>| match to {
+        let sink = |to: HostSink<'a, B>, card| match to {
             HostSink::Registered(buffer, part) => {
-                Some(Memory::Registered(buffer.clone(), part.start))
+                let host = HostEnd::Registered(buffer.clone(), part.start);
+                Some(Ends { host, source: None, sink: None, card })
             }
-            HostSink::Copied(data) => receive_ring.clone().map(|ring| Memory::Sink(data, ring)),
+            HostSink::Copied(data) => {
+                let host = HostEnd::Ring(receive_ring.clone()?);
+                Some(Ends { host, source: None, sink: Some(data), card })
+            }
         };
         let (from, to) = match job {
-            Job::HostToCard { from, to } => (Some((source(from), FarEnd::Card(to))), None),
-            Job::CardToHost { from, to } => (None, Some((sink(to), FarEnd::Card(from)))),
-            Job::HostToHost { from, to } => {
-                (Some((source(from), FarEnd::Stream)), Some((sink(to), FarEnd::Stream)))
-            }
+            Job::HostToCard { from, to } => (source(from, Some(to)), None),
+            Job::CardToHost { from, to } => (None, sink(to, Some(from))),
+            Job::HostToHost { from, to } => (source(from, None), sink(to, None)),
             Job::CardToCard { from, to, .. } => {
-                (None, Some((Some(Memory::Card(from)), FarEnd::Card(to))))
+                let host = HostEnd::Card(from);
+                (None, Some(Ends { host, source: None, sink: None, card: Some(to) }))
             }
         };
-        let side = |stage, open: Option<&'a mut Open<B>>, ends: Option<(Option<_>, FarEnd)>| {
-            let ((memory, far_end), open) = (ends?, open?);
-            let channel = &mut open.channel;
-            Some(Side::new(device, options, channel, stage, memory?, far_end, total_bytes))
+        let side = |stage, channel: &'a mut CardChannel<B>, ends: Option<Ends<'a, B>>| {
+            let (ends, channel) = (ends?, channel.channel()?);
+            Some(Side::new(device, options, pipeline, channel, stage, ends, total_bytes))
         };
-        (side(Stage::Transmit, transmit.as_mut(), from), side(Stage::Receive, receive.as_mut(), to))
+        (side(Stage::Transmit, transmit, from), side(Stage::Receive, receive, to))
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests, options and results of local transfers.
 
-use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +10,7 @@ use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 
 use super::error::LocalError;
+use crate::stage::{Stage, StageStatistics};
 
 /// Sizes of a ring's buffers, bytes: the sbdt paper measured 16 KB to 8 MB and had 16 MB.
 pub const BUFFER_BYTES: RangeInclusive<u64> = 16 << 10..=16 << 20;
@@ -220,46 +220,6 @@ impl<B: Bus> Job<'_, B> {
     }
 }
 
-/// Handling of data between the caller's memory and a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Handling {
-    /// Through the ring: the processor copied every byte.
-    Copied,
-    /// Directly from or to the caller's registered memory.
-    ZeroCopy,
-    /// Data stayed on the card.
-    OnCard,
-}
-
-impl fmt::Display for Handling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Copied => "copied",
-            Self::ZeroCopy => "zero-copy",
-            Self::OnCard => "on the card",
-        })
-    }
-}
-
-/// Statistics of one controller and its ring in a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SideStatistics {
-    /// Handling of its data in host memory.
-    pub handling: Handling,
-    /// Bytes moved.
-    pub bytes: u64,
-    /// Number of pieces.
-    pub pieces: u64,
-    /// Time of its copies; if one core copies for both controllers, including their waits for each
-    /// other.
-    pub copying: Picoseconds,
-    /// Time in which a piece waited for a free buffer.
-    pub waiting_for_buffer: Picoseconds,
-    /// Time with at least one piece not yet reported; with interrupts, this includes their
-    /// delivery.
-    pub dma: Picoseconds,
-}
-
 /// A handle to watch the progress of transfers. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Arrived(Arc<AtomicU64>);
@@ -278,16 +238,16 @@ impl Arrived {
 }
 
 /// A complete transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// Bytes moved.
     pub bytes: u64,
     /// Time from the call until the last byte reached its destination.
     pub elapsed: Picoseconds,
-    /// Statistics of H2C, if it took part.
-    pub transmit: Option<SideStatistics>,
-    /// Statistics of C2H, if it took part.
-    pub receive: Option<SideStatistics>,
+    /// Statistics of the stages that took part, in the order of the data: a stage that copies is
+    /// among them only if data were copied. If one core copies for both controllers, the time of a
+    /// copy includes its wait for the other; with interrupts, that of DMA includes their delivery.
+    pub stages: Vec<StageStatistics>,
 }
 
 impl Moved {
@@ -295,5 +255,11 @@ impl Moved {
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 * 1e12 / self.elapsed.0.max(1) as f64
+    }
+
+    /// Returns the statistics of a stage, if it took part.
+    #[must_use]
+    pub fn stage(&self, stage: Stage) -> Option<&StageStatistics> {
+        self.stages.iter().find(|statistics| statistics.stage == stage)
     }
 }

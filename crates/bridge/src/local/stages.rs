@@ -16,143 +16,123 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
-use super::error::{LocalFault, Stage};
-use super::options::{Arrived, Handling, LocalOptions, SideStatistics};
+use super::BusClock;
+use super::error::LocalFault;
+use super::options::{Arrived, LocalOptions};
+use crate::pipeline::Pipeline;
+use crate::stage::Stage;
 
 /// A stage and its fault.
 pub(super) type Failure = (Stage, LocalFault);
 
 /// A piece of a transfer.
 struct Piece<B: Bus> {
-    offset_bytes: u64,
-    bytes: u64,
+    bytes: Range<u64>,
     /// Buffer of the ring that it uses; if nothing is copied, its index among the pieces in flight.
     slot: usize,
     target: Target<B>,
     is_last: bool,
 }
 
-/// The host's end of a controller's data.
-pub(super) enum Memory<'a, B: Bus> {
-    /// Copied into a ring.
-    Source(&'a [u8], Buffer<B>),
-    /// Copied out of a ring.
-    Sink(&'a mut [u8], Buffer<B>),
+/// The near end of a controller's data.
+pub(super) enum HostEnd<B: Bus> {
+    /// The ring that data are copied into or out of.
+    Ring(Buffer<B>),
     /// The caller's registered buffer, from an offset.
     Registered(Buffer<B>, u64),
-    /// None: data from a card address to the card.
+    /// None: data come from a card address.
     Card(u64),
 }
 
-/// The other end of a controller's data.
-#[derive(Clone, Copy)]
-pub(super) enum FarEnd {
-    /// The card's memory, from an address.
-    Card(u64),
-    /// The stream.
-    Stream,
+/// Both ends of a controller's data.
+pub(super) struct Ends<'a, B: Bus> {
+    pub host: HostEnd<B>,
+    /// The data to copy into the ring.
+    pub source: Option<&'a [u8]>,
+    /// The destination of copies out of the ring.
+    pub sink: Option<&'a mut [u8]>,
+    /// First address in the card's memory; `None` is the stream.
+    pub card: Option<u64>,
 }
 
-/// Position of pieces at both ends.
-struct Layout<B: Bus> {
-    host: HostEnd<B>,
-    far_end: FarEnd,
-    buffer_bytes: u64,
-}
-
-enum HostEnd<B: Bus> {
-    Ring(Buffer<B>),
-    Registered(Buffer<B>, u64),
-    Card(u64),
-}
-
-impl<B: Bus> Layout<B> {
-    fn slot(&self, slot: usize, bytes: u64) -> Range<u64> {
-        let start = slot as u64 * self.buffer_bytes;
-        start..start + bytes
-    }
-
-    fn target(&self, offset_bytes: u64, bytes: u64, slot: usize) -> Target<B> {
-        let (buffer, part) = match &self.host {
-            HostEnd::Ring(ring) => (ring, self.slot(slot, bytes)),
-            HostEnd::Registered(buffer, start) => {
-                let first = start + offset_bytes;
-                (buffer, first..first + bytes)
-            }
-            HostEnd::Card(from) => {
-                let to = match self.far_end {
-                    FarEnd::Card(to) => to,
-                    FarEnd::Stream => 0,
-                };
-                let (from, to) = (from + offset_bytes, to + offset_bytes);
-                return Target::CardToCard { from, to, bytes };
-            }
-        };
-        match self.far_end {
-            FarEnd::Card(card) => Target::Card(buffer.clone(), part, card + offset_bytes),
-            FarEnd::Stream => Target::Buffer(buffer.clone(), part),
-        }
-    }
+/// Returns a buffer's bytes in its ring.
+fn slot(buffer_bytes: u64, slot: usize, bytes: u64) -> Range<u64> {
+    let start = slot as u64 * buffer_bytes;
+    start..start + bytes
 }
 
 /// Fills buffers and hands them to the controller.
 pub(super) struct Feeder<'a, B: Bus> {
-    layout: Layout<B>,
+    pipeline: &'a Pipeline<BusClock<B>>,
+    stage: Stage,
+    host: HostEnd<B>,
+    card: Option<u64>,
+    buffer_bytes: u64,
     total_bytes: u64,
-    /// The data to copy into the ring, and the device whose core copies.
-    source: Option<(&'a [u8], Device<B>)>,
+    /// The data to copy into the ring, and the core that copies.
+    source: Option<(&'a [u8], B)>,
     bus: B,
     free: UnboundedReceiver<usize>,
     ready: UnboundedSender<Piece<B>>,
-    copying: Picoseconds,
-    waiting: Picoseconds,
 }
 
 impl<B: Bus> Feeder<'_, B> {
     /// Runs until all pieces are handed on.
     pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), Failure> {
-        let mut offset_bytes = 0;
-        while offset_bytes < self.total_bytes {
+        for start in (0..self.total_bytes).step_by(self.buffer_bytes as usize) {
+            let bytes = start..self.total_bytes.min(start + self.buffer_bytes);
             let asked = self.bus.now();
             // The other stages end before this one only if they have failed.
             let Some(slot) = self.free.next().await else { return Ok(()) };
-            self.waiting += self.bus.now().since(asked);
-            let bytes = self.layout.buffer_bytes.min(self.total_bytes - offset_bytes);
-            if let (Some((data, device)), HostEnd::Ring(ring)) = (&self.source, &self.layout.host) {
+            self.pipeline.waited(self.stage, asked);
+            let length = bytes.end - bytes.start;
+            if let (Some((data, core)), HostEnd::Ring(ring)) = (&self.source, &self.host) {
                 check_deadline(&self.bus, deadline, Stage::CopyIn)?;
-                let from = &data[offset_bytes as usize..(offset_bytes + bytes) as usize];
-                self.copying += copy_time(device, bytes).await;
-                let written = ring.write(self.layout.slot(slot, bytes).start, from);
+                let from = &data[bytes.start as usize..bytes.end as usize];
+                self.pipeline.begin(Stage::CopyIn);
+                core.work(HostWork::Copy(length)).await;
+                self.pipeline.ended(Stage::CopyIn, length);
+                let written = ring.write(self::slot(self.buffer_bytes, slot, length).start, from);
                 written.map_err(|error| (Stage::CopyIn, error.into()))?;
             }
-            let target = self.layout.target(offset_bytes, bytes, slot);
-            let is_last = offset_bytes + bytes == self.total_bytes;
-            let piece = Piece { offset_bytes, bytes, slot, target, is_last };
-            if self.ready.unbounded_send(piece).is_err() {
+            let target = self.target(&bytes, slot);
+            let is_last = bytes.end == self.total_bytes;
+            if self.ready.unbounded_send(Piece { bytes, slot, target, is_last }).is_err() {
                 return Ok(());
             }
-            offset_bytes += bytes;
         }
         self.ready.close_channel();
         Ok(())
+    }
+
+    fn target(&self, bytes: &Range<u64>, slot: usize) -> Target<B> {
+        let length = bytes.end - bytes.start;
+        let card = self.card.map(|card| card + bytes.start);
+        let (buffer, part) = match &self.host {
+            HostEnd::Ring(ring) => (ring, self::slot(self.buffer_bytes, slot, length)),
+            HostEnd::Registered(buffer, start) => (buffer, start + bytes.start..start + bytes.end),
+            HostEnd::Card(from) => {
+                let (from, to) = (from + bytes.start, card.unwrap_or(0));
+                return Target::CardToCard { from, to, bytes: length };
+            }
+        };
+        match card {
+            Some(card) => Target::Card(buffer.clone(), part, card),
+            None => Target::Buffer(buffer.clone(), part),
+        }
     }
 }
 
 /// Moves pieces.
 pub(super) struct Controller<'a, B: Bus> {
+    pipeline: &'a Pipeline<BusClock<B>>,
     channel: &'a mut Channel<B>,
     stage: Stage,
-    bus: B,
     ready: UnboundedReceiver<Piece<B>>,
     full: UnboundedSender<Piece<B>>,
     pending: VecDeque<(Ticket, Piece<B>)>,
     /// Pieces reported together.
     together: usize,
-    /// Bytes from the beginning.
-    moved_bytes: u64,
-    pieces: u64,
-    busy_since: Picoseconds,
-    busy: Picoseconds,
 }
 
 impl<B: Bus> Controller<'_, B> {
@@ -200,9 +180,7 @@ impl<B: Bus> Controller<'_, B> {
             false => self.channel.post_unreported(transfers).await,
         };
         let tickets = posted.map_err(|error| (self.stage, error.into()))?;
-        if self.pending.is_empty() {
-            self.busy_since = self.bus.now();
-        }
+        self.pipeline.begin(self.stage);
         self.pending.extend(tickets.into_iter().zip([piece]));
         Ok(())
     }
@@ -232,43 +210,23 @@ impl<B: Bus> Controller<'_, B> {
         self.end(outcome)
     }
 
-    /// Handles the end of the oldest piece.
+    /// Handles the end of the oldest piece: hands on the bytes that it moved, if any.
     fn end(&mut self, outcome: Result<Completed, TransferError>) -> Result<(), Failure> {
-        match outcome {
+        let Some((_, mut piece)) = self.pending.pop_front() else { return Ok(()) };
+        let result = match outcome {
             Ok(_) => {
-                self.complete();
+                self.pipeline.ended(self.stage, piece.bytes.end - piece.bytes.start);
                 Ok(())
             }
-            Err(error) => Err((self.stage, self.failed(error).into())),
-        }
-    }
-
-    /// Notes that the oldest piece is moved.
-    fn complete(&mut self) {
-        let Some((_, piece)) = self.pending.pop_front() else { return };
-        self.moved_bytes += piece.bytes;
-        self.pieces += 1;
-        if self.pending.is_empty() {
-            self.rest();
-        }
+            Err(error) => {
+                piece.bytes.end = piece.bytes.end.min(piece.bytes.start + error.moved_bytes);
+                self.pending.clear();
+                Err((self.stage, error.into()))
+            }
+        };
         // A drainer that is gone has failed, and reports that itself.
         let _ = self.full.unbounded_send(piece);
-    }
-
-    /// Notes that the oldest piece has failed, perhaps after a part of it was moved.
-    fn failed(&mut self, error: TransferError) -> TransferError {
-        if let Some((_, mut piece)) = self.pending.pop_front() {
-            piece.bytes = error.moved_bytes.min(piece.bytes);
-            self.moved_bytes += piece.bytes;
-            let _ = self.full.unbounded_send(piece);
-        }
-        self.pending.clear();
-        self.rest();
-        error
-    }
-
-    fn rest(&mut self) {
-        self.busy += self.bus.now().since(self.busy_since);
+        result
     }
 
     /// Stops the channel and counts what it has moved.
@@ -285,19 +243,17 @@ impl<B: Bus> Controller<'_, B> {
 
 /// Empties buffers and frees them.
 pub(super) struct Drainer<'a, B: Bus> {
-    /// The destination of copies, the ring, and the device whose core copies.
-    sink: Option<(&'a mut [u8], Buffer<B>, Device<B>)>,
+    pipeline: &'a Pipeline<BusClock<B>>,
+    /// The destination of copies, the ring, and the core that copies.
+    sink: Option<(&'a mut [u8], Buffer<B>, B)>,
     bus: B,
     buffer_bytes: u64,
     full: UnboundedReceiver<Piece<B>>,
     /// The piece being drained.
     current: Option<Piece<B>>,
     free: UnboundedSender<usize>,
-    /// Bytes from the beginning.
-    drained_bytes: u64,
     /// The progress handle, if this is the last controller of the path.
     arrived: Option<Arrived>,
-    copying: Picoseconds,
 }
 
 impl<B: Bus> Drainer<'_, B> {
@@ -324,29 +280,26 @@ impl<B: Bus> Drainer<'_, B> {
 
     /// Drains the current piece, which stays if this future is dropped.
     async fn drain(&mut self) -> Result<(), Failure> {
-        let Some(Piece { offset_bytes, bytes, slot, .. }) = self.current else { return Ok(()) };
-        if let Some((data, ring, device)) = &mut self.sink {
-            let into = &mut data[offset_bytes as usize..(offset_bytes + bytes) as usize];
+        let Some(Piece { bytes, slot, .. }) = &self.current else { return Ok(()) };
+        let (bytes, slot) = (bytes.clone(), *slot);
+        if let Some((data, ring, core)) = &mut self.sink {
+            let into = &mut data[bytes.start as usize..bytes.end as usize];
             let read = ring.read(slot as u64 * self.buffer_bytes, into);
             read.map_err(|error| (Stage::CopyOut, error.into()))?;
-            self.copying += copy_time(device, bytes).await;
+            let length = bytes.end - bytes.start;
+            self.pipeline.begin(Stage::CopyOut);
+            core.work(HostWork::Copy(length)).await;
+            self.pipeline.ended(Stage::CopyOut, length);
         }
         self.current = None;
-        self.drained_bytes += bytes;
         if let Some(arrived) = &self.arrived {
-            arrived.set(self.drained_bytes);
+            arrived.set(bytes.end);
+            self.pipeline.has_arrived(bytes.end);
         }
         // A feeder that is done needs no free buffers.
         let _ = self.free.unbounded_send(slot);
         Ok(())
     }
-}
-
-/// Copies on a core; returns the time it took.
-async fn copy_time<B: Bus>(device: &Device<B>, bytes: u64) -> Picoseconds {
-    let begun = device.bus().now();
-    device.bus().work(HostWork::Copy(bytes)).await;
-    device.bus().now().since(begun)
 }
 
 fn check_deadline<B: Bus>(bus: &B, deadline: Picoseconds, stage: Stage) -> Result<(), Failure> {
@@ -358,79 +311,65 @@ pub(super) struct Side<'a, B: Bus> {
     pub feeder: Feeder<'a, B>,
     pub controller: Controller<'a, B>,
     pub drainer: Drainer<'a, B>,
-    handling: Handling,
 }
 
 impl<'a, B: Bus> Side<'a, B> {
     pub fn new(
         device: &Device<B>,
         options: &LocalOptions,
+        pipeline: &'a Pipeline<BusClock<B>>,
         channel: &'a mut Channel<B>,
         stage: Stage,
-        memory: Memory<'a, B>,
-        far_end: FarEnd,
+        Ends { host, source, sink, card }: Ends<'a, B>,
         total_bytes: u64,
     ) -> Self {
-        let bus = device.bus().clone();
-        let (mut source, mut sink) = (None, None);
-        let (host, handling) = match memory {
-            Memory::Source(data, ring) => {
-                source = Some((data, device.on_core(options.cores.copy_in)));
-                (HostEnd::Ring(ring), Handling::Copied)
+        let (bus, buffer_bytes) = (device.bus().clone(), options.buffer_bytes);
+        let core = |core| device.on_core(core).bus().clone();
+        let source = source.map(|data| (data, core(options.cores.copy_in)));
+        let sink = match (&host, sink) {
+            (HostEnd::Ring(ring), Some(data)) => {
+                Some((data, ring.clone(), core(options.cores.copy_out)))
             }
-            Memory::Sink(data, ring) => {
-                sink = Some((data, ring.clone(), device.on_core(options.cores.copy_out)));
-                (HostEnd::Ring(ring), Handling::Copied)
-            }
-            Memory::Registered(buffer, start) => {
-                (HostEnd::Registered(buffer, start), Handling::ZeroCopy)
-            }
-            Memory::Card(from) => (HostEnd::Card(from), Handling::OnCard),
+            _ => None,
         };
-        let buffer_bytes = options.buffer_bytes;
         let (give_free, free) = unbounded();
         let ((give_ready, ready), (give_full, full)) = (unbounded(), unbounded());
         for slot in 0..usize::from(options.buffers) {
             // The receiver exists.
             let _ = give_free.unbounded_send(slot);
         }
-        let (copying, waiting) = (Picoseconds::ZERO, Picoseconds::ZERO);
         Self {
             feeder: Feeder {
-                layout: Layout { host, far_end, buffer_bytes },
+                pipeline,
+                stage,
+                host,
+                card,
+                buffer_bytes,
                 total_bytes,
                 source,
                 bus: bus.clone(),
                 free,
                 ready: give_ready,
-                copying,
-                waiting,
             },
             controller: Controller {
+                pipeline,
                 channel,
                 stage,
-                bus: bus.clone(),
                 ready,
                 full: give_full,
                 pending: VecDeque::new(),
                 together: options.reported_together.into(),
-                moved_bytes: 0,
-                pieces: 0,
-                busy_since: Picoseconds::ZERO,
-                busy: Picoseconds::ZERO,
             },
             drainer: Drainer {
+                pipeline,
                 sink,
                 bus,
                 buffer_bytes,
                 full,
                 current: None,
                 free: give_free,
-                drained_bytes: 0,
                 arrived: None,
-                copying,
             },
-            handling,
         }
     }
 
@@ -438,22 +377,6 @@ impl<'a, B: Bus> Side<'a, B> {
     pub fn tell(&mut self, arrived: Arrived) {
         arrived.set(0);
         self.drainer.arrived = Some(arrived);
-    }
-
-    /// Returns the bytes that this controller has brought to their destination.
-    pub const fn arrived_bytes(&self) -> u64 {
-        self.drainer.drained_bytes
-    }
-
-    pub fn statistics(&self) -> SideStatistics {
-        SideStatistics {
-            handling: self.handling,
-            bytes: self.controller.moved_bytes,
-            pieces: self.controller.pieces,
-            copying: self.feeder.copying + self.drainer.copying,
-            waiting_for_buffer: self.feeder.waiting,
-            dma: self.controller.busy,
-        }
     }
 
     /// Runs all stages to the end.

@@ -5,6 +5,7 @@ mod naive;
 mod pipelined;
 mod session;
 mod to_peer;
+mod transfer;
 
 use std::cell::Cell;
 use std::fmt;

@@ -5,6 +5,7 @@ use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::FutureExt;
 
+use super::transfer::Transfer;
 use super::{Place, ServerEvent, Shared, naive, pipelined, to_peer};
 use crate::control::Control;
 use crate::deadline::{after, by};
@@ -14,31 +15,8 @@ use crate::report::{Mode, Path, Report};
 use crate::slots::ClientId;
 use crate::stage::Stage;
 
-/// Longest time allowed for a transfer, ps: thirty days.
-const LONGEST_TIME_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
 /// Time for a client to disconnect after it was told of a failure.
 const LEAVING: Picoseconds = Picoseconds::from_ns(1_000_000_000);
-
-/// The context of a transfer, for its stages.
-pub(super) struct Context<'a, B: Bus, R: Rdma<Memory = B::Memory>, C> {
-    pub shared: &'a Shared<B, R, C>,
-    pub place: &'a Place<B, R>,
-    pub control: &'a Control<R::Connection>,
-    pub client: ClientId,
-    pub request: &'a TransferRequest,
-    /// Arrival of the request.
-    pub begun: Picoseconds,
-    /// By the server's clock.
-    pub deadline: Picoseconds,
-}
-
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Context<'_, B, R, C> {
-    /// Returns the deadline by the clock of the card's bus.
-    pub fn bus_deadline(&self) -> Picoseconds {
-        let left = self.deadline.since(self.shared.clock.now());
-        Picoseconds(self.place.device.bus().now().0.saturating_add(left.0))
-    }
-}
 
 /// Serves a client until it disconnects.
 pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
@@ -135,15 +113,12 @@ async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         Ok(place) => place,
         Err(error) => return (Err(error), false),
     };
-    let begun = shared.clock.now();
-    let time = Picoseconds(request.time_ps.min(LONGEST_TIME_PS));
-    let deadline = after(&shared.clock, time);
-    let context = Context { shared, place, control, client, request, begun, deadline };
+    let transfer = Transfer::new(shared, place, control, client, request);
     let processor = shared.clock.processor_time();
     let result = match (request.mode, request.path) {
-        (Mode::Naive, _) => naive::run(&context).await,
-        (Mode::Pipelined, Path::ToPeer) => to_peer::run(&context).await,
-        (Mode::Pipelined, _) => pipelined::run(&context).await,
+        (Mode::Naive, _) => naive::run(&transfer).await,
+        (Mode::Pipelined, Path::ToPeer) => to_peer::run(&transfer).await,
+        (Mode::Pipelined, _) => pipelined::run(&transfer).await,
     };
     let report = result.map(|report| Report {
         processor_ps: shared

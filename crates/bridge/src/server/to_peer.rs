@@ -11,62 +11,57 @@ use futures_channel::mpsc;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
-use super::pipelined::{Filled, Run};
-use super::session::Context;
+use super::pipelined::move_from_card;
+use super::transfer::{Chunk, Transfer};
 use crate::control::Control;
 use crate::deadline::by;
 use crate::error::BridgeError;
 use crate::messages::{PeerTarget, Reply, Request, TransferRequest, short};
-use crate::report::{Mode, Path, Report};
+use crate::report::{Path, Report};
 use crate::stage::Stage;
 
 /// Slots announced and not fully read: the rest of each, and the time of its announcement.
-type Lent = VecDeque<(Filled, u64, Picoseconds)>;
+type Lent = VecDeque<(Chunk, u64, Picoseconds)>;
 
 /// Makes a transfer to another server's card.
 pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    context: &Context<'_, B, R, C>,
+    transfer: &Transfer<'_, B, R, C>,
 ) -> Result<Report, BridgeError> {
-    let run = Run::new(context);
-    let ring = &context.place.from_card;
-    let _membership = ring.credits.join(context.client);
+    let ring = &transfer.place.from_card;
+    let _membership = ring.credits.join(transfer.client);
     // The ring is open to remote reads for this transfer only.
     let read = RemoteAccess { read: true, write: false };
-    let registering = context.shared.rdma.register(ring.memory(), read);
+    let registering = transfer.shared.rdma.register(ring.memory(), read);
     let region = registering.await.map_err(BridgeError::network(Stage::Registration))?;
-    let connecting = connect(context);
-    let clock = &context.shared.clock;
+    let connecting = connect(transfer);
+    let clock = &transfer.shared.clock;
     let what = "connecting to the other server";
-    let (control, peer) = by(clock, context.deadline, Stage::Connection, what, connecting).await?;
+    let (control, peer) = by(clock, transfer.deadline, Stage::Connection, what, connecting).await?;
     let (progress, told) = mpsc::unbounded();
     let result = {
         let moving = async {
-            let asked = ask(context, peer, &region);
+            let asked = ask(transfer, peer, &region);
             control.send(&Request::Transfer(asked)).await?;
             let (moved, filled) = mpsc::unbounded();
             futures_util::try_join!(
-                run.move_from_card(moved),
-                hand_over(&run, (&control, &region), filled, &progress)
+                move_from_card(transfer, moved),
+                hand_over(transfer, (&control, &region), filled, &progress)
             )?;
             Ok(())
         };
-        let only_cancel = |request| match request {
-            Request::Cancel => Err(BridgeError::new(Stage::Request, "cancelled by the client")),
-            _ => Ok(()),
-        };
-        run.beside(moving, only_cancel, told).await
+        transfer.beside(moving, |_| Ok(()), told).await
     };
     // After this, the other server can no longer read from the ring.
     control.connection().close().await;
-    ring.credits.end_quarantine(context.client);
+    ring.credits.end_quarantine(transfer.client);
     result?;
-    Ok(run.report())
+    Ok(transfer.report())
 }
 
 async fn connect<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    context: &Context<'a, B, R, C>,
+    transfer: &Transfer<'a, B, R, C>,
 ) -> Result<(Control<R::Connection>, &'a PeerTarget), BridgeError> {
-    let Context { shared, request, deadline, .. } = context;
+    let Transfer { shared, request, deadline, .. } = transfer;
     let Some(peer) = &request.peer else {
         return Err(BridgeError::new(Stage::Request, "the other server is not named"));
     };
@@ -82,38 +77,31 @@ async fn connect<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 
 /// Makes the request to the other server.
 fn ask<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    context: &Context<'_, B, R, C>,
+    transfer: &Transfer<'_, B, R, C>,
     peer: &PeerTarget,
     region: &R::Region,
 ) -> TransferRequest {
-    let Context { shared, request, deadline, .. } = context;
+    let Transfer { shared, request, deadline, .. } = transfer;
     TransferRequest {
-        path: Path::ToFpga,
-        mode: Mode::Pipelined,
-        card: peer.card.clone(),
-        address: peer.address,
-        bytes: request.bytes,
         first: request.first,
         source: Some(region.remote().into()),
         is_announced: true,
-        destination: None,
-        peer: None,
-        chunk_bytes: None,
         time_ps: deadline.since(shared.clock.now()).0,
         checksum: request.checksum,
+        ..TransferRequest::new(Path::ToFpga, &peer.card, peer.address, request.bytes)
     }
 }
 
 /// Announces each slot, keeps it until it has been read, and waits until all data are in the other
 /// card's memory.
 async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    run: &Run<'_, B, R, C>,
+    transfer: &Transfer<'_, B, R, C>,
     (control, region): (&Control<R::Connection>, &R::Region),
-    mut filled: mpsc::UnboundedReceiver<Filled>,
+    mut filled: mpsc::UnboundedReceiver<Chunk>,
     progress: &mpsc::UnboundedSender<Reply>,
 ) -> Result<(), BridgeError> {
     let mut lent = Lent::new();
-    let mut arrived = run.context.request.first;
+    let mut arrived = transfer.request.first;
     loop {
         let event = {
             let reply = pin!(control.receive::<Reply>("a reply of the other server"));
@@ -127,22 +115,24 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         };
         match event {
             Either::Left(mut next) => {
-                let length = next.bytes.end - next.bytes.start;
-                let offset_bytes = next.slot.range(0).start;
-                let begun = run.begin(Stage::RdmaRead);
+                let length = next.length();
+                let offset_bytes = next.slot()?.range(0).start;
+                let begun = transfer.pipeline.begin(Stage::RdmaRead);
                 let published = region.publish(offset_bytes, length);
                 published.map_err(BridgeError::network(Stage::RdmaRead))?;
-                next.slot.lend();
+                next.slot()?.lend();
                 lent.push_back((next, length, begun));
                 control.send(&Request::Chunk { offset_bytes, bytes: length }).await?;
             }
-            Either::Right(Reply::Taken { bytes, .. }) => take_back(run, &mut lent, bytes).await?,
+            Either::Right(Reply::Taken { bytes, .. }) => {
+                take_back(transfer, &mut lent, bytes).await?
+            }
             Either::Right(Reply::Progress { bytes }) => {
-                run.has_arrived(arrived..bytes.max(arrived), progress);
                 arrived = bytes.max(arrived);
+                transfer.has_arrived(arrived, progress);
             }
             Either::Right(Reply::Done(_)) => {
-                run.has_arrived(arrived..run.context.request.bytes, progress);
+                transfer.has_arrived(transfer.request.bytes, progress);
                 return Ok(());
             }
             Either::Right(Reply::Failed(failure)) => {
@@ -156,7 +146,7 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 
 /// Notes that the other server has read `bytes` more of the announced bytes, oldest first.
 async fn take_back<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    run: &Run<'_, B, R, C>,
+    transfer: &Transfer<'_, B, R, C>,
     lent: &mut Lent,
     bytes: u64,
 ) -> Result<(), BridgeError> {
@@ -167,10 +157,10 @@ async fn take_back<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     let (_, left, _) = lent.front_mut().ok_or_else(wrong)?;
     *left = left.checked_sub(bytes).ok_or_else(wrong)?;
     if *left == 0
-        && let Some((mut filled, _, begun)) = lent.pop_front()
+        && let Some((mut chunk, _, begun)) = lent.pop_front()
     {
-        filled.slot.take_back();
-        run.end(Stage::RdmaRead, begun, filled.bytes.end - filled.bytes.start).await;
+        chunk.slot()?.take_back();
+        transfer.pipeline.end(Stage::RdmaRead, begun, chunk.length()).await;
     }
     Ok(())
 }

@@ -5,9 +5,9 @@
 use std::future::Future;
 use std::pin::pin;
 
+use crosslane_bridge::Stage;
 use crosslane_bridge::local::{
-    Cores, Handling, HostSink, HostSource, Job, LocalDma, LocalError, LocalFault, LocalOptions,
-    Moved, Stage,
+    Cores, HostSink, HostSource, Job, LocalDma, LocalError, LocalFault, LocalOptions, Moved,
 };
 use crosslane_driver::{Buffer, Device, Notification, TransferFault};
 use crosslane_host::{Bus, PageSize};
@@ -66,6 +66,10 @@ async fn put(dma: &mut LocalDma<LabBus>, from: &[u8], to: u64) -> Moved {
     dma.transfer(Job::HostToCard { from: HostSource::Copied(from), to }, NEVER).await.unwrap()
 }
 
+fn stages(moved: &Moved) -> Vec<Stage> {
+    moved.stages.iter().map(|stage| stage.stage).collect()
+}
+
 async fn get(dma: &mut LocalDma<LabBus>, from: u64, bytes: usize) -> Vec<u8> {
     let mut back = vec![0x5a; bytes];
     let job = Job::CardToHost { from, to: HostSink::Copied(&mut back) };
@@ -94,16 +98,18 @@ fn every_byte_arrives_on_every_way() {
             for (number, (bytes, card)) in cases.into_iter().enumerate() {
                 let sent = data(number as u64, bytes);
                 let moved = put(&mut dma, &sent, card).await;
-                let transmit = moved.transmit.unwrap();
                 let pieces = bytes.div_ceil(16 << 10) as u64;
-                assert_eq!((transmit.bytes, transmit.pieces), (bytes as u64, pieces));
-                assert_eq!((transmit.handling, moved.receive), (Handling::Copied, None));
+                for stage in &moved.stages {
+                    assert_eq!((stage.bytes, stage.operations), (bytes as u64, pieces));
+                    assert!(stage.busy_ps > 0, "{}", stage.stage);
+                }
+                assert_eq!(stages(&moved), [Stage::CopyIn, Stage::Transmit]);
                 assert!(get(&mut dma, card, bytes).await == sent, "{lab}: {bytes} B at {card}");
 
                 let to = (1 << 25) + 7 + card;
                 let job = Job::CardToCard { from: card, to, bytes: bytes as u64 };
                 let moved = dma.transfer(job, NEVER).await.unwrap();
-                assert_eq!(moved.receive.unwrap().handling, Handling::OnCard);
+                assert_eq!(stages(&moved), [Stage::Receive]);
                 assert!(get(&mut dma, to, bytes).await == sent, "{lab}: {bytes} B to {to}");
 
                 // In the caller's own memory, from and to the middle of it.
@@ -114,8 +120,7 @@ fn every_byte_arrives_on_every_way() {
                 let from = HostSource::Registered(&source, part.clone());
                 let card = (1 << 26) + card;
                 let moved = dma.transfer(Job::HostToCard { from, to: card }, NEVER).await.unwrap();
-                assert_eq!(moved.transmit.unwrap().handling, Handling::ZeroCopy);
-                assert_eq!(moved.transmit.unwrap().copying, Picoseconds::ZERO);
+                assert_eq!(stages(&moved), [Stage::Transmit]);
                 let to = HostSink::Registered(&sink, part.clone());
                 dma.transfer(Job::CardToHost { from: card, to }, NEVER).await.unwrap();
                 let back = contents(&sink, 0, bytes + 100);
@@ -152,13 +157,11 @@ fn data_pass_through_the_card_copied_or_not() {
                         false => HostSink::Registered(&sink, all.clone()),
                     };
                     let moved = dma.transfer(Job::HostToHost { from, to }, NEVER).await.unwrap();
-                    let handled = |is_copied| match is_copied {
-                        true => Handling::Copied,
-                        false => Handling::ZeroCopy,
-                    };
-                    let (transmit, receive) = (moved.transmit.unwrap(), moved.receive.unwrap());
-                    assert_eq!(transmit.handling, handled(is_copied.0));
-                    assert_eq!(receive.handling, handled(is_copied.1));
+                    assert_eq!(moved.stage(Stage::CopyIn).is_some(), is_copied.0);
+                    assert_eq!(moved.stage(Stage::CopyOut).is_some(), is_copied.1);
+                    for stage in [Stage::Transmit, Stage::Receive] {
+                        assert_eq!(moved.stage(stage).unwrap().bytes, bytes as u64);
+                    }
                     let back = if is_copied.1 { back } else { contents(&sink, 0, bytes) };
                     assert!(back == sent, "{lab}: {bytes} B, copied {is_copied:?}");
                 }
@@ -368,7 +371,7 @@ fn deadlines_and_cancels_tell_what_has_arrived() {
                     let place = format!("way {way}, {after_us} us, {is_cancelled}: {fault}");
                     assert_eq!(total, 2 * MIB);
                     match (is_cancelled, &fault) {
-                        (true, LocalFault::Cancelled) => assert_eq!(stage, Stage::Whole),
+                        (true, LocalFault::Cancelled) => assert_eq!(stage, Stage::Request),
                         (false, LocalFault::Deadline(deadline)) => assert_eq!(*deadline, end),
                         (false, LocalFault::Transfer(error)) => assert!(
                             matches!(error.fault, TransferFault::Deadline { .. }),

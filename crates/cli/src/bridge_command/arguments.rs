@@ -42,7 +42,7 @@ Examples:
     Bench(BenchArguments),
 }
 
-/// Which network.
+/// Choice of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum NetworkChoice {
     /// Shared memory within this machine, else the first adapter, else TCP.
@@ -58,23 +58,23 @@ pub enum NetworkChoice {
     Tcp,
 }
 
-/// How a client finds its server, and shows who it is.
+/// Arguments of a client: its network, identity, time and output.
 #[derive(Args, Clone, Debug)]
 pub struct ClientArguments {
     /// The network; both ends need the same.
     #[arg(long, value_enum, value_name = "NETWORK", default_value_t)]
     pub network: NetworkChoice,
-    /// Who this client is at the server.
+    /// Name of this client in the server's policy.
     #[arg(long = "as", value_name = "NAME", default_value = "anybody")]
     pub name: String,
-    /// File with the key that it shares with the server.
+    /// File with the key shared with the server.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
-    /// Seconds until a transfer has failed.
+    /// Time for each piece of a transfer, seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 600,
         value_parser = whole::<u64>(1..=86_400))]
     pub timeout: u64,
-    /// How often an interrupted transfer is resumed.
+    /// Times that an interrupted transfer is resumed.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub retries: u32,
     /// Print JSON.
@@ -96,7 +96,7 @@ real bytes; one card is served. Without a policy file a server listens on this m
 policy names clients, their keys and the ranges of each card that they may read and write;
 `crosslane bridge key` makes a key. Data on the network are not encrypted; requests are.")]
 pub struct ServeArguments {
-    /// The card to serve: DEVICE, or NAME=DEVICE to call it otherwise than fpga0.
+    /// The card to serve: DEVICE, or NAME=DEVICE for a name other than fpga0.
     #[arg(long, value_name = "DEVICE", value_parser = Known(completions::devices),
         hide_possible_values = true)]
     pub device: String,
@@ -106,13 +106,13 @@ pub struct ServeArguments {
     /// The network.
     #[arg(long, value_enum, value_name = "NETWORK", default_value_t)]
     pub network: NetworkChoice,
-    /// Policy: which clients may do what.
+    /// Policy file: clients, their keys and rights.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub policy: Option<PathBuf>,
-    /// Who this server is at other servers (FPGA to FPGA).
+    /// Name of this server in other servers' policies (FPGA to FPGA).
     #[arg(long = "as", value_name = "NAME", default_value = "bridge")]
     pub name: String,
-    /// File with the key that it shares with them.
+    /// File with the key shared with them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
     #[command(flatten)]
@@ -129,7 +129,7 @@ pub struct RingArguments {
     /// Bytes of a slot.
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_size)]
     pub buffer_size: u64,
-    /// Bytes of reads, and of writes, on their way in the network at once for each client.
+    /// Most bytes of reads, and of writes, in flight in the network for each client.
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
     pub window: u64,
 }
@@ -141,12 +141,12 @@ Examples:
   crosslane bridge put data.bin 127.0.0.1:7471/fpga0:0x0
   crosslane bridge put data.bin node:7471/fpga0:0x4000 --network tcp --as rnode --key rnode.key
 
-The address is the card's own. The server's checksum of what it moved has to be the file's.")]
+The address is in the card's memory. The server's checksum of each piece must be the file's.")]
 pub struct PutArguments {
     /// The file.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Where to: SERVER/CARD or SERVER/CARD:ADDRESS.
+    /// Destination: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target)]
     pub target: CardAddress,
     /// Bytes at the beginning that have arrived before.
@@ -162,13 +162,13 @@ pub struct PutArguments {
 Examples:
   crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 64M")]
 pub struct GetArguments {
-    /// Where from: SERVER/CARD or SERVER/CARD:ADDRESS.
+    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target)]
     pub source: CardAddress,
-    /// The file; it is written anew.
+    /// The file; replaced if it exists.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// How many bytes.
+    /// Number of bytes.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub bytes: u64,
     #[command(flatten)]
@@ -182,16 +182,16 @@ Examples:
   crosslane bridge roundtrip data.bin 127.0.0.1:7471/fpga0
   crosslane bridge roundtrip data.bin 127.0.0.1:7471/fpga0 --output result.bin
 
-Without --output what comes back is compared with what was sent: right for a compute core that
-hands data on as they are.")]
+Without --output the data that come back are compared with those sent, which suits a compute core
+that passes data on unchanged.")]
 pub struct RoundtripArguments {
     /// The file.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Through which card: SERVER/CARD.
+    /// The card: SERVER/CARD.
     #[arg(value_parser = parse_target)]
     pub target: CardAddress,
-    /// Write what comes back into this file instead of comparing it.
+    /// Write the data that come back into this file instead of comparing them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -204,15 +204,15 @@ pub struct RoundtripArguments {
 Examples:
   crosslane bridge copy one:7471/fpga0:0x0 other:7471/fpga0:0x1000 --bytes 64M --network tcp
 
-The first server reaches the other one itself: the data do not pass this machine.")]
+The first server connects to the other one: the data do not pass through this machine.")]
 pub struct CopyArguments {
-    /// Where from: SERVER/CARD or SERVER/CARD:ADDRESS.
+    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target)]
     pub source: CardAddress,
-    /// Where to, as the first server has to name it: SERVER/CARD or SERVER/CARD:ADDRESS.
+    /// Destination as the first server reaches it: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target)]
     pub target: CardAddress,
-    /// How many bytes.
+    /// Number of bytes.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub bytes: u64,
     #[command(flatten)]

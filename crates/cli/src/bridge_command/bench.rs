@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
 
-use crosslane_bench::{BenchError, BridgedMeasured, BridgedOptions, bridged};
+use crosslane_bench::{BenchError, BridgedMeasured, BridgedOptions, TwoNodes, bridged};
 use crosslane_bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
 use crosslane_host::{Clock, Rdma};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_libfabric::MachineClock;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_reproduce::two_nodes::TwoNodes;
 use crosslane_results::{Bridge, BridgeTransfer, Outcome, SCHEMA};
 use futures_util::future::try_join_all;
 use serde_json::json;

@@ -9,7 +9,7 @@ mod serve;
 
 use crosslane_bridge::Key;
 use crosslane_libfabric::providers;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::output;
@@ -19,7 +19,7 @@ use arguments::BridgeCommand;
 /// Runs the command.
 ///
 /// # Errors
-/// What cannot be asked for, and what fails.
+/// Invalid arguments, and failures.
 pub fn run(command: &BridgeCommand) -> Result<(), CommandError> {
     match command {
         BridgeCommand::Providers { json } => list_providers(*json),
@@ -33,7 +33,7 @@ pub fn run(command: &BridgeCommand) -> Result<(), CommandError> {
     }
 }
 
-/// A key that nobody has had.
+/// Makes a new random key.
 fn random_key() -> Result<Key, CommandError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
@@ -41,32 +41,35 @@ fn random_key() -> Result<Key, CommandError> {
     Ok(Key::new(bytes))
 }
 
+/// JSON of a network of this machine.
+#[derive(Serialize)]
+struct ProviderDocument<'a> {
+    provider: &'a str,
+    usable: bool,
+    what: &'a str,
+}
+
 fn list_providers(json: bool) -> Result<(), CommandError> {
     let states = providers();
+    let mut list = Vec::new();
+    for state in &states {
+        let (usable, what) = match &state.usable {
+            Ok(what) => (true, what),
+            Err(why) => (false, why),
+        };
+        list.push(ProviderDocument { provider: state.provider.name(), usable, what });
+    }
     if json {
-        let list: Vec<_> = states
-            .iter()
-            .map(|state| {
-                let (usable, why) = match &state.usable {
-                    Ok(what) => (true, what),
-                    Err(why) => (false, why),
-                };
-                json!({ "provider": state.provider.name(), "usable": usable, "what": why })
-            })
-            .collect();
-        return output::print_json(&json!(list));
+        return output::print_json(&list);
     }
     let mut table = Table::new(&[
         ("provider", Align::Left),
         ("usable", Align::Left),
         ("what, or why not", Align::Left),
     ]);
-    for state in &states {
-        let (usable, why) = match &state.usable {
-            Ok(what) => ("yes", what),
-            Err(why) => ("no", why),
-        };
-        table.row([state.provider.name().to_owned(), usable.to_owned(), why.clone()]);
+    for ProviderDocument { provider, usable, what } in list {
+        let usable = if usable { "yes" } else { "no" };
+        table.row([provider.to_owned(), usable.to_owned(), what.to_owned()]);
     }
     output::print(&table.to_string())
 }

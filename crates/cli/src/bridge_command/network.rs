@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network of a command, and who the client is.
+//! The network of a command, and the client's identity.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crosslane_libfabric::{MachineClock, Network, Provider};
 use super::arguments::{ClientArguments, NetworkChoice};
 use crate::error::{CommandError, NOT_TEXT};
 
-/// Opens the network for an address, and says why it is that one.
+/// Opens the network for an address; also returns the reason for the choice.
 ///
 /// # Errors
-/// It cannot be used here.
+/// The network cannot be used here.
 pub fn open(
     choice: NetworkChoice,
     address: &str,
@@ -29,7 +29,7 @@ pub fn open(
     Ok((network, why))
 }
 
-/// Who a client is.
+/// Returns the identity of a client.
 ///
 /// # Errors
 /// A key that cannot be read.
@@ -38,7 +38,7 @@ pub fn identity(arguments: &ClientArguments) -> Result<Identity, CommandError> {
     Ok(Identity { name: arguments.name.clone(), key })
 }
 
-/// Why a text file cannot be read.
+/// Returns the reason that a text file cannot be read.
 fn why(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::InvalidData => NOT_TEXT.to_owned(),
@@ -46,10 +46,10 @@ fn why(error: &std::io::Error) -> String {
     }
 }
 
-/// Reads the file of a key.
+/// Reads a key file.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// The file cannot be read, or is not a key.
 pub fn read_key(path: &Path) -> Result<Key, CommandError> {
     let place = path.display();
     let text = std::fs::read_to_string(path)

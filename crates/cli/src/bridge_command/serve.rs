@@ -13,10 +13,10 @@ use crate::error::CommandError;
 use crate::output;
 use crate::workload::refused;
 
-/// What a card is called where nobody says.
+/// Name of a card without a given one.
 pub const DEFAULT_NAME: &str = "fpga0";
 
-/// Name and device of a card: `card=lab:…`, or fpga0.
+/// Splits `NAME=DEVICE`; without a name, the card is fpga0.
 fn card_name(text: &str) -> Result<(&str, &str), CommandError> {
     let (name, device) = text.split_once('=').unwrap_or((DEFAULT_NAME, text));
     if name.is_empty() || name.contains(['/', ':']) {
@@ -26,7 +26,7 @@ fn card_name(text: &str) -> Result<(&str, &str), CommandError> {
     Ok((name, device))
 }
 
-/// What a server is made with, beside its guard.
+/// Returns a server's settings, except its guard.
 pub fn server_options(ring: &RingArguments) -> ServerOptions {
     ServerOptions {
         slots: ring.buffers.into(),
@@ -37,11 +37,10 @@ pub fn server_options(ring: &RingArguments) -> ServerOptions {
     }
 }
 
-/// Runs a program beside a network on the first of the cards that the name stands for; no other is
-/// opened.
+/// Runs a program beside a real network on the first card of a name; no other is opened.
 ///
 /// # Errors
-/// A name that stands for none, a card that cannot be opened, and the program's.
+/// A name without a card, a card that cannot be opened, and the program's errors.
 pub fn on_card<T>(
     name: &str,
     program: impl AsyncFnOnce(Device<AnyBus>) -> Result<T, CommandError>,
@@ -54,7 +53,7 @@ pub fn on_card<T>(
     })
 }
 
-/// The server for a card on a real network, and the network in words.
+/// Makes the server of a card on a real network; also returns the network's name.
 async fn server(
     (network, clock): (&Network, &MachineClock),
     (name, card): (&str, Device<AnyBus>),
@@ -71,7 +70,7 @@ async fn server(
 /// `bridge serve`.
 ///
 /// # Errors
-/// What cannot be asked for, a network that cannot be used, or a device that fails as a whole.
+/// Invalid arguments, a network that cannot be used, or a device that fails as a whole.
 pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let (card, device_name) = card_name(&arguments.device)?;
     let guard = match &arguments.policy {
@@ -104,11 +103,11 @@ fn tell(event: &ServerEvent) {
     output::print_hint(&event.to_string());
 }
 
-/// Runs a program beside a server in the same process; it is given the server's address. What it
-/// returns, and the server's network in words.
+/// Runs a program with the address of a server in the same process. Returns its result and the name
+/// of the server's network.
 ///
 /// # Errors
-/// The program's, and what fails at the server.
+/// Errors of the program and of the server.
 pub async fn beside<T>(
     (network, clock): (&Network, &MachineClock),
     card: Device<AnyBus>,

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use crosslane_vfio::sysfs::{Address, VFIO_PCI};
+use crosslane::machine::{Address, VFIO_PCI};
 
 use crate::arguments::parse_register_size;
 use crate::whole_number::whole;
@@ -209,7 +209,7 @@ pub struct ReloadArguments {
     /// How it is printed.
     #[command(flatten)]
     pub output: Output,
-    /// What reconfigures the card, with its arguments.
+    /// The program that reconfigures the card, with its arguments.
     #[arg(last = true, value_name = "PROGRAM", conflicts_with = "now",
         value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<String>,

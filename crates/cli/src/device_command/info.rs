@@ -3,12 +3,13 @@
 
 use std::fmt::Write as _;
 
+use crosslane::machine::{
+    Address, PciFunction, Tree, describe, error_words, link_words, path_from_root,
+};
 use crosslane_explain::size_words;
-use crosslane_vfio::sysfs::{Address, Express, LinkCode, PciFunction, Tree};
-use serde_json::{Value, json};
+use crosslane_vfio::sysfs::Express;
 
 use super::arguments::Output;
-use super::list::link_words;
 use super::machine;
 use crate::error::CommandError;
 use crate::output;
@@ -18,22 +19,14 @@ use crate::terminal::fitted;
 /// `device info`.
 ///
 /// # Errors
-/// A function that is not there.
+/// A function that does not exist.
 pub fn run(address: Address, output: &Output) -> Result<(), CommandError> {
     let tree = machine(&output.root).tree()?;
     let function = tree.function(address)?;
     if output.json {
-        return output::print_json(&to_json(&tree, function));
+        return output::print_json(&describe(&tree, function));
     }
     output::print(&page(&tree, function))
-}
-
-/// The function and every bridge above it, the root port first.
-pub fn way_down<'a>(tree: &'a Tree, function: &'a PciFunction) -> Vec<&'a PciFunction> {
-    let mut way = tree.above(function.address);
-    way.reverse();
-    way.push(function);
-    way
 }
 
 fn page(tree: &Tree, function: &PciFunction) -> String {
@@ -64,7 +57,7 @@ fn page(tree: &Tree, function: &PciFunction) -> String {
         ("ACS", Align::Left),
     ])
     .least_first(&["MRRS", "of"]);
-    for port in way_down(tree, function) {
+    for port in path_from_root(tree, function) {
         let express = port.express();
         let size = |bytes: fn(&Express) -> u32| {
             express.as_ref().map_or("?".to_owned(), |express| bytes(express).to_string())
@@ -83,19 +76,19 @@ fn page(tree: &Tree, function: &PciFunction) -> String {
     page
 }
 
-/// What a function is, and that it is told from its place where it is.
+/// Returns the kind of a function, marked where it was derived from its position.
 fn kind_words(function: &PciFunction) -> String {
-    let guess = if function.kind_is_read { "" } else { " (by its place)" };
+    let guess = if function.kind_is_read { "" } else { " (by its position)" };
     format!("{}{guess}", function.kind)
 }
 
-/// What Access Control Services are on at a port.
-pub fn acs_words(port: &PciFunction) -> String {
+/// Returns the access control services that are on at a port.
+fn acs_words(port: &PciFunction) -> String {
     match port.configuration.acs() {
         Some(acs) if acs.enabled == 0 => "off".to_owned(),
         Some(acs) => acs.enabled_words(),
         None if port.configuration.readable_bytes() <= 256 && port.kind.is_bridge() => {
-            "not to be seen".to_owned()
+            "not visible".to_owned()
         }
         None => "-".to_owned(),
     }
@@ -105,7 +98,7 @@ fn on(is: bool) -> &'static str {
     if is { "on" } else { "off" }
 }
 
-/// What is known of a function, each with its words.
+/// Returns the properties of a function, each with its name.
 fn facts(function: &PciFunction) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let driver = function.driver.as_deref().unwrap_or("none");
@@ -149,25 +142,8 @@ fn facts(function: &PciFunction) -> Vec<(&'static str, String)> {
         let size = size_words(bar.size_bytes);
         facts.push((name, format!("{size} at {}, {bits} bit{prefetchable}{combined}", bar.base)));
     }
-    facts.push(("errors counted", errors_words(function)));
+    facts.push(("errors counted", error_words(function)));
     facts
-}
-
-/// Counters of errors that are not 0, in words.
-pub fn errors_words(function: &PciFunction) -> String {
-    let Some(errors) = &function.errors else { return "the kernel has no counters".to_owned() };
-    let kinds = [
-        ("correctable", &errors.correctable),
-        ("non-fatal", &errors.non_fatal),
-        ("fatal", &errors.fatal),
-    ];
-    let words: Vec<String> = kinds
-        .into_iter()
-        .flat_map(|(kind, counters)| {
-            counters.iter().map(move |(name, count)| format!("{count} {name} ({kind})"))
-        })
-        .collect();
-    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }
 
 fn express_facts(express: &Express) -> Vec<(&'static str, String)> {
@@ -191,77 +167,4 @@ fn express_facts(express: &Express) -> Vec<(&'static str, String)> {
             if express.function_level_reset { "yes" } else { "no" }.to_owned(),
         ),
     ]
-}
-
-/// A link for a program.
-fn link_json(link: LinkCode) -> Value {
-    json!({ "generation": link.speed, "lanes": link.lanes })
-}
-
-/// A function for a program.
-pub fn function_json(function: &PciFunction) -> Value {
-    let express = function.express();
-    let acs = function.configuration.acs();
-    let link = function.link();
-    let group = function.iommu_group.as_ref().map(|group| {
-        let members: Vec<String> = group.members.iter().map(Address::to_string).collect();
-        json!({ "number": group.number, "type": group.kind, "members": members })
-    });
-    let counters = |list: &[(String, u64)]| {
-        Value::Object(list.iter().map(|(name, count)| (name.clone(), json!(count))).collect())
-    };
-    let bars: Vec<Value> = function
-        .bars
-        .iter()
-        .map(|bar| {
-            json!({
-                "index": bar.index,
-                "address": bar.base.to_string(),
-                "bytes": bar.size_bytes,
-                "bits": if bar.kind.is_64_bit() { 64 } else { 32 },
-                "prefetchable": bar.kind.is_prefetchable(),
-            })
-        })
-        .collect();
-    json!({
-        "address": function.address.to_string(),
-        "kind": function.kind.to_string(),
-        "kind_is_read": function.kind_is_read,
-        "vendor": format!("{:04x}", function.vendor),
-        "device": format!("{:04x}", function.device),
-        "class": format!("{:06x}", function.class),
-        "class_words": function.class_words(),
-        "revision": function.revision,
-        "subsystem": format!("{:04x}:{:04x}", function.subsystem.0, function.subsystem.1),
-        "driver": function.driver,
-        "driver_override": function.driver_override,
-        "iommu_group": group,
-        "numa_node": function.numa_node,
-        "memory_enabled": function.configuration.memory_enabled(),
-        "bus_master": function.configuration.bus_master(),
-        "link": link.map(|(now, _)| link_json(now)),
-        "link_capability": link.map(|(_, best)| link_json(best)),
-        "max_payload_bytes": express.map(|it| it.max_payload_bytes),
-        "max_payload_supported_bytes": express.map(|it| it.max_payload_supported_bytes),
-        "max_read_request_bytes": express.map(|it| it.max_read_request_bytes),
-        "extended_tags": express.map(|it| it.extended_tags),
-        "extended_tags_supported": express.map(|it| it.extended_tags_supported),
-        "ten_bit_tags": express.map(|it| it.ten_bit_tags),
-        "relaxed_ordering": express.map(|it| it.relaxed_ordering),
-        "interrupt_vectors": function.configuration.vectors(),
-        "acs_enabled": acs.map(|acs| acs.enabled_words()),
-        "acs_redirects": acs.map(|acs| acs.redirects_requests()),
-        "bars": bars,
-        "errors": function.errors.as_ref().map(|errors| json!({
-            "correctable": counters(&errors.correctable),
-            "non_fatal": counters(&errors.non_fatal),
-            "fatal": counters(&errors.fatal),
-        })),
-    })
-}
-
-fn to_json(tree: &Tree, function: &PciFunction) -> Value {
-    let above = tree.above(function.address);
-    let above: Vec<Value> = above.into_iter().rev().map(function_json).collect();
-    json!({ "function": function_json(function), "above": above })
 }

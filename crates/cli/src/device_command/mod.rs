@@ -4,17 +4,15 @@
 pub mod arguments;
 mod binding;
 mod doctor;
-mod findings;
 mod info;
 mod list;
 mod reload;
-mod reset;
 mod set_mps;
 mod test;
 
 use std::path::Path;
 
-use crosslane_vfio::sysfs::Machine;
+use crosslane::machine::Machine;
 
 use crate::error::CommandError;
 use arguments::DeviceCommand;
@@ -22,7 +20,7 @@ use arguments::DeviceCommand;
 /// Does what was asked for.
 ///
 /// # Errors
-/// A function that is not there, what cannot be done with it, or a right that is missing.
+/// A function that does not exist or cannot be changed, and a missing right.
 pub fn run(command: &DeviceCommand) -> Result<(), CommandError> {
     match command {
         DeviceCommand::List { all, output } => list::run(*all, output),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane device reload`: a card that is reconfigured while the machine runs.
+//! `crosslane device reload`: reconfigures a card while the machine runs.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -7,22 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crosslane_vfio::sysfs::{self, CardReady, ReloadOptions, Reloaded};
-use serde_json::json;
+use crosslane::machine::{CardReady, ReloadOptions, reload};
+use crosslane_results::machine::Reload;
 
 use super::arguments::ReloadArguments;
 use super::machine;
 use crate::error::CommandError;
 use crate::output;
 
-/// Signals that end a program: what was masked is put back first.
+/// Signals that end the program, after errors that were masked are reported again.
 const ENDING: [i32; 3] =
     [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
 
 /// `device reload`.
 ///
 /// # Errors
-/// What stands against it, a program that fails, or the deadline.
+/// A card that cannot be removed or restored, a program that fails, and the deadline.
 pub fn run(arguments: &ReloadArguments) -> Result<(), CommandError> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in ENDING {
@@ -52,47 +52,36 @@ pub fn run(arguments: &ReloadArguments) -> Result<(), CommandError> {
         reconfigure: &mut reconfigure,
         interrupted: &interrupted,
     };
-    let reloaded = sysfs::reload(&machine(&arguments.output.root), address, &mut options)?;
+    let reload = reload(&machine(&arguments.output.root), address, &mut options)?;
     if arguments.output.json {
-        return print_json(&reloaded);
+        return output::print_json(&reload);
     }
-    output::print(&words(&reloaded))
+    output::print(&words(&reload))
 }
 
-/// Runs what reconfigures the card.
+/// Runs the program that reconfigures the card.
 fn run_program(program: &str, arguments: &[String]) -> Result<(), String> {
     let status = Command::new(program).args(arguments).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{program} failed: {status}")),
-        Err(error) => Err(format!("{program} cannot be run: {error}")),
+        Err(error) => Err(format!("cannot run {program}: {error}")),
     }
 }
 
-fn words(reloaded: &Reloaded) -> String {
+fn words(reload: &Reload) -> String {
     let mut page = format!(
         "{} is back after {:.1} s, with {}\n",
-        reloaded.now.address,
-        reloaded.took.as_secs_f64(),
-        reloaded.now.driver.as_deref().map_or("no driver".to_owned(), |it| format!("driver {it}")),
+        reload.address,
+        reload.took_seconds,
+        reload.driver.as_deref().map_or("no driver".to_owned(), |it| format!("driver {it}")),
     );
-    for note in &reloaded.notes {
+    for note in &reload.notes {
         let _ = writeln!(page, "note: {note}");
     }
-    if !reloaded.recorded.is_empty() {
-        let (port, errors) = (reloaded.port, reloaded.recorded.join(", "));
+    if !reload.recorded.is_empty() {
+        let (port, errors) = (&reload.port, reload.recorded.join(", "));
         let _ = writeln!(page, "recorded by {port} meanwhile, and cleared: {errors}");
     }
     page
-}
-
-fn print_json(reloaded: &Reloaded) -> Result<(), CommandError> {
-    output::print_json(&json!({
-        "address": reloaded.now.address.to_string(),
-        "port": reloaded.port.to_string(),
-        "took_seconds": reloaded.took.as_secs_f64(),
-        "driver": reloaded.now.driver,
-        "notes": reloaded.notes,
-        "recorded": reloaded.recorded,
-    }))
 }

@@ -2,41 +2,50 @@
 //! `crosslane bench halo`: nearest-neighbour exchange of a lattice in a torus.
 
 pub mod arguments;
-mod cards;
 
-use crosslane_bench::HaloOptions;
+use std::sync::Arc;
+
+use crosslane_bench::{HaloOptions, HaloRun, halo_on};
+use crosslane_driver::network_processor::{Modes, Requests};
 use crosslane_lab::Lab;
+use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
-use crosslane_reproduce::nget::{HaloOutcome, HaloRun};
-use crosslane_results::{Detail, Exchange, Flow, Platform, Scenario};
+use crosslane_report::{Axis, Block, Plot, Scale, Section, Series, SeriesKind};
+use crosslane_results::{Detail, Exchange, Flow};
 
-use crate::bench_outcome::bench_outcome;
+use crate::bench_outcome::Runs;
 use crate::error::CommandError;
 use crate::interrupt::is_asked;
-use crate::output::{print, print_json};
-use crate::output_file::not_written;
+use crate::output_file::OutputFile;
 use crate::place_argument::Named;
 use crate::progress::Steps;
 use crate::quantity::{megabytes, microseconds, percent};
-use crate::report_file::{Where, bench_page, report_of, write_page};
+use crate::report_file::{Where, report_of};
 use crate::table::{Align, Table};
-use arguments::HaloArguments;
+use crate::why::{Why, explained, has_column, why_block};
+use crate::workload::{refused, run_on};
+use arguments::{HaloArguments, even_sizes};
 
-/// An exchange that takes longer has failed.
+/// Longest time of an exchange in a lab.
 const TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000_000);
-/// What a page is about.
-const EXCHANGE: &str = "Nearest-neighbour exchange";
+/// Longest time of an exchange on cards: a server may simulate them.
+const CARD_TIMEOUT: Picoseconds = Picoseconds::from_ns(60_000_000_000);
 
-/// Runs it. Large tori take gigabytes: they are run one after the other.
+/// Runs the benchmark.
 ///
 /// # Errors
-/// A lab without a torus, a size that it cannot have, and what does not run; wrong data.
+/// A lab without a torus, an impossible size, cards that make none, a run that fails, or wrong
+/// data.
 pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
-    let lab = match Named::or_lab("torus", arguments.lab.as_deref(), &arguments.device)? {
-        Named::Cards(names) => return cards::run(arguments, &names),
-        named => Lab::load(&named.whole_lab("all nodes of the torus take part")?)?,
-    };
+    match Named::or_lab("torus", arguments.lab.as_deref(), &arguments.device)? {
+        Named::Cards(names) => on_cards(arguments, &names),
+        named => in_lab(arguments, &named.whole_lab("all nodes of the torus take part")?),
+    }
+}
+
+/// Runs it in a lab. Large tori take gigabytes: they are run one after the other.
+fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
+    let lab = Lab::load(lab)?;
     if arguments.open {
         let sentence = "--open is for cards: the table `torus` of a lab says `wrap`";
         return Err(CommandError::Usage(sentence.to_owned()));
@@ -54,32 +63,62 @@ pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
     };
     let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(labs.len() as u64, "tori");
-    let mut outcomes = Vec::new();
-    for lab in &labs {
-        let (options, seed) = (options(arguments, TIMEOUT), arguments.seed);
-        let outcome = HaloRun { lab, options, seed }.run()?;
-        steps.done(&sizes_words(&outcome.sizes), outcome.now);
-        outcomes.push(outcome);
+    let (options, seed) = (options(arguments, TIMEOUT), arguments.seed);
+    let runs = labs.into_iter().map(|lab| HaloRun { lab: Arc::new(lab), options, seed });
+    let runs: Vec<HaloRun> = runs.collect();
+    let mut flows = Vec::new();
+    for run in &runs {
+        let outcome = run.run()?;
+        let flow = outcome.flow(arguments.exchanges);
+        steps.done(&flow.name, outcome.now);
+        flows.push(flow);
         if is_asked() {
             break;
         }
     }
     steps.finish();
-    if arguments.json {
-        let platform = Platform::Lab { lab: lab.name().to_owned() };
-        let scenarios = outcomes.iter().map(|one| scenario(one, arguments.exchanges)).collect();
-        let interrupted = steps.watch.interrupted();
-        print_json(&bench_outcome("halo", platform, arguments.seed, scenarios, interrupted))?;
-    } else {
-        print(&page(&lab, &outcomes))?;
-    }
-    steps.watch.end(&not_written([&file]))?;
-    if let Some(file) = &file {
-        write_page(&report(&lab, &outcomes), file)?;
-    }
-    match outcomes.iter().all(|outcome| outcome.checked().1 == 0) {
-        true => Ok(()),
-        false => Err(CommandError::Run),
+    let whys = match arguments.why {
+        true => explained(&runs, &flows, &[], arguments.json),
+        false => Vec::new(),
+    };
+    show(arguments, Where::Lab(&lab), &steps, (flows, whys), file)
+}
+
+/// Runs it between cards: all nodes in this program.
+fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), CommandError> {
+    let sizes = sizes(arguments, names.len())?;
+    let file = report_of(arguments.report.as_ref())?;
+    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let bus = session.bus();
+    let modes = |function| Modes { requests: Requests::fastest(bus, function), ..Modes::default() };
+    let cards = session.cards().iter();
+    let nodes: Vec<(&str, Modes)> =
+        cards.map(|card| (card.endpoint.as_str(), modes(card.function))).collect();
+    let options = options(arguments, CARD_TIMEOUT);
+    let steps = Steps::new(1, "tori");
+    let outcome = run_on(&session, async {
+        let outcome = halo_on(bus, &nodes, &sizes, arguments.open, options).await;
+        outcome.map_err(|error| CommandError::Card(error.to_string()))
+    })?;
+    let flow = outcome.flow(arguments.exchanges);
+    steps.done(&flow.name, outcome.now);
+    steps.finish();
+    show(arguments, Where::Cards(names), &steps, (vec![flow], Vec::new()), file)
+}
+
+/// Returns the sizes of the torus that the cards make.
+fn sizes(arguments: &HaloArguments, cards: usize) -> Result<Vec<u16>, CommandError> {
+    let nodes = |sizes: &[u16]| sizes.iter().map(|&size| usize::from(size)).product::<usize>();
+    let tori = arguments.nodes.as_ref().map(|nodes| &nodes.tori[..]);
+    match tori {
+        _ if cards < 2 => {
+            Err(CommandError::Usage("--device: a torus has two nodes at least".to_owned()))
+        }
+        None => Ok(even_sizes(cards as u32)),
+        Some([sizes]) if nodes(sizes) == cards => Ok(sizes.clone()),
+        Some(_) => Err(CommandError::Usage(format!(
+            "--nodes: cards make one torus, and --device names {cards} of its nodes"
+        ))),
     }
 }
 
@@ -93,13 +132,71 @@ fn options(arguments: &HaloArguments, timeout: Picoseconds) -> HaloOptions {
     }
 }
 
-/// `4 x 2 x 2`.
-fn sizes_words(sizes: &[u16]) -> String {
-    sizes.iter().map(u16::to_string).collect::<Vec<_>>().join(" x ")
+fn show(
+    arguments: &HaloArguments,
+    place: Where<'_>,
+    steps: &Steps,
+    (flows, whys): (Vec<Flow>, Vec<Why>),
+    file: Option<OutputFile>,
+) -> Result<(), CommandError> {
+    let is_wrong = exchanges(&flows).any(|(_, exchange)| exchange.buffers_wrong > 0);
+    let (text, blocks) = match place {
+        Where::Lab(lab) => (lab_text(lab, &flows, &whys), plots(&flows)),
+        Where::Cards(_) => {
+            let table = card_table(&flows);
+            let text = format!("times are this machine's\n\n{table}");
+            (text, vec![Block::Table(table.on_page(""))])
+        }
+    };
+    let title = "Nearest-neighbour exchange".to_owned();
+    let runs = Runs { bench: "halo", place, seed: arguments.seed, flows, whys };
+    runs.show(steps, arguments.json, &text, (vec![Section { title, blocks }], file))?;
+    if is_wrong { Err(CommandError::Run) } else { Ok(()) }
 }
 
-fn page(lab: &Lab, outcomes: &[HaloOutcome]) -> String {
+/// Returns the flows with what only exchanges have.
+fn exchanges(flows: &[Flow]) -> impl Iterator<Item = (&Flow, &Exchange)> {
+    flows.iter().filter_map(|flow| match &flow.detail {
+        Detail::Exchange(exchange) => Some((flow, exchange)),
+        _ => None,
+    })
+}
+
+/// Returns the share of a rate; 0 if the rate is not known.
+fn share(of: f64, rate: Option<f64>) -> f64 {
+    rate.map_or(0.0, |rate| of / rate)
+}
+
+fn exchange_us(exchange: &Exchange) -> String {
+    microseconds((exchange.exchange_ns * 1e3).round() as u64)
+}
+
+fn card_table(flows: &[Flow]) -> Table {
     let mut table = Table::new(&[
+        ("nodes", Align::Right),
+        ("torus", Align::Left),
+        ("bytes of a node", Align::Right),
+        ("us an exchange", Align::Right),
+        ("MB/s to a node", Align::Right),
+        ("buffers compared", Align::Right),
+        ("wrong", Align::Right),
+    ]);
+    for (flow, exchange) in exchanges(flows) {
+        table.row([
+            exchange.nodes.to_string(),
+            flow.name.clone(),
+            flow.bytes.to_string(),
+            exchange_us(exchange),
+            megabytes(flow.rate().unwrap_or(0.0)),
+            exchange.buffers_compared.to_string(),
+            exchange.buffers_wrong.to_string(),
+        ]);
+    }
+    table
+}
+
+fn lab_text(lab: &Lab, flows: &[Flow], whys: &[Why]) -> String {
+    let mut columns = vec![
         ("nodes", Align::Right),
         ("torus", Align::Left),
         ("directions", Align::Right),
@@ -112,85 +209,63 @@ fn page(lab: &Lab, outcomes: &[HaloOutcome]) -> String {
         ("of the first %", Align::Right),
         ("buffers compared", Align::Right),
         ("wrong", Align::Right),
-    ])
-    .least_first(&["directions", "largest face B", "of its link %", "MB/s to a host"]);
-    let first = outcomes.first().map_or(0.0, |outcome| outcome.exchange.as_seconds());
-    for outcome in outcomes {
-        let (checked, wrong) = outcome.checked();
-        let (link, host) = (outcome.link_bytes_per_second(), outcome.node_bytes_per_second());
-        table.row([
-            outcome.nodes.len().to_string(),
-            sizes_words(&outcome.sizes),
-            outcome.directions.to_string(),
-            outcome.face_bytes.to_string(),
-            microseconds(outcome.exchange.0),
+    ];
+    columns.extend(has_column(whys).then_some(("bottleneck", Align::Left)));
+    let mut table = Table::new(&columns).least_first(&[
+        "directions",
+        "largest face B",
+        "of its link %",
+        "MB/s to a host",
+    ]);
+    let first = exchanges(flows).next().map_or(0.0, |(_, exchange)| exchange.exchange_ns);
+    for (index, (flow, exchange)) in exchanges(flows).enumerate() {
+        let bottleneck = whys.get(index).filter(|_| has_column(whys)).map(Why::cell);
+        let (link, host) = (exchange.link_bytes_per_second, flow.rate().unwrap_or(0.0));
+        let cells = [
+            exchange.nodes.to_string(),
+            flow.name.clone(),
+            exchange.directions.to_string(),
+            exchange.face_bytes.to_string(),
+            exchange_us(exchange),
             megabytes(link),
-            percent(link / outcome.link_rate),
+            percent(share(link, exchange.link_rate_bytes_per_second)),
             megabytes(host),
-            percent(host / outcome.host_rate),
-            percent(first / outcome.exchange.as_seconds()),
-            checked.to_string(),
-            wrong.to_string(),
-        ]);
+            percent(share(host, exchange.host_rate_bytes_per_second)),
+            percent(first / exchange.exchange_ns),
+            exchange.buffers_compared.to_string(),
+            exchange.buffers_wrong.to_string(),
+        ];
+        table.row(cells.into_iter().chain(bottleneck));
     }
-    let rates = outcomes.first().map_or(String::new(), |outcome| {
+    let rates = exchanges(flows).next().map_or(String::new(), |(_, exchange)| {
         format!(
             "a torus link carries {} MB/s of payload each way, the host's link {} MB/s of writes\n",
-            megabytes(outcome.link_rate),
-            megabytes(outcome.host_rate)
+            megabytes(exchange.link_rate_bytes_per_second.unwrap_or(0.0)),
+            megabytes(exchange.host_rate_bytes_per_second.unwrap_or(0.0))
         )
     });
-    format!("lab {}, simulated time\n{rates}\n{table}", lab.name())
+    format!("lab {}, simulated time\n{rates}\n{table}{}", lab.name(), why_block(whys))
 }
 
-fn scenario(outcome: &HaloOutcome, exchanges: u32) -> Scenario {
-    let (checked, wrong) = outcome.checked();
-    let flow = Flow {
-        name: sizes_words(&outcome.sizes),
-        bytes: outcome.node_bytes,
-        iterations: exchanges.into(),
-        bytes_per_second: Some(outcome.node_bytes_per_second()),
-        detail: Detail::Exchange(Exchange {
-            nodes: outcome.nodes.len(),
-            sizes: outcome.sizes.clone(),
-            exchange_ns: outcome.exchange.as_ns(),
-            buffers_compared: checked,
-            buffers_wrong: wrong,
-            elapsed_ns: Some(outcome.exchange.as_ns() * f64::from(exchanges)),
-            directions: Some(outcome.directions),
-            face_bytes: Some(outcome.face_bytes),
-            link_bytes_per_second: Some(outcome.link_bytes_per_second()),
-            link_rate_bytes_per_second: Some(outcome.link_rate),
-            host_rate_bytes_per_second: Some(outcome.host_rate),
-        }),
-        ..Flow::default()
-    };
-    Scenario { bytes: Some(flow.bytes), flows: vec![flow], ..Scenario::default() }
-}
-
-fn report(lab: &Lab, outcomes: &[HaloOutcome]) -> Page {
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
-    let plot = |title: &str, y, value: &dyn Fn(&HaloOutcome) -> f64| {
-        let point = |outcome: &HaloOutcome| (outcome.nodes.len() as f64, value(outcome));
-        let points = outcomes.iter().map(point).collect();
+fn plots(flows: &[Flow]) -> Vec<Block> {
+    let plot = |title: &str, y, value: &dyn Fn(&Flow, &Exchange) -> f64| {
+        let points = exchanges(flows);
+        let points =
+            points.map(|(flow, exchange)| (exchange.nodes as f64, value(flow, exchange))).collect();
         let series = Series { name: "all directions".to_owned(), kind: SeriesKind::Ours, points };
-        Plot {
+        Block::Plot(Plot {
             title: title.to_owned(),
-            x: axis("nodes", "", Scale::Logarithmic),
+            x: Axis::new("nodes", "", Scale::Logarithmic),
             y,
             series: vec![series],
-        }
+        })
     };
-    let time = axis("an exchange", "us", Scale::Linear);
-    let share = axis("of the host's link", "%", Scale::Linear);
-    let plots = [
-        plot("Weak scaling: time of an exchange", time, &|one| one.exchange.as_ns() / 1e3),
-        plot("Rate to each host", share, &|one| 1e2 * one.node_bytes_per_second() / one.host_rate),
-    ];
-    let blocks = plots.map(Block::Plot).into();
-    bench_page("halo", Where::Lab(lab), vec![Section { title: EXCHANGE.to_owned(), blocks }])
+    let time = Axis::new("an exchange", "us", Scale::Linear);
+    let of_link = Axis::new("of the host's link", "%", Scale::Linear);
+    vec![
+        plot("Weak scaling: time of an exchange", time, &|_, one| one.exchange_ns / 1e3),
+        plot("Rate to each host", of_link, &|flow, one| {
+            1e2 * share(flow.rate().unwrap_or(0.0), one.host_rate_bytes_per_second)
+        }),
+    ]
 }

@@ -136,6 +136,9 @@ pub struct NgetArguments {
     /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Look for what limits each run, in a lab: that takes many more runs.
+    #[arg(long, conflicts_with = "device")]
+    pub why: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -2,28 +2,29 @@
 //! `crosslane bench nget`: the micro-benchmark of the network processor's get engine.
 
 pub mod arguments;
-mod cards;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use crosslane_bench::{NgetMeasured, NgetOptions};
-use crosslane_driver::network_processor::{Buffers, Modes, Requests};
-use crosslane_host::{Mapping, Waiting};
+use crosslane_bench::{NgetOptions, NgetRun, nget_on};
+use crosslane_driver::network_processor::{Modes, Requests};
+use crosslane_host::Mapping;
 use crosslane_lab::Lab;
-use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
-use crosslane_reproduce::ReproduceError;
-use crosslane_reproduce::nget::{NgetOutcome, NgetRun, nget_options};
-use crosslane_results::{Detail, Flow, Gets, Platform, Scenario};
+use crosslane_open::{DeviceName, Session, SessionOptions};
+use crosslane_report::{Axis, Block, Plot, Scale, Section, Series, SeriesKind};
+use crosslane_results::{Account, Detail, Flow, Gets};
 
-use crate::bench_outcome::bench_outcome;
+use crate::bench_outcome::Runs;
 use crate::error::CommandError;
-use crate::output::{print, print_json};
-use crate::output_file::not_written;
+use crate::interrupt::{is_asked, kept};
+use crate::output_file::OutputFile;
 use crate::place_argument::Named;
 use crate::progress::Steps;
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
-use crate::report_file::{Where, bench_page, report_of, write_page};
+use crate::report_file::{Where, report_of};
 use crate::table::{Align, Table};
+use crate::why::{Why, explained, has_column, why_block};
+use crate::workload::{refused, run_on};
 use arguments::NgetArguments;
 
 /// Network processors that are measured where none is named: a torus has thousands.
@@ -36,34 +37,7 @@ const MAX_RUNS: usize = 10_000;
 /// How requests are written in labs where nothing is said.
 const COMBINED: Requests = Requests::Stores(Mapping::WriteCombined);
 
-/// A run and what came of it.
-struct Done {
-    node: String,
-    modes: Modes,
-    outcome: NgetOutcome,
-}
-
-/// `user, combined, poll`.
-fn words(modes: Modes) -> String {
-    let buffers = match modes.buffers {
-        Buffers::User => "user",
-        Buffers::Copied => "copied",
-        Buffers::Mapped => "mapped",
-    };
-    let requests = match modes.requests {
-        Requests::SystemCall => "call",
-        Requests::Stores(Mapping::Uncached) => "uncached",
-        Requests::Stores(Mapping::WriteCombined) => "combined",
-    };
-    let waiting = match modes.waiting {
-        Waiting::Polling => "poll",
-        Waiting::KernelPolling => "kernel",
-        Waiting::Monitor => "monitor",
-    };
-    format!("{buffers}, {requests}, {waiting}")
-}
-
-/// The lab's network processors, or those that are named.
+/// Returns the lab's network processors, or those that are named.
 fn nodes(lab: &Lab, wanted: &[String]) -> Result<Vec<String>, CommandError> {
     let endpoints = lab.file().endpoints.iter();
     let all: Vec<String> = endpoints
@@ -88,20 +62,20 @@ fn nodes(lab: &Lab, wanted: &[String]) -> Result<Vec<String>, CommandError> {
     })
 }
 
-/// What is to be run: who, how, how many in flight, and bytes.
+/// One run: network processor, modes, gets in flight, bytes.
 type Job<T> = (T, Modes, u32, u64);
 
-/// For each of `who`, with how it writes requests where nothing is said.
+/// Returns the runs of each network processor, with how it writes requests where nothing is said.
 fn jobs<T: Clone>(
     arguments: &NgetArguments,
-    who: impl IntoIterator<Item = (T, Requests)>,
+    processors: impl IntoIterator<Item = (T, Requests)>,
 ) -> Result<Vec<Job<T>>, CommandError> {
     let mut jobs = Vec::new();
-    for (one, usual) in who {
+    for (processor, usual) in processors {
         for modes in arguments.modes(usual) {
             for in_flight in &arguments.in_flight {
                 for size in arguments.size.sizes() {
-                    jobs.push((one.clone(), modes, *in_flight, size));
+                    jobs.push((processor.clone(), modes, *in_flight, size));
                 }
             }
         }
@@ -111,22 +85,22 @@ fn jobs<T: Clone>(
 }
 
 fn options(arguments: &NgetArguments, size: u64, in_flight: u32) -> NgetOptions {
-    let options = nget_options(size, in_flight, arguments.per_loop, arguments.seed);
+    let options = NgetOptions::enough(size, in_flight, arguments.per_loop, arguments.seed);
     NgetOptions { loops: arguments.loops.unwrap_or(options.loops), ..options }
 }
 
-/// Runs it.
+/// Runs the benchmark.
 ///
 /// # Errors
-/// A lab without a network processor, cards that are none, numbers that cannot be, and what does
-/// not run.
+/// A lab without a network processor, cards without one, invalid numbers, a run that fails, or
+/// wrong data.
 pub fn run(arguments: &NgetArguments) -> Result<(), CommandError> {
     match Named::or_lab("nget", arguments.lab.as_deref(), &arguments.device)? {
         Named::Lab { lab, endpoints } => {
             let named = endpoints.into_iter().flatten().collect();
             in_lab(arguments, &lab, named)
         }
-        Named::Cards(names) => cards::run(arguments, &names),
+        Named::Cards(names) => on_cards(arguments, &names),
     }
 }
 
@@ -134,36 +108,72 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
     let lab = Lab::load(lab)?;
     let wanted = if named.is_empty() { arguments.node.clone() } else { named };
     let nodes = nodes(&lab, &wanted)?.into_iter();
-    let jobs = jobs(arguments, nodes.map(|node| (node, COMBINED)))?;
+    let jobs = jobs(arguments, nodes.map(|node| (node, COMBINED)))?.into_iter();
+    let lab = Arc::new(lab);
+    let runs = jobs.map(|(processor, modes, in_flight, size)| {
+        let options = options(arguments, size, in_flight);
+        NgetRun { lab: lab.clone(), processor, modes, options, seed: arguments.seed }
+    });
+    let runs: Vec<NgetRun> = runs.collect();
     let file = report_of(arguments.report.as_ref())?;
-    let steps = Steps::new(jobs.len() as u64, "runs");
-    let one = |(node, modes, in_flight, size): &Job<String>| {
-        let options = options(arguments, *size, *in_flight);
-        let (lab, seed) = (&lab, arguments.seed);
-        let run = NgetRun { lab, processor: node, modes: *modes, options, seed };
+    let steps = Steps::new(runs.len() as u64, "runs");
+    let made = steps.watch.each(&runs, |run| {
         let outcome = run.run()?;
         steps.shown(&run.name(), outcome.now);
-        Ok::<_, ReproduceError>(Some(Done { node: node.clone(), modes: *modes, outcome }))
-    };
-    let done = steps.watch.each(&jobs, one);
+        let flow = outcome.flow(&run.processor, run.modes);
+        Ok::<_, CommandError>(Some((flow, outcome.account)))
+    });
     steps.finish();
-    let done: Vec<Done> = done?.into_iter().flatten().collect();
-    if arguments.json {
-        let platform = Platform::Lab { lab: lab.name().to_owned() };
-        let scenarios = done.iter().map(lab_flow).map(scenario).collect();
-        let interrupted = steps.watch.interrupted();
-        print_json(&bench_outcome("nget", platform, arguments.seed, scenarios, interrupted))?;
-    } else {
-        print(&page(&lab, &done))?;
+    let (runs, made) = kept(runs, made?);
+    let (flows, accounts): (Vec<Flow>, Vec<Account>) = made.into_iter().unzip();
+    let whys = match arguments.why {
+        true => explained(&runs, &flows, &accounts, arguments.json),
+        false => Vec::new(),
+    };
+    show(arguments, Where::Lab(&lab), &steps, (flows, whys), file)
+}
+
+fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), CommandError> {
+    if !arguments.node.is_empty() {
+        let sentence = "--node names endpoints of a lab; --device names the cards here";
+        return Err(CommandError::Usage(sentence.to_owned()));
     }
-    steps.watch.end(&not_written([&file]))?;
-    match file {
-        Some(file) => {
-            let measured = done.iter().map(|one| (&one.node[..], one.modes, &one.outcome.measured));
-            write_page(&report(Where::Lab(&lab), &measured.collect::<Vec<_>>()), &file)
+    let file = report_of(arguments.report.as_ref())?;
+    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let bus = session.bus();
+    let cards = session.cards().iter().map(|card| (card, Requests::fastest(bus, card.function)));
+    let jobs = jobs(arguments, cards)?;
+    let steps = Steps::new(jobs.len() as u64, "runs");
+    let mut flows = Vec::new();
+    for (card, modes, in_flight, size) in jobs {
+        let options = options(arguments, size, in_flight);
+        let measured = run_on(&session, async {
+            // Errors name the card.
+            let measured = nget_on(bus.clone(), &card.endpoint, modes, &options).await;
+            measured.map_err(|error| CommandError::Card(error.to_string()))
+        })?;
+        steps.done(&card.name, measured.elapsed());
+        flows.push(measured.flow(&card.name, modes));
+        if is_asked() {
+            break;
         }
-        None => Ok(()),
     }
+    steps.finish();
+    show(arguments, Where::Cards(names), &steps, (flows, Vec::new()), file)
+}
+
+fn show(
+    arguments: &NgetArguments,
+    place: Where<'_>,
+    steps: &Steps,
+    (flows, whys): (Vec<Flow>, Vec<Why>),
+    file: Option<OutputFile>,
+) -> Result<(), CommandError> {
+    let is_wrong = gets(&flows).any(|(_, gets)| gets.gets_wrong > 0);
+    let (text, sections) = (text(place, &flows, &whys), vec![section(&flows)]);
+    let runs = Runs { bench: "nget", place, seed: arguments.seed, flows, whys };
+    runs.show(steps, arguments.json, &text, (sections, file))?;
+    if is_wrong { Err(CommandError::Run) } else { Ok(()) }
 }
 
 fn check(arguments: &NgetArguments, runs: usize) -> Result<(), CommandError> {
@@ -180,9 +190,6 @@ fn check(arguments: &NgetArguments, runs: usize) -> Result<(), CommandError> {
         _ => Err(CommandError::Usage(format!("{runs} runs; {MAX_RUNS} are possible"))),
     }
 }
-
-/// Said above the table: nobody has the data.
-const SINK: &str = "links in mode sink: data are read and counted, not compared";
 
 /// Columns of what the benchmark itself has measured.
 const MEASURED: [(&str, Align); 14] = [
@@ -202,6 +209,13 @@ const MEASURED: [(&str, Align); 14] = [
     ("MiB/s", Align::Right),
 ];
 
+/// Columns of the lab's limits.
+const CEILING: [(&str, Align); 3] = [
+    ("of ceiling %", Align::Right),
+    ("ceiling MB/s", Align::Right),
+    ("completions B", Align::Right),
+];
+
 /// Columns that a narrow terminal leaves out, the least important first.
 const SPARE: [&str; 10] = [
     "average",
@@ -216,120 +230,93 @@ const SPARE: [&str; 10] = [
     "M",
 ];
 
-fn measured_cells(node: &str, modes: Modes, measured: &NgetMeasured) -> Vec<String> {
-    let (options, times) = (&measured.options, &measured.durations);
-    vec![
-        node.to_owned(),
-        words(modes),
-        options.size_bytes.to_string(),
-        options.in_flight.to_string(),
-        options.per_loop.to_string(),
-        options.loops.to_string(),
+/// Returns the flows with what only gets have.
+fn gets(flows: &[Flow]) -> impl Iterator<Item = (&Flow, &Gets)> {
+    flows.iter().filter_map(|flow| match &flow.detail {
+        Detail::Gets(gets) => Some((flow, gets)),
+        _ => None,
+    })
+}
+
+fn cells(flow: &Flow, gets: &Gets) -> Vec<String> {
+    let (times, rate) = (&gets.latency_ps, flow.rate().unwrap_or(0.0));
+    let mut cells = vec![
+        gets.node.clone(),
+        gets.modes.clone(),
+        flow.bytes.to_string(),
+        flow.in_flight.unwrap_or(0).to_string(),
+        gets.per_loop.to_string(),
+        gets.loops.to_string(),
         microseconds(times.min_ps),
         microseconds(times.typical_ps),
         microseconds(times.average_ps),
         microseconds(times.p99_ps),
         microseconds(times.max_ps),
-        microseconds(measured.interval_ps().round() as u64),
-        megabytes(measured.bytes_per_second()),
-        mebibytes(measured.bytes_per_second()),
-    ]
-}
-
-fn page(lab: &Lab, done: &[Done]) -> String {
-    let mut columns = MEASURED.to_vec();
-    columns.extend([
-        ("of ceiling %", Align::Right),
-        ("ceiling MB/s", Align::Right),
-        ("completions B", Align::Right),
-    ]);
-    let mut table = Table::new(&columns).least_first(&SPARE);
-    for Done { node, modes, outcome } in done {
-        let mut row = measured_cells(node, *modes, &outcome.measured);
-        row.extend([
-            percent(outcome.of_ceiling()),
-            megabytes(outcome.ceiling_less_dllps),
-            format!("{:.1}", outcome.completion_bytes),
+        microseconds((gets.interval_ns * 1e3).round() as u64),
+        megabytes(rate),
+        mebibytes(rate),
+    ];
+    if let Some(ceiling) = &flow.ceiling {
+        cells.extend([
+            percent(flow.share_of_ceiling.unwrap_or(0.0)),
+            megabytes(ceiling.less_dllps_bytes_per_second),
+            format!("{:.1}", ceiling.payload_bytes),
         ]);
-        table.row(row);
     }
-    format!("lab {}, simulated time; {SINK}\n\n{table}", lab.name())
+    cells
 }
 
-fn flow(node: &str, modes: Modes, measured: &NgetMeasured) -> Flow {
-    let options = &measured.options;
-    Flow {
-        name: format!("{node}, {}, N = {}", words(modes), options.in_flight),
-        bytes: options.size_bytes,
-        iterations: measured.gets(),
-        in_flight: Some(options.in_flight.into()),
-        bytes_per_second: Some(measured.bytes_per_second()),
-        detail: Detail::Gets(Gets {
-            node: node.to_owned(),
-            modes: words(modes),
-            per_loop: options.per_loop,
-            loops: options.loops,
-            elapsed_ns: measured.elapsed().as_ns(),
-            interval_ns: measured.interval_ps() / 1e3,
-            latency_ps: measured.durations,
-            datagrams: measured.datagrams,
-            completion_bytes: None,
-            ceiling_bytes_per_second: None,
-            ceiling_less_dllps_bytes_per_second: None,
-        }),
-        ..Flow::default()
-    }
-}
-
-fn scenario(flow: Flow) -> Scenario {
-    Scenario { bytes: Some(flow.bytes), flows: vec![flow], ..Scenario::default() }
-}
-
-fn lab_flow(Done { node, modes, outcome }: &Done) -> Flow {
-    let mut flow = flow(node, *modes, &outcome.measured);
-    if let Detail::Gets(gets) = &mut flow.detail {
-        gets.completion_bytes = Some(outcome.completion_bytes);
-        gets.ceiling_bytes_per_second = Some(outcome.ceiling);
-        gets.ceiling_less_dllps_bytes_per_second = Some(outcome.ceiling_less_dllps);
-    }
-    flow
-}
-
-/// What a page shows: of which node, in which modes, and what was measured.
-type OnPage<'a> = (&'a str, Modes, &'a NgetMeasured);
-
-/// A curve for each node, modes and number in flight.
-fn curves(done: &[OnPage<'_>], value: impl Fn(&NgetMeasured) -> f64) -> Vec<Series> {
-    let name = |(node, modes, measured): &OnPage<'_>| {
-        format!("{node}, {}, N = {}", words(*modes), measured.options.in_flight)
+fn text(place: Where<'_>, flows: &[Flow], whys: &[Why]) -> String {
+    let mut columns = MEASURED.to_vec();
+    let times = match place {
+        Where::Lab(lab) => {
+            columns.extend(CEILING);
+            format!("lab {}, simulated time", lab.name())
+        }
+        Where::Cards(_) => "times are this machine's".to_owned(),
     };
-    let names: BTreeSet<String> = done.iter().map(name).collect();
-    let curve = |wanted: String| {
-        let of_curve = done.iter().filter(|one| name(one) == wanted);
-        let point = |one: &OnPage<'_>| (one.2.options.size_bytes as f64, value(one.2));
-        let points = of_curve.map(point).collect();
-        Series { name: wanted, kind: SeriesKind::Ours, points }
+    columns.extend(has_column(whys).then_some(("bottleneck", Align::Left)));
+    let mut table = Table::new(&columns).least_first(&SPARE);
+    let (mut compared, mut wrong) = (0, 0);
+    for (index, (flow, gets)) in gets(flows).enumerate() {
+        let bottleneck = whys.get(index).filter(|_| has_column(whys)).map(Why::cell);
+        table.row(cells(flow, gets).into_iter().chain(bottleneck));
+        compared += gets.gets_compared;
+        wrong += gets.gets_wrong;
+    }
+    let compared = match (compared, wrong) {
+        (0, _) => "no link has a cable, so that no data are compared".to_owned(),
+        (compared, 0) => format!("{compared} more gets were compared in mode loopback"),
+        (compared, wrong) => {
+            format!("{wrong} of {compared} more gets in mode loopback were WRONG")
+        }
+    };
+    format!("{times}; links in mode sink; {compared}\n\n{table}{}", why_block(whys))
+}
+
+/// Returns a curve for each node, modes and number in flight.
+fn curves(flows: &[Flow], value: impl Fn(&Flow, &Gets) -> f64) -> Vec<Series> {
+    let names: BTreeSet<&String> = flows.iter().map(|flow| &flow.name).collect();
+    let curve = |name: &String| {
+        let of_curve = gets(flows).filter(|(flow, _)| flow.name == *name);
+        let points = of_curve.map(|(flow, gets)| (flow.bytes as f64, value(flow, gets)));
+        Series { name: name.clone(), kind: SeriesKind::Ours, points: points.collect() }
     };
     names.into_iter().map(curve).collect()
 }
 
-fn report(place: Where<'_>, done: &[OnPage<'_>]) -> Page {
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
+fn section(flows: &[Flow]) -> Section {
     let plot = |title: &str, y, series| Plot {
         title: title.to_owned(),
-        x: axis("bytes of a get", "B", Scale::Logarithmic),
+        x: Axis::new("bytes of a get", "B", Scale::Logarithmic),
         y,
         series,
     };
-    let duration = curves(done, |one| one.durations.typical_ps as f64 / 1e6);
-    let bandwidth = curves(done, |one| one.bytes_per_second() / 1e6);
-    let duration = plot("Nget duration", axis("duration", "us", Scale::Logarithmic), duration);
-    let bandwidth = plot("Nget bandwidth", axis("bandwidth", "MB/s", Scale::Linear), bandwidth);
+    let duration = curves(flows, |_, gets| gets.latency_ps.typical_ps as f64 / 1e6);
+    let bandwidth = curves(flows, |flow, _| flow.rate().unwrap_or(0.0) / 1e6);
+    let duration = plot("Nget duration", Axis::new("duration", "us", Scale::Logarithmic), duration);
+    let bandwidth =
+        plot("Nget bandwidth", Axis::new("bandwidth", "MB/s", Scale::Linear), bandwidth);
     let title = "Gets from host memory".to_owned();
-    let blocks = vec![Block::Plot(duration), Block::Plot(bandwidth)];
-    bench_page("nget", place, vec![Section { title, blocks }])
+    Section { title, blocks: vec![Block::Plot(duration), Block::Plot(bandwidth)] }
 }

@@ -197,12 +197,12 @@ fn the_doctor_finds_what_costs_speed() {
     let doctor = json(&fake, "doctor 03:00.0 --peer 04:00.0");
     for (what, state, words) in [
         ("link 0000:00:01.0 to 0000:01:00.0", "ok", "Gen3 x8"),
-        ("link 0000:02:00.0 to 0000:03:00.0", "problem", "Gen3 x2, and both ends can do Gen3 x4"),
-        ("Max_Payload_Size", "problem", "128 B in force, 512 B possible on the whole way"),
-        ("Extended Tag", "problem", "off, though the card has it: 32 reads can be told apart"),
+        ("link 0000:02:00.0 to 0000:03:00.0", "problem", "Gen3 x2, and both ends support Gen3 x4"),
+        ("Max_Payload_Size", "problem", "128 B in force, 512 B possible on the whole path"),
+        ("Extended Tag", "problem", "off, though the card supports it: 32 reads in flight"),
         ("ACS", "note", "0000:02:00.0 redirects peer requests up"),
         ("errors counted", "note", "the kernel counts none here (no AER)"),
-        ("IOMMU group", "ok", "1, with 5 other functions, none in the way"),
+        ("IOMMU group", "ok", "1, with 5 other functions, none held by another driver"),
     ] {
         let finding = finding(&doctor, what);
         assert_eq!(
@@ -212,8 +212,8 @@ fn the_doctor_finds_what_costs_speed() {
     }
     let help = finding(&doctor, "Max_Payload_Size")["help"].as_str().unwrap();
     assert_eq!(help, "sudo crosslane device set-mps --path 0000:03:00.0 host 512");
-    let way = finding(&doctor, "way to 0000:04:00.0")["found"].as_str().unwrap().to_owned();
-    assert!(way.contains("0000:02:00.0 redirects peer requests to the root complex"), "{way}");
+    let path = finding(&doctor, "path to 0000:04:00.0")["found"].as_str().unwrap().to_owned();
+    assert!(path.contains("0000:02:00.0 redirects peer requests to the root complex"), "{path}");
     let text = page(&fake, "doctor 03:00.0 --no-model");
     assert!(text.contains("\nWhat would help\n\n"), "{text}");
     assert!(text.contains("Extended Tag: sudo setpci -s 0000:03:00.0 CAP_EXP+8.w=0100:0100"));
@@ -293,7 +293,7 @@ fn doctor_of_the_machine_says_whether_it_is_ready() {
             .unwrap();
         let text = page(&bare, "doctor");
         assert!(text.contains(words) && text.contains("sudo modprobe vfio-pci"), "{text}");
-        assert!(text.contains("No function is there that a program may have"), "{text}");
+        assert!(text.contains("There is no function that a program may have"), "{text}");
         assert!(text.ends_with("\n2 problems\n"), "{text}");
     }
     for arguments in ["doctor --peer 03:00.0", "doctor --to-lab x.toml", "doctor --engine"] {
@@ -368,7 +368,7 @@ fn what_is_no_card_has_no_prediction() {
     assert!(text.contains("none: VFIO needs one"), "{text}");
     let run = on(&fake, "doctor 00:02.0 --to-lab x.toml");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("0000:00:02.0 cannot be a lab"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot describe 0000:00:02.0 as a lab"), "{}", run.stderr);
 }
 
 /// The units of `packaging` run the program with options that it has.

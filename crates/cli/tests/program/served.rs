@@ -104,6 +104,17 @@ fn every_benchmark_of_the_driver_runs_on_served_cards() {
     assert!(page.stdout.contains("all times and rates are in this machine's time"), "{page:?}");
     let tested = run(&format!("device test {first} {second} --largest 64K"));
     assert!(tested.code == 0 && tested.stdout.contains("0 failed"), "{tested:?}");
+    // A card has the axes of transfers.
+    let sweep = "--size 4K,64K --outstanding 1,4 --iterations 8 --json";
+    let sweep = run(&format!("bench sweep --device {first} {sweep}"));
+    assert_eq!(sweep.code, 0, "{sweep:?}");
+    let sweep: serde_json::Value = serde_json::from_str(&sweep.stdout).unwrap();
+    let rows = sweep["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &sweep["served"]), (2 * 2 * 2, &true.into()), "{sweep}");
+    for row in rows {
+        let is_good = row["wrong_words"] == 0 && row["bytes_per_second"].as_f64().unwrap() > 0.0;
+        assert!(is_good && row.get("width").is_none(), "{row}");
+    }
     let overhead = run(&format!("bench overhead --device {first} --rounds 5 --large 64K"));
     assert!(overhead.code == 0 && overhead.stdout.contains("register read"), "{overhead:?}");
 }
@@ -195,7 +206,11 @@ fn what_cards_cannot_be_asked_for_is_said() {
         ("device test lab:nowhere", 1, "nowhere"),
         ("bench overhead --device kc705", 2, "cards have names like"),
         ("bench write", 2, "--lab"),
-        ("bench sweep --device vfio-user:a", 2, "a sweep changes what the lab is made of"),
+        ("bench sweep --device vfio-user:a --tags 8", 2, "--tags 8: this axis needs a lab"),
+        ("bench sweep --device vfio-user:a --link 2x4", 2, "--link 2x4: this axis needs a lab"),
+        ("bench sweep --device vfio-user:a --device vfio-user:b", 2, "one card"),
+        ("bench sweep --device vfio-user:a --card b", 2, "--device names the card"),
+        ("bench sweep --device vfio-user:nowhere", 1, "nowhere"),
         ("bench sweep --device lab:rosta/fpga1 --card fpga2", 2, "--device names fpga1"),
         ("bench traffic --device vfio:01:00.0 --flow a:b:write:64", 2, "a lab is needed"),
         ("bench traffic --device lab:rosta/fpga1 --flow a:b:write:64", 2, "name the lab alone"),

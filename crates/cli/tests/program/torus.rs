@@ -30,12 +30,29 @@ fn two_runs_of_gets_can_be_compared() {
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         let flow = &document["scenarios"][0]["flows"][0];
         assert_eq!((&flow["bytes"], &flow["in_flight"]), (&16384.into(), &16.into()));
+        // 128 KiB are compared.
+        assert_eq!((&flow["gets_compared"], &flow["gets_wrong"]), (&8.into(), &0.into()));
         let path = folder.join(format!("{name}.json"));
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     });
     let page = stdout_of(&format!("compare {} {}", files[0], files[1]));
     assert!(page.contains("16 KiB") && page.contains("MB/s"), "{page}");
+}
+
+/// The fragmentation of the hub's completions, which the paper found.
+#[test]
+fn limits_of_gets_and_exchanges_are_named() {
+    let page = stdout_of("bench nget --node fpga1 --size 16K -n 64 --why");
+    let words = "bottleneck: the 53.400 % of gpu1's completions in single units of 64 B";
+    assert!(page.contains(words), "{page}");
+    assert!(page.contains("gpu1.port0 -> fpga1 (Gen2 x8): "), "{page}");
+    let json: serde_json::Value = serde_json::from_str(&stdout_of(
+        "bench halo --nodes 2 --lattice 4x4x4x4 --site-bytes 8 --why --json",
+    ))
+    .unwrap();
+    let why = &json["scenarios"][0]["why_not_faster"];
+    assert!(!why["steps"].as_array().unwrap().is_empty(), "{why}");
 }
 
 #[test]

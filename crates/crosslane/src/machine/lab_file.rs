@@ -43,7 +43,7 @@ const PORT: [Constant; 9] = [
 const LATENCY: [Constant; 2] =
     [("receive_latency_ns", "100", TYPICAL), ("transmit_latency_ns", "100", TYPICAL)];
 
-/// What is behind the root ports, but for the read completion boundary.
+/// Host memory behind the root ports, without the read completion boundary.
 const HOST_MEMORY: [Constant; 4] = [
     ("completion_cut", "\"aligned\"", SERVER),
     ("read_slots", "64", SERVER),
@@ -105,19 +105,19 @@ const ENGINE: [Constant; 15] = [
     ("fetch_batch", "16", OURS),
 ];
 
-/// What is said of a host or a switch whose ports redirect.
+/// The lines of a host or a switch whose ports redirect.
 const REDIRECTS: &str = "# ACS Control of a port: P2P Request Redirect is on.\nacs = true\n";
 
 /// A machine's way to some cards, as a lab.
 pub struct Exported {
     /// The lab file.
     pub text: String,
-    /// What the cards are called in it.
+    /// Names of the cards in it.
     names: BTreeMap<Address, String>,
 }
 
 impl Exported {
-    /// What a card is called in the lab.
+    /// Returns the name of a card in the lab.
     pub fn name(&self, card: Address) -> &str {
         self.names.get(&card).map_or("", String::as_str)
     }
@@ -210,7 +210,7 @@ fn assume(text: &mut String, constants: &[Constant]) {
 /// The best of some links: the rate and width that ports of one part can have.
 fn best(links: impl Iterator<Item = LinkCode>) -> (u8, u8) {
     links.fold((1, 1), |(speed, lanes), link| {
-        // What no lab knows is cut to what it does.
+        // Rates that no lab knows are cut to those that it does.
         (speed.max(link.speed.min(5)), lanes.max(known_width(link.lanes)))
     })
 }
@@ -220,7 +220,7 @@ fn known_width(lanes: u8) -> u8 {
     [32, 16, 12, 8, 4, 2, 1].into_iter().find(|&width| width <= lanes).unwrap_or(1)
 }
 
-/// What a port is able to do.
+/// Capabilities of a port.
 fn capability(text: &mut String, ports: &[&(&PciFunction, Express)], has_acs: bool) {
     let (speed, lanes) = best(ports.iter().map(|(_, express)| express.link_capability));
     read(text, "max_generation", speed, "Link Capabilities");
@@ -245,7 +245,7 @@ fn redirects(ports: &[&(&PciFunction, Express)]) -> bool {
 /// engine.
 ///
 /// # Errors
-/// Why there is no such lab, a sentence.
+/// The reason for which the cards cannot be a lab, a sentence.
 pub fn export(
     tree: &Tree,
     lab_name: &str,
@@ -265,8 +265,8 @@ pub fn export(
          # Read from a machine's configuration space by `crosslane device doctor`. Functions\n\
          # beside the way are left out. Values that no register says are assumptions: better ones\n\
          # may be written in their place.\n\n\
-         [lab]\nname = \"{lab_name}\"\nsummary = \"The way between host memory and {}, as this \
-         machine has it.\"\n\n",
+         [lab]\nformat = 1\nname = \"{lab_name}\"\n\
+         summary = \"The way between host memory and {}, as this machine has it.\"\n\n",
         listed.join(" and ")
     );
     let roots = of(Kind::RootPort);

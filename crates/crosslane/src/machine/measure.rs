@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a card really moves, beside what is predicted of it: where this program may open it and it
-//! has this project's engine.
+//! Rates that a card reaches, if this program may open it and it has this project's engine.
 
 use crosslane_bench::{Options, read, write};
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::machine::MeasuredRate;
 use crosslane_vfio::sysfs::{PciFunction, why_kept};
 
-/// Transfers each way, kept in flight, and how long one may take.
+/// The transfers in each direction.
 const RUN: Options = Options {
     size_bytes: 1 << 20,
     iterations: 16,
@@ -26,27 +26,17 @@ const RUN: Options = Options {
     timeout: Picoseconds(10_000_000_000_000),
 };
 
-/// A rate that was measured.
-pub struct Rate {
-    /// As the prediction of the same way is called.
-    pub what: &'static str,
-    /// As the application sees it, payload bytes per second.
-    pub application: f64,
-    /// By the engine's timers.
-    pub hardware: f64,
-}
-
-/// Measures both ways between the card and host memory; every byte is compared.
+/// Measures both directions between the card and host memory; every byte is compared.
 ///
 /// # Errors
-/// Why nothing can be measured, a sentence.
-pub fn measure(card: &PciFunction) -> Result<Vec<Rate>, String> {
+/// The reason for which nothing can be measured, a sentence.
+pub fn measure(card: &PciFunction) -> Result<Vec<MeasuredRate>, String> {
     if !card.is_bound_to_vfio() {
         let address = card.address;
         return Err(match why_kept(card) {
-            Some(why) => format!("programs do not have it: {why}"),
+            Some(why) => format!("no program may open it: {why}"),
             None => format!(
-                "programs do not have it: `sudo crosslane device bind {address}` gives it to them"
+                "no program may open it; `sudo crosslane device bind {address}` permits that"
             ),
         });
     }
@@ -66,9 +56,11 @@ pub fn measure(card: &PciFunction) -> Result<Vec<Rate>, String> {
                 let words = measured.data_errors.words;
                 return Err(format!("{what}: {words} words of 4 B are not what was sent"));
             }
-            let application = measured.application_bytes_per_second();
-            let hardware = measured.hardware_bytes_per_second();
-            rates.push(Rate { what, application, hardware });
+            rates.push(MeasuredRate {
+                what: what.to_owned(),
+                application_bytes_per_second: measured.application_bytes_per_second(),
+                hardware_bytes_per_second: measured.hardware_bytes_per_second(),
+            });
         }
         Ok(rates)
     });

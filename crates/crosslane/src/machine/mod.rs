@@ -1,8 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This machine: its cards and the ports above them as a lab, and the rates that they reach.
+//! This machine: its PCI functions, what costs a card speed, and its cards as a lab.
+//!
+//! Read first: [`Machine`] and its [`Tree`]; then [`diagnose_card`] for the doctor, [`list`] and
+//! [`describe`] for descriptions, [`export`] for a lab, [`test_cards`] for the acceptance of cards,
+//! and [`bind`], [`reload`] and [`set_max_payload`] for changes. Outcomes are plain data of
+//! [`results::machine`](crosslane_results::machine).
+//!
+//! ```no_run
+//! use crosslane::explain::NoProgress;
+//! use crosslane::machine::{DoctorOptions, Machine, diagnose_card};
+//!
+//! let card = "03:00.0".parse()?;
+//! let options = DoctorOptions::default();
+//! let diagnosis = diagnose_card(&Machine::this(), card, &options, &NoProgress)?;
+//! for finding in &diagnosis.findings {
+//!     println!("{} {}: {}", finding.severity.word(), finding.what, finding.found);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod binding;
+mod describe;
+mod doctor;
+mod findings;
 mod lab_file;
 mod measure;
+mod prediction;
+mod test;
 
+pub use binding::{PathError, bind, reload, set_max_payload, unbind};
+pub use crosslane_vfio::sysfs::{
+    Address, BindOptions, CardReady, Machine, PciFunction, ReloadOptions, SysfsError, Tree,
+    VFIO_PCI,
+};
+pub use describe::{describe, error_words, functions, link_words, list, path_from_root};
+pub use doctor::{DoctorError, DoctorOptions, diagnose_card, diagnose_machine};
+pub use findings::{examine_card, examine_machine};
 pub use lab_file::{Exported, HOST, export};
-pub use measure::{Rate, measure};
+pub use measure::measure;
+pub use prediction::{PredictionError, PredictionProgress, predict};
+pub use test::{TestError, TestOptions, test_cards};

@@ -13,7 +13,7 @@ use super::channel::{Current, Descriptor, Fault, Kind, Reading};
 use crate::card_memory::{CardMemory, CardMemoryParameters, Copying, Refused};
 
 /// Target in the card's memory of a descriptor that has been taken up.
-struct Place {
+struct WritePosition {
     /// Card address of the next byte to be written.
     address: u64,
     /// Bytes of the descriptor before and after `address`.
@@ -74,7 +74,7 @@ impl Confirmations {
 /// H2C: data being written into the memory.
 #[derive(Default)]
 struct Writing {
-    places: VecDeque<Place>,
+    places: VecDeque<WritePosition>,
     /// Bytes of the next burst so far.
     gathered: Vec<u8>,
     confirmed: Confirmations,
@@ -168,7 +168,7 @@ impl Board {
     /// Takes up an H2C descriptor.
     pub fn begin(&mut self, descriptor: Descriptor) {
         let Descriptor { card, bytes, .. } = descriptor;
-        self.writing.places.push_back(Place { address: card, done: 0, left: bytes });
+        self.writing.places.push_back(WritePosition { address: card, done: 0, left: bytes });
     }
 
     /// Whether an earlier failure keeps further data out.

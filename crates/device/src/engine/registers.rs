@@ -14,7 +14,7 @@ use super::{Engine, TABLE_ENTRY_BYTES, status};
 
 /// Register at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum DecodedRegister {
     Global(u32),
     User(u32),
     /// Kind, number, offset.
@@ -40,30 +40,30 @@ fn in_memory(memory: Memory, offset: u32) -> Option<u32> {
     offset.checked_sub(memory.base).filter(|within| *within < memory.bytes)
 }
 
-fn place_of(offset: u32) -> Place {
+fn place_of(offset: u32) -> DecodedRegister {
     for (kind, array) in [(Kind::H2c, H2C), (Kind::C2h, C2H), (Kind::Peer, PEER)] {
         if let Some((number, within)) = in_array(array, offset) {
-            return Place::Channel(kind, number, within);
+            return DecodedRegister::Channel(kind, number, within);
         }
     }
     if let Some((number, within)) = in_array(LANES, offset) {
-        return Place::Lane(number, within);
+        return DecodedRegister::Lane(number, within);
     }
     for (table, memory) in [H2C_TABLE, C2H_TABLE].into_iter().enumerate() {
         if let Some(within) = in_memory(memory, offset) {
-            return Place::Table(table, within as usize);
+            return DecodedRegister::Table(table, within as usize);
         }
     }
     if let Some(within) = in_memory(MSIX_TABLE, offset) {
-        return Place::MsixTable(within as usize / 4);
+        return DecodedRegister::MsixTable(within as usize / 4);
     }
     if let Some(within) = in_memory(MSIX_PENDING, offset) {
-        return Place::MsixPending(within / 4);
+        return DecodedRegister::MsixPending(within / 4);
     }
     match offset {
-        USER..H2C_BASE => Place::User(offset - USER),
-        GLOBAL..MSIX_BASE => Place::Global(offset - GLOBAL),
-        _ => Place::Nothing,
+        USER..H2C_BASE => DecodedRegister::User(offset - USER),
+        GLOBAL..MSIX_BASE => DecodedRegister::Global(offset - GLOBAL),
+        _ => DecodedRegister::Nothing,
     }
 }
 
@@ -92,23 +92,25 @@ fn set_high(value: &mut u64, word: u32) {
 impl Engine {
     pub(super) fn read_register(&mut self, offset: u32, now_ps: u64) -> u32 {
         match place_of(offset) {
-            Place::Global(offset) => self.read_global(offset, now_ps),
-            Place::User(offset) => self.read_user(offset),
-            Place::Channel(kind, number, offset) => self.read_channel(kind, number, offset, now_ps),
-            Place::Lane(number, offset) => self.read_lane(number, offset),
-            Place::MsixTable(word) => self.msix.word(word),
-            Place::MsixPending(word) => {
+            DecodedRegister::Global(offset) => self.read_global(offset, now_ps),
+            DecodedRegister::User(offset) => self.read_user(offset),
+            DecodedRegister::Channel(kind, number, offset) => {
+                self.read_channel(kind, number, offset, now_ps)
+            }
+            DecodedRegister::Lane(number, offset) => self.read_lane(number, offset),
+            DecodedRegister::MsixTable(word) => self.msix.word(word),
+            DecodedRegister::MsixPending(word) => {
                 if word == 0 {
                     self.msix.pending
                 } else {
                     0
                 }
             }
-            Place::Table(table, at) => match self.tables[table].get(at..at + 4) {
+            DecodedRegister::Table(table, at) => match self.tables[table].get(at..at + 4) {
                 Some(bytes) => u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
                 None => 0,
             },
-            Place::Nothing => 0,
+            DecodedRegister::Nothing => 0,
         }
     }
 
@@ -275,26 +277,28 @@ impl Engine {
 
     fn write_register(&mut self, offset: u32, value: u32, now_ps: u64) {
         match place_of(offset) {
-            Place::Global(global::CONTROL) => {
+            DecodedRegister::Global(global::CONTROL) => {
                 if global::control::RESET_COUNTERS.get(value) != 0 {
                     self.channels.iter_mut().for_each(|c| c.reset_counters(now_ps));
                     self.lanes.iter_mut().for_each(super::Lane::reset_counters);
                 }
             }
-            Place::User(offset) => self.write_user(offset, value, now_ps),
-            Place::Channel(kind, number, offset) => {
+            DecodedRegister::User(offset) => self.write_user(offset, value, now_ps),
+            DecodedRegister::Channel(kind, number, offset) => {
                 self.write_channel(kind, number, offset, value, now_ps);
             }
-            Place::Lane(number, offset) => self.write_lane(number, offset, value),
-            Place::MsixTable(word) => self.msix.set_word(word, value),
-            Place::Table(table, at) => {
+            DecodedRegister::Lane(number, offset) => self.write_lane(number, offset, value),
+            DecodedRegister::MsixTable(word) => self.msix.set_word(word, value),
+            DecodedRegister::Table(table, at) => {
                 if let Some(bytes) = self.tables[table].get_mut(at..at + 4) {
                     bytes.copy_from_slice(&value.to_le_bytes());
                     let (entry, word) = (at / TABLE_ENTRY_BYTES, at % TABLE_ENTRY_BYTES / 4);
                     self.stored[table][entry] |= 1 << word;
                 }
             }
-            Place::Global(_) | Place::MsixPending(_) | Place::Nothing => {}
+            DecodedRegister::Global(_)
+            | DecodedRegister::MsixPending(_)
+            | DecodedRegister::Nothing => {}
         }
     }
 

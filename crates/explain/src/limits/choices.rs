@@ -224,7 +224,9 @@ fn strict_ordering(case: &TrafficRun, ways: &Ways) -> Option<Lever<TrafficRun>> 
     let mut names: Vec<String> = Vec::new();
     for read in ways.transfers.iter().filter(meets) {
         let name = match read.requester {
-            Requester::Engine(index) | Requester::Generic(index) => &file.endpoints[index].name,
+            Requester::Engine(index) | Requester::Generic(index) | Requester::Processor(index) => {
+                &file.endpoints[index].name
+            }
             Requester::Core(index) => &file.hosts[index].name,
         };
         if !names.contains(name) {
@@ -260,7 +262,7 @@ fn in_flight(case: &TrafficRun, ways: &Ways) -> Result<Option<Lever<TrafficRun>>
     let mut names: Vec<String> = Vec::new();
     for requester in ways.requesters() {
         names.push(match requester {
-            Requester::Engine(index) | Requester::Generic(index) => {
+            Requester::Engine(index) | Requester::Generic(index) | Requester::Processor(index) => {
                 file.endpoints[index].name.clone()
             }
             Requester::Core(index) => file.hosts[index].name.clone(),

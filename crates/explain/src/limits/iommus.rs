@@ -18,7 +18,7 @@ fn is_translated(ways: &Ways, transfer: &Transfer) -> bool {
         .iter()
         .any(|direction| matches!(ways.ends(*direction).1.parameters, PortRef::Root(_)));
     match transfer.requester {
-        Requester::Engine(_) => true,
+        Requester::Engine(_) | Requester::Processor(_) => true,
         Requester::Generic(_) => reaches_root,
         Requester::Core(_) => false,
     }

@@ -110,7 +110,7 @@ fn uses(ways: &Ways) -> Vec<Use> {
             Target::Memory(index) => add(Memory::Endpoint(index), writes, reads, writes, payload),
             Target::Lane(_) => {}
         }
-        if let Requester::Engine(_) = transfer.requester {
+        if let Requester::Engine(_) | Requester::Processor(_) = transfer.requester {
             // Status blocks go there, and descriptors come from there.
             add(Memory::Host(transfer.host), false, false, true, u32::MAX);
         }

@@ -10,6 +10,7 @@ mod choices;
 mod iommus;
 mod links;
 mod memories;
+mod network;
 mod nodes;
 mod payloads;
 mod ports;

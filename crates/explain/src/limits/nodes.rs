@@ -155,7 +155,7 @@ fn cores(file: &LabFile, ways: &Ways) -> Vec<Spot> {
         .iter()
         .filter_map(|transfer| match transfer.requester {
             Requester::Core(host) => Some(host),
-            Requester::Engine(_) => Some(transfer.host),
+            Requester::Engine(_) | Requester::Processor(_) => Some(transfer.host),
             Requester::Generic(_) => None,
         })
         .collect();

@@ -29,6 +29,9 @@ const MOST_DATAPATH_BYTES: u32 = 1024;
 /// Longest read that a register allows, bytes (PCIe 6.x 7.5.3.4).
 const LONGEST_READ_BYTES: u32 = 4096;
 
+/// Staging memory of a network processor beyond its longest read, bytes.
+const NETWORK_STAGING_BYTES: u32 = 256;
+
 /// What both kinds of requesters have.
 struct Pace {
     datapath_bytes: u32,
@@ -74,7 +77,8 @@ pub(super) fn edit_part(file: &mut LabFile, endpoint: usize, edit: impl FnOnce(&
     edit(Arc::make_mut(&mut file.endpoints[endpoint].part));
 }
 
-/// Changes a generic requester, and the engine of its part, which has the same constants.
+/// Changes a generic requester, and the engine or network processor of its part, which has the same
+/// constants.
 pub(super) fn edit_both(
     file: &mut LabFile,
     endpoint: usize,
@@ -85,6 +89,15 @@ pub(super) fn edit_both(
         generic(&mut part.parameters.requester);
         if let Some(parameters) = &mut part.engine {
             engine(parameters);
+        }
+        if let Some(processor) = &mut part.network_processor {
+            let same = &part.parameters.requester;
+            processor.tags = same.tags;
+            processor.max_write_bytes = same.max_write_bytes;
+            processor.max_read_bytes = same.max_read_bytes;
+            // It holds a longest read, and the entries of a datagram at each end.
+            let least = same.max_read_bytes + NETWORK_STAGING_BYTES;
+            processor.staging_bytes = processor.staging_bytes.max(least);
         }
     });
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crosslane_bench::{Cargo, ScenarioError, StoreRun, TrafficRun, Workload, WorkloadRun, route};
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_fabric::{DirectionId, Fabric, FlowKind, FlowSource, NodeId, NodeKind, Way};
-use crosslane_lab::{LabFile, RunningLab};
+use crosslane_lab::{Lab, LabFile, RunningLab};
 
 use crate::error::ExplainError;
 
@@ -18,6 +18,8 @@ pub(super) enum Requester {
     Engine(usize),
     /// The generic requester of an endpoint.
     Generic(usize),
+    /// The network processor of an endpoint.
+    Processor(usize),
     /// A core of a host.
     Core(usize),
 }
@@ -26,7 +28,7 @@ impl Requester {
     /// The endpoint, if it is one.
     pub const fn endpoint(self) -> Option<usize> {
         match self {
-            Self::Engine(index) | Self::Generic(index) => Some(index),
+            Self::Engine(index) | Self::Generic(index) | Self::Processor(index) => Some(index),
             Self::Core(_) => None,
         }
     }
@@ -352,6 +354,29 @@ pub(super) fn store_ways(run: &StoreRun) -> Result<Ways, ExplainError> {
     let (core, memory) = ((from, Requester::Core(0)), (to, Target::Memory(card)));
     let transfer = found.transfer(core, memory, (true, false), Feed::Own);
     Ok(Ways::new(file, &running, vec![transfer], None))
+}
+
+/// Returns the requests of network processors for the memory of their hosts.
+pub(super) fn network_ways(
+    lab: &Lab,
+    seed: u64,
+    processors: &[&str],
+    writes_and_reads: (bool, bool),
+) -> Result<Ways, ExplainError> {
+    let running = lab.build_engines(seed)?;
+    let (file, fabric) = (lab.file(), &running.fabric);
+    let mut transfers = Vec::new();
+    for (flow, name) in processors.iter().enumerate() {
+        let missing = || ScenarioError::Refused(format!("there is no endpoint {name}"));
+        let node = running.find(name).ok_or_else(missing)?;
+        let host = usize::from(fabric.node(node).host.0);
+        let memory = running.hosts.get(host).ok_or_else(missing)?.root_complex;
+        let found = Found { fabric, flow, host };
+        let from = (node, Requester::Processor(endpoint(file, name)));
+        let to = (memory, Target::Host(host));
+        transfers.push(found.transfer(from, to, writes_and_reads, Feed::Own));
+    }
+    Ok(Ways::new(file, &running, transfers, None))
 }
 
 /// Returns what flows of generic requesters ask of their lab.

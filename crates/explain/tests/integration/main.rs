@@ -3,5 +3,6 @@
 
 mod accounts;
 mod document;
+mod network;
 mod planted;
 mod stores;

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use crosslane_fabric::HostRun;
 
-use super::{Run, Simulation};
+use super::{RunGuard, Simulation};
 
 /// Polls of tasks before the fabric's turn.
 const POLLS_AT_ONCE: u32 = 256;
@@ -29,7 +29,7 @@ impl Simulation {
     /// If a run of this simulation is in progress.
     pub fn run_free<F: Future>(&self, name: &str, future: F) -> F::Output {
         let mut future = pin!(future);
-        let run = Run::start(self, name);
+        let run = RunGuard::start(self, name);
         loop {
             for _ in 0..POLLS_AT_ONCE {
                 let Some(id) = self.ready.pop() else { break };

@@ -201,7 +201,7 @@ impl Simulation {
     /// If a run of this simulation is in progress.
     pub fn run<F: Future>(&self, name: &str, future: F) -> Result<F::Output, Stuck> {
         let mut future = pin!(future);
-        let run = Run::start(self, name);
+        let run = RunGuard::start(self, name);
         let result = loop {
             let Some(id) = self.ready.pop() else {
                 if let Err(stuck) = self.advance() {
@@ -367,13 +367,13 @@ impl Drop for Simulation {
 }
 
 /// Keeps the future of a run among the tasks, for as long as the run lasts.
-struct Run<'a> {
+struct RunGuard<'a> {
     simulation: &'a Simulation,
     id: TaskId,
     waker: Waker,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RunGuard<'a> {
     fn start(simulation: &'a Simulation, name: &str) -> Self {
         let going_on = simulation.running.replace(true);
         assert!(!going_on, "a run of this simulation is going on already");
@@ -391,7 +391,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         self.simulation.running.set(false);
         self.simulation.ready.forget(self.id);

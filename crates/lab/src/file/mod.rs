@@ -34,6 +34,9 @@ use table::{Source, Table, Word};
 /// Size limit of a lab file, bytes.
 pub const MAX_FILE_BYTES: usize = 16 << 20;
 
+/// Format of lab files that this version reads and writes. A file without a number has format 1.
+pub const FORMAT: u32 = 1;
+
 /// Published measurements to compare a lab with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measurements {
@@ -117,7 +120,6 @@ impl LabFile {
             text: text.into(),
             constants: RefCell::default(),
             replaced: replaced.clone(),
-            replaced_met: RefCell::default(),
         };
         let whole = |problem| source.error(0..text.len().min(1), "", problem);
         if text.len() > MAX_FILE_BYTES {
@@ -137,18 +139,32 @@ impl LabFile {
         }
         let root = Table::new(&source, "", 0..text.len().min(1), parsed.get_ref());
         let lab = read(&root, variant)?;
-        if let Some(path) =
-            replaced.keys().find(|path| !source.replaced_met.borrow().contains(*path))
-        {
-            let constants = source.constants.borrow();
-            let paths: Vec<String> = constants.values().map(Constant::path).collect();
-            return Err(LabError::nowhere(Problem::UnknownName {
-                what: "number among the constants",
-                name: path.clone(),
-                suggestion: nearest(path, paths.iter().map(String::as_str)),
-            }));
+        for path in replaced.keys() {
+            lab.check_replaced(path, variant)?;
         }
         Ok(lab)
+    }
+
+    /// Rejects a path that is not one of the numbers in force.
+    fn check_replaced(&self, path: &str, variant: Option<&str>) -> Result<(), LabError> {
+        let in_force = |path: &str| {
+            self.constants.iter().any(|constant| constant.is_number && constant.path() == path)
+        };
+        if in_force(path) {
+            return Ok(());
+        }
+        let path = path.to_owned();
+        Err(LabError::nowhere(match variant.map(|name| (name, format!("variant.{name}.{path}"))) {
+            Some((variant, instead)) if in_force(&instead) => {
+                Problem::Overruled { path, variant: variant.to_owned(), instead }
+            }
+            _ => {
+                let paths: Vec<String> = self.constants.iter().map(Constant::path).collect();
+                let suggestion = nearest(&path, paths.iter().map(String::as_str));
+                let what = "number among the constants";
+                Problem::UnknownName { what, name: path, suggestion }
+            }
+        }))
     }
 
     /// Returns the position of a problem with an instance.
@@ -181,7 +197,11 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
     root.only(&LAB_KEYS)?;
     let source = root.source;
     let head = root.needed_table("lab")?;
-    head.only(&["name", "summary", "source"])?;
+    if let Some(format) = head.plain_whole("format")?.filter(|format| *format != FORMAT.into()) {
+        let problem = format!("this version reads format {FORMAT} of lab files, not {format}");
+        return Err(head.bad("format", problem));
+    }
+    head.only(&["format", "name", "summary", "source"])?;
     let own_parts = root.needed_table("part")?;
     let (variants, layers) = variants(root, &own_parts)?;
     let chosen = match variant {

@@ -32,8 +32,6 @@ pub(super) struct Source {
     pub constants: RefCell<BTreeMap<usize, Constant>>,
     /// Numbers that replace the file's, by path.
     pub replaced: BTreeMap<String, f64>,
-    /// Paths of those found in the file.
-    pub replaced_met: RefCell<BTreeSet<String>>,
 }
 
 impl Source {
@@ -311,9 +309,7 @@ impl<'a> Table<'a> {
     }
 
     fn replaced(&self, path: &str) -> Option<f64> {
-        let number = *self.source.replaced.get(path)?;
-        self.source.replaced_met.borrow_mut().insert(path.to_owned());
-        Some(number)
+        self.source.replaced.get(path).copied()
     }
 
     /// Reads a number within limits; `None` if the key is left out.
@@ -345,6 +341,13 @@ impl<'a> Table<'a> {
     pub fn needed_number(&self, key: &str, most: f64) -> Result<f64, LabError> {
         let number = self.number(key, f64::MIN_POSITIVE..=most, false)?;
         number.ok_or_else(|| self.missing(key))
+    }
+
+    /// Reads a plain whole number without a source; `None` if the key is left out.
+    pub fn plain_whole(&self, key: &str) -> Result<Option<i128>, LabError> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let number = integer(found.value.get_ref());
+        number.map(Some).ok_or_else(|| self.wrong_type(&found, "a whole number"))
     }
 
     /// Reads a list of plain whole numbers without a source: structure, not measurement.

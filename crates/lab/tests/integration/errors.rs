@@ -52,6 +52,18 @@ fn an_unknown_key() {
 }
 
 #[test]
+fn formats_of_later_versions_are_refused() {
+    // Before any key of that format is looked at.
+    let error = changed("\nformat = 1", "\nformat = 2\nauthor = \"me\"");
+    let sentence = "lab.format: this version reads format 1 of lab files, not 2";
+    check(&error, "bad-value", "2", sentence);
+    let error = changed("\nformat = 1", "\nformat = \"1\"");
+    assert_eq!(seen(&error).0, "wrong-type");
+    let before = text("minimal").replacen("\nformat = 1", "\n", 1);
+    Lab::from_text("my.toml", &before).expect("a file without a number has format 1");
+}
+
+#[test]
 fn a_missing_key() {
     let error = changed("read_slots = { value = 64,", "# { value = 64,");
     check(&error, "missing-key", "[part.host.memory]", "part.host.memory needs the key read_slots");

@@ -100,3 +100,20 @@ fn a_constant_can_be_set_anew() {
     assert!(error.to_string().ends_with(&format!("did you mean {path}?")), "{error}");
     assert!(lab.with_constant(path, f64::NAN).is_err());
 }
+
+#[test]
+fn constant_replaced_by_the_variant_is_refused() {
+    let refused =
+        |lab: &str, path: &str| loaded(lab).with_constant(path, 1.0).unwrap_err().to_string();
+    assert_eq!(
+        refused("kc705:crosslane", "part.kc705.requester.tags"),
+        "cannot set part.kc705.requester.tags: variant crosslane replaces it; set \
+         variant.crosslane.part.kc705.requester.tags"
+    );
+    // Neither is a constant of another variant in force, nor one that is no number.
+    for path in ["variant.crosslane.part.kc705.requester.tags", "part.i5.peer_to_peer.allowed"] {
+        let error = refused("kc705", path);
+        let sentence = format!("there is no number among the constants named {path}");
+        assert!(error.starts_with(&sentence), "{error}");
+    }
+}

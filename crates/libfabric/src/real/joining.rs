@@ -51,7 +51,7 @@ impl State {
         Settings {
             most_piece: facts.max_message_bytes.clamp(1, MAX_PIECE_BYTES),
             transfers: slots.min(TRANSFERS.into()) as u32,
-            asks: !self.network.way().hardware,
+            asks: !self.network.options().hardware,
         }
     }
 

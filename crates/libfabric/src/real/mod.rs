@@ -37,18 +37,18 @@ use connection::{Direction, Reply};
 use door::Kind;
 use guard::Guard;
 use inbox::{Backlog, Inbox};
-use raw::{Far, FiError, RawNetwork, Way};
+use raw::{Far, FiError, ProviderOptions, RawNetwork};
 use shared::Running;
 use state::{Command, State};
 
-const fn way(provider: Provider) -> Way {
+const fn options_of(provider: Provider) -> ProviderOptions {
     let (with_connections, hardware) = match provider {
         Provider::Tcp => (true, false),
         Provider::Verbs => (true, true),
         Provider::Shm => (false, false),
         Provider::Efa => (false, true),
     };
-    Way { provider: provider.name(), with_connections, hardware }
+    ProviderOptions { provider: provider.name(), with_connections, hardware }
 }
 
 /// Lists all providers, in the order of [`Provider::ALL`], with the reasons why some are unusable.
@@ -61,7 +61,7 @@ pub fn providers() -> Vec<ProviderState> {
 fn usable(provider: Provider) -> Result<String, String> {
     let library = raw::load()?;
     let version = raw::version(library);
-    match raw::probe(library, way(provider)) {
+    match raw::probe(library, options_of(provider)) {
         Ok(()) => Ok(match provider {
             Provider::Verbs => format!("RDMA adapter, libfabric {version}"),
             Provider::Efa => format!("EFA adapter, libfabric {version}; nobody has tested it"),
@@ -109,7 +109,7 @@ impl Network {
             shm::remove_stale_files();
         }
         let library = raw::load().map_err(unusable)?;
-        let raw = RawNetwork::open(library, way(provider)).map_err(|error| {
+        let raw = RawNetwork::open(library, options_of(provider)).map_err(|error| {
             // The probe may give a better reason.
             unusable(usable(provider).err().unwrap_or_else(|| error.text()))
         })?;
@@ -201,7 +201,7 @@ impl Rdma for Network {
 
     /// Returns whether the provider copies nothing: only adapters do.
     fn is_zero_copy(&self) -> bool {
-        way(self.provider()).hardware
+        options_of(self.provider()).hardware
     }
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<NetworkMemory, RdmaError> {

@@ -93,7 +93,7 @@ pub fn version(_: Library) -> String {
 
 /// Options for opening a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct ProviderOptions {
     /// libfabric's name for it.
     pub provider: &'static str,
     /// Connected endpoints; else reliable datagrams with one peer each.
@@ -103,11 +103,15 @@ pub struct Way {
 }
 
 /// Checks whether a provider is available.
-pub fn probe(_: Library, way: Way) -> Result<(), FiError> {
-    let provider = c_string(way.provider);
+pub fn probe(_: Library, options: ProviderOptions) -> Result<(), FiError> {
+    let provider = c_string(options.provider);
     // SAFETY: the string lives through the call.
     let result = unsafe {
-        ffi::crosslane_fi_probe(provider.as_ptr(), way.with_connections.into(), way.hardware.into())
+        ffi::crosslane_fi_probe(
+            provider.as_ptr(),
+            options.with_connections.into(),
+            options.hardware.into(),
+        )
     };
     FiError::check(result).map(|_| ())
 }
@@ -143,7 +147,7 @@ impl Drop for Handle {
 /// An open provider.
 pub struct RawNetwork {
     handle: Arc<Handle>,
-    way: Way,
+    options: ProviderOptions,
     pub facts: Facts,
 }
 
@@ -190,8 +194,8 @@ impl Drop for Request {
 unsafe impl Send for Request {}
 
 impl RawNetwork {
-    pub fn open(_: Library, way: Way) -> Result<Self, FiError> {
-        let provider = c_string(way.provider);
+    pub fn open(_: Library, options: ProviderOptions) -> Result<Self, FiError> {
+        let provider = c_string(options.provider);
         let mut network = std::ptr::null_mut();
         let mut facts = MaybeUninit::<ffi::Facts>::zeroed();
         // SAFETY: all pointers are valid for the call; `facts` is filled on success, and zeros are
@@ -199,8 +203,8 @@ impl RawNetwork {
         let (result, facts) = unsafe {
             let result = ffi::crosslane_fi_open(
                 provider.as_ptr(),
-                way.with_connections.into(),
-                way.hardware.into(),
+                options.with_connections.into(),
+                options.hardware.into(),
                 &raw mut network,
                 facts.as_mut_ptr(),
             );
@@ -214,11 +218,11 @@ impl RawNetwork {
             provider_gives_keys: facts.provider_gives_keys != 0,
             domain: text_of(&facts.domain),
         };
-        Ok(Self { handle: Arc::new(Handle { network }), way, facts })
+        Ok(Self { handle: Arc::new(Handle { network }), options, facts })
     }
 
-    pub const fn way(&self) -> Way {
-        self.way
+    pub const fn options(&self) -> ProviderOptions {
+        self.options
     }
 
     /// Returns the descriptor that signals events, if the provider has connections.
@@ -311,7 +315,7 @@ impl RawNetwork {
                 self.handle.network,
                 node.as_ptr(),
                 service.as_ptr(),
-                self.way.hardware.into(),
+                self.options.hardware.into(),
                 slots,
                 greeting.as_ptr(),
                 greeting.len() as u64,
@@ -357,7 +361,7 @@ impl RawNetwork {
                 self.handle.network,
                 node.as_ptr(),
                 service.as_ptr(),
-                self.way.hardware.into(),
+                self.options.hardware.into(),
                 address.as_mut_ptr(),
                 &raw mut bytes,
                 &raw mut listener,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The generated constants are what docs/engine.md and the maps say, and the functions beside them
-//! take words apart and put them together.
+//! The generated constants agree with docs/engine.md and the maps, and the functions beside them
+//! split words into fields and join them.
 
 use crosslane_regs::engine::{self, ChannelError, ChannelState, DescriptorSource, StreamSource};
 use crosslane_regs::{Array, Field, Memory, ring_descriptor, status_block, table_descriptor};
@@ -17,7 +17,7 @@ fn parts_of_the_map_lie_where_the_map_has_them() {
     assert_eq!(engine::USER + engine::user::PING_MOST, 0x2054);
 }
 
-/// What a driver reads of an engine just set up.
+/// The values that a driver reads from an engine after a reset.
 #[test]
 fn reset_values_hold_the_fields_of_the_map() {
     assert_eq!(engine::global::ID_RESET.to_be_bytes(), *b"XLNE");

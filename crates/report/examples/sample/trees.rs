@@ -1,81 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Trees of the sample.
 
-use crosslane_report::{DirectionLoad, NodeKind, Topology, TopologyLink, TopologyNode};
+use crosslane_pcie::link::{Generation, LinkRate, Width};
+use crosslane_report::TopologyFigure;
+use crosslane_results::topology::{Function, FunctionKind, Host, Link, Topology};
+use crosslane_results::{DirectionLoad, TimeUse, Use};
 
-fn load(busy: f64, megabytes_per_second: f64) -> Option<DirectionLoad> {
-    let payload = busy * 0.86;
-    Some(DirectionLoad {
-        busy,
-        payload_bytes_per_second: megabytes_per_second * 1e6,
-        parts: vec![
-            ("payload".into(), payload),
-            ("headers".into(), busy - payload),
-            ("nothing to send".into(), 1.0 - busy),
-        ],
-    })
+type Rate = (u8, u8);
+
+/// A node below the port `upper`.
+fn endpoint(node: String, upper: &str, (generation, lanes): Rate) -> Function {
+    let generation = Generation::from_number(generation).expect("a generation");
+    let rate = LinkRate { generation, width: Width::new(lanes).expect("a width") };
+    let link = Some(Link::new("", upper, &node, rate, 256));
+    Function { address: "03:00.0".into(), node, link, ..Function::default() }
 }
 
-/// A board: a switch with four FPGAs.
-fn board(letter: char, first: u32) -> TopologyNode {
-    let mut switch = TopologyNode::new(NodeKind::Switch, format!("rc47{letter}"), "buses 04-08");
-    for number in first..first + 4 {
-        let fpga = TopologyNode::new(NodeKind::Endpoint, format!("fpga{number}"), "BAR1 128 MiB");
-        let mut link = TopologyLink::new("Gen2 x4", fpga);
-        link.upper = format!("rc47{letter}.down{}", number - first);
-        link.lower = format!("fpga{number}");
-        (link.down, link.up) = if first == 1 {
-            (load(0.02, 0.0), load(0.46, 821.7))
-        } else {
-            (load(0.46, 821.7), load(0.02, 0.0))
-        };
-        switch.links.push(link);
+/// Ports of a host or a switch, each with the node that `below` makes of its number and name.
+fn ports(node: &str, count: u8, below: impl Fn(u8, &str) -> Function) -> Vec<Function> {
+    let port = |number| {
+        let port = format!("{node}.port{number}");
+        let children = vec![below(number, &port)];
+        Function { port, kind: FunctionKind::RootPort, children, ..Function::default() }
+    };
+    (0..count).map(port).collect()
+}
+
+/// A switch below the port `upper`, with `count` nodes that `below` makes.
+fn switch(
+    (node, count): (&str, u8),
+    (upper, rate): (&str, Rate),
+    below: impl Fn(u8, &str) -> Function,
+) -> Function {
+    let children = ports(node, count, below);
+    let kind = FunctionKind::UpstreamPort;
+    Function { kind, children, ..endpoint(node.to_owned(), upper, rate) }
+}
+
+fn load(from: &str, to: &str, busy: f64, megabytes_per_second: f64) -> DirectionLoad {
+    let payload = busy * 0.86;
+    let uses =
+        [(Use::Payload, payload), (Use::Header, busy - payload), (Use::NothingToSend, 1.0 - busy)];
+    DirectionLoad {
+        direction: format!("{from} -> {to}"),
+        link: String::new(),
+        payload_bytes_per_second: megabytes_per_second * 1e6,
+        busy_share: busy,
+        uses: uses.into_iter().map(|(what, share)| TimeUse { what, share }).collect(),
     }
-    switch
 }
 
 /// Two boards of four FPGAs.
-pub fn loaded() -> Topology {
-    let mut cable = TopologyLink::new("Gen3 x4", board('a', 1));
-    (cable.upper, cable.lower) = ("rha25.down0".into(), "rc47a.up".into());
-    (cable.down, cable.up) = (load(0.01, 0.0), load(0.968, 3286.9));
-    let mut other = TopologyLink::new("Gen3 x4", board('b', 5));
-    (other.upper, other.lower) = ("rha25.down1".into(), "rc47b.up".into());
-    (other.down, other.up) = (load(0.968, 3286.9), load(0.01, 0.0));
-    let mut adapter = TopologyNode::new(NodeKind::Switch, "rha25", "buses 02-0e");
-    adapter.links = vec![cable, other];
-    let mut slot = TopologyLink::new("Gen3 x8", adapter);
-    (slot.upper, slot.lower) = ("host0.root1".into(), "rha25.up".into());
-    (slot.down, slot.up) = (load(0.0, 0.0), load(0.004, 0.3));
-    let mut host = TopologyNode::new(NodeKind::Host, "host0", "4 GiB of memory");
-    host.links = vec![slot];
-    host.empty_ports = vec!["host0.root2".into()];
-    Topology { title: "Four FPGAs write to the other board".into(), hosts: vec![host] }
+pub fn loaded() -> TopologyFigure {
+    let board = |number: u8, upper: &str| {
+        let name = ["rc47a", "rc47b"][usize::from(number)];
+        let fpga =
+            |at, upper: &str| endpoint(format!("fpga{}", 4 * number + at + 1), upper, (2, 4));
+        switch((name, 4), (upper, (3, 4)), fpga)
+    };
+    let functions = ports("host0", 1, |_, upper| switch(("rha25", 2), (upper, (3, 8)), board));
+    let host = Host { name: "host0".into(), memory_bytes: 4 << 30, functions };
+    let topology = Topology { hosts: vec![host], ..Topology::default() };
+    // The first board writes to the second.
+    let loads = topology.links().flat_map(|link| {
+        let (busy, rate) =
+            if link.lower.starts_with("rc47") { (0.968, 3286.9) } else { (0.46, 821.7) };
+        let (up, down) = match link.lower.as_str() {
+            "rha25" => ((0.004, 0.3), (0.0, 0.0)),
+            "rc47a" | "fpga1" | "fpga2" | "fpga3" | "fpga4" => ((busy, rate), (0.02, 0.0)),
+            _ => ((0.02, 0.0), (busy, rate)),
+        };
+        let (upper, lower) = (&link.upper, &link.lower);
+        [load(upper, lower, down.0, down.1), load(lower, upper, up.0, up.1)]
+    });
+    let loads = loads.collect();
+    TopologyFigure { title: "Four FPGAs write to the other board".into(), topology, loads }
 }
 
 /// Sixty-four endpoints behind eight switches of two hosts.
-pub fn large() -> Topology {
-    let mut hosts = Vec::new();
-    for host_number in 0..2 {
-        let name = format!("host{host_number}");
-        let mut host = TopologyNode::new(NodeKind::Host, name, "64 GiB of memory");
-        for switch_number in 0..4 {
-            let name = format!("switch{host_number}{switch_number}");
-            let mut switch = TopologyNode::new(NodeKind::Switch, name, "8 ports");
-            for number in 0..8 {
-                let name = format!("nic{host_number}{switch_number}{number}");
-                let nic = TopologyNode::new(NodeKind::Endpoint, name, "BAR0 1 MiB");
-                let mut link = TopologyLink::new("Gen3 x8", nic);
-                link.raw_bytes_per_second = 7.877e9;
-                link.note = "6850.1 MB/s at 256 B".into();
-                switch.links.push(link);
-            }
-            let mut link = TopologyLink::new("Gen4 x16", switch);
-            link.raw_bytes_per_second = 31.5e9;
-            link.note = "27400.5 MB/s at 256 B".into();
-            host.links.push(link);
-        }
-        hosts.push(host);
-    }
-    Topology { title: "Sixty-four network cards".into(), hosts }
+pub fn large() -> TopologyFigure {
+    let hosts = (0..2).map(|host| {
+        let name = format!("host{host}");
+        let functions = ports(&name, 4, |number, upper| {
+            let nic = |nic, upper: &str| endpoint(format!("nic{host}{number}{nic}"), upper, (3, 8));
+            switch((&format!("switch{host}{number}"), 8), (upper, (4, 16)), nic)
+        });
+        Host { name, memory_bytes: 64 << 30, functions }
+    });
+    let topology = Topology { hosts: hosts.collect(), ..Topology::default() };
+    TopologyFigure { title: "Sixty-four network cards".into(), topology, loads: Vec::new() }
 }

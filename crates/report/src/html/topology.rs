@@ -1,44 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tree with the loads of its links, in a box of its own that scrolls.
+//! A tree with the loads of its links, in a box that scrolls.
 
 use std::fmt::Write as _;
 
+use crosslane_results::TimeUse;
 use maud::{Markup, html};
 
 use super::{Writer, heading, table};
 use crate::number::{megabytes, percent, pixels};
 use crate::table::{Align, Table};
-use crate::topology::{Topology, TopologyNode};
-use crate::tree::{self, way_words};
+use crate::topology::TopologyFigure;
+use crate::tree::{self, Card, way_words};
 
 /// Smallest part of its own size at which a drawing is shown: below that its box scrolls.
 const SMALLEST: f64 = 0.86;
-/// What the five steps of load are called.
+/// Names of the five steps of load.
 const STEPS: [&str; 5] = ["idle", "below 50 %", "50 to 75 %", "75 to 90 %", "90 % or more"];
 
 impl Writer {
     /// A tree as a block of a section.
-    pub fn topology(&mut self, topology: &Topology) -> Markup {
+    pub fn topology(&mut self, figure: &TopologyFigure) -> Markup {
         let id = self.drawing_id();
-        let drawing = tree::draw(topology, &id);
+        let cards = tree::cards(&figure.topology, &figure.loads);
+        let values = tree::has_loads(&cards).then(|| values(&figure.title, &cards));
+        let is_empty = cards.is_empty();
+        let drawing = tree::draw(cards, &figure.title, &id);
         let _ = writeln!(
             self.rules,
             "#{id} svg {{ min-width: {}px; }}",
             pixels(drawing.width * SMALLEST)
         );
-        let has_loads = tree::has_loads(topology);
-        let name = if topology.title.is_empty() { "Topology" } else { &topology.title };
+        let name = if figure.title.is_empty() { "Topology" } else { &figure.title };
         html! {
             figure.block.topology {
-                (heading(&topology.title))
-                @if topology.hosts.is_empty() {
+                (heading(&figure.title))
+                @if is_empty {
                     p.empty { "No hosts." }
                 } @else {
-                    @if has_loads { (legend()) }
+                    @if values.is_some() { (legend()) }
                     div.scroll.tree-box id=(id) tabindex="0" role="group" aria-label=(name) {
                         (drawing.svg)
                     }
-                    @if has_loads { (table::details(&values(topology))) }
+                    @if let Some(values) = &values { (table::details(values)) }
                 }
             }
         }
@@ -64,33 +67,28 @@ fn legend() -> Markup {
     }
 }
 
-fn values(topology: &Topology) -> Table {
-    fn walk(node: &TopologyNode, rows: &mut Vec<Vec<crate::table::Cell>>) {
-        for link in &node.links {
-            for (load, is_down) in [(&link.down, true), (&link.up, false)] {
+fn values(title: &str, cards: &[Card<'_>]) -> Table {
+    fn walk(card: &Card<'_>, rows: &mut Vec<Vec<crate::table::Cell>>) {
+        for (link, below) in &card.links {
+            for (load, is_down) in [(link.down, true), (link.up, false)] {
                 let Some(load) = load else { continue };
-                let parts: Vec<String> = load
-                    .parts
-                    .iter()
-                    .map(|(name, share)| format!("{name} {}", percent(*share)))
-                    .collect();
+                let part = |part: &TimeUse| format!("{} {}", part.what, percent(part.share));
+                let parts: Vec<String> = load.uses.iter().map(part).collect();
                 rows.push(vec![
-                    table::cell(way_words(link, is_down)),
+                    table::cell(way_words(below, is_down)),
                     table::cell(&link.rate),
-                    table::cell(percent(load.busy)),
+                    table::cell(percent(load.busy_share)),
                     table::cell(megabytes(load.payload_bytes_per_second)),
                     table::cell(parts.join(", ")),
                 ]);
             }
-            walk(&link.below, rows);
+            walk(below, rows);
         }
     }
     let mut rows = Vec::new();
-    for host in &topology.hosts {
-        walk(host, &mut rows);
-    }
+    cards.iter().for_each(|card| walk(card, &mut rows));
     Table {
-        title: format!("Values of {}", topology.title),
+        title: format!("Values of {title}"),
         columns: vec![
             table::column("direction", Align::Left),
             table::column("rate", Align::Left),

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two runs side by side.
+//! Two outcomes side by side.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crosslane_results::{Outcome, Scenario};
+use crosslane_results::{
+    Compared, ComparedBottleneck, ComparedFigure, Outcome, Scenario, SingleFigure,
+};
 
 use super::run_page::size_words;
 use super::values::{Better, Value, values};
 
-/// Changes smaller than this are none: what printing with a few digits loses.
+/// Changes smaller than this are rounding of printed figures.
 const LEAST_CHANGE: f64 = 1e-9;
 
 /// A value of both runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// What it is, and its value in the first run.
+    /// Its name, and its value in the first run.
     pub first: Value,
     /// Its value in the second run, in the same unit.
     pub second: f64,
@@ -41,7 +43,7 @@ impl Pair {
     }
 }
 
-/// What two runs have in common, and what only one of them has.
+/// Values that two runs have in common, and those that only one of them has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The first run.
@@ -56,8 +58,8 @@ pub struct Comparison {
     pub only_second: Vec<Value>,
 }
 
-/// What makes two values the same one: subject, conditions, quantity and unit, and which of those
-/// with all of these it is.
+/// Identity of a value: subject, conditions, quantity and unit, and its number among those with all
+/// of these.
 type Key = ([String; 4], usize);
 
 fn keyed(values: Vec<Value>) -> Vec<(Key, Value)> {
@@ -117,5 +119,30 @@ impl Comparison {
             }
         }
         rows
+    }
+
+    /// Returns the comparison as plain data.
+    #[must_use]
+    pub fn result(&self) -> Compared {
+        let figure = |pair: &Pair| {
+            let Value { subject, conditions, quantity, unit, value, .. } = pair.first.clone();
+            let (second, change) = (pair.second, pair.change());
+            ComparedFigure { subject, conditions, quantity, unit, first: value, second, change }
+        };
+        let single = |value: &Value| {
+            let Value { subject, conditions, quantity, unit, value, .. } = value.clone();
+            SingleFigure { subject, conditions, quantity, unit, value }
+        };
+        let bottlenecks = self.bottlenecks().into_iter();
+        Compared {
+            first: self.first.name(),
+            second: self.second.name(),
+            figures: self.pairs.iter().map(figure).collect(),
+            only_first: self.only_first.iter().map(single).collect(),
+            only_second: self.only_second.iter().map(single).collect(),
+            bottlenecks: bottlenecks
+                .map(|(size, first, second)| ComparedBottleneck { size, first, second })
+                .collect(),
+        }
     }
 }

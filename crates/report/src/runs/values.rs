@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An outcome as a list of named values.
 
-use crosslane_results::{Bench, Bridge, Latencies, Outcome, Overhead, Reproduction, Sweep};
+use crosslane_results::{Bench, Bridge, Detail, Latencies, Outcome, Overhead, Reproduction, Sweep};
 use crosslane_results::{Row, Scenario};
 
 use crate::number::whole_size;
@@ -75,6 +75,9 @@ fn of_scenario(scenario: &Scenario, run: &Bench) -> Vec<Value> {
         values.extend(share.map(|part| value("of the ceiling", "%", part * 1e2, Better::Higher)));
         for (quantity, us) in flow.latency.iter().flat_map(times) {
             values.push(value(quantity, "us", us, Better::Lower));
+        }
+        if let Detail::Exchange(exchange) = &flow.detail {
+            values.push(value("an exchange", "us", exchange.exchange_ns / 1e3, Better::Lower));
         }
     }
     if let Some(latency) = &scenario.latency {
@@ -151,12 +154,8 @@ fn overhead(run: &Overhead) -> Vec<Value> {
 fn sweep(run: &Sweep) -> Vec<Value> {
     let mut values = Vec::new();
     for row in &run.rows {
-        let words = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
         let parameters = row.parameters.iter();
-        let parameters = parameters.map(|(name, value)| format!("{name} {}", words(value)));
+        let parameters = parameters.map(|(name, value)| format!("{name} {value}"));
         let subject = parameters.collect::<Vec<_>>().join(", ");
         let conditions = whole_size(row.size_bytes);
         values.push(value(&subject, &conditions, rate(row.bytes_per_second)));

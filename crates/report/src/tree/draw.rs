@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Cards and links as SVG.
 
+use crosslane_results::DirectionLoad;
 use maud::{Markup, html};
 
-use super::layout::{CARD_PADDING, Card, EMPTY_HEIGHT, EMPTY_WORD, LABEL_WIDTH, shortened};
+use super::card::{Card, CardLink, shortened};
+use super::layout::{CARD_PADDING, EMPTY_HEIGHT, EMPTY_WORD, LABEL_WIDTH};
 use crate::number::{megabytes, percent, pixels, share};
-use crate::topology::{DirectionLoad, NodeKind, TopologyLink};
 
 /// How busy a direction is, for its colour: below each of these shares.
 const STEPS: [f64; 4] = [0.005, 0.5, 0.75, 0.9];
@@ -20,29 +21,24 @@ pub fn draw_style() -> &'static str {
     include_str!("../assets/tree.css")
 }
 
-/// Which of five steps of load a share of time is.
-pub fn step(busy: f64) -> usize {
+/// Returns the step of load, of five, of a share of time.
+fn step(busy: f64) -> usize {
     STEPS.iter().filter(|step| share(busy) >= **step).count()
 }
 
 /// A card with all that is linked to its right.
-pub fn draw_card(card: &Card) -> Markup {
-    let class = match card.node.kind {
-        NodeKind::Host => "host",
-        NodeKind::Switch => "switch",
-        NodeKind::Endpoint => "endpoint",
-    };
+pub fn draw_card(card: &Card<'_>) -> Markup {
     let right = card.left + card.width;
     let x = pixels(card.left + CARD_PADDING);
     let has_detail = !card.detail.is_empty();
     html! {
         @for (index, (link, below)) in card.links.iter().enumerate() {
-            (draw_link(link, (right, card.port_y(index)), (below.left, below.middle())))
+            (draw_link(link, below, (right, card.port_y(index))))
             (draw_card(below))
         }
-        g class={ "card " (class) } {
-            @if card.name != card.node.name || card.detail != card.node.detail {
-                title { (card.node.name) "\n" (card.node.detail) }
+        g class={ "card " (card.class) } {
+            @if card.name != card.full_name || card.detail != card.full_detail {
+                title { (card.full_name) "\n" (card.full_detail) }
             }
             rect x=(pixels(card.left)) y=(pixels(card.top)) width=(pixels(card.width))
                 height=(pixels(card.height)) rx="7" {}
@@ -58,7 +54,7 @@ pub fn draw_card(card: &Card) -> Markup {
                 @if !link.upper.is_empty() { title { (link.upper) } }
             }
         }
-        @for (index, port) in card.node.empty_ports.iter().enumerate() {
+        @for (index, port) in card.empty_ports.iter().enumerate() {
             (draw_empty(port, card, index))
         }
     }
@@ -73,7 +69,8 @@ fn curve((x0, y0): (f64, f64), (x1, y1): (f64, f64), shift: f64) -> String {
     format!("M{x0} {y0}C{bend} {y0} {bend} {y1} {straight} {y1}H{x1}")
 }
 
-fn draw_link(link: &TopologyLink, from: (f64, f64), to: (f64, f64)) -> Markup {
+fn draw_link(link: &CardLink<'_>, below: &Card<'_>, from: (f64, f64)) -> Markup {
+    let to = (below.left, below.middle());
     let (x, y) = (to.0 - LABEL_WIDTH + 4.0, to.1);
     let text = |class: &str, dy: f64, words: &str| {
         html! { text class=(class) x=(pixels(x)) y=(pixels(y + dy)) { (words) } }
@@ -88,11 +85,14 @@ fn draw_link(link: &TopologyLink, from: (f64, f64), to: (f64, f64)) -> Markup {
             @if !link.note.is_empty() { (text("link-note", 17.0, &link.note)) }
         };
     }
-    let down = thickness(link.down.as_ref());
-    let up = thickness(link.up.as_ref());
+    let (down, up) = (thickness(link.down), thickness(link.up));
+    let way = |load, is_down, shift| {
+        let words = (way_words(below, is_down), link.rate.as_str());
+        draw_way(words, load, &curve(from, to, shift))
+    };
     html! {
-        (draw_way(link, link.down.as_ref(), true, &curve(from, to, -down / 2.0 - HALF_GAP)))
-        (draw_way(link, link.up.as_ref(), false, &curve(from, to, up / 2.0 + HALF_GAP)))
+        (way(link.down, true, -down / 2.0 - HALF_GAP))
+        (way(link.up, false, up / 2.0 + HALF_GAP))
         (text("rate", -9.0 - down - 13.0, &link.rate))
         @if let Some(load) = &link.down {
             (text(&load_class(load), -7.0 - down, &label('→', load)))
@@ -104,39 +104,33 @@ fn draw_link(link: &TopologyLink, from: (f64, f64), to: (f64, f64)) -> Markup {
 }
 
 /// One direction of a link with its tooltip.
-fn draw_way(
-    link: &TopologyLink,
-    load: Option<&DirectionLoad>,
-    is_down: bool,
-    path: &str,
-) -> Markup {
-    let step = load.map_or(0, |load| step(load.busy));
+fn draw_way(words: (String, &str), load: Option<&DirectionLoad>, path: &str) -> Markup {
+    let step = load.map_or(0, |load| step(load.busy_share));
     html! {
         path class={ "way load" (step) } d=(path) stroke-width=(pixels(thickness(load))) {
-            @if let Some(load) = load { title { (tip(link, load, is_down)) } }
+            @if let Some(load) = load { title { (tip(&words, load)) } }
         }
     }
 }
 
-/// What a pointer on a direction reads: where it goes, how busy it is, what with.
-pub fn tip(link: &TopologyLink, load: &DirectionLoad, is_down: bool) -> String {
-    let mut tip = format!("{} ({})", way_words(link, is_down), link.rate);
-    tip += &format!("\nbusy {}", percent(load.busy));
+/// Tooltip of a direction: its ends and rate, how busy it is, and the parts of its time.
+fn tip((way, rate): &(String, &str), load: &DirectionLoad) -> String {
+    let mut tip = format!("{way} ({rate})");
+    tip += &format!("\nbusy {}", percent(load.busy_share));
     tip += &format!("\n{} of payload", megabytes(load.payload_bytes_per_second));
-    for (name, share) in &load.parts {
-        tip += &format!("\n{name}: {}", percent(*share));
+    for part in &load.uses {
+        tip += &format!("\n{}: {}", part.what, percent(part.share));
     }
     tip
 }
 
-/// From where to where a direction goes.
-pub fn way_words(link: &TopologyLink, is_down: bool) -> String {
-    let upper = if link.upper.is_empty() { "above" } else { &link.upper };
-    let lower = if link.lower.is_empty() { &link.below.name } else { &link.lower };
-    if is_down { format!("{upper} → {lower}") } else { format!("{lower} → {upper}") }
+/// Returns the ends of a direction of the link to a card: `above → fpga1`.
+pub fn way_words(below: &Card<'_>, is_down: bool) -> String {
+    let name = &below.full_name;
+    if is_down { format!("above → {name}") } else { format!("{name} → above") }
 }
 
-fn ends(link: &TopologyLink) -> Option<String> {
+fn ends(link: &CardLink<'_>) -> Option<String> {
     let ends = match (link.upper.is_empty(), link.lower.is_empty()) {
         (false, false) => format!("{} to {}", link.upper, link.lower),
         _ => String::new(),
@@ -150,17 +144,17 @@ fn ends(link: &TopologyLink) -> Option<String> {
 }
 
 fn label(arrow: char, load: &DirectionLoad) -> String {
-    let (busy, rate) = (percent(load.busy), megabytes(load.payload_bytes_per_second));
+    let (busy, rate) = (percent(load.busy_share), megabytes(load.payload_bytes_per_second));
     format!("{arrow} {busy} · {rate}")
 }
 
 /// The words of a direction that is full are bold.
 fn load_class(load: &DirectionLoad) -> String {
-    format!("load-words is-step{}", step(load.busy))
+    format!("load-words is-step{}", step(load.busy_share))
 }
 
 fn thickness(load: Option<&DirectionLoad>) -> f64 {
-    load.map_or(THIN, |load| THIN + THICKER * share(load.busy))
+    load.map_or(THIN, |load| THIN + THICKER * share(load.busy_share))
 }
 
 /// A line as thick as the link is fast.
@@ -171,7 +165,7 @@ fn rate_thickness(raw_bytes_per_second: f64) -> f64 {
 }
 
 /// A port with nothing, written below its card.
-fn draw_empty(port: &str, card: &Card, index: usize) -> Markup {
+fn draw_empty(port: &str, card: &Card<'_>, index: usize) -> Markup {
     let y = card.top + card.height + EMPTY_HEIGHT * (index as f64 + 0.5) + 2.0;
     html! {
         g.open {

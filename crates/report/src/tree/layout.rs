@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where every card of a tree is: columns from hosts to endpoints, each as wide as its widest
-//! card; a card stands at the middle of what is linked to its right.
+//! Places the cards of a tree: columns from hosts to endpoints, each as wide as its widest card; a
+//! card stands at the middle of the cards that are linked to its right.
 
-use crate::topology::{Topology, TopologyLink, TopologyNode};
+use super::card::{Card, CardLink, MOST_CHARACTERS};
 
 /// Space around the drawing, pixels.
 pub const MARGIN: f64 = 28.0;
@@ -14,7 +14,7 @@ pub const LABEL_WIDTH: f64 = 158.0;
 const CARD_HEIGHT: f64 = 52.0;
 /// Space between two cards, one above the other.
 const CARD_GAP: f64 = 14.0;
-/// What is added where the labels of links have three lines, and above the first.
+/// Added where the labels of links have three lines, and above the first.
 const LOADED_GAP: f64 = 12.0;
 /// Space that each port takes on a card's right edge, at least.
 const PORT_PITCH: f64 = 22.0;
@@ -25,61 +25,25 @@ const CHARACTER_WIDTH: f64 = 7.6;
 pub const CARD_PADDING: f64 = 14.0;
 /// Narrowest card.
 const CARD_MIN_WIDTH: f64 = 96.0;
-/// Most characters of a card's name and of its detail: a longer text ends with an ellipsis.
-const MOST_CHARACTERS: usize = 56;
 /// Height of a line below a card: a port with nothing.
 pub const EMPTY_HEIGHT: f64 = 18.0;
-/// What it says after the port's name, and the average width of its characters.
+/// Words after the port's name, and the average width of its characters.
 pub const EMPTY_WORD: &str = ", empty";
 const EMPTY_CHARACTER: f64 = 6.6;
 
-/// A node of the drawing and what is linked to its right.
-pub struct Card<'a> {
-    pub node: &'a TopologyNode,
-    pub name: String,
-    pub detail: String,
-    /// What is linked to its right.
-    pub links: Vec<(&'a TopologyLink, Card<'a>)>,
-    pub left: f64,
-    pub top: f64,
-    pub width: f64,
-    pub height: f64,
-}
-
-/// The first characters of a long text.
-pub fn shortened(text: &str) -> String {
-    if text.chars().count() <= MOST_CHARACTERS {
-        return text.to_owned();
-    }
-    text.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect()
-}
-
-impl<'a> Card<'a> {
-    fn new(node: &'a TopologyNode) -> Self {
-        Self {
-            node,
-            name: shortened(&node.name),
-            detail: shortened(&node.detail),
-            links: node.links.iter().map(|link| (link, Self::new(&link.below))).collect(),
-            left: 0.0,
-            top: 0.0,
-            width: 0.0,
-            height: 0.0,
-        }
-    }
-
+impl Card<'_> {
     pub fn middle(&self) -> f64 {
         self.top + self.height / 2.0
     }
 
-    /// Where the port of that number is, from the top of the drawing.
+    /// Position of a port, from the top of the drawing.
     pub fn port_y(&self, index: usize) -> f64 {
         self.top + self.height / (self.links.len() as f64 + 1.0) * (index as f64 + 1.0)
     }
 
     /// The lower end of the card and of what is written below it: ports with nothing.
     fn bottom(&self) -> f64 {
-        self.top + self.height + EMPTY_HEIGHT * self.node.empty_ports.len() as f64
+        self.top + self.height + EMPTY_HEIGHT * self.empty_ports.len() as f64
     }
 
     /// Width that its text needs.
@@ -101,8 +65,7 @@ impl<'a> Card<'a> {
         }
     }
 
-    /// Places the card and all to its right, the topmost at `top`; returns where the next may
-    /// begin.
+    /// Places the card and all to its right, the topmost at `top`; returns the top of the next.
     fn place(&mut self, column: usize, columns: &[(f64, f64)], gap: f64, top: f64) -> f64 {
         (self.left, self.width) = columns[column];
         self.height = CARD_HEIGHT.max(PORT_PITCH * (self.links.len() as f64 + 0.6));
@@ -133,10 +96,10 @@ impl<'a> Card<'a> {
         }
     }
 
-    /// How far to the right the card and what is to its right reach.
+    /// Right end of the card and of all to its right.
     fn right(&self) -> f64 {
         let own = self.left + self.width;
-        let empty = self.node.empty_ports.iter().map(|name| {
+        let empty = self.empty_ports.iter().map(|name| {
             let characters = name.chars().count().min(MOST_CHARACTERS) + EMPTY_WORD.len();
             self.left + characters as f64 * EMPTY_CHARACTER
         });
@@ -144,14 +107,13 @@ impl<'a> Card<'a> {
     }
 }
 
-/// The cards of all hosts, the first at `top`, with the width and height of the drawing.
-pub fn place_all(topology: &Topology, top: f64) -> (Vec<Card<'_>>, f64, f64) {
-    let mut cards: Vec<Card> = topology.hosts.iter().map(Card::new).collect();
+/// Places the cards of all hosts, the first at `top`; returns the width and height of the drawing.
+pub fn place(cards: &mut [Card<'_>], top: f64) -> (f64, f64) {
     let mut widths = Vec::new();
-    for card in &cards {
+    for card in &*cards {
         card.measure(0, &mut widths);
     }
-    // On a page the box around the drawing has space of its own.
+    // On a page the box around the drawing has its own space.
     let side = if top < MARGIN { 2.0 } else { MARGIN };
     let mut columns = Vec::new();
     let mut left = side;
@@ -159,14 +121,21 @@ pub fn place_all(topology: &Topology, top: f64) -> (Vec<Card<'_>>, f64, f64) {
         columns.push((left, width));
         left += width + LINK_WIDTH;
     }
-    let is_loaded = super::has_loads(topology);
+    let is_loaded = has_loads(cards);
     let gap = if is_loaded { CARD_GAP + LOADED_GAP } else { CARD_GAP };
     let mut next = if is_loaded { top + LOADED_GAP } else { top };
-    for card in &mut cards {
+    for card in &mut *cards {
         next = card.place(0, &columns, gap, next) + HOST_GAP;
     }
     let width = cards.iter().map(Card::right).fold(CARD_MIN_WIDTH, f64::max) + side;
     let height =
         (next - HOST_GAP - gap + side + if is_loaded { LOADED_GAP } else { 0.0 }).max(top + side);
-    (cards, width, height)
+    (width, height)
+}
+
+/// Whether the load of any link was counted.
+pub fn has_loads(cards: &[Card<'_>]) -> bool {
+    let is_loaded = |link: &CardLink<'_>| link.down.is_some() || link.up.is_some();
+    let mut links = cards.iter().flat_map(|card| &card.links);
+    links.any(|(link, below)| is_loaded(link) || has_loads(std::slice::from_ref(below)))
 }

@@ -2,21 +2,23 @@
 //! A tree as a drawing: hosts at the left, endpoints at the right, every link with its rate and,
 //! where it was counted, with the load of each direction.
 //!
-//! Read first: [`layout`], then [`draw()`].
+//! Read first: [`card`], then [`layout`] and [`draw()`].
 
+mod card;
 mod draw;
 mod layout;
 
+use crosslane_results::topology::{FunctionKind, Topology};
 use maud::{Markup, PreEscaped, html};
 
+pub use self::card::{Card, cards};
 use self::draw::draw_card;
 pub use self::draw::{draw_style, way_words};
-#[cfg(test)]
-use self::layout::Card;
-use self::layout::{MARGIN, place_all};
-use crate::number::pixels;
+pub use self::layout::has_loads;
+use self::layout::{MARGIN, place};
+use crate::clean;
+use crate::number::{count, pixels};
 use crate::palette;
-use crate::topology::{Topology, TopologyNode};
 
 /// Height of a line of the notes above a drawing that stands alone, pixels.
 const NOTE_HEIGHT: f64 = 17.0;
@@ -33,9 +35,10 @@ pub struct Drawing {
     pub svg: Markup,
 }
 
-/// Draws the trees for a page; `id` begins the ids of this drawing.
-pub fn draw(topology: &Topology, id: &str) -> Drawing {
-    let (cards, width, height) = place_all(topology, 2.0);
+/// Draws cards for a page; `id` begins the ids of this drawing.
+pub fn draw(mut cards: Vec<Card<'_>>, heading: &str, id: &str) -> Drawing {
+    let (width, height) = place(&mut cards, 2.0);
+    let heading = if heading.is_empty() { "PCI Express tree" } else { heading };
     let title = format!("{id}-title");
     let description = format!("{id}-description");
     let svg = html! {
@@ -43,75 +46,73 @@ pub fn draw(topology: &Topology, id: &str) -> Drawing {
             viewBox={ "0 0 " (pixels(width)) " " (pixels(height)) }
             aria-labelledby={ (title) " " (description) }
         {
-            title id=(title) { (tree_title(topology)) }
-            desc id=(description) { (words(topology)) }
+            title id=(title) { (heading) }
+            desc id=(description) { (words(&cards)) }
             @for card in &cards { (draw_card(card)) }
         }
     };
     Drawing { width, svg }
 }
 
-/// Whether any link's load was counted.
-pub fn has_loads(topology: &Topology) -> bool {
-    fn below(node: &TopologyNode) -> bool {
-        node.links.iter().any(|link| link.down.is_some() || link.up.is_some() || below(&link.below))
-    }
-    topology.hosts.iter().any(below)
-}
-
-fn tree_title(topology: &Topology) -> &str {
-    if topology.title.is_empty() { "PCI Express tree" } else { &topology.title }
-}
-
-/// Every link in words.
-fn words(topology: &Topology) -> String {
-    fn walk(node: &TopologyNode, words: &mut Vec<String>) {
-        for link in &node.links {
-            words.push(format!("{} to {}: {}", node.name, link.below.name, link.rate));
-            walk(&link.below, words);
+/// Lists every link in words.
+fn words(cards: &[Card<'_>]) -> String {
+    fn walk(card: &Card<'_>, words: &mut Vec<String>) {
+        for (link, below) in &card.links {
+            words.push(format!("{} to {}: {}", card.full_name, below.full_name, link.rate));
+            walk(below, words);
         }
     }
     let mut all = Vec::new();
-    for host in &topology.hosts {
-        walk(host, &mut all);
-    }
+    cards.iter().for_each(|card| walk(card, &mut all));
     if all.is_empty() { "No links.".to_owned() } else { all.join("; ") }
 }
 
-impl Topology {
-    /// The trees as one SVG file that stands alone: nothing is fetched, fonts are those of the
-    /// reader's system, colours follow the reader's choice of light or dark, text is escaped.
-    /// `heading` and `notes` stand above the trees.
-    #[must_use]
-    pub fn to_svg(&self, heading: &str, notes: &[String]) -> String {
-        let topology = crate::clean::topology(self);
-        let heading = crate::clean::text(heading);
-        let notes: Vec<String> = notes.iter().map(|note| crate::clean::text(note)).collect();
-        let top = MARGIN + TITLE_HEIGHT + NOTE_HEIGHT * notes.len() as f64 + 10.0;
-        let (cards, width, height) = place_all(&topology, top);
-        let widest = notes.iter().map(|note| note.chars().count()).max().unwrap_or(0);
-        let width = width.max(2.0 * MARGIN + widest as f64 * NOTE_CHARACTER);
-        let size = format!("0 0 {} {}", pixels(width), pixels(height));
-        let markup = html! {
-            svg xmlns="http://www.w3.org/2000/svg" class="tree" role="img" viewBox=(size)
-                width=(pixels(width)) height=(pixels(height))
-            {
-                title { (heading) }
-                desc { (words(&topology)) }
-                style { (PreEscaped(standing_style())) }
-                rect.page width=(pixels(width)) height=(pixels(height)) {}
-                text.heading x=(MARGIN) y=(MARGIN + 18.0) { (heading) }
-                @for (index, note) in notes.iter().enumerate() {
-                    @let y = MARGIN + TITLE_HEIGHT + 6.0 + NOTE_HEIGHT * index as f64;
-                    text.link-note x=(MARGIN) y=(y) { (note) }
-                }
-                @for card in &cards { (draw_card(card)) }
+/// Draws a topology as one SVG file that stands alone: nothing is fetched, fonts are those of the
+/// reader's system, colours follow the reader's choice of light or dark, text is escaped.
+#[must_use]
+pub fn topology_svg(topology: &Topology) -> String {
+    let heading = format!("Lab {}", clean::text(&topology.lab));
+    let notes = [
+        counts(topology),
+        "Under each link: payload ceiling of one direction with 3 DW headers, less SKP, without \
+         DLLPs (1 MB/s = 1000000 bytes a second)"
+            .to_owned(),
+    ];
+    let top = MARGIN + TITLE_HEIGHT + NOTE_HEIGHT * notes.len() as f64 + 10.0;
+    let mut cards = cards(topology, &[]);
+    let (width, height) = place(&mut cards, top);
+    let widest = notes.iter().map(|note| note.chars().count()).max().unwrap_or(0);
+    let width = width.max(2.0 * MARGIN + widest as f64 * NOTE_CHARACTER);
+    let size = format!("0 0 {} {}", pixels(width), pixels(height));
+    let markup = html! {
+        svg xmlns="http://www.w3.org/2000/svg" class="tree" role="img" viewBox=(size)
+            width=(pixels(width)) height=(pixels(height))
+        {
+            title { (heading) }
+            desc { (words(&cards)) }
+            style { (PreEscaped(standing_style())) }
+            rect.page width=(pixels(width)) height=(pixels(height)) {}
+            text.heading x=(MARGIN) y=(MARGIN + 18.0) { (heading) }
+            @for (index, note) in notes.iter().enumerate() {
+                @let y = MARGIN + TITLE_HEIGHT + 6.0 + NOTE_HEIGHT * index as f64;
+                text.link-note x=(MARGIN) y=(y) { (note) }
             }
-        };
-        let mut svg = markup.into_string();
-        svg.push('\n');
-        svg
-    }
+            @for card in &cards { (draw_card(card)) }
+        }
+    };
+    let mut svg = markup.into_string();
+    svg.push('\n');
+    svg
+}
+
+fn counts(topology: &Topology) -> String {
+    let of = |kind| topology.functions().filter(|function| function.kind == kind).count();
+    format!(
+        "{}, {}, {}",
+        count(topology.hosts.len(), "host", "hosts"),
+        count(of(FunctionKind::UpstreamPort), "switch", "switches"),
+        count(of(FunctionKind::Endpoint), "endpoint", "endpoints"),
+    )
 }
 
 /// The style of a drawing that stands alone, for light pages and for dark ones.
@@ -127,12 +128,6 @@ fn standing_style() -> String {
         palette::resolve(&style, false),
         palette::resolve(&style, true)
     )
-}
-
-/// The cards of a topology, for the tests of its layout.
-#[cfg(test)]
-fn cards(topology: &Topology) -> Vec<Card<'_>> {
-    place_all(topology, 0.0).0
 }
 
 #[cfg(test)]

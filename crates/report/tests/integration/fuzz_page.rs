@@ -8,6 +8,8 @@ use crate::support;
 
 use bolero::TypeGenerator;
 use crosslane_report::*;
+use crosslane_results::topology::{Function, FunctionKind, Host, Link, LinkCeiling, Topology};
+use crosslane_results::{DirectionLoad, TimeUse, Use};
 use support::assert_well_formed;
 
 /// Random inputs of the target in a plain run of the tests.
@@ -81,40 +83,75 @@ fn parts(parts: &[(Words, Number)]) -> Vec<(String, f64)> {
     parts.iter().map(|(name, share)| (name.text(), share.value())).collect()
 }
 
-/// A tree of the nodes: each hangs below one before it, or is a host.
-fn hosts(nodes: &[AnyNode]) -> Vec<TopologyNode> {
-    let mut hosts: Vec<TopologyNode> = Vec::new();
+/// A topology of the nodes: each hangs below one before it, or is a host; with the loads of its
+/// links.
+fn figure(title: &Words, nodes: &[AnyNode]) -> TopologyFigure {
+    let mut topology = Topology { lab: title.text(), ..Topology::default() };
+    let mut loads = Vec::new();
     for AnyNode(name, detail, place, numbers, empty) in nodes {
-        let kind = [NodeKind::Host, NodeKind::Switch, NodeKind::Endpoint][usize::from(place % 3)];
-        let mut node = TopologyNode::new(kind, name.text(), detail.text());
-        node.empty_ports = empty.iter().map(Words::text).collect();
-        let Some(mut above) = hosts.last_mut() else {
-            hosts.push(node);
+        let port = |child: Option<Function>| Function {
+            port: name.text(),
+            children: child.into_iter().collect(),
+            ..Function::default()
+        };
+        let ports: Vec<Function> = empty.iter().map(|_| port(None)).collect();
+        let Some(host) = topology.hosts.last_mut().filter(|_| *place >= 30) else {
+            let memory_bytes = numbers[0].2;
+            topology.hosts.push(Host { name: name.text(), memory_bytes, functions: ports });
             continue;
         };
-        if *place < 30 {
-            hosts.push(node);
-            continue;
-        }
+        let mut above = &mut host.functions;
         for _ in 0..place % 5 {
-            if above.links.is_empty() {
+            // A port has at most a node below it, and this has the ports of the next bus.
+            if above.last().is_none_or(|port| port.children.is_empty()) {
                 break;
             }
-            above = &mut above.links.last_mut().unwrap().below;
+            above = &mut above.last_mut().unwrap().children[0].children;
         }
-        let load = |at: usize| DirectionLoad {
-            busy: numbers[at].value(),
-            payload_bytes_per_second: numbers[at + 1].value(),
-            parts: vec![(name.text(), numbers[at].value())],
+        let mut load = |from: String, to: String, at: usize| {
+            loads.push(DirectionLoad {
+                direction: format!("{from} -> {to}"),
+                link: detail.text(),
+                payload_bytes_per_second: numbers[at + 1].value(),
+                busy_share: numbers[at].value(),
+                uses: vec![TimeUse { what: Use::Payload, share: numbers[at].value() }],
+            });
         };
-        let mut link = TopologyLink::new(detail.text(), node);
-        link.raw_bytes_per_second = numbers[3].value();
-        link.name = name.text();
-        link.down = (place & 32 == 0).then(|| load(0));
-        link.up = (place & 64 == 0).then(|| load(2));
-        above.links.push(link);
+        if place & 32 == 0 {
+            load(detail.text(), name.text(), 0);
+        }
+        if place & 64 == 0 {
+            load(name.text(), detail.text(), 2);
+        }
+        let raw_bytes_per_second = numbers[3].value();
+        let link = Link {
+            name: name.text(),
+            upper: detail.text(),
+            lower: name.text(),
+            generation: *place,
+            width: *place,
+            payload_bytes: u32::from(*place),
+            ceiling: LinkCeiling {
+                raw_bytes_per_second,
+                packet_bytes_per_second: raw_bytes_per_second,
+                payload_3dw_bytes_per_second: raw_bytes_per_second,
+                payload_4dw_bytes_per_second: raw_bytes_per_second,
+            },
+        };
+        let kinds = [FunctionKind::Endpoint, FunctionKind::UpstreamPort];
+        let node = Function {
+            address: detail.text(),
+            node: name.text(),
+            kind: kinds[usize::from(place % 2)],
+            secondary_bus: (place & 128 == 0).then_some(*place),
+            subordinate_bus: Some(*place),
+            link: Some(link),
+            children: ports,
+            ..Function::default()
+        };
+        above.push(port(Some(node)));
     }
-    hosts
+    TopologyFigure { title: title.text(), topology, loads }
 }
 
 fn block(block: &AnyBlock) -> Block {
@@ -150,9 +187,7 @@ fn block(block: &AnyBlock) -> Block {
             let bars = bars.iter().map(|(name, all)| Bar { name: name.text(), parts: parts(all) });
             Block::Bars(Bars { title: title.text(), bars: bars.collect() })
         }
-        AnyBlock::Topology(title, nodes) => {
-            Block::Topology(Topology { title: title.text(), hosts: hosts(nodes) })
-        }
+        AnyBlock::Topology(title, nodes) => Block::Topology(figure(title, nodes)),
     }
 }
 
@@ -202,8 +237,7 @@ fn fuzz_any_plot() {
 fn fuzz_any_tree() {
     bolero::check!().with_iterations(ITERATIONS).with_type::<(Words, Vec<AnyNode>)>().for_each(
         |(title, nodes)| {
-            let topology = Topology { title: title.text(), hosts: hosts(nodes) };
-            let svg = topology.to_svg(&title.text(), &[title.text()]);
+            let svg = topology_svg(&figure(title, nodes).topology);
             roxmltree::Document::parse(&svg).unwrap();
         },
     );

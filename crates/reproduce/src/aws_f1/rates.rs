@@ -2,18 +2,22 @@
 //! The table and its graph: 17 sizes in four modes; and the seconds that it has lost.
 
 use crosslane_bench::MmioMeasured;
-use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
+use crosslane_report::{Axis, Plot, Scale, Table};
 use rayon::prelude::*;
 
-use super::Context;
-use super::published::{MODES, Mode};
+use super::{MODES, Mode};
 use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, paragraphs};
+use crate::plots::{by_size, ours, published};
+use crate::published::PublishedFigure;
 
-/// What the document's program loses of a pass, each time: a second, over 100 passes.
+/// Time that the paper's program loses of a pass, each time: a second, over 100 passes.
 const LOST_S: f64 = 0.01;
+
+/// Sizes of the table.
+pub(super) const SIZES: u64 = 17;
 
 struct Measured {
     mode: Mode,
@@ -31,14 +35,15 @@ fn measure(
     context: &Context<'_>,
     wanted: impl Fn(Mode, u64) -> bool,
 ) -> Result<Vec<Measured>, ReproduceError> {
-    let all = MODES.iter().flat_map(|mode| context.figures.sizes().map(|size| (*mode, size)));
+    let sizes = (0..SIZES).map(|power| 64 << power);
+    let all = sizes.flat_map(|size| MODES.map(|mode| (mode, size)));
     let mut scenarios: Vec<(Mode, u64)> = all.filter(|(mode, size)| wanted(*mode, *size)).collect();
     // The longest first, so that no core is idle at the end.
     scenarios.sort_by_key(|(mode, size)| (mode.combined, std::cmp::Reverse(*size)));
     let measured: Result<Vec<Measured>, ReproduceError> = scenarios
         .par_iter()
         .map(|&(mode, size_bytes)| {
-            let run = context.measure(mode, size_bytes)?;
+            let run = super::measure(context, mode, size_bytes)?;
             Ok(Measured { mode, size_bytes, run })
         })
         .collect();
@@ -48,16 +53,22 @@ fn measure(
     Ok(measured)
 }
 
+/// The paper's figure of a mode and a size.
+fn figure<'a>(context: &'a Context<'_>, mode: Mode, size_bytes: u64) -> &'a PublishedFigure {
+    context.figures.at(mode.name, &format!("{size_bytes} B"))
+}
+
 fn rows(context: &Context<'_>, measured: &[Measured]) -> Vec<Row> {
     let row = |one: &Measured| {
-        context.figures.compare(one.mode, one.size_bytes, one.run.bytes_per_second())
+        let figure = figure(context, one.mode, one.size_bytes);
+        figure.compare(one.run.bytes_per_second() / 1e9)
     };
     measured.iter().map(row).collect()
 }
 
 /// The rows that are compared, of blocks of up to so many bytes.
 pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>, ReproduceError> {
-    let is_compared = |mode, size| context.figures.is_compared(mode, size);
+    let is_compared = |mode, size| figure(context, mode, size).tolerance.is_some();
     let measured = measure(context, |mode, size| size <= most && is_compared(mode, size))?;
     Ok(rows(context, &measured))
 }
@@ -66,53 +77,42 @@ pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>, Rep
 pub(super) fn run(context: &Context<'_>) -> Result<[Experiment; 2], ReproduceError> {
     let measured = measure(context, |_, _| true)?;
     let rows = rows(context, &measured);
-    let text = vec![
+    let text = paragraphs([
         "An uncached store takes as long whatever its width, so words of 4 B are four times as \
          fast as bytes. The document's copy routine takes 8 B up to 128 B, 32 B up to 1 KiB (and \
          its last 128 B twice), and single bytes from 2 KiB on: a string instruction, which is \
-         fast in combined memory only."
-            .to_owned(),
+         fast in combined memory only.",
         "Combined words are as fast as the processor stores them; wider stores are as fast as the \
-         card takes lines of 64 B, but for the 12 KB that fit into the buffers on the way, which \
-         the document's 100 passes of small blocks gain by."
-            .to_owned(),
+         card takes lines of 64 B, but for the 12 KiB that fit into the buffers on the way, which \
+         the document's 100 passes of small blocks gain by.",
         "Two figures of each combined mode, 64 and 128 B, contradict those of 256 B: for more \
          bytes less time is printed. They are context. Passes stop in the lab when more of them \
-         change nothing."
-            .to_owned(),
-    ];
+         change nothing.",
+    ]);
     let table = Experiment {
         title: "Write bandwidth by size and mode (the table and its graph)",
         text,
         tables: vec![rate_table(context, &measured), size_table(&measured)],
         plots: vec![plot(context, &measured)],
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     };
     Ok([table, lost(context, &measured)])
 }
 
-fn gb(bytes_per_second: f64) -> String {
-    format!("{:.6}", bytes_per_second / 1e9)
+fn gb(rate: f64) -> String {
+    format!("{rate:.6}")
 }
 
-/// The document's table, each figure beside the lab's.
+/// The paper's table, each figure beside the lab's.
 fn rate_table(context: &Context<'_>, measured: &[Measured]) -> Table {
-    let mut table = Table::new(&[
-        ("bytes", Align::Right),
-        ("burst GB/s", Align::Right),
-        ("lab", Align::Right),
-        ("burst-wc", Align::Right),
-        ("lab", Align::Right),
-        ("custom", Align::Right),
-        ("lab", Align::Right),
-        ("custom-wc", Align::Right),
-        ("lab", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "bytes: | burst GB/s: | lab: | burst-wc: | lab: | custom: | lab: | custom-wc: | lab:",
+    );
     for of_size in measured.chunk_by(|one, other| one.size_bytes == other.size_bytes) {
         let size = of_size[0].size_bytes;
         let both = |one: &Measured| {
-            [gb(context.figures.rate(one.mode, size)), gb(one.run.bytes_per_second())]
+            [figure(context, one.mode, size).value, one.run.bytes_per_second() / 1e9].map(gb)
         };
         let cells = std::iter::once(size.to_string()).chain(of_size.iter().flat_map(both));
         table.row(cells.collect::<Vec<_>>());
@@ -120,15 +120,9 @@ fn rate_table(context: &Context<'_>, measured: &[Measured]) -> Table {
     table
 }
 
-/// What the card has got: writes by length and beats, of a pass of 64 B and of 4 KiB.
+/// The writes that the card has got: writes by length and beats, of a pass of 64 B and of 4 KiB.
 fn size_table(measured: &[Measured]) -> Table {
-    let mut table = Table::new(&[
-        ("mode", Align::Left),
-        ("bytes", Align::Right),
-        ("passes", Align::Right),
-        ("writes by length", Align::Left),
-        ("beats of 64 B", Align::Right),
-    ]);
+    let mut table = Table::headed("mode | bytes: | passes: | writes by length | beats of 64 B:");
     for one in measured.iter().filter(|one| matches!(one.size_bytes, 64 | 256 | 4096)) {
         let metrics = &one.run.metrics;
         table.row([
@@ -144,47 +138,27 @@ fn size_table(measured: &[Measured]) -> Table {
 
 /// The graph, rates by their logarithm as there.
 fn plot(context: &Context<'_>, measured: &[Measured]) -> Plot {
-    let axis = |label: &str, unit: &str| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale: Scale::Logarithmic,
-    };
     let series = MODES.iter().flat_map(|mode| {
-        let of_mode: Vec<&Measured> = measured.iter().filter(|one| one.mode == *mode).collect();
-        let points = |kind, rate: &dyn Fn(&Measured) -> f64| Series {
-            name: mode.name.to_owned(),
-            kind,
-            points: of_mode.iter().map(|one| (one.size_bytes as f64, rate(one) / 1e9)).collect(),
-        };
-        [
-            points(SeriesKind::Ours, &|one| one.run.bytes_per_second()),
-            points(SeriesKind::Published, &|one| context.figures.rate(*mode, one.size_bytes)),
-        ]
+        let of_mode = || measured.iter().filter(|one| one.mode == *mode);
+        let lab = |one: &Measured| (one.size_bytes as f64, one.run.bytes_per_second() / 1e9);
+        let paper =
+            |one: &Measured| (one.size_bytes as f64, figure(context, *mode, one.size_bytes).value);
+        [ours(mode.name, of_mode().map(lab)), published(mode.name, of_mode().map(paper))]
     });
-    Plot {
-        title: "Write bandwidth by size and mode".to_owned(),
-        x: axis("bytes of a pass", "B"),
-        y: axis("rate", "GB/s"),
-        series: series.collect(),
-    }
+    let rate = Axis::new("rate", "GB/s", Scale::Logarithmic);
+    by_size("Write bandwidth by size and mode", "a pass", rate, series.collect())
 }
 
-/// Where a pass takes more than 10 ms, 100 passes take more than a second: the document prints too
-/// high a rate. The same figures with the seconds put back.
+/// The figures of passes of more than 10 ms, of which 100 take more than a second, with the seconds
+/// put back: the paper prints too high a rate.
 fn lost(context: &Context<'_>, measured: &[Measured]) -> Experiment {
-    let mut table = Table::new(&[
-        ("mode", Align::Left),
-        ("bytes", Align::Right),
-        ("printed GB/s", Align::Right),
-        ("seconds lost", Align::Right),
-        ("put back", Align::Right),
-        ("lab", Align::Right),
-        ("error %", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "mode | bytes: | printed GB/s: | seconds lost: | put back: | lab: | error %:",
+    );
     let mut rows = Vec::new();
     for one in measured.iter().filter(|one| one.seconds_of_a_pass() >= LOST_S) {
         let size = one.size_bytes as f64;
-        let printed = context.figures.rate(one.mode, one.size_bytes);
+        let printed = figure(context, one.mode, one.size_bytes).value * 1e9;
         let printed_s = size / printed;
         let seconds = ((one.seconds_of_a_pass() - printed_s) / LOST_S).round().max(0.0);
         let put_back = size / (printed_s + seconds * LOST_S);
@@ -193,38 +167,33 @@ fn lost(context: &Context<'_>, measured: &[Measured]) -> Experiment {
         table.row([
             one.mode.name.to_owned(),
             one.size_bytes.to_string(),
-            gb(printed),
+            gb(printed / 1e9),
             format!("{seconds:.0}"),
-            gb(put_back),
-            gb(rate),
+            gb(put_back / 1e9),
+            gb(rate / 1e9),
             format!("{:+.1}", 100.0 * error),
         ]);
+        let quantity = format!("{}, seconds put back", one.mode.name);
+        let (conditions, rate) = (format!("{} B", one.size_bytes), rate / 1e9);
         rows.push(Row {
-            quantity: format!("{}, seconds put back", one.mode.name),
-            conditions: format!("{} B", one.size_bytes),
-            unit: "GB/s".to_owned(),
             published: Some(put_back / 1e9),
-            simulated: Some(rate / 1e9),
             error: Some(error),
-            kind: crate::comparison::Kind::Context,
-            tolerance: None,
             reason: "how many seconds are lost is read off the lab".to_owned(),
-            label: format!("{}, {} B, seconds put back", one.mode.name, one.size_bytes),
+            label: format!("{}, {conditions}, seconds put back", one.mode.name),
+            ..Row::simulated(quantity, conditions, "GB/s", rate)
         });
     }
-    let text = vec![
+    let text = paragraphs([
         "From 512 KiB on (custom: 128 KiB) the table's uncached rates rise. 100 passes then take \
          more than a second, and the elapsed time has lost its whole seconds: the nanoseconds of \
          the clock were taken alone. With as many seconds put back as the lab's time asks for, \
-         the figures are those of the smaller sizes."
-            .to_owned(),
-    ];
+         the figures are those of the smaller sizes.",
+    ]);
     Experiment {
         title: "Large uncached blocks, with the lost seconds put back",
         text,
         tables: vec![table],
-        plots: Vec::new(),
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     }
 }

@@ -2,70 +2,57 @@
 //! "A Few Words about Side Effects": 16 integers as 16 beats or one, a FIFO that is eaten from or
 //! sprayed into, and a load that is stale before a fence.
 
-use crosslane_bench::{BenchError, MmioOptions, Program, mmio};
-use crosslane_driver::{CardMetrics, Contents, FIFO_BAR, MEMORY_BAR, MemoryCard, WindowOptions};
+use crosslane_bench::{BenchError, MmioOptions, Program};
+use crosslane_driver::{CardMetrics, Contents, FIFO_BAR, MEMORY_BAR, WindowOptions};
 use crosslane_host::{Bus, Mapping, RegisterAddress, Stores};
-use crosslane_lab::LabBus;
+use crosslane_lab::Simulation;
+use crosslane_report::Table;
 
-use super::Context;
-use crate::comparison::{Kind, Row, Tolerance, relative_error};
+use super::{open, routines, stores};
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, paragraphs};
+use crate::published::{self, PublishedFigure};
 
 /// Scenarios of this experiment.
 pub(super) const SCENARIOS: u64 = 4;
 
-/// Integers that the document's program writes by default.
+/// The figures, in the order of [`MAPPINGS`].
+const FIGURES: &str = "published/aws-f1-side-effects.csv";
+/// Integers that the paper's program writes by default.
 const INTEGERS: u64 = 16;
-/// What is pushed into the FIFO.
+/// Bytes that are pushed into the FIFO.
 const PUSHED: &[u8; 6] = b"fabric";
 
 const MAPPINGS: [(&str, Mapping); 2] =
     [("uncached", Mapping::Uncached), ("write-combined", Mapping::WriteCombined)];
 
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
-    let mut beats = Table::new(&[
-        ("16 integers", Align::Left),
-        ("DDR0 write-count", Align::Right),
-        ("the document's", Align::Right),
-    ]);
+    let mut beats = Table::headed("16 integers | DDR0 write-count: | the document's:");
     let mut rows = Vec::new();
-    for ((word, mapping), published) in MAPPINGS.into_iter().zip([16.0, 1.0]) {
+    let figures: Vec<PublishedFigure> = published::read(FIGURES)?;
+    for ((word, mapping), figure) in MAPPINGS.into_iter().zip(figures) {
         let counted = f64::from(count(context, word, mapping)?.beats[0].0);
-        beats.row([word.to_owned(), format!("{counted:.0}"), format!("{published:.0}")]);
-        rows.push(Row {
-            quantity: "DDR0 write-count".to_owned(),
-            conditions: format!("16 integers, {word}"),
-            unit: "beats".to_owned(),
-            published: Some(published),
-            simulated: Some(counted),
-            error: relative_error(Some(published), Some(counted)),
-            kind: Kind::Predicted,
-            tolerance: Some(Tolerance { fraction: 0.0, reason: "a count" }),
-            reason: "it follows from what combining is".to_owned(),
-            label: format!("beats of 16 integers, {word}"),
-        });
+        beats.row([word.to_owned(), format!("{counted:.0}"), format!("{:.0}", figure.value)]);
+        rows.push(figure.compare(counted));
     }
-    let fifo = context.run("FIFO", fifo)?;
-    let [stale, fresh] = context.run("stale load", stale_load)?;
-    let mut loads = Table::new(&[("load of what was stored", Align::Left), ("gives", Align::Left)]);
+    let fifo = context.run("FIFO", context.lab(), fifo)?;
+    let [stale, fresh] = context.run("stale load", context.lab(), stale_load)?;
+    let mut loads = Table::headed("load of what was stored | gives");
     loads.row(["before the fence".to_owned(), format!("{stale:#x}")]);
     loads.row(["behind it".to_owned(), format!("{fresh:#x}")]);
-    let text = vec![
+    let text = paragraphs([
         "The card counts beats of its memory's data bus of 64 B. In a FIFO, six bytes stored to \
          one address arrive once where they are combined; sprayed over its 64 B they all arrive. \
          What has not left the processor's buffers is not seen by a load through the combined \
-         mapping."
-            .to_owned(),
-    ];
+         mapping.",
+    ]);
     Ok(Experiment {
         title: "What the card sees (side effects)",
         text,
         tables: vec![beats, fifo, loads],
-        plots: Vec::new(),
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     })
 }
 
@@ -75,23 +62,18 @@ fn count(
     word: &str,
     mapping: Mapping,
 ) -> Result<CardMetrics, ReproduceError> {
-    let program = Program::LibraryBurst(context.routines);
+    let program = Program::LibraryBurst(routines(context)?);
     let (size_bytes, seed) = (INTEGERS * 4, context.seed as u32);
     let options = MmioOptions { size_bytes, passes: 1, program, mapping, seed };
-    let measured = context.run(&format!("16 integers, {word}"), async |bus, card| {
-        mmio(&bus, &card, &options).await
-    })?;
+    let measured = stores(context, &format!("16 integers, {word}"), &options)?;
     Ok(measured.metrics)
 }
 
 /// Six bytes into the FIFO, stored to its first address or sprayed.
-async fn fifo(bus: LabBus, card: MemoryCard<LabBus>) -> Result<Table, BenchError> {
-    let mut table = Table::new(&[
-        ("six bytes into the FIFO", Align::Left),
-        ("mapping", Align::Left),
-        ("writes", Align::Right),
-        ("bytes that arrived", Align::Left),
-    ]);
+async fn fifo(simulation: &Simulation) -> Result<Table, BenchError> {
+    let (bus, card) = open(simulation).await?;
+    let mut table =
+        Table::headed("six bytes into the FIFO | mapping | writes: | bytes that arrived");
     let function = card.function();
     for (sprayed, way) in [(false, "all to its first address"), (true, "sprayed")] {
         for (word, mapping) in MAPPINGS {
@@ -116,7 +98,8 @@ async fn fifo(bus: LabBus, card: MemoryCard<LabBus>) -> Result<Table, BenchError
 }
 
 /// A load of a combined word before the fence and behind it.
-async fn stale_load(_bus: LabBus, card: MemoryCard<LabBus>) -> Result<[u32; 2], BenchError> {
+async fn stale_load(simulation: &Simulation) -> Result<[u32; 2], BenchError> {
+    let (_, card) = open(simulation).await?;
     let (mapping, contents) = (Mapping::WriteCombined, Contents::Memory);
     let window = card.window(WindowOptions { bar: MEMORY_BAR, range: 0..64, mapping, contents })?;
     window.write_burst(0, &[0xf001_cafe]).await?;

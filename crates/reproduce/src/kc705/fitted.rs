@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The document's fit: y = x/(k a) + b, for each size over its four links, by the same code as
+//! The paper's fit: y = x/(k a) + b, for each size over its four links, by the same code as
 //! `crosslane fit`.
 
 use crosslane_bench::CardDirection;
 use crosslane_bench::fit::{Fit, Measurements, Over, fits};
-use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
+use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind, Table};
 
 use super::sweep::{self, Point, rate};
-use super::{Context, FASTEST, LINKS, SIZES, size_words};
-use crate::comparison::{Kind, Row};
+use super::{FASTEST, LINKS, SIZES, figure};
+use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, paragraphs, size_words};
+use crate::plots::{names, ours};
 
-/// Sizes whose fits the document draws.
+/// Sizes whose fits the paper draws.
 const DRAWN: [u64; 2] = [SIZES[0], SIZES[6]];
 
 /// A sweep as a file of measurements.
@@ -42,10 +43,16 @@ fn find(fits: &[Fit], direction: CardDirection, size_bytes: u64) -> Option<&Fit>
     fits.iter().find(|fit| fit.series == direction.words() && fit.over == over)
 }
 
-/// The ratio that the document gives, of transfers of one size.
-fn ratio(fits: &[Fit], size_bytes: u64) -> Result<f64, ReproduceError> {
+/// The paper's ratio beside that of transfers of one size.
+fn compare_ratio(
+    context: &Context<'_>,
+    fits: &[Fit],
+    size_bytes: u64,
+) -> Result<Row, ReproduceError> {
     let found = find(fits, CardDirection::ToCard, size_bytes).and_then(Fit::of_theory);
-    found.ok_or_else(|| ReproduceError::experiment("fit", "the fitted link has no rate"))
+    let ratio =
+        found.ok_or_else(|| ReproduceError::experiment("fit", "the fitted link has no rate"))?;
+    Ok(context.figures.case("fitted_link_rate_over_theory", None).compare(ratio))
 }
 
 /// Nanoseconds of a byte beside the link.
@@ -58,27 +65,26 @@ pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>, Rep
     let sizes = [SIZES[0], SIZES[6].min(most)];
     let mut rows = Vec::new();
     for (size, published) in sizes.into_iter().zip([SIZES[0], SIZES[6]]) {
-        let points = sweep::sweep(context, None, &[FASTEST], &[size])?;
+        let points = sweep::sweep(context, context.lab(), &[FASTEST], &[size])?;
         for point in &points {
-            let figures = &context.figures;
-            rows.extend(figures.compare(point.direction, published, point.bytes_per_second));
+            let figure = figure(context, point.direction, published);
+            rows.extend(figure.map(|figure| figure.compare(point.bytes_per_second / 1e6)));
         }
     }
-    let points = sweep::sweep(context, None, &LINKS, &[sizes[1]])?;
-    rows.push(context.figures.compare_ratio(ratio(&fits_of(&points)?, sizes[1])?)?);
+    let points = sweep::sweep(context, context.lab(), &LINKS, &[sizes[1]])?;
+    rows.push(compare_ratio(context, &fits_of(&points)?, sizes[1])?);
     Ok(rows)
 }
 
 fn table(fits: &[Fit], direction: CardDirection) -> Table {
-    let mut table = Table::new(&[
-        (direction.words(), Align::Left),
-        ("a MB/s", Align::Right),
-        ("of theory", Align::Right),
-        ("link ns/B at Gen2 x4", Align::Right),
-        ("beside it ns/B", Align::Right),
-        ("beside it us", Align::Right),
-        ("half rate at, bytes", Align::Right),
-        ("worst residual %", Align::Right),
+    let mut table = Table::headed(direction.words()).with_numbers([
+        "a MB/s",
+        "of theory",
+        "link ns/B at Gen2 x4",
+        "beside it ns/B",
+        "beside it us",
+        "half rate at, bytes",
+        "worst residual %",
     ]);
     for size in SIZES {
         let Some(fit) = find(fits, direction, size) else { continue };
@@ -99,34 +105,30 @@ fn table(fits: &[Fit], direction: CardDirection) -> Table {
     table
 }
 
-/// The document's graph: of each link the time of a byte over it and beside it, one on the other,
+/// The paper's graph: of each link the time of a byte over it and beside it, one on the other,
 /// and what was measured as a line.
 fn plot(points: &[Point], fit: &Fit, direction: CardDirection, size_bytes: u64) -> Plot {
     let at = |values: [f64; 4]| (0..4).map(f64::from).zip(values).collect::<Vec<_>>();
     let link_ns = LINKS.map(|link| fit.link_s_per_byte / link.k() * 1e9);
     let beside = beside_ns(fit, size_bytes);
     let measured = LINKS.map(|link| 1e9 / rate(points, link, direction, size_bytes));
-    let bar = |name: &str, values| Series {
-        name: name.to_owned(),
-        kind: SeriesKind::Stacked,
-        points: at(values),
-    };
-    let line = Series { name: "measured".to_owned(), kind: SeriesKind::Ours, points: at(measured) };
+    let bar = |name: &str, values| Series::new(name, SeriesKind::Stacked, at(values));
+    let links = LINKS.map(super::Link::words);
     Plot {
         title: format!("Time of a byte, {}, {}", size_words(size_bytes), direction.words()),
-        x: Axis {
-            label: "link".to_owned(),
-            unit: String::new(),
-            scale: Scale::Categories(LINKS.map(super::Link::words).to_vec()),
-        },
-        y: Axis { label: "time".to_owned(), unit: "ns/B".to_owned(), scale: Scale::Linear },
-        series: vec![bar("the link, fitted", link_ns), bar("beside it, fitted", [beside; 4]), line],
+        x: names("link", links.iter().map(String::as_str)),
+        y: Axis::new("time", "ns/B", Scale::Linear),
+        series: vec![
+            bar("the link, fitted", link_ns),
+            bar("beside it, fitted", [beside; 4]),
+            ours("measured", at(measured)),
+        ],
     }
 }
 
 pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Result<Experiment, ReproduceError> {
     let fits = fits_of(points)?;
-    let mut rows = vec![context.figures.compare_ratio(ratio(&fits, SIZES[6])?)?];
+    let mut rows = vec![compare_ratio(context, &fits, SIZES[6])?];
     let mut plots = Vec::new();
     for direction in CardDirection::ALL {
         for size in DRAWN {
@@ -134,39 +136,29 @@ pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Result<Experiment,
             plots.extend(fit.map(|fit| plot(points, fit, direction, size)));
         }
         let of_largest = find(&fits, direction, SIZES[6]);
-        rows.extend(of_largest.map(|fit| Row {
-            quantity: "time beside the link".to_owned(),
-            conditions: format!("4 MB; {}", direction.words()),
-            unit: "ns/B".to_owned(),
-            published: None,
-            simulated: Some(beside_ns(fit, SIZES[6])),
-            error: None,
-            kind: Kind::Context,
-            tolerance: None,
-            reason: "the document has it in a plot only".to_owned(),
-            label: String::new(),
+        rows.extend(of_largest.map(|fit| {
+            let conditions = format!("4 MiB; {}", direction.words());
+            Row::simulated("time beside the link", conditions, "ns/B", beside_ns(fit, SIZES[6]))
         }));
     }
-    let text = vec![
+    let text = paragraphs([
         "a is the rate of a Gen1 x1 link as fitted, k is 1, 2, 4 and 8; theory is 250 MB/s. What \
          is beside the link comes out of widths and clocks: 32 B each 10 ns into or out of the \
          board's memory, what the memory takes to answer, and (host to card) the round trip to the \
-         host's memory for each burst of 4 KiB."
-            .to_owned(),
+         host's memory for each burst of 4 KiB.",
         "The document concludes that the time over the link scales and the rest is constant. So it \
          does here, host to card. Card to host the model differs a little: writes are posted, and \
          the last packets of a burst leave while the next one is read, which hides the more of the \
          link the slower it is; the fit takes that for a faster link. The document gives its ratio \
-         for host to card only. At 1 KB what is beside the link is many times as long as it, and a \
-         is less certain."
-            .to_owned(),
-    ];
+         for host to card only. At 1 KiB what is beside the link is many times as long as it, and a \
+         is less certain.",
+    ]);
     Ok(Experiment {
-        title: "Fit of y = x/(k a) + b for each size (result 1024 B and 4 MB)",
+        title: "Fit of y = x/(k a) + b for each size (result 1 KiB and 4 MiB)",
         text,
         tables: CardDirection::ALL.map(|direction| table(&fits, direction)).to_vec(),
         plots,
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     })
 }

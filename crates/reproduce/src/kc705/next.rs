@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the document gave up, a network of 64 bits; and what it expects of one more grade of link:
-//! not twice the rate.
+//! The network of 64 bits that the paper gave up, and its conjecture about one more grade of link:
+//! less than twice the rate.
 
 use crosslane_bench::CardDirection;
 use crosslane_pcie::link::Generation;
-use crosslane_report::{Series, SeriesKind};
+use crosslane_report::{Series, Table};
 
 use super::sweep::{Point, rate, sweep, table};
-use super::{Context, FASTEST, Link, SIZES, link, rate_plot, size_words};
-use crate::comparison::{Kind, Row};
+use super::{FASTEST, Link, SIZES, link, rate_plot};
+use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, paragraphs, size_words};
+use crate::plots::ours;
 
 /// The next grade.
 const NEXT: [Link; 2] = [link(Generation::Gen2, 8), link(Generation::Gen3, 4)];
@@ -27,38 +28,24 @@ pub(super) fn run(
     context: &Context<'_>,
     document: &[Point],
 ) -> Result<[Experiment; 2], ReproduceError> {
-    let narrow = narrow(document, &sweep(context, Some("narrow"), &[FASTEST], &SIZES)?);
-    let next = sweep(context, Some(FASTER), &NEXT, &SIZES)?;
-    Ok([narrow, grades(document, &next)?])
+    let narrow =
+        narrow(document, &sweep(context, &context.variant("narrow")?, &[FASTEST], &SIZES)?);
+    let next = sweep(context, &context.variant(FASTER)?, &NEXT, &SIZES)?;
+    Ok([narrow, grades(document, &next)])
 }
 
-/// A figure that the document does not give.
+/// A figure that the paper does not give.
 fn row(quantity: &str, point: &Point) -> Row {
-    let (link, size) = (point.link.words(), size_words(point.size_bytes));
-    Row {
-        quantity: format!("{}, {quantity}", point.direction.words()),
-        conditions: format!("{link}; {size}"),
-        unit: "MB/s".to_owned(),
-        published: None,
-        simulated: Some(point.bytes_per_second / 1e6),
-        error: None,
-        kind: Kind::Context,
-        tolerance: None,
-        reason: "the document gives no figure".to_owned(),
-        label: String::new(),
-    }
+    let quantity = format!("{}, {quantity}", point.direction.words());
+    let conditions = format!("{}; {}", point.link.words(), size_words(point.size_bytes));
+    Row::simulated(quantity, conditions, "MB/s", point.bytes_per_second / 1e6)
 }
 
 fn narrow(document: &[Point], narrow: &[Point]) -> Experiment {
-    let mut table = Table::new(&[
-        ("Gen2 x4", Align::Left),
-        ("to card, 256 bit MB/s", Align::Right),
-        ("64 bit", Align::Right),
-        ("of it %", Align::Right),
-        ("from card, 256 bit", Align::Right),
-        ("64 bit", Align::Right),
-        ("of it %", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "Gen2 x4 | to card, 256 bit MB/s: | 64 bit: | of it %: | from card, 256 bit: | \
+         64 bit: | of it %:",
+    );
     for size in SIZES {
         let mut cells = vec![size_words(size)];
         for way in CardDirection::ALL {
@@ -70,31 +57,24 @@ fn narrow(document: &[Point], narrow: &[Point]) -> Experiment {
         }
         table.row(cells);
     }
-    let text = vec![
+    let text = paragraphs([
         "With 64 bits the main network moves 8 B each 10 ns, 1.25 ns for a byte, and its longest \
          burst is 2 KiB, so that the round trip is paid twice as often. A copier that reads and \
          then writes pays all of that beside the 0.58 ns of the link: half the rate. The document \
-         gave it up for that, without a figure."
-            .to_owned(),
-    ];
+         gave it up for that, without a figure.",
+    ]);
     Experiment {
         title: "The network of 64 bits that the document gave up",
         text,
         tables: vec![table],
-        plots: Vec::new(),
-        why: Vec::new(),
         rows: narrow.iter().map(|point| row("64 bit", point)).collect(),
+        ..Experiment::default()
     }
 }
 
-fn grades(document: &[Point], next: &[Point]) -> Result<Experiment, ReproduceError> {
-    let mut gains = Table::new(&[
-        ("4 MB", Align::Left),
-        ("to card MB/s", Align::Right),
-        ("over Gen2 x4", Align::Right),
-        ("from card MB/s", Align::Right),
-        ("over Gen2 x4", Align::Right),
-    ]);
+fn grades(document: &[Point], next: &[Point]) -> Experiment {
+    let mut gains =
+        Table::headed("4 MiB | to card MB/s: | over Gen2 x4: | from card MB/s: | over Gen2 x4:");
     let size = SIZES[6];
     let mut largest: f64 = 0.0;
     for link in NEXT {
@@ -110,31 +90,29 @@ fn grades(document: &[Point], next: &[Point]) -> Result<Experiment, ReproduceErr
     }
     let [to, from] = CardDirection::ALL.map(|way| table(next, &NEXT, way));
     let plots = CardDirection::ALL.map(|way| {
-        let series = |points: &[Point], link: Link| Series {
-            name: link.words(),
-            kind: SeriesKind::Ours,
-            points: SIZES.map(|size| (size as f64, rate(points, link, way, size) / 1e6)).to_vec(),
+        let series = |points: &[Point], link: Link| -> Series {
+            let rate = |size| (size as f64, rate(points, link, way, size) / 1e6);
+            ours(link.words(), SIZES.map(rate))
         };
         let all = [series(document, FASTEST)].into_iter();
         let all = all.chain(NEXT.map(|link| series(next, link)));
-        rate_plot(format!("One more grade of link, {}", way.words()), all.collect())
+        rate_plot(&format!("One more grade of link, {}", way.words()), all.collect())
     });
-    let text = vec![
-        format!(
+    let text = paragraphs([
+        &format!(
             "The document expects that Gen2 x8 or Gen3 x4 would not simply double the rate. They \
-             do not: {largest:.2} times at the most, with 4 MB. The time beside the link stays \
-             what it is, and at 1 KB it is nearly all there is."
+             do not: {largest:.2} times at the most, with 4 MiB. The time beside the link stays \
+             what it is, and at 1 KiB it is nearly all there is."
         ),
         "The board's core has twice the clock here (128 bits at 250 MHz), or its stream would be \
-         no faster than Gen2 x4."
-            .to_owned(),
-    ];
-    Ok(Experiment {
+         no faster than Gen2 x4.",
+    ]);
+    Experiment {
         title: "One more grade of link: Gen2 x8 and Gen3 x4 (the document's conjecture)",
         text,
-        tables: vec![gains, to?, from?],
+        tables: vec![gains, to, from],
         plots: plots.to_vec(),
-        why: Vec::new(),
         rows: next.iter().map(|point| row("one more grade", point)).collect(),
-    })
+        ..Experiment::default()
+    }
 }

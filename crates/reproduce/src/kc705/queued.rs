@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was not possible there: transfers that wait in a ring, with this project's own engine,
+//! Transfers that wait in a ring, which the paper's card cannot do, with this project's own engine,
 //! which reads and writes at once.
 
 use crosslane_bench::{CardDirection, CardMeasured, CardOptions};
-use crosslane_report::{Series, SeriesKind};
+use crosslane_report::Table;
 use rayon::prelude::*;
 
 use super::sweep::{Point, rate};
-use super::{Context, FASTEST, SIZES, rate_plot, size_words};
-use crate::comparison::{Kind, Row};
+use super::{FASTEST, SIZES, figure, rate_plot, transfer};
+use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, paragraphs, size_words};
+use crate::plots::ours;
 
-/// Transfers of 1 KB that are kept in the ring.
+/// Transfers of 1 KiB that are kept in the ring.
 const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// The depth of the comparison.
 const DEPTH: u32 = 64;
@@ -38,7 +39,7 @@ fn depth_of(size: u64) -> u32 {
 }
 
 pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experiment, ReproduceError> {
-    let lab = context.lab(Some("crosslane"))?;
+    let lab = context.variant("crosslane")?;
     let jobs: Vec<Job> = CardDirection::ALL
         .into_iter()
         .flat_map(|way| {
@@ -49,7 +50,7 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
         .collect();
     let measured: Result<Vec<(Job, CardMeasured)>, ReproduceError> = jobs
         .par_iter()
-        .map(|job| Ok((*job, context.run(&lab, FASTEST, &options(context, *job))?)))
+        .map(|job| Ok((*job, transfer(context, &lab, FASTEST, &options(context, *job))?)))
         .collect();
     let measured = measured?;
     let of = |job: Job| {
@@ -58,14 +59,13 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
     };
     let mut rows: Vec<Row> = measured.iter().map(|(job, run)| row(*job, run)).collect();
     rows.extend(CardDirection::ALL.map(|way| gain(context, document, way, of)));
-    let text = vec![
+    let text = paragraphs([
         "The document's host makes one transfer at a time, and each pays for registers, interrupt \
          and waking. In a ring in host memory transfers wait for the engine, which fetches \
          descriptors in batches and reports by a status block that is polled; its two sides \
          overlap, so that the board's memory takes no time beside the link. Rates are of all \
-         transfers together, from before the first is posted until the last is known."
-            .to_owned(),
-    ];
+         transfers together, from before the first is posted until the last is known.",
+    ]);
     Ok(Experiment {
         title: "Transfers queued in a ring, with this project's own engine",
         text,
@@ -75,47 +75,34 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
                 let points = |rate: &dyn Fn(u64) -> f64| {
                     SIZES.map(|size| (size as f64, rate(size) / 1e6)).to_vec()
                 };
-                let series = |name: &str, points| Series {
-                    name: name.to_owned(),
-                    kind: SeriesKind::Ours,
-                    points,
-                };
                 let queued = points(&|size| of((way, size, depth_of(size))));
                 let alone = points(&|size| rate(document, FASTEST, way, size));
                 let all = vec![
-                    series("our engine, queued", queued),
-                    series("the document's procedure", alone),
+                    ours("our engine, queued", queued),
+                    ours("the document's procedure", alone),
                 ];
-                rate_plot(format!("Queued and one at a time, Gen2 x4, {}", way.words()), all)
+                let title = format!("Queued and one at a time, Gen2 x4, {}", way.words());
+                rate_plot(&title, all)
             })
             .to_vec(),
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     })
 }
 
 fn row((way, size, depth): Job, run: &CardMeasured) -> Row {
-    Row {
-        quantity: format!("{}, our engine, queued", way.words()),
-        conditions: format!("Gen2 x4; {}; {depth} in the ring", size_words(size)),
-        unit: "MB/s".to_owned(),
-        published: None,
-        simulated: Some(run.bytes_per_second() / 1e6),
-        error: None,
-        kind: Kind::Context,
-        tolerance: None,
-        reason: "the document has no queue".to_owned(),
-        label: String::new(),
-    }
+    let quantity = format!("{}, our engine, queued", way.words());
+    let conditions = format!("Gen2 x4; {}; {depth} in the ring", size_words(size));
+    Row::simulated(quantity, conditions, "MB/s", run.bytes_per_second() / 1e6)
 }
 
-/// The document's rate at 1 KB, one transfer at a time: its own figure, where it gives one.
+/// The paper's rate at 1 KiB, one transfer at a time: its own figure, where it gives one.
 fn alone(context: &Context<'_>, document: &[Point], way: CardDirection) -> f64 {
-    let published = context.figures.rate(way, SIZES[0]).map(|rate| rate * 1e6);
+    let published = figure(context, way, SIZES[0]).map(|figure| figure.value * 1e6);
     published.unwrap_or_else(|| rate(document, FASTEST, way, SIZES[0]))
 }
 
-/// How many times the document's rate at 1 KB.
+/// How many times the paper's rate at 1 KiB.
 fn gain(
     context: &Context<'_>,
     document: &[Point],
@@ -123,28 +110,16 @@ fn gain(
     of: impl Fn(Job) -> f64,
 ) -> Row {
     let queued = of((way, SIZES[0], DEPTH));
-    Row {
-        quantity: format!("{}, our engine queued over the document", way.words()),
-        conditions: format!("Gen2 x4; 1 KB; {DEPTH} in the ring"),
-        unit: "times".to_owned(),
-        published: None,
-        simulated: Some(queued / alone(context, document, way)),
-        error: None,
-        kind: Kind::Context,
-        tolerance: None,
-        reason: "the document has no queue".to_owned(),
-        label: String::new(),
-    }
+    let quantity = format!("{}, our engine queued over the document", way.words());
+    let conditions = format!("Gen2 x4; 1 KiB; {DEPTH} in the ring");
+    Row::simulated(quantity, conditions, "times", queued / alone(context, document, way))
 }
 
 fn depth_table(context: &Context<'_>, document: &[Point], of: impl Fn(Job) -> f64) -> Table {
-    let mut table = Table::new(&[
-        ("1 KB, in the ring", Align::Right),
-        ("to card MB/s", Align::Right),
-        ("times the document's", Align::Right),
-        ("from card MB/s", Align::Right),
-        ("times the document's", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "1 KiB, in the ring: | to card MB/s: | times the document's: | from card MB/s: | \
+         times the document's:",
+    );
     for depth in DEPTHS {
         let mut cells = vec![depth.to_string()];
         for way in CardDirection::ALL {
@@ -158,14 +133,10 @@ fn depth_table(context: &Context<'_>, document: &[Point], of: impl Fn(Job) -> f6
 }
 
 fn size_table(document: &[Point], of: impl Fn(Job) -> f64) -> Table {
-    let mut table = Table::new(&[
-        ("size", Align::Left),
-        ("in the ring", Align::Right),
-        ("to card MB/s", Align::Right),
-        ("times one at a time", Align::Right),
-        ("from card MB/s", Align::Right),
-        ("times one at a time", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "size | in the ring: | to card MB/s: | times one at a time: | from card MB/s: | \
+         times one at a time:",
+    );
     for size in SIZES {
         let mut cells = vec![size_words(size), depth_of(size).to_string()];
         for way in CardDirection::ALL {

@@ -1,37 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The physical link's latency, and the document's table of machines beside messages of the lab.
+//! The physical link's latency, and the paper's table of machines beside messages of the lab.
 
 use crosslane_bench::SendWay;
+use crosslane_report::Table;
 use rayon::prelude::*;
 
-use super::Context;
 use super::neighbours::one_way_ns;
-use super::published::{Figures, shown};
 use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, paragraphs};
 
 /// Bytes of the messages: one word of a notification's kind, and half of a datagram.
 const SIZES: [u64; 2] = [8, 64];
-/// The constant that is the document's figure.
+/// The constant that is the paper's figure.
 const LATENCY: &str = "part.cable.latency_ns";
 
 /// Scenarios of this experiment.
 pub(super) const SCENARIOS: u64 = 2 + (SIZES.len() * SendWay::ALL.len()) as u64;
 
-/// What a datagram takes through transceivers and cable: the time of a put, less that of the same
+/// Time of a datagram through transceivers and cable: the time of a put, less that of the same
 /// put with none.
 fn link_latency_ns(context: &Context<'_>) -> Result<f64, ReproduceError> {
-    let none = context.lab.with_constant(LATENCY, 0.0)?;
-    let with = one_way_ns(context, &context.lab, SendWay::Put, SIZES[0])?;
+    let none = context.lab().with_constant(LATENCY, 0.0)?;
+    let with = one_way_ns(context, context.lab(), SendWay::Put, SIZES[0])?;
     Ok(with - one_way_ns(context, &none, SendWay::Put, SIZES[0])?)
 }
 
 /// The latency of the link, an input.
 pub(super) fn compared(context: &Context<'_>) -> Result<Row, ReproduceError> {
     let latency = link_latency_ns(context)?;
-    context.figures.input("link_latency", latency, "link latency, transceiver to transceiver")
+    Ok(context.figures.case("link_latency", None).compare(latency))
 }
 
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
@@ -39,43 +38,28 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         SendWay::ALL.into_iter().flat_map(|way| SIZES.map(|size| (way, size))).collect();
     let times: Result<Vec<f64>, ReproduceError> = jobs
         .par_iter()
-        .map(|(way, bytes)| one_way_ns(context, &context.lab, *way, *bytes))
+        .map(|(way, bytes)| one_way_ns(context, context.lab(), *way, *bytes))
         .collect();
     let times = times?;
     let mut rows = vec![compared(context)?];
-    let tags = context.lab.file().endpoints[0].part.parameters.requester.tags;
-    let most = "gets in flight at most, tags of the card";
-    rows.push(context.figures.input("nget_in_flight_maximum", f64::from(tags), most)?);
-    let mut table = Table::new(&[
-        ("machine", Align::Left),
-        ("network latency ns", Align::Right),
-        ("bandwidth GB/s", Align::Right),
-        ("where from", Align::Left),
-    ]);
-    let reason = "another machine, from the document's table";
-    for latency in context.figures.of("network_latency") {
+    let tags = context.lab().file().endpoints[0].part.parameters.requester.tags;
+    rows.push(context.figures.case("nget_in_flight_maximum", None).compare(f64::from(tags)));
+    let mut table = Table::headed("machine | network latency ns: | bandwidth GB/s: | where from");
+    let latencies = context.figures.iter().filter(|one| one.quantity == "network_latency");
+    for latency in latencies {
         let machine = &latency.conditions;
-        let bandwidth = context
-            .figures
-            .of("network_bandwidth")
-            .find(|figure| figure.conditions == *machine)
-            .ok_or_else(|| {
-                let problem = format!("there is no network_bandwidth of {machine}");
-                ReproduceError::experiment("the figures of nget", problem)
-            })?;
+        let bandwidth = context.figures.at("network_bandwidth", machine);
         table.row([
             machine.clone(),
             format!("{:.0}", latency.value),
             format!("{}", bandwidth.value),
             "the document".to_owned(),
         ]);
-        let label = |what: &str| format!("network {what}, {machine}");
-        rows.push(Figures::context(latency, None, reason, label("latency")));
-        rows.push(Figures::context(bandwidth, None, reason, label("bandwidth")));
+        rows.extend([latency.compare(None), bandwidth.compare(None)]);
     }
-    let torus = &context.lab.file().tori[0].parameters;
+    let torus = &context.lab().file().tori[0].parameters;
     let rate = f64::from(torus.lanes) * torus.lane_bits_per_second as f64 * 0.8 / 8e9;
-    let links = context.lab.file().endpoints[0].part.network_processor;
+    let links = context.lab().file().endpoints[0].part.network_processor;
     let links = links.map_or(0, |processor| processor.links);
     for ((way, bytes), ns) in jobs.iter().zip(&times) {
         table.row([
@@ -85,24 +69,21 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
             "simulated; latencies of hosts and card are assumptions".to_owned(),
         ]);
         let conditions = format!("{} of {bytes} B, gpu1 to gpu2", way.word());
-        rows.push(shown("message_latency", conditions, "ns", *ns));
+        rows.push(Row::simulated("message_latency", conditions, "ns", *ns));
     }
-    let text = vec![
+    let text = paragraphs([
         "The latency of transceiver, cable and transceiver is an input: the time of a put, less \
-         that of the same put over a link without latency, is what was put in."
-            .to_owned(),
+         that of the same put over a link without latency, is what was put in.",
         "The document's other machines are context: their links, processors and definitions of \
          latency differ. The lab's messages are from before the first store until the program at \
          the other end sees the notification; bandwidth is that of six links after 8b/10b. The \
-         document had no second board in its link yet (its outlook: gpu1 to gpu2)."
-            .to_owned(),
-    ];
+         document had no second board in its link yet (its outlook: gpu1 to gpu2).",
+    ]);
     Ok(Experiment {
         title: "The link's latency, and other machines",
         text,
         tables: vec![table],
-        plots: Vec::new(),
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     })
 }

@@ -3,13 +3,14 @@
 
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
 use crosslane_host::{Mapping, Waiting};
+use crosslane_report::Table;
 use rayon::prelude::*;
 
-use super::published::shown;
-use super::{Context, Machine, NgetOutcome, size_words};
+use super::{Machine, NgetOutcome, gets};
+use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, paragraphs, size_words};
 
 const BUFFERS: [(Buffers, &str); 3] = [
     (Buffers::User, "user space"),
@@ -47,18 +48,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         modes.iter().flat_map(|(modes, _)| kinds.iter().map(|kind| (*modes, *kind))).collect();
     let outcomes: Result<Vec<NgetOutcome>, ReproduceError> = jobs
         .par_iter()
-        .map(|(modes, kind)| context.gets(&context.lab, Machine::Gpu1, *modes, *kind))
+        .map(|(modes, kind)| gets(context, context.lab(), Machine::Gpu1, *modes, *kind))
         .collect();
     let outcomes = outcomes?;
-    let mut table = Table::new(&[
-        ("buffers", Align::Left),
-        ("requests", Align::Left),
-        ("notification", Align::Left),
-        ("1 KB, N = 1: us", Align::Right),
-        ("1 KB, N = 16: MB/s", Align::Right),
-        ("16 KB, N = 1: us", Align::Right),
-        ("16 KB, N = 16: MB/s", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "buffers | requests | notification | 1 KiB, N = 1: us: | 1 KiB, N = 16: MB/s: | \
+         16 KiB, N = 1: us: | 16 KiB, N = 16: MB/s:",
+    );
     let mut rows = Vec::new();
     for ((_, words), found) in modes.iter().zip(outcomes.chunks(kinds.len())) {
         let mut cells: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -72,25 +68,23 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
                 _ => ("nget_bandwidth", "MB/s", outcome.measured.bytes_per_second() / 1e6, 0),
             };
             cells.push(format!("{value:.digits$}"));
-            rows.push(shown(quantity, conditions, unit, value));
+            rows.push(Row::simulated(quantity, conditions, unit, value));
         }
         table.row(cells);
     }
-    let text = vec![
+    let text = paragraphs([
         "The document's choices, on gpu1. In user space the pages of a buffer lie anywhere, so \
-         that a get of 16 KB is four requests; the driver's own memory is in one piece. A copy \
+         that a get of 16 KiB is four requests; the driver's own memory is in one piece. A copy \
          costs its bytes at the processor's copying rate. The kernel looks at the notification \
          when it is called and then at each tick; the processor that rests in mwait has to wake \
          up. The document found the latency of detecting notifications high; it gives no figure, \
-         so all of these are context."
-            .to_owned(),
-    ];
+         so all of these are context.",
+    ]);
     Ok(Experiment {
         title: "Driver modes",
         text,
         tables: vec![table],
-        plots: Vec::new(),
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     })
 }

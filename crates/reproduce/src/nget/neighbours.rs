@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Short messages from gpu1 to gpu2, and the terms that their time consists of.
 
-use crosslane_bench::{BenchError, OneWayOptions, SendWay, one_way};
+use crosslane_bench::{OneWayOptions, SendWay, host_of, one_way};
 use crosslane_driver::network_processor::TorusDimension;
 use crosslane_fabric::parameters::PortParameters;
+use crosslane_lab::Lab;
 use crosslane_lab::file::HostBuffers;
-use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::link::{LinkRate, TLP_FRAMING_BYTES};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Direction, Node, NodeOptions, Place};
 
-use super::run::host_of;
-use super::{Context, MODES};
+use super::MODES;
+use crate::context::{Context, TIME_LIMIT};
 use crate::error::ReproduceError;
-use crate::watch::may_begin;
 
 /// Messages of a run.
 const ROUNDS: u32 = 16;
-/// Longest simulated time of a run.
-const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(1_000_000_000);
 /// A message that takes longer has failed.
 const TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000);
 /// Bytes of a datagram on the wire.
 const DATAGRAM_BYTES: u64 = 136;
 /// Bytes of a datagram's payload, which are written whole where they count.
 const LINE_BYTES: u64 = 64;
+
+type Problem = Box<dyn std::error::Error>;
 
 /// Time of messages of one size from fpga1 to fpga2 in a lab, ns.
 pub(super) fn one_way_ns(
@@ -34,37 +33,25 @@ pub(super) fn one_way_ns(
     bytes: u64,
 ) -> Result<f64, ReproduceError> {
     let name = format!("{} of {bytes} B to a neighbour", way.word());
-    let failed = |problem: String| ReproduceError::experiment(name.as_str(), problem);
-    may_begin(context.watch)?;
-    let simulation = Simulation::new(lab.build_engines(context.seed)?);
-    simulation.set_time_limit(Some(TIME_LIMIT));
-    let hosts = [host_of(&simulation, "fpga1")?, host_of(&simulation, "fpga2")?];
-    let run = async {
+    let found = context.run_verified(&name, lab, async |simulation| {
         let open = async |at: usize| {
             let dimension = TorusDimension { size: 2, position: at as u16, is_open: true };
             let options = NodeOptions { modes: MODES, ..NodeOptions::default() };
-            let (bus, name) = (simulation.bus(hosts[at]), ["fpga1", "fpga2"][at]);
-            Node::open(bus, name, Place::new(&[dimension]), options).await
+            let name = ["fpga1", "fpga2"][at];
+            let bus = simulation.bus(host_of(simulation, name)?);
+            Ok::<_, Problem>(Node::open(bus, name, Place::new(&[dimension]), options).await?)
         };
         let (from, to) = (open(0).await?, open(1).await?);
         from.links_up(TIME_LIMIT).await?;
         to.links_up(TIME_LIMIT).await?;
         let seed = context.seed as u32;
         let options = OneWayOptions { bytes, rounds: ROUNDS, way, seed, timeout: TIMEOUT };
-        one_way(&from, &to, Direction::Up(0), &options).await
-    };
-    let result = simulation.run(&name, run).map_err(|stuck| failed(stuck.to_string()))?;
-    let found = result.map_err(|error: BenchError| failed(error.to_string()))?;
-    let (errors, now) = simulation.with_fabric(|fabric| (fabric.errors().len(), fabric.now()));
-    if errors > 0 || found.wrong > 0 {
-        let wrong = found.wrong;
-        return Err(failed(format!("{errors} errors on the links, {wrong} wrong messages")));
-    }
-    context.watch.done(&name, now);
+        Ok::<_, Problem>(one_way(&from, &to, Direction::Up(0), &options).await?)
+    })?;
     Ok(found.typical().as_ns())
 }
 
-/// What a message's time consists of.
+/// The terms of a message's time.
 pub(super) struct Terms {
     /// Each with its name, ns.
     pub terms: Vec<(String, f64)>,

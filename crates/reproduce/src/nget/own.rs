@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use crosslane_bench::SendWay;
 use crosslane_lab::Lab;
-use crosslane_report::{Scale, Series, SeriesKind};
+use crosslane_report::{Axis, Scale, Table};
 use rayon::prelude::*;
 
 use super::neighbours::{one_way_ns, terms};
-use super::published::shown;
-use super::{ALL_IN_FLIGHT, Context, MODES, Machine, NgetOutcome, plot, size_words};
+use super::{ALL_IN_FLIGHT, MODES, Machine, NgetOutcome, gets};
+use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, paragraphs, size_words};
+use crate::plots::{by_size, ceiling, ours};
 
 /// The variant of the lab.
 const VARIANT: &str = "crosslane";
@@ -24,9 +25,9 @@ const COMPLETIONS: [u32; 3] = [64, 128, 256];
 const SIZES: [u64; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
 /// Bytes of the short messages.
 const MESSAGES: [u64; 4] = [8, 16, 32, 64];
-/// What is wanted of the ceiling, with long gets.
+/// Least share of the ceiling, with long gets.
 const LEAST_OF_CEILING: f64 = 0.98;
-/// What is wanted of short messages, ns: puts and gets.
+/// Longest time of short messages, ns: puts and gets.
 const MOST_PUT_NS: f64 = 1000.0;
 const MOST_GET_NS: f64 = 1800.0;
 
@@ -42,7 +43,7 @@ const fn wanted_ns(way: SendWay) -> f64 {
 }
 
 /// Gets of each size for each size of completions.
-fn gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>, ReproduceError> {
+fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>, ReproduceError> {
     let jobs: Vec<(u32, u64)> =
         COMPLETIONS.iter().flat_map(|payload| SIZES.map(|size| (*payload, size))).collect();
     let run = |&(payload, size): &(u32, u64)| {
@@ -50,17 +51,14 @@ fn gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>, ReproduceE
             let part = Arc::make_mut(&mut file.hosts[0].part);
             part.parameters.completer.completion_bytes = payload;
         })?;
-        context.gets(&lab, Machine::Gpu1, MODES, (size, ALL_IN_FLIGHT))
+        gets(context, &lab, Machine::Gpu1, MODES, (size, ALL_IN_FLIGHT))
     };
     jobs.par_iter().map(run).collect()
 }
 
 /// The terms of 64 B, in the order in which they come.
 fn terms_table(lab: &Lab, way: SendWay, measured_ns: f64) -> Table {
-    let mut table = Table::new(&match way {
-        SendWay::Put => [("put of 64 B", Align::Left), ("ns", Align::Right)],
-        SendWay::Get => [("get of 64 B", Align::Left), ("ns", Align::Right)],
-    });
+    let mut table = Table::headed(&format!("{} of 64 B | ns:", way.word()));
     let found = terms(lab, way, *MESSAGES.last().unwrap_or(&64));
     for (name, ns) in &found.terms {
         table.row([name.clone(), format!("{ns:.1}")]);
@@ -72,15 +70,10 @@ fn terms_table(lab: &Lab, way: SendWay, measured_ns: f64) -> Table {
 }
 
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
-    let lab = context.lab(Some(VARIANT))?;
-    let outcomes = gets(context, &lab)?;
-    let mut rates = Table::new(&[
-        ("our engine, N = 64", Align::Left),
-        ("completions B", Align::Right),
-        ("MB/s", Align::Right),
-        ("ceiling MB/s", Align::Right),
-        ("of it %", Align::Right),
-    ]);
+    let lab = context.variant(VARIANT)?;
+    let outcomes = all_gets(context, &lab)?;
+    let mut rates =
+        Table::headed("our engine, N = 64 | completions B: | MB/s: | ceiling MB/s: | of it %:");
     let mut rows = Vec::new();
     let (mut series, mut longest) = (Vec::new(), Vec::new());
     for (payload, of_payload) in COMPLETIONS.iter().zip(outcomes.chunks(SIZES.len())) {
@@ -95,16 +88,15 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
             ]);
             let conditions =
                 format!("our engine; completions of {payload} B; {}", size_words(*size));
-            rows.push(shown("nget_of_ceiling", conditions, "ratio", one.of_ceiling()));
+            let share = one.of_ceiling();
+            rows.push(Row::simulated("nget_of_ceiling", conditions, "ratio", share));
         }
         let rate = |one: &NgetOutcome| one.measured.bytes_per_second() / 1e6;
-        let ours: Vec<(f64, f64)> =
-            points.clone().map(|(size, one)| (*size as f64, rate(one))).collect();
-        let ceilings = points.map(|(size, one)| (*size as f64, one.ceiling_less_dllps / 1e6));
+        let rates = points.clone().map(|(size, one)| (*size as f64, rate(one)));
+        let most = points.map(|(size, one)| (*size as f64, one.ceiling_less_dllps / 1e6));
         let name = format!("completions of {payload} B");
-        series.push(Series { name: name.clone(), kind: SeriesKind::Ours, points: ours });
-        let (kind, points) = (SeriesKind::Ceiling, ceilings.collect());
-        series.push(Series { name: format!("{name}, ceiling"), kind, points });
+        series.push(ours(&name, rates));
+        series.push(ceiling(format!("{name}, ceiling"), most));
         longest.extend(of_payload.last().map(NgetOutcome::of_ceiling));
     }
     let messages: Vec<(SendWay, u64)> =
@@ -112,14 +104,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let times: Result<Vec<f64>, ReproduceError> =
         messages.par_iter().map(|(way, bytes)| one_way_ns(context, &lab, *way, *bytes)).collect();
     let times = times?;
-    let mut latencies = Table::new(&[
-        ("to a neighbour's memory", Align::Left),
-        ("8 B ns", Align::Right),
-        ("16 B ns", Align::Right),
-        ("32 B ns", Align::Right),
-        ("64 B ns", Align::Right),
-        ("wanted, less than ns", Align::Right),
-    ]);
+    let mut latencies = Table::headed(
+        "to a neighbour's memory | 8 B ns: | 16 B ns: | 32 B ns: | 64 B ns: | \
+         wanted, less than ns:",
+    );
     let mut tables = vec![rates];
     let mut of_terms = Vec::new();
     for (way, of_way) in SendWay::ALL.into_iter().zip(times.chunks(MESSAGES.len())) {
@@ -129,15 +117,15 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         latencies.row(cells);
         for (bytes, ns) in MESSAGES.iter().zip(of_way) {
             let conditions = format!("our engine; {} of {bytes} B to a neighbour", way.word());
-            rows.push(shown("message_latency", conditions, "ns", *ns));
+            rows.push(Row::simulated("message_latency", conditions, "ns", *ns));
         }
         of_terms.extend(of_way.last().map(|ns| terms_table(&lab, way, *ns)));
     }
     tables.push(latencies);
     tables.extend(of_terms);
     let least = longest.iter().copied().fold(f64::INFINITY, f64::min);
-    let text = vec![
-        format!(
+    let text = paragraphs([
+        &format!(
             "Our engine on Gen3 x8 in hosts with Xeon Scalable (`nget:crosslane`), with 64 gets in \
              flight: {:.1} % of what completions leave of the link at the least, with gets of 256 \
              KB; {:.0} % were wanted. Short gets share the link with their own requests, a line of \
@@ -148,16 +136,16 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         "Short messages are from before the first store until the program at the neighbour sees \
          the notification in its memory. The terms are the lab's constants, and those of 64 B add \
          up to what is simulated within 3 ns: a core's first store leaves at once, and a DLLP that \
-         is just being sent holds a TLP up. QPACE took about 3 us."
-            .to_owned(),
-    ];
-    let title = "Our engine: bandwidth by the size of completions".to_owned();
+         is just being sent holds a TLP up. QPACE took about 3 us.",
+    ]);
+    let title = "Our engine: bandwidth by the size of completions";
+    let y = Axis::new("bandwidth", "MB/s", Scale::Linear);
     Ok(Experiment {
         title: "Our engine: gets beside the ceiling, puts and gets to a neighbour",
         text,
         tables,
-        plots: vec![plot(title, "bandwidth", "MB/s", Scale::Linear, series)],
-        why: Vec::new(),
+        plots: vec![by_size(title, "a get", y, series)],
         rows,
+        ..Experiment::default()
     })
 }

@@ -4,10 +4,13 @@
 use std::fmt::Write as _;
 
 use super::{Labs, Row};
-use crate::comparison::Kind;
+use crate::comparison::{Kind, worst_and_median};
+use crate::document::fits;
 use crate::error::ReproduceError;
-use crate::markdown::with_block;
+use crate::markdown::with_blocks;
 
+/// The document.
+pub(super) const PAGE: &str = "docs/pciebench.md";
 /// The command that writes the document's tables.
 pub(super) const COMMAND: &str = "make pciebench";
 
@@ -19,21 +22,15 @@ impl Labs {
     pub fn document(&self, old: &str, results: &[(Row, f64)]) -> Result<String, ReproduceError> {
         let blocks = [
             ("summary", self.summary(results)),
-            ("constants", self.table_of_fits()),
+            ("constants", fits(self.fitted()).to_markdown()),
             ("rows", table(results)),
         ];
-        let mut document = old.to_owned();
-        for (name, text) in blocks {
-            document = with_block(&document, name, COMMAND, &text).ok_or_else(|| {
-                ReproduceError::experiment("docs/pciebench.md", format!("no block {name}"))
-            })?;
-        }
-        Ok(document)
+        with_blocks(old, PAGE, COMMAND, blocks)
     }
 
     /// How much was fitted, and how good it is.
     fn summary(&self, results: &[(Row, f64)]) -> String {
-        let compared = results.iter().filter(|(row, _)| row.tolerance().is_some()).count();
+        let compared = results.iter().filter(|(row, _)| row.figure.tolerance.is_some()).count();
         let mut text = format!(
             "{} rows, {compared} of them compared, {} constants fitted.\n",
             results.len(),
@@ -43,29 +40,14 @@ impl Labs {
             for kind in [Kind::Fit, Kind::Predicted] {
                 let errors = results
                     .iter()
-                    .filter(|(row, _)| row.is_latency() == is_latency && row.kind == kind)
+                    .filter(|(row, _)| row.is_latency() == is_latency && row.figure.kind == kind)
                     .map(|(row, simulated)| row.error(*simulated));
-                let (mut worst, mut count) = (0.0_f64, 0);
-                for error in errors {
-                    count += 1;
-                    worst = if error.abs() > worst.abs() { error } else { worst };
-                }
-                let worst = 100.0 * worst;
+                let (worst, _) = worst_and_median(errors.clone()).unwrap_or_default();
+                let (count, worst) = (errors.count(), 100.0 * worst);
                 let _ = writeln!(text, "* {what}, {kind}: {count} rows, worst error {worst:+.1} %");
             }
         }
         text
-    }
-
-    /// The fitted constants, as Markdown.
-    fn table_of_fits(&self) -> String {
-        let mut table = String::from("| Constant | Value | Fitted to |\n|---|--:|---|\n");
-        for constant in self.fitted() {
-            let value = format!("{} {}", constant.value, constant.unit);
-            let (path, source) = (constant.path(), &constant.source);
-            let _ = writeln!(table, "| `{path}` | {} | {source} |", value.trim_end());
-        }
-        table
     }
 }
 
@@ -78,17 +60,17 @@ pub fn table(results: &[(Row, f64)]) -> String {
     );
     for (row, simulated) in results {
         let (digits, unit) = if row.is_latency() { (0, "ns") } else { (2, "Gbit/s") };
-        let allowed = row.tolerance().map(|most| format!("{:.0} %", 100.0 * most));
+        let allowed = row.figure.tolerance.map(|most| format!("{:.0} %", 100.0 * most));
         let _ = writeln!(
             table,
             "| {} | {} | {:.digits$} | {simulated:.digits$} | {unit} | {:+.1} % | {} | {} | {} |",
-            row.test,
-            row.size_bytes,
-            row.published,
+            row.test.name,
+            row.test.size_bytes,
+            row.figure.value,
             100.0 * row.error(*simulated),
             allowed.unwrap_or_default(),
-            row.kind,
-            row.reason(),
+            row.figure.kind,
+            row.figure.reason,
         );
     }
     table

@@ -2,50 +2,47 @@
 //! HOST -> FPGA 1 -> ... -> FPGA 8 -> HOST (Fig. 6), compared in host memory.
 
 use crosslane_bench::{Measured, chain};
-use crosslane_report::Plot;
+use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
 
-use super::plots::{names, ours, published, rates};
-use super::published::shown;
-use super::scene::{Context, Engine};
+use super::scene::{Engine, Scene};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::{Experiment, mebibytes};
-use crate::table::{Align, Table};
+use crate::plots::{names, ours, published, rates};
 
 /// Boards in the row.
 const DEVICES: u32 = 8;
 const CONDITIONS: &str = "HOST to 8 FPGAs to HOST";
 
-fn measure(context: &Context<'_>, engine: Engine) -> Result<Measured, ReproduceError> {
-    let options = context.registered(engine);
-    let run = context.run(engine, "chain of 8 FPGAs", async |host| {
+fn measure(scene: &Scene<'_>, engine: Engine) -> Result<Measured, ReproduceError> {
+    let options = scene.registered(engine);
+    scene.run(engine, "chain of 8 FPGAs", async |host| {
         let mut devices = Vec::new();
         for number in 1..=DEVICES {
             devices.push(host.open(number).await?);
         }
         chain(&devices, &options).await
-    })?;
-    Ok(run.value)
+    })
 }
 
-fn compared(context: &Context<'_>, measured: &Measured) -> Row {
+fn compared(scene: &Scene<'_>, measured: &Measured) -> Row {
     let rate = mebibytes(measured.hardware_bytes_per_second());
-    context.figures.compare("chain_rate", CONDITIONS, rate)
+    scene.figures().compare("chain_rate", CONDITIONS, rate)
 }
 
-/// The document's engine alone.
-pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    Ok(vec![compared(context, &measure(context, Engine::Document)?)])
+/// The paper's engine alone.
+pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
+    Ok(vec![compared(scene, &measure(scene, Engine::Document)?)])
 }
 
 /// Fig. 6: the rate along the chain.
-fn plot(context: &Context<'_>, results: &[Measured]) -> Plot {
+fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
     let line = |rate: fn(&Measured) -> f64| {
         let rates = results.iter().map(move |measured| mebibytes(rate(measured)));
         (0_u32..).map(f64::from).zip(rates).collect::<Vec<_>>()
     };
-    let value = context.figures.value("chain_rate", CONDITIONS);
+    let value = scene.figures().value("chain_rate", CONDITIONS);
     let series = vec![
         ours("timers", line(Measured::hardware_bytes_per_second)),
         ours("application", line(Measured::application_bytes_per_second)),
@@ -56,15 +53,10 @@ fn plot(context: &Context<'_>, results: &[Measured]) -> Plot {
 }
 
 /// The chain with both engines.
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let results: Vec<Measured> =
-        Engine::ALL.par_iter().map(|engine| measure(context, *engine)).collect::<Result<_, _>>()?;
-    let mut table = Table::new(&[
-        ("engine", Align::Left),
-        ("timers MiB/s", Align::Right),
-        ("application MiB/s", Align::Right),
-        ("wrong words", Align::Right),
-    ]);
+        Engine::ALL.par_iter().map(|engine| measure(scene, *engine)).collect::<Result<_, _>>()?;
+    let mut table = Table::headed("engine | timers MiB/s: | application MiB/s: | wrong words:");
     let mut rows = Vec::new();
     for (engine, measured) in Engine::ALL.into_iter().zip(&results) {
         let timers = mebibytes(measured.hardware_bytes_per_second());
@@ -77,17 +69,16 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         ]);
         let conditions = format!("{CONDITIONS}{}", engine.condition());
         match engine {
-            Engine::Document => rows.push(compared(context, measured)),
-            Engine::Own => rows.push(shown("chain_rate", &conditions, "MiB/s", timers)),
+            Engine::Document => rows.push(compared(scene, measured)),
+            Engine::Own => rows.push(Row::simulated("chain_rate", &conditions, "MiB/s", timers)),
         }
-        rows.push(shown("chain_rate_application", &conditions, "MiB/s", application));
+        rows.push(Row::simulated("chain_rate_application", &conditions, "MiB/s", application));
     }
     Ok(Experiment {
         title: "HOST -> fpga1 -> ... -> fpga8 -> HOST, 4 MiB (Fig. 6)",
-        text: Vec::new(),
         tables: vec![table],
-        plots: vec![plot(context, &results)],
-        why: Vec::new(),
+        plots: vec![plot(scene, &results)],
         rows,
+        ..Experiment::default()
     })
 }

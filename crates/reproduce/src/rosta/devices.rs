@@ -2,22 +2,20 @@
 //! Writes to and reads from host memory by one to eight FPGAs at once (Figs 4, 5).
 //!
 //! Boards take turns: fpga1, 5, 2, 6, 3, 7, 4, 8. From three devices on the link that all share
-//! is then the one that the document names, x8 Gen2 at the host, and not one board's cable, which
+//! is then the one that the paper names, x8 Gen2 at the host, and not one board's cable, which
 //! carries about as much. Each device has a thread; threads are dealt out to the cores in order.
 
-use crosslane_bench::{Flow, Together, Workload, together};
+use crosslane_bench::{Flow, Together, Verified, Workload, together};
 use crosslane_pcie::ceiling::{read_ceiling_bytes_per_second, write_ceiling_bytes_per_second};
-use crosslane_report::Plot;
+use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
 
 use super::limits::gen2;
-use super::plots::{ceiling, counts, ours, published, rates};
-use super::published::shown;
-use super::scene::{Context, Engine, Moved, PortObserver};
-use crate::comparison::Row;
+use super::scene::{Engine, PortObserver, Scene};
+use crate::comparison::{Kind, Row};
 use crate::error::ReproduceError;
 use crate::experiment::{Experiment, mebibytes};
-use crate::table::{Align, Table};
+use crate::plots::{ceiling, counts, ours, published, rates};
 
 /// In which order devices join in, by number.
 pub(super) const ORDER: [u32; 8] = [1, 5, 2, 6, 3, 7, 4, 8];
@@ -26,7 +24,7 @@ const SHARED: &str = "rha25.up";
 /// Header of a write below 4 GiB, double words.
 const HEADER_DW: u32 = 3;
 
-/// Which way the data go.
+/// Direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Write,
@@ -42,7 +40,7 @@ impl Direction {
     }
 }
 
-/// What so many devices have measured.
+/// Measurements of some devices at once.
 pub(super) struct Shares {
     together: Together,
     /// Bytes of each device while all were active.
@@ -80,7 +78,7 @@ impl Shares {
     }
 }
 
-impl Moved for Shares {
+impl Verified for Shares {
     fn wrong_words(&self) -> u64 {
         self.together.wrong_words()
     }
@@ -95,14 +93,14 @@ fn spread(bytes: impl IntoIterator<Item = u64>) -> f64 {
 
 /// Runs the first `count` devices at once.
 pub(super) fn measure(
-    context: &Context<'_>,
+    scene: &Scene<'_>,
     engine: Engine,
     direction: Direction,
     count: usize,
 ) -> Result<Shares, ReproduceError> {
-    let options = context.options(engine);
+    let options = scene.options(engine);
     let name = format!("{count} devices {} at once", direction.word());
-    let run = context.run(engine, &name, async |host| {
+    scene.run(engine, &name, async |host| {
         let mut flows = Vec::new();
         for (core, number) in (0..).zip(&ORDER[..count]) {
             let device = host.open(*number).await?;
@@ -116,23 +114,47 @@ pub(super) fn measure(
         let together = together(&flows, &observer).await?;
         let device_bytes = observer.device_bytes(together.common);
         Ok(Shares { together, device_bytes })
-    })?;
-    Ok(run.value)
+    })
+}
+
+/// A figure of the paper, which sums up measurements with several numbers of devices, beside that
+/// of one number. A constant can be fitted only to the first of them.
+fn published_row(
+    scene: &Scene<'_>,
+    (quantity, all_conditions): (&str, &str),
+    direction: Direction,
+    count: usize,
+    value: f64,
+) -> Row {
+    let row = scene.figures().compare(quantity, all_conditions, value);
+    if matches!((direction, count), (Direction::Write, 2) | (Direction::Read, 1)) {
+        return Row { conditions: conditions(direction, count), ..row };
+    }
+    Row {
+        conditions: conditions(direction, count),
+        kind: if row.kind == Kind::Fit { Kind::Predicted } else { row.kind },
+        label: format!("{} of {count}", row.label),
+        devices: Some(count),
+        ..row
+    }
+}
+
+fn conditions(direction: Direction, count: usize) -> String {
+    let devices = if count == 1 { "device" } else { "devices" };
+    match direction {
+        Direction::Write => format!("{count} {devices}; 4 MiB; MPS 128"),
+        Direction::Read => format!("{count} {devices}; 4 MiB"),
+    }
 }
 
 fn rows_of(
-    context: &Context<'_>,
+    scene: &Scene<'_>,
     engine: Engine,
     direction: Direction,
     count: usize,
     shares: &Shares,
 ) -> Vec<Row> {
-    let devices = if count == 1 { "device" } else { "devices" };
     let word = direction.word();
-    let conditions = match direction {
-        Direction::Write => format!("{count} {devices}; 4 MiB; MPS 128"),
-        Direction::Read => format!("{count} {devices}; 4 MiB"),
-    };
     let published = match (engine, direction, count) {
         (Engine::Own, ..) => None,
         (_, Direction::Write, 2) => {
@@ -145,23 +167,18 @@ fn rows_of(
         (_, Direction::Read, 4..) => Some(("ram_read_channel_rate", "4 to 8 devices; 4 MiB")),
         _ => None,
     };
-    let own_conditions = format!("{conditions}{}", engine.condition());
+    let own_conditions = format!("{}{}", conditions(direction, count), engine.condition());
     let per_device = format!("ram_{word}_rate_per_device");
     let channel = format!("ram_{word}_channel_rate");
-    // The only figure that sums up devices and was fitted: reads by one.
-    let part = match (direction, count) {
-        (Direction::Write, 2) | (Direction::Read, 1) => String::new(),
-        _ => format!(" of {count}"),
-    };
     let mut rows = Vec::new();
     for (quantity, value) in
         [(&per_device, shares.hardware_average()), (&channel, shares.channel())]
     {
         rows.push(match published {
             Some((of, under)) if of == quantity => {
-                context.figures.compare_part((of, under), &conditions, &part, value)
+                published_row(scene, (of, under), direction, count, value)
             }
-            _ => shown(quantity, &own_conditions, "MiB/s", value),
+            _ => Row::simulated(quantity, &own_conditions, "MiB/s", value),
         });
     }
     let sum = shares.together.hardware_sum();
@@ -171,7 +188,8 @@ fn rows_of(
         (format!("ram_{word}_rate_sum_application"), mebibytes(shares.together.application_sum())),
     ];
     rows.extend(
-        sums.iter().map(|(quantity, value)| shown(quantity, &own_conditions, "MiB/s", *value)),
+        sums.iter()
+            .map(|(quantity, value)| Row::simulated(quantity, &own_conditions, "MiB/s", *value)),
     );
     if count == ORDER.len() {
         let spreads = [
@@ -179,16 +197,16 @@ fn rows_of(
             ("spread_of_ports", shares.spread_of_ports()),
         ];
         let row = |(quantity, value)| {
-            shown(&format!("ram_{word}_{quantity}"), &own_conditions, "1", value)
+            Row::simulated(format!("ram_{word}_{quantity}"), &own_conditions, "1", value)
         };
         rows.extend(spreads.map(row));
     }
     rows
 }
 
-/// What the document gives figures for, with its engine alone: the fewest and the most devices of
-/// each figure.
-pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+/// The rows that the paper gives figures for, with its engine alone: the fewest and the most
+/// devices of each figure.
+pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     let mut rows = Vec::new();
     for (direction, count) in [
         (Direction::Write, 2),
@@ -198,36 +216,25 @@ pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError
         (Direction::Read, 2),
         (Direction::Read, 3),
     ] {
-        let shares = measure(context, Engine::Document, direction, count)?;
-        let all = rows_of(context, Engine::Document, direction, count, &shares);
+        let shares = measure(scene, Engine::Document, direction, count)?;
+        let all = rows_of(scene, Engine::Document, direction, count, &shares);
         rows.extend(all.into_iter().filter(Row::is_compared));
     }
     Ok(rows)
 }
 
 /// One direction with both engines.
-pub(super) fn run(
-    context: &Context<'_>,
-    direction: Direction,
-) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>, direction: Direction) -> Result<Experiment, ReproduceError> {
     let scenarios: Vec<_> =
         (1..=ORDER.len()).flat_map(|count| Engine::ALL.map(|engine| (count, engine))).collect();
     let results: Vec<Shares> = scenarios
         .par_iter()
-        .map(|(count, engine)| measure(context, *engine, direction, *count))
+        .map(|(count, engine)| measure(scene, *engine, direction, *count))
         .collect::<Result<_, _>>()?;
-    let mut table = Table::new(&[
-        ("devices", Align::Right),
-        ("timer each", Align::Right),
-        ("sum", Align::Right),
-        ("app. each", Align::Right),
-        ("sum", Align::Right),
-        ("channel", Align::Right),
-        ("our engine: each", Align::Right),
-        ("sum", Align::Right),
-        ("channel", Align::Right),
-        ("wrong words", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "devices: | timer each: | sum: | app. each: | sum: | channel: | our engine: each: | \
+         sum: | channel: | wrong words:",
+    );
     let mut rows = Vec::new();
     for (count, results) in (1..).zip(results.chunks(Engine::ALL.len())) {
         let [document, own] = results else { unreachable!("a result for each engine") };
@@ -247,7 +254,7 @@ pub(super) fn run(
         row.push(wrong.to_string());
         table.row(row);
         for (engine, shares) in Engine::ALL.into_iter().zip(results) {
-            rows.extend(rows_of(context, engine, direction, count, shares));
+            rows.extend(rows_of(scene, engine, direction, count, shares));
         }
     }
     let spreads: Vec<f64> = results[results.len() - Engine::ALL.len()..]
@@ -261,21 +268,21 @@ pub(super) fn run(
         },
         text: vec![text(direction, spreads.into_iter().fold(0.0, f64::max))],
         tables: vec![table],
-        plots: vec![plot(context, direction, &results)],
-        why: Vec::new(),
+        plots: vec![plot(scene, direction, &results)],
         rows,
+        ..Experiment::default()
     })
 }
 
 /// Figs 4 and 5: each device's rate and the shared channel's, by the number of devices.
-fn plot(context: &Context<'_>, direction: Direction, results: &[Shares]) -> Plot {
+fn plot(scene: &Scene<'_>, direction: Direction, results: &[Shares]) -> Plot {
     let line = |engine: Engine, rate: fn(&Shares) -> f64| {
         let at = Engine::ALL.iter().position(|other| *other == engine).expect("one of them");
         let shares = results.iter().skip(at).step_by(Engine::ALL.len());
         (1_u32..).map(f64::from).zip(shares.map(rate)).collect::<Vec<_>>()
     };
     let all = || (1..=ORDER.len()).map(|count| count as f64);
-    let payload = context.completion_bytes;
+    let payload = scene.completion_bytes;
     let (limit, title, points) = match direction {
         Direction::Write => {
             let each = ("ram_write_rate_per_device", "2 devices; 4 MiB; MPS 128", 2..=2);
@@ -298,7 +305,7 @@ fn plot(context: &Context<'_>, direction: Direction, results: &[Shares]) -> Plot
         ours("each, our engine", line(Engine::Own, Shares::hardware_average)),
     ];
     for (name, (quantity, conditions, counts)) in points {
-        let value = context.figures.value(quantity, conditions);
+        let value = scene.figures().value(quantity, conditions);
         let name = format!("{name}, document's engine");
         series.push(published(&name, counts.map(|count| (f64::from(count), value))));
     }

@@ -2,20 +2,18 @@
 //! One-way latency by ping-pong, with one switch and with three on the way (Fig. 8).
 
 use crosslane_bench::{LatencyOptions, RoundTrips, latency};
-use crosslane_report::{Axis, Plot, Scale};
+use crosslane_report::{Axis, Plot, Scale, Table};
 use rayon::prelude::*;
 
-use super::plots::{counts, ours, published};
-use super::published::shown;
-use super::scene::{Context, Engine};
+use super::scene::{Engine, Scene};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::plots::{counts, ours, published};
 
 /// Switches on the way, and the far end of a ping-pong that fpga1 begins.
 pub(super) const WAYS: [(u32, u32); 2] = [(1, 2), (3, 5)];
-/// Bytes of a message: one packet, as the document's timer stops with the first data.
+/// Bytes of a message: one packet, as the paper's timer stops with the first data.
 const MESSAGE_BYTES: u32 = 128;
 /// Round trips; all but the first find the same state.
 const ROUNDS: u64 = 100;
@@ -31,15 +29,14 @@ pub(super) fn options(engine: Engine) -> LatencyOptions {
 }
 
 fn measure(
-    context: &Context<'_>,
+    scene: &Scene<'_>,
     engine: Engine,
     (switches, far): (u32, u32),
 ) -> Result<RoundTrips, ReproduceError> {
     let options = options(engine);
-    let run = context.run(engine, &format!("latency, {switches} switches"), async |host| {
+    scene.run(engine, &format!("latency, {switches} switches"), async |host| {
         latency(&host.open(1).await?, &host.open(far).await?, &options).await
-    })?;
-    Ok(run.value)
+    })
 }
 
 /// Half of the typical round trip, ns.
@@ -53,8 +50,8 @@ fn conditions(switches: u32) -> String {
     format!("{switches} switch{}; one way", if switches == 1 { "" } else { "es" })
 }
 
-/// Both latencies of the document's engine, and what it derives from them.
-fn compared(context: &Context<'_>, one: f64, three: f64) -> Vec<Row> {
+/// Both latencies of the paper's engine, and what it derives from them.
+fn compared(scene: &Scene<'_>, one: f64, three: f64) -> Vec<Row> {
     let switch = (three - one) / 2.0;
     let figures = [
         ("p2p_latency", conditions(1), one),
@@ -63,30 +60,30 @@ fn compared(context: &Context<'_>, one: f64, three: f64) -> Vec<Row> {
         ("fpga_latency", "receive or transmit; derived".to_owned(), (one - switch) / 2.0),
     ];
     let row = |(quantity, conditions, value): &(&str, String, f64)| {
-        context.figures.compare(quantity, conditions, *value)
+        scene.figures().compare(quantity, conditions, *value)
     };
     figures.iter().map(row).collect()
 }
 
-/// The document's engine alone.
-pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    let [one, three] = WAYS.map(|way| measure(context, Engine::Document, way));
-    Ok(compared(context, one_way_ns(&one?), one_way_ns(&three?)))
+/// The paper's engine alone.
+pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
+    let [one, three] = WAYS.map(|way| measure(scene, Engine::Document, way));
+    Ok(compared(scene, one_way_ns(&one?), one_way_ns(&three?)))
 }
 
 /// Fig. 8: one way, by the number of switches.
-fn plot(context: &Context<'_>, results: &[RoundTrips]) -> Plot {
+fn plot(scene: &Scene<'_>, results: &[RoundTrips]) -> Plot {
     let (theirs, our) = results.split_at(WAYS.len());
     let line = |trips: &[RoundTrips]| {
         let switches = WAYS.map(|(switches, _)| f64::from(switches));
         switches.into_iter().zip(trips.iter().map(one_way_ns)).collect::<Vec<_>>()
     };
-    let value = |switches| context.figures.value("p2p_latency", &conditions(switches));
+    let value = |switches| scene.figures().value("p2p_latency", &conditions(switches));
     let of_document = WAYS.map(|(switches, _)| (f64::from(switches), value(switches)));
     Plot {
         title: "One-way latency of 128 B (Fig. 8)".to_owned(),
         x: counts("switches on the way"),
-        y: Axis { label: "one way".into(), unit: "ns".into(), scale: Scale::Linear },
+        y: Axis::new("one way", "ns", Scale::Linear),
         series: vec![
             ours("document's engine", line(theirs)),
             ours("our engine", line(our)),
@@ -96,25 +93,19 @@ fn plot(context: &Context<'_>, results: &[RoundTrips]) -> Plot {
 }
 
 /// Both ways with both engines.
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let scenarios: Vec<_> =
         Engine::ALL.iter().flat_map(|engine| WAYS.map(|way| (*engine, way))).collect();
     let results: Vec<RoundTrips> = scenarios
         .par_iter()
-        .map(|(engine, way)| measure(context, *engine, *way))
+        .map(|(engine, way)| measure(scene, *engine, *way))
         .collect::<Result<_, _>>()?;
-    let mut table = Table::new(&[
-        ("switches", Align::Right),
-        ("from, to", Align::Left),
-        ("round trips", Align::Right),
-        ("one way ns", Align::Right),
-        ("longest", Align::Right),
-        ("our engine: ns", Align::Right),
-        ("longest", Align::Right),
-        ("wrong words", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "switches: | from, to | round trips: | one way ns: | longest: | our engine: ns: | \
+         longest: | wrong words:",
+    );
     let (theirs, ours) = results.split_at(WAYS.len());
-    let mut rows = compared(context, one_way_ns(&theirs[0]), one_way_ns(&theirs[1]));
+    let mut rows = compared(scene, one_way_ns(&theirs[0]), one_way_ns(&theirs[1]));
     for (((switches, far), theirs), ours) in WAYS.iter().zip(theirs).zip(ours) {
         let longest = |trips: &RoundTrips| {
             let longest = trips.round_trips.iter().map(|time| time.0).max();
@@ -131,14 +122,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
             (theirs.data_errors.words + ours.data_errors.words).to_string(),
         ]);
         let conditions = format!("{}{}", conditions(*switches), Engine::Own.condition());
-        rows.push(shown("p2p_latency", &conditions, "ns", one_way_ns(ours)));
+        rows.push(Row::simulated("p2p_latency", &conditions, "ns", one_way_ns(ours)));
     }
     Ok(Experiment {
         title: "One-way latency by ping-pong of 128 B (Fig. 8)",
-        text: Vec::new(),
         tables: vec![table],
-        plots: vec![plot(context, &results)],
-        why: Vec::new(),
+        plots: vec![plot(scene, &results)],
         rows,
+        ..Experiment::default()
     })
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables 1 and 2 of the document: what the links can carry, by its formula and exactly.
+//! Tables 1 and 2 of the paper: what the links can carry, by its formula and exactly.
 
 use crosslane_pcie::ceiling::{skp_factor, write_ceiling_bytes_per_second};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
-use crosslane_report::Plot;
+use crosslane_report::{Plot, Table};
 
-use super::plots::{ceiling, ours, payloads, published, rates};
-use super::published::{Figures, shown};
-use crate::experiment::{Experiment, mebibytes};
-use crate::table::{Align, Table};
+use crate::comparison::Row;
+use crate::experiment::{Experiment, mebibytes, paragraphs};
+use crate::plots::{ceiling, ours, payloads, published, rates};
+use crate::published::PublishedFigures;
 
-/// Bytes that the document adds to the payload of each packet: 20 of its own, and 3 for Ack,
+/// Bytes that the paper adds to the payload of each packet: 20 of its own, and 3 for Ack,
 /// UpdateFC and what else has no data.
 const DOCUMENT_OVERHEAD_BYTES: f64 = 23.0;
 /// Payloads of the tables, bytes.
@@ -18,7 +18,7 @@ const PAYLOADS_BYTES: [u32; 6] = [8, 16, 32, 64, 128, 256];
 /// Header of a write below 4 GiB, double words.
 const HEADER_DW: u32 = 3;
 
-/// Share of a link that is data, by the document's formula 1.
+/// Share of a link that is data, by the paper's formula 1.
 pub(super) fn formula(payload_bytes: u32) -> f64 {
     let payload = f64::from(payload_bytes);
     payload / (payload + DOCUMENT_OVERHEAD_BYTES)
@@ -30,23 +30,17 @@ pub(super) fn gen2(lanes: u8) -> LinkRate {
     LinkRate { generation: Generation::Gen2, width }
 }
 
-/// Bytes per second by the document's formula, SKP ordered sets taken off.
+/// Bytes per second by the paper's formula, SKP ordered sets taken off.
 pub(super) fn limit_with_skp(rate: LinkRate, payload_bytes: u32) -> f64 {
     rate.bytes_per_second() * skp_factor(rate) * formula(payload_bytes)
 }
 
 /// The limits. Nothing runs: this is arithmetic.
-pub(super) fn run(figures: &Figures) -> Experiment {
-    let mut table = Table::new(&[
-        ("payload B", Align::Right),
-        ("x/(x+23)", Align::Right),
-        ("x4 formula", Align::Right),
-        ("with SKP", Align::Right),
-        ("x4 exact", Align::Right),
-        ("x8 formula", Align::Right),
-        ("with SKP", Align::Right),
-        ("x8 exact", Align::Right),
-    ]);
+pub(super) fn run(figures: &PublishedFigures) -> Experiment {
+    let mut table = Table::headed(
+        "payload B: | x/(x+23): | x4 formula: | with SKP: | x4 exact: | x8 formula: | \
+         with SKP: | x8 exact:",
+    );
     let mut rows = Vec::new();
     for payload in PAYLOADS_BYTES {
         let mut cells = vec![payload.to_string(), format!("{:.4}", formula(payload))];
@@ -61,31 +55,30 @@ pub(super) fn run(figures: &Figures) -> Experiment {
             rows.push(if payload == 128 {
                 figures.compare("limit", &by_formula, mebibytes(with))
             } else {
-                shown("limit", &by_formula, "MiB/s", mebibytes(with))
+                Row::simulated("limit", &by_formula, "MiB/s", mebibytes(with))
             });
             let conditions = format!("{link}; the document's formula without SKP");
-            rows.push(shown("limit", &conditions, "MiB/s", mebibytes(without)));
+            rows.push(Row::simulated("limit", &conditions, "MiB/s", mebibytes(without)));
             let conditions = format!("{link}; 3 DW headers, no DLLPs");
-            rows.push(shown("ceiling", &conditions, "MiB/s", mebibytes(exact)));
+            rows.push(Row::simulated("ceiling", &conditions, "MiB/s", mebibytes(exact)));
         }
         table.row(cells);
     }
     Experiment {
         title: "Limits of Gen2 links, MiB/s (Tables 1 and 2)",
-        text: vec![
+        text: paragraphs([
             "3 of the 23 B are for DLLPs; SKP: times 1 - 4/1538; exact: 20 B a packet, SKP, no \
-             DLLPs."
-                .to_owned(),
-        ],
+             DLLPs.",
+        ]),
         tables: vec![table],
         plots: vec![plot(figures)],
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     }
 }
 
 /// Both formulas for both widths.
-fn plot(figures: &Figures) -> Plot {
+fn plot(figures: &PublishedFigures) -> Plot {
     let mut series = Vec::new();
     for lanes in [8, 4] {
         let by = |limit: fn(LinkRate, u32) -> f64| {
@@ -93,9 +86,8 @@ fn plot(figures: &Figures) -> Plot {
         };
         let exact: fn(LinkRate, u32) -> f64 =
             |rate, bytes| write_ceiling_bytes_per_second(rate, HEADER_DW, bytes);
-        series.push(ceiling(&format!("x{lanes}: 20 B a packet, SKP"), by(exact)));
-        series
-            .push(ours(&format!("x{lanes}: the document's formula with SKP"), by(limit_with_skp)));
+        series.push(ceiling(format!("x{lanes}: 20 B a packet, SKP"), by(exact)));
+        series.push(ours(format!("x{lanes}: the document's formula with SKP"), by(limit_with_skp)));
         let conditions = format!("x{lanes} Gen2; MPS 128; the document's formula with SKP");
         let value = figures.value("limit", &conditions);
         let name = format!("x{lanes}: the document's formula with SKP");

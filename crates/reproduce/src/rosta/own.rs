@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this project's own engine is held to with its defaults, in the same system: shares of the
+//! The goals of this project's own engine with its defaults, in the same system: shares of the
 //! ceiling, time from post to first data, and what registering memory costs.
 
 use crosslane_bench::{
     BenchError, DataTlps, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
 };
 use crosslane_host::PageSize;
-use crosslane_report::Plot;
+use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
 
-use super::plots::{self, names, ours, rates};
-use super::published::shown;
-use super::scene::{Context, Engine, Host, LinkDirection};
+use super::scene::{Engine, Host, LinkDirection, Scene};
+use crate::comparison::Row;
 use crate::error::ReproduceError;
-use crate::experiment::{Experiment, mebibytes};
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, mebibytes, paragraphs};
+use crate::plots::{self, names, ours, rates};
 
 /// Bytes of each of the small transfers.
 const SMALL_BYTES: u64 = 4096;
@@ -72,7 +71,7 @@ async fn work(host: &Host<'_>, goal: Goal, options: &Options) -> Result<Measured
     }
 }
 
-/// What one goal was met with.
+/// The outcome of one goal.
 struct Met {
     measured: Measured,
     ceiling: f64,
@@ -89,32 +88,33 @@ impl Met {
 }
 
 /// Small transfers that keep the ring full.
-pub(super) fn small(context: &Context<'_>) -> Options {
+pub(super) fn small(scene: &Scene<'_>) -> Options {
     Options {
         size_bytes: SMALL_BYTES,
-        iterations: context.transfer_bytes / SMALL_BYTES,
+        iterations: scene.transfer_bytes / SMALL_BYTES,
         outstanding: SMALL_OUTSTANDING,
-        ..context.options(Engine::Own)
+        ..scene.options(Engine::Own)
     }
 }
 
-fn measure(context: &Context<'_>, goal: Goal) -> Result<Met, ReproduceError> {
-    let options = context.options(Engine::Own);
+fn measure(scene: &Scene<'_>, goal: Goal) -> Result<Met, ReproduceError> {
+    let options = scene.options(Engine::Own);
     let options = match goal.shape {
         Shape::Whole => options,
         Shape::Pages => Options { pages: PageSize::Small, ..options },
-        Shape::Full => small(context),
+        Shape::Full => small(scene),
     };
-    let run =
-        context.run(Engine::Own, goal.name, async |host| work(&host, goal, &options).await)?;
-    let ceiling = ceiling(&run.value, &run.links, context.completion_bytes, goal.work);
+    let (measured, links) = scene.run(Engine::Own, goal.name, async |host| {
+        Ok((work(&host, goal, &options).await?, host.links()))
+    })?;
+    let ceiling = ceiling(&measured, &links, scene.completion_bytes, goal.work);
     let ceiling = ceiling.ok_or_else(|| {
         ReproduceError::experiment(goal.name, "no link of the lab is on the way of the data")
     })?;
-    Ok(Met { measured: run.value, ceiling })
+    Ok(Met { measured, ceiling })
 }
 
-/// What the slowest link on the way of the data could carry, less the DLLPs that it did.
+/// The most that the slowest link on the way of the data carries, less the DLLPs that it carried.
 fn ceiling(
     measured: &Measured,
     links: &[LinkDirection],
@@ -160,19 +160,13 @@ fn plot(results: &[Met]) -> Plot {
 }
 
 /// All of it.
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let results: Vec<Met> =
-        GOALS.par_iter().map(|goal| measure(context, *goal)).collect::<Result<_, _>>()?;
-    let mut table = Table::new(&[
-        ("what", Align::Left),
-        ("MiB/s", Align::Right),
-        ("ceiling", Align::Right),
-        ("of it %", Align::Right),
-        ("goal %", Align::Right),
-        ("first TLP us", Align::Right),
-        ("pinning us", Align::Right),
-        ("wrong words", Align::Right),
-    ]);
+        GOALS.par_iter().map(|goal| measure(scene, *goal)).collect::<Result<_, _>>()?;
+    let mut table = Table::headed(
+        "what | MiB/s: | ceiling: | of it %: | goal %: | first TLP us: | pinning us: | \
+         wrong words:",
+    );
     let mut rows = Vec::new();
     for (goal, met) in GOALS.iter().zip(&results) {
         let micros = |time: crosslane_pcie::units::Picoseconds| time.0 as f64 / 1e6;
@@ -190,31 +184,30 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
             met.measured.data_errors.words.to_string(),
         ]);
         let conditions = format!("{}{}", goal.name, Engine::Own.condition());
-        rows.push(shown("rate", &conditions, "MiB/s", mebibytes(met.rate())));
-        rows.push(shown("share_of_ceiling", &conditions, "1", met.share()));
+        rows.push(Row::simulated("rate", &conditions, "MiB/s", mebibytes(met.rate())));
+        rows.push(Row::simulated("share_of_ceiling", &conditions, "1", met.share()));
         let times = [("post_to_first_tlp", first), ("registration_time", registration)];
         for (quantity, time) in times {
-            rows.extend(time.map(|time| shown(quantity, &conditions, "us", time)));
+            rows.extend(time.map(|time| Row::simulated(quantity, &conditions, "us", time)));
         }
     }
     Ok(Experiment {
         title: "Our own engine with its defaults, registered buffers",
-        text: vec![
+        text: paragraphs([
             "Ceiling: the slowest link for packets of 128 B, less the DLLPs of the run. A write's \
              timer stops when the last packet is handed to the port, a few packets before it has \
              left, so that a share may be a few hundredths above 100 %. First TLP: from the first \
-             post. Pinning (registration) is apart from all else."
-                .to_owned(),
-        ],
+             post. Pinning (registration) is apart from all else.",
+        ]),
         tables: vec![table],
         plots: vec![plot(&results)],
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     })
 }
 
 /// Goals that were missed, a sentence each.
-pub(super) fn missed(rows: &[crate::comparison::Row]) -> Vec<String> {
+pub(super) fn missed(rows: &[Row]) -> Vec<String> {
     let mut missed = Vec::new();
     for goal in GOALS {
         let conditions = format!("{}{}", goal.name, Engine::Own.condition());

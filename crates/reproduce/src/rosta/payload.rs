@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Write rate to host memory against the payload of a packet (Fig. 3), with the descriptor table
-//! that the processor stores in the engine, and with the ring in host memory that the document
+//! that the processor stores in the engine, and with the ring in host memory that the paper
 //! only planned; and where the time goes.
 
 use crosslane_bench::{Measured, Options, write};
-use crosslane_report::Plot;
+use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
 
 use super::limits::{gen2, limit_with_skp};
-use super::plots::{ceiling, ours, payloads, published, rates};
-use super::published::shown;
-use super::scene::{Context, Engine};
+use super::scene::{Engine, Scene};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::{Experiment, mebibytes};
-use crate::table::{Align, Table};
+use crate::plots::{ceiling, ours, payloads, published, rates};
 
 /// Payloads of Fig. 3, bytes.
 const PAYLOADS_BYTES: [u32; 5] = [8, 16, 32, 64, 128];
@@ -25,7 +23,7 @@ const HEADER_BYTES: u32 = 12;
 /// Payload of the published rates, bytes.
 const PUBLISHED_BYTES: u32 = 128;
 
-/// Who keeps the descriptors, and who moves the data.
+/// The keeper of the descriptors, and the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Table,
@@ -45,22 +43,22 @@ impl Way {
     }
 }
 
-fn measure(context: &Context<'_>, way: Way, payload: u32) -> Result<Measured, ReproduceError> {
+fn measure(scene: &Scene<'_>, way: Way, payload: u32) -> Result<Measured, ReproduceError> {
     let engine = if way == Way::Own { Engine::Own } else { Engine::Document };
-    let mut options = Options { payload_bytes: Some(payload), ..context.options(engine) };
+    let mut options = Options { payload_bytes: Some(payload), ..scene.options(engine) };
     if way == Way::Ring {
         options.descriptors = Options::default().descriptors;
     }
     let name = format!("write to RAM, payload {payload} B, {}", way.condition());
-    Ok(context.run(engine, &name, async |host| write(&host.open(1).await?, &options).await)?.value)
+    scene.run(engine, &name, async |host| write(&host.open(1).await?, &options).await)
 }
 
 /// One device, 4 MiB, MPS 128, by the table: what the other rates are compared with.
-pub(super) fn one_device(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    Ok(compared(context, &measure(context, Way::Table, PUBLISHED_BYTES)?))
+pub(super) fn one_device(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
+    Ok(compared(scene, &measure(scene, Way::Table, PUBLISHED_BYTES)?))
 }
 
-fn compared(context: &Context<'_>, measured: &Measured) -> Vec<Row> {
+fn compared(scene: &Scene<'_>, measured: &Measured) -> Vec<Row> {
     let hardware = measured.hardware_bytes_per_second();
     let application = measured.application_bytes_per_second();
     let total_ms = measured.ended.since(measured.started).as_seconds() * 1e3;
@@ -75,11 +73,11 @@ fn compared(context: &Context<'_>, measured: &Measured) -> Vec<Row> {
         ("ram_write_setup_time", "4 MiB; about 1000 descriptors", total_ms - moving_ms),
         ("ram_write_total_time", "4 MiB", total_ms),
     ]
-    .map(|(quantity, conditions, value)| context.figures.compare(quantity, conditions, value))
+    .map(|(quantity, conditions, value)| scene.figures().compare(quantity, conditions, value))
     .into()
 }
 
-/// Where the time of a packet goes, in clocks of the engine.
+/// The parts of a packet's time, in clocks of the engine.
 struct Clocks {
     all: f64,
     bytes: f64,
@@ -88,49 +86,38 @@ struct Clocks {
 }
 
 impl Clocks {
-    fn of(context: &Context<'_>, measured: &Measured, payload: u32) -> Self {
+    fn of(scene: &Scene<'_>, measured: &Measured, payload: u32) -> Self {
         let counters = measured.channels[0].counters;
         let tlps = f64::from(counters.tlps.max(1));
         Self {
             all: (counters.last_clocks - counters.first_clocks) as f64 / tlps,
-            bytes: f64::from((HEADER_BYTES + payload).div_ceil(context.datapath_bytes)),
-            idle: f64::from(context.idle_clocks),
+            bytes: f64::from((HEADER_BYTES + payload).div_ceil(scene.datapath_bytes)),
+            idle: f64::from(scene.idle_clocks),
             held_back: f64::from(counters.link_clocks) / tlps,
         }
     }
 
-    /// What is left: the gap behind each descriptor, shared out over its packets.
+    /// The rest: the gap behind each descriptor, shared out over its packets.
     fn gap(&self) -> f64 {
         self.all - self.bytes - self.idle - self.held_back
     }
 }
 
 /// The sweep.
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let scenarios: Vec<_> =
         PAYLOADS_BYTES.iter().flat_map(|payload| Way::ALL.map(|way| (*payload, way))).collect();
     let results: Vec<Measured> = scenarios
         .par_iter()
-        .map(|(payload, way)| measure(context, *way, *payload))
+        .map(|(payload, way)| measure(scene, *way, *payload))
         .collect::<Result<_, _>>()?;
-    let mut rate_table = Table::new(&[
-        ("payload B", Align::Right),
-        ("theory", Align::Right),
-        ("table: timer", Align::Right),
-        ("app.", Align::Right),
-        ("ring: timer", Align::Right),
-        ("app.", Align::Right),
-        ("our engine: timer", Align::Right),
-        ("app.", Align::Right),
-    ]);
-    let mut losses = Table::new(&[
-        ("payload B", Align::Right),
-        ("clocks a packet", Align::Right),
-        ("its bytes", Align::Right),
-        ("idle clock", Align::Right),
-        ("gap", Align::Right),
-        ("held back by memory", Align::Right),
-    ]);
+    let mut rate_table = Table::headed(
+        "payload B: | theory: | table: timer: | app.: | ring: timer: | app.: | \
+         our engine: timer: | app.:",
+    );
+    let mut losses = Table::headed(
+        "payload B: | clocks a packet: | its bytes: | idle clock: | gap: | held back by memory:",
+    );
     let mut rows = Vec::new();
     for (payload, results) in PAYLOADS_BYTES.iter().zip(results.chunks(Way::ALL.len())) {
         let theory = mebibytes(limit_with_skp(gen2(4), *payload));
@@ -141,29 +128,34 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
             cells.extend([timer, application].map(|rate| format!("{rate:.0}")));
             let is_published = (way, *payload) == (Way::Table, PUBLISHED_BYTES);
             if is_published {
-                rows.extend(compared(context, measured));
+                rows.extend(compared(scene, measured));
             } else {
                 let conditions = format!("1 device; 4 MiB; MPS {payload}; {}", way.condition());
-                rows.push(shown("ram_write_rate_hardware", &conditions, "MiB/s", timer));
-                rows.push(shown("ram_write_rate_application", &conditions, "MiB/s", application));
+                rows.push(Row::simulated("ram_write_rate_hardware", &conditions, "MiB/s", timer));
+                rows.push(Row::simulated(
+                    "ram_write_rate_application",
+                    &conditions,
+                    "MiB/s",
+                    application,
+                ));
             }
         }
         rate_table.row(cells);
-        losses.row(loss_cells(&Clocks::of(context, &results[0], *payload), *payload));
+        losses.row(loss_cells(&Clocks::of(scene, &results[0], *payload), *payload));
     }
-    let plot = plot(context, &results);
+    let plot = plot(scene, &results);
     Ok(Experiment {
         title: "fpga1 writes 4 MiB to RAM, MiB/s, by payload (Fig. 3)",
-        text: vec![loss_text(context)],
+        text: vec![loss_text(scene)],
         tables: vec![rate_table, losses],
         plots: vec![plot],
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     })
 }
 
 /// Fig. 3: rates by payload.
-fn plot(context: &Context<'_>, results: &[Measured]) -> Plot {
+fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
     let line = |way: Way, rate: fn(&Measured) -> f64| {
         let at = Way::ALL.iter().position(|other| *other == way).expect("it is one of them");
         let measured = results.iter().skip(at).step_by(Way::ALL.len());
@@ -175,7 +167,7 @@ fn plot(context: &Context<'_>, results: &[Measured]) -> Plot {
     let theory =
         PAYLOADS_BYTES.map(|bytes| (f64::from(bytes), mebibytes(limit_with_skp(gen2(4), bytes))));
     let of_document = |quantity, conditions| {
-        [(f64::from(PUBLISHED_BYTES), context.figures.value(quantity, conditions))]
+        [(f64::from(PUBLISHED_BYTES), scene.figures().value(quantity, conditions))]
     };
     let by_timer = of_document("ram_write_rate_hardware", "1 device; 4 MiB; MPS 128");
     let by_application =
@@ -199,11 +191,11 @@ fn loss_cells(clocks: &Clocks, payload: u32) -> Vec<String> {
     cells
 }
 
-fn loss_text(context: &Context<'_>) -> String {
+fn loss_text(scene: &Scene<'_>) -> String {
     format!(
         "Where the time goes, in clocks of 4 ns (table; with the ring it is the same); the gap is \
          shared out over a page. Host memory takes {} ns more for each write of less than a line \
          of 64 B.",
-        context.partial_line_ns
+        scene.partial_line_ns
     )
 }

@@ -6,17 +6,15 @@
 use crosslane_bench::{Flow, Measured, Options, Together, Workload, peer_write, together};
 use crosslane_driver::DescriptorSource;
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
-use crosslane_report::Plot;
+use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
 
 use super::limits::gen2;
-use super::plots::{ceiling, names, ours, published, rates};
-use super::published::shown;
-use super::scene::{Context, Engine, Host};
+use super::scene::{Engine, Host, Scene};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
-use crate::experiment::{Experiment, mebibytes};
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, mebibytes, paragraphs};
+use crate::plots::{ceiling, names, ours, published, rates};
 
 /// Max_Payload_Size of the two columns of Table 3, bytes: the enumerator's, and the most that
 /// switches and FPGAs support.
@@ -49,9 +47,9 @@ fn average(together: &Together) -> f64 {
     together.hardware_sum() / together.flows.len() as f64
 }
 
-/// The document's circuit starts its transfers at the command port; ours posts to a ring.
-pub(super) fn options(context: &Context<'_>, engine: Engine) -> Options {
-    let options = Options { credits: engine == Engine::Own, ..context.registered(engine) };
+/// The paper's circuit starts its transfers at the command port; ours posts to a ring.
+pub(super) fn options(scene: &Scene<'_>, engine: Engine) -> Options {
+    let options = Options { credits: engine == Engine::Own, ..scene.registered(engine) };
     match engine {
         Engine::Document => Options { descriptors: DescriptorSource::CommandPort, ..options },
         Engine::Own => options,
@@ -71,15 +69,15 @@ async fn set_payload(
 
 /// The transfers of one case at once. `dllps_free` takes Ack and UpdateFC off the wires.
 pub(super) fn measure(
-    context: &Context<'_>,
+    scene: &Scene<'_>,
     engine: Engine,
     case: Case,
     payload: u32,
     dllps_free: bool,
 ) -> Result<Together, ReproduceError> {
-    let options = options(context, engine);
+    let options = options(scene, engine);
     let name = format!("FPGA to FPGA, case {}, MPS {payload}", case.name);
-    let run = context.run(engine, &name, async |host| {
+    scene.run(engine, &name, async |host| {
         host.set_dllps_free(dllps_free);
         set_payload(&host, case.pairs, payload).await?;
         let mut flows = Vec::new();
@@ -88,20 +86,19 @@ pub(super) fn measure(
             flows.push(Flow { workload: Workload::Peer(options), devices: vec![from, to], core });
         }
         together(&flows, &crosslane_bench::NoObserver).await
-    })?;
-    Ok(run.value)
+    })
 }
 
 /// Average rate of case 8.1, MiB/s, with the DLLPs of all links on the wires or off them.
 ///
 /// # Errors
 /// A lab that cannot be built, or a transfer that fails.
-pub(super) fn ring_rate(context: &Context<'_>, dllps_free: bool) -> Result<f64, ReproduceError> {
-    let together = measure(context, Engine::Document, RING, PAYLOADS_BYTES[0], dllps_free)?;
+pub(super) fn ring_rate(scene: &Scene<'_>, dllps_free: bool) -> Result<f64, ReproduceError> {
+    let together = measure(scene, Engine::Document, RING, PAYLOADS_BYTES[0], dllps_free)?;
     Ok(mebibytes(average(&together)))
 }
 
-/// The document's conditions for a case, where it has a figure.
+/// The paper's conditions for a case, where it has a figure.
 fn published_at(case: Case, payload: u32) -> Option<(&'static str, &'static str)> {
     match (case.name, payload) {
         ("1", 128) => Some(("p2p_write_rate", "1 transfer; same board; MPS 128")),
@@ -114,25 +111,25 @@ fn published_at(case: Case, payload: u32) -> Option<(&'static str, &'static str)
     }
 }
 
-fn row_of(context: &Context<'_>, engine: Engine, case: Case, payload: u32, rate: f64) -> Row {
+fn row_of(scene: &Scene<'_>, engine: Engine, case: Case, payload: u32, rate: f64) -> Row {
     match (engine, published_at(case, payload)) {
         (Engine::Document, Some((quantity, conditions))) => {
-            context.figures.compare(quantity, conditions, rate)
+            scene.figures().compare(quantity, conditions, rate)
         }
         _ => {
             let conditions = format!("case {}; MPS {payload}{}", case.name, engine.condition());
-            shown("p2p_write_rate", &conditions, "MiB/s", rate)
+            Row::simulated("p2p_write_rate", &conditions, "MiB/s", rate)
         }
     }
 }
 
-/// What the document gives figures for, with its engine alone.
-pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+/// The rows that the paper gives figures for, with its engine alone.
+pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     let mut rows = Vec::new();
     for (case, payload) in [(ONE, 128), (ONE, 256), (ACROSS, 128)] {
-        let together = measure(context, Engine::Document, case, payload, false)?;
+        let together = measure(scene, Engine::Document, case, payload, false)?;
         let rate = mebibytes(average(&together));
-        rows.push(row_of(context, Engine::Document, case, payload, rate));
+        rows.push(row_of(scene, Engine::Document, case, payload, rate));
     }
     Ok(rows)
 }
@@ -141,23 +138,23 @@ pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError
 /// program gets.
 ///
 /// # Errors
-/// Where nothing is said, or not the port's name.
-pub(super) fn oversized(context: &Context<'_>) -> Result<String, ReproduceError> {
+/// A run without an error, or with one that does not name the port.
+pub(super) fn oversized(scene: &Scene<'_>) -> Result<String, ReproduceError> {
     const NAME: &str = "256 B through a port left at 128 B";
     let options = Options {
         payload_bytes: Some(PAYLOADS_BYTES[1]),
         oversize: true,
         size_bytes: 4096,
         timeout: super::scene::SHORT_TIMEOUT,
-        ..context.options(Engine::Own)
+        ..scene.options(Engine::Own)
     };
-    let (run, _) = context.run_to_errors(Engine::Own, NAME, async |host| {
+    let said = scene.run_to_errors(NAME, async |host| {
         set_payload(&host, ONE.pairs, PAYLOADS_BYTES[1]).await?;
         let (from, to) = (host.open(1).await?, host.open(2).await?);
         host.set_payload_of_port(PORT_LEFT_BEHIND, PAYLOADS_BYTES[0])?;
         Ok(peer_write(&from, &to, &options).await)
     })?;
-    match run.value {
+    match said {
         Ok(_) => Err(ReproduceError::experiment(NAME, "it was not detected")),
         Err(error) if error.to_string().contains(PORT_LEFT_BEHIND) => Ok(error.to_string()),
         Err(error) => Err(ReproduceError::experiment(NAME, error)),
@@ -169,30 +166,30 @@ const PORT_LEFT_BEHIND: &str = "rc47a.down0";
 
 /// Fig. 7: average rates, case by case. `results` has four of each case: both engines, each with
 /// both payloads.
-fn plot(context: &Context<'_>, cases: &[Case], results: &[Together]) -> Plot {
+fn plot(scene: &Scene<'_>, cases: &[Case], results: &[Together]) -> Plot {
     let mut series = Vec::new();
     for (column, payload) in PAYLOADS_BYTES.into_iter().enumerate() {
         let limit = mebibytes(write_ceiling_bytes_per_second(gen2(4), HEADER_DW, payload));
         let flat = (0..cases.len()).map(|case| (case as f64, limit));
-        series.push(ceiling(&format!("x4 Gen2, packets of {payload} B"), flat));
+        series.push(ceiling(format!("x4 Gen2, packets of {payload} B"), flat));
         for (first, words) in [(2, "our engine"), (0, "document's engine")] {
             let all = results.iter().skip(first + column).step_by(4);
             let points = (0_u32..).map(f64::from).zip(all.map(|one| mebibytes(average(one))));
-            series.push(ours(&format!("{words}, MPS {payload}"), points));
+            series.push(ours(format!("{words}, MPS {payload}"), points));
         }
         let points: Vec<(f64, f64)> = (0_u32..)
             .zip(cases)
             .filter_map(|(at, case)| Some((at, published_at(*case, payload)?)))
-            .map(|(at, (quantity, under))| (f64::from(at), context.figures.value(quantity, under)))
+            .map(|(at, (quantity, under))| (f64::from(at), scene.figures().value(quantity, under)))
             .collect();
-        series.push(published(&format!("document's engine, MPS {payload}"), points));
+        series.push(published(format!("document's engine, MPS {payload}"), points));
     }
     let x = names("case", cases.iter().map(|case| case.name));
     rates("FPGA to FPGA, average of the transfers (Table 3, Fig. 7)", x, series)
 }
 
 /// All cases with both engines.
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let mut cases = SAME_BOARD.to_vec();
     cases.extend([RING, ACROSS]);
     let mut scenarios = Vec::new();
@@ -203,17 +200,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     }
     let results: Vec<Together> = scenarios
         .par_iter()
-        .map(|(case, engine, payload)| measure(context, *engine, *case, *payload, false))
+        .map(|(case, engine, payload)| measure(scene, *engine, *case, *payload, false))
         .collect::<Result<_, _>>()?;
-    let mut table = Table::new(&[
-        ("case", Align::Left),
-        ("transfers", Align::Right),
-        ("MPS 128", Align::Right),
-        ("MPS 256", Align::Right),
-        ("our engine: MPS 128", Align::Right),
-        ("MPS 256", Align::Right),
-        ("wrong words", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "case | transfers: | MPS 128: | MPS 256: | our engine: MPS 128: | MPS 256: | \
+         wrong words:",
+    );
     let mut rows = Vec::new();
     for (case, results) in cases.iter().zip(results.chunks(4)) {
         let rates: Vec<f64> = results.iter().map(|result| mebibytes(average(result))).collect();
@@ -226,10 +218,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     }
     for ((case, engine, payload), result) in scenarios.iter().zip(&results) {
         let rate = mebibytes(average(result));
-        rows.push(row_of(context, *engine, *case, *payload, rate));
+        rows.push(row_of(scene, *engine, *case, *payload, rate));
     }
-    let free = ring_rate(context, true)?;
-    rows.push(shown(
+    let free = ring_rate(scene, true)?;
+    rows.push(Row::simulated(
         "p2p_write_rate_8_1",
         "ring over both boards; MPS 128; DLLPs take no time",
         "MiB/s",
@@ -237,15 +229,15 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     ));
     Ok(Experiment {
         title: "FPGA to FPGA, average rate of the transfers, MiB/s (Table 3, Fig. 7)",
-        text: vec![
-            format!(
+        text: paragraphs([
+            &format!(
                 "8.1 without the DLLPs of opposing traffic: {free:.1} MiB/s. They are its loss."
             ),
-            format!("256 B through a port left at 128 B: {}", oversized(context)?),
-        ],
+            &format!("256 B through a port left at 128 B: {}", oversized(scene)?),
+        ]),
         tables: vec![table],
-        plots: vec![plot(context, &cases, &results)],
-        why: Vec::new(),
+        plots: vec![plot(scene, &cases, &results)],
         rows,
+        ..Experiment::default()
     })
 }

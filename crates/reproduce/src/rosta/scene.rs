@@ -1,41 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where experiments run: a lab built anew for each, with one of the two engines, and host code
+//! The runs of experiments: a lab built anew for each, with one of the two engines, and host code
 //! in it that uses the driver's public interface and nothing else.
 
 use std::cell::RefCell;
 
-use crosslane_bench::{
-    BenchError, Common, Measured, Observer, Options, Registration, RoundTrips, Together,
-};
+use crosslane_bench::{BenchError, Common, Observer, Options, Registration, Verified};
 use crosslane_driver::{
     DescriptorSource, Device, DriverError, Notification, Place, set_max_payload_on_path,
 };
-use crosslane_fabric::{DirectionId, ErrorRecord, Fabric, PortId, Way};
+use crosslane_fabric::{DirectionId, Fabric, PortId, Way};
 use crosslane_host::{FunctionInfo, PageSize, Topology};
-use crosslane_lab::{EngineKind, Lab, LabBus, Simulation};
+use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::{HostId, Picoseconds};
 
 use super::devices::Direction;
-use super::published::Figures;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::watch::{Watch, may_begin};
+use crate::published::PublishedFigures;
+use crate::study::Effort;
 
-/// What every experiment of the document moves.
+/// Bytes that every experiment of the paper moves.
 pub(super) const TRANSFER_BYTES: u64 = 4 << 20;
-/// What is moved to see which constants matter.
+/// Bytes that are moved to see which constants matter.
 const QUICK_TRANSFER_BYTES: u64 = 256 << 10;
 /// Longest time of a transfer that is expected to fail.
 pub(super) const SHORT_TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000);
-/// Longest simulated time of one scenario; the longest takes 30 ms.
-const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
 /// How often the shared channel is looked at.
 const OBSERVER_INTERVAL: Picoseconds = Picoseconds::from_ns(5_000);
 
 /// Whose engine is in the FPGAs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
-    /// The document's: idle clocks, a gap, a table of descriptors, pages pinned in each system
+    /// The paper's: idle clocks, a gap, a table of descriptors, pages pinned in each system
     /// call, interrupts.
     Document,
     /// This project's with its defaults: a ring, registered buffers, polling.
@@ -53,7 +50,7 @@ impl Engine {
         }
     }
 
-    /// What the conditions of a row end with.
+    /// The end of a row's conditions.
     pub(super) const fn condition(self) -> &'static str {
         match self {
             Self::Document => "",
@@ -62,47 +59,27 @@ impl Engine {
     }
 }
 
-/// What all experiments have in common.
-pub struct Context<'a> {
-    document: Lab,
+/// The labs of both engines, and constants that all experiments use.
+pub(super) struct Scene<'a> {
+    context: &'a Context<'a>,
     own: Lab,
     /// The same as it is run.
     own_in_runs: Lab,
-    seed: u64,
-    watch: &'a dyn Watch,
     pub(super) transfer_bytes: u64,
-    pub(super) figures: Figures,
     pub(super) idle_clocks: u32,
     pub(super) datapath_bytes: u32,
     pub(super) partial_line_ns: String,
     pub(super) completion_bytes: u32,
 }
 
-impl<'a> Context<'a> {
-    /// The shipped lab.
+impl<'a> Scene<'a> {
+    /// The lab of a context; transfers are short enough for sweeps where little effort is wanted.
     ///
     /// # Errors
-    /// A lab or a file of figures that cannot be read.
-    pub fn new(seed: u64, watch: &'a dyn Watch) -> Result<Self, ReproduceError> {
-        Self::of(crosslane_lab::open("rosta")?, TRANSFER_BYTES, seed, watch)
-    }
-
-    /// A lab with the constants of `lab`, and transfers short enough for sweeps.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn quick(lab: Lab, seed: u64, watch: &'a dyn Watch) -> Result<Self, ReproduceError> {
-        Self::of(lab, QUICK_TRANSFER_BYTES, seed, watch)
-    }
-
-    fn of(
-        document: Lab,
-        transfer_bytes: u64,
-        seed: u64,
-        watch: &'a dyn Watch,
-    ) -> Result<Self, ReproduceError> {
+    /// A lab that lacks a constant.
+    pub(super) fn new(context: &'a Context<'a>, effort: Effort) -> Result<Self, ReproduceError> {
         let text = |path: &str| {
-            let found = document.constants().find(|constant| constant.path() == path);
+            let found = context.lab().constants().find(|constant| constant.path() == path);
             let found = found.map(|constant| constant.value.clone());
             found.ok_or_else(|| ReproduceError::experiment("lab rosta", format!("no {path}")))
         };
@@ -111,55 +88,48 @@ impl<'a> Context<'a> {
             let parsed = text.parse().map_err(|_| format!("{path} is {text}"));
             parsed.map_err(|problem| ReproduceError::experiment("lab rosta", problem))
         };
+        let own = context.variant("crosslane")?;
         Ok(Self {
-            own_in_runs: document.with_variant("crosslane")?,
-            own: document.with_variant("crosslane")?,
-            seed,
-            watch,
-            transfer_bytes,
-            figures: Figures::read(&document)?,
+            own_in_runs: own.clone().with_engines(context.own),
+            own,
+            transfer_bytes: match effort {
+                Effort::Full => TRANSFER_BYTES,
+                Effort::Quick => QUICK_TRANSFER_BYTES,
+            },
             idle_clocks: number("part.v7.requester.idle_clocks_per_tlp")?,
             datapath_bytes: number("part.v7.requester.datapath_bytes")?,
             partial_line_ns: text("part.i7.memory.partial_line_ns")?,
             completion_bytes: number("part.i7.memory.completion_bytes")?,
-            document,
+            context,
         })
     }
 
-    /// The same with this project's own engines of some kind.
-    #[must_use]
-    pub fn with_own(mut self, kind: EngineKind) -> Self {
-        self.own_in_runs = self.own.clone().with_engines(kind);
-        self
+    /// The paper's figures.
+    pub(super) fn figures(&self) -> &PublishedFigures {
+        &self.context.figures
     }
 
     /// The lab with that engine, whose model it is.
     pub(super) fn lab(&self, engine: Engine) -> &Lab {
         match engine {
-            Engine::Document => &self.document,
+            Engine::Document => self.context.lab(),
             Engine::Own => &self.own,
         }
     }
 
-    /// What all that is random comes from.
+    /// Random seed.
     pub(super) fn seed(&self) -> u64 {
-        self.seed
+        self.context.seed
     }
 
     /// Whether a scenario may begin.
     pub(super) fn may_begin(&self) -> Result<(), ReproduceError> {
-        may_begin(self.watch)
+        self.context.may_begin()
     }
 
     /// One more scenario has been run.
-    pub(super) fn watched(&self, scenario: &str, simulated: Picoseconds) {
-        self.watch.done(scenario, simulated);
-    }
-
-    /// Rows that the document gives figures in.
-    #[must_use]
-    pub fn published_rows(&self) -> usize {
-        self.figures.count()
+    pub(super) fn done(&self, scenario: &str, simulated: Picoseconds) {
+        self.context.done(scenario, simulated);
     }
 
     /// How that engine's software makes transfers.
@@ -187,86 +157,33 @@ impl<'a> Context<'a> {
 
     /// Runs host code in a lab of its own. Words that arrived wrong are a failure, and so is an
     /// error that any port has detected.
-    pub(super) fn run<T: Moved>(
+    pub(super) fn run<T: Verified>(
         &self,
         engine: Engine,
         scenario: &str,
         work: impl AsyncFnOnce(Host<'_>) -> Result<T, BenchError>,
-    ) -> Result<Run<T>, ReproduceError> {
-        let (run, errors) = self.run_to_errors(engine, scenario, work)?;
-        let scenario = format!("{scenario}{}", engine.condition());
-        if let Some(error) = errors.first() {
-            let ErrorRecord { time, port_name, kind, .. } = error;
-            let problem = format!("{port_name} at {time}: {kind}");
-            return Err(ReproduceError::experiment(&scenario, problem));
-        }
-        match run.value.wrong_words() {
-            0 => Ok(run),
-            words => {
-                let problem = format!("{words} words of 4 B arrived wrong");
-                Err(ReproduceError::experiment(&scenario, problem))
-            }
-        }
-    }
-
-    /// The same, with the errors that were detected (the first of them) left to the caller.
-    pub(super) fn run_to_errors<T>(
-        &self,
-        engine: Engine,
-        scenario: &str,
-        work: impl AsyncFnOnce(Host<'_>) -> Result<T, BenchError>,
-    ) -> Result<(Run<T>, Vec<ErrorRecord>), ReproduceError> {
-        let scenario = format!("{scenario}{}", engine.condition());
-        let failed = |problem: String| ReproduceError::experiment(&scenario, problem);
-        may_begin(self.watch)?;
+    ) -> Result<T, ReproduceError> {
         let lab = match engine {
-            Engine::Document => &self.document,
+            Engine::Document => self.context.lab(),
             Engine::Own => &self.own_in_runs,
         };
-        let simulation = Simulation::new(lab.build_engines(self.seed)?);
-        simulation.set_time_limit(Some(TIME_LIMIT));
-        let host = Host { simulation: &simulation, bus: simulation.bus(HostId(0)) };
-        let value = simulation
-            .run(&scenario, work(host))
-            .map_err(|stuck| failed(stuck.to_string()))?
-            .map_err(|error| failed(error.to_string()))?;
-        let links = simulation.with_fabric(link_directions);
-        let errors = simulation.with_fabric(|fabric| fabric.errors().to_vec());
-        self.watch.done(&scenario, simulation.now());
-        Ok((Run { value, links }, errors))
+        let scenario = format!("{scenario}{}", engine.condition());
+        let work = async |simulation: &Simulation| work(Host::of(simulation)).await;
+        self.context.run_verified(&scenario, lab, work)
     }
-}
 
-/// A result that says how much of what was moved is wrong.
-pub(super) trait Moved {
-    /// Words of 4 B that were not what was sent.
-    fn wrong_words(&self) -> u64;
-}
-
-impl Moved for Measured {
-    fn wrong_words(&self) -> u64 {
-        self.data_errors.words
+    /// Runs host code with our engine in a lab of its own; the ports may detect errors.
+    pub(super) fn run_to_errors<T>(
+        &self,
+        scenario: &str,
+        work: impl AsyncFnOnce(Host<'_>) -> Result<T, BenchError>,
+    ) -> Result<T, ReproduceError> {
+        let scenario = format!("{scenario}{}", Engine::Own.condition());
+        let work = async |simulation: &Simulation| work(Host::of(simulation)).await;
+        let ending = self.context.run_to_errors(&scenario, &self.own_in_runs, work)?;
+        let ended = ending.program.map_err(|stuck| ReproduceError::experiment(&scenario, stuck))?;
+        ended.map_err(|error| ReproduceError::experiment(&scenario, error))
     }
-}
-
-impl Moved for RoundTrips {
-    fn wrong_words(&self) -> u64 {
-        self.data_errors.words
-    }
-}
-
-impl Moved for Together {
-    fn wrong_words(&self) -> u64 {
-        self.flows.iter().map(Moved::wrong_words).sum()
-    }
-}
-
-/// What a scenario has given.
-pub(super) struct Run<T> {
-    /// What its host code returned.
-    pub(super) value: T,
-    /// Every direction of every link, as it was in the end.
-    pub(super) links: Vec<LinkDirection>,
 }
 
 /// One direction of a link.
@@ -303,7 +220,16 @@ pub(super) struct Host<'a> {
     bus: LabBus,
 }
 
-impl Host<'_> {
+impl<'a> Host<'a> {
+    fn of(simulation: &'a Simulation) -> Self {
+        Self { simulation, bus: simulation.bus(HostId(0)) }
+    }
+
+    /// Every direction of every link, as it is now.
+    pub(super) fn links(&self) -> Vec<LinkDirection> {
+        self.simulation.with_fabric(link_directions)
+    }
+
     /// Opens FPGA `number`, 1 to 8.
     pub(super) async fn open(&self, number: u32) -> Result<Device<LabBus>, BenchError> {
         Ok(Device::open_by_name(self.bus.clone(), &format!("fpga{number}")).await?)

@@ -9,7 +9,7 @@ use crosslane_explain::{FlowEnds, Job, NoProgress, STEPS, WorkloadRun, explain};
 use rayon::prelude::*;
 
 use super::devices::ORDER;
-use super::scene::{Context, Engine};
+use super::scene::{Engine, Scene};
 use super::{latency, own, payload, peers};
 use crate::error::ReproduceError;
 use crate::explained::Explained;
@@ -17,7 +17,7 @@ use crate::page::topology;
 
 /// A run that is to be explained.
 struct Run {
-    /// Its experiment, by its number in the document's order, from 1.
+    /// Its experiment, by its number in the paper's order, from 1.
     experiment: usize,
     name: String,
     run: WorkloadRun,
@@ -25,7 +25,7 @@ struct Run {
 
 /// Runs with one engine in its lab.
 struct Maker<'a> {
-    context: &'a Context<'a>,
+    scene: &'a Scene<'a>,
     engine: Engine,
 }
 
@@ -36,29 +36,29 @@ impl Maker<'_> {
         flows: &[Vec<u32>],
         mps: Option<u32>,
     ) -> Result<WorkloadRun, ReproduceError> {
-        let lab = self.context.lab(self.engine);
-        let running = lab.build_engines(self.context.seed())?;
+        let lab = self.scene.lab(self.engine);
+        let running = lab.build_engines(self.scene.seed())?;
         let ends = |numbers: &Vec<u32>| {
             let names: Vec<String> = numbers.iter().map(|number| format!("fpga{number}")).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             FlowEnds::find(lab, &running, &names)
         };
         let flows = flows.iter().map(ends).collect::<Result<_, _>>()?;
-        let seed = self.context.seed();
+        let seed = self.scene.seed();
         let run = WorkloadRun::new(Arc::new(lab.clone()), job, flows);
         Ok(WorkloadRun { seed, max_payload_bytes: mps, ..run })
     }
 }
 
 /// The runs, by experiment.
-fn runs(context: &Context<'_>) -> Result<Vec<Run>, ReproduceError> {
+fn runs(scene: &Scene<'_>) -> Result<Vec<Run>, ReproduceError> {
     let mut runs = Vec::new();
     let one = || vec![vec![1]];
     let all = || ORDER.iter().map(|number| vec![*number]).collect::<Vec<_>>();
     for engine in Engine::ALL {
-        let maker = Maker { context, engine };
-        let options = context.options(engine);
-        let peer = peers::options(context, engine);
+        let maker = Maker { scene, engine };
+        let options = scene.options(engine);
+        let peer = peers::options(scene, engine);
         let pairs = |case: peers::Case| {
             case.pairs.iter().map(|(from, to)| vec![*from, *to]).collect::<Vec<_>>()
         };
@@ -77,12 +77,12 @@ fn runs(context: &Context<'_>) -> Result<Vec<Run>, ReproduceError> {
         add(5, "1 FPGA reads", Job::Read(options), &one(), None)?;
         add(5, "8 FPGAs read", Job::Read(options), &all(), None)?;
         let chain = vec![(1..=8).collect::<Vec<u32>>()];
-        add(6, "chain of 8", Job::Chain(context.registered(engine)), &chain, None)?;
+        add(6, "chain of 8", Job::Chain(scene.registered(engine)), &chain, None)?;
         add(7, "case 1, MPS 128", Job::Peer(peer), &pairs(peers::ONE), None)?;
         add(7, "case 8.1, MPS 128", Job::Peer(peer), &pairs(peers::RING), None)?;
         add(7, "case 8.2, MPS 128", Job::Peer(peer), &pairs(peers::ACROSS), None)?;
         if engine == Engine::Own {
-            let small = own::small(context);
+            let small = own::small(scene);
             add(9, "writes of 4 KiB", Job::Write(small), &one(), None)?;
             add(9, "reads of 4 KiB", Job::Read(small), &one(), None)?;
             add(9, "FPGA to FPGA, 4 KiB", Job::Peer(small), &pairs(peers::ONE), None)?;
@@ -100,20 +100,20 @@ fn runs(context: &Context<'_>) -> Result<Vec<Run>, ReproduceError> {
 ///
 /// # Errors
 /// A run that cannot be made, or goes wrong.
-pub(super) fn explained(context: &Context<'_>) -> Result<Vec<(usize, Explained)>, ReproduceError> {
+pub(super) fn explained(scene: &Scene<'_>) -> Result<Vec<(usize, Explained)>, ReproduceError> {
     let explain = |run: &Run| {
-        context.may_begin()?;
+        scene.may_begin()?;
         let outcome = run.run.run(&NoProgress, None)?;
         // The shortest run: the page says of its figures that they are those of such.
         let mut explanation = explain(&run.run, None, STEPS, &|_| ())?;
         explanation.account = outcome.account;
-        context.watched(&format!("why: {}", run.name), outcome.simulated);
+        scene.done(&format!("why: {}", run.name), outcome.simulated);
         let explained = Explained {
-            topology: topology(&run.run.lab, &run.name, &outcome.loads),
+            topology: topology(&run.run.lab, &run.name, &outcome.loads)?,
             name: run.name.clone(),
             explanation,
         };
         Ok((run.experiment, explained))
     };
-    runs(context)?.par_iter().map(explain).collect()
+    runs(scene)?.par_iter().map(explain).collect()
 }

@@ -2,30 +2,28 @@
 //! The same nodes and network with this project's own engine and pipeline, beside what the card's
 //! link can carry.
 
-use crosslane_bench::{DataTlps, LinkLoad, least_ceiling};
+use crosslane_bench::{DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
 use crosslane_bridge::{CardPlace, MemoryPart, ServerOptions, TransferOptions};
 use crosslane_driver::pattern_word;
 use crosslane_fabric::{DirectionId, LinkId, Way};
 use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane_lab::{LabRegion, Simulation};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_report::Table;
 use rayon::prelude::*;
 
 use super::bridged::further;
-use super::published::context as context_row;
-use super::{Context, size_words};
+use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
-use crate::two_nodes::{LabClient, TwoNodes};
-use crate::watch::may_begin;
+use crate::experiment::{Experiment, paragraphs, size_words};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// The small transfer, and the two from which that of 512 MB follows.
+/// The small transfer, and the two from which that of 512 MiB follows.
 const SIZES: [u64; 3] = [256 * KIB, 32 * MIB, 64 * MIB];
 const WHOLE_BYTES: u64 = 512 * MIB;
-/// What is wanted of the ceiling, at 512 MB and at 256 KB.
+/// Least share of the ceiling, at 512 MiB and at 256 KiB.
 const LEAST_WHOLE: f64 = 0.97;
 const LEAST_SMALL: f64 = 0.485;
 /// Double words of a header below 4 GiB.
@@ -54,7 +52,7 @@ impl Direction {
     /// Payload of the packets that carry the data: completions as long as the host sends them,
     /// writes as long as Max_Payload_Size allows.
     fn payload_bytes(self, context: &Context<'_>) -> Result<u64, ReproduceError> {
-        let lab = context.lab(Some("crosslane"))?;
+        let lab = context.variant("crosslane")?;
         let host = lab.file().hosts.iter().find(|host| host.name == super::HOST);
         let host = host.ok_or_else(|| ReproduceError::experiment("lab sbdt", "it has no host"))?;
         Ok(match self {
@@ -147,9 +145,9 @@ async fn measure(
 }
 
 fn run(context: &Context<'_>, direction: Direction) -> Result<Vec<Point>, ReproduceError> {
-    may_begin(context.watch)?;
+    context.may_begin()?;
     let name = format!("bridged, our pipeline, {}", direction.words());
-    let lab = context.lab(Some("crosslane"))?;
+    let lab = context.variant("crosslane")?;
     let nodes = TwoNodes::find(&lab)?;
     let card = nodes.card().to_owned();
     let way = (direction, direction.payload_bytes(context)?);
@@ -159,21 +157,14 @@ fn run(context: &Context<'_>, direction: Direction) -> Result<Vec<Point>, Reprod
         measure(simulation, client, &card, way, seed as u32).await
     });
     let (points, now) = ran?;
-    context.watch.done(&name, now);
+    context.done(&name, now);
     points.map_err(|problem| ReproduceError::experiment(name.as_str(), problem))
 }
 
-pub(super) fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
+pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let curves: Result<Vec<Vec<Point>>, ReproduceError> =
         Direction::ALL.into_par_iter().map(|direction| run(context, direction)).collect();
-    let mut table = Table::new(&[
-        ("", Align::Left),
-        ("transfer", Align::Left),
-        ("MB/s", Align::Right),
-        ("ceiling MB/s", Align::Right),
-        ("of it %", Align::Right),
-        ("wanted %", Align::Right),
-    ]);
+    let mut table = Table::headed(" | transfer | MB/s: | ceiling MB/s: | of it %: | wanted %:");
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
     for (direction, points) in Direction::ALL.into_iter().zip(curves?) {
         let [small, less, more] = points[..] else { unreachable!("three sizes were run") };
@@ -194,14 +185,10 @@ pub(super) fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, Repr
                 format!("{:.1}", 100.0 * least),
             ]);
             let size = size_words(bytes);
-            rows.push(context_row(
-                &format!("our pipeline, {words}"),
-                size.clone(),
-                "MB/s",
-                rate / 1e6,
-            ));
+            let quantity = format!("our pipeline, {words}");
+            rows.push(Row::simulated(quantity, &size, "MB/s", rate / 1e6));
             let quantity = format!("our pipeline, share of the ceiling, {words}");
-            rows.push(context_row(&quantity, size.clone(), "1", share));
+            rows.push(Row::simulated(quantity, &size, "1", share));
             if share < least {
                 missed.push(format!("{words}, {size}: {share:.3} of the ceiling, {least} wanted"));
             }
@@ -210,22 +197,19 @@ pub(super) fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, Repr
     if !missed.is_empty() {
         return Err(ReproduceError::experiment("our pipeline", missed.join("; ")));
     }
-    let text = vec![
+    let text = paragraphs([
         "The same nodes, adapters and network, with this project's engine on the card and its own \
-         pipeline: eight slots of 1 MB, several reads in flight, chunks posted behind each other, \
+         pipeline: eight slots of 1 MiB, several reads in flight, chunks posted behind each other, \
          small ones first and last, completions seen in memory. The document's way to wait is not \
-         in it: no chunk pays for a report."
-            .to_owned(),
+         in it: no chunk pays for a report.",
         "The ceiling is the card's link less SKP, for packets as the host sends them (completions \
-         of 128 B) or takes them (writes of 256 B), less the DLLPs of the run."
-            .to_owned(),
-    ];
-    Ok(vec![Experiment {
+         of 128 B) or takes them (writes of 256 B), less the DLLPs of the run.",
+    ]);
+    Ok(Experiment {
         title: "Our own pipeline beside the ceiling",
         text,
         tables: vec![table],
-        plots: Vec::new(),
-        why: Vec::new(),
         rows,
-    }])
+        ..Experiment::default()
+    })
 }

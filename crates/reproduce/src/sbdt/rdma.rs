@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! RDMA between the two nodes (section 2.2 of the document, figure 6): reads and writes by the
+//! RDMA between the two nodes (section 2.2 of the paper, figure 6): reads and writes by the
 //! node with the FPGA, by their size, as perftest makes them.
 
 use crosslane_bench::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 use crosslane_host::{Rdma, RdmaListener};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
+use crosslane_report::Table;
 use rayon::prelude::*;
 
-use super::published::context as context_row;
-use super::{Context, HOST, RATE, host};
+use super::{HOST, Problem, host};
 use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::table::{Align, Table};
+use crate::experiment::{Experiment, paragraphs, size_words};
+use crate::plots::{by_size, ours, published, rate};
+use crate::study::Effort;
 
 /// The adapters: that of the node with the FPGA, and that of the other node, which is this host.
 const ADAPTER: &str = "fnic";
 const FAR_ADAPTER: &str = "rnic";
 const FAR_HOST: &str = "rnode";
-/// Where the far end listens: perftest's port.
+/// Address at which the far end listens, with perftest's port.
 const ADDRESS: &str = "rnode:18515";
-/// From this size on the document has its maxima.
+/// From this size on the paper has its maxima.
 const FLAT_BYTES: u64 = 8 << 10;
 /// The longest size of figure 6.
 const LONGEST_BYTES: u64 = 8 << 20;
@@ -32,7 +33,7 @@ const QUICK_ITERATIONS: u64 = 6;
 /// Scenarios of this module: one for each direction.
 pub(super) const SCENARIOS: u64 = 2;
 
-/// The document's name of a maximum in the file of figures.
+/// The paper's name of a maximum in the file of figures.
 const fn quantity(direction: RdmaDirection) -> &'static str {
     match direction {
         RdmaDirection::Read => "rdma_read_maximum",
@@ -43,9 +44,7 @@ const fn quantity(direction: RdmaDirection) -> &'static str {
 /// The conditions of both.
 const CONDITIONS: &str = "8 KB and above; MTU 4096";
 
-type Problem = Box<dyn std::error::Error>;
-
-/// What the sizes of one direction have given, MB/s.
+/// Rates of one direction by size, MB/s.
 struct Points {
     direction: RdmaDirection,
     points: Vec<(u64, f64)>,
@@ -57,18 +56,10 @@ impl Points {
         self.points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
     }
 
-    /// The slowest of those that the document calls flat, as a part of the fastest.
+    /// The slowest of those that the paper calls flat, as a part of the fastest.
     fn flatness(&self) -> f64 {
         let flat = self.points.iter().filter(|(bytes, _)| *bytes >= FLAT_BYTES);
         flat.map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min) / self.most()
-    }
-}
-
-/// A size as perftest writes it: binary, without a unit below 1 KB.
-fn size_words(bytes: u64) -> String {
-    match bytes {
-        0..0x400 => format!("{bytes} B"),
-        _ => super::size_words(bytes),
     }
 }
 
@@ -79,26 +70,20 @@ fn run(
     all: &[RdmaOptions],
 ) -> Result<Points, ReproduceError> {
     let name = format!("{}, many in flight", direction.words());
-    let failed = |problem: String| ReproduceError::experiment(&name, problem);
-    let simulation = context.simulation(&context.lab(None)?)?;
-    let near_host = host(&simulation, HOST)?.id;
-    let near = simulation.rdma(near_host, ADAPTER);
-    let near = near.map_err(|error| failed(error.to_string()))?;
-    let far = simulation.rdma(host(&simulation, FAR_HOST)?.id, FAR_ADAPTER);
-    let far = far.map_err(|error| failed(error.to_string()))?;
-    let clock = simulation.bus(near_host);
-    let listener = simulation.run(&name, far.listen(ADDRESS));
-    let listener = listener.map_err(|stuck| failed(stuck.to_string()))?;
-    let listener = listener.map_err(|error| failed(error.to_string()))?;
-    let memory: Vec<u64> = all.iter().map(RdmaOptions::memory_bytes).collect();
-    let target = simulation.spawn("the far end", async move {
-        let connection = listener.accept().await?;
-        for bytes in memory {
-            rdma_target(&far, &connection, bytes).await?;
-        }
-        Ok::<_, crosslane_bench::BenchError>(())
-    });
-    let measured = simulation.run(&name, async {
+    let measured = context.run_verified(&name, context.lab(), async |simulation| {
+        let near_host = host(simulation, HOST)?.id;
+        let near = simulation.rdma(near_host, ADAPTER)?;
+        let far = simulation.rdma(host(simulation, FAR_HOST)?.id, FAR_ADAPTER)?;
+        let clock = simulation.bus(near_host);
+        let listener = far.listen(ADDRESS).await?;
+        let memory: Vec<u64> = all.iter().map(RdmaOptions::memory_bytes).collect();
+        let target = simulation.spawn("the far end", async move {
+            let connection = listener.accept().await?;
+            for bytes in memory {
+                rdma_target(&far, &connection, bytes).await?;
+            }
+            Ok::<_, crosslane_bench::BenchError>(())
+        });
         let connection = near.connect(ADDRESS, Picoseconds::NEVER).await?;
         let mut measured: Vec<RdmaMeasured> = Vec::new();
         for options in all {
@@ -106,13 +91,7 @@ fn run(
         }
         target.await?;
         Ok::<_, Problem>(measured)
-    });
-    let measured = measured.map_err(|stuck| failed(stuck.to_string()))?;
-    let measured = measured.map_err(|error| failed(error.to_string()))?;
-    if measured.iter().any(|one| one.data_errors.words > 0) {
-        return Err(failed("data are wrong".to_owned()));
-    }
-    context.end(&name, &simulation)?;
+    })?;
     let points = measured.iter().map(|one| (one.options.size_bytes, one.bytes_per_second() / 1e6));
     Ok(Points { direction, points: points.collect() })
 }
@@ -137,86 +116,72 @@ fn both(
 }
 
 /// The rows that are compared.
-fn rows_of(context: &Context<'_>, all: &[Points]) -> Result<Vec<Row>, ReproduceError> {
+fn rows_of(context: &Context<'_>, all: &[Points]) -> Vec<Row> {
     let row = |points: &Points| {
-        let label = format!("{}, 8 KB and above", points.direction.words());
-        let (quantity, most) = (quantity(points.direction), Some(points.most()));
-        context.figures.compare(quantity, CONDITIONS, most, RATE, &label)
+        context.figures.compare(quantity(points.direction), CONDITIONS, points.most())
     };
     all.iter().map(row).collect()
 }
 
-pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    rows_of(context, &both(context, &[LONGEST_BYTES], |_| {})?)
-}
-
-pub(super) fn quick(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    let fewer = |options: &mut RdmaOptions| options.iterations = QUICK_ITERATIONS;
-    rows_of(context, &both(context, &[QUICK_BYTES], fewer)?)
+pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+    let all = match effort {
+        Effort::Full => both(context, &[LONGEST_BYTES], |_| {})?,
+        Effort::Quick => {
+            both(context, &[QUICK_BYTES], |options| options.iterations = QUICK_ITERATIONS)?
+        }
+    };
+    Ok(rows_of(context, &all))
 }
 
 /// Figure 6.
-pub(super) fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
+pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let sizes: Vec<u64> = RdmaOptions::perftest_sizes().collect();
     let all = both(context, &sizes, |_| {})?;
-    let mut columns = vec![("size", Align::Left)];
-    columns.extend(all.iter().map(|points| (points.direction.words(), Align::Right)));
-    let mut table = Table::new(&columns);
-    let mut rows = rows_of(context, &all)?;
+    let words = all.iter().map(|points| points.direction.words());
+    let mut table = Table::headed("size").with_numbers(words);
+    let mut rows = rows_of(context, &all);
     for (at, size) in sizes.iter().enumerate() {
         let rates = all.iter().map(|points| points.points[at].1);
         let cells = rates.map(|rate| format!("{rate:.0}"));
-        table.row(std::iter::once(size_words(*size)).chain(cells).collect::<Vec<_>>());
+        table.row(std::iter::once(size_words(*size)).chain(cells));
         rows.extend(all.iter().map(|points| {
             let quantity = format!("{}, figure 6", points.direction.words());
-            context_row(&quantity, size_words(*size), "MB/s", points.points[at].1)
+            Row::simulated(quantity, size_words(*size), "MB/s", points.points[at].1)
         }));
     }
     let mut series = Vec::new();
     for points in &all {
-        let name = points.direction.words().to_owned();
-        let ours = points.points.iter().map(|(bytes, rate)| (*bytes as f64, *rate)).collect();
-        series.push(Series { name: name.clone(), kind: SeriesKind::Ours, points: ours });
-        let most = context.figures.value(quantity(points.direction), CONDITIONS)?;
-        let published = [FLAT_BYTES, LONGEST_BYTES].map(|bytes| (bytes as f64, most)).to_vec();
-        series.push(Series { name, kind: SeriesKind::Published, points: published });
+        let name = points.direction.words();
+        let rates = points.points.iter().map(|(bytes, rate)| (*bytes as f64, *rate));
+        series.push(ours(name, rates));
+        let most = context.figures.value(quantity(points.direction), CONDITIONS);
+        series.push(published(name, [FLAT_BYTES, LONGEST_BYTES].map(|at| (at as f64, most))));
     }
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
-    let plot = Plot {
-        title: "Figure 6: RDMA read and write".to_owned(),
-        x: axis("bytes of an operation", "B", Scale::Logarithmic),
-        y: axis("rate", "MB/s", Scale::Linear),
-        series,
-    };
+    let title = "Figure 6: RDMA read and write";
+    let plot = by_size(title, "an operation", rate("MB/s"), series);
     let flat: Vec<String> = all
         .iter()
         .map(|points| format!("{} {:.1} %", points.direction.words(), 100.0 * points.flatness()))
         .collect();
-    let text = vec![
+    let text = paragraphs([
         "Writes run into the network: 4096 B of payload take 4122 B of the 12.5 GB/s. Reads run \
          into the other node: its adapter has 12 KiB of reads of host memory in flight (an \
          assumption), and each takes 1.34 us there, most of it in the memory system of the \
-         ThunderX2 (fitted to this figure). Everything else of both is predicted."
-            .to_owned(),
-        format!(
-            "From 8 KB on no size is slower than {} of the fastest. Below 2 KB the one core limits \
+         ThunderX2 (fitted to this figure). Everything else of both is predicted.",
+        &format!(
+            "From 8 KiB on no size is slower than {} of the fastest. Below 2 KiB the one core limits \
              that rings the doorbell: a store of 144 ns for each operation.",
             flat.join(", ")
         ),
-        "Published is the maximum, which the document has from 8 KB on; its other points are in a \
-         plot only."
-            .to_owned(),
-    ];
-    Ok(vec![Experiment {
+        "Published is the maximum, which the document has from 8 KiB on; its other points are in a \
+         plot only.",
+    ]);
+    Ok(Experiment {
         title: "RDMA read and write by their size (figure 6)",
         text,
         tables: vec![table],
         plots: vec![plot],
-        why: Vec::new(),
         rows,
-    }])
+        ..Experiment::default()
+    })
 }

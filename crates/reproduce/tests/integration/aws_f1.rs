@@ -4,25 +4,19 @@
 
 use crate::support;
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use crosslane_lab::Provenance;
-use crosslane_reproduce::aws_f1::{Context, SCENARIOS, compared};
 use crosslane_reproduce::comparison::{Kind, Row};
-use crosslane_reproduce::document::document;
 use crosslane_reproduce::reproduction::Reproduction;
+use crosslane_reproduce::study::Effort;
 
-/// Run once for all tests, with the number of its scenarios.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("aws-f1", 1));
+/// Run once for all tests.
+static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("aws-f1"));
 
 #[test]
 fn the_page_is_what_is_simulated() {
-    assert_eq!(RUN.1, SCENARIOS);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/aws-f1.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let fresh = document(&page, &RUN.0).unwrap();
-    assert!(page == fresh, "docs/reproductions/aws-f1.md is old: `make aws-f1` writes it anew");
+    support::assert_page_is_fresh(&RUN);
 }
 
 /// The table's uncached rates that rise at large sizes are those of the small ones with whole
@@ -30,7 +24,7 @@ fn the_page_is_what_is_simulated() {
 #[test]
 fn lost_seconds_explain_the_rise() {
     let rows: Vec<&Row> =
-        RUN.0.rows().filter(|row| row.quantity.ends_with("seconds put back")).collect();
+        RUN.rows().filter(|row| row.quantity.ends_with("seconds put back")).collect();
     assert_eq!(rows.len(), 10);
     for row in rows {
         assert!(row.error.unwrap().abs() < 0.02, "{row:?}");
@@ -39,7 +33,7 @@ fn lost_seconds_explain_the_rise() {
 
 #[test]
 fn every_compared_row_is_within_its_tolerance() {
-    let rows = compared(&Context::new(1, &()).unwrap()).unwrap();
+    let rows = support::compared("aws-f1", Effort::Full);
     for row in &rows {
         assert_eq!(row.is_met(), Some(true), "{}: {:?}", row.label, row);
     }

@@ -4,20 +4,18 @@
 
 use crate::support;
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use crosslane_lab::Provenance;
 use crosslane_reproduce::comparison::{Kind, Row};
-use crosslane_reproduce::document::document;
-use crosslane_reproduce::kc705::{Context, SCENARIOS, compared, quick};
 use crosslane_reproduce::reproduction::Reproduction;
+use crosslane_reproduce::study::Effort;
 
-/// Run once for all tests, with the number of its scenarios.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("kc705", 1));
+/// Run once for all tests.
+static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("kc705"));
 
 fn rows(quantity: &str) -> Vec<&'static Row> {
-    RUN.0.rows().filter(|row| row.quantity == quantity).collect()
+    RUN.rows().filter(|row| row.quantity == quantity).collect()
 }
 
 fn simulated(quantity: &str, conditions: &str) -> f64 {
@@ -28,18 +26,14 @@ fn simulated(quantity: &str, conditions: &str) -> f64 {
 
 #[test]
 fn the_page_is_what_is_simulated() {
-    assert_eq!(RUN.1, SCENARIOS);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/kc705.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let fresh = document(&page, &RUN.0).unwrap();
-    assert!(page == fresh, "docs/reproductions/kc705.md is old: `make kc705` writes it anew");
+    support::assert_page_is_fresh(&RUN);
 }
 
 /// Four rates within 4 %, the fitted ratio within 0.02; one constant fitted to two of them.
 #[test]
 fn every_figure_is_within_its_tolerance_and_three_are_predicted() {
-    let published: Vec<&Row> = RUN.0.rows().filter(|row| row.published.is_some()).collect();
-    let compared = compared(&Context::new(1, &()).unwrap()).unwrap();
+    let published: Vec<&Row> = RUN.rows().filter(|row| row.published.is_some()).collect();
+    let compared = support::compared("kc705", Effort::Full);
     for row in published.iter().copied().chain(&compared) {
         let off = (row.simulated.unwrap() - row.published.unwrap()).abs();
         match row.unit.as_str() {
@@ -58,12 +52,12 @@ fn every_figure_is_within_its_tolerance_and_three_are_predicted() {
 /// About 0.6 and 0.4 ns for a byte beside the link.
 #[test]
 fn the_time_beside_the_link_comes_out_of_widths_and_clocks() {
-    let ns = |way: &str| simulated("time beside the link", &format!("4 MB; {way}"));
+    let ns = |way: &str| simulated("time beside the link", &format!("4 MiB; {way}"));
     assert!((0.55..0.65).contains(&ns("host to card")), "{}", ns("host to card"));
     assert!((0.35..0.45).contains(&ns("card to host")), "{}", ns("card to host"));
     // With 64 bits it is 0.94 ns more, and a second round trip of each 4 KiB.
     for way in ["host to card", "card to host"] {
-        let narrow = simulated(&format!("{way}, 64 bit"), "Gen2 x4; 4 MB");
+        let narrow = simulated(&format!("{way}, 64 bit"), "Gen2 x4; 4 MiB");
         assert!(narrow < 520.0, "{way}: {narrow}");
     }
 }
@@ -74,15 +68,15 @@ fn one_more_grade_of_link_does_not_double_the_rate() {
     for (way, quantity) in
         [("host to card", "dma_host_to_fpga"), ("card to host", "dma_fpga_to_host")]
     {
-        let before = simulated(quantity, "Gen2 x4; 4 MB");
+        let before = simulated(quantity, "Gen2 x4; 4 MiB");
         for link in ["Gen2 x8", "Gen3 x4"] {
-            let next = simulated(&format!("{way}, one more grade"), &format!("{link}; 4 MB"));
+            let next = simulated(&format!("{way}, one more grade"), &format!("{link}; 4 MiB"));
             assert!((1.2..1.6).contains(&(next / before)), "{way}, {link}: {next}");
         }
     }
 }
 
-/// 64 transfers of 1 KB in the ring: at least 25 times the document's 58 MB/s.
+/// 64 transfers of 1 KiB in the ring: at least 25 times the document's 58 MB/s.
 #[test]
 fn queued_transfers_are_25_times_as_fast() {
     for way in ["host to card", "card to host"] {
@@ -94,8 +88,10 @@ fn queued_transfers_are_25_times_as_fast() {
 
 #[test]
 fn shorter_transfers_of_a_sweep_say_the_same() {
-    let context = Context::new(1, &()).unwrap();
-    for (short, long) in quick(&context).unwrap().iter().zip(compared(&context).unwrap()) {
+    for (short, long) in support::compared("kc705", Effort::Quick)
+        .iter()
+        .zip(support::compared("kc705", Effort::Full))
+    {
         assert_eq!(short.label, long.label);
         let (short, long) = (short.simulated.unwrap(), long.simulated.unwrap());
         assert!((short / long - 1.0).abs() < 0.1, "{short} and {long}");

@@ -2,57 +2,52 @@
 //! The reproduction `nget`: every figure within its tolerance, the page as it is now, and what is
 //! wanted of our engine.
 
-use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use crosslane_bench::{HaloOptions, Lattice};
+use crosslane_bench::{HaloOptions, HaloOutcome, HaloRun, Lattice};
 use crosslane_lab::Provenance;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_reproduce::Context;
 use crosslane_reproduce::comparison::{Kind, Row};
-use crosslane_reproduce::document::document;
-use crosslane_reproduce::nget::{Context, HaloOutcome, HaloRun, SCENARIOS, compared, quick};
 use crosslane_reproduce::reproduction::Reproduction;
+use crosslane_reproduce::study::Effort;
 
 use crate::support;
 
-/// The reproduction, and how many scenarios it took.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("nget", 1));
+/// Run once for all tests.
+static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("nget"));
 
 fn simulated(quantity: &str, conditions: &str) -> f64 {
-    let row = RUN.0.rows().find(|row| row.quantity == quantity && row.conditions == conditions);
+    let row = RUN.rows().find(|row| row.quantity == quantity && row.conditions == conditions);
     let row = row.unwrap_or_else(|| panic!("no {quantity}, {conditions}"));
     row.simulated.unwrap()
 }
 
 #[test]
 fn the_page_is_what_is_simulated() {
-    assert_eq!(RUN.1, SCENARIOS);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/nget.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let fresh = document(&page, &RUN.0).unwrap();
-    assert!(page == fresh, "docs/reproductions/nget.md is old: `make nget` writes it anew");
+    support::assert_page_is_fresh(&RUN);
 }
 
-/// The peak within 2 % but at 1 KB, where our engine's requests take 7 % of the link; one constant
+/// The peak within 2 % but at 1 KiB, where our engine's requests take 7 % of the link; one constant
 /// fitted to one of eight.
 #[test]
 fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
-    let context = Context::new(1, &()).unwrap();
-    let compared = compared(&context).unwrap();
-    for row in RUN.0.rows().chain(&compared) {
+    let context = Context::open("nget", 1, &()).unwrap();
+    let compared = support::compared("nget", Effort::Full);
+    for row in RUN.rows().chain(&compared) {
         assert_ne!(row.is_met(), Some(false), "{row:?}");
     }
     let kinds = |kind| compared.iter().filter(|row| row.kind == kind).count();
     let found = (kinds(Kind::Fit), kinds(Kind::Predicted), kinds(Kind::Input));
     assert_eq!(found, (1, 7, 1));
     for row in compared.iter().filter(|row| row.kind != Kind::Input) {
-        let most = if row.label.ends_with(" 1 KB") { 0.09 } else { 0.02 };
+        let most = if row.label.ends_with(" 1 KiB") { 0.09 } else { 0.02 };
         assert!(row.error.unwrap().abs() <= most, "{row:?}");
     }
     let lab = crosslane_lab::open("nget").unwrap();
     assert_eq!(lab.constants().filter(|one| one.provenance == Provenance::Fit).count(), 1);
     // All rows of the file stand beside something.
-    let published: Vec<&Row> = RUN.0.rows().filter(|row| row.published.is_some()).collect();
+    let published: Vec<&Row> = RUN.rows().filter(|row| row.published.is_some()).collect();
     for figure in published.iter().map(|row| (&row.quantity, &row.conditions)) {
         assert!(!figure.0.is_empty());
     }
@@ -60,14 +55,14 @@ fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
         published.iter().map(|row| (row.quantity.as_str(), row.conditions.as_str())).collect();
     quantities.sort_unstable();
     quantities.dedup();
-    assert_eq!(quantities.len(), context.published_rows());
+    assert_eq!(quantities.len(), context.figures.count());
 }
 
 /// No pure size of completions gives the published peak.
 #[test]
 fn pure_completions_lie_on_both_sides_of_the_peak() {
     let of = |words: &str| {
-        simulated("nget_over_theory", &format!("completions: {words}; 64 KB; N = 64"))
+        simulated("nget_over_theory", &format!("completions: {words}; 64 KiB; N = 64"))
     };
     let [short, middle, long] = ["64 B", "128 B", "256 B"].map(of);
     assert!(short < 0.762 && (0.74..0.76).contains(&short), "{short}");
@@ -79,12 +74,12 @@ fn pure_completions_lie_on_both_sides_of_the_peak() {
 
 #[test]
 fn copies_calls_and_late_looks_cost_what_they_should() {
-    let duration = |modes: &str| simulated("nget_duration", &format!("{modes}; 1 KB; N = 1"));
+    let duration = |modes: &str| simulated("nget_duration", &format!("{modes}; 1 KiB; N = 1"));
     let stores = duration("kernel space, mapped, mapped stores, polling in user space");
     let call = duration("kernel space, mapped, IOCTL, polling in user space");
     let copied = duration("kernel space, copied, mapped stores, polling in user space");
     let monitor = duration("kernel space, mapped, mapped stores, monitor/mwait");
-    // A system call of 200 ns; a copy of 1 KB at 5 GB/s; half a call, 1 us, and half a call.
+    // A system call of 200 ns; a copy of 1 KiB at 5 GB/s; half a call, 1 us, and half a call.
     assert!((call - stores - 0.2).abs() < 0.01, "{call} {stores}");
     assert!((copied - stores - 0.205).abs() < 0.01, "{copied} {stores}");
     assert!((1.0..1.25).contains(&(monitor - stores)), "{monitor} {stores}");
@@ -95,7 +90,7 @@ fn copies_calls_and_late_looks_cost_what_they_should() {
 fn our_engine_is_as_fast_as_completions_allow() {
     let mut ratios = Vec::new();
     for payload in [64, 128, 256] {
-        for size in ["16 KB", "64 KB", "256 KB"] {
+        for size in ["16 KiB", "64 KiB", "256 KiB"] {
             let conditions = format!("our engine; completions of {payload} B; {size}");
             ratios.push(simulated("nget_of_ceiling", &conditions));
         }
@@ -112,12 +107,12 @@ fn short_messages_take_the_sum_of_their_terms() {
             let ns = simulated("message_latency", &conditions);
             assert!(ns < most, "{conditions}: {ns} ns");
         }
-        let tables = RUN.0.experiments.iter().flat_map(|experiment| &experiment.tables);
-        let mut found = tables.filter(|table| table.columns[0].0 == title);
+        let tables = RUN.experiments.iter().flat_map(|experiment| &experiment.tables);
+        let mut found = tables.filter(|table| table.columns[0].heading == title);
         let table = found.next().unwrap_or_else(|| panic!("no table {title}"));
         let value = |name: &str| {
-            let row = table.rows.iter().find(|row| row[0] == name).unwrap();
-            row[1].parse::<f64>().unwrap()
+            let row = table.rows.iter().find(|row| row[0].text == name).unwrap();
+            row[1].text.parse::<f64>().unwrap()
         };
         assert!((value("simulated") - value("sum")).abs() < 3.0, "{title}");
     }
@@ -125,9 +120,8 @@ fn short_messages_take_the_sum_of_their_terms() {
 
 #[test]
 fn fewer_sizes_of_a_sweep_say_the_same() {
-    let context = Context::new(1, &()).unwrap();
-    let all = compared(&context).unwrap();
-    for short in quick(&context).unwrap() {
+    let all = support::compared("nget", Effort::Full);
+    for short in support::compared("nget", Effort::Quick) {
         let long = all.iter().find(|row| row.label == short.label).unwrap();
         assert_eq!(short.simulated, long.simulated);
     }
@@ -142,7 +136,7 @@ fn halo(sizes: &[u16], extents: [u32; 4], exchanges: u32) -> HaloOutcome {
         seed: 1,
         timeout: Picoseconds::from_ns(1_000_000_000),
     };
-    HaloRun { lab: &lab, options, seed: 1 }.run().unwrap()
+    HaloRun { lab: Arc::new(lab), options, seed: 1 }.run().unwrap()
 }
 
 /// Every buffer of every node is what the neighbour has sent; a torus with twice as many nodes
@@ -164,10 +158,10 @@ fn halos_are_right_and_scale() {
 fn long_faces_fill_the_narrowest_link() {
     let one = halo(&[2, 1, 1, 1], [2, 32, 16, 16], 1);
     assert_eq!((one.directions, one.checked()), (2, (4, 0)));
-    let share = one.link_bytes_per_second() / one.link_rate;
+    let share = one.link_bytes_per_second() / one.link_rate.unwrap();
     assert!((0.65..1.0).contains(&share), "{share}");
     let all = halo(&[2, 2, 2, 2], [16, 16, 16, 16], 1);
-    let share = all.node_bytes_per_second() / all.host_rate;
+    let share = all.node_bytes_per_second() / all.host_rate.unwrap();
     assert!((0.75..1.0).contains(&share), "{share}");
     assert_eq!(all.checked().1, 0);
 }

@@ -2,12 +2,12 @@
 //! The lab `pciebench` against every row that the pcie-bench study published: those that it is
 //! held to within their tolerances, and all the others run with right data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
 use crosslane_reproduce::comparison::Kind;
-use crosslane_reproduce::pciebench::{Labs, Row, rows_named};
+use crosslane_reproduce::pciebench::{Labs, Row};
 
 static LABS: LazyLock<Labs> = LazyLock::new(|| Labs::open().unwrap());
 /// Simulated once for all tests.
@@ -18,7 +18,7 @@ fn every_published_row_is_simulated() {
     let mut counts = BTreeMap::new();
     for (row, simulated) in RESULTS.iter() {
         assert!(*simulated > 0.0 && simulated.is_finite(), "{row:?}: {simulated}");
-        *counts.entry(row.test.as_str()).or_insert(0) += 1;
+        *counts.entry(row.test.name.as_str()).or_insert(0) += 1;
     }
     let expected = [
         ("BW_DMA_RD", 40),
@@ -37,8 +37,8 @@ fn the_lab_agrees_with_the_rows_that_it_is_held_to() {
     let mut wrong = Vec::new();
     for (row, simulated) in RESULTS.iter() {
         let error = row.error(*simulated);
-        if row.tolerance().is_some_and(|most| error.abs() > most) {
-            let (test, size, published) = (&row.test, row.size_bytes, row.published);
+        if row.figure.tolerance.is_some_and(|most| error.abs() > most) {
+            let (test, size, published) = (&row.test.name, row.test.size_bytes, row.figure.value);
             wrong.push(format!(
                 "{test} {size} B: {simulated:.2}, published {published}: {error:+.3}"
             ));
@@ -51,15 +51,15 @@ fn the_lab_agrees_with_the_rows_that_it_is_held_to() {
 fn the_rows_that_the_lab_is_held_to() {
     let sizes = |test: &str| -> Vec<u64> {
         let rows = RESULTS.iter().map(|(row, _)| row);
-        let held = rows.filter(|row| row.test == test && row.tolerance().is_some());
-        held.map(|row| row.size_bytes).collect()
+        let held = rows.filter(|row| row.test.name == test && row.figure.tolerance.is_some());
+        held.map(|row| row.test.size_bytes).collect()
     };
     // 16 B, and writes of 64 B, only because constants are fitted to them.
     assert_eq!(sizes("BW_DMA_RD"), [16, 64, 128, 256]);
     assert_eq!(sizes("BW_DMA_WR"), [16, 64, 128, 256, 512, 1024, 2048]);
     assert_eq!(sizes("BW_DMA_RW"), Vec::<u64>::new());
     let latencies = RESULTS.iter().filter(|(row, _)| row.is_latency());
-    assert!(latencies.into_iter().all(|(row, _)| row.tolerance() == Some(0.10)));
+    assert!(latencies.into_iter().all(|(row, _)| row.figure.tolerance == Some(0.10)));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn fewer_constants_are_fitted_than_rows_are_compared() {
         });
         let compared = RESULTS
             .iter()
-            .filter(|(row, _)| row.is_latency() == is_latency && row.tolerance().is_some());
+            .filter(|(row, _)| row.is_latency() == is_latency && row.figure.tolerance.is_some());
         let (fitted, compared) = (fitted.count(), compared.count());
         assert!(fitted < compared, "{fitted} constants, {compared} rows, latency: {is_latency}");
     }
@@ -82,7 +82,7 @@ fn fewer_constants_are_fitted_than_rows_are_compared() {
 #[test]
 fn context_has_a_reason_and_nothing_else_has() {
     for (row, _) in RESULTS.iter() {
-        assert_eq!(row.kind == Kind::Context, !row.reason().is_empty(), "{row:?}");
+        assert_eq!(row.figure.kind == Kind::Context, !row.figure.reason.is_empty(), "{row:?}");
     }
 }
 
@@ -94,11 +94,27 @@ fn the_document_shows_the_tables_as_they_are() {
     assert!(document == fresh, "docs/pciebench.md is out of date: `make pciebench` writes it anew");
 }
 
+/// The rows that a source names: after the name of a test, sizes up to the unit `B`.
+fn rows_named(source: &str) -> Vec<(&str, u64)> {
+    let (mut rows, mut test) = (Vec::new(), None);
+    for word in source.split([' ', ',', ';', ':']).filter(|word| !word.is_empty()) {
+        match word.parse::<u64>() {
+            _ if word.starts_with("BW_") || word.starts_with("LAT_") => test = Some(word),
+            Ok(size) => rows.extend(test.map(|test| (test, size))),
+            Err(_) if word == "and" => {}
+            Err(_) => test = None,
+        }
+    }
+    rows
+}
+
 #[test]
-fn a_source_names_its_rows() {
-    let rows = rows_named("BW_DMA_WR 128, 256 and 512 B, which differ by 3 ns");
-    let sizes: Vec<u64> = rows.iter().map(|(_, size)| *size).collect();
-    assert_eq!((rows[0].0.as_str(), sizes), ("BW_DMA_WR", vec![128, 256, 512]));
-    let rows = rows_named("LAT_DMA_RD 64 B less LAT_CMD_RD 64 B, 80 ns, 8 of them the copy");
-    assert_eq!(rows.len(), 2);
+fn fits_are_the_rows_that_constants_name() {
+    let constants = LABS.fitted();
+    let named: BTreeSet<_> =
+        constants.iter().flat_map(|constant| rows_named(&constant.source)).collect();
+    let fits = RESULTS.iter().filter(|(row, _)| row.figure.kind == Kind::Fit);
+    let fits: BTreeSet<_> =
+        fits.map(|(row, _)| (row.test.name.as_str(), row.test.size_bytes)).collect();
+    assert_eq!(fits, named);
 }

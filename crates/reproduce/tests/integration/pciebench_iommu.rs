@@ -5,25 +5,28 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use crosslane_reproduce::comparison::Kind;
-use crosslane_reproduce::pciebench::iommu::{Compared, Quantity, document, results};
+use crosslane_reproduce::pciebench::Statistic;
+use crosslane_reproduce::pciebench::iommu::{Compared, document, results};
 
 /// Simulated once for all tests.
 static RESULTS: LazyLock<Vec<Compared>> = LazyLock::new(|| results().unwrap());
 
-fn of(test: &str, quantity: Quantity) -> impl Iterator<Item = &'static Compared> {
-    let is_of = move |it: &&Compared| it.row.test == test && it.row.quantity == quantity;
+fn of(test: &str, statistic: Statistic) -> impl Iterator<Item = &'static Compared> {
+    let is_of =
+        move |it: &&Compared| it.row.test.name == test && it.row.test.statistic == statistic;
     RESULTS.iter().filter(is_of)
 }
 
 #[test]
 fn latencies_and_writes_are_as_published() {
-    for quantity in [Quantity::Average, Quantity::Median] {
-        for compared in of("LAT_DMA_RD", quantity).filter(|it| it.row.kind != Kind::Context) {
+    for statistic in [Statistic::Average, Statistic::Median] {
+        for compared in of("LAT_DMA_RD", statistic).filter(|it| it.row.figure.kind != Kind::Context)
+        {
             assert!(compared.error().abs() < 0.03, "{compared:?}");
         }
     }
-    for compared in of("BW_DMA_WR", Quantity::Bandwidth) {
-        if compared.row.kind != Kind::Context {
+    for compared in of("BW_DMA_WR", Statistic::Bandwidth) {
+        if compared.row.figure.kind != Kind::Context {
             assert!(compared.error().abs() < 0.11, "{compared:?}");
         }
     }
@@ -32,9 +35,9 @@ fn latencies_and_writes_are_as_published() {
 /// What the document says deviates, and nothing else does.
 #[test]
 fn only_reads_that_walk_now_and_then_or_are_long_deviate() {
-    for compared in RESULTS.iter().filter(|it| it.row.kind != Kind::Context) {
-        let row = &compared.row;
-        let is_named = row.test == "BW_DMA_RD"
+    for compared in RESULTS.iter().filter(|it| it.row.figure.kind != Kind::Context) {
+        let row = &compared.row.test;
+        let is_named = row.name == "BW_DMA_RD"
             && (row.window_bytes >= 512 << 10 && row.window_bytes <= 3 << 20
                 || row.size_bytes == 256 && row.window_bytes > 1 << 20);
         let is_beyond = compared.error().abs() > 0.11;
@@ -48,12 +51,13 @@ fn only_reads_that_walk_now_and_then_or_are_long_deviate() {
 #[test]
 fn small_reads_lose_most_and_long_ones_nothing() {
     let rate = |size: u64, window: u64| {
-        let find = |it: &&Compared| (it.row.size_bytes, it.row.window_bytes) == (size, window);
-        of("BW_DMA_RD", Quantity::Bandwidth).find(find).unwrap()
+        let find =
+            |it: &&Compared| (it.row.test.size_bytes, it.row.test.window_bytes) == (size, window);
+        of("BW_DMA_RD", Statistic::Bandwidth).find(find).unwrap()
     };
     for (size, least, most) in [(64, 0.60, 0.70), (512, -0.01, 0.01)] {
         let (small, large) = (rate(size, 256 << 10), rate(size, 8 << 20));
-        let published = 1.0 - large.row.published / small.row.published;
+        let published = 1.0 - large.row.figure.value / small.row.figure.value;
         let simulated = 1.0 - large.simulated / small.simulated;
         for lost in [published, simulated] {
             assert!((least..most).contains(&lost), "{size} B: {published} {simulated}");

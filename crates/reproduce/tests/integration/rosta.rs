@@ -5,22 +5,21 @@
 use crate::support;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use crosslane_lab::Provenance;
 use crosslane_reproduce::comparison::{Kind, Row};
-use crosslane_reproduce::document;
 use crosslane_reproduce::reproduction::{Reproduction, reproduce};
-use crosslane_reproduce::rosta::{self, Context, SCENARIOS};
+use crosslane_reproduce::study::Effort;
+use crosslane_reproduce::{Context, rosta};
 
 const SEED: u64 = 1;
 
-/// Run once for all tests, with the number of its scenarios.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("rosta", SEED));
+/// Run once for all tests.
+static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("rosta"));
 
 fn rows() -> Vec<&'static Row> {
-    RUN.0.rows().collect()
+    RUN.rows().collect()
 }
 
 /// The simulated value of the row whose quantity and conditions these are.
@@ -33,7 +32,7 @@ fn value(quantity: &str, conditions: &str) -> f64 {
 
 #[test]
 fn every_figure_is_within_its_tolerance() {
-    let missed: Vec<String> = RUN.0.missed().map(|row| format!("{row:?}")).collect();
+    let missed: Vec<String> = RUN.missed().map(|row| format!("{row:?}")).collect();
     assert!(missed.is_empty(), "outside:\n  {}", missed.join("\n  "));
     let compared = rows().iter().filter(|row| row.is_compared()).count();
     assert_eq!(
@@ -52,19 +51,18 @@ fn tolerances_are_those_of_the_issue() {
             quantity if quantity.starts_with("ram_") => 0.03,
             quantity => panic!("{quantity} is compared"),
         };
-        assert_eq!(row.tolerance.unwrap().fraction, expected, "{row:?}");
+        assert_eq!(row.tolerance.unwrap(), expected, "{row:?}");
     }
 }
 
 #[test]
 fn every_byte_is_as_it_was_sent() {
-    for experiment in &RUN.0.experiments {
+    for experiment in &RUN.experiments {
         for table in &experiment.tables {
-            let Some(wrong) = table.columns.iter().position(|(name, _)| *name == "wrong words")
-            else {
+            let Some(wrong) = table.place("wrong words") else {
                 continue;
             };
-            assert!(table.rows.iter().all(|row| row[wrong] == "0"), "{}", experiment.title);
+            assert!(table.rows.iter().all(|row| row[wrong].text == "0"), "{}", experiment.title);
         }
     }
     let wrong: Vec<f64> = rows()
@@ -107,7 +105,7 @@ fn fits_and_predictions() {
 
 #[test]
 fn our_own_engine_reaches_its_ceilings() {
-    let rows: Vec<Row> = RUN.0.rows().cloned().collect();
+    let rows: Vec<Row> = RUN.rows().cloned().collect();
     let missed = rosta::missed_goals(&rows);
     assert!(missed.is_empty(), "{}", missed.join("\n  "));
 }
@@ -155,7 +153,7 @@ fn shares_are_fair() {
 /// Case 8.1 is explained: without the DLLPs of the opposing traffic it runs as one transfer does.
 #[test]
 fn dllps_of_opposing_traffic_explain_case_8_1() {
-    let context = Context::new(SEED, &()).unwrap();
+    let context = Context::open("rosta", SEED, &()).unwrap();
     let with = rosta::ring_rate(&context, false).unwrap();
     let without = rosta::ring_rate(&context, true).unwrap();
     let alone = value("p2p_write_rate", "1 transfer; same board; MPS 128");
@@ -165,8 +163,7 @@ fn dllps_of_opposing_traffic_explain_case_8_1() {
 
 #[test]
 fn the_same_seed_gives_the_same_rows() {
-    let fresh = Context::new(SEED, &()).unwrap();
-    let again = rosta::compared(&fresh).unwrap();
+    let again = support::compared("rosta", Effort::Full);
     assert!(again.len() > 10);
     for row in again {
         assert_eq!(row.simulated, Some(value(&row.quantity, &row.conditions)), "{row:?}");
@@ -174,13 +171,8 @@ fn the_same_seed_gives_the_same_rows() {
 }
 
 #[test]
-fn progress_knows_how_many_scenarios_there_are() {
-    assert_eq!(RUN.1, SCENARIOS);
-}
-
-#[test]
 fn json_is_one_object() {
-    let json = serde_json::to_value(RUN.0.result()).unwrap();
+    let json = serde_json::to_value(RUN.result()).unwrap();
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["reproduction", "rows", "schema", "seed", "version", "why_not_faster"]);
     assert_eq!(json["reproduction"], "rosta");
@@ -189,7 +181,7 @@ fn json_is_one_object() {
 
 /// The limits that hold the runs whose name that is, as kinds, the bottleneck's first.
 fn limits(run: &str) -> Vec<Vec<String>> {
-    let json = serde_json::to_value(RUN.0.result()).unwrap();
+    let json = serde_json::to_value(RUN.result()).unwrap();
     let mut explained = json["why_not_faster"].as_array().unwrap().iter();
     let found = explained.find(|explained| explained["run"] == run);
     let found = found.unwrap_or_else(|| panic!("{run} is not explained"));
@@ -219,7 +211,7 @@ fn what_the_document_says_of_its_limits_is_found() {
 
 #[test]
 fn every_experiment_that_runs_is_explained_and_drawn() {
-    for (number, experiment) in (1..).zip(&RUN.0.experiments) {
+    for (number, experiment) in (1..).zip(&RUN.experiments) {
         // The first is a check of the data, the second is arithmetic.
         assert_eq!(experiment.why.is_empty(), number <= 2, "{}", experiment.title);
         assert_eq!(experiment.plots.is_empty(), number == 1, "{}", experiment.title);
@@ -239,7 +231,7 @@ fn every_experiment_that_runs_is_explained_and_drawn() {
 
 #[test]
 fn the_page_has_every_figure_of_the_document() {
-    let page = RUN.0.page("crosslane reproduce rosta --report here").unwrap().to_html();
+    let page = RUN.page("crosslane reproduce rosta --report here").unwrap().to_html();
     for row in rows().iter().filter(|row| !row.label.is_empty()) {
         let label = row.label.rsplit_once(" of ").map_or(row.label.as_str(), |(label, _)| label);
         assert!(page.contains(label), "{}", row.label);
@@ -250,10 +242,7 @@ fn the_page_has_every_figure_of_the_document() {
 
 #[test]
 fn the_document_shows_the_tables_as_they_are() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/rosta.md");
-    let document = std::fs::read_to_string(path).unwrap();
-    let fresh = document::document(&document, &RUN.0).unwrap();
-    assert!(document == fresh, "docs/reproductions/rosta.md is old: `make rosta` writes it anew");
+    support::assert_page_is_fresh(&RUN);
 }
 
 #[test]

@@ -4,38 +4,31 @@
 
 use crate::support;
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use crosslane_lab::Provenance;
 use crosslane_reproduce::comparison::{Kind, Row};
-use crosslane_reproduce::document::document;
 use crosslane_reproduce::reproduction::Reproduction;
-use crosslane_reproduce::sbdt::{Context, SCENARIOS, quick};
+use crosslane_reproduce::study::Effort;
 
-/// Run once for all tests, with the number of its scenarios.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("sbdt", 1));
+/// Run once for all tests.
+static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("sbdt"));
 
 fn simulated(quantity: &str, conditions: &str) -> f64 {
     let is_it = |row: &&Row| row.quantity == quantity && row.conditions == conditions;
-    let row = RUN.0.rows().find(is_it);
+    let row = RUN.rows().find(is_it);
     row.unwrap_or_else(|| panic!("there is no {quantity}, {conditions}")).simulated.unwrap()
 }
 
 #[test]
 fn the_page_is_what_is_simulated() {
-    assert_eq!(RUN.1, SCENARIOS);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/sbdt.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let fresh = document(&page, &RUN.0).unwrap();
-    assert!(page == fresh, "docs/reproductions/sbdt.md is old: `make sbdt` writes it anew");
+    support::assert_page_is_fresh(&RUN);
 }
 
 /// Each rate within 5 %, with fewer constants fitted to them than there are.
 #[test]
 fn local_rates_are_within_their_tolerance_and_one_is_predicted() {
     let local: Vec<&Row> = RUN
-        .0
         .rows()
         .filter(|row| row.quantity.starts_with("dma_") && row.published.is_some())
         .collect();
@@ -53,43 +46,43 @@ fn local_rates_are_within_their_tolerance_and_one_is_predicted() {
     assert_eq!(of_local, 3);
 }
 
-/// RDMA read is fitted with one constant, write predicted; both are flat from 8 KB on.
+/// RDMA read is fitted with one constant, write predicted; both are flat from 8 KiB on.
 #[test]
 fn the_network_is_as_fast_as_the_documents() {
-    let network: Vec<&Row> = RUN.0.rows().filter(|row| row.quantity.starts_with("rdma_")).collect();
+    let network: Vec<&Row> = RUN.rows().filter(|row| row.quantity.starts_with("rdma_")).collect();
     let kinds: Vec<Kind> = network.iter().map(|row| row.kind).collect();
     assert_eq!(kinds, [Kind::Fit, Kind::Predicted]);
     for row in network {
         assert_eq!(row.is_met(), Some(true), "{row:?}");
     }
     for quantity in ["RDMA read, figure 6", "RDMA write, figure 6"] {
-        let most = simulated(quantity, "8 MB");
-        for size in ["8 KB", "16 KB", "64 KB", "512 KB", "2 MB"] {
+        let most = simulated(quantity, "8 MiB");
+        for size in ["8 KiB", "16 KiB", "64 KiB", "512 KiB", "2 MiB"] {
             let share = simulated(quantity, size) / most;
             assert!((0.97..1.001).contains(&share), "{quantity} of {size}: {share}");
         }
-        assert!(simulated(quantity, "1 KB") < 0.8 * most);
+        assert!(simulated(quantity, "1 KiB") < 0.8 * most);
     }
     let lab = crosslane_lab::open("sbdt").unwrap();
     let fits = lab.constants().filter(|one| one.provenance == Provenance::Fit);
     assert_eq!(fits.filter(|one| one.source.starts_with("rdma_")).count(), 1);
 }
 
-/// Little effect from 256 KB on, and far less below, for one serial cost of each report.
+/// Little effect from 256 KiB on, and far less below, for one serial cost of each report.
 #[test]
 fn buffers_matter_below_256_kb() {
     let with = |buffers: &str| {
-        simulated("host to FPGA memory, figure 4", &format!("1 GB; {buffers} buffers"))
+        simulated("host to FPGA memory, figure 4", &format!("1 GiB; {buffers} buffers"))
     };
-    let best = with("8 MB");
-    for buffers in ["256 KB", "1 MB"] {
+    let best = with("8 MiB");
+    for buffers in ["256 KiB", "1 MiB"] {
         assert!((with(buffers) / best - 1.0).abs() < 0.01, "{buffers}: {}", with(buffers));
     }
     // A half of the ring for each interrupt of 84 us, where the link takes 78 us, 39 us and 10 us
-    // for 4 x 128 KB, 4 x 64 KB and 4 x 16 KB.
-    assert!((0.85..0.92).contains(&(with("128 KB") / best)), "{}", with("128 KB"));
-    assert!((0.6..0.75).contains(&(with("64 KB") / best)), "{}", with("64 KB"));
-    assert!((0.2..0.3).contains(&(with("16 KB") / best)), "{}", with("16 KB"));
+    // for 4 x 128 KiB, 4 x 64 KiB and 4 x 16 KiB.
+    assert!((0.85..0.92).contains(&(with("128 KiB") / best)), "{}", with("128 KiB"));
+    assert!((0.6..0.75).contains(&(with("64 KiB") / best)), "{}", with("64 KiB"));
+    assert!((0.2..0.3).contains(&(with("16 KiB") / best)), "{}", with("16 KiB"));
 }
 
 /// Our engine, with registered memory, on every way: the link's limit, and faster than the
@@ -103,7 +96,7 @@ fn our_engine_is_faster_on_every_way() {
         ("FPGA memory to FPGA memory", 12172.8),
     ] {
         let with = |how: &str| {
-            let conditions = format!("32 MB; 1 MB buffers; {how}");
+            let conditions = format!("32 MiB; 1 MiB buffers; {how}");
             simulated(&format!("our engine, {way}"), &conditions)
         };
         let zero_copy = with("polled, registered memory");
@@ -117,8 +110,8 @@ fn our_engine_is_faster_on_every_way() {
 
 #[test]
 fn shorter_transfers_of_a_sweep_say_the_same() {
-    let short = quick(&Context::new(1, &()).unwrap()).unwrap();
-    let long: Vec<&Row> = RUN.0.rows().filter(|row| row.is_compared()).collect();
+    let short = support::compared("sbdt", Effort::Quick);
+    let long: Vec<&Row> = RUN.rows().filter(|row| row.is_compared()).collect();
     for row in &short {
         let same = long.iter().find(|one| one.label == row.label).unwrap();
         let (short, long) = (row.simulated.unwrap(), same.simulated.unwrap());

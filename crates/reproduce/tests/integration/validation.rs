@@ -33,7 +33,7 @@ fn rosta_depends_on_the_engines_clock_and_on_latencies() {
     }
 }
 
-/// One constant was fitted, the time from the interrupt to the program: it moves 1 KB, and beside
+/// One constant was fitted, the time from the interrupt to the program: it moves 1 KiB, and beside
 /// it matter the board's widths and clocks, which the document gives.
 #[test]
 fn kc705_depends_on_the_interrupt_and_on_widths_and_clocks() {
@@ -45,10 +45,10 @@ fn kc705_depends_on_the_interrupt_and_on_widths_and_clocks() {
     assert_eq!(validation.changed + validation.fixed, numbers("kc705").unwrap());
     let influences = &validation.influences;
     assert_eq!(influences[0].constant, "part.i5.cpu.interrupt_ns");
-    assert!(influences[0].row.ends_with("1 KB") && influences[0].largest < -0.05);
+    assert!(influences[0].row.ends_with("1 KiB") && influences[0].largest < -0.05);
     let clock = "part.kc705.card_memory.axi_clock_ns";
     let clock = influences.iter().find(|one| one.constant == clock).unwrap();
-    assert!(clock.row.ends_with("4 MB") && clock.largest < -0.02, "{clock:?}");
+    assert!(clock.row.ends_with("4 MiB") && clock.largest < -0.02, "{clock:?}");
 }
 
 /// Two thirds of the public rows are compared; what the document says deviates is outside, and

@@ -9,9 +9,9 @@ use crosslane_driver::DriverError;
 use crosslane_driver::network_processor::{
     Buffers, Key, LinkState, Modes, NetworkProcessor, Requests, TorusDimension,
 };
-use crosslane_fabric::NodeId;
+use crosslane_fabric::{ErrorRecord, NodeId};
 use crosslane_host::{Bus, Mapping, Waiting};
-use crosslane_lab::{LabBus, Simulation, Task};
+use crosslane_lab::{CheckedRun, LabBus, Simulation, Task};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_random::Random;
 use crosslane_torus_link::routing::Torus;
@@ -19,7 +19,7 @@ use crosslane_torus_link::routing::Torus;
 use super::TorusStory;
 use super::lab::lab;
 use super::talk::{Heard, Manner, Talk};
-use crate::check::{Check, check};
+use crate::check::{Check, check, ended};
 use crate::lab_text::pick;
 use crate::scene::{Stream, stream};
 use crate::setup::Note;
@@ -56,17 +56,17 @@ pub(super) fn run(seed: u64, note: Option<&Note>) -> TorusStory {
     if let Some(torus) = lab.file().tori.first() {
         tell(format!("{:?} {:?}", torus.torus.dimensions(), torus.parameters));
     }
-    let running = lab.build_engines(stream(seed, Stream::Fabric).u64(..));
-    let running = running.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
-    let simulation = Simulation::new(running);
-    simulation.set_time_limit(Some(TIME_LIMIT));
+    let run = CheckedRun::new(&lab, stream(seed, Stream::Fabric).u64(..));
+    let run = run.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+    let run = run.with_limit(TIME_LIMIT);
+    let simulation = run.simulation();
     simulation.with_fabric(|fabric| fabric.set_shuffle(rng.bool()));
     let torus = lab.file().tori[0].torus;
     let names = lab.file().tori[0].nodes.clone();
     let body = async {
-        let world = open(&simulation, torus, &names, &mut rng).await?;
-        let (talks, tasks) = begin(&simulation, &world, &mut rng, &mut ring_rng);
-        let cuts = trouble(&simulation, &world, &mut rng, &tell).await;
+        let world = open(simulation, torus, &names, &mut rng).await?;
+        let (talks, tasks) = begin(simulation, &world, &mut rng, &mut ring_rng);
+        let cuts = trouble(simulation, &world, &mut rng, &tell).await;
         let mut story = TorusStory { nodes: world.nodes.len() as u64, cuts, ..Default::default() };
         for (manner, task) in tasks {
             let heard: Heard = task.await;
@@ -84,14 +84,9 @@ pub(super) fn run(seed: u64, note: Option<&Note>) -> TorusStory {
         }
         Ok::<_, DriverError>(story)
     };
-    let ended = simulation.run("torus", body);
-    let ended = ended.unwrap_or_else(|stuck| Check::NoHang.fail(stuck.to_string()));
-    let mut story = ended.unwrap_or_else(|error| Check::RightError.fail(error.to_string()));
-    if let Err(stuck) = simulation.finish() {
-        Check::NoHang.fail(stuck.to_string());
-    }
+    let (mut story, errors) = ended(run.run_to_errors("torus", body));
     story.end_ps = simulation.now().0;
-    nothing_left(&simulation, names.len());
+    nothing_left(simulation, names.len(), &errors);
     story
 }
 
@@ -347,17 +342,15 @@ async fn last_look(world: &World, story: &mut TorusStory) -> Result<(), DriverEr
     Ok(())
 }
 
-fn nothing_left(simulation: &Simulation, nodes: usize) {
+fn nothing_left(simulation: &Simulation, nodes: usize, errors: &[ErrorRecord]) {
     for host in 0..nodes as u16 {
         let memory = simulation.memory_in_use(HostId(host));
         check!(Check::Buffers, memory.bytes == 0, "{} B of host {host} are out", memory.bytes);
         let pinned = &memory.pinned_for;
         check!(Check::Buffers, pinned.is_empty(), "memory of host {host} stays pinned");
     }
-    simulation.with_fabric(|fabric| {
-        let errors: Vec<String> = fabric.errors().iter().map(ToString::to_string).collect();
-        check!(Check::RightError, errors.is_empty(), "{}", errors.join("; "));
-        let left = fabric.check_quiet();
-        check!(Check::Credits, left.is_empty(), "{}", left.join("; "));
-    });
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    check!(Check::RightError, errors.is_empty(), "{}", errors.join("; "));
+    let left = simulation.with_fabric(|fabric| fabric.check_quiet());
+    check!(Check::Credits, left.is_empty(), "{}", left.join("; "));
 }

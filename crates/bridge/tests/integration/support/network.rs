@@ -26,6 +26,8 @@ pub enum Fault {
     RefuseAt(u64),
     /// The connection is cut when the operation with this number starts.
     CutAt(u64),
+    /// The operation with this number changes its first byte.
+    ChangeAt(u64),
 }
 
 #[derive(Default)]
@@ -218,8 +220,8 @@ impl Connection {
         .await
     }
 
-    /// Takes the time of the data, and applies the fault.
-    async fn cross(&self, bytes: u64, operation: &'static str) -> Result<(), RdmaError> {
+    /// Takes the time of the data, and applies the fault; returns whether it changes data.
+    async fn cross(&self, bytes: u64, operation: &'static str) -> Result<bool, RdmaError> {
         let network = &self.0.network;
         let (number, fault, arrives) = {
             let mut state = network.state.borrow_mut();
@@ -244,7 +246,7 @@ impl Connection {
         if self.0.wire.borrow().is_closed {
             return Err(self.lost());
         }
-        Ok(())
+        Ok(matches!(fault, Fault::ChangeAt(at) if at == number))
     }
 
     fn far(&self, far: FarEnd, bytes: u64, is_read: bool) -> Result<LabMemory, RdmaError> {
@@ -275,6 +277,14 @@ fn copy(from: &LabMemory, at: u64, into: &LabMemory, to: u64, bytes: u64) {
     into.write(to, &data).expect("it lies within");
 }
 
+/// Inverts a byte, if the fault says so.
+fn change(memory: &LabMemory, at: u64, is_changed: bool) {
+    let mut byte = [0];
+    memory.read(at, &mut byte).expect("it lies within");
+    byte[0] = if is_changed { !byte[0] } else { return };
+    memory.write(at, &byte).expect("it lies within");
+}
+
 impl RdmaConnection for Connection {
     type Region = Region;
 
@@ -298,8 +308,9 @@ impl RdmaConnection for Connection {
 
     async fn read(&self, near: &NearEnd<Region>, far: FarEnd, bytes: u64) -> Result<(), RdmaError> {
         let memory = self.far(far, bytes, true)?;
-        self.cross(bytes, "read").await?;
+        let is_changed = self.cross(bytes, "read").await?;
         copy(&memory, Self::offset(far), near.region.memory(), near.offset_bytes, bytes);
+        change(near.region.memory(), near.offset_bytes, is_changed);
         Ok(())
     }
 
@@ -310,8 +321,9 @@ impl RdmaConnection for Connection {
         bytes: u64,
     ) -> Result<(), RdmaError> {
         let memory = self.far(far, bytes, false)?;
-        self.cross(bytes, "write").await?;
+        let is_changed = self.cross(bytes, "write").await?;
         copy(near.region.memory(), near.offset_bytes, &memory, Self::offset(far), bytes);
+        change(&memory, Self::offset(far), is_changed);
         Ok(())
     }
 

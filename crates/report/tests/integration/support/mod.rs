@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tests of pages share: a page with one text everywhere, and whether a page is well formed.
+//! Shared by tests of pages: a page with one text everywhere, and the check of a page's form.
 
+use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_report::*;
+use crosslane_results::topology::{Function, Host, Link, Topology};
+use crosslane_results::{DirectionLoad, TimeUse, Use};
 use html5ever::parse_document;
 use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::RcDom;
@@ -26,7 +29,8 @@ pub fn page_of_everything(text: &str) -> Page {
             title: text(),
             bars: vec![Bar { name: text(), parts: vec![(text(), 0.25), (text(), 0.5)] }],
         }),
-        Block::Topology(Topology { title: text(), hosts: vec![host(&text())] }),
+        Block::Topology(figure(&text())),
+        Block::Topology(TopologyFigure { loads: Vec::new(), ..figure(&text()) }),
     ];
     Page {
         title: text(),
@@ -50,21 +54,28 @@ fn plot(text: &str, scale: Scale) -> Plot {
     }
 }
 
-fn host(text: &str) -> TopologyNode {
-    let load =
-        DirectionLoad { busy: 0.5, payload_bytes_per_second: 1e9, parts: vec![(text.into(), 0.5)] };
-    let endpoint = || TopologyNode::new(NodeKind::Endpoint, text, text);
-    let mut loaded = TopologyLink::new(text, endpoint());
-    (loaded.down, loaded.up) = (Some(load.clone()), Some(load));
-    let mut idle = TopologyLink::new(text, endpoint());
-    for link in [&mut loaded, &mut idle] {
-        (link.name, link.upper, link.lower) = (text.into(), text.into(), text.into());
-        link.note = text.into();
-    }
-    let mut host = TopologyNode::new(NodeKind::Host, text, text);
-    host.links = vec![loaded, idle];
-    host.empty_ports = vec![text.into()];
-    host
+/// A host with two endpoints, and a load in each direction of both links.
+fn figure(text: &str) -> TopologyFigure {
+    let load = DirectionLoad {
+        direction: format!("{text} -> {text}"),
+        link: text.into(),
+        payload_bytes_per_second: 1e9,
+        busy_share: 0.5,
+        uses: vec![TimeUse { what: Use::Payload, share: 0.5 }],
+    };
+    let rate =
+        LinkRate { generation: Generation::from_number(3).unwrap(), width: Width::new(8).unwrap() };
+    let endpoint = Function {
+        address: text.into(),
+        node: text.into(),
+        link: Some(Link::new(text, text, text, rate, 256)),
+        ..Function::default()
+    };
+    let port = |children| Function { port: text.into(), children, ..Function::default() };
+    let functions = vec![port(vec![endpoint.clone()]), port(vec![endpoint]), port(vec![])];
+    let host = Host { name: text.into(), memory_bytes: 1 << 30, functions };
+    let topology = Topology { lab: text.into(), hosts: vec![host], ..Topology::default() };
+    TopologyFigure { title: text.into(), topology, loads: vec![load] }
 }
 
 /// Panics if the document has a parse error, or a drawing that is no XML.

@@ -2,19 +2,19 @@
 //! The figures and tables of DMA within the node.
 
 use crosslane_pcie::link::{Generation, LinkRate, Width};
-use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
+use crosslane_report::{Plot, Series, Table};
 
 use super::{
     KIB, LONG_SIZES, MIB, Measured, OWN, OWN_SIZES, Point, SIZES, WHOLE_BUFFER_BYTES, WHOLE_BYTES,
     Way, elapsed, extrapolated, rate, rows_of,
 };
-use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::sbdt::published::context as context_row;
-use crate::sbdt::{Context, RATE, size_words};
-use crate::table::{Align, Table};
+use crate::comparison::Row;
+use crate::context::Context;
+use crate::experiment::{Experiment, paragraphs, size_words};
+use crate::plots::{by_size, published, rate as rate_axis};
+use crate::sbdt::Curve;
 
-/// The rate of 1 GB with buffers of a size, MB/s.
+/// The rate of 1 GiB with buffers of a size, MB/s.
 fn whole(measured: &Measured, buffer_bytes: u64) -> f64 {
     let found = measured.buffers.iter().find(|(bytes, _)| *bytes == buffer_bytes);
     match found {
@@ -24,49 +24,41 @@ fn whole(measured: &Measured, buffer_bytes: u64) -> f64 {
 }
 
 /// The points of buffers of a size, by size of transfer, MB/s.
-fn curve(points: &[Point], way: Way, whole: f64) -> Vec<(f64, f64)> {
+fn curve(points: &[Point], way: Way, whole: f64) -> Curve {
     let of_way = points.iter().filter(|point| point.way == way);
     let rates = of_way.map(|point| (point.bytes as f64, rate(point.bytes, point.elapsed) / 1e6));
-    rates.chain([(WHOLE_BYTES as f64, whole)]).collect()
+    let points = rates.chain([(WHOLE_BYTES as f64, whole)]).collect();
+    Curve { name: way.words(), points }
+}
+
+/// The curves of figure 5.
+pub(super) fn curves(measured: &Measured) -> Vec<Curve> {
+    let points = &measured.long;
+    let curve = |way| curve(points, way, extrapolated(points, way, LONG_SIZES, WHOLE_BYTES));
+    Way::DRAWN.map(curve).into()
 }
 
 pub(in crate::sbdt) fn plot(title: &str, series: Vec<Series>) -> Plot {
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
-    Plot {
-        title: title.to_owned(),
-        x: axis("bytes of a transfer", "B", Scale::Logarithmic),
-        y: axis("rate", "MB/s", Scale::Linear),
-        series,
-    }
-}
-
-pub(in crate::sbdt) fn ours(name: String, points: Vec<(f64, f64)>) -> Series {
-    Series { name, kind: SeriesKind::Ours, points }
+    by_size(title, "a transfer", rate_axis("MB/s"), series)
 }
 
 /// Figure 4.
 pub(super) fn by_buffers(measured: &Measured) -> Experiment {
-    let mut columns = vec![("transfer", Align::Left)];
-    const NAMES: [&str; 6] = ["16 KB", "64 KB", "128 KB", "256 KB", "1 MB", "8 MB"];
-    columns.extend(NAMES.map(|name| (name, Align::Right)));
-    let mut table = Table::new(&columns);
     let all: Vec<(u64, &[Point])> = measured
         .buffers
         .iter()
         .map(|(bytes, points)| (*bytes, &points[..]))
         .chain([(WHOLE_BUFFER_BYTES, &measured.long[..])])
         .collect();
+    let sizes = all.iter().map(|(bytes, _)| size_words(*bytes));
+    let mut table = Table::headed("transfer").with_numbers(sizes);
     let mut rows = Vec::new();
     let mut add = |transfer: u64, rates: Vec<f64>| {
         let cells = rates.iter().map(|rate| format!("{rate:.0}"));
-        table.row(std::iter::once(size_words(transfer)).chain(cells).collect::<Vec<_>>());
+        table.row(std::iter::once(size_words(transfer)).chain(cells));
         rows.extend(all.iter().zip(&rates).map(|((buffer, _), rate)| {
             let conditions = format!("{}; {} buffers", size_words(transfer), size_words(*buffer));
-            context_row("host to FPGA memory, figure 4", conditions, "MB/s", *rate)
+            Row::simulated("host to FPGA memory, figure 4", conditions, "MB/s", *rate)
         }));
     };
     for size in SIZES {
@@ -77,125 +69,102 @@ pub(super) fn by_buffers(measured: &Measured) -> Experiment {
     add(WHOLE_BYTES, all.iter().map(|(bytes, _)| whole(measured, *bytes)).collect());
     let series = all.iter().map(|(bytes, points)| {
         let name = format!("{} buffers", size_words(*bytes));
-        ours(name, curve(points, Way::ToCard, whole(measured, *bytes)))
+        curve(points, Way::ToCard, whole(measured, *bytes)).line(name)
     });
     let [least, at_64, at_128, at_256] =
         [16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB].map(|bytes| whole(measured, bytes));
-    let text = vec![
-        format!(
-            "The size of the buffers has little effect from 256 KB on ({at_256:.0} MB/s at 1 GB, \
+    let text = paragraphs([
+        &format!(
+            "The size of the buffers has little effect from 256 KiB on ({at_256:.0} MB/s at 1 GiB, \
              and no more than 1 % above or below it with larger ones), and rates fall below: \
-             {at_128:.0} with 128 KB, {at_64:.0} with 64 KB, {least:.0} with 16 KB. The cause is \
+             {at_128:.0} with 128 KiB, {at_64:.0} with 64 KiB, {least:.0} with 16 KiB. The cause is \
              one serial cost, the report of a chunk: from the interrupt until the thread runs that \
              waits for it 84 us pass (interrupt_ns of the lab, fitted to bridged transfers and to \
              nothing here). The vendor's sample asks for one at the end of each half of the ring; \
              while it is on its way the other half of the ring, four buffers, has to keep the \
-             controller busy. Four buffers of 128 KB last for 78 us, four of 64 KB for 39 us."
+             controller busy. Four buffers of 128 KiB last for 78 us, four of 64 KiB for 39 us."
         ),
         "With short transfers the first copy and the last report are in the way instead, so that \
-         buffers of 64 to 256 KB are the best for transfers of 256 KB to 32 MB."
-            .to_owned(),
-        "The document has rates fall at 256 KB and below, and finds 8 MB the best for most sizes \
-         of transfers. Here they fall from 128 KB on, and 8 MB are never the best, though at 1 GB \
+         buffers of 64 to 256 KiB are the best for transfers of 256 KiB to 32 MiB.",
+        "The document has rates fall at 256 KiB and below, and finds 8 MiB the best for most sizes \
+         of transfers. Here they fall from 128 KiB on, and 8 MiB are never the best, though at 1 GiB \
          within 1 % of it: the model copies a buffer whole before it is moved, which a short \
          transfer waits for. The paper's plot could not be recovered, so these points have no \
-         reference."
-            .to_owned(),
-        "Columns are sizes of buffers. Transfers are of up to 32 MB (8 MB buffers: 192 MB); what \
-         1 GB takes follows from the two longest."
-            .to_owned(),
-    ];
+         reference.",
+        "Columns are sizes of buffers. Transfers are of up to 32 MiB (8 MiB buffers: 192 MiB); what \
+         1 GiB takes follows from the two longest.",
+    ]);
     Experiment {
         title: "Host to FPGA memory, by sizes of transfers and of buffers (figure 4)",
         text,
         tables: vec![table],
         plots: vec![plot("Figure 4: host to FPGA memory", series.collect())],
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     }
 }
 
 /// Figure 5.
-pub(super) fn ways(
-    context: &Context<'_>,
-    measured: &Measured,
-) -> Result<Experiment, ReproduceError> {
-    let mut columns = vec![("transfer", Align::Left)];
-    columns.extend(Way::DRAWN.map(|way| (way.words(), Align::Right)));
-    let mut table = Table::new(&columns);
+pub(super) fn ways(context: &Context<'_>, measured: &Measured, curves: &[Curve]) -> Experiment {
+    let mut table = Table::headed("transfer").with_numbers(Way::DRAWN.map(Way::words));
     let points = &measured.long;
     let whole = Way::DRAWN.map(|way| extrapolated(points, way, LONG_SIZES, WHOLE_BYTES));
     for size in SIZES.into_iter().chain(LONG_SIZES) {
         let rates =
             Way::DRAWN.map(|way| format!("{:.0}", rate(size, elapsed(points, way, size)) / 1e6));
-        table.row(std::iter::once(size_words(size)).chain(rates).collect::<Vec<_>>());
+        table.row(std::iter::once(size_words(size)).chain(rates));
     }
     let last = whole.map(|rate| format!("{rate:.0}"));
-    table.row(std::iter::once(size_words(WHOLE_BYTES)).chain(last).collect::<Vec<_>>());
+    table.row(std::iter::once(size_words(WHOLE_BYTES)).chain(last));
     let mut series = Vec::new();
-    for (way, whole) in Way::DRAWN.into_iter().zip(whole) {
-        series.push(ours(way.words().to_owned(), curve(points, way, whole)));
+    for (way, curve) in Way::DRAWN.into_iter().zip(curves) {
+        series.push(curve.line(way.words()));
         let (quantity, conditions) = way.figure();
-        series.push(Series {
-            name: way.words().to_owned(),
-            kind: SeriesKind::Published,
-            points: vec![(WHOLE_BYTES as f64, context.figures.value(quantity, conditions)?)],
-        });
+        let value = context.figures.value(quantity, conditions);
+        series.push(published(way.words(), [(WHOLE_BYTES as f64, value)]));
     }
-    let mut rows = rows_of(context, points, LONG_SIZES)?;
+    let mut rows = rows_of(context, points, LONG_SIZES);
     // The last is of the next experiment.
     rows.pop();
     let width = Width::new(8).expect("links of eight lanes there are");
     let link = LinkRate { generation: Generation::Gen3, width };
     let raw = Some(link.bytes_per_second() / 1e6);
-    for (quantity, conditions, simulated, label) in [
-        ("jetstream_host_to_fpga", "as quoted", None, "JetStream, host to FPGA, as quoted"),
-        ("jetstream_fpga_to_host", "as quoted", None, "JetStream, FPGA to host, as quoted"),
-        ("link_raw", "PCIe Gen3 x8", raw, "PCIe Gen3 x8, no overhead taken off"),
-    ] {
-        rows.push(context.figures.compare(quantity, conditions, simulated, RATE, label)?);
+    for (quantity, simulated) in
+        [("jetstream_host_to_fpga", None), ("jetstream_fpga_to_host", None), ("link_raw", raw)]
+    {
+        rows.push(context.figures.case(quantity, None).compare(simulated));
     }
-    let text = vec![
+    let text = paragraphs([
         "Host to FPGA memory runs into the link: completions of 128 B, of which each is 148 B on \
          the wire. FPGA memory to host does, too: writes of one line of 64 B, 84 B on the wire. \
          Through the FPGA both are less than what the link can do; there the one core limits that \
-         copies each byte into the ring and out of it, at 9.05 GB/s."
-            .to_owned(),
+         copies each byte into the ring and out of it, at 9.05 GB/s.",
         "The document's bridged round trip, in which nothing is copied, is faster than its local \
-         one: that is what speaks for the copies."
-            .to_owned(),
-    ];
-    Ok(Experiment {
-        title: "Three ways with buffers of 8 MB (figure 5)",
+         one: that is what speaks for the copies.",
+    ]);
+    Experiment {
+        title: "Three ways with buffers of 8 MiB (figure 5)",
         text,
         tables: vec![table],
-        plots: vec![plot("Figure 5: three ways, buffers of 8 MB", series)],
-        why: Vec::new(),
+        plots: vec![plot("Figure 5: three ways, buffers of 8 MiB", series)],
         rows,
-    })
+        ..Experiment::default()
+    }
 }
 
-pub(super) fn within(
-    context: &Context<'_>,
-    measured: &Measured,
-) -> Result<Experiment, ReproduceError> {
+pub(super) fn within(context: &Context<'_>, measured: &Measured) -> Experiment {
     let points = &measured.long;
     let whole =
         [Way::Within, Way::WithinOne].map(|way| extrapolated(points, way, LONG_SIZES, WHOLE_BYTES));
     let (quantity, conditions) = Way::Within.figure();
-    let label = format!("{}, 1 GB", Way::Within.words());
-    let row = context.figures.compare(quantity, conditions, Some(whole[0]), RATE, &label)?;
+    let row = context.figures.compare(quantity, conditions, whole[0]);
     let one = "within one channel of FPGA memory";
-    let rows = vec![row, context_row(one, "1 GB".to_owned(), "MB/s", whole[1])];
-    let mut table = Table::new(&[
-        ("1 GB", Align::Left),
-        ("MB/s", Align::Right),
-        ("of 12800 MB/s %", Align::Right),
-    ]);
+    let rows = vec![row, Row::simulated(one, "1 GiB", "MB/s", whole[1])];
+    let mut table = Table::headed("1 GiB | MB/s: | of 12800 MB/s %:");
     for (way, rate) in [Way::Within, Way::WithinOne].into_iter().zip(whole) {
         table.row([way.words().to_owned(), format!("{rate:.0}"), format!("{:.1}", rate / 128.0)]);
     }
-    let text = vec![format!(
+    let text = paragraphs([&format!(
         "The stream carries 64 B each 5 ns, 12800 MB/s. Each channel of DDR4-2133 does 17067 MB/s \
          and is refreshed each 7.8 us for 350 ns (JESD79-4, chips of 8 Gbit), in which nothing \
          moves but what was read ahead: 4.9 % of the time with the opening of a row, which is what \
@@ -203,46 +172,41 @@ pub(super) fn within(
          within one channel reads and writes take turns, a row is opened each time, and {:.0} MB/s \
          are left. The document does not say where its data were.",
         whole[1]
-    )];
-    Ok(Experiment {
+    )]);
+    Experiment {
         title: "FPGA memory to FPGA memory",
         text,
         tables: vec![table],
-        plots: Vec::new(),
-        why: Vec::new(),
         rows,
-    })
+        ..Experiment::default()
+    }
 }
 
 pub(super) fn with_own_engine(measured: &Measured) -> Experiment {
     let ways = [Way::ToCard, Way::FromCard, Way::Through, Way::Within];
-    let mut columns = vec![("32 MB, buffers of 1 MB", Align::Left)];
-    columns.extend(ways.map(|way| (way.words(), Align::Right)));
-    let mut table = Table::new(&columns);
+    let mut table = Table::headed("32 MiB, buffers of 1 MiB").with_numbers(ways.map(Way::words));
     let mut rows = Vec::new();
     for ((name, ..), points) in OWN.into_iter().zip(&measured.own) {
         let rates = ways.map(|way| rate(OWN_SIZES[1], elapsed(points, way, OWN_SIZES[1])) / 1e6);
         let cells = rates.map(|rate| format!("{rate:.0}"));
-        table.row(std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>());
+        table.row(std::iter::once(name.to_owned()).chain(cells));
         rows.extend(ways.into_iter().zip(rates).map(|(way, rate)| {
-            let conditions = format!("32 MB; 1 MB buffers; {name}");
-            context_row(&format!("our engine, {}", way.words()), conditions, "MB/s", rate)
+            let conditions = format!("32 MiB; 1 MiB buffers; {name}");
+            Row::simulated(format!("our engine, {}", way.words()), conditions, "MB/s", rate)
         }));
     }
-    let text = vec![
+    let text = paragraphs([
         "This project's own engine on the same card writes 256 B at a time, as long as \
          Max_Payload_Size allows. With the document's procedure (interrupts, one core that copies) \
          it gains where data go to the host. Polled and with a core for each copy it gains through \
          the FPGA. Where the caller's memory is registered nothing is copied, and the link limits \
-         on all ways."
-            .to_owned(),
-    ];
+         on all ways.",
+    ]);
     Experiment {
         title: "The same with this project's own engine",
         text,
         tables: vec![table],
-        plots: Vec::new(),
-        why: Vec::new(),
         rows,
+        ..Experiment::default()
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA within the node that has the FPGA (section 2.1 of the document): through rings of host
+//! DMA within the node that has the FPGA (section 2.1 of the paper): through rings of host
 //! buffers, by sizes of transfers and of buffers (figure 4), on three ways (figure 5), and within
 //! the card; and the same with this project's own engine.
 //!
-//! The document's transfers are of up to 1 GB. Here they are of up to 192 MB: the time of one of
-//! 1 GB is that of 192 MB and 13 times what 192 MB take more than 128 MB, because from the third
+//! The paper's transfers are of up to 1 GiB. Here they are of up to 192 MiB: the time of one of
+//! 1 GiB is that of 192 MiB and 13 times what 192 MiB take more than 128 MiB, because from the third
 //! turn of the ring on every turn is like the one before.
 
 pub(super) mod figures;
@@ -16,14 +16,16 @@ use crosslane_lab::{Lab, LabBus};
 use crosslane_pcie::units::Picoseconds;
 use rayon::prelude::*;
 
-use super::{CARD, Context, HOST, RATE, host, size_words};
+use super::{CARD, Curve, HOST, Problem, host};
 use crate::comparison::Row;
+use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, size_words};
+use crate::study::Effort;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// The size of the document's figures, and of its buffers.
+/// The size of the paper's figures, and of its buffers.
 const WHOLE_BYTES: u64 = 1 << 30;
 const WHOLE_BUFFER_BYTES: u64 = 8 * MIB;
 /// Sizes of buffers of figure 4: those of the others of it follow from them.
@@ -31,7 +33,7 @@ const BUFFERS: [u64; 5] = [16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, MIB];
 /// Sizes of transfers.
 const SIZES: [u64; 9] =
     [KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 32 * MIB];
-/// The two from which that of 1 GB follows.
+/// The two from which that of 1 GiB follows.
 const LONG_SIZES: [u64; 2] = [128 * MIB, 192 * MIB];
 /// The same for sweeps over the lab's constants: two turns of the ring, and three.
 const QUICK_BUFFER_BYTES: u64 = 256 * KIB;
@@ -39,7 +41,7 @@ const QUICK_SIZES: [u64; 2] = [4 * MIB, 6 * MIB];
 /// Sizes with this project's own engine, and its buffers.
 const OWN_SIZES: [u64; 2] = [16 * MIB, 32 * MIB];
 const OWN_BUFFER_BYTES: u64 = MIB;
-/// Where the card's second channel of memory begins.
+/// Start of the card's second channel of memory.
 const OTHER_CHANNEL: u64 = 4 << 30;
 
 /// A way of figure 5, or within the card.
@@ -58,7 +60,7 @@ impl Way {
     /// Those of figure 5.
     const DRAWN: [Self; 3] = [Self::ToCard, Self::FromCard, Self::Through];
 
-    /// The document's name in the file of figures, and the conditions.
+    /// The paper's name in the file of figures, and the conditions.
     const fn figure(self) -> (&'static str, &'static str) {
         const ALL: &str = "1 GB; 8 MB buffers";
         match self {
@@ -80,10 +82,9 @@ impl Way {
     }
 }
 
-/// What a scenario does.
+/// Transfers of one run.
 #[derive(Clone, Copy)]
 struct Scenario<'a> {
-    name: &'a str,
     options: LocalOptions,
     ways: &'a [Way],
     sizes: &'a [u64],
@@ -140,8 +141,6 @@ struct Run<'a> {
     dma: LocalDma<LabBus>,
     caller: Caller,
 }
-
-type Problem = Box<dyn std::error::Error>;
 
 impl<'a> Run<'a> {
     async fn new(
@@ -239,81 +238,63 @@ impl<'a> Run<'a> {
 fn run(
     context: &Context<'_>,
     lab: &Lab,
+    name: &str,
     scenario: Scenario<'_>,
 ) -> Result<Vec<Point>, ReproduceError> {
-    let failed = |problem: String| ReproduceError::experiment(scenario.name, problem);
-    let simulation = context.simulation(lab)?;
-    let bus = simulation.bus(host(&simulation, HOST)?.id);
-    let result = simulation.run(scenario.name, async {
+    context.run(name, lab, async |simulation| {
+        let bus = simulation.bus(host(simulation, HOST)?.id);
         let device = Device::open_by_name(bus, CARD).await?;
         Run::new(context, &device, scenario).await?.go().await
-    });
-    let points = result.map_err(|stuck| failed(stuck.to_string()))?;
-    let points = points.map_err(|error| failed(error.to_string()))?;
-    context.end(scenario.name, &simulation)?;
-    Ok(points)
+    })
 }
 
-/// The document's call with buffers of a size.
-const fn of_document<'a>(
-    name: &'a str,
-    buffer_bytes: u64,
-    ways: &'a [Way],
-    sizes: &'a [u64],
-) -> Scenario<'a> {
+/// The paper's call with buffers of a size.
+const fn of_document<'a>(buffer_bytes: u64, ways: &'a [Way], sizes: &'a [u64]) -> Scenario<'a> {
     let options = LocalOptions::of_document(buffer_bytes);
-    Scenario { name, options, ways, sizes, is_registered: false }
+    Scenario { options, ways, sizes, is_registered: false }
 }
 
 /// The ways with the longest buffers in two scenarios, so that two cores have work.
 const LONG_WAYS: [&[Way]; 3] =
     [&[Way::ToCard, Way::Within, Way::FromCard], &[Way::Through], &[Way::WithinOne]];
 
-/// The rates of 1 GB with the longest buffers, or what stands for them.
+/// The rates of 1 GiB with the longest buffers, or what stands for them.
 fn long(
     context: &Context<'_>,
     buffer_bytes: u64,
     sizes: &[u64],
 ) -> Result<Vec<Point>, ReproduceError> {
-    let lab = context.lab(None)?;
+    let lab = context.lab();
     let buffers = size_words(buffer_bytes);
     let measured: Result<Vec<Vec<Point>>, ReproduceError> = LONG_WAYS[..2]
         .par_iter()
         .map(|ways| {
             let name = format!("local, buffers of {buffers}, {}", ways[0].words());
-            run(context, &lab, of_document(&name, buffer_bytes, ways, sizes))
+            run(context, lab, &name, of_document(buffer_bytes, ways, sizes))
         })
         .collect();
     Ok(measured?.into_iter().flatten().collect())
 }
 
 /// The rows that are compared.
-fn rows_of(
-    context: &Context<'_>,
-    points: &[Point],
-    sizes: [u64; 2],
-) -> Result<Vec<Row>, ReproduceError> {
+fn rows_of(context: &Context<'_>, points: &[Point], sizes: [u64; 2]) -> Vec<Row> {
     let ways = Way::DRAWN.into_iter().chain([Way::Within]);
     ways.map(|way| {
-        let rate = extrapolated(points, way, sizes, WHOLE_BYTES);
         let (quantity, conditions) = way.figure();
-        let label = format!("{}, 1 GB", way.words());
-        context.figures.compare(quantity, conditions, Some(rate), RATE, &label)
+        context.figures.compare(quantity, conditions, extrapolated(points, way, sizes, WHOLE_BYTES))
     })
     .collect()
 }
 
-pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    let points = long(context, WHOLE_BUFFER_BYTES, &LONG_SIZES)?;
-    rows_of(context, &points, LONG_SIZES)
+pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+    let (buffer_bytes, sizes) = match effort {
+        Effort::Full => (WHOLE_BUFFER_BYTES, LONG_SIZES),
+        Effort::Quick => (QUICK_BUFFER_BYTES, QUICK_SIZES),
+    };
+    Ok(rows_of(context, &long(context, buffer_bytes, &sizes)?, sizes))
 }
 
-pub(super) fn quick(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    let points = long(context, QUICK_BUFFER_BYTES, &QUICK_SIZES)?;
-    rows_of(context, &points, QUICK_SIZES)
-}
-
-/// What this project's own engine is tried with: what it is, and how.
+/// Ways to use this project's own engine: name, options, and whether memory is registered.
 const OWN: [(&str, LocalOptions, bool); 3] = [
     ("the document's procedure", LocalOptions::of_document(OWN_BUFFER_BYTES), false),
     ("polled, two cores copy", own(), false),
@@ -333,7 +314,7 @@ const fn own() -> LocalOptions {
 /// Scenarios of this module.
 pub(super) const SCENARIOS: u64 = (BUFFERS.len() + LONG_WAYS.len() + OWN.len()) as u64;
 
-/// What all experiments here are made of.
+/// The runs that all experiments here are made of.
 struct Measured {
     /// Of each size of buffers.
     buffers: Vec<(u64, Vec<Point>)>,
@@ -344,62 +325,46 @@ struct Measured {
 }
 
 fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
-    enum Kind {
-        Buffers(u64),
-        Long(usize),
-        Own(usize),
-    }
-    let (lab, own_lab) = (context.lab(None)?, context.lab(Some("crosslane"))?);
+    let (lab, own_lab) = (context.lab(), context.variant("crosslane")?);
     let long_sizes: Vec<u64> = SIZES.into_iter().chain(LONG_SIZES).collect();
+    let long = [1, 0, 2].map(|number| {
+        let ways = LONG_WAYS[number];
+        let name = format!("local, buffers of 8 MiB, {}", ways[0].words());
+        let sizes = if number == 2 { &LONG_SIZES } else { &long_sizes[..] };
+        (lab, name, of_document(WHOLE_BUFFER_BYTES, ways, sizes))
+    });
+    let own = OWN.map(|(name, options, is_registered)| {
+        let ways = &[Way::ToCard, Way::Within, Way::FromCard, Way::Through];
+        let scenario = Scenario { options, ways, sizes: &OWN_SIZES, is_registered };
+        (&own_lab, format!("local, our engine, {name}"), scenario)
+    });
+    let buffers = BUFFERS.map(|bytes| {
+        let name = format!("local, buffers of {}", size_words(bytes));
+        (lab, name, of_document(bytes, &[Way::ToCard], &SIZES))
+    });
     // The longest first.
-    let long = [1, 0, 2].map(Kind::Long).into_iter();
-    let rest = (0..OWN.len()).map(Kind::Own).chain(BUFFERS.map(Kind::Buffers));
-    let done: Result<Vec<(Kind, Vec<Point>)>, ReproduceError> = long
-        .chain(rest)
-        .collect::<Vec<Kind>>()
-        .into_par_iter()
-        .map(|kind| {
-            let points = match kind {
-                Kind::Buffers(bytes) => {
-                    let name = format!("local, buffers of {}", size_words(bytes));
-                    run(context, &lab, of_document(&name, bytes, &[Way::ToCard], &SIZES))
-                }
-                Kind::Long(number) => {
-                    let ways = LONG_WAYS[number];
-                    let name = format!("local, buffers of 8 MB, {}", ways[0].words());
-                    let sizes = if number == 2 { &LONG_SIZES } else { &long_sizes[..] };
-                    run(context, &lab, of_document(&name, WHOLE_BUFFER_BYTES, ways, sizes))
-                }
-                Kind::Own(number) => {
-                    let (name, options, is_registered) = OWN[number];
-                    let ways = [Way::ToCard, Way::Within, Way::FromCard, Way::Through];
-                    let name = format!("local, our engine, {name}");
-                    let (ways, sizes) = (&ways[..], &OWN_SIZES[..]);
-                    let name = name.as_str();
-                    run(context, &own_lab, Scenario { name, options, ways, sizes, is_registered })
-                }
-            }?;
-            Ok((kind, points))
-        })
-        .collect();
-    let mut measured =
-        Measured { buffers: Vec::new(), long: Vec::new(), own: vec![Vec::new(); OWN.len()] };
-    for (kind, points) in done? {
-        match kind {
-            Kind::Buffers(bytes) => measured.buffers.push((bytes, points)),
-            Kind::Long(_) => measured.long.extend(points),
-            Kind::Own(number) => measured.own[number] = points,
-        }
-    }
-    Ok(measured)
+    let jobs: Vec<_> = long.into_iter().chain(own).chain(buffers).collect();
+    let done: Result<Vec<Vec<Point>>, ReproduceError> =
+        jobs.par_iter().map(|(lab, name, scenario)| run(context, lab, name, *scenario)).collect();
+    let mut done = done?.into_iter();
+    Ok(Measured {
+        long: done.by_ref().take(LONG_WAYS.len()).flatten().collect(),
+        own: done.by_ref().take(OWN.len()).collect(),
+        buffers: BUFFERS.into_iter().zip(done).collect(),
+    })
 }
 
-pub(super) fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
+/// All experiments here, and the curves of figure 5.
+pub(super) fn experiments(
+    context: &Context<'_>,
+) -> Result<(Vec<Experiment>, Vec<Curve>), ReproduceError> {
     let measured = measure(context)?;
-    Ok(vec![
+    let curves = figures::curves(&measured);
+    let experiments = vec![
         figures::by_buffers(&measured),
-        figures::ways(context, &measured)?,
-        figures::within(context, &measured)?,
+        figures::ways(context, &measured, &curves),
+        figures::within(context, &measured),
         figures::with_own_engine(&measured),
-    ])
+    ];
+    Ok((experiments, curves))
 }

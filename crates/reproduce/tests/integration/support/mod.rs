@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A reproduction that is run once for all tests of a file.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_pcie::units::Picoseconds;
-use crosslane_reproduce::reproduction::{Reproduction, reproduce};
+use crosslane_reproduce::Context;
+use crosslane_reproduce::comparison::Row;
+use crosslane_reproduce::document::document;
+use crosslane_reproduce::reproduction::{Reproduction, find, reproduce};
+use crosslane_reproduce::study::{Effort, study};
 use crosslane_reproduce::watch::Watch;
 
 /// Counts scenarios.
@@ -16,9 +21,25 @@ impl Watch for Count {
     }
 }
 
-/// A reproduction, and the number of its scenarios.
-pub fn counted(name: &str, seed: u64) -> (Reproduction, u64) {
+/// Runs a reproduction; it takes as many scenarios as it says.
+pub fn reproduced(name: &str) -> Reproduction {
     let count = Count(AtomicU64::new(0));
-    let reproduction = reproduce(name, seed, &count).unwrap_or_else(|error| panic!("{error}"));
-    (reproduction, count.0.into_inner())
+    let reproduction = reproduce(name, 1, &count).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(count.0.into_inner(), find(name).unwrap().scenarios);
+    reproduction
+}
+
+/// Runs what gives the compared rows of a study.
+pub fn compared(name: &str, effort: Effort) -> Vec<Row> {
+    let context = Context::open(name, 1, &()).unwrap();
+    study(name).unwrap().compared(&context, effort).unwrap()
+}
+
+/// The page of `docs/reproductions` has the tables as they are.
+pub fn assert_page_is_fresh(reproduction: &Reproduction) {
+    let name = reproduction.name;
+    let path = format!("../../docs/reproductions/{name}.md");
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let fresh = document(&page, reproduction).unwrap();
+    assert!(page == fresh, "docs/reproductions/{name}.md is old: `make {name}` writes it anew");
 }

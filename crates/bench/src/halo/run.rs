@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Nearest-neighbour exchange between all nodes of a torus: of a lab, beside the rates that its
+//! links allow, or of cards on one bus.
+
+use std::sync::Arc;
+
+use crosslane_driver::network_processor::{
+    Buffers, Modes, PAYLOAD_BYTES, Requests, TorusDimension,
+};
+use crosslane_host::{Bus, Mapping, Waiting};
+use crosslane_lab::file::HostBuffers;
+use crosslane_lab::{CheckedRun, Lab, LabBus};
+use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{Detail, Exchange, Flow};
+use crosslane_torus::{Node, NodeOptions, Place};
+use futures_util::future::try_join_all;
+
+use super::{HaloMeasured, HaloNode, HaloOptions};
+use crate::error::BenchError;
+use crate::nget::host_of;
+
+/// Modes of the nodes' drivers: those with the least cost.
+const MODES: Modes = Modes {
+    buffers: Buffers::Mapped,
+    requests: Requests::Stores(Mapping::WriteCombined),
+    waiting: Waiting::Polling,
+};
+
+/// Longest simulated time of a run.
+const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
+
+/// An exchange in the torus of a lab.
+#[derive(Clone, Debug)]
+pub struct HaloRun {
+    /// A lab with one torus.
+    pub lab: Arc<Lab>,
+    /// Size and number of the exchanges.
+    pub options: HaloOptions,
+    /// Random seed.
+    pub seed: u64,
+}
+
+/// Outcome of exchanges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HaloOutcome {
+    /// Sizes of the torus.
+    pub sizes: Vec<u16>,
+    /// Measurements of the nodes.
+    pub nodes: Vec<HaloMeasured>,
+    /// Time of an exchange, until the slowest node has ended.
+    pub exchange: Picoseconds,
+    /// Directions in which a node has neighbours.
+    pub directions: usize,
+    /// Bytes that a node sends in an exchange, and receives.
+    pub node_bytes: u64,
+    /// Bytes of the largest face.
+    pub face_bytes: u64,
+    /// Payload that a torus link carries, bytes per second, one way; of a lab.
+    pub link_rate: Option<f64>,
+    /// Payload that the host's link carries towards the host, in the engine's writes; of a lab.
+    pub host_rate: Option<f64>,
+    /// Time at the end.
+    pub now: Picoseconds,
+}
+
+impl HaloOutcome {
+    /// Puts the measurements of nodes together; `place` is that of the first.
+    fn of(options: &HaloOptions, place: &Place, nodes: Vec<HaloMeasured>) -> Self {
+        let begun = nodes.iter().map(|node| node.begun).min().unwrap_or_default();
+        let ended = nodes.iter().filter_map(|node| node.ended.last().copied()).max();
+        let ended = ended.unwrap_or(begun);
+        let faces = place.directions();
+        let bytes: Vec<u64> =
+            faces.map(|direction| options.face_bytes(direction.dimension().into())).collect();
+        Self {
+            sizes: place.dimensions().iter().map(|dimension| dimension.size).collect(),
+            exchange: Picoseconds(ended.since(begun).0 / u64::from(options.exchanges.max(1))),
+            directions: bytes.len(),
+            node_bytes: bytes.iter().sum(),
+            face_bytes: bytes.iter().copied().max().unwrap_or(0),
+            link_rate: None,
+            host_rate: None,
+            nodes,
+            now: ended,
+        }
+    }
+
+    /// Returns the outcome as plain data.
+    #[must_use]
+    pub fn flow(&self, exchanges: u32) -> Flow {
+        let (buffers_compared, buffers_wrong) = self.checked();
+        let sizes: Vec<String> = self.sizes.iter().map(u16::to_string).collect();
+        Flow {
+            name: sizes.join(" x "),
+            bytes: self.node_bytes,
+            iterations: exchanges.into(),
+            bytes_per_second: Some(self.node_bytes_per_second()),
+            detail: Detail::Exchange(Exchange {
+                nodes: self.nodes.len(),
+                sizes: self.sizes.clone(),
+                exchange_ns: self.exchange.as_ns(),
+                buffers_compared,
+                buffers_wrong,
+                elapsed_ns: self.exchange.as_ns() * f64::from(exchanges),
+                directions: self.directions,
+                face_bytes: self.face_bytes,
+                link_bytes_per_second: self.link_bytes_per_second(),
+                link_rate_bytes_per_second: self.link_rate,
+                host_rate_bytes_per_second: self.host_rate,
+            }),
+            ..Flow::default()
+        }
+    }
+    /// Returns the numbers of faces that were compared and that were wrong.
+    #[must_use]
+    pub fn checked(&self) -> (u64, u64) {
+        let nodes = self.nodes.iter();
+        nodes.fold((0, 0), |(checked, wrong), one| (checked + one.checked, wrong + one.wrong))
+    }
+
+    /// Returns the rate of the link with the largest face, bytes per second.
+    #[must_use]
+    pub fn link_bytes_per_second(&self) -> f64 {
+        self.face_bytes as f64 / self.exchange.as_seconds()
+    }
+
+    /// Returns the rate to each host, bytes per second.
+    #[must_use]
+    pub fn node_bytes_per_second(&self) -> f64 {
+        self.node_bytes as f64 / self.exchange.as_seconds()
+    }
+}
+
+impl HaloRun {
+    fn name(&self) -> String {
+        let nodes = self.lab.file().tori.first().map_or(0, |torus| torus.nodes.len());
+        format!("halo, {nodes} nodes")
+    }
+
+    /// Makes the run, and compares all faces.
+    ///
+    /// # Errors
+    /// A lab without one torus, or a run that fails.
+    pub fn run(&self) -> Result<HaloOutcome, BenchError> {
+        let name = self.name();
+        let [torus] = &self.lab.file().tori[..] else {
+            let problem = format!("lab {} does not have one torus", self.lab.name());
+            return Err(BenchError::run(&name, problem));
+        };
+        let run = CheckedRun::new(&self.lab, self.seed)?.with_limit(TIME_LIMIT);
+        let simulation = run.simulation();
+        let node_options = NodeOptions { modes: MODES, ..NodeOptions::default() };
+        let mut ready = Vec::new();
+        for (number, processor) in (0..).zip(&torus.nodes) {
+            let (bus, options) = (simulation.bus(host_of(simulation, processor)?), self.options);
+            let (processor, place) = (processor.clone(), self.place(number));
+            let prepared = async move {
+                let node = Node::open(bus, &processor, place, node_options).await?;
+                HaloNode::prepare(node, options).await
+            };
+            ready.push(simulation.spawn(&format!("node {number}"), prepared));
+        }
+        let program = async {
+            let nodes: Vec<HaloNode<LabBus>> = try_join_all(ready).await?;
+            let nodes = nodes.into_iter().zip(0_u32..);
+            let exchanges = nodes.map(|(node, number)| {
+                let exchange = async move {
+                    let measured = node.exchange().await?;
+                    Ok::<_, BenchError>((node, measured))
+                };
+                simulation.spawn(&format!("exchange of node {number}"), exchange)
+            });
+            let exchanges: Vec<_> = exchanges.collect();
+            try_join_all(exchanges).await
+        };
+        let ended = run.run(&name, program).map_err(|error| BenchError::run(&name, error))?;
+        let nodes = ended.value.into_iter().map(|(_, measured)| measured).collect();
+        Ok(HaloOutcome {
+            link_rate: Some(torus.parameters.payload_bytes_per_second()),
+            host_rate: Some(self.host_rate()),
+            now: ended.ended,
+            ..HaloOutcome::of(&self.options, &self.place(0), nodes)
+        })
+    }
+
+    /// Returns the place of a node in the torus.
+    fn place(&self, number: u16) -> Place {
+        let torus = &self.lab.file().tori[0].torus;
+        let positions = torus.position(number);
+        let dimensions = torus.dimensions().iter().zip(positions).map(|(dimension, position)| {
+            TorusDimension { size: dimension.size, position, is_open: !dimension.wraps }
+        });
+        Place::new(&dimensions.collect::<Vec<_>>())
+    }
+
+    /// Returns the payload that the link of the first node carries in writes to its host.
+    fn host_rate(&self) -> f64 {
+        let file = self.lab.file();
+        let name = &file.tori[0].nodes[0];
+        let link = file.links.iter().find(|link| link.lower == *name);
+        let endpoint = file.endpoints.iter().find(|endpoint| endpoint.name == *name);
+        let host = link.and_then(|link| file.hosts.iter().find(|host| host.name == link.upper));
+        let (Some(link), Some(endpoint), Some(host)) = (link, endpoint, host) else { return 0.0 };
+        let payload = endpoint.part.parameters.requester.max_write_bytes;
+        let most = u32::from(host.part.port.capability.max_payload_bytes);
+        let most = most.min(endpoint.part.port.capability.max_payload_bytes.into());
+        let header_dw = match host.buffers {
+            HostBuffers::Below4Gib => 3,
+            HostBuffers::Above4Gib => 4,
+        };
+        let payload = payload.min(most).min(PAYLOAD_BYTES as u32);
+        write_ceiling_bytes_per_second(link.parameters.rate, header_dw, payload)
+    }
+}
+
+/// Runs exchanges between the network processors of one bus, which are the nodes of a torus in
+/// order, the first dimension counting fastest. The torus is open if no cable leads from the last
+/// node of a row to its first. Each node comes with the modes of its driver.
+///
+/// # Errors
+/// No such network processor, links that do not come up, or a failure on the way.
+pub async fn halo_on<B: Bus>(
+    bus: &B,
+    nodes: &[(&str, Modes)],
+    sizes: &[u16],
+    is_open: bool,
+    options: HaloOptions,
+) -> Result<HaloOutcome, BenchError> {
+    let place = |number| {
+        let closed = Place::of_node(number, sizes);
+        let dimensions = closed.dimensions().iter();
+        let dimensions = dimensions.map(|dimension| TorusDimension { is_open, ..*dimension });
+        Place::new(&dimensions.collect::<Vec<_>>())
+    };
+    let mut opened = Vec::new();
+    for (number, &(name, modes)) in (0..).zip(nodes) {
+        let node_options = NodeOptions { modes, ..NodeOptions::default() };
+        opened.push(Node::open(bus.clone(), name, place(number), node_options).await?);
+    }
+    // Links come up when both their ends are open.
+    let nodes = opened.into_iter().map(|node| HaloNode::prepare(node, options));
+    let nodes = try_join_all(nodes).await?;
+    let measured = try_join_all(nodes.iter().map(HaloNode::exchange)).await?;
+    for node in nodes {
+        node.close().await?;
+    }
+    Ok(HaloOutcome::of(&options, &place(0), measured))
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Measurement of one point of a sweep.
+
+use std::fmt::Write as _;
+
+use crosslane_driver::{DescriptorSource, Device, Notification};
+use crosslane_host::Bus;
+use crosslane_pcie::link::LinkRate;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{Parameter, SweepRow};
+
+use super::axes::{Descriptors, Point, TransferKind};
+use crate::card_transfer::{CardDirection, CardOptions, card_transfer};
+use crate::error::BenchError;
+use crate::host_transfer::{read, write};
+use crate::options::Options;
+
+/// Bytes of a point whose number of transfers is not given.
+const ENOUGH_BYTES: u64 = 4 << 20;
+/// Most transfers of such a point.
+const MOST_TRANSFERS: u64 = 4096;
+/// Descriptors of a ring: places for what is posted.
+const RING_ENTRIES: std::ops::RangeInclusive<u32> = 1024..=65_536;
+
+/// Options that all points of a sweep share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepOptions {
+    /// Notification of completions.
+    pub notification: Notification,
+    /// Transfers of each point [default: by size, about 4 MiB, 4 or twice those that are posted at
+    /// least].
+    pub iterations: Option<u64>,
+    /// Random seed; it also makes the data.
+    pub seed: u64,
+}
+
+impl Default for SweepOptions {
+    fn default() -> Self {
+        Self { notification: Notification::Poll, iterations: None, seed: 1 }
+    }
+}
+
+impl SweepOptions {
+    fn iterations(&self, point: &Point) -> u64 {
+        let posted = u64::from(point.posted());
+        let least = if posted > 1 { 2 * posted } else { 4 };
+        let by_size = (ENOUGH_BYTES / point.size_bytes.max(1)).min(MOST_TRANSFERS).max(least);
+        // One after the other all take nearly the same time.
+        let by_size = if posted == 1 { by_size.min(least) } else { by_size };
+        self.iterations.unwrap_or(by_size)
+    }
+}
+
+/// A measured point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SweepPoint {
+    /// The point.
+    pub point: Point,
+    /// Rate of the card's link in the run; known in labs.
+    pub link: Option<LinkRate>,
+    /// Time of a transfer: the median if one is posted at a time, else the time of all divided by
+    /// their number.
+    pub transfer_s: f64,
+    /// Rate of the transfers.
+    pub bytes_per_second: f64,
+    /// Words of 4 B that were not what was sent.
+    pub wrong_words: u64,
+    /// Time of all transfers; in a lab the simulated time at the end.
+    pub elapsed: Picoseconds,
+}
+
+impl SweepPoint {
+    /// Returns the names and values of its parameters, except for the size.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(String, Parameter)> {
+        self.point.parameters(self.link)
+    }
+
+    /// Returns the point as plain data.
+    #[must_use]
+    pub fn row(&self) -> SweepRow {
+        SweepRow {
+            size_bytes: self.point.size_bytes,
+            transfer_ns: self.transfer_s * 1e9,
+            bytes_per_second: self.bytes_per_second,
+            wrong_words: self.wrong_words,
+            parameters: self.parameters().into_iter().collect(),
+        }
+    }
+}
+
+/// Formats points of one sweep as comma-separated values, which
+/// [`Measurements`](crate::fit::Measurements) reads.
+#[must_use]
+pub fn csv(points: &[SweepPoint]) -> String {
+    let mut text = String::new();
+    for (name, _) in points.first().map(SweepPoint::parameters).unwrap_or_default() {
+        let _ = write!(text, "{name},");
+    }
+    text.push_str("bytes,us\n");
+    for point in points {
+        for (_, value) in point.parameters() {
+            let _ = write!(text, "{value},");
+        }
+        let _ = writeln!(text, "{},{}", point.point.size_bytes, point.transfer_s * 1e6);
+    }
+    text
+}
+
+/// Measures a point with an opened device, as it is: of the point's parameters those of transfers
+/// are used. Every byte is compared.
+///
+/// # Errors
+/// Impossible transfers, or a failure on the way.
+pub async fn measure_point<B: Bus>(
+    device: &Device<B>,
+    point: &Point,
+    options: &SweepOptions,
+) -> Result<SweepPoint, BenchError> {
+    let (outstanding, seed) = (point.posted(), options.seed as u32);
+    let (notification, iterations) = (options.notification, options.iterations(point));
+    let descriptors = match point.descriptors.unwrap_or(Descriptors::Ring) {
+        Descriptors::Table => DescriptorSource::Table,
+        Descriptors::Ring => DescriptorSource::Ring {
+            entries: (2 * outstanding)
+                .next_power_of_two()
+                .clamp(*RING_ENTRIES.start(), *RING_ENTRIES.end()),
+        },
+    };
+    let (elapsed, typical, wrong_words) = match point.kind {
+        TransferKind::Write | TransferKind::Read => {
+            let options = Options {
+                size_bytes: point.size_bytes,
+                iterations,
+                outstanding,
+                descriptors,
+                notification,
+                seed,
+                ..Options::default()
+            };
+            let measured = match point.kind {
+                TransferKind::Write => write(device, &options).await?,
+                _ => read(device, &options).await?,
+            };
+            let typical = Picoseconds(measured.statistics().typical_ps);
+            (measured.ended.since(measured.started), typical, measured.data_errors.words)
+        }
+        TransferKind::ToCard | TransferKind::FromCard => {
+            let direction = match point.kind {
+                TransferKind::ToCard => CardDirection::ToCard,
+                _ => CardDirection::FromCard,
+            };
+            let options = CardOptions {
+                iterations,
+                outstanding,
+                descriptors,
+                notification,
+                ..CardOptions::by_registers(direction, point.size_bytes, seed)
+            };
+            let measured = card_transfer(device, &options).await?;
+            (measured.elapsed, measured.median(), measured.data_errors.words)
+        }
+    };
+    let transfer_s = match outstanding {
+        1 => typical.as_seconds(),
+        _ => elapsed.as_seconds() / iterations as f64,
+    };
+    let bytes_per_second =
+        if transfer_s > 0.0 { point.size_bytes as f64 / transfer_s } else { 0.0 };
+    let point = point.clone();
+    Ok(SweepPoint { point, link: None, transfer_s, bytes_per_second, wrong_words, elapsed })
+}

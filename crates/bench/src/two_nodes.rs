@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Two nodes of a lab with a bridge between them: one has the card and runs the server, the other
+//! runs clients.
+
+use crosslane_bridge::{BridgeError, Client, Identity, Server, ServerOptions};
+use crosslane_driver::Device;
+use crosslane_lab::{CheckedRun, Lab, LabBus, LabRdma, Simulation};
+use crosslane_pcie::units::{HostId, Picoseconds};
+use futures_channel::oneshot;
+use futures_util::join;
+
+use crate::error::BenchError;
+
+/// Port of the server.
+const PORT: u16 = 7471;
+/// Longest simulated time of a run.
+const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(100_000_000_000);
+/// Time in which a client has to be connected.
+const CONNECTING: Picoseconds = Picoseconds::from_ns(1_000_000_000);
+
+/// A client of the bridge in a lab.
+pub type LabClient = Client<LabRdma, LabBus>;
+
+/// A node: its host, and its adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Node {
+    host: HostId,
+    nic: String,
+}
+
+/// Two nodes of a lab, joined by a bridge.
+#[derive(Clone, Debug)]
+pub struct TwoNodes {
+    server: Node,
+    client: Node,
+    card: String,
+    address: String,
+}
+
+impl TwoNodes {
+    /// Finds the nodes: the server's host is the first that has an engine and a NIC, the client's
+    /// the first other one with a NIC.
+    ///
+    /// # Errors
+    /// A lab without such hosts.
+    pub fn find(lab: &Lab) -> Result<Self, BenchError> {
+        let running = lab.build_engines(1)?;
+        let file = lab.file();
+        let first = |host: usize, is_wanted: &dyn Fn(&str) -> bool| {
+            let functions = &running.hosts[host].tree.functions;
+            functions.iter().map(|function| function.name.clone()).find(|name| is_wanted(name))
+        };
+        let endpoint = |name: &str| file.endpoints.iter().find(|one| one.name == name);
+        let is_nic = |name: &str| endpoint(name).is_some_and(|one| one.part.nic.is_some());
+        let is_card = |name: &str| endpoint(name).is_some_and(|one| one.part.engine.is_some());
+        let hosts = 0..running.hosts.len();
+        let node = |host: usize| {
+            first(host, &is_nic).map(|nic| Node { host: running.hosts[host].id, nic })
+        };
+        let server = hosts.clone().find_map(|host| {
+            let (card, node) = (first(host, &is_card)?, node(host)?);
+            Some((host, card, node))
+        });
+        let missing =
+            |what: &str| BenchError::run(&format!("lab {}", lab.name()), format!("it has {what}"));
+        let (index, card, server) =
+            server.ok_or_else(|| missing("no host with a card and a network adapter"))?;
+        let client = hosts.filter(|host| *host != index).find_map(node);
+        let client = client.ok_or_else(|| missing("no second host with a network adapter"))?;
+        let address = format!("{}:{PORT}", running.hosts[index].name);
+        Ok(Self { server, client, card, address })
+    }
+
+    /// Name of the card.
+    #[must_use]
+    pub fn card(&self) -> &str {
+        &self.card
+    }
+
+    /// Runs a program with a number of clients beside a server, in a lab of its own; it may look at
+    /// the lab. Returns the program's result, and the simulated time at the end.
+    ///
+    /// # Errors
+    /// A lab that cannot be built, or a run that fails.
+    pub fn run<T>(
+        &self,
+        lab: &Lab,
+        seed: u64,
+        name: &str,
+        options: ServerOptions,
+        clients: usize,
+        program: impl AsyncFnOnce(&Simulation, Vec<LabClient>) -> T,
+    ) -> Result<(T, Picoseconds), BenchError> {
+        let run = CheckedRun::new(lab, seed)?.with_limit(TIME_LIMIT);
+        let program = self.beside(run.simulation(), options, clients, program);
+        let ended = run.run(name, program).map_err(|error| BenchError::run(name, error))?;
+        Ok((ended.value, run.simulation().now()))
+    }
+
+    async fn beside<T>(
+        &self,
+        simulation: &Simulation,
+        options: ServerOptions,
+        clients: usize,
+        program: impl AsyncFnOnce(&Simulation, Vec<LabClient>) -> T,
+    ) -> Result<T, BridgeError> {
+        let (bus, nic) = (simulation.bus(self.server.host), &self.server.nic);
+        let refused = |error: crosslane_host::RdmaError| {
+            BridgeError::new(crosslane_bridge::Stage::Connection, error)
+        };
+        let rdma = simulation.rdma(self.server.host, nic).map_err(refused)?;
+        let device = Device::open_by_name(bus.clone(), &self.card)
+            .await
+            .map_err(|error| BridgeError::new(crosslane_bridge::Stage::Registration, error))?;
+        let options = ServerOptions { is_closed_network: true, ..options };
+        let cards = vec![(self.card.clone(), device)];
+        let server = Server::new(cards, rdma, bus, options, |_| {}).await?;
+        let listener = server.listen(&self.address).await?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let connecting = async {
+            let bus = simulation.bus(self.client.host);
+            let rdma = simulation.rdma(self.client.host, &self.client.nic).map_err(refused)?;
+            let mut connected = Vec::new();
+            for _ in 0..clients {
+                let deadline = Picoseconds(simulation.now().0 + CONNECTING.0);
+                let identity = Identity::default();
+                let (rdma, bus) = (rdma.clone(), bus.clone());
+                let client = Client::connect(rdma, bus, &self.address, &identity, deadline).await?;
+                connected.push(client);
+            }
+            Ok::<_, BridgeError>(connected)
+        };
+        let serving = server.serve(listener, async {
+            // Dropped is as good as sent.
+            let _ = stopped.await;
+        });
+        let programming = async {
+            let result = match connecting.await {
+                Ok(clients) => Ok(program(simulation, clients).await),
+                Err(error) => Err(error),
+            };
+            drop(stop);
+            result
+        };
+        let (served, result) = join!(serving, programming);
+        served?;
+        result
+    }
+}

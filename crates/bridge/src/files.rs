@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files and other streams of bytes to and from a card at a server: in pieces, with a checksum of
+//! each, and resumed on a new connection after one is lost.
+//!
+//! Read first: [`FileClient`]. Two pieces are in memory at a time, both in one registered region:
+//! while the network moves one, the caller's stream is read into the other or written from it. The
+//! stream is used in the task that polls the call, 256 KiB at a time, between which the transfer is
+//! polled; this crate starts no thread. A network whose operations go on by themselves (libfabric,
+//! a lab) then works at the same time as the disk.
+//!
+//! ```no_run
+//! use crosslane_bridge::files::{FileClient, FileOptions};
+//! use crosslane_bridge::{CardPlace, Identity};
+//! # async fn put<R: crosslane_host::Rdma, C: crosslane_host::Clock>(network: R, clock: C)
+//! # -> Result<(), Box<dyn std::error::Error>> {
+//! let mut client =
+//!     FileClient::new(network, clock, "node:7471", Identity::default(), FileOptions::default());
+//! let mut file = std::fs::File::open("data.bin")?;
+//! let bytes = file.metadata()?.len();
+//! let to = CardPlace { card: "fpga0".to_owned(), address: 0 };
+//! let put = client.put(&mut file, 0..bytes, &to, &()).await?;
+//! println!("{} B, CRC-32 {:08x}", put.bytes, put.checksum.unwrap_or(0));
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::future::poll_fn;
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::task::Poll;
+
+use crc32fast::Hasher;
+use crosslane_host::{Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_pcie::units::Picoseconds;
+use futures_util::try_join;
+use thiserror::Error;
+
+use crate::client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
+use crate::deadline::after;
+use crate::error::BridgeError;
+use crate::messages::PeerTarget;
+use crate::report::Report;
+use crate::stage::Stage;
+
+/// Pieces in memory at a time, for each direction: one at the network, one at the stream.
+const BUFFERS: u64 = 2;
+/// Bytes of a stream read or written at once, so that the transfer beside it is polled in between
+/// and the bytes stay in a core's cache from the read to the checksum and the copy.
+const STEP_BYTES: u64 = 256 << 10;
+
+/// Settings of a [`FileClient`].
+#[derive(Clone, Copy, Debug)]
+pub struct FileOptions {
+    /// Size of a piece, bytes; at least 1. Each is one transfer, and two are in memory.
+    pub piece_bytes: u64,
+    /// Times that a lost connection is replaced during one call.
+    pub retries: u32,
+    /// Time until the deadline of each piece.
+    pub time: Picoseconds,
+    /// Time for the server to answer a connection.
+    pub connecting: Picoseconds,
+}
+
+impl Default for FileOptions {
+    /// Pieces of 32 MiB, three retries, ten minutes for each piece and ten seconds to connect.
+    fn default() -> Self {
+        Self {
+            piece_bytes: 32 << 20,
+            retries: 3,
+            time: Picoseconds::from_ns(600_000_000_000),
+            connecting: Picoseconds::from_ns(10_000_000_000),
+        }
+    }
+}
+
+/// Hears of the course of a call; `()` ignores it.
+pub trait Watch {
+    /// Notes that all bytes before this one have arrived.
+    fn arrived(&self, bytes: u64) {
+        let _ = bytes;
+    }
+
+    /// Notes that the transfer was interrupted, and goes on from what has arrived.
+    fn resumed(&self, error: &BridgeError) {
+        let _ = error;
+    }
+}
+
+impl Watch for () {}
+
+/// A complete call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileOutcome {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// CRC-32 (IEEE 802.3) of these bytes, if both ends have it: not of a copy between cards, nor
+    /// of a round trip whose data were written rather than compared.
+    pub checksum: Option<u32>,
+    /// Times that a lost connection was replaced.
+    pub retries: u32,
+    /// The server's report of each piece.
+    pub reports: Vec<Report>,
+}
+
+/// The error of a call. Pieces before it have arrived.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The transfer failed and was not, or could not be, resumed.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    /// The stream of data to send failed, or ended too early.
+    #[error("cannot read the data to send: {0}")]
+    Read(#[source] io::Error),
+    /// The stream for received data failed.
+    #[error("cannot write the received data: {0}")]
+    Write(#[source] io::Error),
+    /// A piece has another checksum at the server.
+    #[error(
+        "data were changed on the way: the piece from byte {from} on has CRC-32 {own:08x} here, \
+         and {theirs:08x} at the server"
+    )]
+    Changed {
+        /// First byte of the piece.
+        from: u64,
+        /// Checksum at this node.
+        own: u32,
+        /// Checksum at the server.
+        theirs: u32,
+    },
+    /// A piece of a compared round trip came back with other data.
+    #[error("the data that came back from byte {from} on are not those that were sent")]
+    Differs {
+        /// First byte of the piece.
+        from: u64,
+    },
+}
+
+/// A client that moves streams of any length, and connects again after a lost connection.
+pub struct FileClient<R: Rdma, C: Clock> {
+    rdma: R,
+    clock: C,
+    server: String,
+    identity: Identity,
+    options: FileOptions,
+    client: Option<Client<R, C>>,
+}
+
+/// Registered memory for two pieces.
+struct Buffers<G> {
+    region: G,
+    piece_bytes: u64,
+}
+
+/// The path of a call.
+enum Path<'a> {
+    Put(&'a CardPlace),
+    Get(&'a CardPlace),
+    RoundTrip(&'a str),
+}
+
+/// The caller's streams.
+struct Streams<'a> {
+    source: Option<&'a mut dyn Read>,
+    sink: Option<&'a mut dyn Write>,
+}
+
+/// A piece that the network has moved, with the checksums of what was sent and of what the server
+/// moved.
+struct Moved {
+    number: u64,
+    bytes: Range<u64>,
+    sent: Option<Hasher>,
+    theirs: Option<u32>,
+}
+
+impl<R: Rdma, C: Clock> FileClient<R, C> {
+    /// Makes a client of a server. It connects when a call first needs it.
+    #[must_use]
+    pub fn new(rdma: R, clock: C, server: &str, identity: Identity, options: FileOptions) -> Self {
+        Self { rdma, clock, server: server.to_owned(), identity, options, client: None }
+    }
+
+    /// Moves bytes into a card's memory. `bytes` are those of the whole to move: a reader whose
+    /// first bytes have arrived before stands at `bytes.start`, and `to` is the place of byte 0.
+    ///
+    /// # Errors
+    /// A failed transfer that could not be resumed, a reader that fails or ends before
+    /// `bytes.end`, or another checksum at the server.
+    pub async fn put(
+        &mut self,
+        from: &mut dyn Read,
+        bytes: Range<u64>,
+        to: &CardPlace,
+        watch: &dyn Watch,
+    ) -> Result<FileOutcome, FileError> {
+        self.run(Path::Put(to), Streams { source: Some(from), sink: None }, bytes, watch).await
+    }
+
+    /// Moves `bytes` bytes of a card's memory to a writer, in order.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and a writer that fails. What was written by then is complete as far
+    /// as it goes, but for the last piece, whose checksum may be the error.
+    pub async fn get(
+        &mut self,
+        from: &CardPlace,
+        bytes: u64,
+        into: &mut dyn Write,
+        watch: &dyn Watch,
+    ) -> Result<FileOutcome, FileError> {
+        let streams = Streams { source: None, sink: Some(into) };
+        self.run(Path::Get(from), streams, 0..bytes, watch).await
+    }
+
+    /// Moves bytes through a card's stream: back to a writer, or, without one, to be compared with
+    /// those that were sent.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put) and [`get`](Self::get), and [`FileError::Differs`].
+    pub async fn round_trip<'a>(
+        &mut self,
+        card: &str,
+        from: &'a mut (dyn Read + 'a),
+        bytes: u64,
+        into: Option<&'a mut (dyn Write + 'a)>,
+        watch: &dyn Watch,
+    ) -> Result<FileOutcome, FileError> {
+        let streams = Streams { source: Some(from), sink: into };
+        self.run(Path::RoundTrip(card), streams, 0..bytes, watch).await
+    }
+
+    /// Moves a card's memory into that of a card of another server.
+    ///
+    /// # Errors
+    /// A failed transfer that could not be resumed.
+    pub async fn copy(
+        &mut self,
+        from: &CardPlace,
+        peer: &PeerTarget,
+        bytes: u64,
+        watch: &dyn Watch,
+    ) -> Result<FileOutcome, FileError> {
+        let mut outcome = FileOutcome { bytes, ..FileOutcome::default() };
+        let go = async |client: &Client<R, C>, options, progress: &dyn Fn(u64)| {
+            client.copy(from, peer.clone(), bytes, &options, progress).await
+        };
+        self.transfer(0..bytes, &mut outcome, watch, go).await?;
+        Ok(outcome)
+    }
+
+    /// Ends the connection.
+    pub async fn close(self) {
+        if let Some(client) = self.client {
+            client.close().await;
+        }
+    }
+
+    /// Moves all pieces: each while the one before it is written and the one after it is read.
+    async fn run(
+        &mut self,
+        path: Path<'_>,
+        mut streams: Streams<'_>,
+        bytes: Range<u64>,
+        watch: &dyn Watch,
+    ) -> Result<FileOutcome, FileError> {
+        let piece_bytes = self.options.piece_bytes.max(1);
+        let has_source = streams.source.is_some();
+        let out = if has_source { Some(self.buffers(&bytes).await?) } else { None };
+        let comes_back = !matches!(path, Path::Put(_));
+        let back = if comes_back { Some(self.buffers(&bytes).await?) } else { None };
+        let mut outcome =
+            FileOutcome { bytes: bytes.end.saturating_sub(bytes.start), ..FileOutcome::default() };
+        let (mut all, mut before) = (Hasher::new(), None);
+        let mut sent = streams.fill(out.as_ref(), 0, &piece(&bytes, 0, piece_bytes)).await?;
+        for number in 0..outcome.bytes.div_ceil(piece_bytes) {
+            let part = |number| piece(&bytes, number, piece_bytes);
+            let now = part(number);
+            let length = now.end - now.start;
+            let go = async |client: &Client<R, C>, options, progress: &dyn Fn(u64)| {
+                let from = out.as_ref().map(|buffers| buffers.part(number, length));
+                let to = back.as_ref().map(|buffers| buffers.part(number, length));
+                match (&path, from, to) {
+                    (Path::Put(place), Some(from), _) => {
+                        client.put(&from, &beyond(place, now.start)?, &options, progress).await
+                    }
+                    (Path::Get(place), _, Some(to)) => {
+                        client.get(&beyond(place, now.start)?, &to, &options, progress).await
+                    }
+                    (Path::RoundTrip(card), Some(from), Some(to)) => {
+                        client.round_trip(card, &from, &to, &options, progress).await
+                    }
+                    _ => Err(BridgeError::new(Stage::Request, "a file has no stream to move")),
+                }
+            };
+            let beside = async {
+                streams.drain(back.as_ref(), before.take(), &mut all).await?;
+                streams.fill(out.as_ref(), number + 1, &part(number + 1)).await
+            };
+            let moving = async {
+                let moved = self.transfer(now.clone(), &mut outcome, watch, go).await;
+                moved.map_err(FileError::from)
+            };
+            let (theirs, next) = try_join!(moving, beside)?;
+            if let Some(sent) = &sent {
+                check(sent, theirs, now.start)?;
+                if !comes_back {
+                    all.combine(sent);
+                }
+            }
+            before = Some(Moved { number, bytes: now, sent, theirs });
+            sent = next;
+        }
+        let is_written = has_source && streams.sink.is_some();
+        streams.drain(back.as_ref(), before, &mut all).await?;
+        outcome.checksum = (!is_written).then(|| all.finalize());
+        Ok(outcome)
+    }
+
+    /// Allocates and registers memory for the pieces of a call.
+    async fn buffers(&self, bytes: &Range<u64>) -> Result<Buffers<R::Region>, BridgeError> {
+        let failed = BridgeError::network(Stage::Registration);
+        let total_bytes = bytes.end.saturating_sub(bytes.start).max(1);
+        let piece_bytes = self.options.piece_bytes.clamp(1, total_bytes);
+        let most = total_bytes.min(BUFFERS.saturating_mul(piece_bytes));
+        let memory = self.rdma.allocate(most, PageSize::Huge).map_err(&failed)?;
+        let registered = self.rdma.register(&memory, RemoteAccess::READ_WRITE).await;
+        Ok(Buffers { region: registered.map_err(&failed)?, piece_bytes })
+    }
+
+    /// Makes the transfer of a piece; after an interruption it goes on from what has arrived.
+    /// Returns the server's checksum, if one connection moved all of the piece.
+    async fn transfer<F>(
+        &mut self,
+        bytes: Range<u64>,
+        outcome: &mut FileOutcome,
+        watch: &dyn Watch,
+        go: F,
+    ) -> Result<Option<u32>, BridgeError>
+    where
+        F: AsyncFn(&Client<R, C>, TransferOptions, &dyn Fn(u64)) -> Result<Outcome, BridgeError>,
+    {
+        let time = self.options.time;
+        let mut options = TransferOptions { time, checksum: true, ..TransferOptions::default() };
+        loop {
+            let client = match self.client.take() {
+                Some(client) => client,
+                None => self.connect().await?,
+            };
+            let progress = |arrived| watch.arrived(bytes.start + arrived);
+            match go(&client, options, &progress).await {
+                Ok(Outcome { report, .. }) => {
+                    self.client = Some(client);
+                    watch.arrived(bytes.end);
+                    // The server has not summed up what another connection had moved.
+                    let checksum = report.checksum.filter(|_| options.first == 0);
+                    outcome.reports.push(report);
+                    return Ok(checksum);
+                }
+                Err(error) if self.may_resume(&error, &options, outcome.retries) => {
+                    outcome.retries += 1;
+                    watch.resumed(&error);
+                    options.first = options.first.max(error.arrived_bytes);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether another connection may mend an interruption.
+    fn may_resume(&self, error: &BridgeError, options: &TransferOptions, retries: u32) -> bool {
+        retries < self.options.retries
+            && error.total_bytes > options.first
+            && error.arrived_bytes < error.total_bytes
+            && matches!(error.stage, Stage::Connection | Stage::RdmaRead | Stage::RdmaWrite)
+    }
+
+    async fn connect(&self) -> Result<Client<R, C>, BridgeError> {
+        let deadline = after(&self.clock, self.options.connecting);
+        let (rdma, clock) = (self.rdma.clone(), self.clock.clone());
+        Client::connect(rdma, clock, &self.server, &self.identity, deadline).await
+    }
+}
+
+impl<G: RdmaRegion> Buffers<G> {
+    /// Returns the offset of a piece's first byte: pieces take turns.
+    fn offset(&self, number: u64) -> u64 {
+        number % BUFFERS * self.piece_bytes
+    }
+
+    fn part(&self, number: u64, bytes: u64) -> MemoryPart<G> {
+        let start = self.offset(number);
+        MemoryPart { region: self.region.clone(), range: start..start + bytes }
+    }
+}
+
+impl Streams<'_> {
+    /// Reads a piece into its buffer; returns its checksum, or `None` if nothing is to be read.
+    async fn fill<G: RdmaRegion>(
+        &mut self,
+        buffers: Option<&Buffers<G>>,
+        number: u64,
+        bytes: &Range<u64>,
+    ) -> Result<Option<Hasher>, FileError> {
+        let (Some(source), Some(buffers)) = (&mut self.source, buffers) else { return Ok(None) };
+        let (length, mut hasher) = (bytes.end - bytes.start, Hasher::new());
+        let mut step = vec![0; length.min(STEP_BYTES) as usize];
+        for at in (0..length).step_by(STEP_BYTES as usize) {
+            let step = &mut step[..(length - at).min(STEP_BYTES) as usize];
+            source.read_exact(step).map_err(FileError::Read)?;
+            hasher.update(step);
+            let written = buffers.region.memory().write(buffers.offset(number) + at, step);
+            written.map_err(BridgeError::from)?;
+            pause().await;
+        }
+        Ok(Some(hasher))
+    }
+
+    /// Writes a piece that has come back, or compares it with what was sent, and adds it to the
+    /// checksum of all.
+    async fn drain<G: RdmaRegion>(
+        &mut self,
+        buffers: Option<&Buffers<G>>,
+        moved: Option<Moved>,
+        all: &mut Hasher,
+    ) -> Result<(), FileError> {
+        let (Some(moved), Some(buffers)) = (moved, buffers) else { return Ok(()) };
+        let from = moved.bytes.start;
+        let (length, mut hasher) = (moved.bytes.end - from, Hasher::new());
+        let mut step = vec![0; length.min(STEP_BYTES) as usize];
+        for at in (0..length).step_by(STEP_BYTES as usize) {
+            let step = &mut step[..(length - at).min(STEP_BYTES) as usize];
+            let read = buffers.region.memory().read(buffers.offset(moved.number) + at, step);
+            read.map_err(BridgeError::from)?;
+            hasher.update(step);
+            if let Some(sink) = &mut self.sink {
+                sink.write_all(step).map_err(FileError::Write)?;
+            }
+            pause().await;
+        }
+        all.combine(&hasher);
+        match moved.sent {
+            None => check(&hasher, moved.theirs, from),
+            Some(sent) if self.sink.is_none() && sent.clone().finalize() != hasher.finalize() => {
+                Err(FileError::Differs { from })
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// Returns the bytes of a piece; none behind the last.
+fn piece(bytes: &Range<u64>, number: u64, piece_bytes: u64) -> Range<u64> {
+    let bound =
+        |number: u64| bytes.end.min(bytes.start.saturating_add(number.saturating_mul(piece_bytes)));
+    bound(number)..bound(number + 1)
+}
+
+/// Returns the place that is so far behind another.
+fn beyond(place: &CardPlace, offset_bytes: u64) -> Result<CardPlace, BridgeError> {
+    let CardPlace { card, address } = place;
+    let Some(address) = address.checked_add(offset_bytes) else {
+        let why = format!("no card has {offset_bytes} B from address {address:#x} on");
+        return Err(BridgeError::new(Stage::Request, why));
+    };
+    Ok(CardPlace { card: card.clone(), address })
+}
+
+/// Compares a piece's checksum with the server's, if it has one.
+fn check(own: &Hasher, theirs: Option<u32>, from: u64) -> Result<(), FileError> {
+    let own = own.clone().finalize();
+    match theirs {
+        Some(theirs) if theirs != own => Err(FileError::Changed { from, own, theirs }),
+        _ => Ok(()),
+    }
+}
+
+/// Lets the transfer beside a stream be polled.
+async fn pause() {
+    let mut has_paused = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_paused, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

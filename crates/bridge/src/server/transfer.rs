@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One transfer of a client: the operations of its stages, and what runs beside them.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::pin::pin;
+
+use crosslane_driver::Target;
+use crosslane_host::{
+    Bus, Clock, DmaMemory, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection, RemoteMemory,
+};
+use crosslane_pcie::units::Picoseconds;
+use futures_channel::{mpsc, oneshot};
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+
+use super::{Place, Shared};
+use crate::card::{Ended, Order};
+use crate::control::Control;
+use crate::deadline::after;
+use crate::error::BridgeError;
+use crate::messages::{Region, Reply, Request, TransferRequest};
+use crate::pipeline::Pipeline;
+use crate::report::{Mode, Path, Report, stages_of};
+use crate::slots::{ClientId, Membership, Ring, Slot};
+use crate::stage::Stage;
+
+/// Longest time allowed for a transfer, ps: thirty days.
+const LONGEST_TIME_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
+/// Least time between two progress messages.
+const PROGRESS: Picoseconds = Picoseconds::from_ns(100_000_000);
+/// Bytes of a slot copied at once for a checksum.
+const STEP_BYTES: u64 = 1 << 16;
+
+/// A chunk in its slots: of a round trip, first the one to the card, then the one back.
+pub(super) struct Chunk {
+    pub slots: Vec<Slot>,
+    /// Bytes of the transfer.
+    pub bytes: Range<u64>,
+    /// Position at the other node.
+    pub far_offset: u64,
+}
+
+impl Chunk {
+    pub const fn length(&self) -> u64 {
+        self.bytes.end - self.bytes.start
+    }
+
+    /// Returns the slot that the network uses.
+    pub fn slot(&mut self) -> Result<&mut Slot, BridgeError> {
+        let slot = self.slots.last_mut();
+        slot.ok_or_else(|| BridgeError::new(Stage::Dma, "a chunk has lost its slot"))
+    }
+}
+
+/// A transfer, for its stages.
+pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
+    pub shared: &'a Shared<B, R, C>,
+    pub place: &'a Place<B, R>,
+    pub control: &'a Control<R::Connection>,
+    pub client: ClientId,
+    pub request: &'a TransferRequest,
+    /// Arrival of the request.
+    pub begun: Picoseconds,
+    /// By the server's clock.
+    pub deadline: Picoseconds,
+    pub pipeline: Pipeline<C>,
+    /// Time of the last progress message.
+    told: Cell<Picoseconds>,
+    /// First byte and checksum of each chunk, in any order.
+    checksums: RefCell<Vec<(u64, crc32fast::Hasher)>>,
+}
+
+impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
+    /// Begins a transfer.
+    pub fn new(
+        shared: &'a Shared<B, R, C>,
+        place: &'a Place<B, R>,
+        control: &'a Control<R::Connection>,
+        client: ClientId,
+        request: &'a TransferRequest,
+    ) -> Self {
+        let begun = shared.clock.now();
+        let time = Picoseconds(request.time_ps.min(LONGEST_TIME_PS));
+        let deadline = after(&shared.clock, time);
+        let pipeline = Pipeline::new(shared.clock.clone(), shared.options.pace, request.first);
+        let (told, checksums) = (Cell::new(begun), RefCell::default());
+        Self { shared, place, control, client, request, begun, deadline, pipeline, told, checksums }
+    }
+
+    /// Takes part in both rings until the result is dropped.
+    pub fn join(&self) -> [Membership; 2] {
+        let Place { to_card, from_card, .. } = self.place;
+        [to_card, from_card].map(|ring| ring.credits.join(self.client))
+    }
+
+    /// Runs a transfer while it listens to the client, reports progress and watches the deadline.
+    /// An error carries the bytes that have arrived.
+    pub async fn beside(
+        &self,
+        moving: impl Future<Output = Result<(), BridgeError>>,
+        on_request: impl Fn(Request) -> Result<(), BridgeError>,
+        mut told: mpsc::UnboundedReceiver<Reply>,
+    ) -> Result<(), BridgeError> {
+        let Self { control, shared, deadline, request, .. } = self;
+        let listening = async {
+            loop {
+                match control.receive::<Request>("a request").await? {
+                    Request::Cancel => {
+                        let why = "cancelled by the client";
+                        return Err::<(), _>(BridgeError::new(Stage::Request, why));
+                    }
+                    request => on_request(request)?,
+                }
+            }
+        };
+        let telling = async {
+            while let Some(reply) = told.next().await {
+                control.send(&reply).await?;
+            }
+            std::future::pending::<Result<(), BridgeError>>().await
+        };
+        let late = async {
+            shared.clock.sleep_until(*deadline).await;
+            let stage = self.pipeline.busiest().map_or(Stage::Connection, |slowest| slowest.stage);
+            Err::<(), _>(BridgeError::new(stage, "the deadline passed before all had arrived"))
+        };
+        let (moving, listening) = (pin!(moving), pin!(listening));
+        let (telling, late) = (pin!(telling), pin!(late));
+        let others = select(listening, select(telling, late));
+        let result = match select(moving, others).await {
+            Either::Left((moved, _)) => moved,
+            Either::Right((Either::Left((heard, _)), _)) => heard,
+            Either::Right((Either::Right((other, _)), _)) => other.factor_first().0,
+        };
+        result.map_err(|error| {
+            let whole = self.pipeline.arrived_bytes();
+            // Only into a card's memory can part of a chunk arrive.
+            let is_partial = request.path == Path::ToFpga && error.stage == Stage::Dma;
+            let arrived = if is_partial { whole.max(error.arrived_bytes) } else { whole };
+            error.arrived(arrived, request.bytes)
+        })
+    }
+
+    /// Waits for a slot.
+    pub async fn slot(&self, ring: &Ring<B, R>, stage: Stage) -> Slot {
+        let since = self.shared.clock.now();
+        let slot = ring.credits.acquire(self.client).await;
+        self.pipeline.waited(stage, since);
+        slot
+    }
+
+    /// Has the network move bytes between this node's memory and the client's: read its source, or
+    /// write its destination.
+    pub async fn network(
+        &self,
+        stage: Stage,
+        near: &NearEnd<R::Region>,
+        offset_bytes: u64,
+        bytes: u64,
+    ) -> Result<(), BridgeError> {
+        let is_read = stage == Stage::RdmaRead;
+        let region = if is_read { self.request.source } else { self.request.destination };
+        let memory = far_memory(region)?;
+        let far = FarEnd { memory, offset_bytes };
+        let begun = self.pipeline.begin(stage);
+        let connection = self.control.connection();
+        let moved = match is_read {
+            true => connection.read(near, far, bytes).await,
+            false => connection.write(near, far, bytes).await,
+        };
+        moved.map_err(BridgeError::network(stage))?;
+        self.pipeline.end(stage, begun, bytes).await;
+        Ok(())
+    }
+
+    /// Has the network move a chunk between its slot and the client's memory. A slot that the
+    /// network may still use is lent until it has ended.
+    pub async fn exchange(&self, stage: Stage, chunk: &mut Chunk) -> Result<(), BridgeError> {
+        let place = self.place;
+        let is_read = stage == Stage::RdmaRead;
+        let ring = if is_read { &place.to_card } else { &place.from_card };
+        // What was read lies where it was announced; what is written, at its own place.
+        let offset = if is_read { chunk.far_offset } else { chunk.bytes.start };
+        let length = chunk.length();
+        let slot = chunk.slot()?;
+        let near = ring.near(slot);
+        slot.lend();
+        self.network(stage, &near, offset, length).await?;
+        slot.take_back();
+        Ok(())
+    }
+
+    /// Has the card move a chunk: to its memory, from it, or through its stream.
+    pub async fn dma(&self, chunk: Chunk) -> Result<Chunk, BridgeError> {
+        let Self { client, place, request, .. } = self;
+        let Chunk { slots, bytes, far_offset } = chunk;
+        let length = bytes.end - bytes.start;
+        let part = |ring: &Ring<B, R>, slot: &Slot| (ring.buffer.clone(), slot.range(length));
+        let address = request.address + bytes.start;
+        let (h2c, c2h) = match (request.path, slots.as_slice()) {
+            (Path::ToFpga, [slot]) => {
+                let (buffer, range) = part(&place.to_card, slot);
+                (Some(Target::Card(buffer, range, address)), None)
+            }
+            (Path::FromFpga | Path::ToPeer, [slot]) => {
+                let (buffer, range) = part(&place.from_card, slot);
+                (None, Some(Target::Card(buffer, range, address)))
+            }
+            (Path::RoundTrip, [to, from]) => {
+                let (buffer, range) = part(&place.to_card, to);
+                let (back, back_range) = part(&place.from_card, from);
+                (Some(Target::Buffer(buffer, range)), Some(Target::Buffer(back, back_range)))
+            }
+            _ => return Err(BridgeError::new(Stage::Dma, "a chunk has lost its slots")),
+        };
+        let begun = self.pipeline.begin(Stage::Dma);
+        let (ended, end) = oneshot::channel();
+        let deadline = self.bus_deadline();
+        let order = Order { client: *client, h2c, c2h, deadline, slots, ended, retries: 0 };
+        let gone = |_| BridgeError::new(Stage::Dma, "the card is not served any more");
+        place.orders.unbounded_send(order).map_err(|_| gone(()))?;
+        let Ended { slots, result, retries } = end.await.map_err(|_| gone(()))?;
+        self.pipeline.repeated(Stage::Dma, retries);
+        if let Err(error) = result {
+            // The moved part of the chunk has arrived, if all before it has.
+            let upto = bytes.start + error.arrived_bytes;
+            return Err(error.arrived(upto, request.bytes));
+        }
+        self.pipeline.end(Stage::Dma, begun, length).await;
+        Ok(Chunk { slots, bytes, far_offset })
+    }
+
+    /// Returns the deadline by the clock of the card's bus.
+    fn bus_deadline(&self) -> Picoseconds {
+        let left = self.deadline.since(self.shared.clock.now());
+        Picoseconds(self.place.device.bus().now().0.saturating_add(left.0))
+    }
+
+    /// Notes that all bytes before this one have arrived, and tells the client now and then.
+    pub fn has_arrived(&self, upto: u64, progress: &mpsc::UnboundedSender<Reply>) {
+        let now = self.shared.clock.now();
+        self.pipeline.has_arrived(upto);
+        if now.since(self.told.get()) >= PROGRESS {
+            self.told.set(now);
+            let _ = progress.unbounded_send(Reply::Progress { bytes: upto });
+        }
+    }
+
+    /// Adds a chunk in a slot to the checksum, if the client asked for one.
+    pub async fn add_to_checksum(
+        &self,
+        ring: &Ring<B, R>,
+        chunk: &mut Chunk,
+    ) -> Result<(), BridgeError> {
+        if !self.request.checksum {
+            return Ok(());
+        }
+        let length = chunk.length();
+        let range = chunk.slot()?.range(length);
+        let mut hasher = crc32fast::Hasher::new();
+        let mut step = vec![0; STEP_BYTES as usize];
+        for at in range.clone().step_by(STEP_BYTES as usize) {
+            let step = &mut step[..(range.end - at).min(STEP_BYTES) as usize];
+            ring.memory().read(at, step)?;
+            hasher.update(step);
+        }
+        self.place.device.bus().work(HostWork::Copy(length)).await;
+        self.checksums.borrow_mut().push((chunk.bytes.start, hasher));
+        Ok(())
+    }
+
+    /// Combines the checksums of all chunks in order.
+    fn checksum(&self) -> u32 {
+        let mut chunks = self.checksums.borrow().clone();
+        chunks.sort_by_key(|(start, _)| *start);
+        let mut all = crc32fast::Hasher::new();
+        for (_, chunk) in &chunks {
+            all.combine(chunk);
+        }
+        all.finalize()
+    }
+
+    /// Returns the report of the transfer so far.
+    pub fn report(&self) -> Report {
+        let Self { shared, request, place, begun, pipeline, .. } = self;
+        let stages = stages_of(request.path).iter().map(|stage| pipeline.statistics(*stage));
+        Report {
+            path: request.path,
+            mode: Mode::Pipelined,
+            bytes: request.bytes - request.first,
+            elapsed_ps: shared.clock.now().since(*begun).0,
+            start_ps: pipeline.first_operation().map_or(0, |first| first.since(*begun).0),
+            slot_bytes: place.to_card.slot_bytes,
+            chunks: pipeline.chunks(),
+            is_zero_copy: shared.rdma.is_zero_copy(),
+            stages: stages.collect(),
+            steps: Vec::new(),
+            processor_ps: None,
+            checksum: request.checksum.then(|| self.checksum()),
+        }
+    }
+}
+
+/// Returns the client's memory of one end of a transfer.
+fn far_memory(region: Option<Region>) -> Result<RemoteMemory, BridgeError> {
+    let region = region.ok_or_else(|| BridgeError::new(Stage::Request, "a region is missing"))?;
+    Ok(region.into())
+}
+
+/// Refuses a request that does not belong to a transfer that is under way.
+pub(super) fn out_of_place() -> BridgeError {
+    let why = "the client asked for something else before the transfer was complete";
+    BridgeError::new(Stage::Request, why)
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Streams to and from a card: pieces that overlap with the network, resumption, and failures of
+//! either side.
+
+use crate::support;
+
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+
+use crosslane_bridge::files::{FileClient, FileError, FileOptions, Watch};
+use crosslane_bridge::{BridgeError, Identity, Stage};
+use crosslane_pcie::units::Picoseconds;
+
+use support::network::{Fault, Network};
+use support::{LabClock, SECOND_PS, SERVER, Scene, pattern, place};
+
+const CARD: &str = "kc705";
+/// Size of a piece, bytes: eight slots of the server.
+const PIECE: u64 = 128 << 10;
+
+fn client(scene: &Scene) -> FileClient<Network, LabClock> {
+    let options = FileOptions {
+        piece_bytes: PIECE,
+        retries: 2,
+        time: Picoseconds(SECOND_PS),
+        ..FileOptions::default()
+    };
+    FileClient::new(scene.network.clone(), scene.clock(), SERVER, Identity::default(), options)
+}
+
+/// An event of a call: the stream's position, or the bytes that have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Stream(u64),
+    Arrived(u64),
+    Resumed,
+}
+
+/// The events of a call, in order.
+#[derive(Default)]
+struct Log(RefCell<Vec<Event>>);
+
+impl Log {
+    fn note(&self, event: Event) {
+        self.0.borrow_mut().push(event);
+    }
+
+    #[track_caller]
+    fn index(&self, event: Event) -> usize {
+        let events = self.0.borrow();
+        events.iter().position(|it| *it == event).unwrap_or_else(|| panic!("{event:?}: {events:?}"))
+    }
+}
+
+impl Watch for Log {
+    fn arrived(&self, bytes: u64) {
+        self.note(Event::Arrived(bytes));
+    }
+
+    fn resumed(&self, _: &BridgeError) {
+        self.note(Event::Resumed);
+    }
+}
+
+/// A stream that notes its position, gives or takes at most 1,000 bytes at a time, and fails at a
+/// position.
+struct Stream<'a> {
+    log: &'a Log,
+    data: Vec<u8>,
+    at: u64,
+    fails_at: u64,
+}
+
+impl<'a> Stream<'a> {
+    fn new(log: &'a Log, data: Vec<u8>) -> Self {
+        Self { log, data, at: 0, fails_at: u64::MAX }
+    }
+
+    fn step(&mut self, bytes: usize) -> io::Result<usize> {
+        if self.at >= self.fails_at {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        let bytes = bytes.min(1000).min((PIECE - self.at % PIECE) as usize);
+        self.at += bytes as u64;
+        self.log.note(Event::Stream(self.at));
+        Ok(bytes)
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let rest = self.data[self.at as usize..].to_vec();
+        let bytes = self.step(into.len().min(rest.len()))?;
+        into[..bytes].copy_from_slice(&rest[..bytes]);
+        Ok(bytes)
+    }
+}
+
+impl Write for Stream<'_> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        let bytes = self.step(from.len())?;
+        self.data.extend(&from[..bytes]);
+        Ok(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn pieces_overlap_with_the_stream_and_two_are_in_memory() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let (mut client, to) = (client(&scene), place(CARD, 5));
+        let bytes = 3 * PIECE + 1;
+        let sent = pattern(bytes, 1);
+        let log = Log::default();
+        let mut stream = Stream::new(&log, sent.clone());
+        let put = client.put(&mut stream, 0..bytes, &to, &log).await.expect("it is put");
+        assert_eq!((put.bytes, put.checksum), (bytes, Some(crc32fast::hash(&sent))));
+        assert_eq!((put.retries, put.reports.len()), (0, 4));
+        // The second piece has been read before the first has arrived, and the third has not.
+        for piece in 1..3 {
+            let arrived = log.index(Event::Arrived(piece * PIECE));
+            assert!(log.index(Event::Stream((piece + 1) * PIECE)) < arrived, "piece {piece}");
+            let further = ((piece + 1) * PIECE + 1000).min(bytes);
+            assert!(log.index(Event::Stream(further)) > arrived, "piece {piece}");
+        }
+
+        let log = Log::default();
+        let mut stream = Stream::new(&log, Vec::new());
+        let got = client.get(&to, bytes, &mut stream, &log).await.expect("it is got");
+        assert!(stream.data == sent);
+        assert_eq!(got.checksum, put.checksum);
+        // The first piece is written while the second one arrives.
+        for piece in 1..3 {
+            let written = log.index(Event::Stream(piece * PIECE));
+            assert!(log.index(Event::Arrived(piece * PIECE)) < written, "piece {piece}");
+            assert!(written < log.index(Event::Arrived((piece + 1) * PIECE)), "piece {piece}");
+        }
+        client.close().await;
+    });
+}
+
+#[test]
+fn round_trips_are_compared_or_written() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let mut client = client(&scene);
+        let bytes = 2 * PIECE + 4000;
+        let sent = pattern(bytes, 2);
+        let trip = client.round_trip(CARD, &mut &sent[..], bytes, None, &()).await;
+        assert_eq!(trip.expect("it is equal").checksum, Some(crc32fast::hash(&sent)));
+        let mut back = Vec::new();
+        let trip = client.round_trip(CARD, &mut &sent[..], bytes, Some(&mut back), &()).await;
+        assert_eq!(trip.expect("it comes back").checksum, None);
+        assert!(back == sent);
+        // A byte is changed behind the server's checksum.
+        scene.network.set_fault(Fault::ChangeAt(40));
+        let error = client.round_trip(CARD, &mut &sent[..], bytes, None, &()).await;
+        let error = error.expect_err("a byte is wrong");
+        assert!(matches!(error, FileError::Changed { .. } | FileError::Differs { .. }), "{error}");
+        scene.network.set_fault(Fault::None);
+    });
+}
+
+#[test]
+fn lost_connections_are_replaced_and_a_put_resumes() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let (mut client, to) = (client(&scene), place(CARD, 0));
+        let bytes = 2 * PIECE;
+        let sent = pattern(bytes, 3);
+        for fault in [Fault::CutAt(9), Fault::RefuseAt(9)] {
+            let log = Log::default();
+            scene.network.set_fault(fault);
+            let put = client.put(&mut &sent[..], 0..bytes, &to, &log).await.expect("it is put");
+            assert_eq!(put.retries, 1, "{fault:?}");
+            log.index(Event::Resumed);
+            scene.network.set_fault(fault);
+            let mut back = Vec::new();
+            let got = client.get(&to, bytes, &mut back, &()).await.expect("it is got");
+            assert_eq!(got.retries, 1, "{fault:?}");
+            assert!(back == sent, "{fault:?}");
+        }
+        // By hand: the first bytes have arrived before.
+        let (first, other) = (PIECE / 2 + 3, pattern(bytes, 4));
+        let put = client.put(&mut &other[first as usize..], first..bytes, &to, &()).await;
+        assert_eq!(put.expect("it is put").bytes, bytes - first);
+        let mut back = Vec::new();
+        client.get(&to, bytes, &mut back, &()).await.expect("it is got");
+        assert!(back[..first as usize] == sent[..first as usize]);
+        assert!(back[first as usize..] == other[first as usize..]);
+        client.close().await;
+    });
+}
+
+#[test]
+fn changed_data_and_failing_streams_are_errors() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let (mut client, to) = (client(&scene), place(CARD, 0));
+        let (bytes, log) = (2 * PIECE, Log::default());
+        let sent = pattern(bytes, 5);
+        scene.network.set_fault(Fault::ChangeAt(2));
+        let error = client.put(&mut &sent[..], 0..bytes, &to, &()).await.expect_err("it differs");
+        assert!(matches!(error, FileError::Changed { from: 0, .. }), "{error}");
+        scene.network.set_fault(Fault::None);
+
+        let mut short = &sent[..bytes as usize - 1];
+        let error = client.put(&mut short, 0..bytes, &to, &()).await.expect_err("it ends early");
+        assert!(matches!(error, FileError::Read(_)), "{error}");
+        let mut full = Stream { fails_at: PIECE + 1000, ..Stream::new(&log, Vec::new()) };
+        let error = client.get(&to, bytes, &mut full, &()).await.expect_err("it is full");
+        assert!(matches!(error, FileError::Write(_)), "{error}");
+        assert_eq!(full.data.len() as u64, PIECE + 1000);
+
+        // What the card refuses is not tried again, and the client can be used after it.
+        let beyond = place(CARD, (1 << 30) - PIECE);
+        let error = client.put(&mut &sent[..], 0..bytes, &beyond, &()).await.expect_err("beyond");
+        assert!(matches!(&error, FileError::Bridge(it) if it.stage == Stage::Dma), "{error}");
+        let put = client.put(&mut &sent[..], 0..bytes, &to, &()).await.expect("it is put");
+        assert_eq!((put.bytes, put.retries), (bytes, 0));
+        client.close().await;
+    });
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lab files: those that are shipped, constants with their provenance, and the check of a file. The
+//! check builds the lab and its variants, warns of cards whose datapath is slower than their link,
+//! and notes links that share a slower one, and peers without a route.
+
+use crosslane_bench::topology;
+use crosslane_fabric::parameters::PeerToPeer;
+use crosslane_lab::{Lab, LabError, shipped};
+use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
+use crosslane_results::topology::{Function, FunctionKind, Host};
+use crosslane_results::{
+    LabCheck, LabConstant, LabConstants, LabFileCheck, LabList, LabRemark, LabRemarkKind,
+    LabSummary, VariantSummary,
+};
+
+/// Header of a memory write below 4 GiB, DW (PCIe 6.x 2.2.4).
+const HEADER_DW: u32 = 3;
+/// Stands for the nodes in the sentence of a remark.
+const NODES: &str = "{}";
+
+/// Lists the labs that are shipped, with their variants.
+///
+/// # Errors
+/// A lab that has a problem.
+pub fn list() -> Result<LabList, LabError> {
+    let labs = shipped().iter().map(|shipped| {
+        let variants = variants(&Lab::load(shipped.name)?);
+        let (name, summary) = (shipped.name.to_owned(), shipped.summary.to_owned());
+        Ok(LabSummary { name, summary, variants })
+    });
+    Ok(LabList { labs: labs.collect::<Result<_, LabError>>()? })
+}
+
+fn variants(lab: &Lab) -> Vec<VariantSummary> {
+    let variants = lab.file().variants.iter();
+    let summary = |name: &String, summary: &String| VariantSummary {
+        name: name.clone(),
+        summary: summary.clone(),
+    };
+    variants.map(|variant| summary(&variant.name, &variant.summary)).collect()
+}
+
+/// Lists the constants of a lab that are in force.
+#[must_use]
+pub fn constants(lab: &Lab) -> LabConstants {
+    let constants = lab.constants().map(|constant| LabConstant {
+        path: constant.path(),
+        value: constant.value.clone(),
+        unit: constant.unit.to_owned(),
+        provenance: constant.provenance.word().to_owned(),
+        source: constant.source.clone(),
+        line: constant.line,
+    });
+    LabConstants {
+        lab: lab.name().to_owned(),
+        summary: lab.summary().to_owned(),
+        source: lab.file().source.clone(),
+        variant: lab.variant().map(str::to_owned),
+        variants: variants(lab),
+        constants: constants.collect(),
+    }
+}
+
+/// Checks a lab file and every variant in it.
+///
+/// # Errors
+/// The first problem of the file.
+pub fn check_file(path: &str) -> Result<LabFileCheck, LabError> {
+    let lab = Lab::load(path)?;
+    let mut checked = vec![check_lab(&lab)?];
+    for variant in &lab.file().variants {
+        checked.push(check_lab(&lab.with_variant(&variant.name)?)?);
+    }
+    Ok(LabFileCheck { file: path.to_owned(), checked })
+}
+
+/// Builds a lab and examines its topology.
+///
+/// # Errors
+/// A lab that cannot be built.
+pub fn check_lab(lab: &Lab) -> Result<LabCheck, LabError> {
+    let running = lab.build(1)?;
+    let topology = topology(lab, &running);
+    let (mut warnings, mut notes) = (Vec::new(), Vec::new());
+    for host in &topology.hosts {
+        host.all_functions().filter_map(|it| datapath(lab, it)).for_each(|it| warnings.push(it));
+        host.all_functions().filter_map(uplink).for_each(|it| notes.push(it));
+        notes.extend(peers(lab, host));
+    }
+    Ok(LabCheck {
+        lab: lab.name().to_owned(),
+        variant: lab.variant().map(str::to_owned),
+        hosts: running.hosts.len(),
+        links: running.fabric.links().len(),
+        functions: topology.functions().count(),
+        constants: lab.constants().count(),
+        warnings: joined(warnings),
+        notes: joined(notes),
+    })
+}
+
+/// Joins remarks that say the same of different nodes, and names the nodes in the sentence.
+fn joined(remarks: Vec<LabRemark>) -> Vec<LabRemark> {
+    let mut joined: Vec<LabRemark> = Vec::new();
+    for remark in remarks {
+        match joined.iter_mut().find(|known| known.sentence == remark.sentence) {
+            Some(known) => known.nodes.extend(remark.nodes),
+            None => joined.push(remark),
+        }
+    }
+    for remark in &mut joined {
+        let nodes = match &remark.nodes[..] {
+            [first, _, ..] => format!("{first} and {} more", remark.nodes.len() - 1),
+            nodes => nodes.concat(),
+        };
+        remark.sentence = remark.sentence.replace(NODES, &nodes);
+    }
+    joined
+}
+
+fn remark(kind: LabRemarkKind, node: &str, sentence: String) -> LabRemark {
+    LabRemark { kind, nodes: vec![node.to_owned()], sentence }
+}
+
+fn megabytes(bytes_per_second: f64) -> String {
+    format!("{:.1} MB/s", bytes_per_second / 1e6)
+}
+
+/// A card whose datapath cannot fill its link with writes of the longest payload.
+fn datapath(lab: &Lab, function: &Function) -> Option<LabRemark> {
+    let link = function.link.as_ref().filter(|_| function.kind == FunctionKind::Endpoint)?;
+    let mut endpoints = lab.file().endpoints.iter();
+    let part = &endpoints.find(|endpoint| endpoint.name == function.node)?.part;
+    let requester = &part.parameters.requester;
+    let (bytes, clock) = (requester.datapath_bytes, requester.clock);
+    // Of the devices only engines, and endpoints without a device, move data through it.
+    let is_other = part.memory_card.is_some() || part.nic.is_some();
+    if bytes == 0 || is_other || part.network_processor.is_some() {
+        return None;
+    }
+    let is_with_header = part.engine.is_none_or(|engine| engine.header_on_datapath);
+    let header = if is_with_header { 4 * HEADER_DW } else { 0 };
+    let payload = link.payload_bytes.min(requester.max_write_bytes);
+    let clocks = (payload + header).div_ceil(bytes);
+    let rate = f64::from(payload) / (f64::from(clocks) * clock.as_seconds());
+    let ceiling = write_ceiling_bytes_per_second(link.link_rate()?, HEADER_DW, payload);
+    let sentence = format!(
+        "the datapath of {NODES}, {bytes} B each {clock}, carries {} of payload in TLPs of \
+         {payload} B, and its link, {}, {}",
+        megabytes(rate),
+        link.rate(),
+        megabytes(ceiling),
+    );
+    let remark = remark(LabRemarkKind::Datapath, &function.node, sentence);
+    (rate < ceiling).then_some(remark)
+}
+
+/// A switch whose links below carry more together than the one above.
+fn uplink(function: &Function) -> Option<LabRemark> {
+    let above = function.link.as_ref().filter(|_| function.kind == FunctionKind::UpstreamPort)?;
+    let below = function.children.iter().flat_map(|port| &port.children);
+    let below: Vec<f64> =
+        below.filter_map(|it| Some(it.link.as_ref()?.ceiling.raw_bytes_per_second)).collect();
+    let (count, together) = (below.len(), below.iter().sum::<f64>());
+    let most = above.ceiling.raw_bytes_per_second;
+    let sentence = format!(
+        "the {count} links below {NODES} carry {} together, and its link up, {}, {}",
+        megabytes(together),
+        above.rate(),
+        megabytes(most),
+    );
+    let remark = remark(LabRemarkKind::Oversubscribed, &function.node, sentence);
+    (together > most).then_some(remark)
+}
+
+/// Endpoints below several root ports of a host that forbids requests between these.
+fn peers(lab: &Lab, host: &Host) -> Option<LabRemark> {
+    let mut hosts = lab.file().hosts.iter();
+    let part = &hosts.find(|instance| instance.name == host.name)?.part;
+    let ports = host.functions.iter().filter_map(|port| {
+        let functions = port.walk().into_iter();
+        let endpoints = functions.filter(|it| it.kind == FunctionKind::Endpoint);
+        let names: Vec<&str> = endpoints.map(|endpoint| endpoint.node.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    });
+    let ports: Vec<String> = ports.collect();
+    let is_forbidden = part.parameters.peer_to_peer == PeerToPeer::Forbidden;
+    if !is_forbidden || ports.len() < 2 {
+        return None;
+    }
+    let sentence = format!(
+        "{NODES} forbids peer-to-peer between its root ports, so that these do not reach each \
+         other: {}",
+        ports.join(" | ")
+    );
+    Some(remark(LabRemarkKind::ForbiddenPeers, &host.name, sentence))
+}

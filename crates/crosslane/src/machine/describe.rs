@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Functions of this machine as plain data, and words for what a table or a sentence says of them.
+
+use crosslane_results::machine as results;
+use crosslane_vfio::sysfs::{Address, ErrorCounters, LinkCode, PciFunction, Tree};
+
+/// Base class of bridges (PCI code and ID assignment).
+const BRIDGES: u32 = 0x06;
+
+/// Returns the functions of a machine, and bridges and ports where they are wanted too.
+pub fn functions(tree: &Tree, with_bridges: bool) -> impl Iterator<Item = &PciFunction> {
+    tree.functions().filter(move |function| with_bridges || function.class >> 16 != BRIDGES)
+}
+
+/// Returns the function and every bridge above it, the root port first.
+#[must_use]
+pub fn path_from_root<'a>(tree: &'a Tree, function: &'a PciFunction) -> Vec<&'a PciFunction> {
+    let mut path = tree.above(function.address);
+    path.reverse();
+    path.push(function);
+    path
+}
+
+/// Describes the functions of a machine in few words.
+#[must_use]
+pub fn list(tree: &Tree, with_bridges: bool) -> results::FunctionList {
+    results::FunctionList { functions: functions(tree, with_bridges).map(summary).collect() }
+}
+
+fn summary(function: &PciFunction) -> results::FunctionSummary {
+    let link = function.link();
+    results::FunctionSummary {
+        address: function.address.to_string(),
+        vendor: format!("{:04x}", function.vendor),
+        device: format!("{:04x}", function.device),
+        class: format!("{:06x}", function.class),
+        class_words: function.class_words().to_owned(),
+        kind: function.kind.to_string(),
+        driver: function.driver.clone(),
+        iommu_group: function.iommu_group.as_ref().map(|group| group.number),
+        link: link.map(|(now, _)| now.to_string()),
+        link_capability: link.map(|(_, best)| best.to_string()),
+        numa_node: function.numa_node,
+    }
+}
+
+/// Describes a function and every bridge above it.
+#[must_use]
+pub fn describe(tree: &Tree, function: &PciFunction) -> results::FunctionPath {
+    let mut path = path_from_root(tree, function);
+    path.pop();
+    let above = path.into_iter().map(described).collect();
+    results::FunctionPath { function: described(function), above }
+}
+
+fn described(function: &PciFunction) -> results::Function {
+    let (express, link) = (function.express(), function.link());
+    let acs = function.configuration.acs();
+    let code = |code: LinkCode| results::LinkCode { generation: code.speed, lanes: code.lanes };
+    let group = function.iommu_group.as_ref().map(|group| results::IommuGroup {
+        number: group.number,
+        kind: group.kind.clone(),
+        members: group.members.iter().map(Address::to_string).collect(),
+    });
+    let bars = function.bars.iter().map(|bar| results::Bar {
+        index: bar.index,
+        address: bar.base.to_string(),
+        bytes: bar.size_bytes,
+        bits: if bar.kind.is_64_bit() { 64 } else { 32 },
+        prefetchable: bar.kind.is_prefetchable(),
+    });
+    results::Function {
+        address: function.address.to_string(),
+        kind: function.kind.to_string(),
+        kind_is_read: function.kind_is_read,
+        vendor: format!("{:04x}", function.vendor),
+        device: format!("{:04x}", function.device),
+        class: format!("{:06x}", function.class),
+        class_words: function.class_words().to_owned(),
+        revision: function.revision,
+        subsystem: format!("{:04x}:{:04x}", function.subsystem.0, function.subsystem.1),
+        driver: function.driver.clone(),
+        driver_override: function.driver_override.clone(),
+        iommu_group: group,
+        numa_node: function.numa_node,
+        memory_enabled: function.configuration.memory_enabled(),
+        bus_master: function.configuration.bus_master(),
+        link: link.map(|(now, _)| code(now)),
+        link_capability: link.map(|(_, best)| code(best)),
+        max_payload_bytes: express.map(|it| it.max_payload_bytes),
+        max_payload_supported_bytes: express.map(|it| it.max_payload_supported_bytes),
+        max_read_request_bytes: express.map(|it| it.max_read_request_bytes),
+        extended_tags: express.map(|it| it.extended_tags),
+        extended_tags_supported: express.map(|it| it.extended_tags_supported),
+        ten_bit_tags: express.map(|it| it.ten_bit_tags),
+        relaxed_ordering: express.map(|it| it.relaxed_ordering),
+        interrupt_vectors: function.configuration.vectors(),
+        acs_enabled: acs.map(|acs| acs.enabled_words()),
+        acs_redirects: acs.map(|acs| acs.redirects_requests()),
+        bars: bars.collect(),
+        errors: function.errors.as_ref().map(error_counts),
+    }
+}
+
+fn error_counts(errors: &ErrorCounters) -> results::ErrorCounts {
+    let by_name = |counters: &[(String, u64)]| counters.iter().cloned().collect();
+    results::ErrorCounts {
+        correctable: by_name(&errors.correctable),
+        non_fatal: by_name(&errors.non_fatal),
+        fatal: by_name(&errors.fatal),
+    }
+}
+
+/// Returns `Gen3 x4`, with the highest rate behind it where that is more.
+#[must_use]
+pub fn link_words((now, best): (LinkCode, LinkCode)) -> String {
+    let is_less = now.speed < best.speed || now.lanes < best.lanes;
+    if is_less { format!("{now} (of {best})") } else { now.to_string() }
+}
+
+/// Returns the error counters of a function that are not 0.
+#[must_use]
+pub fn error_words(function: &PciFunction) -> String {
+    let Some(errors) = &function.errors else { return "the kernel has no counters".to_owned() };
+    let kinds = [
+        ("correctable", &errors.correctable),
+        ("non-fatal", &errors.non_fatal),
+        ("fatal", &errors.fatal),
+    ];
+    let words: Vec<String> = kinds
+        .into_iter()
+        .flat_map(|(kind, counters)| {
+            counters.iter().map(move |(name, count)| format!("{count} {name} ({kind})"))
+        })
+        .collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+}

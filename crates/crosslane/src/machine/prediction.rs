@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rates of a card's paths that the fabric model predicts, in a lab that is made of what was read.
+
+use std::sync::Arc;
+
+use crosslane_explain::{
+    Choices, ExplainError, FlowRequest, NoProgress, Progress, STEPS, TrafficOutcome, TrafficRun,
+    explain,
+};
+use crosslane_fabric::FlowKind;
+use crosslane_lab::Lab;
+use crosslane_results::machine::PredictedRate;
+use crosslane_results::{Explanation, Step};
+use crosslane_vfio::sysfs::{PciFunction, Tree};
+use rayon::prelude::*;
+use thiserror::Error;
+
+use super::lab_file::{Exported, HOST, export};
+
+/// Bytes of one operation, at most.
+const OPERATION_BYTES: u64 = 1 << 20;
+/// Bytes that the run of each path moves.
+const PREDICTED_BYTES: u64 = 16 << 20;
+/// A BAR with less room cannot be predicted.
+const LEAST_ROOM_BYTES: u64 = 4096;
+/// Operations in flight.
+const OUTSTANDING: u32 = 4;
+/// Name of the lab.
+const LAB: &str = "this-machine";
+
+/// Shows how far a prediction is. Called by several threads.
+pub trait PredictionProgress: Progress {
+    /// Runs begin, which move this many bytes together.
+    fn begin(&self, _bytes: u64) {}
+
+    /// The runs have ended; this many are explained next.
+    fn explain(&self, _runs: usize) {}
+
+    /// One more run without a limit was made.
+    fn tried(&self) {}
+
+    /// One more run is explained.
+    fn explained(&self) {}
+}
+
+impl PredictionProgress for NoProgress {}
+
+/// Reason for which no rate can be predicted.
+#[derive(Debug, Error)]
+pub enum PredictionError {
+    /// The card cannot be described as a lab; the sentence says why.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] ExplainError),
+}
+
+/// Predicts the rates of writes to host memory, reads of it, and writes to a peer. `has_engine`
+/// says that the cards have this project's engine.
+///
+/// # Errors
+/// A card that cannot be described as a lab, and a run that fails.
+pub fn predict(
+    tree: &Tree,
+    card: &PciFunction,
+    peer: Option<&PciFunction>,
+    has_engine: bool,
+    progress: &impl PredictionProgress,
+) -> Result<Vec<PredictedRate>, PredictionError> {
+    let cards: Vec<&PciFunction> = std::iter::once(card).chain(peer).collect();
+    let export = |cards| export(tree, LAB, cards, has_engine).map_err(PredictionError::Unsupported);
+    let both = export(&cards)?;
+    // A lab has one payload in force, and the peer's may be less than the card's own.
+    let alone = export(&[card])?;
+    Ok(run(&paths(&alone, &both, card, peer), progress)?)
+}
+
+/// A path to be predicted.
+struct Path<'a> {
+    what: String,
+    lab: &'a Exported,
+    from: &'a str,
+    to: &'a str,
+    kind: FlowKind,
+    operation_bytes: u64,
+}
+
+/// The paths to host memory, in the lab of the card alone, and to a peer with a large enough BAR.
+fn paths<'a>(
+    alone: &'a Exported,
+    both: &'a Exported,
+    card: &PciFunction,
+    peer: Option<&PciFunction>,
+) -> Vec<Path<'a>> {
+    let to_host = |what: &str, kind| Path {
+        what: what.to_owned(),
+        lab: alone,
+        from: alone.name(card.address),
+        to: HOST,
+        kind,
+        operation_bytes: OPERATION_BYTES,
+    };
+    let mut paths = vec![
+        to_host("writes to host memory", FlowKind::Write),
+        to_host("reads of host memory", FlowKind::Read),
+    ];
+    // All operations in flight need room behind the peer's largest BAR.
+    let room = peer.and_then(|peer| peer.bars.iter().map(|bar| bar.size_bytes).max());
+    if let (Some(peer), Some(room)) = (peer, room.filter(|&room| room >= LEAST_ROOM_BYTES)) {
+        paths.push(Path {
+            what: format!("writes to {}", peer.address),
+            lab: both,
+            from: both.name(card.address),
+            to: both.name(peer.address),
+            kind: FlowKind::Write,
+            operation_bytes: (room / u64::from(OUTSTANDING)).min(OPERATION_BYTES),
+        });
+    }
+    paths
+}
+
+impl Path<'_> {
+    fn run(&self) -> Result<TrafficRun, ExplainError> {
+        let lab = Arc::new(Lab::from_text("this machine", &self.lab.text)?);
+        let request = FlowRequest {
+            label: self.what.clone(),
+            from: self.from.to_owned(),
+            to: self.to.to_owned(),
+            kind: self.kind,
+            operation_bytes: self.operation_bytes,
+            payload_bytes: None,
+        };
+        let operations = Some(PREDICTED_BYTES / self.operation_bytes);
+        let outstanding = Some(OUTSTANDING);
+        let choices = Choices { operations, outstanding, relaxed: false, relaxed_reads: false };
+        Ok(TrafficRun::new(lab, vec![request], choices))
+    }
+}
+
+fn run(
+    paths: &[Path<'_>],
+    progress: &impl PredictionProgress,
+) -> Result<Vec<PredictedRate>, ExplainError> {
+    let runs: Vec<TrafficRun> = paths.iter().map(Path::run).collect::<Result<_, _>>()?;
+    progress.begin(PREDICTED_BYTES * runs.len() as u64);
+    let outcomes: Result<Vec<TrafficOutcome>, _> =
+        runs.par_iter().map(|run| run.run(progress, None)).collect();
+    let outcomes = outcomes?;
+    progress.explain(runs.len());
+    let rates = paths.par_iter().zip(&runs).zip(&outcomes).enumerate();
+    let rates = rates.map(|(index, ((path, run), outcome))| {
+        // Of the last one it is also said what would limit it next.
+        let steps = if index + 1 == runs.len() { STEPS } else { 1 };
+        let why = why(run, outcome, steps, progress);
+        progress.explained();
+        predicted(path, outcome, why)
+    });
+    Ok(rates.collect())
+}
+
+fn why(
+    run: &TrafficRun,
+    outcome: &TrafficOutcome,
+    steps: usize,
+    progress: &impl PredictionProgress,
+) -> Result<Explanation, String> {
+    if outcome.error_count > 0 {
+        return Err("the run had errors".to_owned());
+    }
+    let explanation = explain(run, Some(outcome.figure), steps, &|_| progress.tried());
+    let explanation = explanation.map_err(|error| error.to_string())?;
+    Ok(Explanation { account: outcome.account.clone(), ..explanation })
+}
+
+fn predicted(
+    path: &Path<'_>,
+    outcome: &TrafficOutcome,
+    why: Result<Explanation, String>,
+) -> PredictedRate {
+    let flow = outcome.flows.first();
+    let ceiling = flow.and_then(|flow| flow.ceiling.as_ref());
+    let bottleneck = match &why {
+        Ok(explanation) => explanation.steps.first().map_or("none was found".to_owned(), limits),
+        Err(reason) => format!("not known: {reason}"),
+    };
+    PredictedRate {
+        what: path.what.clone(),
+        bytes_per_second: flow.map(|flow| flow.bytes_per_second),
+        ceiling_bytes_per_second: ceiling.map(|it| it.less_dllps_bytes_per_second),
+        bottleneck,
+        errors: outcome.errors.clone(),
+        deadlock: outcome.deadlock.clone(),
+        why: why.ok(),
+    }
+}
+
+fn limits(step: &Step) -> String {
+    let words: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
+    words.join(" and ")
+}

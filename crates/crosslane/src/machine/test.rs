@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The test of cards: the steps of acceptance, then each card is reset while it writes to memory.
+
+use std::slice;
+use std::time::Duration;
+
+use crosslane_bench::{AcceptanceOptions, Step, accept};
+use crosslane_driver::{
+    ChannelKind, ChannelOptions, CompletionLevel, Device, DriverError, StreamSource, Target,
+    Transfer,
+};
+use crosslane_host::{Bus, BusError, DmaMemory, PageSize};
+use crosslane_lab::Stuck;
+use crosslane_open::{Card, CardError, DeviceName, OpenError, Session, SessionOptions};
+use crosslane_pcie::config::registers as reg;
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_results::machine::{DeviceTest, TestStep};
+use crosslane_vfio::BusOptions;
+use thiserror::Error;
+
+/// Bytes that the card writes when it is reset: more than it can have written by then.
+const BYTES: u64 = 1 << 20;
+/// Time that it writes before it is reset.
+const BEFORE: Picoseconds = Picoseconds::from_ns(20_000);
+/// Time that memory is watched afterwards.
+const AFTER: Picoseconds = Picoseconds::from_ns(5_000_000);
+/// Deadline of the transfer that the reset cuts off.
+const PATIENCE: Picoseconds = Picoseconds::from_ns(100_000_000);
+/// A byte that no card writes: the memory is filled with it after the reset.
+const MARK: u8 = 0xa5;
+/// Longest transfer of the steps after a reset, bytes.
+const LARGEST_BYTES: u64 = 64 << 10;
+
+/// Options of a test of cards.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct TestOptions {
+    /// The longest transfer, bytes; a multiple of 4.
+    pub largest_bytes: u64,
+    /// A transfer that takes longer has failed.
+    pub timeout: Duration,
+    /// Seed of the data.
+    pub seed: u64,
+}
+
+impl Default for TestOptions {
+    /// 64 MiB, 30 s, seed 1.
+    fn default() -> Self {
+        Self { largest_bytes: 64 << 20, timeout: Duration::from_secs(30), seed: 1 }
+    }
+}
+
+impl TestOptions {
+    /// Sets the longest transfer, bytes; a multiple of 4.
+    #[must_use]
+    pub const fn with_largest(self, largest_bytes: u64) -> Self {
+        Self { largest_bytes, ..self }
+    }
+
+    /// Sets the deadline of each transfer.
+    #[must_use]
+    pub const fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Sets the seed of the data.
+    #[must_use]
+    pub const fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+}
+
+/// Reason for which cards cannot be tested.
+#[derive(Debug, Error)]
+pub enum TestError {
+    /// A card cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A card has no engine that works.
+    #[error(transparent)]
+    Card(#[from] CardError),
+    /// Nothing can happen any more in the lab.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+}
+
+/// Tests cards: registers, transfers, interrupts, writes between them, and a reset of each while it
+/// writes. A step that fails does not end the test; `made` is told of each as it ends.
+///
+/// # Errors
+/// Cards that cannot be opened, together or alone.
+pub fn test_cards(
+    names: &[DeviceName],
+    options: &TestOptions,
+    mut made: impl FnMut(&TestStep),
+) -> Result<DeviceTest, TestError> {
+    let is_lab = matches!(names.first(), Some(DeviceName::Lab(_)));
+    let acceptance = AcceptanceOptions {
+        largest_bytes: options.largest_bytes,
+        timeout: Picoseconds::from(options.timeout),
+        seed: options.seed as u32,
+        guarded: !is_lab,
+    };
+    // Memory that is no longer pinned must be out of reach at once: nothing stays mapped.
+    let bus = BusOptions { kept_bytes: 0, ..BusOptions::default() };
+    let opening = SessionOptions::default().with_seed(options.seed).with_bus(bus);
+    let mut steps = Vec::new();
+    let mut note = |step: &Step| {
+        let step = TestStep {
+            place: step.place.clone(),
+            what: step.what.clone(),
+            error: step.outcome.clone().err(),
+            took_ps: step.took.0,
+        };
+        made(&step);
+        steps.push(step);
+    };
+    {
+        let session = Session::open_all(names, opening)?;
+        session.block_on(async {
+            let cards = session.devices().await?;
+            accept(&cards, &acceptance, &mut note).await;
+            Ok::<_, CardError>(())
+        })??;
+    }
+    // Each card is opened once more, alone.
+    let acceptance = AcceptanceOptions {
+        largest_bytes: acceptance.largest_bytes.min(LARGEST_BYTES),
+        guarded: false,
+        ..acceptance
+    };
+    for name in names {
+        let session = Session::open_all(slice::from_ref(name), opening)?;
+        for card in session.cards() {
+            let reset = async || session.reset(card.function).await;
+            let step = reset_step(session.bus(), card, &acceptance, reset);
+            note(&session.block_on(step)?);
+        }
+    }
+    Ok(DeviceTest {
+        devices: names.iter().map(ToString::to_string).collect(),
+        seed: options.seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        failed: steps.iter().filter(|step| step.error.is_some()).count(),
+        steps,
+    })
+}
+
+fn later<B: Bus>(bus: &B, time: Picoseconds) -> Picoseconds {
+    Picoseconds(bus.now().0.saturating_add(time.0))
+}
+
+/// Reads the registers that survive a reset of the function: BARs and the lower half of Command.
+fn kept<B: Bus>(bus: &B, function: RoutingId) -> Result<Vec<(u16, u32)>, String> {
+    let read = |offset| bus.config_read(function, offset).map_err(|error| error.to_string());
+    let mut values = vec![(reg::COMMAND, read(reg::COMMAND)? & 0xffff)];
+    for bar in 0..6 {
+        let register = reg::BAR0 + 4 * bar;
+        values.push((register, read(register)?));
+    }
+    Ok(values)
+}
+
+async fn reset_step<B: Bus>(
+    bus: &B,
+    card: &Card,
+    options: &AcceptanceOptions,
+    reset: impl AsyncFnOnce() -> Result<(), BusError>,
+) -> Step {
+    let begun = bus.now();
+    let (place, outcome) = match Device::open(bus.clone(), card.function).await {
+        Ok(device) => {
+            let made = reset_while_it_writes(&device, options, reset).await;
+            (device.function().name.clone(), made)
+        }
+        Err(error) => (card.name.clone(), Err(error.to_string())),
+    };
+    let took = bus.now().since(begun);
+    Step { place, what: "reset while it writes".to_owned(), outcome, took }
+}
+
+async fn reset_while_it_writes<B: Bus>(
+    device: &Device<B>,
+    options: &AcceptanceOptions,
+    reset: impl AsyncFnOnce() -> Result<(), BusError>,
+) -> Result<(), String> {
+    let (bus, function) = (device.bus(), device.function().id);
+    let before = kept(bus, function)?;
+    let memory = bus.allocate(BYTES, PageSize::Small).map_err(words)?;
+    let buffer = device.register(memory.clone()).await.map_err(answer)?;
+    device.user().route(StreamSource::Generator, StreamSource::Generator).await.map_err(answer)?;
+    device.user().seed(options.seed).await.map_err(answer)?;
+    let channel = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await;
+    let mut channel = channel.map_err(answer)?;
+    let transfer = Transfer {
+        target: Target::Buffer(buffer.clone(), 0..BYTES),
+        level: CompletionLevel::Visible,
+        deadline: later(bus, PATIENCE),
+    };
+    let posted = channel.post(slice::from_ref(&transfer)).await.map_err(answer)?;
+    bus.sleep_until(later(bus, BEFORE)).await;
+    reset().await.map_err(words)?;
+    // No write of it may arrive any more.
+    let marks = vec![MARK; BYTES as usize];
+    memory.write(0, &marks).map_err(words)?;
+    bus.sleep_until(later(bus, AFTER)).await;
+    let mut found = vec![0; BYTES as usize];
+    memory.read(0, &mut found).map_err(words)?;
+    if let Some(at) = found.iter().position(|byte| *byte != MARK) {
+        return Err(format!("byte {at:#x} of memory was written after the reset"));
+    }
+    // A fast card was done before; else the transfer ends with an error. Both are right, as long
+    // as it ends.
+    for ticket in posted {
+        let _ = channel.wait(ticket).await;
+    }
+    channel.close().await.map_err(answer)?;
+    drop((buffer, transfer));
+    let after = kept(bus, function)?;
+    if let Some(((register, was), (_, is))) = before.iter().zip(&after).find(|(a, b)| a != b) {
+        return Err(format!("configuration {register:#x} was {was:#x} and is {is:#x}"));
+    }
+    // The card works as before, with the same interrupts and without being opened again.
+    let mut failed = None;
+    accept(slice::from_ref(device), options, |step| {
+        if let (Err(sentence), None) = (&step.outcome, &failed) {
+            failed = Some(format!("afterwards, {}: {sentence}", step.what));
+        }
+    })
+    .await;
+    failed.map_or(Ok(()), Err)
+}
+
+fn answer(error: DriverError) -> String {
+    error.to_string()
+}
+
+fn words(error: BusError) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Outcome of the step for a card, with or without a reset.
+    fn outcome(lab: &str, resets: bool) -> Result<(), String> {
+        let session = Session::open(lab).unwrap();
+        let card = &session.cards()[0];
+        let reset = async || match resets {
+            true => session.reset(card.function).await,
+            false => Ok(()),
+        };
+        let options = AcceptanceOptions {
+            largest_bytes: 4 << 10,
+            timeout: PATIENCE,
+            seed: 1,
+            guarded: false,
+        };
+        session.block_on(reset_step(session.bus(), card, &options, reset)).unwrap().outcome
+    }
+
+    #[test]
+    fn a_card_that_goes_on_writing_is_found() {
+        assert_eq!(outcome("lab:minimal/card0", true), Ok(()));
+        let sentence = outcome("lab:minimal/card0", false).unwrap_err();
+        assert!(sentence.ends_with(" of memory was written after the reset"), "{sentence}");
+    }
+}

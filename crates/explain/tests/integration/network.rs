@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Planted bottlenecks of network processors.
+
+use std::sync::Arc;
+
+use crosslane_bench::{HaloOptions, HaloRun, Lattice, NgetOptions, NgetRun};
+use crosslane_driver::network_processor::{Buffers, Modes, Requests};
+use crosslane_explain::explain;
+use crosslane_host::{Mapping, Waiting};
+use crosslane_lab::{Lab, open};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{Explanation, LimitKind};
+
+const MODES: Modes = Modes {
+    buffers: Buffers::Mapped,
+    requests: Requests::Stores(Mapping::WriteCombined),
+    waiting: Waiting::Polling,
+};
+
+fn gets(lab: Lab, modes: Modes, size_bytes: u64, in_flight: u32) -> NgetRun {
+    let options = NgetOptions::enough(size_bytes, in_flight, 1, 1);
+    let options = NgetOptions { loops: options.loops.min(64), ..options };
+    NgetRun { lab: Arc::new(lab), processor: "fpga1".to_owned(), modes, options, seed: 1 }
+}
+
+fn named(explanation: &Explanation, kind: LimitKind, words: &str) {
+    let first = &explanation.steps.first().expect("a bottleneck").limits;
+    let found = first.iter().any(|limit| limit.kind == kind && limit.words == words);
+    assert!(found, "{first:?}");
+    assert!(explanation.steps[0].gain > 0.1, "{explanation:?}");
+}
+
+#[test]
+fn few_tags_hold_long_gets() {
+    let lab = open("nget").unwrap().with_constant("part.stratix4.requester.tags", 2.0).unwrap();
+    let explanation = explain(&gets(lab, MODES, 16 << 10, 32), None, 1, &|_| ()).unwrap();
+    named(&explanation, LimitKind::Tags, "the 2 tags of fpga1");
+}
+
+#[test]
+fn one_get_at_a_time_holds_short_gets() {
+    let explanation = explain(&gets(open("nget").unwrap(), MODES, 64, 1), None, 1, &|_| ());
+    named(&explanation.unwrap(), LimitKind::Outstanding, "one get of fpga1 at a time");
+}
+
+#[test]
+fn system_calls_hold_many_short_gets() {
+    let modes = Modes { requests: Requests::SystemCall, ..MODES };
+    let explanation = explain(&gets(open("nget").unwrap(), modes, 64, 64), None, 1, &|_| ());
+    named(&explanation.unwrap(), LimitKind::SystemCall, "the system call for each get of fpga1");
+}
+
+#[test]
+fn slow_cables_hold_an_exchange() {
+    let lab = open("torus").unwrap().with_torus(&[2]).unwrap();
+    let lab = lab.edited(|file| {
+        let cable = &mut file.tori[0].parameters;
+        (cable.lanes, cable.lane_bits_per_second) = (1, 2_500_000_000);
+    });
+    let options = HaloOptions {
+        lattice: Lattice::new([4; 4]).unwrap(),
+        site_bytes: 256,
+        exchanges: 1,
+        seed: 1,
+        timeout: Picoseconds::from_ns(1_000_000_000),
+    };
+    let case = HaloRun { lab: Arc::new(lab.unwrap()), options, seed: 1 };
+    let explanation = explain(&case, None, 1, &|_| ()).unwrap();
+    let words = "the cables of the torus, x1 at 2.5 Gb/s";
+    named(&explanation, LimitKind::LinkGeneration, words);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Cards of a drawing: hosts, switches and endpoints with the texts on them, made of a topology.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use crosslane_results::DirectionLoad;
+use crosslane_results::topology::{Function, FunctionKind, Host, Link, Topology};
+
+use crate::clean::text;
+use crate::number::{megabytes, whole_size};
+
+/// Most characters of a card's name and of its detail: a longer text ends with an ellipsis.
+pub const MOST_CHARACTERS: usize = 56;
+
+/// A host, switch or endpoint, and the cards that are linked to its right.
+pub struct Card<'a> {
+    /// Class of its style.
+    pub class: &'static str,
+    /// Its name in full.
+    pub full_name: String,
+    /// Its detail in full; may be empty.
+    pub full_detail: String,
+    /// Its name as drawn.
+    pub name: String,
+    /// Its detail as drawn.
+    pub detail: String,
+    /// Cards to its right, each with the link to it.
+    pub links: Vec<(CardLink<'a>, Self)>,
+    /// Names of ports with nothing below them.
+    pub empty_ports: Vec<String>,
+    /// Left end, pixels.
+    pub left: f64,
+    /// Upper end, pixels.
+    pub top: f64,
+    /// Width, pixels.
+    pub width: f64,
+    /// Height, pixels.
+    pub height: f64,
+}
+
+/// A link between two cards.
+pub struct CardLink<'a> {
+    /// Its name; empty, as those of its ports, if loads are drawn.
+    pub name: String,
+    /// The port at its upper end.
+    pub upper: String,
+    /// The port at its lower end.
+    pub lower: String,
+    /// `Gen2 x4`.
+    pub rate: String,
+    /// Rate of one direction after encoding: sets the thickness of a link without a load.
+    pub raw_bytes_per_second: f64,
+    /// Words under a link without a load; may be empty.
+    pub note: String,
+    /// Load towards the endpoint.
+    pub down: Option<&'a DirectionLoad>,
+    /// Load towards the host.
+    pub up: Option<&'a DirectionLoad>,
+}
+
+/// The first characters of a long text.
+pub fn shortened(text: &str) -> String {
+    if text.chars().count() <= MOST_CHARACTERS {
+        return text.to_owned();
+    }
+    text.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect()
+}
+
+/// Loads by their direction: `fpga1 -> sw1.p1`.
+struct Loads<'a>(HashMap<&'a str, &'a DirectionLoad>);
+
+/// Makes the cards of all hosts.
+pub fn cards<'a>(topology: &Topology, loads: &'a [DirectionLoad]) -> Vec<Card<'a>> {
+    let loads = loads.iter().rev().map(|load| (load.direction.as_str(), load)).collect();
+    let loads = Loads(loads);
+    topology.hosts.iter().map(|host| loads.host(host)).collect()
+}
+
+fn card(class: &'static str, name: &str, detail: &str) -> Card<'static> {
+    let (full_name, full_detail) = (text(name), text(detail));
+    Card {
+        class,
+        name: shortened(&full_name),
+        detail: shortened(&full_detail),
+        full_name,
+        full_detail,
+        links: Vec::new(),
+        empty_ports: Vec::new(),
+        left: 0.0,
+        top: 0.0,
+        width: 0.0,
+        height: 0.0,
+    }
+}
+
+impl<'a> Loads<'a> {
+    /// Whether names of ports, details and notes are drawn.
+    fn is_detailed(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn host(&self, host: &Host) -> Card<'a> {
+        let detail = format!("{} of memory", whole_size(host.memory_bytes));
+        self.with_ports(card("host", &host.name, &detail), &host.functions)
+    }
+
+    /// Adds to a card the links of its ports.
+    fn with_ports(&self, mut card: Card<'a>, ports: &[Function]) -> Card<'a> {
+        for port in ports {
+            let below = port.children.first();
+            match below.and_then(|child| Some((child, child.link.as_ref()?))) {
+                Some((child, link)) => card.links.push((self.link(link), self.function(child))),
+                None if self.is_detailed() => card.empty_ports.push(text(&port.port)),
+                None => {}
+            }
+        }
+        card
+    }
+
+    fn link(&self, link: &Link) -> CardLink<'a> {
+        let load = |from: &str, to: &str| self.0.get(format!("{from} -> {to}").as_str()).copied();
+        let payload = megabytes(link.ceiling.payload_3dw_bytes_per_second);
+        let note = format!("{payload} at {} B", link.payload_bytes);
+        let detail = |words: &str| if self.is_detailed() { text(words) } else { String::new() };
+        CardLink {
+            name: detail(&link.name),
+            upper: detail(&link.upper),
+            lower: detail(&link.lower),
+            rate: link.rate(),
+            raw_bytes_per_second: link.ceiling.raw_bytes_per_second,
+            note: detail(&note),
+            down: load(&link.upper, &link.lower),
+            up: load(&link.lower, &link.upper),
+        }
+    }
+
+    fn function(&self, function: &Function) -> Card<'a> {
+        let (node, mut detail) = (&function.node, function.address.clone());
+        if function.kind == FunctionKind::Endpoint {
+            for bar in &function.bars {
+                let _ = write!(detail, ", BAR{} {}", bar.index, whole_size(bar.size_bytes));
+            }
+            return card("endpoint", node, if self.is_detailed() { &detail } else { "" });
+        }
+        match (function.secondary_bus, function.subordinate_bus) {
+            (Some(secondary), Some(subordinate)) if self.is_detailed() => {
+                let _ = write!(detail, ", buses {secondary:02x}-{subordinate:02x}");
+            }
+            _ => detail.clear(),
+        }
+        self.with_ports(card("switch", node, &detail), &function.children)
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The labs and figures of a study, and the way to run host code in a lab.
+
+use std::fmt;
+
+use crosslane_bench::Verified;
+use crosslane_lab::{CheckedRun, Ending, EngineKind, Lab, Simulation};
+use crosslane_pcie::units::Picoseconds;
+
+use crate::error::ReproduceError;
+use crate::published::PublishedFigures;
+use crate::study::{self, Study};
+use crate::watch::Watch;
+
+/// Longest simulated time of one scenario; the longest takes 0.7 s.
+pub(crate) const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
+
+/// A study's labs and figures, and all that its runs depend on.
+pub struct Context<'a> {
+    /// The labs, as [`Study::labs`] names them.
+    pub(crate) labs: Vec<Lab>,
+    /// The paper's figures.
+    pub figures: PublishedFigures,
+    /// Random seed.
+    pub(crate) seed: u64,
+    /// Kind of this project's own engines.
+    pub(crate) own: EngineKind,
+    watch: &'a dyn Watch,
+}
+
+impl<'a> Context<'a> {
+    /// Opens the shipped labs of a study.
+    ///
+    /// # Errors
+    /// A study that there is not, and a lab or a file of figures that cannot be read.
+    pub fn open(study: &str, seed: u64, watch: &'a dyn Watch) -> Result<Self, ReproduceError> {
+        Self::of(study::study(study)?, seed, watch)
+    }
+
+    pub(crate) fn of(
+        study: &dyn Study,
+        seed: u64,
+        watch: &'a dyn Watch,
+    ) -> Result<Self, ReproduceError> {
+        let labs: Vec<Lab> =
+            study.labs().iter().map(|name| crosslane_lab::open(name)).collect::<Result<_, _>>()?;
+        let figures = study.figures(&labs[0])?;
+        Ok(Self { labs, figures, seed, own: EngineKind::Model, watch })
+    }
+
+    /// Sets the kind of this project's own engines.
+    #[must_use]
+    pub fn with_own(self, own: EngineKind) -> Self {
+        Self { own, ..self }
+    }
+
+    /// Sets one constant to another number, in each lab that has it.
+    ///
+    /// # Errors
+    /// A value that is not allowed.
+    pub fn with_constant(mut self, path: &str, value: f64) -> Result<Self, ReproduceError> {
+        for lab in &mut self.labs {
+            if lab.constants().any(|constant| constant.path() == path) {
+                *lab = lab.with_constant(path, value)?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// Returns the study's lab.
+    pub(crate) fn lab(&self) -> &Lab {
+        &self.labs[0]
+    }
+
+    /// Returns a variant of the study's lab.
+    pub(crate) fn variant(&self, name: &str) -> Result<Lab, ReproduceError> {
+        Ok(self.lab().with_variant(name)?)
+    }
+
+    /// Returns an error if no more scenarios are wanted.
+    pub(crate) fn may_begin(&self) -> Result<(), ReproduceError> {
+        if self.watch.is_over() { Err(ReproduceError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Reports the end of a scenario.
+    pub(crate) fn done(&self, scenario: &str, simulated: Picoseconds) {
+        self.watch.done(scenario, simulated);
+    }
+
+    /// Runs host code in a lab of its own, as a scenario, with the checks of [`CheckedRun`].
+    pub(crate) fn run<T, E: fmt::Display>(
+        &self,
+        scenario: &str,
+        lab: &Lab,
+        program: impl AsyncFnOnce(&Simulation) -> Result<T, E>,
+    ) -> Result<T, ReproduceError> {
+        let ending = self.run_to_errors(scenario, lab, program)?;
+        let failed = |error| ReproduceError::experiment(scenario, error);
+        Ok(ending.into_result().map_err(failed)?.value)
+    }
+
+    /// Does the same, and leaves what went wrong to the caller.
+    pub(crate) fn run_to_errors<T, E>(
+        &self,
+        scenario: &str,
+        lab: &Lab,
+        program: impl AsyncFnOnce(&Simulation) -> Result<T, E>,
+    ) -> Result<Ending<T, E>, ReproduceError> {
+        self.may_begin()?;
+        let run = CheckedRun::new(lab, self.seed)?.with_limit(TIME_LIMIT);
+        let ending = run.run_to_errors(scenario, program(run.simulation()));
+        self.done(scenario, ending.ended);
+        Ok(ending)
+    }
+
+    /// Runs a workload like [`run`](Self::run); words that arrived wrong are an error.
+    pub(crate) fn run_verified<T: Verified, E: fmt::Display>(
+        &self,
+        scenario: &str,
+        lab: &Lab,
+        workload: impl AsyncFnOnce(&Simulation) -> Result<T, E>,
+    ) -> Result<T, ReproduceError> {
+        let value = self.run(scenario, lab, workload)?;
+        match value.wrong_words() {
+            0 => Ok(value),
+            words => {
+                let problem = format!("{words} words of 4 B arrived wrong");
+                Err(ReproduceError::experiment(scenario, problem))
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lab files: those that are shipped, their constants, and remarks of their check.
+
+use serde::{Deserialize, Serialize};
+
+/// The labs that are shipped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabList {
+    /// The labs.
+    pub labs: Vec<LabSummary>,
+}
+
+/// A lab that is shipped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabSummary {
+    /// Its name.
+    pub name: String,
+    /// Its purpose.
+    pub summary: String,
+    /// Its variants.
+    pub variants: Vec<VariantSummary>,
+}
+
+/// A variant of a lab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariantSummary {
+    /// Its name.
+    pub name: String,
+    /// Its purpose.
+    pub summary: String,
+}
+
+/// The constants of a lab with their provenance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabConstants {
+    /// Name of the lab.
+    pub lab: String,
+    /// Its purpose.
+    pub summary: String,
+    /// The paper that it reproduces.
+    pub source: Option<String>,
+    /// The variant in force.
+    pub variant: Option<String>,
+    /// Its variants.
+    pub variants: Vec<VariantSummary>,
+    /// The constants in force.
+    pub constants: Vec<LabConstant>,
+}
+
+/// A constant of a lab.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabConstant {
+    /// Its table and key.
+    pub path: String,
+    /// Its value.
+    pub value: String,
+    /// Unit of the value; may be empty.
+    pub unit: String,
+    /// Kind of its source: `fit`, `assumption`.
+    pub provenance: String,
+    /// Its source.
+    pub source: String,
+    /// Its line in the file.
+    pub line: usize,
+}
+
+/// Outcome of the check of a lab file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabFileCheck {
+    /// The file.
+    pub file: String,
+    /// The lab and each of its variants.
+    pub checked: Vec<LabCheck>,
+}
+
+/// A lab that can be built, and remarks on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabCheck {
+    /// Name of the lab.
+    pub lab: String,
+    /// The variant in force.
+    pub variant: Option<String>,
+    /// Number of hosts.
+    pub hosts: usize,
+    /// Number of PCI Express links.
+    pub links: usize,
+    /// Number of functions.
+    pub functions: usize,
+    /// Number of constants.
+    pub constants: usize,
+    /// Properties that are probably mistakes.
+    pub warnings: Vec<LabRemark>,
+    /// Properties that limit runs, as those of a real machine may.
+    pub notes: Vec<LabRemark>,
+}
+
+/// A property of a lab that slows runs or makes them impossible.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabRemark {
+    /// Kind of the property.
+    pub kind: LabRemarkKind,
+    /// Names of the nodes that have it.
+    pub nodes: Vec<String>,
+    /// The property in words.
+    pub sentence: String,
+}
+
+/// Kind of a remark on a lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LabRemarkKind {
+    /// An endpoint's datapath carries less than its link.
+    Datapath,
+    /// The link above a switch carries less than those below it together.
+    Oversubscribed,
+    /// A host forbids peer-to-peer requests between its root ports.
+    ForbiddenPeers,
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The PCI functions of a machine: their description, the findings of the doctor, and the outcomes
+//! of commands that change or test them.
+//!
+//! Addresses are written as `lspci -D` writes them, IDs and class codes as hexadecimal digits.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::explanation::Explanation;
+
+/// Functions of a machine in few words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionList {
+    /// The functions, in the order of their addresses.
+    pub functions: Vec<FunctionSummary>,
+}
+
+/// One function in few words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionSummary {
+    /// Domain, bus, device and function number.
+    pub address: String,
+    /// Vendor ID.
+    pub vendor: String,
+    /// Device ID.
+    pub device: String,
+    /// Class code.
+    pub class: String,
+    /// Name of the class.
+    pub class_words: String,
+    /// Kind of endpoint, port or bridge.
+    pub kind: String,
+    /// The driver that it is bound to.
+    pub driver: Option<String>,
+    /// Number of its IOMMU group.
+    pub iommu_group: Option<u32>,
+    /// Rate that its link has trained to: `Gen3 x4`.
+    pub link: Option<String>,
+    /// Highest rate that it supports.
+    pub link_capability: Option<String>,
+    /// The nearest NUMA node.
+    pub numa_node: Option<u32>,
+}
+
+/// A function and the bridges above it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionPath {
+    /// The function.
+    pub function: Function,
+    /// The bridges above it, the root port first.
+    pub above: Vec<Function>,
+}
+
+/// One function in full.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// Domain, bus, device and function number.
+    pub address: String,
+    /// Kind of endpoint, port or bridge.
+    pub kind: String,
+    /// Whether `kind` was read from configuration space, not derived from the position.
+    pub kind_is_read: bool,
+    /// Vendor ID.
+    pub vendor: String,
+    /// Device ID.
+    pub device: String,
+    /// Class code.
+    pub class: String,
+    /// Name of the class.
+    pub class_words: String,
+    /// Revision ID.
+    pub revision: u8,
+    /// Subsystem vendor ID and subsystem ID.
+    pub subsystem: String,
+    /// The driver that it is bound to.
+    pub driver: Option<String>,
+    /// The only driver that may take it.
+    pub driver_override: Option<String>,
+    /// Its IOMMU group.
+    pub iommu_group: Option<IommuGroup>,
+    /// The nearest NUMA node.
+    pub numa_node: Option<u32>,
+    /// Memory Space Enable.
+    pub memory_enabled: Option<bool>,
+    /// Bus Master Enable.
+    pub bus_master: Option<bool>,
+    /// Rate that its link has trained to.
+    pub link: Option<LinkCode>,
+    /// Highest rate that it supports.
+    pub link_capability: Option<LinkCode>,
+    /// Max_Payload_Size.
+    pub max_payload_bytes: Option<u32>,
+    /// Max_Payload_Size Supported.
+    pub max_payload_supported_bytes: Option<u32>,
+    /// Max_Read_Request_Size.
+    pub max_read_request_bytes: Option<u32>,
+    /// Extended Tag Field Enable.
+    pub extended_tags: Option<bool>,
+    /// Extended Tag Field Supported.
+    pub extended_tags_supported: Option<bool>,
+    /// 10-Bit Tag Requester Enable.
+    pub ten_bit_tags: Option<bool>,
+    /// Enable Relaxed Ordering.
+    pub relaxed_ordering: Option<bool>,
+    /// Vectors of MSI and MSI-X.
+    pub interrupt_vectors: u32,
+    /// Access control services that are on.
+    pub acs_enabled: Option<String>,
+    /// Whether requests between peers are redirected to the root complex.
+    pub acs_redirects: Option<bool>,
+    /// Memory BARs.
+    pub bars: Vec<Bar>,
+    /// Errors that the kernel has counted.
+    pub errors: Option<ErrorCounts>,
+}
+
+/// Functions that the IOMMU cannot tell apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IommuGroup {
+    /// Its number.
+    pub number: u32,
+    /// Translation for the kernel's own drivers: `DMA`, `DMA-FQ`, `identity`; may be empty.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Addresses of its functions.
+    pub members: Vec<String>,
+}
+
+/// Speed and width of a link, as Link Status has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkCode {
+    /// Generation.
+    pub generation: u8,
+    /// Width.
+    pub lanes: u8,
+}
+
+/// A memory BAR.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bar {
+    /// Its number.
+    pub index: usize,
+    /// First bus address.
+    pub address: String,
+    /// Size.
+    pub bytes: u64,
+    /// 32 or 64.
+    pub bits: u8,
+    /// Whether reads of it have no side effect.
+    pub prefetchable: bool,
+}
+
+/// Counters of Advanced Error Reporting other than 0, by the kernel's names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCounts {
+    /// Errors that hardware has corrected.
+    pub correctable: BTreeMap<String, u64>,
+    /// Uncorrected errors that leave the link reliable.
+    pub non_fatal: BTreeMap<String, u64>,
+    /// Uncorrected errors that make the link unreliable.
+    pub fatal: BTreeMap<String, u64>,
+}
+
+/// Severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Severity {
+    /// As it should be.
+    #[serde(rename = "ok")]
+    Ok,
+    /// Worth knowing.
+    #[serde(rename = "note")]
+    Note,
+    /// Costs speed, or prevents use.
+    #[serde(rename = "problem")]
+    Problem,
+}
+
+impl Severity {
+    /// Returns its word: `ok`, `note`, `problem`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// One property of a machine or a card that the doctor has examined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Severity.
+    #[serde(rename = "state")]
+    pub severity: Severity,
+    /// The property.
+    pub what: String,
+    /// Its value, and why that matters.
+    pub found: String,
+    /// The remedy, a command if there is one; may be empty.
+    pub help: String,
+}
+
+/// Counts the problems among findings.
+#[must_use]
+pub fn problems(findings: &[Finding]) -> usize {
+    findings.iter().filter(|finding| finding.severity == Severity::Problem).count()
+}
+
+/// The doctor's findings on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineDiagnosis {
+    /// All properties examined.
+    pub findings: Vec<Finding>,
+    /// Number of problems among them.
+    pub problems: usize,
+    /// Functions that a program may have.
+    pub candidates: Vec<Candidate>,
+    /// Addresses of functions that the system uses.
+    pub kept: Vec<String>,
+}
+
+/// A function that a program may have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Domain, bus, device and function number.
+    pub address: String,
+    /// Vendor ID.
+    pub vendor: String,
+    /// Device ID.
+    pub device: String,
+    /// Name of its class.
+    pub class_words: String,
+    /// The driver that it is bound to.
+    pub driver: Option<String>,
+}
+
+/// The doctor's findings on a card, and rates of its paths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CardDiagnosis {
+    /// Address of the card.
+    pub address: String,
+    /// All properties examined.
+    pub findings: Vec<Finding>,
+    /// Number of problems among them.
+    pub problems: usize,
+    /// Rates that the fabric model predicts.
+    pub predicted: Vec<PredictedRate>,
+    /// Reason for which no rate can be predicted.
+    pub not_predicted: Option<String>,
+    /// Rates that were measured; none if nothing was to be measured.
+    pub measured: Option<Vec<MeasuredRate>>,
+    /// Reason for which no rate could be measured.
+    pub not_measured: Option<String>,
+    /// File that the card was written to as a lab.
+    pub lab: Option<PathBuf>,
+}
+
+/// Rate that the fabric model predicts for a path of a card.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PredictedRate {
+    /// The path: `writes to host memory`.
+    pub what: String,
+    /// Payload rate.
+    pub bytes_per_second: Option<f64>,
+    /// Highest rate of the path for such TLPs, less DLLPs.
+    pub ceiling_bytes_per_second: Option<f64>,
+    /// The limit of the rate, in words.
+    pub bottleneck: String,
+    /// Errors of the run.
+    pub errors: Vec<String>,
+    /// Why the run never ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlock: Option<String>,
+    /// Why it is not higher.
+    pub why: Option<Explanation>,
+}
+
+impl PredictedRate {
+    /// Returns the rate as a share of its ceiling.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        let ceiling = self.ceiling_bytes_per_second.filter(|ceiling| *ceiling > 0.0)?;
+        Some(self.bytes_per_second? / ceiling)
+    }
+}
+
+/// Rate that a card was measured to reach.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredRate {
+    /// The path, named as the prediction names it.
+    pub what: String,
+    /// Payload rate as the application sees it.
+    pub application_bytes_per_second: f64,
+    /// Payload rate by the engine's timers.
+    pub hardware_bytes_per_second: f64,
+}
+
+/// A function that was bound to a driver, or given back to the kernel's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// Its address.
+    pub address: String,
+    /// Its driver before.
+    pub before: Option<String>,
+    /// Its driver now.
+    pub driver: Option<String>,
+    /// Number of its IOMMU group.
+    pub iommu_group: Option<u32>,
+    /// Functions of the group that drivers have, so that VFIO cannot be used.
+    pub in_the_way: Vec<BoundFunction>,
+}
+
+/// A function with its driver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundFunction {
+    /// Its address.
+    pub address: String,
+    /// Its driver.
+    pub driver: String,
+}
+
+/// A card that was removed, reconfigured and restored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reload {
+    /// Address of the card.
+    pub address: String,
+    /// Address of the port above it.
+    pub port: String,
+    /// Time until it was restored.
+    pub took_seconds: f64,
+    /// Its driver now.
+    pub driver: Option<String>,
+    /// Settings that could not be restored, a sentence each.
+    pub notes: Vec<String>,
+    /// Errors that the port recorded meanwhile.
+    pub recorded: Vec<String>,
+}
+
+/// Max_Payload_Size of the ports of a path, after it was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PayloadSizes {
+    /// The ports of the path.
+    pub ports: Vec<PortPayload>,
+    /// Functions below these ports that are set to less: packets may be too long for them.
+    pub set_to_less: Vec<FunctionPayload>,
+}
+
+/// Max_Payload_Size of a port that was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortPayload {
+    /// Address of the port.
+    pub address: String,
+    /// The size before.
+    pub before_bytes: Option<u32>,
+    /// The size now.
+    pub bytes: Option<u32>,
+}
+
+/// Max_Payload_Size of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionPayload {
+    /// Its address.
+    pub address: String,
+    /// The size.
+    pub bytes: u32,
+}
+
+/// Outcome of a test of cards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceTest {
+    /// Names of the cards.
+    pub devices: Vec<String>,
+    /// Random seed.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// Every step.
+    pub steps: Vec<TestStep>,
+    /// Number of steps that failed.
+    pub failed: usize,
+}
+
+/// One step of a test of cards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestStep {
+    /// The card, or from which to which.
+    pub place: String,
+    /// The step.
+    pub what: String,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Its duration by the clock of the card's bus.
+    pub took_ps: u64,
+}
