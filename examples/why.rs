@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crosslane::bench::Options;
-use crosslane::explain::{FlowEnds, Job, NoProgress, WorkloadRun, explain};
+use crosslane::bench::{FlowEnds, NoProgress, Options, Workload, WorkloadRun};
+use crosslane::explain::explain;
 use crosslane::lab::Lab;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,7 +12,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ends = FlowEnds::find(&lab, &lab.build_engines(1)?, &["fpga1"])?;
     let run = WorkloadRun {
         lab: Arc::new(lab),
-        job: Job::Write(Options { size_bytes: 65_536, iterations: 64, ..Options::default() }),
+        workload: Workload::Write(Options {
+            size_bytes: 65_536,
+            iterations: 64,
+            ..Options::default()
+        }),
         flows: vec![ends],
         seed: 1,
         max_payload_bytes: None,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the time of a direction of a link went.
+//! Accounts of the time of a direction of a link.
 
 use crosslane_results::{TimeUse, Use};
 
-/// What those who feed a direction waited for.
+/// Waits of those who feed a direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Feeding {
     /// Shares of the time in which data moved.
@@ -20,7 +20,7 @@ impl Feeding {
     }
 }
 
-/// What a link was short of, which the next one waits for as well.
+/// Shortages of a link, for which the next one waits as well.
 pub(crate) const OF_LINKS: [Use; 5] =
     [Use::NoCredit, Use::ReceiverBusy, Use::Translation, Use::ReplayBuffer, Use::Retraining];
 

@@ -81,6 +81,27 @@ pub struct Ceiling<Id> {
     pub link: Id,
 }
 
+impl<Id> Ceiling<Id> {
+    /// Returns the ceiling as plain data. `direction` is the name of its link.
+    #[must_use]
+    pub fn result(
+        &self,
+        carrier: Carrier,
+        tlps: DataTlps,
+        direction: String,
+    ) -> crosslane_results::Ceiling {
+        crosslane_results::Ceiling {
+            bytes_per_second: self.bytes_per_second,
+            less_dllps_bytes_per_second: self.less_dllps_bytes_per_second,
+            payload_bytes: tlps.payload_bytes(),
+            carrier: carrier.word().to_owned(),
+            header_dw: tlps.header_dw,
+            is_estimate: false,
+            direction: Some(direction),
+        }
+    }
+}
+
 /// The least ceiling along `links`, or `None` where there is no link.
 pub fn least_ceiling<Id>(
     links: impl IntoIterator<Item = LinkLoad<Id>>,

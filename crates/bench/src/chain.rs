@@ -12,7 +12,7 @@ use crosslane_pcie::units::Picoseconds;
 use crate::engine_time::EngineTime;
 use crate::error::BenchError;
 use crate::loopback::Loopback;
-use crate::measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Workload};
+use crate::measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::posting::Timing;
@@ -29,7 +29,7 @@ pub async fn chain<B: Bus>(
 ) -> Result<Measured, BenchError> {
     let mut chain = Chain::prepare(devices, options).await?;
     chain.run(Loopback::AtOnce).await?;
-    chain.finish(Workload::Chain).await
+    chain.finish().await
 }
 
 /// One card, or a row of them, set up from host memory to host memory.
@@ -168,7 +168,7 @@ impl<B: Bus> Chain<B> {
     }
 
     /// Reads the counters and gives everything back.
-    pub(crate) async fn finish(self, workload: Workload) -> Result<Measured, BenchError> {
+    pub(crate) async fn finish(self) -> Result<Measured, BenchError> {
         let last = self.devices.len() - 1;
         let read_time = EngineTime::of(&self.devices[0]).await?;
         let write_time = EngineTime::of(&self.devices[last]).await?;
@@ -210,7 +210,6 @@ impl<B: Bus> Chain<B> {
         };
         Ok(Measured {
             name: self.name,
-            workload,
             size_bytes: self.options.size_bytes,
             iterations: self.options.iterations,
             bytes: self.options.size_bytes * self.options.iterations,

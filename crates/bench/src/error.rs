@@ -100,7 +100,7 @@ pub enum ScenarioError {
     Flow {
         /// The flow, as it was asked for.
         flow: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// The lab forbids the way of a flow.
@@ -108,7 +108,7 @@ pub enum ScenarioError {
     Forbidden {
         /// The flow, as it was asked for.
         flow: String,
-        /// What forbids it.
+        /// The setting that forbids it.
         problem: String,
     },
     /// The fabric refuses a flow; its sentence names the flow.
@@ -117,12 +117,12 @@ pub enum ScenarioError {
     /// Max_Payload_Size cannot be set on the way of a flow.
     #[error("Max_Payload_Size of {bytes} B: {problem}")]
     MaxPayload {
-        /// What it was to be set to, bytes.
+        /// The requested size, bytes.
         bytes: u32,
         /// Why it cannot.
         problem: String,
     },
-    /// Whoever watches wants the run to end before its time.
+    /// The observer ended the run before its time.
     #[error("interrupted")]
     Interrupted,
     /// Something went wrong in a run, so that its figure says nothing.

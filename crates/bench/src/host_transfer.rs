@@ -12,7 +12,7 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::engine_time::EngineTime;
 use crate::error::BenchError;
-use crate::measured::{ChannelReport, DataErrors, HardwareTime, Measured, Workload};
+use crate::measured::{ChannelReport, DataErrors, HardwareTime, Measured};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::posting::{Source, Timing, run_posted};
@@ -202,9 +202,9 @@ impl<B: Bus> HostTransfer<B> {
         if let Some(buffer) = self.buffer.take() {
             buffer.unregister().await?;
         }
-        let (kind, workload) = match self.direction {
-            Direction::Write => (ChannelKind::C2h, Workload::Write),
-            Direction::Read => (ChannelKind::H2c, Workload::Read),
+        let kind = match self.direction {
+            Direction::Write => ChannelKind::C2h,
+            Direction::Read => ChannelKind::H2c,
         };
         let hardware = HardwareTime {
             bytes: counters.bytes,
@@ -214,7 +214,6 @@ impl<B: Bus> HostTransfer<B> {
         let post_to_first_tlp = self.timing.first_post.map(|post| hardware.first.since(post));
         Ok(Measured {
             name: self.name,
-            workload,
             size_bytes: self.options.size_bytes,
             iterations: self.options.iterations,
             bytes: self.options.size_bytes * self.options.iterations,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the IOMMUs of a lab did while a run's data moved.
+//! Use of a lab's IOMMUs while a run's data moved.
 
 use crosslane_fabric::{Fabric, IommuCounters, NodeKind};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_results::IommuUse;
 
-/// What an IOMMU has counted in `span`; none where there is none, or it was not asked.
+/// Returns the use of an IOMMU in `span`; none if there is no IOMMU, or it was not asked.
 pub(crate) fn iommu_use(
     fabric: &mut Fabric,
     host: HostId,

@@ -58,11 +58,9 @@ pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, HaloRun, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{LatencyOptions, RoundTrips, latency};
-pub use links::{DirectionOutcome, busiest_shared, direction_name, wire_share};
+pub use links::{DirectionOutcome, direction_name};
 pub use loopback::{Loopback, loopback};
-pub use measured::{
-    ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Verified, Workload,
-};
+pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Verified};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{
@@ -75,15 +73,14 @@ pub use progress::{NoProgress, Progress};
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use stores::StoreRun;
-pub use together::{Common, Flow, NoObserver, Observer, Together, Work, observed, together};
+pub use together::{Common, Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;
 pub use traffic::{
-    Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
-    default_in_flight, default_operations,
+    Choices, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficRun, default_in_flight,
+    default_operations,
 };
 pub use two_nodes::{LabClient, TwoNodes};
 pub use words::{kind_word, size_words};
 pub use workload::{
-    Brought, End, Expected, FlowEnds, Job, WorkloadCeiling, WorkloadFlow, WorkloadOutcome,
-    WorkloadRun,
+    End, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome, WorkloadRun,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each direction of a link did in a run.
+//! Use of each direction of a link in a run.
 
 use crosslane_fabric::{DirectionId, Fabric, IdleReason, LinkCounters};
 use crosslane_pcie::link::LinkRate;
@@ -9,13 +9,13 @@ use crosslane_results::{DirectionLoad, TimeUse, Use};
 /// One direction of a link that the flows use.
 #[derive(Clone, Debug)]
 pub struct DirectionOutcome {
-    /// Which.
+    /// Its place in the fabric.
     pub id: DirectionId,
     /// `fpga1 -> sw1.p1`.
     pub name: String,
     /// Rate of the link.
     pub rate: LinkRate,
-    /// What it did.
+    /// Its counters.
     pub counters: LinkCounters,
     /// Flows whose data cross it, by their place among the flows.
     pub data_of: Vec<usize>,
@@ -29,8 +29,8 @@ impl DirectionOutcome {
         if seconds > 0.0 { self.counters.payload_bytes as f64 / seconds } else { 0.0 }
     }
 
-    /// What it can carry of the mix of TLPs that it carried, less DLLPs, in bytes of payload per
-    /// second.
+    /// Returns the payload rate that it allows for the mix of TLPs that it carried, less DLLPs, in
+    /// bytes per second.
     #[must_use]
     pub fn shared_ceiling(&self, span: Picoseconds) -> f64 {
         let counters = &self.counters;
@@ -66,7 +66,7 @@ pub(crate) fn direction_load(
     }
 }
 
-/// What a direction did with its time by its own counters; empty where no time has passed. Shares
+/// Returns the uses of a direction's time by its counters; none if no time has passed. Shares
 /// are those of the time that was counted: a TLP counts as a whole when it is begun, so that this
 /// differs from the time between two readings by the rest of one TLP.
 pub(crate) fn uses(rate: LinkRate, counters: &LinkCounters) -> Vec<TimeUse> {
@@ -100,23 +100,8 @@ pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
     format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)
 }
 
-/// Time that so many bytes take on a link, as a share of `span`.
-#[must_use]
-pub fn wire_share(rate: LinkRate, bytes: u64, span: Picoseconds) -> f64 {
+/// Returns the time that bytes take on a link, as a share of `span`.
+pub(crate) fn wire_share(rate: LinkRate, bytes: u64, span: Picoseconds) -> f64 {
     let seconds = span.as_seconds();
     if seconds > 0.0 { bytes as f64 / rate.bytes_per_second() / seconds } else { 0.0 }
-}
-
-/// The busiest direction that several flows share, if there is one: the first of them along the
-/// way.
-#[must_use]
-pub fn busiest_shared(
-    directions: &[DirectionOutcome],
-    span: Picoseconds,
-) -> Option<&DirectionOutcome> {
-    let load = |direction: &DirectionOutcome| {
-        direction.payload_rate(span) / direction.shared_ceiling(span).max(1.0)
-    };
-    let shared = directions.iter().filter(|direction| direction.data_of.len() > 1);
-    shared.rev().max_by(|a, b| load(a).total_cmp(&load(b)))
 }

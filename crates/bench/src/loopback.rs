@@ -6,7 +6,7 @@ use crosslane_host::Bus;
 
 use crate::chain::Chain;
 use crate::error::BenchError;
-use crate::measured::{Measured, Workload};
+use crate::measured::Measured;
 use crate::options::Options;
 
 /// In which order the two directions go.
@@ -30,5 +30,5 @@ pub async fn loopback<B: Bus>(
 ) -> Result<Measured, BenchError> {
     let mut card = Chain::prepare(std::slice::from_ref(device), options).await?;
     card.run(order).await?;
-    card.finish(Workload::Loopback).await
+    card.finish().await
 }

@@ -13,35 +13,6 @@ use crate::neighbour::OneWay;
 use crate::rdma::RdmaMeasured;
 use crate::together::Together;
 
-/// What was run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Workload {
-    /// Card to host memory.
-    Write,
-    /// Host memory to card.
-    Read,
-    /// Card to card.
-    PeerWrite,
-    /// Host to card, card to card any number of times, card to host.
-    Chain,
-    /// Host to card and back to the host.
-    Loopback,
-}
-
-impl Workload {
-    /// The word of the command line.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::Read => "read",
-            Self::PeerWrite => "p2p",
-            Self::Chain => "chain",
-            Self::Loopback => "loopback",
-        }
-    }
-}
-
 /// Time between two readings of engines' timers, and what was moved between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareTime {
@@ -140,8 +111,6 @@ pub struct DataErrors {
 pub struct Measured {
     /// From where to where.
     pub name: String,
-    /// What was run.
-    pub workload: Workload,
     /// Bytes of one transfer.
     pub size_bytes: u64,
     /// Transfers.

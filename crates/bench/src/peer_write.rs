@@ -10,7 +10,7 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::engine_time::EngineTime;
 use crate::error::BenchError;
-use crate::measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Workload};
+use crate::measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured};
 use crate::options::{Options, Registration};
 use crate::posting::{Source, Timing, run_posted};
 
@@ -139,7 +139,6 @@ impl<B: Bus> PeerWrite<B> {
         };
         Ok(Measured {
             name: self.name,
-            workload: Workload::PeerWrite,
             size_bytes: self.options.size_bytes,
             iterations: self.options.iterations,
             bytes: self.options.size_bytes * self.options.iterations,

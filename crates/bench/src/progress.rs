@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is told how far runs are.
+//! Observers of how far runs are.
 
 use crosslane_pcie::units::Picoseconds;
 
@@ -19,7 +19,7 @@ pub trait Progress: Sync {
     }
 }
 
-/// Nobody.
+/// An observer that sees nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProgress;
 

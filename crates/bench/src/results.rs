@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs as plain results.
+//! Outcomes as plain data.
 
 use crate::{ChannelReport, LaneReport, RoundTrips};
 use crosslane_driver::{ChannelKind, Plan};
 use crosslane_fabric::{FlowSource, IdleReason};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{
-    Ceiling, Channel, Detail, Flow, Hardware, Lane, Latency, Link, LinkShares, PlanSummary,
-    Scenario, Together, Traffic, Transfers,
+    Channel, Detail, Flow, Hardware, Lane, Latency, Link, LinkShares, PlanSummary, Scenario,
+    Together, Traffic, Transfers,
 };
 
 use crate::links::{DirectionOutcome, wire_share};
 use crate::traffic::{TrafficFlow, TrafficOutcome};
 use crate::words::kind_word;
-use crate::workload::{Expected, Job, WorkloadFlow, WorkloadOutcome};
+use crate::workload::{Workload, WorkloadFlow, WorkloadOutcome};
 
 impl WorkloadOutcome {
     /// Returns the outcome as plain data, without an explanation.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
+        let span = self.span.unwrap_or_default();
         Scenario {
-            bytes: Some(self.job.size_bytes()),
-            flows: self.flows.iter().map(|flow| flow.result(&self.job)).collect(),
+            bytes: Some(self.workload.size_bytes()),
+            flows: self.flows.iter().map(|flow| flow.result(&self.workload)).collect(),
             while_all_active: self.common.map(|common| Together {
                 from_ps: common.from.0,
                 to_ps: common.to.0,
@@ -29,11 +30,11 @@ impl WorkloadOutcome {
                 bytes_per_second: common.bytes_per_second(),
             }),
             latency: self.round_trips.as_ref().map(RoundTrips::result),
-            links: self.directions.iter().map(|link| link.result(self.span)).collect(),
+            links: self.directions.iter().map(|link| link.result(span)).collect(),
             link_loads: self.loads.clone(),
-            links_span_ps: Some(self.span.0),
+            links_span_ps: self.span.map(|span| span.0),
             ports_set: self.ports_set.clone(),
-            simulated_ps: Some(self.simulated.0),
+            simulated_ps: self.span.map(|_| self.simulated.0),
             errors: self.errors.clone(),
             error_count: self.error_count,
             ..Scenario::default()
@@ -61,18 +62,6 @@ impl TrafficOutcome {
     fn flow(&self, flow: &TrafficFlow) -> Flow {
         let planned = &flow.planned;
         let kind = kind_word(planned.flow.kind).to_owned();
-        let ceiling = flow.ceiling.map(|ceiling| {
-            let limit = self.directions.iter().find(|other| other.id == ceiling.direction);
-            Ceiling {
-                bytes_per_second: ceiling.bytes_per_second,
-                less_dllps_bytes_per_second: ceiling.less_dllps_bytes_per_second,
-                payload_bytes: ceiling.tlps.payload_bytes(),
-                carrier: ceiling.carrier.word().to_owned(),
-                header_dw: ceiling.tlps.header_dw,
-                is_estimate: ceiling.is_estimate,
-                direction: limit.map(|direction| direction.name.clone()),
-            }
-        });
         Flow {
             name: format!("{} -> {}, {kind}", planned.from, planned.to),
             bytes: planned.flow.operation_bytes,
@@ -82,7 +71,7 @@ impl TrafficOutcome {
             application_bytes_per_second: None,
             hardware: None,
             bytes_per_second: Some(flow.bytes_per_second),
-            ceiling,
+            ceiling: flow.ceiling.clone(),
             share_of_ceiling: flow.share(),
             detail: Detail::Traffic(Traffic {
                 from: planned.from.clone(),
@@ -103,7 +92,7 @@ impl TrafficOutcome {
 impl WorkloadFlow {
     /// Returns the flow as plain data.
     #[must_use]
-    pub fn result(&self, job: &Job) -> Flow {
+    pub fn result(&self, workload: &Workload) -> Flow {
         let measured = &self.measured;
         let hardware = measured.hardware.map(|time| Hardware {
             bytes: time.bytes,
@@ -111,25 +100,16 @@ impl WorkloadFlow {
             last_ps: time.last.0,
             bytes_per_second: time.bytes_per_second(),
         });
-        let ceiling = self.ceiling.as_ref().map(|ceiling| Ceiling {
-            bytes_per_second: ceiling.ceiling.bytes_per_second,
-            less_dllps_bytes_per_second: ceiling.ceiling.less_dllps_bytes_per_second,
-            payload_bytes: ceiling.tlps.payload_bytes(),
-            carrier: ceiling.carrier.word().to_owned(),
-            header_dw: ceiling.tlps.header_dw,
-            is_estimate: false,
-            direction: Some(ceiling.link.clone()),
-        });
         Flow {
             name: measured.name.clone(),
             bytes: measured.size_bytes,
             iterations: measured.iterations,
-            in_flight: Some(job.in_flight()),
+            in_flight: Some(workload.in_flight()),
             latency: Some(measured.statistics()),
             application_bytes_per_second: Some(measured.application_bytes_per_second()),
             hardware,
             bytes_per_second: None,
-            ceiling,
+            ceiling: self.ceiling.clone(),
             share_of_ceiling: self.share(),
             detail: Detail::Transfers(Box::new(Transfers {
                 moved_bytes: measured.bytes,
@@ -137,7 +117,7 @@ impl WorkloadFlow {
                 ended_ps: measured.ended.0,
                 post_to_first_tlp_ps: measured.post_to_first_tlp.map(|time| time.0),
                 registration_ps: measured.registration.map(|time| time.0),
-                plan: plan(&measured.plan, self.expected()),
+                plan: plan(&measured.plan, self.expected_bytes_per_second()),
                 wrong_words: measured.data_errors.words,
                 first_wrong_word: measured.data_errors.first_word,
                 channels: measured.channels.iter().map(channel).collect(),
@@ -156,17 +136,17 @@ impl RoundTrips {
             bytes: self.message_bytes.into(),
             round_trips: self.round_trips.len(),
             one_way: self.one_way(),
-            plan: Some(plan(&self.plan, Expected::of_writes(&self.plan))),
+            plan: Some(plan(&self.plan, self.plan.expected_bytes_per_second)),
             wrong_words: self.data_errors.words,
         }
     }
 }
 
-fn plan(plan: &Plan, expected: Expected) -> PlanSummary {
+fn plan(plan: &Plan, expected_bytes_per_second: f64) -> PlanSummary {
     PlanSummary {
         path: plan.path.iter().map(|function| function.name.clone()).collect(),
         max_payload_bytes: plan.max_payload_bytes,
-        expected_bytes_per_second: expected.bytes_per_second,
+        expected_bytes_per_second,
         slowest_link: plan.slowest_link.clone(),
         through_root_complex: plan.through_root_complex,
         not_faster: plan.refused.iter().map(ToString::to_string).collect(),

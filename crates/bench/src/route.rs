@@ -26,7 +26,7 @@ fn way_up(fabric: &Fabric, node: NodeId) -> Vec<Step> {
     }
 }
 
-/// What a route is for: Access Control Services redirect requests and completions apart.
+/// Kind of TLPs on a route: Access Control Services redirect requests and completions apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cargo {
     /// Memory reads and writes.

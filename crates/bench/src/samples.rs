@@ -33,7 +33,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Of a run whose packets cross these directions.
+    /// Begins samples of a run whose packets cross these directions.
     pub fn new(fabric: &mut Fabric, used: Vec<DirectionId>) -> Self {
         let mut directions = used;
         let count = directions.len();
@@ -71,7 +71,7 @@ impl Samples {
         is_full
     }
 
-    /// What was counted between two times, and how long: between the first and the last sample
+    /// Returns the counts between two times, and their span: between the first and the last sample
     /// within them, or, where these are not two, between those around them.
     pub fn between(
         &self,
@@ -84,7 +84,7 @@ impl Samples {
         Some((counted, last.at.since(first.at)))
     }
 
-    /// What the IOMMUs did in the same time, of those that were asked for anything.
+    /// Returns the use of the IOMMUs in the same time, of those that were asked for anything.
     pub fn iommus_between(
         &self,
         fabric: &mut Fabric,

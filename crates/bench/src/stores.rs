@@ -20,7 +20,7 @@ pub struct StoreRun {
     pub card: String,
     /// The stores.
     pub options: MmioOptions,
-    /// Everything random comes from it.
+    /// Random seed.
     pub seed: u64,
 }
 

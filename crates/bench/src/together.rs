@@ -13,34 +13,18 @@ use futures_util::future::{Either, join_all, select};
 use crate::error::BenchError;
 use crate::host_transfer::{Direction, HostTransfer};
 use crate::measured::{Measured, rate};
-use crate::options::Options;
 use crate::peer_write::PeerWrite;
-
-/// What a flow does.
-#[derive(Clone)]
-pub enum Work<B: Bus> {
-    /// [`write`](crate::write()).
-    Write(Device<B>),
-    /// [`read`](crate::read()).
-    Read(Device<B>),
-    /// [`peer_write`](crate::peer_write()).
-    Peer {
-        /// The sender.
-        from: Device<B>,
-        /// The receiver.
-        to: Device<B>,
-    },
-}
+use crate::workload::Workload;
 
 /// One of several flows.
 #[derive(Clone)]
 pub struct Flow<B: Bus> {
-    /// What it does.
-    pub work: Work<B>,
+    /// A write, a read or a peer write.
+    pub workload: Workload,
+    /// Its cards, in the order of the data's path.
+    pub devices: Vec<Device<B>>,
     /// The core that its thread runs on.
     pub core: u16,
-    /// How.
-    pub options: Options,
 }
 
 /// Counts what crosses a channel that the flows share, while they run: in the lab, the payload
@@ -56,7 +40,7 @@ pub trait Observer {
     }
 }
 
-/// Nobody watches.
+/// An observer that counts nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 
@@ -85,7 +69,7 @@ impl Common {
     }
 }
 
-/// What several flows have measured.
+/// Measurement of several flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Together {
     /// Each flow, in the order in which they were given.
@@ -113,7 +97,10 @@ impl Together {
 /// order in which they are given, and wait for nothing of each other.
 ///
 /// # Errors
-/// What one of the flows runs into; the others are run to their end first.
+/// The first error of a flow; the others are run to their end first. A chain or a ping-pong.
+///
+/// # Panics
+/// If a flow has fewer devices than its workload takes.
 pub async fn together<B: Bus, O: Observer>(
     flows: &[Flow<B>],
     observer: &O,
@@ -122,7 +109,7 @@ pub async fn together<B: Bus, O: Observer>(
     for flow in flows {
         prepared.push(Prepared::new(flow).await?);
     }
-    let Some(bus) = flows.first().map(Flow::bus) else {
+    let Some(bus) = flows.first().map(|flow| flow.devices[0].bus().clone()) else {
         return Ok(Together { flows: Vec::new(), common: None });
     };
     let mut samples = Samples::default();
@@ -150,14 +137,6 @@ async fn until<F: Future>(work: F, watch: impl Future<Output = Infallible>) -> F
     }
 }
 
-impl<B: Bus> Flow<B> {
-    fn bus(&self) -> B {
-        let (Work::Write(device) | Work::Read(device) | Work::Peer { from: device, .. }) =
-            &self.work;
-        device.bus().clone()
-    }
-}
-
 /// A flow that is set up.
 enum Prepared<B: Bus> {
     Host(Box<HostTransfer<B>>),
@@ -166,18 +145,22 @@ enum Prepared<B: Bus> {
 
 impl<B: Bus> Prepared<B> {
     async fn new(flow: &Flow<B>) -> Result<Self, BenchError> {
-        let host = async |device: &Device<B>, direction| {
-            let device = device.on_core(flow.core);
-            let transfer = HostTransfer::prepare(&device, direction, &flow.options).await?;
+        let first = flow.devices[0].on_core(flow.core);
+        let host = async |direction, options| {
+            let transfer = HostTransfer::prepare(&first, direction, options).await?;
             Ok::<_, BenchError>(Self::Host(Box::new(transfer)))
         };
-        match &flow.work {
-            Work::Write(device) => host(device, Direction::Write).await,
-            Work::Read(device) => host(device, Direction::Read).await,
-            Work::Peer { from, to } => {
-                let from = from.on_core(flow.core);
-                Ok(Self::Peer(Box::new(PeerWrite::prepare(&from, to, &flow.options).await?)))
+        match &flow.workload {
+            Workload::Write(options) => host(Direction::Write, options).await,
+            Workload::Read(options) => host(Direction::Read, options).await,
+            Workload::Peer(options) => {
+                let transfer = PeerWrite::prepare(&first, &flow.devices[1], options).await?;
+                Ok(Self::Peer(Box::new(transfer)))
             }
+            Workload::Chain(_) | Workload::Latency(_) => Err(BenchError::Refused {
+                place: first.function().name.clone(),
+                problem: "chains and ping-pongs are no flows beside others".to_owned(),
+            }),
         }
     }
 
@@ -200,7 +183,7 @@ impl<B: Bus> Prepared<B> {
 /// run every second one is dropped.
 const MAX_SAMPLES: usize = 1 << 20;
 
-/// What an observer has said, and when.
+/// Answers of an observer, each with its time.
 #[derive(Debug, Default)]
 struct Samples {
     taken: Vec<(Picoseconds, u64)>,

@@ -1,27 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each direction of a link did in a run, for a person and for a program.
+//! The use of each direction of a link, as text.
 
 use std::fmt::Write as _;
 
-use crosslane_bench::{DirectionOutcome, busiest_shared, wire_share};
-use crosslane_fabric::{IdleReason, LinkCounters};
-use crosslane_pcie::units::Picoseconds;
+use crosslane_fabric::IdleReason;
+use crosslane_results::Link;
 
 use crate::quantity::{mebibytes, megabytes, percent};
 use crate::table::{Align, Table};
 
-/// A sentence for the busiest direction that several flows share, if there is one.
+/// Formats the rate of a link: `Gen2 x4`.
 #[must_use]
-pub fn sharing(directions: &[DirectionOutcome], span: Picoseconds) -> String {
-    let Some(direction) = busiest_shared(directions, span) else { return String::new() };
+pub fn rate_words(link: &Link) -> String {
+    format!("Gen{} x{}", link.generation, link.width)
+}
+
+/// Formats the busiest direction that several flows share, if there is one: the first of them along
+/// the path.
+#[must_use]
+pub fn sharing(links: &[Link]) -> String {
+    let load = |link: &Link| link.bytes_per_second / link.ceiling_bytes_per_second.max(1.0);
+    let shared = links.iter().filter(|link| link.flows.len() > 1);
+    let busiest = shared.rev().max_by(|a, b| load(a).total_cmp(&load(b)));
+    let Some(link) = busiest else { return String::new() };
     // Not the sum of the flows' rates: each of those is over the flow's own time.
-    let together = direction.payload_rate(span);
-    let ceiling = direction.shared_ceiling(span);
+    let (together, ceiling) = (link.bytes_per_second, link.ceiling_bytes_per_second);
     let mut text = format!(
         "{} flows share {} ({}): {} MB/s ({} MiB/s) together",
-        direction.data_of.len(),
-        direction.name,
-        direction.rate,
+        link.flows.len(),
+        link.direction,
+        rate_words(link),
         megabytes(together),
         mebibytes(together)
     );
@@ -37,14 +45,16 @@ pub fn sharing(directions: &[DirectionOutcome], span: Picoseconds) -> String {
     text
 }
 
+fn idle_share(link: &Link, reason: IdleReason) -> f64 {
+    link.share.idle.get(&reason.to_string().replace(' ', "_")).copied().unwrap_or_default()
+}
+
 /// Columns that a narrow terminal leaves out, the least important first: counts, then the reasons
 /// that took the least time, then figures that are nearly the same on every link.
-fn spare(directions: &[DirectionOutcome], reasons: &[IdleReason]) -> Vec<String> {
-    let idle_ps = |reason: &IdleReason| -> u64 {
-        directions.iter().map(|it| it.counters.idle_ps[*reason as usize]).sum()
-    };
+fn spare(links: &[Link], reasons: &[IdleReason]) -> Vec<String> {
+    let share = |reason: IdleReason| links.iter().map(|link| idle_share(link, reason)).sum::<f64>();
     let mut reasons = reasons.to_vec();
-    reasons.sort_by_key(idle_ps);
+    reasons.sort_by(|a, b| share(*a).total_cmp(&share(*b)));
     // The reason that took most time stays.
     reasons.pop();
     let reasons = reasons.iter().map(IdleReason::to_string);
@@ -52,14 +62,12 @@ fn spare(directions: &[DirectionOutcome], reasons: &[IdleReason]) -> Vec<String>
     counts.chain(reasons).chain(["SKP", "DLLP", "replay", "rate"].map(str::to_owned)).collect()
 }
 
-/// The use of each direction, in percent of `span`.
+/// Formats the use of each direction, in percent of the time.
 #[must_use]
-pub fn link_rows(directions: &[DirectionOutcome], span: Picoseconds) -> String {
-    let reasons: Vec<IdleReason> = IdleReason::ALL
-        .into_iter()
-        .filter(|reason| directions.iter().any(|d| d.counters.idle_ps[*reason as usize] > 0))
-        .collect();
-    let replays = directions.iter().any(|d| d.counters.replayed_bytes > 0);
+pub fn link_rows(links: &[Link]) -> String {
+    let is_used = |reason: &IdleReason| links.iter().any(|link| idle_share(link, *reason) > 0.0);
+    let reasons: Vec<IdleReason> = IdleReason::ALL.into_iter().filter(is_used).collect();
+    let replays = links.iter().any(|link| link.replayed_bytes > 0);
     let mut columns = vec![
         ("direction".to_owned(), Align::Left),
         ("rate".to_owned(), Align::Left),
@@ -75,28 +83,14 @@ pub fn link_rows(directions: &[DirectionOutcome], span: Picoseconds) -> String {
     columns.extend(reasons.iter().map(|reason| (reason.to_string(), Align::Right)));
     let columns: Vec<(&str, Align)> =
         columns.iter().map(|(heading, align)| (heading.as_str(), *align)).collect();
-    let mut table = Table::new(&columns).least_first(&spare(directions, &reasons));
-    for direction in directions {
-        let share = |bytes| percent(wire_share(direction.rate, bytes, span));
-        let LinkCounters { payload_bytes, header_bytes, replayed_bytes, dllp_bytes, .. } =
-            direction.counters;
-        let mut cells = vec![
-            direction.name.clone(),
-            direction.rate.to_string(),
-            direction.counters.tlps.to_string(),
-            share(payload_bytes),
-            share(header_bytes),
-        ];
-        if replays {
-            cells.push(share(replayed_bytes));
-        }
-        cells.push(share(dllp_bytes));
-        cells.push(share(direction.counters.skp_bytes));
-        let whole = span.0.max(1) as f64;
-        let idle =
-            |reason: &IdleReason| direction.counters.idle_ps[*reason as usize] as f64 / whole;
-        cells.extend(reasons.iter().map(|reason| percent(idle(reason))));
-        table.row(cells);
+    let mut table = Table::new(&columns).least_first(&spare(links, &reasons));
+    for link in links {
+        let share = &link.share;
+        let named = [link.direction.clone(), rate_words(link), link.tlps.to_string()];
+        let shares = [share.payload, share.header].into_iter();
+        let shares = shares.chain(replays.then_some(share.replay)).chain([share.dllp, share.skp]);
+        let idle = reasons.iter().map(|reason| idle_share(link, *reason));
+        table.row(named.into_iter().chain(shares.chain(idle).map(percent)));
     }
     table.to_string()
 }

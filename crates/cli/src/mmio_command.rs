@@ -18,7 +18,7 @@ use crate::bench_outcome::{bench_outcome, explained};
 use crate::error::CommandError;
 use crate::interrupt::kept;
 use crate::output::{print, print_json};
-use crate::output_file::not_written;
+use crate::output_file::{OutputFile, not_written};
 use crate::place_argument::{Named, is_served, one_endpoint};
 use crate::progress::Steps;
 use crate::report_file::{Where, bench_page, report_of, write_page};
@@ -101,19 +101,7 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
     };
     let runs = jobs.into_iter().zip(measured).zip(whys);
     let runs: Vec<Stored> = runs.map(|((job, run), why)| Stored { job, run, why }).collect();
-    if arguments.json {
-        let platform = Platform::Lab { lab: lab.name().to_owned() };
-        let scenarios = runs.iter().map(scenario).collect();
-        let interrupted = steps.watch.interrupted();
-        print_json(&bench_outcome("mmio", platform, arguments.seed, scenarios, interrupted))?;
-    } else {
-        print(&page(&runs, arguments.verbose))?;
-    }
-    steps.watch.end(&not_written([&file]))?;
-    if let Some(file) = &file {
-        write_page(&report(Where::Lab(&lab), &runs), file)?;
-    }
-    end(&runs)
+    show(arguments, Where::Lab(&lab), &runs, file, Some(&steps))
 }
 
 /// The same on a card of this machine, or of a server: nothing can be lifted there to see why it
@@ -141,21 +129,37 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
         }
         Ok(runs)
     })?;
-    if arguments.json {
-        let platform =
-            Platform::Cards { devices: vec![card.name.clone()], served: is_served(names) };
-        let scenarios = runs.iter().map(scenario).collect();
-        print_json(&bench_outcome("mmio", platform, arguments.seed, scenarios, None))?;
-    } else {
-        print(&page(&runs, arguments.verbose))?;
-    }
-    if let Some(file) = &file {
-        write_page(&report(Where::Cards(names), &runs), file)?;
-    }
-    end(&runs)
+    show(arguments, Where::Cards(names), &runs, file, None)
 }
 
-fn end(runs: &[Stored]) -> Result<(), CommandError> {
+/// Prints the runs, and writes their page. `steps` are those of runs that can be interrupted.
+fn show(
+    arguments: &MmioArguments,
+    place: Where<'_>,
+    runs: &[Stored],
+    file: Option<OutputFile>,
+    steps: Option<&Steps>,
+) -> Result<(), CommandError> {
+    if arguments.json {
+        let platform = match place {
+            Where::Lab(lab) => Platform::Lab { lab: lab.name().to_owned() },
+            Where::Cards(names) => {
+                let devices = names.iter().map(ToString::to_string).collect();
+                Platform::Cards { devices, served: is_served(names) }
+            }
+        };
+        let scenarios = runs.iter().map(scenario).collect();
+        let interrupted = steps.and_then(|steps| steps.watch.interrupted());
+        print_json(&bench_outcome("mmio", platform, arguments.seed, scenarios, interrupted))?;
+    } else {
+        print(&page(runs, arguments.verbose))?;
+    }
+    if let Some(steps) = steps {
+        steps.watch.end(&not_written([&file]))?;
+    }
+    if let Some(file) = file {
+        write_page(&report(place, runs), &file)?;
+    }
     match runs.iter().all(|stored| stored.run.data_errors.words == 0) {
         true => Ok(()),
         false => Err(CommandError::Run),
@@ -271,7 +275,6 @@ fn page(runs: &[Stored], verbose: bool) -> String {
     page
 }
 
-/// `place` is what it ran in or on, and its name.
 fn scenario(Stored { job, run, why }: &Stored) -> Scenario {
     let sizes = run.metrics.writes_by_length();
     let sizes = sizes.map(|(up_to_bytes, writes)| WritesByLength { up_to_bytes, writes });
@@ -352,7 +355,7 @@ fn report(place: Where<'_>, runs: &[Stored]) -> Page {
         series: series.collect(),
     };
     let mut blocks = vec![Block::Plot(plot)];
-    // What a client maps itself passes by the card, which has counted nothing then.
+    // Stores into memory that a client maps itself bypass the card, which then counts nothing.
     if runs.iter().any(|stored| stored.run.metrics.writes_by_length().next().is_some()) {
         blocks.push(Block::Plot(lengths(runs)));
     }

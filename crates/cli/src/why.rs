@@ -15,10 +15,10 @@ use crate::quantity::{megabytes, microseconds, percent};
 /// Shares below this are printed as nothing, and so are left out.
 const LEAST_SHARE: f64 = 0.0005;
 
-/// What is known of why a run was not faster.
+/// Explanation of a run, if there is one.
 #[derive(Clone, Debug)]
 pub enum Why {
-    /// Nobody wants to know.
+    /// It was not asked for.
     LeftOut,
     /// It cannot be said, for this reason.
     Unknown(String),
@@ -32,7 +32,7 @@ pub struct Made<'a, C> {
     pub case: &'a C,
     /// Its figure, as it was measured.
     pub measured: Option<Figure>,
-    /// Where its time went.
+    /// Its account.
     pub account: Option<&'a Account>,
     /// Whether anything went wrong in it.
     pub has_errors: bool,
@@ -118,6 +118,15 @@ impl Why {
         }
     }
 
+    /// Marks it as found with the model in place of the gateware.
+    #[must_use]
+    pub fn on_model(self) -> Self {
+        match self {
+            Self::Found(found) => Self::Found(Box::new(Explanation { on_model: true, ..*found })),
+            other => other,
+        }
+    }
+
     /// The block of a page; empty where nobody wants to know.
     #[must_use]
     pub fn block(&self) -> String {
@@ -177,9 +186,11 @@ fn lines(explanation: &Explanation) -> String {
         Better::Higher => "rates are those that the application sees",
         Better::Lower => "times are one way",
     };
+    let model =
+        if explanation.on_model { "; the model was run in the gateware's place" } else { "" };
     let _ = match &explanation.shortened {
-        Some(how) => writeln!(text, "({what}, of shorter runs: {how})"),
-        None => writeln!(text, "({what})"),
+        Some(how) => writeln!(text, "({what}, of shorter runs: {how}{model})"),
+        None => writeln!(text, "({what}{model})"),
     };
     if let (Some(off), Some(measured)) = (explanation.unlike(), explanation.measured) {
         let _ = writeln!(text, "{}", unlike_words(off, explanation.figure, measured));
@@ -264,6 +275,7 @@ mod tests {
             figure: Figure { value: 1_598_300_000.0, better },
             measured: None,
             shortened: None,
+            on_model: false,
             account,
             steps,
             consequence: None,

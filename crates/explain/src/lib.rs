@@ -2,8 +2,8 @@
 //! Why a run in a lab was not faster: where the time of the busiest link went, which constant or
 //! choice holds the run at its rate, and what the same run gives without it.
 //!
-//! Read first: [`Case`], a run that can be made again with something changed, and [`explain`], which
-//! finds what limits it.
+//! Read first: [`Case`], a run that can be made again with something changed, and [`explain`],
+//! which finds what limits it.
 //!
 //! Nothing is guessed from counters alone. A limit is named because the same run was made again
 //! without it, in a lab that is the same in all else, and came out better.
@@ -20,11 +20,10 @@ mod search;
 pub use case::{Case, Short};
 // Moved: these names leave with the next change of the crates that import them from here.
 pub use crosslane_bench::{
-    Brought, Cargo, Choices, DirectionOutcome, End, Expected, FlowEnds, FlowRequest, Job,
-    NoProgress, PlannedFlow, Progress, StoreRun, TrafficCeiling, TrafficFlow, TrafficOutcome,
-    TrafficRun, WorkloadCeiling, WorkloadFlow, WorkloadOutcome, WorkloadRun, busiest_shared,
-    default_in_flight, default_operations, direction_name, kind_word, route, size_words,
-    wire_share,
+    Cargo, Choices, DirectionOutcome, End, FlowEnds, FlowRequest, NoProgress, PlannedFlow,
+    Progress, StoreRun, TrafficFlow, TrafficOutcome, TrafficRun, Workload as Job, WorkloadFlow,
+    WorkloadOutcome, WorkloadRun, default_in_flight, default_operations, direction_name, kind_word,
+    route, size_words,
 };
 pub use error::ExplainError;
 pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};

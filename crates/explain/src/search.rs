@@ -116,7 +116,8 @@ pub fn explain<C: Liftable>(
             consequence = consequence_of(&held, &current, &steps[0])?;
         }
     }
-    Ok(Explanation { figure, measured, shortened, account: None, steps, consequence, trials })
+    let (on_model, account) = (false, None);
+    Ok(Explanation { figure, measured, shortened, on_model, account, steps, consequence, trials })
 }
 
 /// The wait that the first step takes away, of a name that is not its own.

@@ -69,6 +69,9 @@ pub struct Explanation {
     /// If that was a shortened run: how, in words. The figures of steps and trials are then those
     /// of runs as short, which are compared with each other only.
     pub shortened: Option<String>,
+    /// Whether the runs of the search had the model in place of the gateware that was measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_model: bool,
     /// The busiest direction on the way of the data; none of a latency.
     pub account: Option<Account>,
     /// The bottleneck, then what the next one would be without it; empty where nothing that

@@ -42,6 +42,17 @@ impl Flow {
     }
 }
 
+impl Flow {
+    /// Returns the transfers of engines, if it is of them.
+    #[must_use]
+    pub fn transfers(&self) -> Option<&Transfers> {
+        match &self.detail {
+            Detail::Transfers(transfers) => Some(transfers),
+            _ => None,
+        }
+    }
+}
+
 /// Time and data between two readings of the engines' timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

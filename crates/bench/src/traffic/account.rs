@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the time of links went while flows ran.
+//! Accounts of links while generic flows ran.
 
 use crosslane_fabric::{DirectionId, Fabric, FlowSource, LinkCounters};
 use crosslane_pcie::units::Picoseconds;
@@ -68,7 +68,7 @@ pub(super) fn account_of(
     })
 }
 
-/// What those who feed a direction waited for: the links before it, and of a requester whose
+/// Returns the waits of those who feed a direction: the links before it, and of a requester whose
 /// writes or reads it is, what its own link was idle for.
 fn losses(
     flow: &PlannedFlow,

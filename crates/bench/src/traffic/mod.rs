@@ -9,6 +9,5 @@ mod plan;
 mod run;
 pub(crate) mod shape;
 
-pub use ceiling::FlowCeiling as TrafficCeiling;
 pub use plan::{Choices, FlowRequest, PlannedFlow, default_in_flight, default_operations};
 pub use run::{TrafficFlow, TrafficOutcome, TrafficRun};

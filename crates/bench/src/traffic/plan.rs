@@ -31,10 +31,10 @@ const WINDOW_BYTES: u64 = 4 << 20;
 /// Operations begin at multiples of this, bytes.
 const STRIDE_BYTES: u64 = 64;
 
-/// What the host may be called in a lab that has only one.
+/// Name of the host of a lab that has only one.
 const ONLY_HOST: &str = "host";
 
-/// What holds for all flows of a run.
+/// Options of all flows of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choices {
     /// Operations of each flow, or by size.
@@ -50,14 +50,14 @@ pub struct Choices {
 /// A flow as it is asked for; names are not looked up yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRequest {
-    /// What errors call it.
+    /// Its name in errors.
     pub label: String,
-    /// Who moves the data: an endpoint, or a host (its processor).
+    /// The requester: an endpoint, or a host (its processor).
     pub from: String,
     /// Whose memory: a host's, or what is behind an endpoint's BAR; `.barN` behind the name says
     /// which one, if it is not to be the largest.
     pub to: String,
-    /// What is done.
+    /// Write, read, or both.
     pub kind: FlowKind,
     /// Size of one operation, bytes.
     pub operation_bytes: u64,
@@ -77,9 +77,9 @@ impl FlowRequest {
 pub struct PlannedFlow {
     /// For the fabric.
     pub flow: Flow,
-    /// Who moves the data, as the lab calls it.
+    /// Name of the requester in the lab.
     pub from: String,
-    /// Whose memory it is, as the lab calls it.
+    /// Name of the memory in the lab.
     pub to: String,
     /// The node that answers reads.
     pub target_node: NodeId,

@@ -13,10 +13,10 @@ use crosslane_fabric::{Fabric, FlowError, FlowId, FlowReport, LinkCounters, Node
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Account, Better, DirectionLoad, Figure, Latencies};
+use crosslane_results::{Account, Better, Ceiling, DirectionLoad, Figure, Latencies};
 
 use super::account::{account_of, loads_of};
-use super::ceiling::{self, Counters, FlowCeiling};
+use super::ceiling::{self, Counters};
 use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
 use crate::error::ScenarioError;
@@ -32,13 +32,13 @@ const SHOWN_INTERVAL: Duration = Duration::from_millis(100);
 /// A run of generic requesters and processors: what to run, and where.
 #[derive(Clone, Debug)]
 pub struct TrafficRun {
-    /// Where.
+    /// The lab.
     pub lab: Arc<Lab>,
     /// The flows.
     pub flows: Vec<FlowRequest>,
-    /// What holds for all of them.
+    /// Options of all of them.
     pub choices: Choices,
-    /// Everything random comes from it.
+    /// Random seed.
     pub seed: u64,
     /// Whether TLPs are reordered as far as the rules allow.
     pub shuffle: bool,
@@ -48,7 +48,7 @@ pub struct TrafficRun {
     pub dllps_free: bool,
 }
 
-/// What came of one flow.
+/// Outcome of one flow.
 #[derive(Clone, Debug)]
 pub struct TrafficFlow {
     /// The flow.
@@ -67,20 +67,20 @@ pub struct TrafficFlow {
     pub bytes_per_second: f64,
     /// Data per second, first end to last end.
     pub steady_bytes_per_second: Option<f64>,
-    /// What it could reach; `None` where nothing was moved.
-    pub ceiling: Option<FlowCeiling>,
+    /// The rate that the links allow; `None` if nothing was moved.
+    pub ceiling: Option<Ceiling>,
 }
 
 impl TrafficFlow {
     /// The rate as a share of the ceiling less DLLPs.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        let ceiling = self.ceiling?.less_dllps_bytes_per_second;
+        let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
         (ceiling > 0.0).then(|| self.bytes_per_second / ceiling)
     }
 }
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 pub struct TrafficOutcome {
     /// Flow by flow.
@@ -90,7 +90,7 @@ pub struct TrafficOutcome {
     /// Every direction of the lab, from the first post to the last operation's end; of large
     /// labs, those that packets crossed.
     pub loads: Vec<DirectionLoad>,
-    /// Where the time of the busiest direction with data went, in the same time.
+    /// The account of the busiest direction with data, in the same time.
     pub account: Option<Account>,
     /// The figure of the run, as [`TrafficRun::figure`] has it.
     pub figure: Figure,
@@ -98,7 +98,7 @@ pub struct TrafficOutcome {
     pub simulated: Picoseconds,
     /// That nothing could happen any more before the flows had ended, as a sentence.
     pub deadlock: Option<String>,
-    /// What else went wrong, a sentence each; no more than the fabric keeps.
+    /// Other errors, a sentence each; no more than the fabric keeps.
     pub errors: Vec<String>,
     /// How many errors there were, the deadlock among them.
     pub error_count: u64,
@@ -161,7 +161,7 @@ impl TrafficRun {
         }
     }
 
-    /// What the flows are to move in a lab that was built, bytes; no more than fit.
+    /// Returns the bytes that the flows are to move in a lab that was built, at most `u64::MAX`.
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
@@ -272,7 +272,8 @@ impl TrafficRun {
                     });
                 let mut ceiling = flow_ceiling(lab, &planned, tlps, &counters, simulated);
                 if let Some(ceiling) = &mut ceiling {
-                    ceiling.is_estimate = is_estimate && ceiling.carrier == Carrier::Completions;
+                    ceiling.is_estimate =
+                        is_estimate && ceiling.carrier == Carrier::Completions.word();
                 }
                 TrafficFlow {
                     operations: report.operations,
@@ -344,7 +345,7 @@ fn flow_ceiling(
     tlps: FlowTlps,
     counters: &Counters,
     span: Picoseconds,
-) -> Option<FlowCeiling> {
+) -> Option<Ceiling> {
     let (writes, reads) = planned.data_directions();
     let along = |route, carrier, tlps: Option<_>| {
         ceiling::along(&lab.fabric, route, carrier, tlps?, counters, span)
@@ -396,7 +397,7 @@ fn run_to_the_end(
     }
 }
 
-/// What the flows are to move, bytes; no more than fit.
+/// Returns the bytes that the flows are to move, at most `u64::MAX`.
 fn total_bytes(planned: &[PlannedFlow]) -> u64 {
     let flows = planned.iter().map(|planned| &planned.flow);
     flows.fold(0, |sum: u64, flow| {

@@ -140,7 +140,7 @@ fn request_limits(file: &Lab, fabric: &Fabric, planned: &PlannedFlow) -> (u32, u
 /// Widest uncached access of a core, bytes.
 const CORE_ACCESS_BYTES: u32 = 8;
 
-/// Who answers the flow's reads, and the Max_Payload_Size of its port in bytes.
+/// The completer of the flow's reads, and the Max_Payload_Size of its port in bytes.
 fn completer(
     file: &Lab,
     fabric: &Fabric,

@@ -1,38 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a flow could reach at most, for the TLPs that carried its data.
+//! Ceilings of flows of engines, for the TLPs that carried their data.
 //!
 //! Read first: [`crate::least_ceiling`].
 
-use crate::{Carrier, Ceiling, DataTlps, LinkLoad, Measured, Workload, least_ceiling};
+use crosslane_driver::ChannelKind;
 use crosslane_fabric::{DirectionId, LinkCounters};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
-use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::split;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_results::Ceiling;
 
+use super::Workload;
 use super::ends::FlowEnds;
-use super::job::Job;
+use crate::ceiling::{Carrier, DataTlps, LinkLoad, least_ceiling};
 use crate::links::direction_name;
+use crate::measured::Measured;
 use crate::route::{Cargo, route};
 use crate::traffic::shape::Completions;
 
-/// A flow's ceiling.
-#[derive(Clone, Debug)]
-pub struct FlowCeiling {
-    /// Whether it is for writes or completions.
-    pub carrier: Carrier,
-    /// The TLPs that it holds for.
-    pub tlps: DataTlps,
-    /// The rates, and the direction that sets them.
-    pub ceiling: Ceiling<DirectionId>,
-    /// Name of that direction: `fpga1 -> sw1.p1`.
-    pub link: String,
-    /// Rate of its link.
-    pub rate: LinkRate,
-}
-
-/// The least ceiling along a flow's way, with the DLLPs that were counted in `span`.
+/// Returns the least ceiling along a flow's path, with the DLLPs that were counted in `span`.
 pub fn flow_ceiling(
     simulation: &Simulation,
     ends: &FlowEnds,
@@ -40,12 +27,11 @@ pub fn flow_ceiling(
     span: Picoseconds,
     carrier: Carrier,
     tlps: DataTlps,
-) -> Option<FlowCeiling> {
+) -> Option<Ceiling> {
     simulation.with_fabric(|fabric| {
-        let rate = |id: DirectionId| fabric.link(id.link).parameters.rate;
         let load = |(id, counters): &(DirectionId, LinkCounters)| LinkLoad {
             link: *id,
-            rate: rate(*id),
+            rate: fabric.link(id.link).parameters.rate,
             dllp_bytes: counters.dllp_bytes,
             span,
         };
@@ -54,13 +40,8 @@ pub fn flow_ceiling(
         let reading = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
         let position = way.iter().position(|(id, _)| *id == ceiling.link);
         let is_behind = position.is_some_and(|position| position >= reading.len());
-        Some(FlowCeiling {
-            carrier: if is_behind { Carrier::Writes } else { carrier },
-            tlps,
-            link: direction_name(fabric, ceiling.link),
-            rate: rate(ceiling.link),
-            ceiling,
-        })
+        let carrier = if is_behind { Carrier::Writes } else { carrier };
+        Some(ceiling.result(carrier, tlps, direction_name(fabric, ceiling.link)))
     })
 }
 
@@ -68,7 +49,7 @@ pub fn flow_ceiling(
 /// from the rules by which the host's memory cuts them.
 pub fn data_tlps(
     lab: &Lab,
-    job: &Job,
+    workload: &Workload,
     simulation: &Simulation,
     measured: &Measured,
     ends: &FlowEnds,
@@ -76,9 +57,9 @@ pub fn data_tlps(
     let host = &simulation.hosts()[ends.host];
     // In a chain it is the reads that bound.
     let channel = &measured.channels[0];
-    if !matches!(measured.workload, Workload::Read | Workload::Chain) {
-        let target = match measured.workload {
-            Workload::PeerWrite => {
+    if channel.kind != ChannelKind::H2c {
+        let target = match channel.kind {
+            ChannelKind::Peer => {
                 let receiver = host.tree.find(&ends.cards[1].name);
                 receiver.and_then(|function| function.bars.get(1)).map(|bar| bar.base)
             }
@@ -106,7 +87,7 @@ pub fn data_tlps(
         let engine = card.and_then(|card| card.part.engine);
         engine.map_or(128, |engine| engine.max_read_bytes).min(function.max_read_request_bytes)
     });
-    let (Job::Read(options) | Job::Chain(options)) = job else {
+    let (Workload::Read(options) | Workload::Chain(options)) = workload else {
         unreachable!("the two workloads that read")
     };
     let longest = options.payload_bytes.unwrap_or(longest);

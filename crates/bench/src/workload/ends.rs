@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Between whom a workload moves data.
+//! Ends of a workload's flows in a lab.
 
 use crosslane_fabric::NodeId;
 use crosslane_lab::{Lab, RunningLab};
@@ -30,7 +30,7 @@ impl FlowEnds {
     /// The ends with these endpoints, and the host in whose tree they are.
     ///
     /// # Errors
-    /// Where a name is not that of an endpoint with a DMA engine, there is none at all, or they
+    /// A name that is not that of an endpoint with a DMA engine, no name at all, or endpoints that
     /// are in different trees.
     pub fn find(lab: &Lab, running: &RunningLab, cards: &[&str]) -> Result<Self, ScenarioError> {
         let refused = |problem| ScenarioError::Flow { flow: cards.join(" -> "), problem };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a lab that has run to what came of it.
+//! Outcomes of runs in a lab, gathered after their end.
 
 use crosslane_fabric::{ChannelKind, ChannelWaits, DirectionId, ErrorRecord, LinkCounters};
 use crosslane_lab::{Ending, Simulation};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Account, DirectionLoad, TimeUse, Use};
 
+use super::Measurement;
 use super::ceiling::{data_tlps, flow_ceiling};
 use super::ends::FlowEnds;
-use super::job::Brought;
 use super::outcome::{WorkloadFlow, WorkloadOutcome};
 use super::run::{Unfinished, WorkloadRun};
 use super::segments::Segment;
@@ -25,7 +25,7 @@ impl WorkloadRun {
         simulation: &Simulation,
         watch: &Watch<'_>,
         ways: &[Vec<Segment>],
-        ending: Ending<Brought, Unfinished>,
+        ending: Ending<Measurement, Unfinished>,
         ports_set: Vec<String>,
     ) -> WorkloadOutcome {
         let mut errors: Vec<String> = ending.left.iter().map(ToString::to_string).collect();
@@ -41,30 +41,22 @@ impl WorkloadRun {
                 None
             }
         };
-        errors.extend(brought.iter().flat_map(Brought::wrong_data));
+        errors.extend(brought.iter().flat_map(Measurement::wrong_data));
         let mut outcome = WorkloadOutcome {
-            job: self.job,
-            flows: Vec::new(),
-            round_trips: None,
-            common: None,
-            directions: Vec::new(),
-            loads: Vec::new(),
-            account: None,
-            span: Picoseconds::ZERO,
+            span: Some(Picoseconds::ZERO),
             simulated: simulation.now(),
             ports_set,
-            errors: Vec::new(),
-            error_count: 0,
+            ..WorkloadOutcome::new(self.workload)
         };
         match brought {
             None => {}
-            Some(Brought::RoundTrips(round_trips)) => {
+            Some(Measurement::RoundTrips(round_trips)) => {
                 outcome.round_trips = Some(round_trips);
             }
-            Some(Brought::Flows(together)) => {
+            Some(Measurement::Flows(together)) => {
                 let (from, to) = span_of(&together);
                 if let Some((counted, span)) = watch.between(from, to) {
-                    outcome.span = span;
+                    outcome.span = Some(span);
                     outcome.directions = directions_of(simulation, watch, ways, &counted);
                     outcome.loads = loads_of(simulation, watch, &counted, span);
                     outcome.account =
@@ -108,7 +100,7 @@ impl WorkloadRun {
         let crossed = way.iter().flat_map(|segment| &segment.way);
         let way_counters: Vec<(DirectionId, LinkCounters)> =
             crossed.map(|id| (*id, counters(id))).collect();
-        let (carrier, tlps) = data_tlps(&self.lab, &self.job, simulation, &measured, ends);
+        let (carrier, tlps) = data_tlps(&self.lab, &self.workload, simulation, &measured, ends);
         let ceiling = flow_ceiling(simulation, ends, &way_counters, span, carrier, tlps);
         WorkloadFlow { measured, ceiling }
     }
@@ -196,7 +188,7 @@ fn account_of(
         ways.iter().flatten().filter(|segment| segment.way.contains(&direction.id)).collect();
     let mut feeding = Feeding::default();
     for segment in &segments {
-        // What each of several flows waited for counts by their number.
+        // The waits of each of several flows count by their number.
         for loss in losses(
             &waits_of(simulation, segment, together),
             segment,
@@ -239,7 +231,7 @@ fn waits_of(simulation: &Simulation, segment: &Segment, together: &Together) -> 
     read.map(ChannelReport::waits).unwrap_or_default()
 }
 
-/// What those who feed a direction in a segment waited for: its engine by its own counters, and
+/// Returns the waits of those who feed a direction in a segment: its engine by its counters, and
 /// the links before it.
 fn losses(
     waits: &ChannelWaits,

@@ -1,19 +1,173 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs through the driver, on any lab whose endpoints have a DMA engine.
+//! Workloads of engines through the driver, in a lab or on cards.
 //!
-//! Read first: [`WorkloadRun`], then [`WorkloadOutcome`].
+//! Read first: [`Workload`]; [`WorkloadRun`], which runs one in a lab; [`WorkloadOutcome`].
 
 mod ceiling;
 mod ends;
 mod gather;
-mod job;
 mod outcome;
 mod run;
 mod segments;
 mod watch;
 
-pub use ceiling::FlowCeiling as WorkloadCeiling;
 pub use ends::{End, FlowEnds};
-pub use job::{Brought, Job};
-pub use outcome::{Expected, WorkloadFlow, WorkloadOutcome};
+pub use outcome::{WorkloadFlow, WorkloadOutcome};
 pub use run::WorkloadRun;
+
+use crosslane_driver::Device;
+use crosslane_host::Bus;
+
+use crate::chain::chain;
+use crate::error::BenchError;
+use crate::latency::{LatencyOptions, RoundTrips, latency};
+use crate::options::Options;
+use crate::together::{Flow, Observer, Together, observed, together};
+
+/// A workload with its options.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Workload {
+    /// Card to host.
+    Write(Options),
+    /// Host to card.
+    Read(Options),
+    /// Card to card.
+    Peer(Options),
+    /// Host through cards to host.
+    Chain(Options),
+    /// Card to card and back.
+    Latency(LatencyOptions),
+}
+
+impl Workload {
+    /// Returns the options of transfers; none of a ping-pong.
+    #[must_use]
+    pub const fn options(&self) -> Option<&Options> {
+        match self {
+            Self::Write(options)
+            | Self::Read(options)
+            | Self::Peer(options)
+            | Self::Chain(options) => Some(options),
+            Self::Latency(_) => None,
+        }
+    }
+
+    /// Returns the same to be changed.
+    pub const fn options_mut(&mut self) -> Option<&mut Options> {
+        match self {
+            Self::Write(options)
+            | Self::Read(options)
+            | Self::Peer(options)
+            | Self::Chain(options) => Some(options),
+            Self::Latency(_) => None,
+        }
+    }
+
+    /// Whether engines keep to the credit windows of the receive queues that they write to.
+    #[must_use]
+    pub const fn keeps_windows(&self) -> bool {
+        match self {
+            Self::Peer(options) | Self::Chain(options) => options.credits,
+            Self::Latency(options) => options.credits,
+            Self::Write(_) | Self::Read(_) => false,
+        }
+    }
+
+    /// Returns the bytes of one transfer or message.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Write(it) | Self::Read(it) | Self::Peer(it) | Self::Chain(it) => it.size_bytes,
+            Self::Latency(options) => options.message_bytes as u64,
+        }
+    }
+
+    /// Returns the most transfers of a flow that are in flight at once.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.options().map_or(1, |options| options.outstanding.into())
+    }
+
+    /// Returns the bytes that one flow moves; no more than fit.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        let count = match self {
+            Self::Write(it) | Self::Read(it) | Self::Peer(it) | Self::Chain(it) => it.iterations,
+            Self::Latency(options) => options.rounds,
+        };
+        self.size_bytes().saturating_mul(count)
+    }
+
+    /// Runs it on opened cards: those of each flow, in the order of the data's path. Ping-pongs and
+    /// chains are of the first flow.
+    ///
+    /// # Errors
+    /// Options that exclude each other, and a failure on the way.
+    ///
+    /// # Panics
+    /// If a flow has fewer cards than the workload takes.
+    pub async fn run<B: Bus>(
+        &self,
+        cards: &[Vec<Device<B>>],
+        observer: &impl Observer,
+    ) -> Result<Measurement, BenchError> {
+        match *self {
+            Self::Latency(options) => {
+                let round_trips = latency(&cards[0][0], &cards[0][1], &options).await?;
+                Ok(Measurement::RoundTrips(round_trips))
+            }
+            Self::Chain(options) => {
+                let bus = cards[0][0].bus().clone();
+                let measured = observed(bus, observer, chain(&cards[0], &options)).await?;
+                Ok(Measurement::Flows(Together { flows: vec![measured], common: None }))
+            }
+            Self::Write(_) | Self::Read(_) | Self::Peer(_) => {
+                let flow = |(core, devices): (u16, &Vec<Device<B>>)| Flow {
+                    workload: *self,
+                    devices: devices.clone(),
+                    core,
+                };
+                let flows: Vec<Flow<B>> = (0..).zip(cards).map(flow).collect();
+                Ok(Measurement::Flows(together(&flows, observer).await?))
+            }
+        }
+    }
+}
+
+/// Measurement of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Measurement {
+    /// Of flows of data.
+    Flows(Together),
+    /// Of a ping-pong.
+    RoundTrips(RoundTrips),
+}
+
+impl Measurement {
+    /// Returns the number of words of 4 B that were not what was sent.
+    #[must_use]
+    pub fn wrong_words(&self) -> u64 {
+        match self {
+            Self::Flows(together) => together.flows.iter().map(|it| it.data_errors.words).sum(),
+            Self::RoundTrips(trips) => trips.data_errors.words,
+        }
+    }
+
+    /// Returns a sentence for each flow whose data arrived wrong.
+    #[must_use]
+    pub fn wrong_data(&self) -> Vec<String> {
+        let sentence = |name: &str, words: u64| {
+            (words > 0).then(|| format!("{name}: {words} words of the data that arrived are wrong"))
+        };
+        match self {
+            Self::Flows(together) => together
+                .flows
+                .iter()
+                .filter_map(|flow| sentence(&flow.name, flow.data_errors.words))
+                .collect(),
+            Self::RoundTrips(trips) => {
+                sentence(&trips.name, trips.data_errors.words).into_iter().collect()
+            }
+        }
+    }
+}

@@ -1,72 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What came of a run through the driver.
+//! Outcomes of workloads.
 
-use crate::{Carrier, Common, Measured, RoundTrips, Workload};
-use crosslane_driver::Plan;
+use crosslane_driver::ChannelKind;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
-use crosslane_results::{Account, Better, DirectionLoad, Figure};
+use crosslane_results::{Account, Better, Ceiling, DirectionLoad, Figure};
 
-use super::ceiling::FlowCeiling;
-use super::job::Job;
+use super::{Measurement, Workload};
+use crate::latency::RoundTrips;
 use crate::links::DirectionOutcome;
+use crate::measured::Measured;
+use crate::together::Common;
 
-/// What came of one flow.
+/// Outcome of one flow.
 #[derive(Clone, Debug)]
 pub struct WorkloadFlow {
-    /// What was measured.
+    /// Its measurement.
     pub measured: Measured,
-    /// What it could reach.
-    pub ceiling: Option<FlowCeiling>,
-}
-
-/// What a plan says of a rate, for the addresses and packets of one flow.
-#[derive(Clone, Copy, Debug)]
-pub struct Expected {
-    /// Of completions it is the most there can be: the completer may cut them shorter than the
-    /// way allows, and nobody tells the driver.
-    pub carrier: Carrier,
-    /// Payload bytes per second.
-    pub bytes_per_second: f64,
-}
-
-impl Expected {
-    /// What a plan says of writes to where its path ends.
-    pub const fn of_writes(plan: &Plan) -> Self {
-        Self { carrier: Carrier::Writes, bytes_per_second: plan.expected_bytes_per_second }
-    }
+    /// The rate that the links allow, where they are known.
+    pub ceiling: Option<Ceiling>,
 }
 
 impl WorkloadFlow {
-    /// What its plan says of its rate.
-    pub fn expected(&self) -> Expected {
+    /// Returns the rate that its plan lets expect, bytes per second. Of reads it is the most: the
+    /// completer may cut completions shorter than the path allows.
+    #[must_use]
+    pub fn expected_bytes_per_second(&self) -> f64 {
         let plan = &self.measured.plan;
-        let is_read = matches!(self.measured.workload, Workload::Read | Workload::Chain);
-        let carrier = if is_read { Carrier::Completions } else { Carrier::Writes };
+        let first = self.measured.channels.first().map(|channel| channel.kind);
         // The plan alone takes host memory to be below 4 GiB.
-        let is_high = self.ceiling.as_ref().is_some_and(|ceiling| ceiling.tlps.header_dw == 4);
-        let bytes_per_second = if self.measured.workload == Workload::Write && is_high {
-            plan.expected_at(BusAddress(1 << 32))
-        } else {
-            plan.expected_bytes_per_second
-        };
-        Expected { carrier, bytes_per_second }
+        let is_high = self.ceiling.as_ref().is_some_and(|ceiling| ceiling.header_dw == 4);
+        match first == Some(ChannelKind::C2h) && is_high {
+            true => plan.expected_at(BusAddress(1 << 32)),
+            false => plan.expected_bytes_per_second,
+        }
     }
 
-    /// The rate by the engine's timers as a share of the ceiling less DLLPs.
+    /// Returns the rate by the engine's timers as a share of the ceiling less DLLPs.
+    #[must_use]
     pub fn share(&self) -> Option<f64> {
-        let ceiling = self.ceiling.as_ref()?.ceiling.less_dllps_bytes_per_second;
+        let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
         (ceiling > 0.0).then(|| self.measured.hardware_bytes_per_second() / ceiling)
     }
 }
 
-/// What came of a run.
+/// Outcome of a workload, in a lab or on cards.
 #[derive(Clone, Debug)]
 pub struct WorkloadOutcome {
-    /// What was run.
-    pub job: Job,
-    /// Flow by flow; none of a latency, or where the run failed.
+    /// The workload.
+    pub workload: Workload,
+    /// Flow by flow; none of a ping-pong, or of a run that failed.
     pub flows: Vec<WorkloadFlow>,
-    /// Of a latency.
+    /// Round trips of a ping-pong.
     pub round_trips: Option<RoundTrips>,
     /// While all of several flows were active.
     pub common: Option<Common>,
@@ -75,21 +59,65 @@ pub struct WorkloadOutcome {
     /// The same of every direction of the lab, over `span`; of large labs, of those that data
     /// crossed. None of a latency.
     pub loads: Vec<DirectionLoad>,
-    /// Where the time of the busiest of `directions` went in `span`.
+    /// The account of the busiest of `directions` in `span`.
     pub account: Option<Account>,
-    /// The time in which data moved; of several flows, the time in which all did.
-    pub span: Picoseconds,
-    /// Simulated time at the end.
+    /// The time in which data moved; of several flows, the time in which all did. Absent on cards.
+    pub span: Option<Picoseconds>,
+    /// Simulated time at the end; zero on cards.
     pub simulated: Picoseconds,
     /// Ports that were set to another Max_Payload_Size.
     pub ports_set: Vec<String>,
-    /// What went wrong, a sentence each; no more than the fabric keeps.
+    /// Errors, a sentence each; no more than the fabric keeps.
     pub errors: Vec<String>,
-    /// How many errors there were.
+    /// Number of errors.
     pub error_count: u64,
 }
 
 impl WorkloadOutcome {
+    pub(super) const fn new(workload: Workload) -> Self {
+        Self {
+            workload,
+            flows: Vec::new(),
+            round_trips: None,
+            common: None,
+            directions: Vec::new(),
+            loads: Vec::new(),
+            account: None,
+            span: None,
+            simulated: Picoseconds::ZERO,
+            ports_set: Vec::new(),
+            errors: Vec::new(),
+            error_count: 0,
+        }
+    }
+
+    /// Returns the outcome of a workload on cards, of whose links nothing is known but what the
+    /// cards and the tree tell.
+    #[must_use]
+    pub fn on_cards(workload: Workload, measurement: Measurement) -> Self {
+        let wrong = measurement.wrong_words();
+        let errors = (wrong > 0).then(|| format!("{wrong} words of 4 B are not what was sent"));
+        let outcome = Self {
+            error_count: u64::from(wrong > 0),
+            errors: errors.into_iter().collect(),
+            ..Self::new(workload)
+        };
+        match measurement {
+            Measurement::RoundTrips(trips) => Self { round_trips: Some(trips), ..outcome },
+            Measurement::Flows(together) => {
+                let flow = |measured| WorkloadFlow { measured, ceiling: None };
+                Self { flows: together.flows.into_iter().map(flow).collect(), ..outcome }
+            }
+        }
+    }
+
+    /// Returns the number of words of 4 B that were not what was sent.
+    #[must_use]
+    pub fn wrong_words(&self) -> u64 {
+        let trips = self.round_trips.as_ref().map_or(0, |trips| trips.data_errors.words);
+        trips + self.flows.iter().map(|flow| flow.measured.data_errors.words).sum::<u64>()
+    }
+
     /// Returns the figure of the run, as [`WorkloadRun::figure`](super::WorkloadRun::figure) has
     /// it; none if it failed.
     #[must_use]

@@ -12,10 +12,10 @@ use crosslane_pcie::units::{HostId, RoutingId};
 use crosslane_results::Figure;
 
 use super::ends::FlowEnds;
-use super::job::{Brought, Job};
 use super::outcome::{WorkloadOutcome, one_way_of, rate_of};
 use super::segments::{Segment, segments};
 use super::watch::Watch;
+use super::{Measurement, Workload};
 use crate::error::{BenchError, ScenarioError};
 use crate::progress::Progress;
 use crate::together::{NoObserver, Observer};
@@ -34,11 +34,11 @@ pub(super) enum Unfinished {
 pub struct WorkloadRun {
     /// The lab.
     pub lab: Arc<Lab>,
-    /// What.
-    pub job: Job,
-    /// Between whom.
+    /// The workload.
+    pub workload: Workload,
+    /// The ends of its flows.
     pub flows: Vec<FlowEnds>,
-    /// Everything random comes from it.
+    /// Random seed.
     pub seed: u64,
     /// Max_Payload_Size to be set first on the ways, bytes.
     pub max_payload_bytes: Option<u32>,
@@ -49,14 +49,14 @@ pub struct WorkloadRun {
 impl WorkloadRun {
     /// A run with seed 1, in which no port is set to another payload first.
     #[must_use]
-    pub const fn new(lab: Arc<Lab>, job: Job, flows: Vec<FlowEnds>) -> Self {
-        Self { lab, job, flows, seed: 1, max_payload_bytes: None, dllps_free: false }
+    pub const fn new(lab: Arc<Lab>, workload: Workload, flows: Vec<FlowEnds>) -> Self {
+        Self { lab, workload, flows, seed: 1, max_payload_bytes: None, dllps_free: false }
     }
 
-    /// What the flows are to move, bytes; no more than fit.
+    /// Returns the bytes that the flows are to move, at most `u64::MAX`.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
-        self.job.total_bytes().saturating_mul(self.flows.len() as u64)
+        self.workload.total_bytes().saturating_mul(self.flows.len() as u64)
     }
 
     /// Makes the run; `trace` gets what happens in it.
@@ -76,7 +76,7 @@ impl WorkloadRun {
         }
         let ports_set = self.set_payloads(simulation)?;
         let ways: Vec<Vec<Segment>> = simulation.with_fabric(|fabric| {
-            self.flows.iter().map(|flow| segments(fabric, &self.job, flow)).collect()
+            self.flows.iter().map(|flow| segments(fabric, &self.workload, flow)).collect()
         });
         let mut directions: Vec<DirectionId> = Vec::new();
         for direction in ways.iter().flatten().flat_map(|segment| &segment.way) {
@@ -120,8 +120,8 @@ impl WorkloadRun {
             return Err(ScenarioError::Failed(error));
         }
         Ok(match brought {
-            Brought::Flows(together) => rate_of(&together.flows.iter().collect::<Vec<_>>()),
-            Brought::RoundTrips(round_trips) => one_way_of(&round_trips),
+            Measurement::Flows(together) => rate_of(&together.flows.iter().collect::<Vec<_>>()),
+            Measurement::RoundTrips(round_trips) => one_way_of(&round_trips),
         })
     }
 
@@ -148,14 +148,14 @@ impl WorkloadRun {
                 .filter_map(|card| tree.find(&card.name))
                 .map(|function| Place::Function(function.routing_id))
                 .collect();
-            match self.job {
-                Job::Write(_) => places.push(Place::HostMemory),
-                Job::Read(_) => places.insert(0, Place::HostMemory),
-                Job::Chain(_) => {
+            match self.workload {
+                Workload::Write(_) => places.push(Place::HostMemory),
+                Workload::Read(_) => places.insert(0, Place::HostMemory),
+                Workload::Chain(_) => {
                     places.insert(0, Place::HostMemory);
                     places.push(Place::HostMemory);
                 }
-                Job::Peer(_) | Job::Latency(_) => {}
+                Workload::Peer(_) | Workload::Latency(_) => {}
             }
             for pair in places.windows(2) {
                 let set =
@@ -177,7 +177,7 @@ impl WorkloadRun {
         &self,
         simulation: &Simulation,
         observer: &impl Observer,
-    ) -> Result<Brought, BenchError> {
+    ) -> Result<Measurement, BenchError> {
         let mut opened: Vec<(RoutingId, usize, Device<LabBus>)> = Vec::new();
         let mut cards = Vec::new();
         for flow in &self.flows {
@@ -199,6 +199,6 @@ impl WorkloadRun {
             }
             cards.push(devices);
         }
-        self.job.run(&cards, observer).await
+        self.workload.run(&cards, observer).await
     }
 }

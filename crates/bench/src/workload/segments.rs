@@ -4,8 +4,8 @@
 use crosslane_driver::ChannelKind;
 use crosslane_fabric::{DirectionId, Fabric, NodeId};
 
+use super::Workload;
 use super::ends::FlowEnds;
-use super::job::Job;
 use crate::ceiling::Carrier;
 use crate::route::{Cargo, route};
 
@@ -14,7 +14,7 @@ use crate::route::{Cargo, route};
 pub struct Segment {
     /// Directions that the data cross, in order.
     pub way: Vec<DirectionId>,
-    /// What they are in.
+    /// The TLPs that carry the data.
     pub carrier: Carrier,
     /// The endpoint whose engine asks for them or sends them.
     pub engine: NodeId,
@@ -23,10 +23,10 @@ pub struct Segment {
 }
 
 /// The parts of a flow's way, in order.
-pub fn segments(fabric: &Fabric, job: &Job, flow: &FlowEnds) -> Vec<Segment> {
+pub fn segments(fabric: &Fabric, workload: &Workload, flow: &FlowEnds) -> Vec<Segment> {
     let (host, first) = (flow.memory.node, flow.cards[0].node);
     let mut segments = Vec::new();
-    if matches!(job, Job::Read(_) | Job::Chain(_)) {
+    if matches!(workload, Workload::Read(_) | Workload::Chain(_)) {
         segments.push(Segment {
             way: route(fabric, host, first, Cargo::Completions),
             carrier: Carrier::Completions,
@@ -42,7 +42,7 @@ pub fn segments(fabric: &Fabric, job: &Job, flow: &FlowEnds) -> Vec<Segment> {
             channel: ChannelKind::Peer,
         });
     }
-    if matches!(job, Job::Write(_) | Job::Chain(_)) {
+    if matches!(workload, Workload::Write(_) | Workload::Chain(_)) {
         let last = flow.cards[flow.cards.len() - 1].node;
         segments.push(Segment {
             way: route(fabric, last, host, Cargo::Requests),

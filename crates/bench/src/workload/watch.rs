@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the links did while data moved: their counters, read at an interval, so that the time in
+//! Counters of links while data move, read at an interval, so that the time in
 //! which data moved can be cut out afterwards.
 
 use std::cell::{Cell, RefCell};
@@ -41,7 +41,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Of a run that is to move so many bytes in `directions`; `arriving` are the last ones of
+    /// Watches a run that is to move `bytes` in `directions`; `arriving` are the last ones of
     /// the flows.
     pub fn new(
         simulation: &'a Simulation,

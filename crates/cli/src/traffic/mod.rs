@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crosslane_bench::{Choices, ScenarioError, TrafficOutcome, TrafficRun};
 use crosslane_lab::Lab;
-use crosslane_results::Platform;
+use crosslane_results::{Platform, Scenario};
 
 use crate::arguments::TrafficArguments;
 use crate::bench_outcome::{bench_outcome, explained};
@@ -72,14 +72,16 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     let (runs, outcomes) = kept(runs, made?);
     let whys = whys(arguments, &runs, &outcomes);
     let scenarios = outcomes.iter().zip(&whys);
-    let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why)).collect();
+    let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why));
+    let scenarios: Vec<Scenario> = scenarios.collect();
+    let text = report::page(&scenarios, &whys, arguments.relaxed);
     let platform = Platform::Lab { lab: lab.name().to_owned() };
     let outcome =
         bench_outcome("traffic", platform, arguments.seed, scenarios, watch.interrupted());
     if arguments.json {
         print_json(&outcome)?;
     } else {
-        print(&report::page(&outcomes, &whys))?;
+        print(&text)?;
     }
     watch.end(&not_written([&file]))?;
     if let Some(file) = &file {

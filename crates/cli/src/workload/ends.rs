@@ -1,14 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of the command line, looked up: who moves data, and to whom.
+//! Ends of flows, looked up by their names on the command line.
 
 use crosslane_bench::{End, FlowEnds};
 use crosslane_fabric::NodeKind;
 use crosslane_lab::{Lab, RunningHost, RunningLab};
+use crosslane_open::DeviceName;
 
 use crate::error::CommandError;
 
-/// What the host may be called in a lab that has only one.
+/// Name of the host of a lab that has only one, and of cards.
 const ONLY_HOST: &str = "host";
+
+/// Ends of a workload's flows, as the user names them.
+pub enum Ends<'a> {
+    /// Host memory and cards.
+    WithHost {
+        /// The options that name the host and the card.
+        options: (&'a str, &'a str),
+        /// The host.
+        host: Option<&'a str>,
+        /// The first card.
+        card: Option<&'a str>,
+        /// Number of flows.
+        flows: u16,
+    },
+    /// Two cards.
+    Pairs {
+        /// The first sender.
+        from: Option<&'a str>,
+        /// The first receiver.
+        to: Option<&'a str>,
+        /// Number of flows.
+        flows: u16,
+    },
+    /// All cards between two.
+    Row {
+        /// The first card.
+        from: Option<&'a str>,
+        /// The last card.
+        to: Option<&'a str>,
+    },
+}
+
+impl Ends<'_> {
+    /// Looks the names up in a lab. `first` and `last` are the cards that `--device` names.
+    ///
+    /// # Errors
+    /// A name of nothing of the kind, more flows than cards, a card to itself, or an order that is
+    /// not the lab file's.
+    pub fn in_lab(
+        &self,
+        cards: &Cards<'_>,
+        first: Option<&str>,
+        last: Option<&str>,
+    ) -> Result<Vec<FlowEnds>, CommandError> {
+        match *self {
+            Self::WithHost { options, host, card, flows } => {
+                cards.with_host(options, host, card.or(first), flows)
+            }
+            Self::Pairs { from, to, flows } => cards.pairs(from.or(first), to.or(last), flows),
+            Self::Row { from, to } => Ok(vec![cards.row(from.or(first), to.or(last))?]),
+        }
+    }
+
+    /// Looks the names up among cards that are opened by name: returns the places of each flow's
+    /// cards among them, in the order of its data.
+    ///
+    /// # Errors
+    /// A name of none of the cards, more flows than cards, a card to itself, or an order that is
+    /// not that of `--device`.
+    pub fn on_cards(&self, names: &[DeviceName]) -> Result<Vec<Vec<usize>>, CommandError> {
+        let count = names.len();
+        let position = |option: &str, name: &str| {
+            let wanted = name.parse::<DeviceName>().ok();
+            let found = names.iter().position(|card| Some(card) == wanted.as_ref());
+            found.ok_or_else(|| {
+                let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+                usage(format!("{option} {name}: the cards are {}", names.join(", ")))
+            })
+        };
+        let from_or =
+            |from: Option<&str>, other| from.map_or(Ok(other), |name| position("--from", name));
+        let to_or = |to: Option<&str>, other| to.map_or(Ok(other), |name| position("--to", name));
+        let check_count = |flows: u16| match usize::from(flows) <= count {
+            true => Ok(()),
+            false => Err(usage(format!("--flows {flows}: --device names {count}"))),
+        };
+        match *self {
+            Self::WithHost { host, card, flows, .. } => {
+                if let Some(host) = host.filter(|host| *host != ONLY_HOST) {
+                    return Err(usage(format!(
+                        "{host} is not the host that the cards are in: `host` is"
+                    )));
+                }
+                let first = card.map_or(Ok(0), |name| position("--from or --to", name))?;
+                check_count(flows)?;
+                Ok((0..usize::from(flows)).map(|flow| vec![(first + flow) % count]).collect())
+            }
+            Self::Pairs { from, to, flows } => {
+                if count < 2 {
+                    return Err(usage("two cards are needed: --device names one".to_owned()));
+                }
+                let first = from_or(from, 0)?;
+                let second = to_or(to, first + 1)?;
+                check_count(flows)?;
+                if first % count == second % count {
+                    let name = &names[first % count];
+                    return Err(usage(format!("--to {name}: it cannot move data to itself")));
+                }
+                let pair = |flow: usize| vec![(first + flow) % count, (second + flow) % count];
+                Ok((0..usize::from(flows)).map(pair).collect())
+            }
+            Self::Row { from, to } => {
+                let (first, last) = (from_or(from, 0)?, to_or(to, count - 1)?);
+                if last < first {
+                    return Err(usage(format!("--to {}: it stands before --from", names[last])));
+                }
+                Ok(vec![(first..=last).collect()])
+            }
+        }
+    }
+}
 
 /// The endpoints with engines of a lab, in the order of the lab file.
 pub struct Cards<'a> {
@@ -25,7 +137,7 @@ impl<'a> Cards<'a> {
     /// Those of a lab.
     ///
     /// # Errors
-    /// Where it has none.
+    /// A lab without any.
     pub fn of(lab: &'a Lab, running: &'a RunningLab) -> Result<Self, CommandError> {
         let endpoints = lab.file().endpoints.iter();
         let with_engine = endpoints.filter(|endpoint| endpoint.part.engine.is_some());
@@ -100,7 +212,7 @@ impl<'a> Cards<'a> {
     ///
     /// # Errors
     /// A name that is not one of the kind, or more flows than cards.
-    pub fn with_host(
+    fn with_host(
         &self,
         options: (&str, &str),
         host: Option<&str>,
@@ -153,7 +265,7 @@ impl<'a> Cards<'a> {
     ///
     /// # Errors
     /// A name that is not a card's, a card to itself, or more flows than cards.
-    pub fn pairs(
+    fn pairs(
         &self,
         from: Option<&str>,
         to: Option<&str>,
@@ -186,7 +298,7 @@ impl<'a> Cards<'a> {
     ///
     /// # Errors
     /// A name that is not a card's, or an order that is not the lab file's.
-    pub fn row(&self, from: Option<&str>, to: Option<&str>) -> Result<FlowEnds, CommandError> {
+    fn row(&self, from: Option<&str>, to: Option<&str>) -> Result<FlowEnds, CommandError> {
         let first = from.map_or(Ok(0), |name| self.position("--from", name))?;
         let last = to.map_or(Ok(self.names.len() - 1), |name| self.position("--to", name))?;
         if last < first {

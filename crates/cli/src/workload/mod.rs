@@ -5,22 +5,20 @@
 pub mod arguments;
 mod ends;
 mod opened;
-mod opened_report;
-mod report;
+pub mod report;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crosslane_bench::{
-    FlowEnds, Job, ScenarioError, WorkloadOutcome, WorkloadRun, default_in_flight,
-    default_operations,
+    FlowEnds, LatencyOptions, Options, ScenarioError, Workload, WorkloadOutcome, WorkloadRun,
+    default_in_flight, default_operations,
 };
-use crosslane_bench::{LatencyOptions, Options};
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_host::PageSize;
 use crosslane_lab::{EngineKind, Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::Platform;
+use crosslane_results::{Platform, Scenario};
 
 use crate::bench_outcome::{bench_outcome, explained};
 use crate::engine_argument::EngineWord;
@@ -28,6 +26,7 @@ use crate::error::CommandError;
 use crate::interrupt::{Watch, kept, unless_interrupted};
 use crate::output::{print, print_json};
 use crate::output_file::{Kind, OutputFile, not_written};
+use crate::place_argument::Named;
 use crate::progress::Progress;
 use crate::report_file::{report_of, write_outcome_page};
 use crate::size::SizeRange;
@@ -39,8 +38,7 @@ use arguments::{
     NotifyWord, PagesWord, PeerArguments, ReadArguments, TransferArguments, WorkloadArguments,
     WriteArguments,
 };
-use ends::Cards;
-use opened::Place;
+use ends::{Cards, Ends};
 pub use opened::{card_failed, refused, run_on};
 
 /// Descriptors of a ring at least: more than are posted by default.
@@ -62,24 +60,20 @@ const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ns(10_000_000);
 /// `bench write`.
 ///
 /// # Errors
-/// A lab or an end that cannot be, an output that cannot be written, and [`CommandError::Run`]
-/// where anything went wrong in a run.
+/// A lab, a card or an end that does not exist, an output that cannot be written, and
+/// [`CommandError::Run`] if anything went wrong in a run.
 pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
-    let WriteArguments { from, to, many, .. } = arguments;
-    let sizes = &arguments.transfer.size;
-    let jobs = jobs(sizes, |size| {
-        let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
-        Ok(Job::Write(host_options(options, arguments.memory)?))
+    let WriteArguments { from, to, transfer, memory, many, common } = arguments;
+    let workloads = workloads(&transfer.size, |size| {
+        Ok(Workload::Write(host_options(options(size, transfer, Some(many), common)?, *memory)?))
     })?;
-    let (lab, first) = match Place::of("write", &arguments.common)? {
-        Place::Lab { lab, first, .. } => (lab, first),
-        Place::Cards(cards) => return cards.with_host(from, to, many.flows, &jobs),
+    let ends = Ends::WithHost {
+        options: ("--to", "--from"),
+        host: to.as_deref(),
+        card: from.as_deref(),
+        flows: many.flows,
     };
-    let (lab, running) = load(&lab, &arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
-    let from = from.as_deref().or(first.as_deref());
-    let ends = cards.with_host(("--to", "--from"), to.as_deref(), from, many.flows)?;
-    Bench { bench: "write", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+    run("write", common, &ends, &workloads)
 }
 
 /// `bench read`.
@@ -87,20 +81,17 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
-    let ReadArguments { from, to, many, .. } = arguments;
-    let jobs = jobs(&arguments.transfer.size, |size| {
-        let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
-        Ok(Job::Read(host_options(options, arguments.memory)?))
+    let ReadArguments { from, to, transfer, memory, many, common } = arguments;
+    let workloads = workloads(&transfer.size, |size| {
+        Ok(Workload::Read(host_options(options(size, transfer, Some(many), common)?, *memory)?))
     })?;
-    let (lab, first) = match Place::of("read", &arguments.common)? {
-        Place::Lab { lab, first, .. } => (lab, first),
-        Place::Cards(cards) => return cards.with_host(to, from, many.flows, &jobs),
+    let ends = Ends::WithHost {
+        options: ("--from", "--to"),
+        host: from.as_deref(),
+        card: to.as_deref(),
+        flows: many.flows,
     };
-    let (lab, running) = load(&lab, &arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
-    let to = to.as_deref().or(first.as_deref());
-    let ends = cards.with_host(("--from", "--to"), from.as_deref(), to, many.flows)?;
-    Bench { bench: "read", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+    run("read", common, &ends, &workloads)
 }
 
 /// `bench p2p`.
@@ -108,24 +99,16 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
-    let PeerArguments { from, to, many, .. } = arguments;
-    let jobs = jobs(&arguments.transfer.size, |size| {
-        let mut options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
+    let PeerArguments { from, to, no_credits, transfer, many, common } = arguments;
+    let workloads = workloads(&transfer.size, |size| {
+        let options = options(size, transfer, Some(many), common)?;
         if options.descriptors == DescriptorSource::Table {
             return Err(usage("--descriptors table: a peer channel has no table".into()));
         }
-        options.credits = !arguments.no_credits;
-        Ok(Job::Peer(options))
+        Ok(Workload::Peer(Options { credits: !no_credits, ..options }))
     })?;
-    let (lab, first, last) = match Place::of("p2p", &arguments.common)? {
-        Place::Lab { lab, first, last } => (lab, first, last),
-        Place::Cards(cards) => return cards.pairs(from, to, many.flows, &jobs),
-    };
-    let (lab, running) = load(&lab, &arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
-    let (from, to) = (from.as_deref().or(first.as_deref()), to.as_deref().or(last.as_deref()));
-    let ends = cards.pairs(from, to, many.flows)?;
-    Bench { bench: "p2p", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+    let ends = Ends::Pairs { from: from.as_deref(), to: to.as_deref(), flows: many.flows };
+    run("p2p", common, &ends, &workloads)
 }
 
 /// `bench latency`.
@@ -133,30 +116,22 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
-    let jobs = jobs(&arguments.size, |size| {
+    let LatencyArguments { from, to, size, iterations, no_credits, common } = arguments;
+    let workloads = workloads(size, |size| {
         let message_bytes = u32::try_from(size).map_err(|_| {
             usage(format!("--size {size}: one command moves up to {} B", u32::MAX - 3))
         })?;
-        Ok(Job::Latency(LatencyOptions {
+        Ok(Workload::Latency(LatencyOptions {
             message_bytes,
-            rounds: arguments.iterations,
-            payload_bytes: arguments.common.payload,
-            credits: !arguments.no_credits,
-            seed: pattern_seed(arguments.common.seed),
+            rounds: *iterations,
+            payload_bytes: common.payload,
+            credits: !no_credits,
+            seed: pattern_seed(common.seed),
             timeout: ROUND_TRIP_TIMEOUT,
         }))
     })?;
-    let LatencyArguments { from, to, .. } = arguments;
-    let (lab, first, last) = match Place::of("latency", &arguments.common)? {
-        Place::Lab { lab, first, last } => (lab, first, last),
-        Place::Cards(cards) => return cards.pairs(from, to, 1, &jobs),
-    };
-    let (lab, running) = load(&lab, &arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
-    let (from, to) = (from.as_deref().or(first.as_deref()), to.as_deref().or(last.as_deref()));
-    let ends = cards.pairs(from, to, 1)?;
-    Bench { bench: "latency", common: &arguments.common, lab: &lab, ends: &ends }
-        .run(running, &jobs)
+    let ends = Ends::Pairs { from: from.as_deref(), to: to.as_deref(), flows: 1 };
+    run("latency", common, &ends, &workloads)
 }
 
 /// `bench chain`.
@@ -164,22 +139,31 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
-    let jobs = jobs(&arguments.transfer.size, |size| {
-        let options = options(size, &arguments.transfer, None, &arguments.common)?;
-        let credits = !arguments.no_credits;
-        let options = Options { outstanding: 1, credits, ..options };
-        Ok(Job::Chain(host_options(options, arguments.memory)?))
+    let ChainArguments { from, to, no_credits, transfer, memory, common } = arguments;
+    let workloads = workloads(&transfer.size, |size| {
+        let options = options(size, transfer, None, common)?;
+        let options = Options { outstanding: 1, credits: !no_credits, ..options };
+        Ok(Workload::Chain(host_options(options, *memory)?))
     })?;
-    let ChainArguments { from, to, .. } = arguments;
-    let (lab, first, last) = match Place::of("chain", &arguments.common)? {
-        Place::Lab { lab, first, last } => (lab, first, last),
-        Place::Cards(cards) => return cards.row(from, to, &jobs),
+    run("chain", common, &Ends::Row { from: from.as_deref(), to: to.as_deref() }, &workloads)
+}
+
+/// Runs each workload in the lab or on the cards that the user names, and prints.
+fn run(
+    bench: &str,
+    common: &WorkloadArguments,
+    ends: &Ends<'_>,
+    workloads: &[Workload],
+) -> Result<(), CommandError> {
+    let (lab, endpoints) = match common.place.named()? {
+        Named::Cards(names) => return opened::run(bench, common, &names, ends, workloads),
+        Named::Lab { lab, endpoints } => (lab, endpoints),
     };
-    let (lab, running) = load(&lab, &arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
-    let (from, to) = (from.as_deref().or(first.as_deref()), to.as_deref().or(last.as_deref()));
-    let ends = [cards.row(from, to)?];
-    Bench { bench: "chain", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+    let (lab, running) = load(&lab, common)?;
+    let first = endpoints.first().and_then(Option::as_deref);
+    let last = endpoints.last().filter(|_| endpoints.len() > 1).and_then(Option::as_deref);
+    let ends = ends.in_lab(&Cards::of(&lab, &running)?, first, last)?;
+    Bench { bench, common, lab: &lab, ends: &ends }.run(running, workloads)
 }
 
 /// The lab, and one like it that runs, to name its links.
@@ -203,11 +187,11 @@ fn usage(sentence: String) -> CommandError {
     CommandError::Usage(sentence)
 }
 
-fn jobs(
+fn workloads(
     sizes: &SizeRange,
-    job: impl Fn(u64) -> Result<Job, CommandError>,
-) -> Result<Vec<Job>, CommandError> {
-    sizes.sizes().map(job).collect()
+    workload: impl Fn(u64) -> Result<Workload, CommandError>,
+) -> Result<Vec<Workload>, CommandError> {
+    sizes.sizes().map(workload).collect()
 }
 
 /// The pattern's seed from the run's.
@@ -280,7 +264,7 @@ fn host_options(
     Ok(options)
 }
 
-/// Everything but the sizes.
+/// Workloads in a lab, but for their sizes.
 struct Bench<'a> {
     bench: &'a str,
     common: &'a WorkloadArguments,
@@ -290,12 +274,12 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Runs each size and prints; `running` is a lab like those that run, to name its links.
-    fn run(&self, running: RunningLab, jobs: &[Job]) -> Result<(), CommandError> {
-        let mut runs: Vec<WorkloadRun> = jobs
+    fn run(&self, running: RunningLab, workloads: &[Workload]) -> Result<(), CommandError> {
+        let mut runs: Vec<WorkloadRun> = workloads
             .iter()
-            .map(|job| WorkloadRun {
+            .map(|workload| WorkloadRun {
                 lab: Arc::clone(self.lab),
-                job: *job,
+                workload: *workload,
                 flows: self.ends.to_vec(),
                 seed: self.common.seed,
                 max_payload_bytes: self.common.mps,
@@ -329,17 +313,15 @@ impl Bench<'_> {
         let whys = self.whys(&runs, &outcomes);
         let scenarios = outcomes.iter().zip(&whys);
         let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why));
-        let outcome = bench_outcome(
-            self.bench,
-            Platform::Lab { lab: self.lab.name().to_owned() },
-            self.common.seed,
-            scenarios.collect(),
-            watch.interrupted(),
-        );
+        let scenarios: Vec<Scenario> = scenarios.collect();
+        let text = report::page(&scenarios, workloads, &whys);
+        let platform = Platform::Lab { lab: self.lab.name().to_owned() };
+        let seed = self.common.seed;
+        let outcome = bench_outcome(self.bench, platform, seed, scenarios, watch.interrupted());
         if self.common.json {
             print_json(&outcome)?;
         } else {
-            print(&report::page(&outcomes, &whys))?;
+            print(&text)?;
         }
         watch.end(&not_written([&file]))?;
         if let Some(file) = &file {
@@ -351,16 +333,22 @@ impl Bench<'_> {
     }
 
     fn whys(&self, runs: &[WorkloadRun], outcomes: &[WorkloadOutcome]) -> Vec<Why> {
-        // What limits a run is looked for by changing engines: that takes the model.
-        if self.common.no_why || self.common.engines.engine == EngineWord::Rtl {
+        if self.common.no_why {
             return vec![Why::LeftOut; runs.len()];
         }
-        let made = runs.iter().zip(outcomes).map(|(case, outcome)| Made {
+        // Limits of engines are lifted by their parameters, which gateware that is built has not.
+        let is_rtl = self.common.engines.engine == EngineWord::Rtl;
+        let model = is_rtl.then(|| Arc::new((**self.lab).clone().with_engines(EngineKind::Model)));
+        let lab = model.as_ref().unwrap_or(self.lab);
+        let cases: Vec<WorkloadRun> =
+            runs.iter().map(|run| WorkloadRun { lab: Arc::clone(lab), ..run.clone() }).collect();
+        let made = cases.iter().zip(outcomes).map(|(case, outcome)| Made {
             case,
             measured: outcome.figure(),
             account: outcome.account.as_ref(),
             has_errors: outcome.error_count > 0,
         });
-        explain_all(&made.collect::<Vec<_>>(), self.common.json)
+        let whys = explain_all(&made.collect::<Vec<_>>(), self.common.json);
+        whys.into_iter().map(|why| if is_rtl { why.on_model() } else { why }).collect()
     }
 }

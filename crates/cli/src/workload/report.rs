@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results as a person reads them: rows as `perftest` prints them, the plan, why it was not
-//! faster, and the use of each link.
+//! Outcomes of workloads as text: rows as `perftest` prints them, the plan, what limits the run,
+//! and the use of each link.
 
 use std::fmt::Write as _;
 
-use crosslane_bench::Carrier;
-use crosslane_bench::{Expected, Job, WorkloadFlow, WorkloadOutcome, size_words};
-use crosslane_driver::Plan;
-use crosslane_results::Latencies;
+use crosslane_bench::{Workload, size_words};
+use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_report::runs::{SERVED, SERVED_LATENCY};
+use crosslane_results::{Ceiling, Channel, Flow, Latencies, PlanSummary, Scenario, Transfers};
 
-use crate::link_use::{link_rows, sharing};
+use crate::link_use::{link_rows, rate_words, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
 use crate::why::{Why, has_column};
 
-/// What every row begins with: sizes and times, as `perftest` prints them.
-pub const TIMES: [(&str, Align); 7] = [
+/// First columns of every row: sizes and times, as `perftest` prints them.
+const TIMES: [(&str, Align); 7] = [
     ("bytes", Align::Right),
     ("iterations", Align::Right),
     ("min us", Align::Right),
@@ -25,14 +25,29 @@ pub const TIMES: [(&str, Align); 7] = [
     ("max", Align::Right),
 ];
 
-/// The same of transfers, with how many are on their way at once.
-pub fn transfer_columns() -> Vec<(&'static str, Align)> {
-    let [bytes, iterations, times @ ..] = TIMES;
-    [bytes, iterations, ("in flight", Align::Right)].into_iter().chain(times).collect()
-}
+/// Further columns of a lab, whose links are known.
+const OF_LINKS: [(&str, Align); 7] = [
+    ("TLP B", Align::Right),
+    ("app MB/s", Align::Right),
+    ("MB/s", Align::Right),
+    ("MiB/s", Align::Right),
+    ("ceiling MB/s", Align::Right),
+    ("less DLLPs", Align::Right),
+    ("of it %", Align::Right),
+];
+
+/// Further columns of cards. Served ones have the first alone: their engines' timers may run in
+/// another time.
+const OF_CARDS: [(&str, Align); 5] = [
+    ("app MB/s", Align::Right),
+    ("MB/s", Align::Right),
+    ("MiB/s", Align::Right),
+    ("plan MB/s", Align::Right),
+    ("of it %", Align::Right),
+];
 
 /// Columns that a narrow terminal leaves out, the least important first.
-pub const SPARE: [&str; 10] = [
+const SPARE: [&str; 10] = [
     "average",
     "max",
     "MiB/s",
@@ -45,67 +60,103 @@ pub const SPARE: [&str; 10] = [
     "in flight",
 ];
 
-/// The whole page: rows, then what belongs to the last scenario.
+/// Formats runs in a lab: their rows, then details of the last one.
 #[must_use]
-pub fn page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
-    let Some(last) = outcomes.last() else { return String::new() };
-    if outcomes.iter().any(|outcome| outcome.round_trips.is_some()) {
-        return latency_page(outcomes, whys);
-    }
-    let mut page = String::new();
-    // Where a size failed the others are shown; the errors stand behind the page.
-    if outcomes.iter().all(|outcome| outcome.flows.is_empty()) {
+pub fn page(scenarios: &[Scenario], workloads: &[Workload], whys: &[Why]) -> String {
+    let Some(last) = scenarios.last() else { return String::new() };
+    if scenarios.iter().any(|scenario| scenario.latency.is_some()) {
+        let mut page = latency_rows(scenarios, whys);
+        let block = whys.last().map(Why::block).unwrap_or_default();
+        if !block.is_empty() {
+            let _ = writeln!(page, "\n{}", block.trim_end());
+        }
         return page;
     }
-    if let [flow] = &last.flows[..] {
-        page.push_str(&heading(flow, last));
+    let mut page = String::new();
+    // If one size failed the others are shown; the errors stand behind the page.
+    if scenarios.iter().all(|scenario| scenario.flows.is_empty()) {
+        return page;
     }
-    page.push_str(&flow_rows(outcomes, whys));
+    page.push_str(&heading(last, workloads));
+    page.push_str(&flow_rows(scenarios, whys, &OF_LINKS, lab_cells));
     page.push('\n');
     if last.flows.is_empty() {
         return page;
     }
-    if outcomes.len() > 1 {
-        let _ = writeln!(page, "In the run of {}:\n", size_words(last.job.size_bytes()));
+    if let (true, Some(bytes)) = (scenarios.len() > 1, last.bytes) {
+        let _ = writeln!(page, "In the run of {}:\n", size_words(bytes));
     }
     page.push_str(&details(last));
     page.push_str(&whys.last().map(Why::block).unwrap_or_default());
     page.push_str("Links while data moved, percent of the time; right of SKP: idle, by reason\n\n");
-    page.push_str(&link_rows(&last.directions, last.span));
+    page.push_str(&link_rows(&last.links));
     page
 }
 
-/// Who moves what, in which TLPs, and which link sets the ceiling.
-fn heading(flow: &WorkloadFlow, outcome: &WorkloadOutcome) -> String {
-    let measured = &flow.measured;
-    let mut heading =
-        format!("{}, {}, every byte compared\n", measured.name, job_words(&outcome.job));
-    if let Some(ceiling) = &flow.ceiling {
-        let _ = writeln!(
-            heading,
-            "ceiling: {} ({}), {} with {} DW headers",
-            ceiling.link,
-            ceiling.rate,
-            ceiling.carrier.word(),
-            ceiling.tlps.header_dw
-        );
+/// Formats runs on cards. Nothing can be lifted there, so what limits them is what the engines'
+/// counters and the plan tell.
+#[must_use]
+pub fn cards_page(
+    scenarios: &[Scenario],
+    workloads: &[Workload],
+    is_served: bool,
+    no_why: bool,
+) -> String {
+    let mut page = String::new();
+    if scenarios.iter().any(|scenario| scenario.latency.is_some()) {
+        let _ = writeln!(page, "{}", latency_rows(scenarios, &[]));
+        if is_served {
+            let _ = writeln!(page, "({SERVED_LATENCY})");
+        }
+    } else if let Some(last) = scenarios.last() {
+        page.push_str(&heading(last, workloads));
+        let columns = if is_served { &OF_CARDS[..1] } else { &OF_CARDS };
+        let _ = writeln!(page, "{}", flow_rows(scenarios, &[], columns, card_cells));
+        if is_served {
+            let _ = writeln!(page, "({SERVED})\n");
+        }
+        if !no_why {
+            page.push_str(&waits(last, is_served));
+        }
     }
-    heading.push_str(&plan_words(&measured.plan, flow.expected()));
-    if !outcome.ports_set.is_empty() {
-        let _ = writeln!(heading, "set to another payload first: {}", outcome.ports_set.join(", "));
+    page
+}
+
+/// The ends, the way of working, the link that sets the ceiling, and the plan of a single flow.
+fn heading(last: &Scenario, workloads: &[Workload]) -> String {
+    let ([flow], Some(workload)) = (&last.flows[..], workloads.last()) else {
+        return String::new();
+    };
+    let mut heading = format!("{}, {}, every byte compared\n", flow.name, mode_words(workload));
+    if let Some(ceiling) = &flow.ceiling {
+        heading.push_str(&ceiling_words(ceiling, last));
+        heading.push('\n');
+    }
+    if let Some(transfers) = flow.transfers() {
+        heading.push_str(&plan_words(&transfers.plan, reads(transfers)));
+    }
+    if !last.ports_set.is_empty() {
+        let _ = writeln!(heading, "set to another payload first: {}", last.ports_set.join(", "));
     }
     heading.push('\n');
     heading
 }
 
-/// How it was run, in words.
-pub fn job_words(job: &Job) -> String {
-    let (Job::Write(options) | Job::Read(options) | Job::Peer(options) | Job::Chain(options)) =
-        *job
-    else {
-        return "ping-pong".to_owned();
-    };
-    use crosslane_driver::{DescriptorSource, Notification};
+/// Formats the direction of a ceiling: `ceiling: fpga1 -> sw1.p1 (Gen2 x4), writes with …`.
+pub fn ceiling_words(ceiling: &Ceiling, scenario: &Scenario) -> String {
+    let name = ceiling.direction.as_deref().unwrap_or_default();
+    let link = scenario.links.iter().find(|link| link.direction == name);
+    let (rate, header_dw) = (link.map(rate_words).unwrap_or_default(), ceiling.header_dw);
+    format!("ceiling: {name} ({rate}), {} with {header_dw} DW headers", ceiling.carrier)
+}
+
+/// Whether the data cross their first link in completions.
+fn reads(transfers: &Transfers) -> bool {
+    transfers.channels.first().is_some_and(|channel| channel.kind == "h2c")
+}
+
+fn mode_words(workload: &Workload) -> String {
+    let Some(options) = workload.options() else { return "ping-pong".to_owned() };
     let descriptors = match options.descriptors {
         DescriptorSource::Table => "descriptors in the engine's table",
         DescriptorSource::Ring { .. } => "descriptors in a ring",
@@ -118,79 +169,83 @@ pub fn job_words(job: &Job) -> String {
     format!("{descriptors}, {notification}")
 }
 
-/// The way, what to expect of it, and why there is no faster one.
-pub fn plan_words(plan: &Plan, expected: Expected) -> String {
-    let path: Vec<&str> = plan.path.iter().map(|function| function.name.as_str()).collect();
-    let (payload, rate) = (plan.max_payload_bytes, megabytes(expected.bytes_per_second));
-    let mut words = format!("plan: {}; ", path.join(" -> "));
-    let _ = match expected.carrier {
-        Carrier::Writes => write!(words, "payloads of {payload} B, {rate} MB/s expected"),
-        Carrier::Completions => write!(words, "payloads up to {payload} B, {rate} MB/s at most"),
+/// Formats the path, the rate to expect of it, and the reasons for which there is no faster one.
+fn plan_words(plan: &PlanSummary, is_read: bool) -> String {
+    let (path, payload) = (plan.path.join(" -> "), plan.max_payload_bytes);
+    let rate = megabytes(plan.expected_bytes_per_second);
+    let mut words = match is_read {
+        false => format!("plan: {path}; payloads of {payload} B, {rate} MB/s expected"),
+        true => format!("plan: {path}; payloads up to {payload} B, {rate} MB/s at most"),
     };
-    for refusal in &plan.refused {
+    for refusal in &plan.not_faster {
         let _ = write!(words, "\nnot faster: {refusal}");
     }
     words.push('\n');
     words
 }
 
-fn flow_rows(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
-    let several = outcomes.iter().any(|outcome| outcome.flows.len() > 1);
+/// Formats a row for each flow of each run; flows are named where a run has several.
+fn flow_rows(
+    scenarios: &[Scenario],
+    whys: &[Why],
+    more: &[(&str, Align)],
+    cells: fn(&Flow) -> Vec<String>,
+) -> String {
+    let several = scenarios.iter().any(|scenario| scenario.flows.len() > 1);
+    let [bytes, iterations, times @ ..] = TIMES;
     let mut columns = vec![("flow", Align::Left)];
     if !several {
         columns.clear();
     }
-    columns.extend(transfer_columns());
-    columns.extend([
-        ("TLP B", Align::Right),
-        ("app MB/s", Align::Right),
-        ("MB/s", Align::Right),
-        ("MiB/s", Align::Right),
-        ("ceiling MB/s", Align::Right),
-        ("less DLLPs", Align::Right),
-        ("of it %", Align::Right),
-    ]);
+    columns.extend([bytes, iterations, ("in flight", Align::Right)].into_iter().chain(times));
+    columns.extend(more);
     if has_column(whys) {
         columns.push(("bottleneck", Align::Left));
     }
     let mut table = Table::new(&columns).least_first(&SPARE);
-    for (outcome, why) in outcomes.iter().zip(whys) {
-        for flow in &outcome.flows {
-            let name = several.then(|| flow.measured.name.clone());
-            let bottleneck = has_column(whys).then(|| why.cell());
-            table.row(name.into_iter().chain(flow_cells(flow, &outcome.job)).chain(bottleneck));
+    for (index, scenario) in scenarios.iter().enumerate() {
+        for flow in &scenario.flows {
+            let name = several.then(|| flow.name.clone()).into_iter();
+            let counts = [flow.bytes, flow.iterations, flow.in_flight.unwrap_or_default()];
+            let counts = counts.map(|count| count.to_string()).into_iter();
+            let times = latency_cells(&flow.latency.unwrap_or_default());
+            let own = cells(flow).into_iter().take(more.len());
+            let bottleneck = whys.get(index).filter(|_| has_column(whys)).map(Why::cell);
+            table.row(name.chain(counts).chain(times).chain(own).chain(bottleneck));
         }
     }
     table.to_string()
 }
 
-fn flow_cells(flow: &WorkloadFlow, job: &Job) -> Vec<String> {
+/// The cells of [`OF_LINKS`].
+fn lab_cells(flow: &Flow) -> Vec<String> {
     let none = || "-".to_owned();
-    let measured = &flow.measured;
-    let ceiling = flow.ceiling.as_ref();
-    let rate = measured.hardware_bytes_per_second();
-    let mut cells = transfer_cells(flow, job);
-    cells.extend([
-        ceiling.map_or_else(none, |c| length_words(c.tlps.payload_bytes())),
-        megabytes(measured.application_bytes_per_second()),
+    let (ceiling, rate) = (flow.ceiling.as_ref(), flow.rate().unwrap_or_default());
+    vec![
+        ceiling.map_or_else(none, |it| length_words(it.payload_bytes)),
+        megabytes(flow.application_bytes_per_second.unwrap_or_default()),
         megabytes(rate),
         mebibytes(rate),
-        ceiling.map_or_else(none, |c| megabytes(c.ceiling.bytes_per_second)),
-        ceiling.map_or_else(none, |c| megabytes(c.ceiling.less_dllps_bytes_per_second)),
-        flow.share().map_or_else(none, percent),
-    ]);
-    cells
+        ceiling.map_or_else(none, |it| megabytes(it.bytes_per_second)),
+        ceiling.map_or_else(none, |it| megabytes(it.less_dllps_bytes_per_second)),
+        flow.share_of_ceiling.map_or_else(none, percent),
+    ]
 }
 
-/// The cells of [`transfer_columns`].
-pub fn transfer_cells(flow: &WorkloadFlow, job: &Job) -> Vec<String> {
-    let measured = &flow.measured;
-    let counts = [measured.size_bytes, measured.iterations, job.in_flight()];
-    let counts = counts.map(|count| count.to_string()).into_iter();
-    counts.chain(latency_cells(&measured.statistics())).collect()
+/// The cells of [`OF_CARDS`].
+fn card_cells(flow: &Flow) -> Vec<String> {
+    let rate = flow.rate().unwrap_or_default();
+    let plan = flow.transfers().map_or(0.0, |it| it.plan.expected_bytes_per_second);
+    vec![
+        megabytes(flow.application_bytes_per_second.unwrap_or_default()),
+        megabytes(rate),
+        mebibytes(rate),
+        megabytes(plan),
+        if plan > 0.0 { percent(rate / plan) } else { "-".to_owned() },
+    ]
 }
 
-/// Five numbers, in microseconds.
+/// Formats the five numbers of latencies, in microseconds.
 pub fn latency_cells(latencies: &Latencies) -> [String; 5] {
     [
         latencies.min_ps,
@@ -202,35 +257,29 @@ pub fn latency_cells(latencies: &Latencies) -> [String; 5] {
     .map(microseconds)
 }
 
-/// An average length: whole where it is whole.
-fn length_words(bytes: f64) -> String {
+/// Formats an average length; whole if it is whole.
+pub fn length_words(bytes: f64) -> String {
     if bytes.fract() == 0.0 { format!("{bytes:.0}") } else { format!("{bytes:.1}") }
 }
 
-/// What is told once, of the last scenario.
-fn details(outcome: &WorkloadOutcome) -> String {
-    let mut text = String::new();
-    if outcome.flows.len() > 1 {
-        text.push_str(&sums(outcome));
-    }
-    let slowest = outcome.flows.iter().min_by(|a, b| {
-        let rate = |flow: &WorkloadFlow| flow.measured.hardware_bytes_per_second();
-        rate(a).total_cmp(&rate(b))
-    });
+/// Formats sums of several flows, and the begin of the slowest.
+fn details(scenario: &Scenario) -> String {
+    let several = scenario.flows.len() > 1;
+    let mut text = if several { sums(scenario) } else { String::new() };
+    let rate = |flow: &Flow| flow.rate().unwrap_or_default();
+    let slowest = scenario.flows.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)));
     let Some(flow) = slowest else { return text };
-    if outcome.flows.len() > 1 {
-        let _ = writeln!(text, "Of the slowest flow, {}:", flow.measured.name);
+    if several {
+        let _ = writeln!(text, "Of the slowest flow, {}:", flow.name);
     }
-    let measured = &flow.measured;
-    if let Some(first) = measured.post_to_first_tlp {
-        let what = if measured.channels[0].kind == crosslane_driver::ChannelKind::H2c {
-            "first read request"
-        } else {
-            "first data TLP"
-        };
-        let _ = write!(text, "{what} {} us after the post", microseconds(first.0));
-        if let Some(registration) = measured.registration {
-            let apart = microseconds(registration.0);
+    let transfers = flow.transfers();
+    if let Some((transfers, first_ps)) =
+        transfers.and_then(|transfers| Some((transfers, transfers.post_to_first_tlp_ps?)))
+    {
+        let first = if reads(transfers) { "first read request" } else { "first data TLP" };
+        let _ = write!(text, "{first} {} us after the post", microseconds(first_ps));
+        if let Some(registration_ps) = transfers.registration_ps {
+            let apart = microseconds(registration_ps);
             let _ = write!(text, "; registering the memory took {apart} us, apart");
         }
         text.push('\n');
@@ -239,37 +288,37 @@ fn details(outcome: &WorkloadOutcome) -> String {
     text
 }
 
-/// Several flows together.
-fn sums(outcome: &WorkloadOutcome) -> String {
-    let sum = |rate: fn(&crosslane_bench::Measured) -> f64| {
-        outcome.flows.iter().map(|flow| rate(&flow.measured)).sum::<f64>()
+fn sums(scenario: &Scenario) -> String {
+    let sum = |rate: fn(&Flow) -> Option<f64>| {
+        megabytes(scenario.flows.iter().filter_map(rate).sum::<f64>())
     };
     let mut text = format!(
         "sum of the flows' rates: {} MB/s by the engines' timers, {} MB/s as the applications see \
          it\n",
-        megabytes(sum(crosslane_bench::Measured::hardware_bytes_per_second)),
-        megabytes(sum(crosslane_bench::Measured::application_bytes_per_second))
+        sum(Flow::rate),
+        sum(|flow| flow.application_bytes_per_second)
     );
-    if let Some(common) = &outcome.common {
-        let rate = common.bytes_per_second();
+    if let Some(all) = &scenario.while_all_active {
         let _ = writeln!(
             text,
             "while all were active, {} us: {} MB/s ({} MiB/s)",
-            microseconds(common.to.since(common.from).0),
-            megabytes(rate),
-            mebibytes(rate)
+            microseconds(all.to_ps - all.from_ps),
+            megabytes(all.bytes_per_second),
+            mebibytes(all.bytes_per_second)
         );
     }
-    text.push_str(&sharing(&outcome.directions, outcome.span));
+    text.push_str(&sharing(&scenario.links));
     text
 }
 
-fn latency_page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
+fn latency_rows(scenarios: &[Scenario], whys: &[Why]) -> String {
     let mut page = String::new();
-    let round_trips = || outcomes.iter().filter_map(|outcome| outcome.round_trips.as_ref());
-    if let Some(first) = round_trips().next() {
+    let latencies = || scenarios.iter().filter_map(|scenario| scenario.latency.as_ref());
+    if let Some(first) = latencies().next() {
         let _ = writeln!(page, "{}, one way: half of a round trip", first.name);
-        page.push_str(&plan_words(&first.plan, Expected::of_writes(&first.plan)));
+        if let Some(plan) = &first.plan {
+            page.push_str(&plan_words(plan, false));
+        }
         page.push('\n');
     }
     let mut columns = TIMES.to_vec();
@@ -277,17 +326,48 @@ fn latency_page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
         columns.push(("bottleneck", Align::Left));
     }
     let mut table = Table::new(&columns).least_first(&SPARE);
-    for (outcome, why) in outcomes.iter().zip(whys) {
-        let Some(trips) = &outcome.round_trips else { continue };
-        let counts = [trips.message_bytes.to_string(), trips.round_trips.len().to_string()];
-        let bottleneck = has_column(whys).then(|| why.cell());
-        table.row(counts.into_iter().chain(latency_cells(&trips.one_way())).chain(bottleneck));
+    for (index, scenario) in scenarios.iter().enumerate() {
+        let Some(latency) = &scenario.latency else { continue };
+        let counts = [latency.bytes.to_string(), latency.round_trips.to_string()];
+        let bottleneck = whys.get(index).filter(|_| has_column(whys)).map(Why::cell);
+        table.row(counts.into_iter().chain(latency_cells(&latency.one_way)).chain(bottleneck));
     }
-    page.push_str(&table.to_string());
-    let block = whys.last().map(Why::block).unwrap_or_default();
-    if !block.is_empty() {
-        let _ = write!(page, "\n{}", block.trim_end());
-        page.push('\n');
+    page + &table.to_string()
+}
+
+/// Clocks in which a channel was idle, by reason.
+fn idle(channel: &Channel) -> [(&'static str, u64); 6] {
+    [
+        ("held back by the link", channel.link_clocks.into()),
+        ("without a tag", channel.no_tag_clocks.into()),
+        ("without a descriptor", channel.no_descriptor_clocks),
+        ("without data in the stream", channel.no_data_clocks.into()),
+        ("without the peer's credit", channel.no_credit_clocks.into()),
+        ("between descriptors", channel.gap_clocks.into()),
+    ]
+}
+
+/// Formats the idle clocks of each channel while data moved.
+fn waits(scenario: &Scenario, is_served: bool) -> String {
+    let clock = if is_served { ", in clocks of their own time" } else { "" };
+    let mut text =
+        format!("Why not faster: what the engines have counted while data moved{clock}\n\n");
+    for flow in &scenario.flows {
+        for channel in flow.transfers().iter().flat_map(|transfers| &transfers.channels) {
+            let clocks = channel.last_clocks.saturating_sub(channel.first_clocks);
+            let share = |part: u64| part as f64 / clocks.max(1) as f64;
+            let mut idle: Vec<(&str, u64)> =
+                idle(channel).into_iter().filter(|(_, count)| *count > 0).collect();
+            idle.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            let words: Vec<String> =
+                idle.iter().map(|(what, n)| format!("{} % {what}", percent(share(*n)))).collect();
+            let words = match words.is_empty() {
+                true => "never idle".to_owned(),
+                false => words.join(", "),
+            };
+            let _ = writeln!(text, "{}, {clocks} clocks: {words}", flow.name);
+        }
     }
-    page
+    text.push('\n');
+    text
 }

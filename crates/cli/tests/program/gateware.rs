@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::run::{folder, json_of, run};
+use crate::run::{folder, json_of, run, run_as_written};
 
 /// Whether the program has it.
 const IS_BUILT: bool = cfg!(feature = "rtl");
@@ -61,6 +61,30 @@ fn every_benchmark_gives_the_figures_of_the_model() {
         let off = (theirs / ours - 1.0).abs();
         assert!(off < MOST_OF_RATE, "crosslane {arguments}: {theirs} B/s, not {ours}");
     }
+}
+
+/// The account is by the gateware's registers, the search by runs of the model.
+#[test]
+fn gateware_runs_are_explained() {
+    if !IS_BUILT {
+        return;
+    }
+    let arguments = "bench p2p --lab rosta:crosslane --size 16K --iterations 24 --outstanding 1";
+    let run = run_as_written(&format!("{arguments} --engine rtl --json"));
+    assert_eq!(run.code, 0, "crosslane {arguments}: {}", run.stderr);
+    let mut json: Value = serde_json::from_str(&run.stdout).expect("--json prints JSON");
+    let why = json["scenarios"][0]["why_not_faster"].take();
+    assert_eq!((&why["on_model"], why["steps"].is_array()), (&Value::Bool(true), true), "{why}");
+    assert_eq!(why["account"]["direction"], "fpga1 -> rc47a.down0");
+    let uses = why["account"]["uses"].as_array().expect("an account has its uses");
+    let share = |word: &str| {
+        let found = uses.iter().find(|entry| entry["use"] == word);
+        found.map_or(0.0, |entry| number(&entry["share"]))
+    };
+    let all: f64 = uses.iter().map(|entry| number(&entry["share"])).sum();
+    assert!((all - 1.0).abs() < 0.01 && share("payload") > 0.5, "{uses:?}");
+    // Idle time has the engine's reasons, of which the link knows nothing.
+    assert!(share("descriptor") > 0.05 && share("nothing_to_send") < 0.01, "{uses:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::error::ExplainError;
 
 /// A run that can be made again with something changed.
 pub trait Case: Clone + Send + Sync {
-    /// Where it is made.
+    /// Returns the lab in which it is made.
     fn lab(&self) -> &Lab;
 
     /// The same run in another lab, which has the same nodes.
@@ -24,13 +24,15 @@ pub trait Case: Clone + Send + Sync {
     /// the last completion; or the typical latency one way.
     ///
     /// # Errors
-    /// What keeps it from being made, and [`ScenarioError::Failed`](crosslane_bench::ScenarioError::Failed) where anything went wrong in it.
+    /// A run that cannot be made, and
+    /// [`ScenarioError::Failed`](crosslane_bench::ScenarioError::Failed) if anything goes wrong in
+    /// it.
     fn figure(&self) -> Result<Figure, ExplainError>;
 
     /// Makes it and says where the time of the busiest direction went; none where nobody counts.
     ///
     /// # Errors
-    /// What keeps it from being made.
+    /// A run that cannot be made.
     fn account(&self) -> Result<Option<Account>, ExplainError> {
         Ok(None)
     }
@@ -49,7 +51,7 @@ pub type Short<C> = (C, Option<String>);
 /// other, until it is as fast as the whole one.
 pub(crate) const LENGTHS: [u64; 4] = [1, 2, 4, 8];
 
-/// What a shortened run moves, bytes, as far as the numbers below allow: time enough for every
+/// Bytes that a shortened run moves, as far as the numbers below allow: time enough for every
 /// buffer and window on the way to fill and empty many times.
 pub(crate) const SHORT_BYTES: u64 = 1 << 20;
 /// The same of each of several flows, and through a row of cards: each moves as much.
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(steps(4, mib, 1).last(), Some(&(4, mib)));
         let transfers = Transfers { count: 4, size_bytes: mib, outstanding: 1 };
         assert_eq!(transfers.shortened(SHORT_SHARED_BYTES, 0).pop().unwrap().1, None);
-        // What is never short stands alone.
+        // A run that cannot be shortened stands alone.
         assert_eq!(steps(10_000, mib, 64), [(256, 128 * kib)]);
         assert_eq!(steps(16, kib, 4), [(16, kib)]);
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{Job, LatencyOptions, NoProgress, WorkloadRun};
+use crosslane_bench::{LatencyOptions, NoProgress, Workload, WorkloadRun};
 use crosslane_fabric::IO_PAGE_BYTES;
 use crosslane_host::PageSize;
 use crosslane_lab::Lab;
@@ -34,15 +34,18 @@ impl Case for WorkloadRun {
     }
 
     fn shortened(&self) -> Vec<Short<Self>> {
-        match self.job {
-            Job::Latency(options) => with_fewer_rounds(self, options),
-            Job::Write(options) | Job::Read(options) | Job::Peer(options) | Job::Chain(options) => {
+        match self.workload {
+            Workload::Latency(options) => with_fewer_rounds(self, options),
+            Workload::Write(options)
+            | Workload::Read(options)
+            | Workload::Peer(options)
+            | Workload::Chain(options) => {
                 let transfers = Transfers {
                     count: options.iterations,
                     size_bytes: options.size_bytes,
                     outstanding: options.outstanding.into(),
                 };
-                let is_shared = self.flows.len() > 1 || matches!(self.job, Job::Chain(_));
+                let is_shared = self.flows.len() > 1 || matches!(self.workload, Workload::Chain(_));
                 let bytes = if is_shared { SHORT_SHARED_BYTES } else { SHORT_BYTES };
                 let held = iotlb_bytes(self, options.pages);
                 let with = |(transfers, words): Short<Transfers>| {
@@ -60,9 +63,12 @@ const MOST_HELD_BYTES: u64 = 16 << 20;
 
 fn with_transfers(case: &WorkloadRun, iterations: u64, size_bytes: u64) -> WorkloadRun {
     let mut run = case.clone();
-    match &mut run.job {
-        Job::Latency(_) => {}
-        Job::Write(options) | Job::Read(options) | Job::Peer(options) | Job::Chain(options) => {
+    match &mut run.workload {
+        Workload::Latency(_) => {}
+        Workload::Write(options)
+        | Workload::Read(options)
+        | Workload::Peer(options)
+        | Workload::Chain(options) => {
             (options.iterations, options.size_bytes) = (iterations, size_bytes);
         }
     }
@@ -74,8 +80,10 @@ fn with_fewer_rounds(case: &WorkloadRun, options: LatencyOptions) -> Vec<Short<W
     let short = most.clamp(SHORT_ROUND_TRIPS.0, SHORT_ROUND_TRIPS.1);
     let mut shortened = Vec::new();
     for rounds in LENGTHS.map(|times| (short * times).min(options.rounds)) {
-        let run =
-            WorkloadRun { job: Job::Latency(LatencyOptions { rounds, ..options }), ..case.clone() };
+        let run = WorkloadRun {
+            workload: Workload::Latency(LatencyOptions { rounds, ..options }),
+            ..case.clone()
+        };
         if rounds == options.rounds {
             shortened.push((run, None));
             break;
@@ -86,7 +94,7 @@ fn with_fewer_rounds(case: &WorkloadRun, options: LatencyOptions) -> Vec<Short<W
     shortened
 }
 
-/// What the IOTLBs of the flows' hosts hold of their memory, bytes; nothing where there is
+/// Returns the memory that the IOTLBs of the flows' hosts hold, bytes; nothing where there is
 /// none, or it is so much that no walk matters.
 fn iotlb_bytes(case: &WorkloadRun, pages: PageSize) -> u64 {
     let hosts = &case.lab.file().hosts;

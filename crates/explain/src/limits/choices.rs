@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the program that moves data has chosen, and the levers of each kind of run.
+//! Choices of the program that moves data, and the levers of each kind of run.
 
-use crosslane_bench::{Job, Options, PlannedFlow, Registration, TrafficRun, WorkloadRun};
+use crosslane_bench::{Options, PlannedFlow, Registration, TrafficRun, Workload, WorkloadRun};
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
@@ -43,7 +43,7 @@ where
     Lever { limit, lift }
 }
 
-/// What is on the wires beside the data.
+/// The DLLPs beside the data.
 fn dllps<C: Clone + 'static>(
     ways: &Ways,
     free: impl Fn(&mut C) + Send + Sync + 'static,
@@ -66,16 +66,16 @@ impl Asked for WorkloadRun {
     }
 
     fn asked_bytes(&self) -> Option<u32> {
-        match &self.job {
-            Job::Latency(options) => options.payload_bytes,
+        match &self.workload {
+            Workload::Latency(options) => options.payload_bytes,
             job => job.options()?.payload_bytes,
         }
     }
 
     /// A message of ping-pong is a power of two, or whole payloads.
     fn can_have(&self, payload_bytes: u32) -> bool {
-        match &self.job {
-            Job::Latency(options) => {
+        match &self.workload {
+            Workload::Latency(options) => {
                 let message = options.message_bytes;
                 message.is_power_of_two() || message.is_multiple_of(payload_bytes)
             }
@@ -84,10 +84,10 @@ impl Asked for WorkloadRun {
     }
 
     fn ask_for_longest(&mut self) {
-        if let Job::Latency(options) = &mut self.job {
+        if let Workload::Latency(options) = &mut self.workload {
             options.payload_bytes = None;
         }
-        if let Some(options) = self.job.options_mut() {
+        if let Some(options) = self.workload.options_mut() {
             (options.payload_bytes, options.oversize) = (None, false);
         }
     }
@@ -98,10 +98,10 @@ impl Liftable for WorkloadRun {
         let ways = workload_ways(self)?;
         let file = self.lab.file();
         let mut spots = of_lab(&self.lab, &first.lab, &ways);
-        if self.job.keeps_windows() {
+        if self.workload.keeps_windows() {
             spots.extend(windows(file, &ways));
         }
-        if let Some(source) = self.job.options().map(|options| options.descriptors)
+        if let Some(source) = self.workload.options().map(|options| options.descriptors)
             && source != DescriptorSource::CommandPort
         {
             let from_ring = matches!(source, DescriptorSource::Ring { .. });
@@ -115,15 +115,15 @@ impl Liftable for WorkloadRun {
     }
 }
 
-/// What the host's program has chosen.
+/// The choices of the host's program.
 fn program(case: &WorkloadRun) -> Vec<Lever<WorkloadRun>> {
-    let (Some(options), Some(flow)) = (case.job.options(), case.flows.first()) else {
+    let (Some(options), Some(flow)) = (case.workload.options(), case.flows.first()) else {
         return Vec::new();
     };
     let host = flow.memory.name.as_str();
     let choose = |kind, words: String, lifted: &str, set: fn(&mut Options)| {
         lever(kind, (host, words, lifted), move |run: &mut WorkloadRun| {
-            run.job.options_mut().into_iter().for_each(set);
+            run.workload.options_mut().into_iter().for_each(set);
         })
     };
     let mut levers = Vec::new();
@@ -152,7 +152,7 @@ fn program(case: &WorkloadRun) -> Vec<Lever<WorkloadRun>> {
 fn outstanding(case: &WorkloadRun, options: &Options, host: &str) -> Option<Lever<WorkloadRun>> {
     let one_at_a_time = options.registration == Registration::Within
         || options.descriptors == DescriptorSource::CommandPort
-        || matches!(case.job, Job::Chain(_));
+        || matches!(case.workload, Workload::Chain(_));
     let now = u64::from(options.outstanding);
     let many = (MANY_BYTES / options.size_bytes).clamp(2, MANY_TRANSFERS).min(options.iterations);
     if one_at_a_time || many <= now {
@@ -169,7 +169,7 @@ fn outstanding(case: &WorkloadRun, options: &Options, host: &str) -> Option<Leve
     };
     let lifted = format!("{many} at once");
     Some(lever(LimitKind::Outstanding, (host, words, &lifted), move |run: &mut WorkloadRun| {
-        if let Some(options) = run.job.options_mut() {
+        if let Some(options) = run.workload.options_mut() {
             options.outstanding = many as u32;
             if let DescriptorSource::Ring { entries } = &mut options.descriptors {
                 *entries = needed.max(*entries);

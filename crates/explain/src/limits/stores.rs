@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can hold a core that stores into a memory card.
+//! Limits of a core that stores into a memory card.
 
 use std::sync::Arc;
 

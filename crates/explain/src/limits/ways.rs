@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a run asks of a lab: who moves data, where to, and by which ports.
+//! Demands of a run on a lab: requesters, targets, and the ports between them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crosslane_bench::{Cargo, Job, ScenarioError, StoreRun, TrafficRun, WorkloadRun, route};
+use crosslane_bench::{Cargo, ScenarioError, StoreRun, TrafficRun, Workload, WorkloadRun, route};
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_fabric::{DirectionId, Fabric, FlowKind, FlowSource, NodeId, NodeKind, Way};
 use crosslane_lab::{Lab, LabFile, RunningLab};
 
 use crate::error::ExplainError;
 
-/// Who sends requests.
+/// Sender of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requester {
     /// The DMA engine of an endpoint, by its place in the lab file.
@@ -34,7 +34,7 @@ impl Requester {
     }
 }
 
-/// Where requests go.
+/// Target of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// Memory of a host.
@@ -45,7 +45,7 @@ pub(super) enum Target {
     Memory(usize),
 }
 
-/// What feeds the writes of an engine.
+/// Source of an engine's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feed {
     /// Its generator, or nothing: it is no engine, or it reads.
@@ -315,19 +315,21 @@ pub(super) fn workload_ways(run: &WorkloadRun) -> Result<Ways, ExplainError> {
         let lane = |at: usize| (cards[at].0, Target::Lane(cards[at].1));
         let memory = (ends.memory.node, Target::Host(ends.host));
         let last = cards.len() - 1;
-        match run.job {
-            Job::Write(_) => {
+        match run.workload {
+            Workload::Write(_) => {
                 transfers.push(found.transfer(engine(0), memory, WRITES, Feed::Own));
             }
-            Job::Read(_) => transfers.push(found.transfer(engine(0), memory, READS, Feed::Own)),
-            Job::Peer(_) => {
+            Workload::Read(_) => {
+                transfers.push(found.transfer(engine(0), memory, READS, Feed::Own))
+            }
+            Workload::Peer(_) => {
                 transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
             }
-            Job::Latency(_) => {
+            Workload::Latency(_) => {
                 transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
                 transfers.push(found.transfer(engine(1), lane(0), WRITES, Feed::Lane));
             }
-            Job::Chain(_) => {
+            Workload::Chain(_) => {
                 let feed = |at: usize| if at == 0 { Feed::Stream } else { Feed::Lane };
                 transfers.push(found.transfer(engine(0), memory, READS, Feed::Own));
                 for at in 0..last {

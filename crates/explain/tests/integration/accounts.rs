@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::Options;
-use crosslane_driver::{DescriptorSource, Notification};
-use crosslane_explain::{
-    Choices, FlowEnds, FlowRequest, Job, NoProgress, TrafficOutcome, TrafficRun, WorkloadOutcome,
-    WorkloadRun,
+use crosslane_bench::{
+    Choices, FlowEnds, FlowRequest, NoProgress, Options, TrafficOutcome, TrafficRun, Workload,
+    WorkloadOutcome, WorkloadRun,
 };
+use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
 use crosslane_lab::Lab;
@@ -16,14 +15,14 @@ use crosslane_pcie::link::LinkRate;
 use crosslane_results::{Account, TimeUse, Use};
 use proptest::prelude::*;
 
-fn workload(lab: &str, cards: &[&[&str]], job: Job) -> WorkloadOutcome {
-    workload_in(Lab::load(lab).unwrap(), cards, job)
+fn workload(lab: &str, cards: &[&[&str]], workload: Workload) -> WorkloadOutcome {
+    workload_in(Lab::load(lab).unwrap(), cards, workload)
 }
 
-fn workload_in(lab: Lab, cards: &[&[&str]], job: Job) -> WorkloadOutcome {
+fn workload_in(lab: Lab, cards: &[&[&str]], workload: Workload) -> WorkloadOutcome {
     let running = lab.build_engines(1).unwrap();
     let flows = cards.iter().map(|cards| FlowEnds::find(&lab, &running, cards).unwrap()).collect();
-    let outcome = WorkloadRun::new(Arc::new(lab), job, flows).run(&NoProgress, None).unwrap();
+    let outcome = WorkloadRun::new(Arc::new(lab), workload, flows).run(&NoProgress, None).unwrap();
     assert_eq!(outcome.errors, [""; 0]);
     outcome
 }
@@ -63,7 +62,7 @@ fn check_shares(uses: &[TimeUse]) {
 fn check(outcome: &WorkloadOutcome) {
     let account = outcome.account.as_ref().unwrap();
     check_shares(&account.uses);
-    assert_eq!(account.span_ps, outcome.span.0);
+    assert_eq!(account.span_ps, outcome.span.unwrap().0);
     for load in &outcome.loads {
         check_shares(&load.uses);
     }
@@ -71,7 +70,7 @@ fn check(outcome: &WorkloadOutcome) {
     for direction in &outcome.directions {
         let counted = counted_ps(direction.rate, &direction.counters);
         let two_tlps = 2.0 * 4200.0 / direction.rate.bytes_per_second() * 1e12;
-        let apart = (counted - outcome.span.0 as f64).abs();
+        let apart = (counted - outcome.span.unwrap().0 as f64).abs();
         assert!(apart <= two_tlps, "{}: {apart} ps of {:?}", direction.name, outcome.span);
     }
     let busiest = outcome.loads.iter().find(|load| load.direction == account.direction).unwrap();
@@ -91,7 +90,7 @@ fn counted_ps(rate: LinkRate, counters: &crosslane_fabric::LinkCounters) -> f64 
     counters.wire_bytes() as f64 / rate.bytes_per_second() * 1e12 + idle as f64
 }
 
-fn any_job() -> impl Strategy<Value = Job> {
+fn any_job() -> impl Strategy<Value = Workload> {
     let options = (4_u32..17, 1_u64..20, 1_u32..9, any::<bool>(), any::<bool>(), 0..4_u8);
     options.prop_map(|(size, iterations, outstanding, interrupt, small, kind)| {
         let options = Options {
@@ -102,7 +101,9 @@ fn any_job() -> impl Strategy<Value = Job> {
             pages: if small { PageSize::Small } else { PageSize::Huge },
             ..Options::default()
         };
-        [Job::Write, Job::Read, Job::Peer, Job::Chain][usize::from(kind)](options)
+        [Workload::Write, Workload::Read, Workload::Peer, Workload::Chain][usize::from(kind)](
+            options,
+        )
     })
 }
 
@@ -122,10 +123,10 @@ proptest! {
     ) {
         let names: Vec<String> = (1..=8).map(|number| format!("fpga{number}")).collect();
         let apart = if far { 4 } else { 1 };
-        let flows = if matches!(job, Job::Chain(_)) { 1 } else { flows };
+        let flows = if matches!(job, Workload::Chain(_)) { 1 } else { flows };
         let ends = |flow: usize| -> Vec<&str> {
             match job {
-                Job::Write(_) | Job::Read(_) => vec![&names[flow]],
+                Workload::Write(_) | Workload::Read(_) => vec![&names[flow]],
                 _ => vec![&names[flow], &names[(flow + apart) % 8]],
             }
         };
@@ -170,7 +171,8 @@ fn largest_wait(account: &Account) -> Use {
 
 #[test]
 fn a_full_link_was_never_idle() {
-    let account = account(workload("rosta:crosslane", &[&["fpga1"]], Job::Write(options(1 << 17))));
+    let account =
+        account(workload("rosta:crosslane", &[&["fpga1"]], Workload::Write(options(1 << 17))));
     assert_eq!(account.direction, "fpga1 -> rc47a.down0");
     assert_eq!(account.link, "Gen2 x4");
     assert!(account.idle_share() < 0.001, "{account:?}");
@@ -183,7 +185,7 @@ fn a_host_that_posts_one_at_a_time_is_waited_for() {
     let table = Options { descriptors: DescriptorSource::Table, ..one };
     let interrupt = Options { notification: Notification::Interrupt, ..one };
     for one in [table, interrupt] {
-        let outcome = workload("rosta", &[&["fpga1"]], Job::Write(one));
+        let outcome = workload("rosta", &[&["fpga1"]], Workload::Write(one));
         // The registers count what was not fetched and what was not posted together, and are read
         // some microseconds after the end.
         let channel = &outcome.flows[0].measured.channels[0];
@@ -201,7 +203,7 @@ fn a_host_that_posts_one_at_a_time_is_waited_for() {
 #[test]
 fn descriptors_that_are_on_their_way_are_waited_for() {
     let many = Options { outstanding: 16, iterations: 200, ..options(64) };
-    let account = account(workload("rosta", &[&["fpga1"]], Job::Write(many)));
+    let account = account(workload("rosta", &[&["fpga1"]], Workload::Write(many)));
     assert_eq!(largest_wait(&account), Use::Descriptor, "{account:?}");
     assert!(account.share(Use::Host) < 0.2, "{account:?}");
 }
@@ -211,10 +213,10 @@ fn what_else_is_waited_for_has_its_name() {
     let small = Options { pages: PageSize::Small, ..options(1 << 17) };
     let parts = Options { payload_bytes: Some(16), ..options(1 << 14) };
     for (cards, job, expected) in [
-        (&["fpga1", "fpga5"][..], Job::Peer(options(1 << 17)), Use::PeerCredit),
-        (&["fpga1"], Job::Read(small), Use::NoTag),
-        (&["fpga1"], Job::Write(parts), Use::ReceiverBusy),
-        (&["fpga1"], Job::Write(options(1 << 17)), Use::SenderPace),
+        (&["fpga1", "fpga5"][..], Workload::Peer(options(1 << 17)), Use::PeerCredit),
+        (&["fpga1"], Workload::Read(small), Use::NoTag),
+        (&["fpga1"], Workload::Write(parts), Use::ReceiverBusy),
+        (&["fpga1"], Workload::Write(options(1 << 17)), Use::SenderPace),
     ] {
         let account = account(workload("rosta", &[cards], job));
         assert_eq!(largest_wait(&account), expected, "{job:?}: {account:?}");
@@ -229,7 +231,8 @@ fn what_is_sent_again_has_its_share() {
             link.parameters.bit_error_rate = 1e-6;
         }
     });
-    let account = account(workload_in(lab.unwrap(), &[&["fpga1"]], Job::Write(options(1 << 16))));
+    let account =
+        account(workload_in(lab.unwrap(), &[&["fpga1"]], Workload::Write(options(1 << 16))));
     assert!(account.share(Use::Replay) > 0.001, "{account:?}");
 }
 
@@ -238,7 +241,7 @@ fn what_is_sent_again_has_its_share() {
 fn the_second_card_of_a_chain_waits_for_data() {
     let one = Options { outstanding: 1, ..options(1 << 17) };
     let cards = ["fpga1", "fpga2", "fpga5"];
-    let account = account(workload("rosta:crosslane", &[&cards], Job::Chain(one)));
+    let account = account(workload("rosta:crosslane", &[&cards], Workload::Chain(one)));
     assert_eq!(account.direction, "fpga2 -> rc47a.down1");
     assert_eq!(largest_wait(&account), Use::Stream, "{account:?}");
 }
@@ -275,7 +278,7 @@ fn requesters_of_traffic_have_their_pace_and_their_tags() {
 
 #[test]
 fn every_direction_of_a_lab_has_its_load() {
-    let outcome = workload("rosta", &[&["fpga1", "fpga2"]], Job::Peer(options(1 << 16)));
+    let outcome = workload("rosta", &[&["fpga1", "fpga2"]], Workload::Peer(options(1 << 16)));
     let lab = Lab::load("rosta").unwrap().build(1).unwrap();
     assert_eq!(outcome.loads.len(), 2 * lab.fabric.links().len());
     let idle = outcome.loads.iter().find(|load| load.direction.starts_with("fpga8 ->")).unwrap();
@@ -296,18 +299,18 @@ fn a_plan_behind_an_iommu_expects_what_the_lab_gives() {
             lab.with_constant(&format!("variant.iommu.part.i7.iommu.{key}"), *value).unwrap()
         })
     };
-    let check = |lab: Lab, pages, job: fn(Options) -> Job, is_walked: bool| {
+    let check = |lab: Lab, pages, job: fn(Options) -> Workload, is_walked: bool| {
         let many = Options { iterations: 64, outstanding: 16, pages, ..options(64 << 10) };
         let outcome = workload_in(lab, &[&["fpga1"]], job(many));
         let flow = &outcome.flows[0];
         let rate = flow.measured.hardware_bytes_per_second();
-        let expected = flow.expected().bytes_per_second;
+        let expected = flow.expected_bytes_per_second();
         let walked = 4096.0 / 20e-6;
         assert_eq!((expected - walked).abs() < 1.0, is_walked, "{expected}");
         assert_eq!(expected > LINK, !is_walked, "{expected}");
         assert!((0.93..1.01).contains(&(rate / expected)), "{rate} where {expected} is expected");
     };
-    for job in [Job::Write as fn(Options) -> Job, Job::Read] {
+    for job in [Workload::Write as fn(Options) -> Workload, Workload::Read] {
         check(Lab::load("rosta:iommu").unwrap(), PageSize::Small, job, false);
         check(Lab::load("rosta:iommu").unwrap(), PageSize::Huge, job, false);
         check(slow_walks(), PageSize::Small, job, true);

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{MmioOptions, Program};
-use crosslane_explain::{STEPS, StoreRun, explain};
+use crosslane_bench::{MmioOptions, Program, StoreRun};
+use crosslane_explain::{STEPS, explain};
 use crosslane_host::Mapping;
 use crosslane_lab::open;
 use crosslane_results::LimitKind;

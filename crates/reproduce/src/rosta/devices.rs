@@ -5,7 +5,7 @@
 //! is then the one that the paper names, x8 Gen2 at the host, and not one board's cable, which
 //! carries about as much. Each device has a thread; threads are dealt out to the cores in order.
 
-use crosslane_bench::{Flow, Together, Verified, Work, together};
+use crosslane_bench::{Flow, Together, Verified, Workload, together};
 use crosslane_pcie::ceiling::{read_ceiling_bytes_per_second, write_ceiling_bytes_per_second};
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
@@ -104,11 +104,11 @@ pub(super) fn measure(
         let mut flows = Vec::new();
         for (core, number) in (0..).zip(&ORDER[..count]) {
             let device = host.open(*number).await?;
-            let work = match direction {
-                Direction::Write => Work::Write(device),
-                Direction::Read => Work::Read(device),
+            let workload = match direction {
+                Direction::Write => Workload::Write(options),
+                Direction::Read => Workload::Read(options),
             };
-            flows.push(Flow { work, core, options });
+            flows.push(Flow { workload, devices: vec![device], core });
         }
         let observer = PortObserver::new(&host, SHARED, direction, &ORDER[..count]);
         let together = together(&flows, &observer).await?;

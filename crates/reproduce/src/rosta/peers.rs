@@ -3,7 +3,7 @@
 //! (8.1), each to the other board (8.2); with payloads of 128 B, the least that all ports
 //! support, and of 256 B, set on the paths alone.
 
-use crosslane_bench::{Flow, Measured, Options, Together, Work, peer_write, together};
+use crosslane_bench::{Flow, Measured, Options, Together, Workload, peer_write, together};
 use crosslane_driver::DescriptorSource;
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_report::{Plot, Table};
@@ -83,7 +83,7 @@ pub(super) fn measure(
         let mut flows = Vec::new();
         for (core, (from, to)) in (0..).zip(case.pairs) {
             let (from, to) = (host.open(*from).await?, host.open(*to).await?);
-            flows.push(Flow { work: Work::Peer { from, to }, core, options });
+            flows.push(Flow { workload: Workload::Peer(options), devices: vec![from, to], core });
         }
         together(&flows, &crosslane_bench::NoObserver).await
     })

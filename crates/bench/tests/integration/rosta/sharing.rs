@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several flows at once: what each gets, and what they get together.
 
-use crosslane_bench::{Flow, Observer, Options, Together, Work, together};
+use crosslane_bench::{Flow, Observer, Options, Together, Workload, together};
 use crosslane_driver::Device;
 use crosslane_fabric::DirectionId;
 use crosslane_lab::{LabBus, Simulation};
@@ -24,7 +24,17 @@ impl Observer for Counter<'_> {
     }
 }
 
-fn measure(shared: &str, flows: impl Fn(&[Device<LabBus>]) -> Vec<Work<LabBus>>) -> Together {
+type Work = (Workload, Vec<Device<LabBus>>);
+
+fn write(card: &Device<LabBus>) -> Work {
+    (Workload::Write(OPTIONS()), vec![card.clone()])
+}
+
+fn peer(from: &Device<LabBus>, to: &Device<LabBus>) -> Work {
+    (Workload::Peer(OPTIONS()), vec![from.clone(), to.clone()])
+}
+
+fn measure(shared: &str, flows: impl Fn(&[Device<LabBus>]) -> Vec<Work>) -> Together {
     let scene = Scene::new(LAB);
     let direction = scene.simulation.with_fabric(|fabric| leaving(fabric, shared));
     let counter = Counter { simulation: &scene.simulation, direction };
@@ -32,7 +42,7 @@ fn measure(shared: &str, flows: impl Fn(&[Device<LabBus>]) -> Vec<Work<LabBus>>)
         let cards = scene.devices(&[1, 2, 3, 4, 5, 6, 7, 8]).await;
         let flows: Vec<Flow<LabBus>> = (0..)
             .zip(flows(&cards))
-            .map(|(core, work)| Flow { work, core, options: OPTIONS() })
+            .map(|(core, (workload, devices))| Flow { workload, devices, core })
             .collect();
         together(&flows, &counter).await
     })
@@ -65,7 +75,7 @@ fn assert_common(together: &Together, bytes_per_second: f64) {
 /// All eight write: the x8 link of the host is full, and each gets an eighth.
 #[test]
 fn writes_of_all_share_the_hosts_link() {
-    let writes = |cards: &[Device<LabBus>]| cards.iter().cloned().map(Work::Write).collect();
+    let writes = |cards: &[Device<LabBus>]| cards.iter().map(write).collect();
     let result = measure("rha25.up", writes);
     assert_common(&result, 4.0e9 * (1.0 - 4.0 / 1538.0) * 128.0 / 148.0);
     assert_alike(&result, &[0, 1, 2, 3, 4, 5, 6, 7]);
@@ -75,8 +85,8 @@ fn writes_of_all_share_the_hosts_link() {
 /// Each board gets half of the host's link, whatever the number of its cards.
 #[test]
 fn ports_of_a_contended_switch_are_served_alike() {
-    let writes = |cards: &[Device<LabBus>]| -> Vec<Work<LabBus>> {
-        [0, 1, 2, 4, 5].iter().map(|card| Work::Write(cards[*card].clone())).collect()
+    let writes = |cards: &[Device<LabBus>]| -> Vec<Work> {
+        [0, 1, 2, 4, 5].map(|card: usize| write(&cards[card])).to_vec()
     };
     let [all, first, second] =
         ["rha25.up", "rc47a.up", "rc47b.up"].map(|port| measure(port, writes));
@@ -93,9 +103,7 @@ fn ports_of_a_contended_switch_are_served_alike() {
 #[test]
 fn peers_share_the_cable() {
     let peers = |cards: &[Device<LabBus>]| {
-        (0..4)
-            .map(|card| Work::Peer { from: cards[card].clone(), to: cards[card + 4].clone() })
-            .collect()
+        (0..4).map(|card| peer(&cards[card], &cards[card + 4])).collect()
     };
     let result = measure("rc47a.up", peers);
     let common = result.common.unwrap();
@@ -113,9 +121,7 @@ fn peers_share_the_cable() {
 #[test]
 fn a_card_sends_and_receives_at_once() {
     let ring = |cards: &[Device<LabBus>]| {
-        (0..3)
-            .map(|card| Work::Peer { from: cards[card].clone(), to: cards[(card + 1) % 3].clone() })
-            .collect()
+        (0..3).map(|card| peer(&cards[card], &cards[(card + 1) % 3])).collect()
     };
     let result = measure("fpga1", ring);
     for flow in &result.flows {

@@ -3,8 +3,8 @@
 //! and over the shared cable, the row of eight, and ping-pong.
 
 use crosslane_bench::{
-    Flow, LatencyOptions, NoObserver, Options, Work, chain, latency, peer_write, read, together,
-    write,
+    Flow, LatencyOptions, NoObserver, Options, Workload, chain, latency, peer_write, read,
+    together, write,
 };
 use crosslane_driver::{Device, Place, set_max_payload_on_path};
 use crosslane_host::{Bus, Topology};
@@ -101,7 +101,7 @@ impl Rosta {
     async fn drive(&self, bus: &LabBus, devices: &[Device<LabBus>]) -> (Vec<f64>, Vec<u64>) {
         let device = |number: &usize| devices[number - 1].clone();
         let options = Options { size_bytes: BYTES, ..Options::default() };
-        let works: Vec<Work<LabBus>> = match self {
+        let works: Vec<(Workload, Vec<Device<LabBus>>)> = match self {
             Self::Write([number]) => {
                 let measured = write(&device(number), &options).await.unwrap();
                 return (vec![measured.hardware_bytes_per_second()], Vec::new());
@@ -126,19 +126,26 @@ impl Rosta {
                 let measured = latency(&device(from), &device(to), &options).await.unwrap();
                 return (Vec::new(), measured.round_trips.iter().map(|time| time.0).collect());
             }
-            Self::Write(numbers) => numbers.iter().map(|n| Work::Write(device(n))).collect(),
-            Self::Read(numbers) => numbers.iter().map(|n| Work::Read(device(n))).collect(),
+            Self::Write(numbers) => {
+                let work = |number| (Workload::Write(options), vec![device(number)]);
+                numbers.iter().map(work).collect()
+            }
+            Self::Read(numbers) => {
+                let work = |number| (Workload::Read(options), vec![device(number)]);
+                numbers.iter().map(work).collect()
+            }
             Self::Peer(pairs, payload) => {
                 for (from, to) in *pairs {
                     set_payload(bus, &device(from), &device(to), *payload);
                 }
-                let work =
-                    |(from, to): &(usize, usize)| Work::Peer { from: device(from), to: device(to) };
+                let work = |(from, to): &(usize, usize)| {
+                    (Workload::Peer(options), vec![device(from), device(to)])
+                };
                 pairs.iter().map(work).collect()
             }
         };
-        let flows: Vec<_> =
-            (0..).zip(works).map(|(core, work)| Flow { work, core, options }).collect();
+        let flow = |(core, (workload, devices))| Flow { workload, devices, core };
+        let flows: Vec<_> = (0..).zip(works).map(flow).collect();
         let measured = together(&flows, &NoObserver).await.unwrap();
         (measured.flows.iter().map(|flow| flow.hardware_bytes_per_second()).collect(), Vec::new())
     }

@@ -17,7 +17,8 @@ mod runs;
 
 use std::sync::LazyLock;
 
-use crosslane_explain::{Job, Liftable, STEPS, THRESHOLD, explain};
+use crosslane_bench::Workload;
+use crosslane_explain::{Liftable, STEPS, THRESHOLD, explain};
 use crosslane_results::{Explanation, LimitKind};
 use runs::{
     base, chain, one_at_a_time, peers, reads, small_reads, through_driver, transfers, writes,
@@ -69,7 +70,7 @@ impl<C: Liftable> Planted<'_, C> {
 static WRITES: LazyLock<Explanation> = LazyLock::new(|| explained(&writes(base())));
 static READS: LazyLock<Explanation> = LazyLock::new(|| explained(&reads(base())));
 static SMALL_WRITES: LazyLock<Explanation> = LazyLock::new(|| {
-    explained(&through_driver(base(), Job::Write(transfers(4096, 64)), &[&["card5"]]))
+    explained(&through_driver(base(), Workload::Write(transfers(4096, 64)), &[&["card5"]]))
 });
 static SMALL_READS: LazyLock<Explanation> = LazyLock::new(|| explained(&small_reads(base())));
 static PEERS: LazyLock<Explanation> = LazyLock::new(|| explained(&peers(base())));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in what passes TLPs on: switches, root complex, ordering.
 
-use crosslane_bench::LatencyOptions;
-use crosslane_explain::{Choices, Job, TrafficRun};
+use crosslane_bench::{Choices, LatencyOptions, TrafficRun, Workload};
 use crosslane_fabric::FlowKind;
 use crosslane_fabric::parameters::PeerToPeer as Passing;
 use crosslane_pcie::units::Picoseconds;
@@ -78,7 +77,7 @@ fn latency_of_a_switch() {
     let run = |ns| {
         let lab = base_with(&[("part.sw.latency_ns", ns)]);
         let options = LatencyOptions { rounds: 100, ..LatencyOptions::default() };
-        through_driver(lab, Job::Latency(options), &[&["card1", "card2"]])
+        through_driver(lab, Workload::Latency(options), &[&["card1", "card2"]])
     };
     let base = explained(&run(130.0));
     // In the base lab the two cards take longer than the switch.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_explain::{Job, WorkloadRun};
+use crosslane_bench::{Workload, WorkloadRun};
 use crosslane_pcie::credits::Credits;
 use crosslane_results::LimitKind::{
     CompletionCredits, CreditReturn, Dllps, MaxPayload, MaxReadRequest, NonPostedCredits,
@@ -53,7 +53,7 @@ fn completion_credits() {
             ("part.sw.upstream_port.completion_headers", headers),
             ("part.sw.upstream_port.completion_data", data),
         ]);
-        through_driver(lab, Job::Read(transfers(1 << 16, 8)), &[&["card1"]])
+        through_driver(lab, Workload::Read(transfers(1 << 16, 8)), &[&["card1"]])
     };
     let base = explained(&run(256.0, 4096.0));
     let planted = Planted { case: run(1.0, 32.0), without: run(MANY, MANY), base: &base };
@@ -99,7 +99,7 @@ fn short_writes_by_design() {
 fn payloads_as_they_were_asked_for() {
     let run = |payload_bytes| {
         let options = crosslane_bench::Options { payload_bytes, ..transfers(1 << 16, 8) };
-        through_driver(base(), Job::Write(options), &[&["card5"]])
+        through_driver(base(), Workload::Write(options), &[&["card5"]])
     };
     let planted = Planted { case: run(Some(64)), without: run(None), base: &WRITES };
     planted.is_named(MaxPayload, "card5", "payloads of 64 B of card5, as they were asked for");
@@ -139,7 +139,7 @@ fn dllps() {
             ("part.host.port.update_fc_tlps", tlps),
         ]);
         let flows: [&[&str]; 2] = [&["card5", "card6"], &["card6", "card5"]];
-        through_driver(lab, Job::Peer(transfers(1 << 16, 8)), &flows)
+        through_driver(lab, Workload::Peer(transfers(1 << 16, 8)), &flows)
     };
     let without = WorkloadRun { dllps_free: true, ..run(1.0) };
     let planted = Planted { case: run(1.0), without, base: &PEERS };

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks that the program has chosen, and runs that two things hold.
 
-use crosslane_bench::{Options, Registration};
+use crosslane_bench::{Options, Registration, Workload, WorkloadRun};
 use crosslane_driver::Notification as Learnt;
-use crosslane_explain::{Job, WorkloadRun};
 use crosslane_lab::Lab;
 use crosslane_results::LimitKind::{
     Datapath, MemoryWrite, Notification, Outstanding, ReadingDescriptors,
@@ -16,7 +15,7 @@ use crate::planted::runs::{
 use crate::planted::{ONE_AT_A_TIME, Planted, SMALL_WRITES, WRITES, explained};
 
 fn run(lab: Lab, options: Options) -> WorkloadRun {
-    through_driver(lab, Job::Write(options), &[&["card5"]])
+    through_driver(lab, Workload::Write(options), &[&["card5"]])
 }
 
 #[test]
@@ -86,7 +85,7 @@ fn two_that_hold_a_run_alike_are_named_together() {
 fn two_that_let_a_run_wait_come_before_what_it_waits_for() {
     let made = |count, outstanding| {
         let lab = base_with(&[("part.card.engine.reading_descriptors", count)]);
-        through_driver(lab, Job::Read(transfers(1 << 12, outstanding)), &[&["card5"]])
+        through_driver(lab, Workload::Read(transfers(1 << 12, outstanding)), &[&["card5"]])
     };
     let found = explained(&made(1.0, 2));
     let step = &found.steps[0];

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crosslane_explain::{Job, THRESHOLD, WorkloadRun};
+use crosslane_bench::{Workload, WorkloadRun};
+use crosslane_explain::THRESHOLD;
 use crosslane_lab::Lab;
 use crosslane_results::LimitKind::{
     Datapath, DescriptorFetch, DescriptorGap, IdleClocks, PeerWindow, ReadLength,
@@ -92,7 +93,7 @@ fn gaps_of_four_cards() {
 fn fetches_of_single_descriptors() {
     let run = |batch: f64| -> WorkloadRun {
         let lab = base_with(&[("part.card.engine.fetch_batch", batch)]);
-        through_driver(lab, Job::Write(transfers(1 << 10, 64)), &[&["card5"]])
+        through_driver(lab, Workload::Write(transfers(1 << 10, 64)), &[&["card5"]])
     };
     let base = explained(&run(32.0));
     let planted = Planted { case: run(1.0), without: run(128.0), base: &base };

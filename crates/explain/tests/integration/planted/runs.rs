@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::Options;
-use crosslane_explain::{Choices, FlowEnds, FlowRequest, Job, TrafficRun, WorkloadRun, kind_word};
+use crosslane_bench::{
+    Choices, FlowEnds, FlowRequest, Options, TrafficRun, Workload, WorkloadRun, kind_word,
+};
 use crosslane_fabric::FlowKind;
 use crosslane_lab::file::parts::{EndpointPart, RootComplexPart};
 use crosslane_lab::{Lab, LabFile};
@@ -41,59 +42,59 @@ pub fn transfers(size_bytes: u64, outstanding: u32) -> Options {
 }
 
 /// A run through the driver; each flow has its cards.
-pub fn through_driver(lab: Lab, job: Job, flows: &[&[&str]]) -> WorkloadRun {
+pub fn through_driver(lab: Lab, workload: Workload, flows: &[&[&str]]) -> WorkloadRun {
     let running = lab.build_engines(1).unwrap();
     let flows = flows.iter().map(|cards| FlowEnds::find(&lab, &running, cards).unwrap()).collect();
     let lab = Arc::new(lab);
-    WorkloadRun { lab, job, flows, seed: 1, max_payload_bytes: None, dllps_free: false }
+    WorkloadRun { lab, workload, flows, seed: 1, max_payload_bytes: None, dllps_free: false }
 }
 
 /// card5 writes to the host.
 pub fn writes(lab: Lab) -> WorkloadRun {
-    through_driver(lab, Job::Write(transfers(1 << 16, 8)), &[&["card5"]])
+    through_driver(lab, Workload::Write(transfers(1 << 16, 8)), &[&["card5"]])
 }
 
 /// card5 writes to the host, a page each time.
 pub fn small_writes(lab: Lab) -> WorkloadRun {
-    through_driver(lab, Job::Write(transfers(1 << 12, 64)), &[&["card5"]])
+    through_driver(lab, Workload::Write(transfers(1 << 12, 64)), &[&["card5"]])
 }
 
 /// The same with one transfer at a time.
 pub fn one_at_a_time(lab: Lab) -> WorkloadRun {
-    through_driver(lab, Job::Write(transfers(1 << 12, 1)), &[&["card5"]])
+    through_driver(lab, Workload::Write(transfers(1 << 12, 1)), &[&["card5"]])
 }
 
 /// card5 reads from the host.
 pub fn reads(lab: Lab) -> WorkloadRun {
-    through_driver(lab, Job::Read(transfers(1 << 16, 8)), &[&["card5"]])
+    through_driver(lab, Workload::Read(transfers(1 << 16, 8)), &[&["card5"]])
 }
 
 /// The same, a page each time.
 pub fn small_reads(lab: Lab) -> WorkloadRun {
-    through_driver(lab, Job::Read(transfers(1 << 12, 64)), &[&["card5"]])
+    through_driver(lab, Workload::Read(transfers(1 << 12, 64)), &[&["card5"]])
 }
 
 /// card5 writes to card6, through the root complex.
 pub fn peers(lab: Lab) -> WorkloadRun {
-    through_driver(lab, Job::Peer(transfers(1 << 16, 8)), &[&["card5", "card6"]])
+    through_driver(lab, Workload::Peer(transfers(1 << 16, 8)), &[&["card5", "card6"]])
 }
 
 /// card1 writes to card2, below one switch.
 pub fn switched_peers(lab: Lab) -> WorkloadRun {
-    through_driver(lab, Job::Peer(transfers(1 << 16, 8)), &[&["card1", "card2"]])
+    through_driver(lab, Workload::Peer(transfers(1 << 16, 8)), &[&["card1", "card2"]])
 }
 
 /// The four cards below the switch write to the host.
 pub fn four_writes(lab: Lab) -> WorkloadRun {
     let flows: [&[&str]; 4] = [&["card1"], &["card2"], &["card3"], &["card4"]];
     let options = Options { iterations: 8, ..transfers(1 << 16, 8) };
-    through_driver(lab, Job::Write(options), &flows)
+    through_driver(lab, Workload::Write(options), &flows)
 }
 
 /// From the host through card5 and card6 to the host.
 pub fn chain(lab: Lab) -> WorkloadRun {
     let options = Options { iterations: 1, ..transfers(1 << 18, 1) };
-    through_driver(lab, Job::Chain(options), &[&["card5", "card6"]])
+    through_driver(lab, Workload::Chain(options), &[&["card5", "card6"]])
 }
 
 /// A run of generic requesters: who, whose memory, what, and bytes of one operation.
