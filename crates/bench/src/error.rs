@@ -4,7 +4,7 @@
 use crosslane_bridge::BridgeError;
 use crosslane_driver::network_processor::NetworkError;
 use crosslane_driver::{DriverError, TransferError};
-use crosslane_host::{BusError, RdmaError};
+use crosslane_host::{BusError, ErrorKind, RdmaError, Reason};
 use crosslane_torus::TorusError;
 use thiserror::Error;
 
@@ -57,6 +57,30 @@ pub enum BenchError {
         /// How long was waited, microseconds.
         waited_us: u64,
     },
+}
+
+impl BenchError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Driver(error) => error.kind(),
+            Self::Transfer(error) => error.kind(),
+            Self::Network(error) => error.kind(),
+            Self::Torus(error) => error.kind(),
+            Self::Bus(error) => error.kind(),
+            Self::Bridge(error) => error.kind(),
+            Self::Rdma(error) => error.kind(),
+            Self::Refused { .. } => ErrorKind::InvalidArgument,
+            Self::Lost { .. } => ErrorKind::Timeout,
+        }
+    }
+}
+
+impl From<BenchError> for Reason {
+    fn from(error: BenchError) -> Self {
+        Self::new(error.kind(), error)
+    }
 }
 
 impl From<TransferError> for BenchError {

@@ -14,6 +14,7 @@ use crosslane_driver::{
     StreamSource, Target, Ticket, Transfer, TransferError,
 };
 use crosslane_host::Bus;
+use crosslane_host::ErrorKind::Failed;
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::FutureExt;
@@ -171,7 +172,7 @@ impl<B: Bus> Side<B> {
 
     async fn post(&mut self, transfer: Transfer<B>, number: u64) -> Result<(), BridgeError> {
         let Some((_, channel)) = &mut self.open else {
-            return Err(BridgeError::new(Stage::Dma, "the channel is not open"));
+            return Err(BridgeError::new(Stage::Dma, Failed, "the channel is not open"));
         };
         let posted = channel.post(&[transfer]).await;
         let tickets = posted.map_err(BridgeError::driver(Stage::Dma))?;
@@ -432,7 +433,7 @@ impl<B: Bus> Card<B> {
             let Some((posted, retries)) = self.posted.remove(&number) else { continue };
             if retries >= MOST_RETRIES {
                 let why = format!("it was begun {retries} times, and others failed before it");
-                self.give_back(posted.job, Err(BridgeError::new(Stage::Dma, why)), retries);
+                self.give_back(posted.job, Err(BridgeError::new(Stage::Dma, Failed, why)), retries);
             } else {
                 self.put_back(posted.job, retries + 1);
             }

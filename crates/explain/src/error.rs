@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a run cannot be made.
 
+use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -61,6 +62,22 @@ pub enum ExplainError {
     /// Something went wrong in a run, so that its figure says nothing.
     #[error("the run failed: {0}")]
     Failed(String),
+}
+
+impl ExplainError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Lab(error) => error.kind(),
+            Self::Flow { .. } | Self::Refused(_) => ErrorKind::InvalidArgument,
+            Self::Forbidden { .. } => ErrorKind::Denied,
+            Self::MaxPayload { .. } | Self::TooManyLimits { .. } => ErrorKind::Unsupported,
+            Self::Without { source, .. } => source.kind(),
+            Self::Interrupted => ErrorKind::Cancelled,
+            Self::Failed(_) => ErrorKind::Failed,
+        }
+    }
 }
 
 impl From<LabError> for ExplainError {

@@ -2,6 +2,7 @@
 //! Why a reproduction or a validation could not be run.
 
 use crosslane_explain::ExplainError;
+use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -44,6 +45,20 @@ pub enum ReproduceError {
         /// What went wrong.
         problem: String,
     },
+}
+
+impl ReproduceError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Lab(error) => error.kind(),
+            Self::Unknown { .. } => ErrorKind::NotFound,
+            Self::Published { .. } => ErrorKind::InvalidArgument,
+            Self::Interrupted => ErrorKind::Cancelled,
+            Self::Experiment { .. } => ErrorKind::Failed,
+        }
+    }
 }
 
 impl From<ExplainError> for ReproduceError {

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use crosslane_host::ErrorKind::{Cancelled, Data, Failed, LinkDown, Unsupported};
 use crosslane_host::{
     Bus, Clock, DmaMemory, FarEnd, HostWork, NearEnd, PageSize, Rdma, RdmaConnection, RemoteAccess,
 };
@@ -50,7 +51,7 @@ pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     let (bytes, most) = (context.request.bytes, context.shared.options.most_naive_bytes);
     if bytes > most {
         let why = format!("a naive transfer of {bytes} B: this server has memory for {most} B");
-        return Err(BridgeError::new(Stage::Registration, why));
+        return Err(BridgeError::new(Stage::Registration, Unsupported, why));
     }
     let place = context.place;
     let _to_card = place.to_card.credits.join(context.client);
@@ -65,9 +66,12 @@ pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             let _ = ready.unbounded_send(());
             Ok(())
         }
-        Request::Cancel => Err(BridgeError::new(Stage::Request, "cancelled by the client")),
+        Request::Cancel => {
+            Err(BridgeError::new(Stage::Request, Cancelled, "cancelled by the client"))
+        }
         _ => Err(BridgeError::new(
             Stage::Request,
+            Data,
             "the client asked for something else before the transfer was complete",
         )),
     };
@@ -109,7 +113,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
         if let Some(memory) = &send {
             let region = self.register(memory).await?;
             control.send(&Reply::Ready).await?;
-            let lost = || BridgeError::new(Stage::Connection, "the client is not ready");
+            let lost = || BridgeError::new(Stage::Connection, LinkDown, "the client is not ready");
             is_ready.next().await.ok_or_else(lost)?;
             self.took("6: memory is registered, and the client told");
             let near = NearEnd { region, offset_bytes: 0 };
@@ -177,7 +181,13 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
                 (Path::RoundTrip, [from, to]) => {
                     Move::Through(part(&place.to_card, from), part(&place.from_card, to))
                 }
-                _ => return Err(BridgeError::new(Stage::Dma, "a naive transfer has two ends")),
+                _ => {
+                    return Err(BridgeError::new(
+                        Stage::Dma,
+                        Failed,
+                        "a naive transfer has two ends",
+                    ));
+                }
             };
             let slots = self.run.dma(what, slots, &bytes).await?;
             if let (Some(memory), Some(slot)) = (into, slots.last()) {

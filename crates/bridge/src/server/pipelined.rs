@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::sync::Mutex;
 
+use crosslane_host::ErrorKind::{Cancelled, Data, Failed, LinkDown, Timeout};
 use crosslane_host::{Bus, Clock, DmaMemory, FarEnd, HostWork, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
@@ -24,7 +25,7 @@ use crate::slots::{Ring, Slot, lock};
 use crate::stage::{Meter, Stage};
 
 /// Least time between two progress messages.
-const PROGRESS: Picoseconds = Picoseconds::from_ns(100_000_000);
+const PROGRESS: Picoseconds = Picoseconds::from_ms(100);
 /// Most pieces announced and not begun: the slots of the largest ring.
 const MOST_ANNOUNCED: u64 = 4096;
 /// Bytes of a slot copied at once for a checksum.
@@ -157,7 +158,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         let busiest = self.meters.iter().map(|meter| lock(meter).statistics());
         let slowest = busiest.max_by_key(|stage| stage.busy_ps);
         let stage = slowest.filter(|s| s.busy_ps > 0).map_or(Stage::Connection, |s| s.stage);
-        BridgeError::new(stage, "the deadline passed before all had arrived")
+        BridgeError::new(stage, Timeout, "the deadline passed before all had arrived")
     }
 
     async fn move_all(
@@ -199,22 +200,23 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         announce: &mpsc::UnboundedSender<(u64, u64)>,
         request: Request,
     ) -> Result<(), BridgeError> {
-        let refused = |why: &str| Err(BridgeError::new(Stage::Request, why));
+        let refused = |kind, why: &str| Err(BridgeError::new(Stage::Request, kind, why));
         match request {
             Request::Chunk { offset_bytes, bytes } => {
                 let mut account = lock(&self.account);
                 account.announced += 1;
                 if account.announced - account.taken > MOST_ANNOUNCED {
-                    return refused("more was announced than any ring has slots");
+                    return refused(Data, "more was announced than any ring has slots");
                 }
                 // The receiver is gone if nothing was to be announced: the message is ignored.
                 let _ = announce.unbounded_send((offset_bytes, bytes));
                 Ok(())
             }
-            Request::Cancel => refused("cancelled by the client"),
-            Request::Cards | Request::Transfer(_) | Request::Ready => {
-                refused("the client asked for something else before the transfer was complete")
-            }
+            Request::Cancel => refused(Cancelled, "cancelled by the client"),
+            Request::Cards | Request::Transfer(_) | Request::Ready => refused(
+                Data,
+                "the client asked for something else before the transfer was complete",
+            ),
         }
     }
 
@@ -255,7 +257,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
                     "{bytes} B at byte {offset_bytes} were announced: {left} B are left, and the \
                      source has {have} B"
                 );
-                let error = BridgeError::new(Stage::Request, why);
+                let error = BridgeError::new(Stage::Request, Data, why);
                 return Some((Err(error), (request.bytes, None, announced)));
             }
             let now = bytes.min(most);
@@ -385,7 +387,8 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
             let part = self.part(ring, &slot, &bytes);
             let what = Move::FromCard(request.address + bytes.start, part);
             let slot = self.dma(what, vec![slot], &bytes).await?.pop();
-            let slot = slot.ok_or_else(|| BridgeError::new(Stage::Dma, "a slot was lost"))?;
+            let slot =
+                slot.ok_or_else(|| BridgeError::new(Stage::Dma, Failed, "a slot was lost"))?;
             let filled = Filled { slot, bytes, far_offset };
             self.add_to_checksum(ring, &filled).await?;
             Ok(filled)
@@ -411,7 +414,8 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
             let into = self.part(from_card, &back, &bytes);
             let slots = self.dma(Move::Through(from, into), vec![slot, back], &bytes).await?;
             let back = slots.into_iter().nth(1);
-            let slot = back.ok_or_else(|| BridgeError::new(Stage::Dma, "a slot was lost"))?;
+            let slot =
+                back.ok_or_else(|| BridgeError::new(Stage::Dma, Failed, "a slot was lost"))?;
             Ok(Filled { slot, bytes, far_offset })
         };
         stage(
@@ -469,7 +473,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         let Context { client, place, .. } = self.context;
         let deadline = self.context.bus_deadline();
         let job = Job { client: *client, what, deadline, slots, ended };
-        let gone = |_| BridgeError::new(Stage::Dma, "the card is not served any more");
+        let gone = |_| BridgeError::new(Stage::Dma, LinkDown, "the card is not served any more");
         place.orders.unbounded_send(job).map_err(|_| gone(()))?;
         let Ended { slots, result, retries } = end.await.map_err(|_| gone(()))?;
         lock(self.meter(Stage::Dma)).repeated(retries);
@@ -554,5 +558,5 @@ fn bytes_of(filled: &Result<Filled, BridgeError>) -> u64 {
 }
 
 pub(super) fn far_region(region: Option<Region>) -> Result<Region, BridgeError> {
-    region.ok_or_else(|| BridgeError::new(Stage::Request, "a region is missing"))
+    region.ok_or_else(|| BridgeError::new(Stage::Request, Data, "a region is missing"))
 }

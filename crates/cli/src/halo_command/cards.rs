@@ -23,7 +23,7 @@ use crate::table::{Align, Table};
 use crate::workload::{refused, run_on};
 
 /// An exchange that takes longer has failed: simulated cards take their time.
-const TIMEOUT: Picoseconds = Picoseconds::from_ns(60_000_000_000);
+const TIMEOUT: Picoseconds = Picoseconds::from_secs(60);
 
 /// Runs it and prints.
 ///

@@ -24,7 +24,7 @@ use crate::table::{Align, Table};
 use arguments::HaloArguments;
 
 /// An exchange that takes longer has failed.
-const TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000_000);
+const TIMEOUT: Picoseconds = Picoseconds::from_secs(1);
 /// What a page is about.
 const EXCHANGE: &str = "Nearest-neighbour exchange";
 
