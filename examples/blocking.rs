@@ -8,12 +8,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(1);
     let session = Session::open(name.as_deref().unwrap_or("lab:sbdt:crosslane/pac"))?;
     let device = session.device(0)?;
-    let data: Vec<u8> = (0..65_536_u32).map(|n| ((n * n) >> 3) as u8).collect();
-    let (to, from) = (
-        device.buffer(data.len() as u64, PageSize::Huge)?,
-        device.buffer(data.len() as u64, PageSize::Huge)?,
-    );
-    to.write(0, &data)?;
+    let data: Vec<u32> = (0..16_384).map(|n: u32| n.wrapping_mul(n) >> 3).collect();
+    let bytes = 4 * data.len() as u64;
+    let (to, from) = (device.buffer(bytes, PageSize::Huge)?, device.buffer(bytes, PageSize::Huge)?);
+    to.copy_from_slice(0, &data)?;
     // Both channels use the card's memory, from its address 4096 on.
     let options = ChannelOptions { card_memory: true, ..ChannelOptions::default() };
     for (kind, buffer) in [(ChannelKind::H2c, &to), (ChannelKind::C2h, &from)] {
@@ -23,9 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         channel.transfer(Transfer { target, ..Transfer::of(buffer, deadline) })?;
         channel.close()?;
     }
-    let mut back = vec![0; data.len()];
-    from.read(0, &mut back)?;
-    assert_eq!(data, back);
-    println!("{} B went to the card's memory and came back", data.len());
+    assert_eq!(from.to_vec::<u32>(0..bytes)?, data);
+    println!("{bytes} B went to the card's memory and came back");
     Ok(())
 }

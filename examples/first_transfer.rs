@@ -17,9 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut channel = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await?;
         let deadline = device.deadline(Duration::from_secs(1));
         let done = channel.transfer(Transfer::of(&buffer, deadline)).await?;
-        let mut word = [0; 4];
-        buffer.read(400, &mut word)?;
-        assert_eq!(u32::from_le_bytes(word), pattern_word(7, 100));
+        assert_eq!(buffer.to_vec::<u32>(400..404)?, [pattern_word(7, 100)]);
         println!("{} B in {}", done.bytes, done.completed.since(done.posted));
         channel.close().await?;
         Ok(())

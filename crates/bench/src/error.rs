@@ -4,7 +4,7 @@
 use crosslane_bridge::BridgeError;
 use crosslane_driver::network_processor::NetworkError;
 use crosslane_driver::{DriverError, TransferError};
-use crosslane_host::{BusError, RdmaError};
+use crosslane_host::{BusError, ErrorKind, RdmaError, Reason};
 use crosslane_lab::LabError;
 use crosslane_torus::TorusError;
 use thiserror::Error;
@@ -71,6 +71,32 @@ pub enum BenchError {
     },
 }
 
+impl BenchError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Driver(error) => error.kind(),
+            Self::Transfer(error) => error.kind(),
+            Self::Network(error) => error.kind(),
+            Self::Torus(error) => error.kind(),
+            Self::Bus(error) => error.kind(),
+            Self::Bridge(error) => error.kind(),
+            Self::Rdma(error) => error.kind(),
+            Self::Lab(error) => error.kind(),
+            Self::Run { .. } => ErrorKind::Failed,
+            Self::Refused { .. } => ErrorKind::InvalidArgument,
+            Self::Lost { .. } => ErrorKind::Timeout,
+        }
+    }
+}
+
+impl From<BenchError> for Reason {
+    fn from(error: BenchError) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
 impl From<TransferError> for BenchError {
     fn from(error: TransferError) -> Self {
         Self::Transfer(Box::new(error))
@@ -133,6 +159,21 @@ pub enum ScenarioError {
 impl From<LabError> for ScenarioError {
     fn from(error: LabError) -> Self {
         Self::Lab(Box::new(error))
+    }
+}
+
+impl ScenarioError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Lab(error) => error.kind(),
+            Self::Flow { .. } | Self::Refused(_) => ErrorKind::InvalidArgument,
+            Self::Forbidden { .. } => ErrorKind::Denied,
+            Self::MaxPayload { .. } => ErrorKind::Unsupported,
+            Self::Interrupted => ErrorKind::Cancelled,
+            Self::Failed(_) => ErrorKind::Failed,
+        }
     }
 }
 

@@ -106,12 +106,12 @@ impl TwoNodes {
     ) -> Result<T, BridgeError> {
         let (bus, nic) = (simulation.bus(self.server.host), &self.server.nic);
         let refused = |error: crosslane_host::RdmaError| {
-            BridgeError::new(crosslane_bridge::Stage::Connection, error)
+            BridgeError::of(crosslane_bridge::Stage::Connection, error)
         };
         let rdma = simulation.rdma(self.server.host, nic).map_err(refused)?;
         let device = Device::open_by_name(bus.clone(), &self.card)
             .await
-            .map_err(|error| BridgeError::new(crosslane_bridge::Stage::Registration, error))?;
+            .map_err(|error| BridgeError::of(crosslane_bridge::Stage::Registration, error))?;
         let options = ServerOptions { is_closed_network: true, ..options };
         let cards = vec![(self.card.clone(), device)];
         let server = Server::new(cards, rdma, bus, options, |_| {}).await?;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use crate::error::BridgeError;
 use crate::messages::MAX_NAME_BYTES;
 use crate::stage::Stage;
+use crosslane_host::ErrorKind::InvalidArgument;
 
 /// An address in a card's memory at a server, such as `node:7471/fpga0:0x4000`, relative to the
 /// start of that memory.
@@ -33,7 +34,7 @@ impl FromStr for CardAddress {
     fn from_str(text: &str) -> Result<Self, BridgeError> {
         let wrong = |why: &str| {
             let why = format!("{text}: {why}; a target is written like node:7471/fpga0:0x4000");
-            BridgeError::new(Stage::Request, why)
+            BridgeError::new(Stage::Request, InvalidArgument, why)
         };
         let (server, rest) = text.rsplit_once('/').ok_or_else(|| wrong("no card is named"))?;
         let (card, address) = match rest.split_once(':') {

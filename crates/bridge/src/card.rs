@@ -13,6 +13,7 @@ use crosslane_driver::{
     Transfer, TransferError,
 };
 use crosslane_host::Bus;
+use crosslane_host::ErrorKind::Failed;
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::FutureExt;
@@ -148,7 +149,7 @@ impl<B: Bus> Side<B> {
     ) -> Result<(), BridgeError> {
         let Some(target) = target else { return Ok(()) };
         let Some(channel) = self.channel.channel() else {
-            return Err(BridgeError::new(Stage::Dma, "the channel is not open"));
+            return Err(BridgeError::new(Stage::Dma, Failed, "the channel is not open"));
         };
         let transfer = Transfer { target, level: CompletionLevel::Visible, deadline };
         let tickets = channel.post(&[transfer]).await.map_err(BridgeError::driver(Stage::Dma))?;
@@ -381,7 +382,7 @@ impl<B: Bus> Card<B> {
             if order.retries >= MOST_RETRIES {
                 let retries = order.retries;
                 let why = format!("it was begun {retries} times, and others failed before it");
-                give_back(order, Err(BridgeError::new(Stage::Dma, why)));
+                give_back(order, Err(BridgeError::new(Stage::Dma, Failed, why)));
             } else {
                 order.retries += 1;
                 self.put_back(order);

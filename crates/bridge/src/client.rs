@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::pin::pin;
 
+use crosslane_host::ErrorKind::{InvalidArgument, Timeout};
 use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
@@ -18,7 +19,7 @@ use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
 /// Time after a transfer's deadline for the server to report how it ended.
-const LAST_WORDS: Picoseconds = Picoseconds::from_ns(2_000_000_000);
+const LAST_WORDS: Picoseconds = Picoseconds::from_secs(2);
 
 /// Name and key of a client.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +51,7 @@ impl Default for TransferOptions {
         Self {
             mode: Mode::Pipelined,
             chunk_bytes: None,
-            time: Picoseconds::from_ns(60_000_000_000),
+            time: Picoseconds::from_secs(60),
             checksum: false,
             first: 0,
         }
@@ -297,7 +298,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
             Either::Left((result, _)) => result,
             Either::Right(_) => {
                 let why = "the server said nothing until after the deadline";
-                Err(BridgeError::new(Stage::Connection, why))
+                Err(BridgeError::new(Stage::Connection, Timeout, why))
             }
         };
         match result {
@@ -337,7 +338,7 @@ fn region<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<Region, BridgeError> {
     if start > end || !whole.holds(start, end - start) {
         let have = whole.bytes;
         let why = format!("bytes {start} to {end} are not in registered memory of {have} B");
-        return Err(BridgeError::new(Stage::Request, why));
+        return Err(BridgeError::new(Stage::Request, InvalidArgument, why));
     }
     Ok(Region { address: whole.address + start, key: whole.key, bytes: end - start })
 }

@@ -8,6 +8,8 @@
 
 use std::sync::Mutex;
 
+use crosslane_host::ErrorKind;
+use crosslane_host::ErrorKind::{Data, Denied, Failed, Unsupported};
 use crosslane_host::RdmaConnection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,12 +32,12 @@ pub(crate) struct Control<C> {
     seal: Option<Mutex<TransportState>>,
 }
 
-fn failed(why: impl ToString) -> BridgeError {
-    BridgeError::new(Stage::Connection, why)
+fn failed(kind: ErrorKind, why: impl Into<String>) -> BridgeError {
+    BridgeError::new(Stage::Connection, kind, why)
 }
 
 fn noise(error: snow::Error) -> BridgeError {
-    failed(format!("the handshake failed: {error}"))
+    failed(Denied, format!("the handshake failed: {error}"))
 }
 
 fn handshake(key: &Key, is_client: bool) -> Result<HandshakeState, BridgeError> {
@@ -62,11 +64,13 @@ impl<C: RdmaConnection> Control<C> {
         let answer = connection.receive().await.map_err(&lost)?;
         let second = match decode("a server's welcome", &answer)? {
             Welcome::Yes(second) => second,
-            Welcome::No(why) => return Err(failed(format!("the server says: {}", short(&why)))),
+            Welcome::No(why) => {
+                return Err(failed(Denied, format!("the server says: {}", short(&why))));
+            }
         };
         let Some(mut state) = state else { return Ok(Self { connection, seal: None }) };
         let mut payload = [0; MAX_HANDSHAKE_BYTES];
-        let not_ours = |_| failed("the server does not have the same key");
+        let not_ours = |_| failed(Denied, "the server does not have the same key");
         state.read_message(&second, &mut payload).map_err(not_ours)?;
         let seal = Some(Mutex::new(state.into_transport_mode().map_err(noise)?));
         Ok(Self { connection, seal })
@@ -87,7 +91,7 @@ impl<C: RdmaConnection> Control<C> {
             }
             Err(error) => {
                 // Tell the client; whether the message arrives does not matter.
-                if let Ok(no) = encode(&Welcome::No(short(&error.why))) {
+                if let Ok(no) = encode(&Welcome::No(short(&error.why.to_string()))) {
                     let _ = connection.send(&no).await;
                 }
                 Err(error)
@@ -102,23 +106,26 @@ impl<C: RdmaConnection> Control<C> {
     ) -> Result<(Vec<u8>, Option<TransportState>, String), BridgeError> {
         let hello: Hello = decode("a client's greeting", bytes)?;
         if hello.magic != MAGIC {
-            return Err(failed("the other end does not speak this protocol"));
+            return Err(failed(Unsupported, "the other end does not speak this protocol"));
         }
         if hello.version != VERSION {
             let theirs = hello.version;
-            return Err(failed(format!("version {theirs} of the protocol, here is {VERSION}")));
+            return Err(failed(
+                Unsupported,
+                format!("version {theirs} of the protocol, here is {VERSION}"),
+            ));
         }
         if hello.name.len() > MAX_NAME_BYTES || hello.handshake.len() > MAX_HANDSHAKE_BYTES {
-            return Err(failed("a greeting that is too long"));
+            return Err(failed(Data, "a greeting that is too long"));
         }
         let Some(key) = key_of(&hello.name) else {
             return match hello.handshake.is_empty() {
                 true => Ok((Vec::new(), None, hello.name)),
-                false => Err(failed("a key was used, and this server has none")),
+                false => Err(failed(Denied, "a key was used, and this server has none")),
             };
         };
         // A missing key, a wrong key and an unknown name get the same answer.
-        let refused = |_| failed("this client and this key do not fit");
+        let refused = |_| failed(Denied, "this client and this key do not fit");
         let mut state = handshake(&key, false)?;
         let mut payload = [0; MAX_HANDSHAKE_BYTES];
         state.read_message(&hello.handshake, &mut payload).map_err(refused)?;
@@ -141,7 +148,7 @@ impl<C: RdmaConnection> Control<C> {
             Some(seal) => {
                 let mut sealed = vec![0; plain.len() + SEAL_BYTES];
                 let mut seal =
-                    seal.lock().map_err(|_| failed("a panic left the seal half done"))?;
+                    seal.lock().map_err(|_| failed(Failed, "a panic left the seal half done"))?;
                 seal.write_message(&plain, &mut sealed).map_err(noise)?;
                 sealed
             }
@@ -156,8 +163,9 @@ impl<C: RdmaConnection> Control<C> {
         let Some(seal) = &self.seal else { return decode(what, &bytes) };
         let mut plain = vec![0; bytes.len()];
         let length = {
-            let mut seal = seal.lock().map_err(|_| failed("a panic left the seal half done"))?;
-            let forged = |_| failed("a message that the other end has not sealed");
+            let mut seal =
+                seal.lock().map_err(|_| failed(Failed, "a panic left the seal half done"))?;
+            let forged = |_| failed(Data, "a message that the other end has not sealed");
             seal.read_message(&bytes, &mut plain).map_err(forged)?
         };
         messages::decode(what, &plain[..length])

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::pin;
 
 use crosslane_host::Clock;
+use crosslane_host::ErrorKind::Timeout;
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
 
@@ -28,7 +29,7 @@ pub(crate) async fn by<T>(
     match select(future, end).await {
         Either::Left((result, _)) => result,
         Either::Right(_) => {
-            Err(BridgeError::new(stage, format!("the deadline passed while {what}")))
+            Err(BridgeError::new(stage, Timeout, format!("the deadline passed while {what}")))
         }
     }
 }

@@ -2,7 +2,7 @@
 //! The bridge's error, with its stage and the bytes that have arrived.
 
 use crosslane_driver::{DriverError, TransferError};
-use crosslane_host::{BusError, RdmaError};
+use crosslane_host::{BusError, ErrorKind, RdmaError, Reason};
 use thiserror::Error;
 
 use crate::stage::Stage;
@@ -13,8 +13,9 @@ use crate::stage::Stage;
 pub struct BridgeError {
     /// The stage that failed.
     pub stage: Stage,
-    /// The reason, a sentence.
-    pub why: String,
+    /// The reason: a sentence, or the error of the driver, the bus or the network.
+    #[source]
+    pub why: Reason,
     /// Bytes that have arrived, without a gap from the beginning of the transfer.
     pub arrived_bytes: u64,
     /// Length of the transfer, bytes; 0 if none had begun.
@@ -32,8 +33,21 @@ fn arrived_words(arrived_bytes: u64, total_bytes: u64) -> String {
 impl BridgeError {
     /// Makes an error without a transfer.
     #[must_use]
-    pub fn new(stage: Stage, why: impl ToString) -> Self {
-        Self { stage, why: why.to_string(), arrived_bytes: 0, total_bytes: 0 }
+    pub fn new(stage: Stage, kind: ErrorKind, why: impl Into<String>) -> Self {
+        Self::of(stage, Reason::new(kind, why.into()))
+    }
+
+    /// Makes the error of a stage from its cause, without a transfer.
+    #[must_use]
+    pub fn of(stage: Stage, cause: impl Into<Reason>) -> Self {
+        Self { stage, why: cause.into(), arrived_bytes: 0, total_bytes: 0 }
+    }
+
+    /// Returns the kind of the error. That of a failure which the other end reports is
+    /// [`Failed`](ErrorKind::Failed): only its sentence is sent.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.why.kind()
     }
 
     /// Returns the same error with the bytes that have arrived.
@@ -43,22 +57,104 @@ impl BridgeError {
     }
 
     pub(crate) fn network(stage: Stage) -> impl Fn(RdmaError) -> Self {
-        move |error| Self::new(stage, error)
+        move |error| Self::of(stage, error)
     }
 
     pub(crate) fn driver(stage: Stage) -> impl Fn(DriverError) -> Self {
-        move |error| Self::new(stage, error)
+        move |error| Self::of(stage, error)
     }
 }
 
 impl From<TransferError> for BridgeError {
     fn from(error: TransferError) -> Self {
-        Self::new(Stage::Dma, &error).arrived(error.moved_bytes, error.total_bytes)
+        let (moved_bytes, total_bytes) = (error.moved_bytes, error.total_bytes);
+        Self::of(Stage::Dma, error).arrived(moved_bytes, total_bytes)
     }
 }
 
 impl From<BusError> for BridgeError {
     fn from(error: BusError) -> Self {
-        Self::new(Stage::Registration, error)
+        Self::of(Stage::Registration, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use ErrorKind::{
+        Cancelled, Data, Denied, Failed, InvalidArgument, LinkDown, NotFound, Timeout,
+    };
+    use crosslane_driver::TransferFault;
+    use crosslane_host::TopologyError;
+    use crosslane_pcie::units::{Picoseconds, RoutingId};
+
+    use super::*;
+    use crate::local::{LocalError, LocalFault};
+    use crate::messages::Failure;
+
+    fn transfer(fault: TransferFault) -> TransferError {
+        let channel = "fpga1 H2C 0".to_owned();
+        TransferError { channel, fault, moved_bytes: 512, total_bytes: 4096, address: None }
+    }
+
+    fn driver() -> DriverError {
+        let source = TopologyError::NoSuchFunction(RoutingId::new(1, 0, 0)).into();
+        DriverError::Bus { device: "fpga1".to_owned(), source }
+    }
+
+    #[test]
+    fn an_error_has_the_kind_of_its_cause_and_keeps_it() {
+        let lost = RdmaError::Lost { peer: "rnode".to_owned(), why: "no".to_owned() };
+        let poisoned = transfer(TransferFault::Poisoned);
+        for (error, kind, sentence) in [
+            (
+                BridgeError::network(Stage::RdmaRead)(lost.clone()),
+                LinkDown,
+                format!("{}: {lost}", Stage::RdmaRead),
+            ),
+            (
+                BridgeError::driver(Stage::Dma)(driver()),
+                NotFound,
+                format!("{}: {}", Stage::Dma, driver()),
+            ),
+            (
+                poisoned.clone().into(),
+                Data,
+                format!("{}: {poisoned}: 512 of 4096 B have arrived", Stage::Dma),
+            ),
+            (
+                BridgeError::new(Stage::Request, Denied, "no"),
+                Denied,
+                format!("{}: no", Stage::Request),
+            ),
+        ] {
+            assert_eq!((error.kind(), error.to_string()), (kind, sentence));
+            // A node that is told of it gets the sentence alone.
+            let told = BridgeError::from(Failure::from(error.clone()));
+            assert_eq!((told.kind(), told.to_string()), (Failed, error.to_string()));
+        }
+        let error = BridgeError::from(poisoned.clone());
+        assert_eq!(error.source().and_then(|source| source.downcast_ref()), Some(&poisoned));
+    }
+
+    #[test]
+    fn every_error_of_a_local_transfer_has_its_kind() {
+        let failed = |fault| LocalError::Failed {
+            stage: Stage::Request,
+            fault,
+            arrived_bytes: 0,
+            total_bytes: 1,
+        };
+        for (error, kind) in [
+            (LocalError::Refused { problem: String::new() }, InvalidArgument),
+            (LocalError::Device(driver()), NotFound),
+            (failed(transfer(TransferFault::Poisoned).into()), Data),
+            (failed(driver().into()), NotFound),
+            (failed(LocalFault::Deadline(Picoseconds::ZERO)), Timeout),
+            (failed(LocalFault::Cancelled), Cancelled),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
     }
 }

@@ -31,7 +31,7 @@ use std::ops::Range;
 use std::task::Poll;
 
 use crc32fast::Hasher;
-use crosslane_host::{Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_host::{Clock, DmaMemory, ErrorKind, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::try_join;
 use thiserror::Error;
@@ -291,7 +291,11 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
                     (Path::RoundTrip(card), Some(from), Some(to)) => {
                         client.round_trip(card, &from, &to, &options, progress).await
                     }
-                    _ => Err(BridgeError::new(Stage::Request, "a file has no stream to move")),
+                    _ => Err(BridgeError::new(
+                        Stage::Request,
+                        ErrorKind::Unsupported,
+                        "a file has no stream to move",
+                    )),
                 }
             };
             let beside = async {
@@ -462,7 +466,7 @@ fn beyond(place: &CardPlace, offset_bytes: u64) -> Result<CardPlace, BridgeError
     let CardPlace { card, address } = place;
     let Some(address) = address.checked_add(offset_bytes) else {
         let why = format!("no card has {offset_bytes} B from address {address:#x} on");
-        return Err(BridgeError::new(Stage::Request, why));
+        return Err(BridgeError::new(Stage::Request, ErrorKind::InvalidArgument, why));
     };
     Ok(CardPlace { card: card.clone(), address })
 }

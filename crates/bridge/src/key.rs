@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use crate::error::BridgeError;
 use crate::stage::Stage;
+use crosslane_host::ErrorKind::InvalidArgument;
 
 /// Size of a key, bytes.
 const KEY_BYTES: usize = 32;
@@ -49,7 +50,7 @@ impl FromStr for Key {
                 2 * KEY_BYTES,
                 text.chars().count()
             );
-            BridgeError::new(Stage::Connection, why)
+            BridgeError::new(Stage::Connection, InvalidArgument, why)
         };
         if text.len() != 2 * KEY_BYTES || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
             return Err(wrong());

@@ -2,6 +2,7 @@
 //! The control protocol of client and server. Each message is one of the network's small messages;
 //! `docs/bridge.md` gives their order.
 
+use crosslane_host::ErrorKind::{Data, Failed, InvalidArgument};
 use crosslane_host::{MAX_RDMA_MESSAGE_BYTES, RemoteMemory};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -170,14 +171,14 @@ pub struct Failure {
 impl From<BridgeError> for Failure {
     fn from(error: BridgeError) -> Self {
         let BridgeError { stage, why, arrived_bytes, total_bytes } = error;
-        Self { stage, why: short(&why), arrived_bytes, total_bytes }
+        Self { stage, why: short(&why.to_string()), arrived_bytes, total_bytes }
     }
 }
 
 impl From<Failure> for BridgeError {
     fn from(failure: Failure) -> Self {
         let Failure { stage, why, arrived_bytes, total_bytes } = failure;
-        Self { stage, why: short(&why), arrived_bytes, total_bytes }
+        Self::new(stage, Failed, short(&why)).arrived(arrived_bytes, total_bytes)
     }
 }
 
@@ -200,12 +201,13 @@ pub fn short(sentence: &str) -> String {
 /// # Errors
 /// If the message is too long.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, BridgeError> {
-    let bytes = postcard::to_stdvec(message)
-        .map_err(|error| BridgeError::new(Stage::Request, format!("cannot be sent: {error}")))?;
+    let bytes = postcard::to_stdvec(message).map_err(|error| {
+        BridgeError::new(Stage::Request, InvalidArgument, format!("cannot be sent: {error}"))
+    })?;
     let most = MAX_RDMA_MESSAGE_BYTES - SEAL_BYTES;
     if bytes.len() > most {
         let why = format!("a message of {} B: at most {most} are possible", bytes.len());
-        return Err(BridgeError::new(Stage::Request, why));
+        return Err(BridgeError::new(Stage::Request, InvalidArgument, why));
     }
     Ok(bytes)
 }
@@ -217,7 +219,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, BridgeError> {
 pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, BridgeError> {
     let wrong = |why: &dyn std::fmt::Display| {
         let why = format!("{} B from the other node are not {what}: {why}", bytes.len());
-        BridgeError::new(Stage::Request, why)
+        BridgeError::new(Stage::Request, Data, why)
     };
     let (message, rest) = postcard::take_from_bytes(bytes).map_err(|error| wrong(&error))?;
     match rest.len() {
@@ -253,7 +255,8 @@ impl TransferRequest {
     /// # Errors
     /// The first that is not, with its name and value.
     pub fn check(&self) -> Result<(), BridgeError> {
-        self.problem().map_or(Ok(()), |why| Err(BridgeError::new(Stage::Request, why)))
+        self.problem()
+            .map_or(Ok(()), |why| Err(BridgeError::new(Stage::Request, InvalidArgument, why)))
     }
 
     fn problem(&self) -> Option<String> {
@@ -347,10 +350,13 @@ mod tests {
         let bytes = encode(&request).expect("it is short");
         assert_eq!(decode::<Request>("a request", &bytes), Ok(request));
         let error = decode::<Request>("a request", &bytes[..3]).expect_err("it is cut");
-        assert!(error.why.starts_with("3 B from the other node are not a request"), "{error}");
+        assert!(
+            error.why.to_string().starts_with("3 B from the other node are not a request"),
+            "{error}"
+        );
         let more = [&bytes[..], &[0]].concat();
         let error = decode::<Request>("a request", &more).expect_err("it is longer");
-        assert!(error.why.ends_with("1 B are left over"), "{error}");
+        assert!(error.why.to_string().ends_with("1 B are left over"), "{error}");
     }
 
     #[test]
@@ -358,7 +364,7 @@ mod tests {
         let wrong = |change: fn(&mut TransferRequest)| {
             let mut request = request();
             change(&mut request);
-            request.check().expect_err("it is wrong").why
+            request.check().expect_err("it is wrong").why.to_string()
         };
         request().check().expect("it is right");
         assert_eq!(wrong(|r| r.bytes = 0), "a transfer of 0 B is not possible");

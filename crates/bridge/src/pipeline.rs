@@ -226,6 +226,7 @@ where
 mod tests {
     use std::cell::{Cell, RefCell};
 
+    use crosslane_host::ErrorKind;
     use futures_util::FutureExt;
     use futures_util::stream;
 
@@ -284,14 +285,14 @@ mod tests {
         let done = RefCell::new(Vec::new());
         let work = |item: u64| async move {
             match item {
-                70 => Err(BridgeError::new(crate::Stage::Dma, "no")),
+                70 => Err(BridgeError::new(crate::Stage::Dma, ErrorKind::Failed, "no")),
                 item => Ok(item),
             }
         };
         let items = stream::iter([50, 60, 70, 80]);
         let all = stage(10, items, |item| *item, work, |item| done.borrow_mut().push(item));
         let result = all.now_or_never().expect("nothing waits");
-        assert_eq!(result.expect_err("70 fails").why, "no");
+        assert_eq!(result.expect_err("70 fails").why.to_string(), "no");
         assert_eq!(*done.borrow(), [50, 60]);
     }
 }

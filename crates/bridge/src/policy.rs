@@ -20,6 +20,7 @@
 use std::fmt;
 use std::path::Path as FilePath;
 
+use crosslane_host::ErrorKind::{Denied, InvalidArgument};
 use serde::Deserialize;
 
 use crate::error::BridgeError;
@@ -96,16 +97,19 @@ pub struct Policy {
 }
 
 fn bad(place: &str, why: impl fmt::Display) -> BridgeError {
-    BridgeError::new(Stage::Request, format!("{place}: {why}"))
+    BridgeError::new(Stage::Request, InvalidArgument, format!("{place}: {why}"))
 }
 
 fn read_bounded(path: &FilePath) -> Result<String, BridgeError> {
     let place = path.display().to_string();
-    let size = std::fs::metadata(path).map_err(|error| bad(&place, error))?.len();
+    let unreadable = |error: std::io::Error| {
+        BridgeError::new(Stage::Request, error.kind().into(), format!("{place}: {error}"))
+    };
+    let size = std::fs::metadata(path).map_err(unreadable)?.len();
     if size > MAX_POLICY_BYTES {
         return Err(bad(&place, format!("{size} B: at most {MAX_POLICY_BYTES} are read")));
     }
-    std::fs::read_to_string(path).map_err(|error| bad(&place, error))
+    std::fs::read_to_string(path).map_err(unreadable)
 }
 
 impl Policy {
@@ -144,7 +148,9 @@ impl Policy {
                 (None, Some(file)) => key_of(file),
                 _ => return Err(bad(&place, "needs either a key or a key_file")),
             };
-            let key = key.map_err(|error: BridgeError| bad(&place, error.why))?;
+            let key = key.map_err(|error: BridgeError| {
+                BridgeError::new(Stage::Request, error.kind(), format!("{place}: {}", error.why))
+            })?;
             let allowed = entry.allow.into_iter().map(|allow| allowed(&place, allow));
             let allowed = allowed.collect::<Result<_, _>>()?;
             clients.push(Client { name: entry.name, key, allowed });
@@ -188,7 +194,7 @@ impl Policy {
                 format!("{name} may not {verb} {bytes} B from {address:#x} on of {card}")
             }
         };
-        Err(BridgeError::new(Stage::Request, why))
+        Err(BridgeError::new(Stage::Request, Denied, why))
     }
 }
 
@@ -298,7 +304,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_policy_is_said_with_its_place() {
-        let why = |text: &str| policy(text).expect_err("it is wrong").why;
+        let why = |text: &str| policy(text).expect_err("it is wrong").why.to_string();
         assert!(why("[[client]]\nname = 3").contains("policy.toml: TOML parse error at line 2"));
         let client = |rest: &str| why(&format!("[[client]]\nname = 'a'\n{rest}"));
         assert_eq!(client(""), "policy.toml: client a: needs either a key or a key_file");

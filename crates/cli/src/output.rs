@@ -81,7 +81,7 @@ pub fn print_diagnostic(diagnostic: &dyn miette::Diagnostic) {
         miette::GraphicalTheme::ascii()
     };
     let mut text = String::new();
-    let handler = miette::GraphicalReportHandler::new_themed(theme);
+    let handler = miette::GraphicalReportHandler::new_themed(theme).without_cause_chain();
     if handler.render_report(&mut text, diagnostic).is_err() {
         text = format!("error: {diagnostic}\n");
     }

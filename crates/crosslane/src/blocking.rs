@@ -24,7 +24,7 @@ use std::time::Duration;
 use crosslane_driver::{
     Buffer, ChannelKind, ChannelOptions, Completed, DriverError, Ticket, Transfer, TransferError,
 };
-use crosslane_host::PageSize;
+use crosslane_host::{ErrorKind, PageSize};
 use crosslane_lab::Stuck;
 use crosslane_open::{AnyBus, OpenError};
 use crosslane_pcie::units::Picoseconds;
@@ -46,6 +46,19 @@ pub enum Error {
     /// A call that can never return, in a lab.
     #[error(transparent)]
     Stuck(#[from] Box<Stuck>),
+}
+
+impl Error {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Open(error) => error.kind(),
+            Self::Driver(error) => error.kind(),
+            Self::Transfer(error) => error.kind(),
+            Self::Stuck(stuck) => stuck.kind(),
+        }
+    }
 }
 
 impl From<TransferError> for Error {
@@ -199,5 +212,30 @@ impl Channel {
     pub fn close(self) -> Result<(), Error> {
         let Self { session, channel } = self;
         session.run(channel.close())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crosslane_driver::TransferFault;
+    use crosslane_lab::WhyStuck;
+
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_kind() {
+        let name = || "card0".to_owned();
+        let (kind, fault) = (ErrorKind::Busy, TransferFault::Poisoned);
+        let (moved_bytes, total_bytes, address) = (0, 1, None);
+        let transfer = TransferError { channel: name(), fault, moved_bytes, total_bytes, address };
+        let (time, why) = (Picoseconds::ZERO, WhyStuck::TimeLimit);
+        for (error, kind) in [
+            (Error::from(OpenError::NoCard { lab: name(), hint: name() }), ErrorKind::NotFound),
+            (DriverError::Refused { place: name(), kind, problem: name() }.into(), ErrorKind::Busy),
+            (transfer.into(), ErrorKind::Data),
+            (Stuck { time, why, waiting: Vec::new() }.into(), ErrorKind::Timeout),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
     }
 }

@@ -34,6 +34,7 @@
 //! | send messages in a torus of FPGAs | [`torus`] |
 //! | load and change labs | [`lab`] |
 //! | list and check labs | [`labs`] |
+//! | model a device | [`fabric::Device`] |
 //! | measure | [`mod@bench`] |
 //! | learn what limits a run | [`explain`] |
 //! | read and write outcomes | [`results`] |
@@ -55,6 +56,7 @@ pub use crosslane_bench as bench;
 pub use crosslane_bridge as bridge;
 pub use crosslane_driver as driver;
 pub use crosslane_explain as explain;
+pub use crosslane_fabric as fabric;
 pub use crosslane_host as host;
 pub use crosslane_lab as lab;
 pub use crosslane_libfabric as network;
@@ -71,7 +73,7 @@ pub mod prelude {
         Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, Device, PeerOptions,
         StreamSource, Target, Transfer, Window, WindowOptions,
     };
-    pub use crosslane_host::{Bus, DmaMemory, PageSize, Topology};
+    pub use crosslane_host::{Bus, DmaMemory, ErrorKind, PageSize, Topology};
     pub use crosslane_open::{AnyBus, Session, SessionOptions};
     pub use crosslane_pcie::units::Picoseconds;
 }

@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crosslane_host::{Bus, DmaMemory, Segment};
+use bytemuck::{AnyBitPattern, NoUninit};
+use crosslane_host::ErrorKind::{Busy, InvalidArgument};
+use crosslane_host::{Bus, DmaMemory, ErrorKind, Segment};
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
 use crate::claims::Claims;
@@ -50,8 +52,8 @@ pub(crate) struct Registered<B: Bus> {
 }
 
 impl<B: Bus> Registered<B> {
-    fn refused(&self, problem: String) -> DriverError {
-        DriverError::Refused { place: format!("a buffer of {}", self.device), problem }
+    fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
+        DriverError::refused(format!("a buffer of {}", self.device), kind, problem)
     }
 
     fn check_within(&self, part: &Range<u64>) -> Result<(), DriverError> {
@@ -60,14 +62,20 @@ impl<B: Bus> Registered<B> {
             return Ok(());
         }
         let (start, end) = (part.start, part.end);
-        Err(self.refused(format!("bytes {start} to {end} are not in its {size_bytes} B")))
+        Err(self.refused(
+            InvalidArgument,
+            format!("bytes {start} to {end} are not in its {size_bytes} B"),
+        ))
     }
 
     fn in_flight(&self, part: &Range<u64>, taken: &Range<u64>) -> DriverError {
-        self.refused(format!(
-            "bytes {} to {} are wanted while a transfer of bytes {} to {} is in flight",
-            part.start, part.end, taken.start, taken.end
-        ))
+        self.refused(
+            Busy,
+            format!(
+                "bytes {} to {} are wanted while a transfer of bytes {} to {} is in flight",
+                part.start, part.end, taken.start, taken.end
+            ),
+        )
     }
 
     /// The contiguous pieces of a part, each with its bus address.
@@ -202,6 +210,37 @@ impl<B: Bus> Buffer<B> {
         self.registered.memory.write(offset_bytes, from).map_err(|source| self.bus_error(source))
     }
 
+    /// Copies values into the buffer, from `offset_bytes` on, as they lie in the program's memory.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub fn copy_from_slice<T: NoUninit>(
+        &self,
+        offset_bytes: u64,
+        values: &[T],
+    ) -> Result<(), DriverError> {
+        self.write(offset_bytes, bytemuck::cast_slice(values))
+    }
+
+    /// Copies a part of the buffer, given in bytes, out of it as values.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read), and a part that is not a whole number of values.
+    pub fn to_vec<T: AnyBitPattern + NoUninit>(
+        &self,
+        part: Range<u64>,
+    ) -> Result<Vec<T>, DriverError> {
+        self.registered.check_within(&part)?;
+        let (bytes, each) = ((part.end - part.start) as usize, size_of::<T>());
+        if !bytes.is_multiple_of(each) {
+            let problem = format!("{bytes} B are not a whole number of values of {each} B");
+            return Err(self.registered.refused(InvalidArgument, problem));
+        }
+        let mut values = vec![T::zeroed(); bytes.checked_div(each).unwrap_or_default()];
+        self.read(part.start, bytemuck::cast_slice_mut(&mut values))?;
+        Ok(values)
+    }
+
     /// Ends the registration and gives the memory back. Other clones can still be read and written,
     /// but no longer be used for transfers.
     ///
@@ -213,11 +252,11 @@ impl<B: Bus> Buffer<B> {
             let claims = lock(&registered.claims);
             if !claims.is_empty() {
                 let problem = "a transfer is in flight, so it stays registered".to_owned();
-                return Err(registered.refused(problem));
+                return Err(registered.refused(Busy, problem));
             }
             // Done under the lock: no transfer can claim a part since the check above.
             if !registered.is_registered.swap(false, Ordering::AcqRel) {
-                return Err(registered.refused("it is not registered any more".to_owned()));
+                return Err(registered.refused(InvalidArgument, "it is not registered any more"));
             }
         }
         // Memory without segments was never pinned.
@@ -242,7 +281,7 @@ impl<B: Bus> Buffer<B> {
         registered.check_within(&part)?;
         let mut claims = lock(&registered.claims);
         if !registered.is_registered.load(Ordering::Acquire) {
-            return Err(registered.refused("it is not registered any more".to_owned()));
+            return Err(registered.refused(InvalidArgument, "it is not registered any more"));
         }
         claims.take(&part, device_writes).map_err(|taken| registered.in_flight(&part, &taken))?;
         drop(claims);

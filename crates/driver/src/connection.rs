@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use crosslane_host::Bus;
+use crosslane_host::ErrorKind::{Busy, Failed, InvalidArgument, Unsupported};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, channel, lane};
 
@@ -22,7 +23,7 @@ use crate::shared::channel_registers;
 /// Longest wait for data and credits in flight between two engines before both are restarted.
 /// Longer than any path takes that is not blocked; data in a blocked receive queue would never
 /// leave.
-const SETTLING: Picoseconds = Picoseconds::from_ns(50_000);
+const SETTLING: Picoseconds = Picoseconds::from_us(50);
 /// Restarts of a receive queue that keeps getting data, before that is an error.
 const RESTARTS: u32 = 16;
 
@@ -38,7 +39,7 @@ impl<B: Bus> Lane<B> {
         let mut given = lock(&shared.given);
         let Some(free) = given.lanes.iter().position(|&taken| !taken) else {
             let problem = format!("all {} receive queues are in use", given.lanes.len());
-            return Err(shared.refused(problem));
+            return Err(shared.refused(Busy, problem));
         };
         given.lanes[free] = true;
         drop(given);
@@ -158,8 +159,8 @@ impl<B: Bus> Connection<B> {
                 return Ok(());
             }
         }
-        let problem = "data keep arriving while it is restarted".to_owned();
-        Err(DriverError::Refused { place: self.place(), problem })
+        let problem = "data keep arriving while it is restarted";
+        Err(DriverError::refused(self.place(), Busy, problem))
     }
 
     /// Writes the sender's credit window and aperture.
@@ -310,8 +311,7 @@ pub(crate) async fn restart<B: Bus>(
         // A credit write of the old account was still in flight: restart again to forget it.
     }
     let place = device.shared().place((kind, number));
-    let problem = "it does not restart, or credits keep arriving".to_owned();
-    Err(DriverError::Refused { place, problem })
+    Err(DriverError::refused(place, Failed, "it does not restart, or credits keep arriving"))
 }
 
 /// See [`Device::connect`].
@@ -325,16 +325,16 @@ pub(crate) async fn connect<B: Bus>(
     let have = shared.description.peer_channels;
     if number >= have {
         let problem = format!("there is no peer channel {number}: it has {have}, from 0 on");
-        return Err(shared.refused(problem));
+        return Err(shared.refused(InvalidArgument, problem));
     }
     let functions = sender.bus().functions();
     let functions = functions.map_err(|error| shared.bus_error(error.into()))?;
     if !functions.contains(wanted) {
         let problem = format!("{} ({}) is not below the same host", wanted.name, wanted.id);
-        return Err(shared.refused(problem));
+        return Err(shared.refused(Unsupported, problem));
     }
     if wanted.id == sender.function().id {
-        return Err(shared.refused("it cannot be connected to itself".to_owned()));
+        return Err(shared.refused(InvalidArgument, "it cannot be connected to itself"));
     }
     let from = Place::Function(sender.function().id);
     let plan = Plan::new(sender.bus(), from, Place::Function(wanted.id))?;
@@ -374,7 +374,7 @@ fn refuse_second_connection<B: Bus>(sender: &Device<B>, number: u8) -> Result<()
     let Some(connection) = sender.shared().connection(number) else { return Ok(()) };
     let place = sender.shared().place((ChannelKind::Peer, number));
     let problem = format!("it is connected to {} already", connection.place());
-    Err(DriverError::Refused { place, problem })
+    Err(DriverError::refused(place, Busy, problem))
 }
 
 /// Claims a receive queue of the target.
@@ -389,7 +389,7 @@ fn claim<B: Bus>(
     let end = window_bytes * (u64::from(lane.number) + 1);
     let Some(bar) = bar.filter(|bar| window_bytes > 0 && end <= bar.size_bytes) else {
         let problem = format!("lane {} is not in its BAR{WINDOW_BAR}", lane.number);
-        return Err(target.shared().refused(problem));
+        return Err(target.shared().refused(Unsupported, problem));
     };
     let control = lane::control::ENABLE.put(1)
         | lane::control::DROP_WHEN_FULL.put(u32::from(options.policy == LanePolicy::Drop))

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crosslane_host::ErrorKind::{Failed, InvalidArgument, NotFound, Unsupported};
 use crosslane_host::{Bus, DmaMemory, FunctionInfo, PageSize, RegisterAddress, TopologyError};
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
@@ -110,16 +111,20 @@ impl<B: Bus> Device<B> {
         let functions = bus.functions().map_err(tree)?;
         let Some(info) = functions.iter().find(|info| info.id == function).cloned() else {
             let problem = format!("there is no such function; {}", endpoints(&functions));
-            return Err(DriverError::Refused { place: function.to_string(), problem });
+            return Err(DriverError::refused(function.to_string(), NotFound, problem));
         };
-        let refused = |problem| DriverError::Refused { place: info.name.clone(), problem };
+        let refused = |kind, problem| DriverError::refused(&info.name, kind, problem);
         let bar = info.bars.iter().find(|bar| bar.index == usize::from(REGISTER_BAR));
         let bar_bytes = bar.map_or(0, |bar| bar.size_bytes);
         if bar_bytes < u64::from(engine::BYTES) {
-            return Err(refused(format!(
-                "it is no engine: BAR{REGISTER_BAR} has {bar_bytes} B, the register map needs {} B",
-                engine::BYTES
-            )));
+            let need = engine::BYTES;
+            return Err(refused(
+                Unsupported,
+                format!(
+                    "it is no engine: BAR{REGISTER_BAR} has {bar_bytes} B, the register map needs \
+                     {need} B"
+                ),
+            ));
         }
         let before = bus.config_read(function, reg::COMMAND).map_err(tree)?;
         let enabled = before | reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER;
@@ -152,7 +157,7 @@ impl<B: Bus> Device<B> {
             functions.iter().find(|info| info.name == name && info.port_type == PortType::Endpoint);
         let Some(found) = found else {
             let problem = format!("there is no such endpoint; {}", endpoints(&functions));
-            return Err(DriverError::Refused { place: name.to_owned(), problem });
+            return Err(DriverError::refused(name, NotFound, problem));
         };
         let id = found.id;
         Self::open(bus, id).await
@@ -202,7 +207,7 @@ impl<B: Bus> Device<B> {
     /// No memory, or it cannot be pinned.
     pub async fn buffer(&self, bytes: u64, pages: PageSize) -> Result<Buffer<B>, DriverError> {
         if bytes == 0 {
-            return Err(self.shared.refused("a buffer of 0 B is not possible".to_owned()));
+            return Err(self.shared.refused(InvalidArgument, "a buffer of 0 B is not possible"));
         }
         // Memory given back goes first: the new buffer may need its room.
         self.unpin_retired().await?;
@@ -217,7 +222,7 @@ impl<B: Bus> Device<B> {
     /// It cannot be pinned, or has no bytes.
     pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>, DriverError> {
         if memory.size_bytes() == 0 {
-            return Err(self.shared.refused("memory of 0 B cannot be registered".to_owned()));
+            return Err(self.shared.refused(InvalidArgument, "memory of 0 B cannot be registered"));
         }
         self.unpin_retired().await?;
         let function = self.function();
@@ -304,7 +309,7 @@ impl<B: Bus> Device<B> {
             if held != value {
                 let problem =
                     format!("register {register:#x} was set to {value:#x} and holds {held:#x}");
-                return Err(self.shared.refused(problem));
+                return Err(self.shared.refused(Failed, problem));
             }
         }
         Ok(())
@@ -330,7 +335,7 @@ impl<B: Bus> Device<B> {
 /// Reads an engine's capabilities.
 async fn describe<B: Bus>(bus: &B, info: &FunctionInfo) -> Result<Description, DriverError> {
     let bus_error = |source| DriverError::Bus { device: info.name.clone(), source };
-    let refused = |problem| DriverError::Refused { place: info.name.clone(), problem };
+    let refused = |kind, problem| DriverError::refused(&info.name, kind, problem);
     let read = async |register: u32| {
         let offset_bytes = u64::from(engine::GLOBAL + register);
         let at = RegisterAddress { function: info.id, bar: REGISTER_BAR, offset_bytes };
@@ -338,16 +343,18 @@ async fn describe<B: Bus>(bus: &B, info: &FunctionInfo) -> Result<Description, D
     };
     let id = read(global::ID).await?;
     if id != global::ID_RESET {
-        return Err(refused(format!(
-            "it is no engine: its first register is {id:#x} and not {:#x}",
-            global::ID_RESET
-        )));
+        let want = global::ID_RESET;
+        return Err(refused(
+            Unsupported,
+            format!("it is no engine: its first register is {id:#x} and not {want:#x}"),
+        ));
     }
     let major = global::version::MAJOR.get(read(global::VERSION).await?);
     if major != MAJOR {
-        return Err(refused(format!(
-            "its register map has version {major}, this driver is written for {MAJOR}"
-        )));
+        return Err(refused(
+            Unsupported,
+            format!("its register map has version {major}, this driver is written for {MAJOR}"),
+        ));
     }
     let (counts, sizes) = (read(global::COUNTS).await?, read(global::SIZES).await?);
     let description = Description {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors: an impossible request, a device that does not answer, a failed transfer.
 
-use crosslane_host::BusError;
+use crosslane_host::{BusError, ErrorKind, Reason};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::engine::ChannelError;
 use thiserror::Error;
@@ -28,47 +28,87 @@ pub enum DriverError {
     Refused {
         /// The device, channel, buffer or receive queue.
         place: String,
+        /// Kind of the problem.
+        kind: ErrorKind,
         /// Description of the problem, with its values.
         problem: String,
     },
 }
 
-/// Reason for which a transfer failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl DriverError {
+    pub(crate) fn refused(
+        place: impl Into<String>,
+        kind: ErrorKind,
+        problem: impl Into<String>,
+    ) -> Self {
+        Self::Refused { place: place.into(), kind, problem: problem.into() }
+    }
+
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Bus { source, .. } => source.kind(),
+            Self::Plan(error) => error.kind(),
+            Self::Refused { kind, .. } => *kind,
+        }
+    }
+}
+
+impl From<DriverError> for Reason {
+    fn from(error: DriverError) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
+/// Reason for which a transfer failed. Its words begin a sentence that the address may follow.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TransferFault {
     /// A read was answered with Unsupported Request.
+    #[error("Unsupported Request")]
     UnsupportedRequest,
     /// A read was answered with Completer Abort.
+    #[error("Completer Abort")]
     CompleterAbort,
     /// Completion data were poisoned.
+    #[error("poisoned data")]
     Poisoned,
     /// A read got no answer in time.
+    #[error("a read got no answer in time")]
     CompletionTimeout,
     /// A completion did not fit its request.
+    #[error("an answer that does not fit its read")]
     MalformedCompletion,
     /// The engine refused the descriptor.
+    #[error("the engine refused the descriptor")]
     BadDescriptor,
     /// Bus mastering was switched off.
+    #[error("Bus Master Enable is clear")]
     NotBusMaster,
     /// A link between the engine and its host went down: TLPs in flight may be lost, though the
     /// link may be up again.
+    #[error("a link between the engine and its host went down")]
     LinkLost,
     /// The card's memory refused a write or a read. The address is a card address for H2C, and for
     /// C2H the target of the write that could not be made.
+    #[error("the card's memory refused it")]
     CardMemory,
     /// A link of the path is down.
+    #[error("the link below {port} is down")]
     LinkDown {
         /// Name of the port at its upper end.
         port: String,
     },
     /// The engine has sent the data, with payloads longer than the path takes, and these ports have
     /// detected errors: how much got through is unknown.
+    #[error("refused on the way ({})", ports.join(", "))]
     Detected {
         /// Each port's name with its errors.
         ports: Vec<String>,
     },
     /// The deadline passed.
+    #[error("not complete at the deadline, {deadline}{}", in_brackets(detected))]
     Deadline {
         /// The deadline, in absolute time.
         deadline: Picoseconds,
@@ -77,16 +117,25 @@ pub enum TransferFault {
         detected: Vec<String>,
     },
     /// The engine does not answer register reads, though no link of the path is down.
-    NoAnswer(Box<DriverError>),
+    #[error("the engine does not answer ({0})")]
+    NoAnswer(#[source] Box<DriverError>),
     /// The engine gave an error code that its register map does not define.
+    #[error("the engine stopped with error code {code}")]
     UnknownError {
         /// The undefined code.
         code: u32,
     },
     /// It was cancelled, or queued behind a failed one.
+    #[error("cancelled")]
     Cancelled,
     /// It was never posted: the request was refused.
+    #[error(transparent)]
     Refused(Box<DriverError>),
+}
+
+/// Formats the errors of ports: ` (rc0.down1: ..., ...)`, or nothing if there are none.
+fn in_brackets(ports: &[String]) -> String {
+    if ports.is_empty() { String::new() } else { format!(" ({})", ports.join(", ")) }
 }
 
 impl TransferFault {
@@ -106,30 +155,21 @@ impl TransferFault {
         }
     }
 
-    /// Describes the fault as the start of a sentence that the address may follow.
-    pub(crate) fn words(&self) -> String {
+    /// Returns the kind of the fault.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::UnsupportedRequest => "Unsupported Request".to_owned(),
-            Self::CompleterAbort => "Completer Abort".to_owned(),
-            Self::Poisoned => "poisoned data".to_owned(),
-            Self::CompletionTimeout => "a read got no answer in time".to_owned(),
-            Self::MalformedCompletion => "an answer that does not fit its read".to_owned(),
-            Self::BadDescriptor => "the engine refused the descriptor".to_owned(),
-            Self::NotBusMaster => "Bus Master Enable is clear".to_owned(),
-            Self::LinkLost => "a link between the engine and its host went down".to_owned(),
-            Self::CardMemory => "the card's memory refused it".to_owned(),
-            Self::LinkDown { port } => format!("the link below {port} is down"),
-            Self::Detected { ports } => format!("refused on the way ({})", ports.join(", ")),
-            Self::Deadline { deadline, detected } if detected.is_empty() => {
-                format!("not complete at the deadline, {deadline}")
-            }
-            Self::Deadline { deadline, detected } => {
-                format!("not complete at the deadline, {deadline} ({})", detected.join(", "))
-            }
-            Self::NoAnswer(error) => format!("the engine does not answer ({error})"),
-            Self::UnknownError { code } => format!("the engine stopped with error code {code}"),
-            Self::Cancelled => "cancelled".to_owned(),
-            Self::Refused(error) => error.to_string(),
+            Self::UnsupportedRequest => ErrorKind::Unsupported,
+            Self::Poisoned | Self::MalformedCompletion | Self::Detected { .. } => ErrorKind::Data,
+            Self::CompletionTimeout | Self::Deadline { .. } => ErrorKind::Timeout,
+            Self::NotBusMaster => ErrorKind::Denied,
+            Self::LinkLost | Self::LinkDown { .. } => ErrorKind::LinkDown,
+            Self::CompleterAbort
+            | Self::BadDescriptor
+            | Self::CardMemory
+            | Self::UnknownError { .. } => ErrorKind::Failed,
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::NoAnswer(error) | Self::Refused(error) => error.kind(),
         }
     }
 }
@@ -141,6 +181,7 @@ pub struct TransferError {
     /// The channel: device, kind and number.
     pub channel: String,
     /// Reason of the failure.
+    #[source]
     pub fault: TransferFault,
     /// Bytes moved, from the start.
     pub moved_bytes: u64,
@@ -150,6 +191,20 @@ pub struct TransferError {
     pub address: Option<BusAddress>,
 }
 
+impl TransferError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.fault.kind()
+    }
+}
+
+impl From<TransferError> for Reason {
+    fn from(error: TransferError) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
 /// Formats an error: `fpga1 C2H 0: Unsupported Request at 0x1000: 8192 of 65536 B were moved`.
 pub(crate) fn sentence(error: &TransferError) -> String {
     let TransferError { channel, fault, moved_bytes, total_bytes, address } = error;
@@ -157,12 +212,17 @@ pub(crate) fn sentence(error: &TransferError) -> String {
         return refused.to_string();
     }
     let at = address.map_or(String::new(), |address| format!(" at {address}"));
-    let words = fault.words();
-    format!("{channel}: {words}{at}: {moved_bytes} of {total_bytes} B were moved")
+    format!("{channel}: {fault}{at}: {moved_bytes} of {total_bytes} B were moved")
 }
 
 #[cfg(test)]
 mod tests {
+    use ErrorKind::{
+        Cancelled, Data, Denied, Failed, InvalidArgument, LinkDown, NotFound, Timeout, Unsupported,
+    };
+    use crosslane_host::TopologyError;
+    use crosslane_pcie::units::RoutingId;
+
     use super::*;
 
     #[test]
@@ -179,7 +239,7 @@ mod tests {
             "fpga1 H2C 0: Unsupported Request at 0x80000000: 8192 of 65536 B were moved"
         );
         let detected = vec!["rc47a.down2: fatal error detected".to_owned()];
-        let deadline = TransferFault::Deadline { deadline: Picoseconds::from_ns(2_000), detected };
+        let deadline = TransferFault::Deadline { deadline: Picoseconds::from_us(2), detected };
         assert_eq!(
             error(deadline, None).to_string(),
             "fpga1 H2C 0: not complete at the deadline, 2 us (rc47a.down2: fatal error detected): \
@@ -190,6 +250,76 @@ mod tests {
             error(down, None).to_string(),
             "fpga1 H2C 0: the link below rc47a.down2 is down: 8192 of 65536 B were moved"
         );
+    }
+
+    #[test]
+    fn every_error_has_its_kind() {
+        let name = || "port".to_owned();
+        let denied = || Box::new(DriverError::refused("fpga1", Denied, "no"));
+        let function = RoutingId::new(1, 0, 0);
+        let topology = TopologyError::NoSuchFunction(function);
+        let plan = |error: PlanError| TransferFault::Refused(Box::new(error.into()));
+        let (port, bytes, most_bytes) = (name(), 512, 256);
+        let (redirects, refuses, from, to) = (name(), name(), name(), name());
+        for (fault, kind) in [
+            (TransferFault::UnsupportedRequest, Unsupported),
+            (TransferFault::CompleterAbort, Failed),
+            (TransferFault::Poisoned, Data),
+            (TransferFault::CompletionTimeout, Timeout),
+            (TransferFault::MalformedCompletion, Data),
+            (TransferFault::BadDescriptor, Failed),
+            (TransferFault::NotBusMaster, Denied),
+            (TransferFault::LinkLost, LinkDown),
+            (TransferFault::CardMemory, Failed),
+            (TransferFault::LinkDown { port: name() }, LinkDown),
+            (TransferFault::Detected { ports: Vec::new() }, Data),
+            (
+                TransferFault::Deadline { deadline: Picoseconds::ZERO, detected: Vec::new() },
+                Timeout,
+            ),
+            (TransferFault::NoAnswer(denied()), Denied),
+            (TransferFault::UnknownError { code: 15 }, Failed),
+            (TransferFault::Cancelled, Cancelled),
+            (TransferFault::Refused(denied()), Denied),
+            (
+                TransferFault::NoAnswer(Box::new(DriverError::Bus {
+                    device: name(),
+                    source: topology.clone().into(),
+                })),
+                NotFound,
+            ),
+            (plan(topology.into()), NotFound),
+            (plan(PlanError::PayloadUnsupported { port, bytes, most_bytes }), Unsupported),
+            (plan(PlanError::NoPayloadSize { bytes: 3 }), InvalidArgument),
+            (plan(PlanError::PayloadNotKept { port: name(), bytes }), Failed),
+            (plan(PlanError::LinkDown { port: name() }), LinkDown),
+            (plan(PlanError::RedirectedHalfWay { redirects, refuses }), Unsupported),
+            (plan(PlanError::SamePlace { from, to }), InvalidArgument),
+        ] {
+            let error = TransferError {
+                channel: name(),
+                fault,
+                moved_bytes: 0,
+                total_bytes: 1,
+                address: None,
+            };
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
+
+    #[test]
+    fn the_chain_of_causes_leads_to_the_bus() {
+        let source = BusError::OutOfMemory { bytes: 2, left_bytes: 1 };
+        let answer = DriverError::Bus { device: "fpga1".to_owned(), source: source.clone() };
+        let error = TransferError {
+            channel: "fpga1 H2C 0".to_owned(),
+            fault: TransferFault::NoAnswer(Box::new(answer)),
+            moved_bytes: 0,
+            total_bytes: 1,
+            address: None,
+        };
+        let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source());
+        assert_eq!(chain.last().and_then(|e| e.downcast_ref()), Some(&source));
     }
 
     #[test]

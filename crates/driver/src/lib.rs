@@ -26,7 +26,7 @@
 //!     let transfer = Transfer {
 //!         target: Target::Buffer(buffer.clone(), 0..65_536),
 //!         level: CompletionLevel::Visible,
-//!         deadline: Picoseconds::from_ns(1_000_000),
+//!         deadline: Picoseconds::from_ms(1),
 //!     };
 //!     let completed = channel.transfer(transfer).await?;
 //!     let mut word = [0; 4];

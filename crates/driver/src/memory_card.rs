@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-use crosslane_host::{Bus, RegisterAddress};
+use crosslane_host::ErrorKind::{NotFound, Unsupported};
+use crosslane_host::{Bus, ErrorKind, RegisterAddress};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
 use crosslane_regs::memory_card as map;
@@ -80,10 +81,10 @@ impl<B: Bus> MemoryCard<B> {
     /// No such function, no such card there, another version, or a refusal by the platform.
     pub async fn open_by_name(bus: B, name: &str) -> Result<Self, DriverError> {
         let failed = |source| DriverError::Bus { device: name.to_owned(), source };
-        let refused = |problem| DriverError::Refused { place: name.to_owned(), problem };
+        let refused = |kind, problem: String| DriverError::refused(name, kind, problem);
         let functions = bus.functions().map_err(|error| failed(error.into()))?;
         let Some(info) = functions.into_iter().find(|info| info.name == name) else {
-            return Err(refused("there is no such function".to_owned()));
+            return Err(refused(NotFound, "there is no such function".to_owned()));
         };
         let function = info.id;
         let before = bus.config_read(function, reg::COMMAND).map_err(|e| failed(e.into()))?;
@@ -93,10 +94,13 @@ impl<B: Bus> MemoryCard<B> {
         let bar_bytes = bars.map_or(0, |bar| bar.size_bytes);
         if bar_bytes < u64::from(map::BYTES) {
             let need = map::BYTES;
-            return Err(refused(format!(
-                "it is no memory card: BAR{REGISTER_BAR} has {bar_bytes} B, the register map \
+            return Err(refused(
+                Unsupported,
+                format!(
+                    "it is no memory card: BAR{REGISTER_BAR} has {bar_bytes} B, the register map \
                  needs {need} B"
-            )));
+                ),
+            ));
         }
         let name = name.to_owned();
         let mut card = Self { bus, function, name, banks: 0, fifo_window_bytes: 0 };
@@ -105,13 +109,14 @@ impl<B: Bus> MemoryCard<B> {
             let want = map::ID_RESET;
             let problem =
                 format!("it is no memory card: its first register is {id:#x} and not {want:#x}");
-            return Err(card.refused(problem));
+            return Err(card.refused(Unsupported, problem));
         }
         let major = map::version::MAJOR.get(card.read(map::VERSION).await?);
         if major != MAJOR {
-            return Err(card.refused(format!(
-                "its register map has version {major}, this driver is written for {MAJOR}"
-            )));
+            return Err(card.refused(
+                Unsupported,
+                format!("its register map has version {major}, this driver is written for {MAJOR}"),
+            ));
         }
         let sizes = card.read(map::SIZES).await?;
         card.banks = map::sizes::BANKS.get(sizes).min(map::BANKS.count);
@@ -119,8 +124,8 @@ impl<B: Bus> MemoryCard<B> {
         Ok(card)
     }
 
-    fn refused(&self, problem: String) -> DriverError {
-        DriverError::Refused { place: self.name.clone(), problem }
+    fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
+        DriverError::refused(&self.name, kind, problem)
     }
 
     /// Returns its function.

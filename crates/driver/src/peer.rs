@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crosslane_host::Bus;
+use crosslane_host::ErrorKind::Busy;
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::lane;
 
@@ -144,8 +145,8 @@ impl<B: Bus> Peer<B> {
     pub async fn close(self) -> Result<(), DriverError> {
         // Transfers in flight hold the connection too.
         if Arc::strong_count(&self.connection) > 1 {
-            let problem = "a transfer to it is in flight".to_owned();
-            return Err(DriverError::Refused { place: self.connection.place(), problem });
+            let problem = "a transfer to it is in flight";
+            return Err(DriverError::refused(self.connection.place(), Busy, problem));
         }
         self.connection.close().await
     }

@@ -4,7 +4,8 @@
 //! Read first: base specification 7.5.3 (the PCI Express capability) and 7.7.11 (Access Control
 //! Services).
 
-use crosslane_host::{FunctionInfo, Topology, TopologyError};
+use crosslane_host::ErrorKind::Unsupported;
+use crosslane_host::{FunctionInfo, Reason, Topology, TopologyError};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::RoutingId;
@@ -54,7 +55,7 @@ impl<'a, T: Topology> Port<'a, T> {
             }
             offset = (header >> 8) as u16 & 0xfc;
         }
-        let why = "it has no PCI Express capability".to_owned();
+        let why = Reason::new(Unsupported, "it has no PCI Express capability");
         Err(TopologyError::Refused { function: id, why })
     }
 

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use crosslane_host::{Bus, BusError, FunctionInfo};
+use crosslane_host::ErrorKind::{Busy, InvalidArgument};
+use crosslane_host::{Bus, BusError, ErrorKind, FunctionInfo};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine;
 
@@ -96,8 +97,8 @@ impl<B: Bus> Shared<B> {
         format!("{} {kind} {number}", self.function.name)
     }
 
-    pub fn refused(&self, problem: String) -> DriverError {
-        DriverError::Refused { place: self.function.name.clone(), problem }
+    pub fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
+        DriverError::refused(&self.function.name, kind, problem)
     }
 
     pub fn bus_error(&self, source: BusError) -> DriverError {
@@ -122,23 +123,32 @@ impl<B: Bus> Shared<B> {
         bytes: u64,
     ) -> Result<(), DriverError> {
         let place = self.place((ChannelKind::Peer, number));
-        let refused = |problem| Err(DriverError::Refused { place, problem });
+        let refused = |kind, problem: String| Err(DriverError::refused(place, kind, problem));
         if bytes == 0 {
-            return refused(format!("0 B at {address}"));
+            return refused(InvalidArgument, format!("0 B at {address}"));
         }
         let Some(last) = address.0.checked_add(bytes - 1) else {
-            return refused(format!("{bytes} B at {address} reach beyond 64 bits"));
+            return refused(
+                InvalidArgument,
+                format!("{bytes} B at {address} reach beyond 64 bits"),
+            );
         };
         if let Some(connection) = self.connection(number) {
             let lane = connection.place();
             if !connection.contains(address) {
-                return refused(format!("{address} is not in {lane}, which it is connected to"));
+                return refused(
+                    InvalidArgument,
+                    format!("{address} is not in {lane}, which it is connected to"),
+                );
             }
             if !bytes.is_multiple_of(4) || !address.0.is_multiple_of(4) {
-                return refused(format!(
-                    "{bytes} B at {address}, in {lane}: a lane takes whole double words, so both \
-                     are multiples of 4"
-                ));
+                return refused(
+                    InvalidArgument,
+                    format!(
+                        "{bytes} B at {address}, in {lane}: a lane takes whole double words, so \
+                         both are multiples of 4"
+                    ),
+                );
             }
             // Addresses wrap within the receive queue's aperture, so any length fits.
             return Ok(());
@@ -147,10 +157,13 @@ impl<B: Bus> Shared<B> {
         for (info, bar) in bars {
             let end = bar.base.0 + bar.size_bytes;
             if bar.contains(address) && last >= end {
-                return refused(format!(
-                    "{bytes} B at {address} reach beyond BAR{} of {}, which ends at {end:#x}",
-                    bar.index, info.name
-                ));
+                return refused(
+                    InvalidArgument,
+                    format!(
+                        "{bytes} B at {address} reach beyond BAR{} of {}, which ends at {end:#x}",
+                        bar.index, info.name
+                    ),
+                );
             }
         }
         Ok(())
@@ -186,18 +199,18 @@ impl<B: Bus> OpenChannel<B> {
         let have = shared.channels(kind);
         if number >= have {
             let problem = format!("there is no {kind} channel {number}: it has {have}, from 0 on");
-            return Err(shared.refused(problem));
+            return Err(shared.refused(InvalidArgument, problem));
         }
         let mut given = lock(&shared.given);
         let place = shared.place(key);
         if given.channels.contains_key(&key) {
-            return Err(DriverError::Refused { place, problem: "it is open already".to_owned() });
+            return Err(DriverError::refused(place, Busy, "it is open already"));
         }
         let mut vector = None;
         if options.notification != Notification::Poll {
             let Some(free) = given.vectors.iter().position(|&taken| !taken) else {
                 let problem = format!("all {} interrupt vectors are in use", given.vectors.len());
-                return Err(DriverError::Refused { place, problem });
+                return Err(DriverError::refused(place, Busy, problem));
             };
             given.vectors[free] = true;
             vector = Some(free as u16);

@@ -4,6 +4,7 @@
 //! the number of slots, and each 8 B of a slot carry the number of the lap. The reader has the
 //! message when all of them do. `docs/memory-card.md` has the layout.
 
+use crosslane_host::ErrorKind::{InvalidArgument, Timeout};
 use crosslane_host::{Bus, Mapping};
 use crosslane_pcie::units::Picoseconds;
 
@@ -65,7 +66,7 @@ impl<B: Bus> Ring<B> {
         if slots == 0 {
             let (place, size) = (format!("{window:?}"), window.size_bytes());
             let problem = format!("{size} B have no room for a slot and its count, 128 B");
-            return Err(DriverError::Refused { place, problem });
+            return Err(DriverError::refused(place, InvalidArgument, problem));
         }
         Ok(Self { window, slots })
     }
@@ -118,7 +119,7 @@ impl<B: Bus> SlotSender<B> {
         if message.len() > MAX_MESSAGE_BYTES {
             let (place, length) = (format!("{window:?}"), message.len());
             let problem = format!("a message of {length} B; {MAX_MESSAGE_BYTES} B fit in a slot");
-            return Err(DriverError::Refused { place, problem });
+            return Err(DriverError::refused(place, InvalidArgument, problem));
         }
         if self.sent - self.done == self.ring.slots {
             // The reader may be waiting for stores that are still in the core.
@@ -156,7 +157,7 @@ impl<B: Bus> SlotSender<B> {
             if bus.now() >= deadline {
                 let place = format!("{:?}", self.ring.window);
                 let problem = format!("no slot was free until the deadline, {deadline}");
-                return Err(DriverError::Refused { place, problem });
+                return Err(DriverError::refused(place, Timeout, problem));
             }
             bus.sleep_until(Picoseconds((bus.now() + pause).0.min(deadline.0))).await;
         }
@@ -186,8 +187,8 @@ impl<B: Bus> SlotReceiver<B> {
     /// A window too small, or not uncached.
     pub fn new(window: Window<B>) -> Result<Self, DriverError> {
         if window.mapping() != Mapping::Uncached {
-            let problem = "slots are read through an uncached window".to_owned();
-            return Err(DriverError::Refused { place: format!("{window:?}"), problem });
+            let problem = "slots are read through an uncached window";
+            return Err(DriverError::refused(format!("{window:?}"), InvalidArgument, problem));
         }
         Ok(Self { ring: Ring::new(window)?, taken: 0 })
     }

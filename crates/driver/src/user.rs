@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The user circuit: sources of the streams, the command port, ping-pong.
 
-use crosslane_host::{Bus, BusError};
+use crosslane_host::ErrorKind::{Busy, Failed, InvalidArgument};
+use crosslane_host::{Bus, BusError, ErrorKind};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::engine::{self, ChannelState, channel, user};
 
@@ -17,7 +18,7 @@ const COMMAND_CHANNEL: (ChannelKind, u8) = (ChannelKind::Peer, 0);
 const COMMAND_REGISTERS: [u32; 3] = [user::COMMAND_LOW, user::COMMAND_HIGH, user::COMMAND_BYTES];
 /// Longest time between two polls of the command port. Each takes link time from the data:
 /// back-to-back polling costs nearly 1 % of a Gen2 x4 link.
-const MOST_BETWEEN_LOOKS: Picoseconds = Picoseconds::from_ns(10_000);
+const MOST_BETWEEN_LOOKS: Picoseconds = Picoseconds::from_us(10);
 /// Divisor of the time waited so far that gives the time to the next poll, so that the end of a
 /// short wait is noticed early.
 const LOOK_AFTER_PART: u64 = 16;
@@ -108,9 +109,9 @@ impl<B: Bus> User<B> {
         pattern_word(seed, n)
     }
 
-    fn refused(&self, problem: String) -> DriverError {
+    fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
         let place = format!("{} user circuit", self.device.function().name);
-        DriverError::Refused { place, problem }
+        DriverError::refused(place, kind, problem)
     }
 
     async fn read(&self, register: u32) -> Result<u32, DriverError> {
@@ -132,13 +133,13 @@ impl<B: Bus> User<B> {
             && one != other
         {
             let problem = format!("lanes {one} and {other} cannot both be routed: only one can");
-            return Err(self.refused(problem));
+            return Err(self.refused(InvalidArgument, problem));
         }
         let lane = c2h.lane().or(peer.lane()).unwrap_or(0);
         let lanes = self.device.description().lanes;
         if lane >= lanes && (c2h.lane().is_some() || peer.lane().is_some()) {
             let problem = format!("there is no lane {lane}: it has {lanes}, from 0 on");
-            return Err(self.refused(problem));
+            return Err(self.refused(InvalidArgument, problem));
         }
         let value = user::interconnect::C2H_SOURCE.put(c2h.bits())
             | user::interconnect::PEER_SOURCE.put(peer.bits())
@@ -220,12 +221,12 @@ impl<B: Bus> User<B> {
         let source = shared.open_channel(COMMAND_CHANNEL).map(|options| options.descriptors);
         if source != Some(DescriptorSource::CommandPort) {
             let place = shared.place(COMMAND_CHANNEL);
-            let problem = "it is not open for the command port".to_owned();
-            return Err(DriverError::Refused { place, problem });
+            let problem = "it is not open for the command port";
+            return Err(DriverError::refused(place, InvalidArgument, problem));
         }
         shared.check_peer_write(COMMAND_CHANNEL.1, address, bytes.into())?;
         if !self.find_idle().await? {
-            return Err(self.refused("a command is still being worked off".to_owned()));
+            return Err(self.refused(Busy, "a command is still being worked off"));
         }
         // Changed registers are read back: with half an address the card would write somewhere
         // else.
@@ -292,7 +293,8 @@ impl<B: Bus> User<B> {
         }
         let fault = TransferFault::from_code(channel::status::ERROR.get(status));
         let place = self.device.shared().place(COMMAND_CHANNEL);
-        Err(DriverError::Refused { place, problem: format!("it has stopped: {}", fault.words()) })
+        let problem = format!("it has stopped: {fault}");
+        Err(DriverError::refused(place, fault.kind(), problem))
     }
 
     /// Makes round trips: messages of `bytes` to `address`, each sent when the one before has come
@@ -308,7 +310,9 @@ impl<B: Bus> User<B> {
         deadline: Picoseconds,
     ) -> Result<PingPong, DriverError> {
         if rounds == 0 {
-            return Err(self.refused("a ping-pong of 0 round trips is not possible".to_owned()));
+            return Err(
+                self.refused(InvalidArgument, "a ping-pong of 0 round trips is not possible")
+            );
         }
         self.set_command(address, bytes).await?;
         self.knows(|port| port.is_idle = false);
@@ -317,7 +321,9 @@ impl<B: Bus> User<B> {
         self.write(user::PING, user::ping::START.put(1)).await?;
         let left = self.read(user::PING_DONE).await?;
         if left != 0 {
-            return Err(self.refused(format!("the last ping-pong's count is still there: {left}")));
+            return Err(
+                self.refused(Failed, format!("the last ping-pong's count is still there: {left}"))
+            );
         }
         let start = user::ping::START.put(1) | user::ping::ROUNDS.put(rounds.into());
         self.write(user::PING, start).await?;

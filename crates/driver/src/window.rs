@@ -4,7 +4,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use crosslane_host::{Bus, BusError, FunctionInfo, Mapping, RegisterAddress, Stores};
+use crosslane_host::ErrorKind::{InvalidArgument, NotFound};
+use crosslane_host::{Bus, BusError, ErrorKind, FunctionInfo, Mapping, RegisterAddress, Stores};
 use crosslane_pcie::units::RoutingId;
 
 use crate::error::DriverError;
@@ -71,8 +72,8 @@ impl<B: Bus> Window<B> {
         let failed = |source: BusError| DriverError::Bus { device: function.to_string(), source };
         let functions = bus.functions().map_err(|error| failed(error.into()))?;
         let Some(info) = functions.into_iter().find(|info| info.id == function) else {
-            let problem = "there is no such function".to_owned();
-            return Err(DriverError::Refused { place: function.to_string(), problem });
+            let problem = "there is no such function";
+            return Err(DriverError::refused(function.to_string(), NotFound, problem));
         };
         let window = Self { place: place(&info, options.bar), bus, function, options };
         window.check(&info)?;
@@ -83,11 +84,11 @@ impl<B: Bus> Window<B> {
         let WindowOptions { bar, range, mapping, contents } = &self.options;
         let bar_bytes = info.bars.iter().find(|it| it.index == usize::from(*bar));
         let Some(bar_bytes) = bar_bytes.map(|bar| bar.size_bytes) else {
-            return Err(self.refused("there is no such BAR".to_owned()));
+            return Err(self.refused(InvalidArgument, "there is no such BAR"));
         };
         if range.is_empty() || range.end > bar_bytes {
             let problem = format!("{range:#x?} is no part of its {bar_bytes} B");
-            return Err(self.refused(problem));
+            return Err(self.refused(InvalidArgument, problem));
         }
         if *mapping == Mapping::Uncached {
             return Ok(());
@@ -96,18 +97,21 @@ impl<B: Bus> Window<B> {
             Contents::Registers => {
                 let why = "registers cannot be write-combined: stores would be merged, and come \
                            in any order";
-                return Err(self.refused(why.to_owned()));
+                return Err(self.refused(InvalidArgument, why));
             }
             Contents::Fifo { decoded_bytes } if *decoded_bytes < LINE_BYTES => {
-                return Err(self.refused(format!(
-                    "a FIFO that decodes {decoded_bytes} B cannot be write-combined: what is \
+                return Err(self.refused(
+                    InvalidArgument,
+                    format!(
+                        "a FIFO that decodes {decoded_bytes} B cannot be write-combined: what is \
                      stored twice to one address arrives once; it would have to decode a line of \
                      {LINE_BYTES} B"
-                )));
+                    ),
+                ));
             }
             Contents::Fifo { .. } if !range.start.is_multiple_of(LINE_BYTES) => {
                 let why = format!("a FIFO at {:#x} does not begin with a line", range.start);
-                return Err(self.refused(why));
+                return Err(self.refused(InvalidArgument, why));
             }
             Contents::Fifo { .. } | Contents::Memory => {}
         }
@@ -116,8 +120,8 @@ impl<B: Bus> Window<B> {
             .map_err(|source| DriverError::Bus { device: info.name.clone(), source })
     }
 
-    fn refused(&self, problem: String) -> DriverError {
-        DriverError::Refused { place: self.place.clone(), problem }
+    fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
+        DriverError::refused(&self.place, kind, problem)
     }
 
     fn at(&self, offset_bytes: u64, bytes: usize) -> Result<RegisterAddress, DriverError> {
@@ -125,7 +129,7 @@ impl<B: Bus> Window<B> {
         if offset_bytes.checked_add(bytes as u64).is_none_or(|end| end > size) {
             let problem =
                 format!("{bytes} B at {offset_bytes:#x} reach beyond a window of {size} B");
-            return Err(self.refused(problem));
+            return Err(self.refused(InvalidArgument, problem));
         }
         let offset_bytes = self.options.range.start + offset_bytes;
         Ok(RegisterAddress { function: self.function, bar: self.options.bar, offset_bytes })
@@ -191,7 +195,9 @@ impl<B: Bus> Window<B> {
         width_bytes: u32,
     ) -> Result<(), DriverError> {
         if let Contents::Fifo { .. } = self.options.contents {
-            return Err(self.refused("a FIFO is pushed into, not stored to a place".to_owned()));
+            return Err(
+                self.refused(InvalidArgument, "a FIFO is pushed into, not stored to a place")
+            );
         }
         let at = self.at(offset_bytes, bytes.len())?;
         self.store_at(at, bytes, width_bytes).await
@@ -220,11 +226,11 @@ impl<B: Bus> Window<B> {
     /// line may leave in any order.
     pub async fn push(&self, bytes: &[u8]) -> Result<(), DriverError> {
         let Contents::Fifo { decoded_bytes } = self.options.contents else {
-            return Err(self.refused("it is no FIFO".to_owned()));
+            return Err(self.refused(InvalidArgument, "it is no FIFO"));
         };
         let (step, width) = match self.options.mapping {
             Mapping::WriteCombined if !(bytes.len() as u64).is_multiple_of(LINE_BYTES) => {
-                return Err(self.refused(format!(
+                return Err(self.refused(InvalidArgument, format!(
                     "{} B are no whole lines of {LINE_BYTES} B, and the pieces of a part may come \
                      in any order",
                     bytes.len()

@@ -2,6 +2,7 @@
 //! Errors of explanations.
 
 use crosslane_bench::ScenarioError;
+use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -29,6 +30,18 @@ pub enum ExplainError {
         /// Runs of one search, at most.
         runs: usize,
     },
+}
+
+impl ExplainError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Run(error) => error.kind(),
+            Self::Without { source, .. } => source.kind(),
+            Self::TooManyLimits { .. } => ErrorKind::Unsupported,
+        }
+    }
 }
 
 impl From<LabError> for ExplainError {

@@ -475,6 +475,18 @@ impl Fabric {
         }
     }
 
+    /// Gives an endpoint another device, before time passes. Returns false for other nodes.
+    pub fn set_device(&mut self, node: NodeId, mut device: Box<dyn Device>) -> bool {
+        let port = self.nodes.get(node.0 as usize).and_then(|node| node.ports.first().copied());
+        let Some(port) = port else { return false };
+        let NodeState::Endpoint(slot) = &mut self.node_states[node.0 as usize] else {
+            return false;
+        };
+        device.configured(&self.ports[port.0 as usize].config);
+        *slot = Some(device);
+        true
+    }
+
     /// Runs a command on a device outside simulated time, for commands of a kernel driver that the
     /// model has no registers for; `None` if the device has another type.
     pub fn command<T: 'static, R>(

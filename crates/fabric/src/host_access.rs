@@ -20,7 +20,7 @@ use crate::topology::NodeId;
 
 /// Time that a root complex waits for the completion of a load: the end of the default range of 50
 /// us to 50 ms (PCIe 6.x 2.8, 7.5.3.16).
-pub const COMPLETION_TIMEOUT: Picoseconds = Picoseconds::from_ns(50_000_000);
+pub const COMPLETION_TIMEOUT: Picoseconds = Picoseconds::from_ms(50);
 
 /// Most accesses that may wait for one core; a bound on memory.
 pub const MAX_HOST_ACCESSES: usize = 1 << 16;

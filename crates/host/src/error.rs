@@ -6,6 +6,7 @@ use crosslane_pcie::units::{Picoseconds, RoutingId};
 use thiserror::Error;
 
 use crate::bus::{RegisterAddress, Waiting};
+use crate::kind::{ErrorKind, Reason};
 
 /// An error of an access to a device or to memory, or of a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -55,13 +56,15 @@ pub enum BusError {
         /// First byte of the read.
         at: RegisterAddress,
         /// Completion status or link state.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// The core has too much waiting to take more.
     #[error("the core takes no more: {why}")]
     Busy {
         /// The work that waits.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// The deadline passed before the awaited event.
     #[error("the deadline at {deadline} passed while waiting for {what}")]
@@ -122,7 +125,8 @@ pub enum BusError {
         /// The function.
         function: RoutingId,
         /// The cause of the loss.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// An operation that the platform could not carry out.
     #[error("{function}: {why}")]
@@ -130,11 +134,40 @@ pub enum BusError {
         /// The function that the operation was for.
         function: RoutingId,
         /// The failed operation, its cause, and a remedy.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// An error of the tree.
     #[error(transparent)]
     Topology(#[from] TopologyError),
+}
+
+impl BusError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoSuchRegister { .. }
+            | Self::Unaligned { .. }
+            | Self::BeyondMemory { .. }
+            | Self::Pinning { .. }
+            | Self::NoSuchVector { .. } => ErrorKind::InvalidArgument,
+            Self::BadStoreWidth { .. } | Self::CannotCombine { .. } | Self::CannotWait { .. } => {
+                ErrorKind::Unsupported
+            }
+            Self::Busy { .. } | Self::OutOfMemory { .. } => ErrorKind::Busy,
+            Self::Deadline { .. } => ErrorKind::Timeout,
+            Self::Lost { .. } => ErrorKind::LinkDown,
+            Self::NoAnswer { why, .. } | Self::Failed { why, .. } => why.kind(),
+            Self::Topology(error) => error.kind(),
+        }
+    }
+}
+
+impl From<BusError> for Reason {
+    fn from(error: BusError) -> Self {
+        Self::new(error.kind(), error)
+    }
 }
 
 /// An error of an access to a host's tree.
@@ -156,11 +189,22 @@ pub enum TopologyError {
         /// The function.
         function: RoutingId,
         /// The platform's reason.
-        why: String,
+        #[source]
+        why: Reason,
     },
 }
 
 impl TopologyError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoSuchFunction(_) => ErrorKind::NotFound,
+            Self::BadOffset { .. } => ErrorKind::InvalidArgument,
+            Self::Refused { why, .. } => why.kind(),
+        }
+    }
+
     /// Checks that `offset` is that of a DW of a configuration space.
     ///
     /// # Errors
@@ -170,5 +214,112 @@ impl TopologyError {
             true => Ok(()),
             false => Err(Self::BadOffset { offset }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::io;
+
+    use ErrorKind::{
+        Busy, Data, Denied, Failed, InvalidArgument, LinkDown, NotFound, Timeout, Unsupported,
+    };
+
+    use super::*;
+    use crate::rdma::RdmaError;
+
+    const FUNCTION: RoutingId = RoutingId::new(1, 0, 0);
+    const AT: RegisterAddress = RegisterAddress { function: FUNCTION, bar: 0, offset_bytes: 8 };
+
+    #[test]
+    fn every_bus_and_topology_error_has_its_kind() {
+        let why = |kind| Reason::new(kind, "no");
+        let none = String::new;
+        let (what, deadline) = (none(), Picoseconds::ZERO);
+        let missing = TopologyError::NoSuchFunction(FUNCTION);
+        for (error, kind) in [
+            (BusError::NoSuchRegister { at: AT, bytes: 4, why: none() }, InvalidArgument),
+            (BusError::Unaligned { at: AT, width_bytes: 16 }, InvalidArgument),
+            (BusError::BadStoreWidth { width_bytes: 3, most: 8 }, Unsupported),
+            (BusError::CannotCombine { function: FUNCTION, bar: 0, why: none() }, Unsupported),
+            (BusError::NoAnswer { at: AT, why: why(LinkDown) }, LinkDown),
+            (BusError::NoAnswer { at: AT, why: why(Timeout) }, Timeout),
+            (BusError::Busy { why: why(Failed) }, Busy),
+            (BusError::Deadline { what, deadline }, Timeout),
+            (BusError::CannotWait { waiting: Waiting::Monitor, why: none() }, Unsupported),
+            (BusError::OutOfMemory { bytes: 2, left_bytes: 1 }, Busy),
+            (BusError::BeyondMemory { offset_bytes: 8, bytes: 1, size_bytes: 8 }, InvalidArgument),
+            (BusError::Pinning { address: 0, what: "" }, InvalidArgument),
+            (BusError::NoSuchVector { function: FUNCTION, vector: 1, have: 1 }, InvalidArgument),
+            (BusError::Lost { function: FUNCTION, why: why(Failed) }, LinkDown),
+            (BusError::Failed { function: FUNCTION, why: why(Denied) }, Denied),
+            (missing.into(), NotFound),
+            (TopologyError::BadOffset { offset: 3 }.into(), InvalidArgument),
+            (TopologyError::Refused { function: FUNCTION, why: why(Denied) }.into(), Denied),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+            assert_eq!(Reason::from(error).kind(), kind);
+        }
+    }
+
+    #[test]
+    fn every_network_error_has_its_kind() {
+        let why = |kind| Reason::new(kind, "no");
+        let name = || "lab".to_owned();
+        let (what, operation) = ("the near", "read");
+        for (error, kind) in [
+            (RdmaError::Unusable { network: name(), why: why(Unsupported) }, Unsupported),
+            (RdmaError::Address { address: name(), why: why(NotFound) }, NotFound),
+            (RdmaError::OutOfMemory { bytes: 1, why: why(Failed) }, Busy),
+            (RdmaError::Registration { bytes: 1, why: why(InvalidArgument) }, InvalidArgument),
+            (
+                RdmaError::BeyondMemory { what, offset_bytes: 1, bytes: 1, size_bytes: 1 },
+                InvalidArgument,
+            ),
+            (RdmaError::LongMessage { bytes: 2, most: 1 }, InvalidArgument),
+            (RdmaError::Refused { peer: name(), operation, why: why(Denied) }, Denied),
+            (RdmaError::Lost { peer: name(), why: name() }, LinkDown),
+            (RdmaError::Deadline { what: name() }, Timeout),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_system_have_kinds() {
+        for (errno, kind) in [
+            (1, Denied),
+            (2, NotFound),
+            (4, ErrorKind::Cancelled),
+            (5, Failed),
+            (6, NotFound),
+            (12, Busy),
+            (13, Denied),
+            (16, Busy),
+            (19, NotFound),
+            (22, InvalidArgument),
+            (25, Unsupported),
+            (32, LinkDown),
+            (95, Unsupported),
+            (98, Busy),
+            (99, NotFound),
+            (110, Timeout),
+            (111, LinkDown),
+        ] {
+            let error = io::Error::from_raw_os_error(errno);
+            assert_eq!(Reason::from(error).kind(), kind, "errno {errno}");
+        }
+        assert_eq!(ErrorKind::from(io::ErrorKind::InvalidData), Data);
+    }
+
+    #[test]
+    fn the_cause_of_a_reason_is_the_source_of_its_error() {
+        let cause = TopologyError::BadOffset { offset: 3 };
+        let why = Reason::new(Failed, cause.clone());
+        let error = BusError::Failed { function: FUNCTION, why };
+        assert_eq!(error.to_string(), format!("01:00.0: {cause}"));
+        let source = error.source().and_then(|source| source.downcast_ref());
+        assert_eq!(source, Some(&cause));
     }
 }

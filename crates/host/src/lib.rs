@@ -13,6 +13,7 @@
 mod bus;
 mod clock;
 mod error;
+mod kind;
 mod layer;
 mod rdma;
 mod routines;
@@ -23,6 +24,7 @@ pub use bus::{
 };
 pub use clock::Clock;
 pub use error::{BusError, TopologyError};
+pub use kind::{ErrorKind, Reason};
 pub use layer::Layer;
 pub use rdma::{
     FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, Rdma, RdmaConnection, RdmaError, RdmaListener,

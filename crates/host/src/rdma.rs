@@ -9,6 +9,7 @@ use crosslane_pcie::units::Picoseconds;
 use thiserror::Error;
 
 use crate::bus::{DmaMemory, PageSize};
+use crate::kind::{ErrorKind, Reason};
 
 /// Longest message that every network carries, bytes.
 pub const MAX_RDMA_MESSAGE_BYTES: usize = 4096;
@@ -248,7 +249,8 @@ pub enum RdmaError {
         /// Name of the network.
         network: String,
         /// The missing part.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// An address that cannot be listened at or connected to.
     #[error("{address}: {why}")]
@@ -256,7 +258,8 @@ pub enum RdmaError {
         /// The address as given.
         address: String,
         /// The reason.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// Memory that cannot be allocated.
     #[error("cannot allocate {bytes} B of network memory: {why}")]
@@ -264,7 +267,8 @@ pub enum RdmaError {
         /// Size that was asked for.
         bytes: u64,
         /// The reason.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// Memory that cannot be registered.
     #[error("{bytes} B of memory cannot be registered: {why}")]
@@ -272,7 +276,8 @@ pub enum RdmaError {
         /// Size of the memory.
         bytes: u64,
         /// The reason.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// An operation that reaches beyond its memory; nothing was moved.
     #[error("{bytes} B at offset {offset_bytes} reach beyond {what} memory of {size_bytes} B")]
@@ -302,7 +307,8 @@ pub enum RdmaError {
         /// `read`, `write` or `message`.
         operation: &'static str,
         /// The network's reason.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// The connection has ended.
     #[error("the connection to {peer} is lost: {why}")]
@@ -318,4 +324,27 @@ pub enum RdmaError {
         /// The operation that was waited for.
         what: String,
     },
+}
+
+impl RdmaError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::BeyondMemory { .. } | Self::LongMessage { .. } => ErrorKind::InvalidArgument,
+            Self::OutOfMemory { .. } => ErrorKind::Busy,
+            Self::Lost { .. } => ErrorKind::LinkDown,
+            Self::Deadline { .. } => ErrorKind::Timeout,
+            Self::Unusable { why, .. }
+            | Self::Address { why, .. }
+            | Self::Registration { why, .. }
+            | Self::Refused { why, .. } => why.kind(),
+        }
+    }
+}
+
+impl From<RdmaError> for Reason {
+    fn from(error: RdmaError) -> Self {
+        Self::new(error.kind(), error)
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crosslane_cosim::CosimError;
 use crosslane_fabric::BuildError;
+use crosslane_host::{ErrorKind, Reason};
 use miette::{Diagnostic, LabeledSpan, SourceCode};
 use thiserror::Error;
 
@@ -248,12 +249,40 @@ pub enum Problem {
     Unreadable {
         /// The file.
         path: String,
-        /// The operating system's message.
-        reason: String,
+        /// The operating system's error.
+        #[source]
+        reason: Reason,
     },
 }
 
 impl Problem {
+    /// Returns the kind of the problem.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoSuchLab { .. } | Self::NoSuchVariant { .. } => ErrorKind::NotFound,
+            Self::Unreadable { reason, .. } => reason.kind(),
+            Self::Gateware { .. } => ErrorKind::Unsupported,
+            Self::Enumeration { source } => source.kind(),
+            Self::Syntax { .. }
+            | Self::Empty
+            | Self::UnknownKey { .. }
+            | Self::MissingKey { .. }
+            | Self::WrongType { .. }
+            | Self::BadValue { .. }
+            | Self::Provenance { .. }
+            | Self::UnknownName { .. }
+            | Self::Overruled { .. }
+            | Self::DuplicateName { .. }
+            | Self::WrongKind { .. }
+            | Self::NotLinked { .. }
+            | Self::Loop { .. }
+            | Self::PortTaken { .. }
+            | Self::TooMany { .. }
+            | Self::Build { .. } => ErrorKind::InvalidArgument,
+        }
+    }
+
     /// Returns a short stable word for machines: `unknown-key`.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -294,6 +323,12 @@ pub struct LabError {
 }
 
 impl LabError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.problem.kind()
+    }
+
     pub(crate) fn at(place: Place, problem: Problem) -> Self {
         Self { problem: Box::new(problem), place: Some(Box::new(place)) }
     }
@@ -312,7 +347,11 @@ impl fmt::Display for LabError {
     }
 }
 
-impl std::error::Error for LabError {}
+impl std::error::Error for LabError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.problem.source()
+    }
+}
 
 impl Diagnostic for LabError {
     fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
@@ -390,7 +429,65 @@ fn edit_distance(one: &str, other: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use ErrorKind::{Denied, Failed, InvalidArgument, NotFound, Timeout, Unsupported};
+    use crosslane_pcie::units::Picoseconds;
+
     use super::*;
+    use crate::{Stuck, WhyStuck};
+
+    #[test]
+    fn every_error_has_its_kind() {
+        let name = String::new;
+        let names = || (name(), name(), Some(name()));
+        let (key, table, suggestion) = names();
+        let (lab, variant, near) = names();
+        let (found, expected, problem) = (name(), name(), name());
+        let kinds = [
+            (Problem::Syntax { message: name() }, InvalidArgument),
+            (Problem::Empty, InvalidArgument),
+            (Problem::UnknownKey { key, table, suggestion, known: Vec::new() }, InvalidArgument),
+            (Problem::Gateware { name: name(), source: CosimError::NotBuilt }, Unsupported),
+            (Problem::MissingKey { key: name(), table: name() }, InvalidArgument),
+            (Problem::WrongType { key: name(), expected, found }, InvalidArgument),
+            (Problem::BadValue { key: name(), problem }, InvalidArgument),
+            (Problem::Provenance { key: name(), problem: name() }, InvalidArgument),
+            (Problem::UnknownName { what: "", name: name(), suggestion: None }, InvalidArgument),
+            (
+                Problem::NoSuchVariant { lab, name: variant, suggestion: near, known: Vec::new() },
+                NotFound,
+            ),
+            (Problem::DuplicateName { name: name(), first_line: 1 }, InvalidArgument),
+            (Problem::WrongKind { name: name(), found: name(), needed: "" }, InvalidArgument),
+            (Problem::NotLinked { name: name() }, InvalidArgument),
+            (Problem::Loop { path: name() }, InvalidArgument),
+            (Problem::PortTaken { port: name(), first_line: 1 }, InvalidArgument),
+            (Problem::TooMany { what: name(), count: 2, limit: 1 }, InvalidArgument),
+            (
+                Problem::Enumeration { source: EnumerationError::NoBusNumber { bridge: name() } },
+                Unsupported,
+            ),
+            (
+                Problem::Enumeration {
+                    source: EnumerationError::NotKept { function: name(), offset: 0 },
+                },
+                Failed,
+            ),
+            (Problem::NoSuchLab { name: name(), shipped: name() }, NotFound),
+            (Problem::Unreadable { path: name(), reason: Reason::new(Denied, "no") }, Denied),
+        ];
+        for (problem, kind) in kinds {
+            let error = LabError::nowhere(problem);
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+        for (why, kind) in [
+            (WhyStuck::TimeLimit, Timeout),
+            (WhyStuck::NothingLeft, Failed),
+            (WhyStuck::NoProgress, Failed),
+        ] {
+            let stuck = Stuck { time: Picoseconds::ZERO, why, waiting: Vec::new() };
+            assert_eq!(stuck.kind(), kind, "{stuck}");
+        }
+    }
 
     #[test]
     fn near_words_are_found_and_far_ones_are_not() {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crosslane_fabric::parameters::CpuParameters;
 use crosslane_fabric::{Fabric, IO_PAGE_BYTES, NodeId, NodeKind, PortId};
+use crosslane_host::{ErrorKind, Reason};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
@@ -297,18 +298,19 @@ pub fn open(name_or_path: &str) -> Result<Lab, LabError> {
 
 fn read_file(path: &str) -> Result<String, LabError> {
     let unreadable =
-        |reason: String| LabError::nowhere(Problem::Unreadable { path: path.to_owned(), reason });
+        |reason: Reason| LabError::nowhere(Problem::Unreadable { path: path.to_owned(), reason });
     let file = std::fs::File::open(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => LabError::nowhere(Problem::NoSuchLab {
             name: path.to_owned(),
             shipped: shipped().iter().map(|lab| lab.name).collect::<Vec<_>>().join(", "),
         }),
-        _ => unreadable(error.to_string()),
+        _ => unreadable(error.into()),
     })?;
     let mut bytes = Vec::new();
     let most = MAX_FILE_BYTES as u64 + 1;
-    file.take(most).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|_| unreadable("it is not a text file (UTF-8)".to_owned()))
+    file.take(most).read_to_end(&mut bytes).map_err(|error| unreadable(error.into()))?;
+    let not_text = || Reason::new(ErrorKind::InvalidArgument, "it is not a text file (UTF-8)");
+    String::from_utf8(bytes).map_err(|_| unreadable(not_text()))
 }
 
 /// A lab as built: its fabric, with every host enumerated.

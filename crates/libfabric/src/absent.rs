@@ -4,8 +4,8 @@
 use std::convert::Infallible;
 
 use crosslane_host::{
-    FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion,
-    RemoteAccess, RemoteMemory,
+    ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
+    RdmaRegion, Reason, RemoteAccess, RemoteMemory,
 };
 use crosslane_pcie::units::Picoseconds;
 
@@ -43,7 +43,8 @@ impl Network {
     /// # Errors
     /// [`RdmaError::Unusable`], always.
     pub fn open(provider: Provider, _clock: &MachineClock) -> Result<Self, RdmaError> {
-        Err(RdmaError::Unusable { network: provider.to_string(), why: WHY.into() })
+        let why = Reason::new(ErrorKind::Unsupported, WHY);
+        Err(RdmaError::Unusable { network: provider.to_string(), why })
     }
 
     /// Returns its provider.

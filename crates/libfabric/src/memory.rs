@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crosslane_host::{BusError, DmaMemory, PageSize, RdmaError};
+use crosslane_host::{BusError, DmaMemory, ErrorKind, PageSize, RdmaError, Reason};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
@@ -41,7 +41,8 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps zeroed pages, at least one.
     pub fn new(bytes: u64, pages: PageSize) -> Result<Self, RdmaError> {
-        let out_of_memory = |why: String| RdmaError::OutOfMemory { bytes, why };
+        let out_of_memory =
+            |why: String| RdmaError::OutOfMemory { bytes, why: Reason::new(ErrorKind::Busy, why) };
         let wanted = usize::try_from(bytes).map_err(|error| out_of_memory(error.to_string()))?;
         let round = |page: usize| wanted.max(1).checked_next_multiple_of(page);
         let too_much = || out_of_memory("no address space has so much".into());
@@ -208,8 +209,10 @@ impl NetworkMemory {
     /// [`RdmaError::Registration`] for a file that is too short, cannot be mapped, or could be
     /// shortened (it needs the seal `F_SEAL_SHRINK`).
     pub fn of_file(file: BorrowedFd<'_>, bytes: u64) -> Result<Self, RdmaError> {
-        let mapping =
-            Mapping::of_file(file, bytes).map_err(|why| RdmaError::Registration { bytes, why })?;
+        let mapping = Mapping::of_file(file, bytes).map_err(|why| RdmaError::Registration {
+            bytes,
+            why: Reason::new(ErrorKind::Failed, why),
+        })?;
         Ok(Self { mapping: Arc::new(mapping), size_bytes: bytes })
     }
 
@@ -331,7 +334,8 @@ mod tests {
             (SealFlags::SHRINK, u64::MAX, "its file has 4096 B"),
         ] {
             let error = NetworkMemory::of_file(file(4096, seals).as_fd(), bytes).unwrap_err();
-            assert_eq!(error, RdmaError::Registration { bytes, why: why.into() });
+            let why = Reason::new(ErrorKind::Failed, why);
+            assert_eq!(error, RdmaError::Registration { bytes, why });
         }
         let empty = NetworkMemory::of_file(file(0, SealFlags::SHRINK).as_fd(), 0);
         assert!(empty.is_err(), "nothing can be mapped of it");

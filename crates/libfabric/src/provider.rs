@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::ToSocketAddrs;
 use std::str::FromStr;
 
-use crosslane_host::RdmaError;
+use crosslane_host::{ErrorKind, RdmaError, Reason};
 
 /// A libfabric provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,7 +81,7 @@ impl FromStr for Provider {
             let known = Self::ALL.map(Self::name).join(", ");
             RdmaError::Unusable {
                 network: format!("the provider {name:?}"),
-                why: format!("there are {known}"),
+                why: Reason::new(ErrorKind::NotFound, format!("there are {known}")),
             }
         })
     }

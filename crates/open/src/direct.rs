@@ -48,7 +48,7 @@ impl Rdma for DirectRdma {
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<VfioMemory, RdmaError> {
         let memory = self.bus.allocate(bytes, pages);
-        memory.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.to_string() })
+        memory.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
     }
 
     async fn register(

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;
 use crosslane_vfio::FunctionError;
 use crosslane_vfio::sysfs::Address;
@@ -82,6 +83,19 @@ pub enum OpenError {
     Function(#[from] FunctionError),
 }
 
+impl OpenError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Name { .. } | Self::Together { .. } => ErrorKind::InvalidArgument,
+            Self::NoSuchCard { .. } | Self::NoCard { .. } => ErrorKind::NotFound,
+            Self::Lab(error) => error.kind(),
+            Self::Function(error) => error.kind(),
+        }
+    }
+}
+
 impl FromStr for DeviceName {
     type Err = OpenError;
 
@@ -128,6 +142,33 @@ impl fmt::Display for DeviceName {
             }
             Self::Vfio(address) => write!(f, "vfio:{address}"),
             Self::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_kind() {
+        let name = String::new;
+        let lab = Box::new(crosslane_lab::open("no such lab").expect_err("there is none"));
+        let (first, other, why) = (name(), name(), "no");
+        let function =
+            FunctionError::System { function: name(), what: name(), errno: 16, remedy: name() };
+        for (error, kind) in [
+            (OpenError::Name { name: name(), why: name() }, ErrorKind::InvalidArgument),
+            (lab.into(), ErrorKind::NotFound),
+            (
+                OpenError::NoSuchCard { lab: name(), endpoint: name(), why: name() },
+                ErrorKind::NotFound,
+            ),
+            (OpenError::NoCard { lab: name(), hint: name() }, ErrorKind::NotFound),
+            (OpenError::Together { first, other, why }, ErrorKind::InvalidArgument),
+            (function.into(), ErrorKind::Busy),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
         }
     }
 }

@@ -2,8 +2,8 @@
 //! A real network for the memory of any bus.
 
 use crosslane_host::{
-    Bus, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
-    RdmaRegion, RemoteAccess, RemoteMemory,
+    Bus, DmaMemory, ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
+    RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
 };
 use crosslane_lab::LabMemory;
 use crosslane_libfabric::Network;
@@ -114,8 +114,7 @@ impl Rdma for AnyRdma {
                 EitherRegion::Direct(network.register(memory, access).await?)
             }
             _ => {
-                let (bytes, why) = (memory.size_bytes(), "it belongs to another bus".to_owned());
-                return Err(RdmaError::Registration { bytes, why });
+                return Err(other_bus(memory.size_bytes()));
             }
         };
         Ok(AnyRegion { memory: memory.clone(), region })
@@ -181,7 +180,11 @@ fn near<R: RdmaRegion + Clone>(near: &NearEnd<AnyRegion>, region: &R) -> NearEnd
 
 /// Memory of another kind of bus is at the near end.
 fn foreign(near: &NearEnd<AnyRegion>) -> RdmaError {
-    let (bytes, why) = (near.region.memory.size_bytes(), "it belongs to another bus".to_owned());
+    other_bus(near.region.memory.size_bytes())
+}
+
+fn other_bus(bytes: u64) -> RdmaError {
+    let why = Reason::new(ErrorKind::InvalidArgument, "it belongs to another bus");
     RdmaError::Registration { bytes, why }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 
 use crosslane_driver::{Device, DriverError};
-use crosslane_host::{Bus, BusError, Topology};
+use crosslane_host::{Bus, BusError, ErrorKind, Topology};
 use crosslane_lab::{EngineKind, Lab, LabBus, Simulation, Stuck};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_vfio::sysfs::ConfigurationWrites;
@@ -17,7 +17,7 @@ use crate::name::{DeviceName, LabDevice, OpenError};
 
 /// Duration for which the link of a lab's card is down for a reset: longer than the TLPs on it
 /// take.
-const LINK_DOWN: Picoseconds = Picoseconds::from_ns(10_000);
+const LINK_DOWN: Picoseconds = Picoseconds::from_us(10);
 
 /// Options for opening cards.
 #[derive(Clone, Copy, Debug)]
@@ -308,6 +308,14 @@ pub struct CardError {
     pub card: String,
     /// Error of its driver.
     pub source: Box<DriverError>,
+}
+
+impl CardError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.source.kind()
+    }
 }
 
 /// Names the endpoints that have engines.

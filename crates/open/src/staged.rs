@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crosslane_host::{
-    BusError, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
-    RdmaRegion, RemoteAccess, RemoteMemory,
+    BusError, DmaMemory, ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
+    RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -88,7 +88,7 @@ impl<R: Rdma, M: DmaMemory> Rdma for StagedRdma<R, M> {
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<M, RdmaError> {
         (self.inner.allocate)(bytes, pages)
-            .map_err(|error| RdmaError::OutOfMemory { bytes, why: error.to_string() })
+            .map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
     }
 
     async fn register(
@@ -98,7 +98,8 @@ impl<R: Rdma, M: DmaMemory> Rdma for StagedRdma<R, M> {
     ) -> Result<StagedRegion<R, M>, RdmaError> {
         let bytes = memory.size_bytes();
         if access.write {
-            let why = "others cannot write to memory that is copied".into();
+            let why = "others cannot write to memory that is copied";
+            let why = Reason::new(ErrorKind::Unsupported, why);
             return Err(RdmaError::Registration { bytes, why });
         }
         let network = &self.inner.network;

@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(ack_latency_limit(Generation::Gen1, x4, 128), Picoseconds(73 * 4_000));
         assert_eq!(update_fc_limit(Generation::Gen2, x4, 256), Picoseconds(169 * 2_000));
         assert_eq!(replay_timer(Generation::Gen3, x4, 128), Picoseconds(3 * 169 * 1_000));
-        assert_eq!(replay_timer(Generation::Gen5, x4, 128), Picoseconds::from_ns(6_000));
+        assert_eq!(replay_timer(Generation::Gen5, x4, 128), Picoseconds::from_us(6));
     }
 
     #[test]

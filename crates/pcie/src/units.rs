@@ -22,6 +22,24 @@ impl Picoseconds {
         Self(ns * 1_000)
     }
 
+    /// Converts from whole microseconds.
+    #[must_use]
+    pub const fn from_us(us: u64) -> Self {
+        Self(us * 1_000_000)
+    }
+
+    /// Converts from whole milliseconds.
+    #[must_use]
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms * 1_000_000_000)
+    }
+
+    /// Converts from whole seconds. The longest span is 213 days.
+    #[must_use]
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(seconds * 1_000_000_000_000)
+    }
+
     /// Converts from nanoseconds, rounded to the nearest picosecond; negative values become 0.
     #[must_use]
     pub fn from_ns_f64(ns: f64) -> Self {
@@ -206,6 +224,11 @@ mod tests {
     #[test]
     fn spans_from_and_to_other_units() {
         assert_eq!(Picoseconds::from_ns(3), Picoseconds(3_000));
+        assert_eq!(Picoseconds::from_us(3), Picoseconds::from_ns(3_000));
+        assert_eq!(Picoseconds::from_ms(3), Picoseconds::from_us(3_000));
+        assert_eq!(Picoseconds::from_secs(3), Picoseconds::from_ms(3_000));
+        assert_eq!(Picoseconds::from(Duration::from_millis(3)), Picoseconds::from_ms(3));
+        assert_eq!(Picoseconds::from(Duration::MAX), Picoseconds::NEVER);
         assert_eq!(Picoseconds::from_ns_f64(126.953_125), Picoseconds(126_953));
         assert_eq!(Picoseconds::from_ns_f64(-1.0), Picoseconds::ZERO);
         assert_eq!(Picoseconds(1_500).as_ns(), 1.5);

@@ -3,6 +3,7 @@
 
 use crosslane_bench::{BenchError, ScenarioError};
 use crosslane_explain::ExplainError;
+use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -45,6 +46,20 @@ pub enum ReproduceError {
         /// The problem.
         problem: String,
     },
+}
+
+impl ReproduceError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Lab(error) => error.kind(),
+            Self::Unknown { .. } => ErrorKind::NotFound,
+            Self::Published { .. } => ErrorKind::InvalidArgument,
+            Self::Interrupted => ErrorKind::Cancelled,
+            Self::Experiment { .. } => ErrorKind::Failed,
+        }
+    }
 }
 
 impl From<ExplainError> for ReproduceError {

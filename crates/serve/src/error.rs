@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crosslane_host::{ErrorKind, Reason};
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -34,8 +35,22 @@ pub enum ServeError {
         /// Its path.
         path: PathBuf,
         /// The reason.
-        why: String,
+        #[source]
+        why: Reason,
     },
+}
+
+impl ServeError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Lab(error) => error.kind(),
+            Self::NoSuchDevice { .. } => ErrorKind::NotFound,
+            Self::Twice { .. } => ErrorKind::InvalidArgument,
+            Self::Socket { why, .. } => why.kind(),
+        }
+    }
 }
 
 impl From<LabError> for ServeError {
@@ -149,6 +164,26 @@ impl fmt::Display for ServeEvent {
                 write!(f, "{device}: BAR{bar} cannot be mapped by clients, and traps: {why}")
             }
             Self::Fabric { error, .. } => write!(f, "in the lab: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_kind() {
+        let name = || "card0".to_owned();
+        let why = Reason::new(ErrorKind::Busy, "no");
+        let lab = crosslane_lab::open("no such lab").expect_err("there is none");
+        for (error, kind) in [
+            (lab.into(), ErrorKind::NotFound),
+            (ServeError::NoSuchDevice { name: name(), have: Vec::new() }, ErrorKind::NotFound),
+            (ServeError::Twice { what: name() }, ErrorKind::InvalidArgument),
+            (ServeError::Socket { path: PathBuf::new(), why }, ErrorKind::Busy),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
         }
     }
 }

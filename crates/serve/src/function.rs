@@ -23,7 +23,7 @@ use rustix::io::Errno;
 const WIDEST_BYTES: u32 = 8;
 /// Time for which a device's link is down in a reset, simulated: longer than anything in flight
 /// then takes.
-const RESET_TIME: Picoseconds = Picoseconds::from_ns(10_000);
+const RESET_TIME: Picoseconds = Picoseconds::from_us(10);
 /// Byte enables of the lower half of a double word; a 1 clears bits in the upper half.
 const LOW_HALF: u8 = 0b0011;
 

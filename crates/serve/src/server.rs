@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crosslane_host::{FunctionInfo, Topology};
+use crosslane_host::{ErrorKind, FunctionInfo, Reason, Topology};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{HostId, RoutingId};
@@ -135,7 +135,8 @@ impl Drop for Server {
 }
 
 fn no_thread(error: &std::io::Error) -> ServeError {
-    ServeError::Socket { path: PathBuf::new(), why: format!("cannot start a thread: {error}") }
+    let why = Reason::new(error.kind().into(), format!("cannot start a thread: {error}"));
+    ServeError::Socket { path: PathBuf::new(), why }
 }
 
 impl Socket {
@@ -145,21 +146,22 @@ impl Socket {
         (asker, mappings): (Asker, SharedMappings),
         tell: Tell,
     ) -> Result<Self, ServeError> {
-        let refused = |why: String| ServeError::Socket { path: path.to_owned(), why };
+        let refused = |why: Reason| ServeError::Socket { path: path.to_owned(), why };
         let is_socket = |path| {
             fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
         };
         if is_socket(path) && UnixStream::connect(path).is_err() {
             // No server listens there any more.
-            fs::remove_file(path).map_err(|error| refused(error.to_string()))?;
+            fs::remove_file(path).map_err(|error| refused(error.into()))?;
         }
         let bytes = path.as_os_str().len();
         if bytes > MAX_PATH_BYTES {
-            return Err(refused(format!(
+            let why = format!(
                 "the socket path is {bytes} bytes long, at most {MAX_PATH_BYTES} are possible"
-            )));
+            );
+            return Err(refused(Reason::new(ErrorKind::InvalidArgument, why)));
         }
-        let listener = UnixListener::bind(path).map_err(|error| refused(error.to_string()))?;
+        let listener = UnixListener::bind(path).map_err(|error| refused(error.into()))?;
         let listener = Arc::new(listener);
         let connection = Arc::default();
         let (accepting, current) = (Arc::clone(&listener), Arc::clone(&connection));

@@ -21,10 +21,10 @@ use crate::setup::{Note, Setup};
 use crate::watched::{Shared, WatchedBus, Witness};
 
 /// Time limit of a seed, far longer than any takes.
-const LIMIT: Picoseconds = Picoseconds::from_ns(120_000_000_000);
+const LIMIT: Picoseconds = Picoseconds::from_secs(120);
 /// Time for which a fault may still affect requests to a device: an unanswered load takes 50 ms to
 /// end.
-const AFTERMATH: Picoseconds = Picoseconds::from_ns(200_000_000);
+const AFTERMATH: Picoseconds = Picoseconds::from_ms(200);
 
 /// One seed in this many has an IOMMU in its lab: those that leave [`IOMMU_SEED`]. Its randomness
 /// has a separate stream, so that every other lab is the same as before IOMMUs were added.

@@ -3,6 +3,7 @@
 
 use crosslane_driver::DriverError;
 use crosslane_driver::network_processor::NetworkError;
+use crosslane_host::ErrorKind;
 use thiserror::Error;
 
 /// Error of a refused call or a failed message.
@@ -20,6 +21,8 @@ pub enum TorusError {
     Refused {
         /// Node or message concerned.
         place: String,
+        /// Kind of the problem.
+        kind: ErrorKind,
         /// Description of the problem, with its values.
         problem: String,
     },
@@ -30,4 +33,48 @@ pub enum TorusError {
         /// Message concerned.
         place: String,
     },
+}
+
+impl TorusError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Device(error) => error.kind(),
+            Self::Message(error) => error.kind(),
+            Self::Refused { kind, .. } => *kind,
+            Self::Interrupted { .. } => ErrorKind::Cancelled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crosslane_driver::network_processor::NetworkFault;
+
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_kind() {
+        let (place, problem) = (String::new, String::new);
+        let kind = ErrorKind::Busy;
+        let refused = DriverError::Refused { place: place(), kind, problem: problem() };
+        let (fault, moved_bytes, total_bytes) = (NetworkFault::TooLong, 0, 1);
+        let message = NetworkError { place: place(), fault, moved_bytes, total_bytes };
+        for (error, kind) in [
+            (refused.into(), ErrorKind::Busy),
+            (message.into(), ErrorKind::InvalidArgument),
+            (
+                TorusError::Refused {
+                    place: place(),
+                    kind: ErrorKind::Unsupported,
+                    problem: problem(),
+                },
+                ErrorKind::Unsupported,
+            ),
+            (TorusError::Interrupted { place: place() }, ErrorKind::Cancelled),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
 }

@@ -28,7 +28,7 @@
 //!         let place = Place::of_node(number, &[2]);
 //!         nodes.push(Node::open(bus, &name, place, NodeOptions::default()).await?);
 //!     }
-//!     let deadline = Picoseconds::from_ns(1_000_000_000);
+//!     let deadline = Picoseconds::from_secs(1);
 //!     for node in &nodes {
 //!         node.links_up(deadline).await?;
 //!     }

@@ -10,7 +10,7 @@ use crosslane_driver::network_processor as driver;
 use crosslane_driver::network_processor::{
     Ended, Key, MAX_PAYLOADS, Modes, NetworkProcessor, PAYLOAD_BYTES, ROUTED_PAYLOAD_BYTES,
 };
-use crosslane_host::Bus;
+use crosslane_host::{Bus, ErrorKind};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::TorusError;
@@ -120,19 +120,19 @@ impl<B: Bus> Node<B> {
         options: NodeOptions,
     ) -> Result<Self, TorusError> {
         let most = PAYLOAD_BYTES * MAX_PAYLOADS;
-        let refused = |problem| TorusError::Refused { place: name.to_owned(), problem };
+        let refused = |kind, problem| TorusError::Refused { place: name.to_owned(), kind, problem };
         if !(PAYLOAD_BYTES..=most).contains(&options.piece_bytes) {
             let have = options.piece_bytes;
-            return Err(refused(format!(
-                "pieces of {have} B: they have {PAYLOAD_BYTES} to {most}"
-            )));
+            let problem = format!("pieces of {have} B: they have {PAYLOAD_BYTES} to {most}");
+            return Err(refused(ErrorKind::InvalidArgument, problem));
         }
         let processor = NetworkProcessor::init(bus, name, options.modes).await?;
         processor.place_in_torus(place.dimensions()).await?;
         let links = processor.sizes().links;
         for direction in place.directions() {
             if direction.link() >= links {
-                return Err(refused(format!("it has {links} links, and none {direction}")));
+                let problem = format!("it has {links} links, and none {direction}");
+                return Err(refused(ErrorKind::Unsupported, problem));
             }
             processor.enable_link(direction.link()).await?;
         }
@@ -286,7 +286,8 @@ impl<B: Bus> Node<B> {
             return Ok(());
         }
         let problem = "there is no node that way".to_owned();
-        Err(TorusError::Refused { place: self.describe(peer, tag), problem })
+        let (place, kind) = (self.describe(peer, tag), ErrorKind::InvalidArgument);
+        Err(TorusError::Refused { place, kind, problem })
     }
 
     async fn begin(
@@ -307,8 +308,11 @@ impl<B: Bus> Node<B> {
         self.progress().await;
         if !lock(&self.shared.operations).take_key(direction, key) {
             let problem = "another message has this peer, channel and tag, and has not ended";
-            let place = self.describe(peer, tag);
-            return Err(TorusError::Refused { place, problem: problem.to_owned() });
+            return Err(TorusError::Refused {
+                place: self.describe(peer, tag),
+                kind: ErrorKind::Busy,
+                problem: problem.to_owned(),
+            });
         }
         let taken = TakenKey { node: self, direction, key };
         let whole = Arc::new(Whole { direction, key, buffer, part, deadline, piece_bytes });
@@ -412,7 +416,7 @@ impl<B: Bus> Node<B> {
     /// Returns when to look again: at the deadline, or a little later if that has passed.
     fn soon(&self, deadline: Picoseconds) -> Picoseconds {
         /// Interval of looking while another task posts a piece.
-        const LITTLE: Picoseconds = Picoseconds::from_ns(1_000);
+        const LITTLE: Picoseconds = Picoseconds::from_us(1);
         deadline.max(self.processor.bus().now() + LITTLE)
     }
 

@@ -138,7 +138,7 @@ impl Edu {
             count += self.bus.wait_interrupt(self.function, 0, self.deadline()).await?;
         }
         self.write(ACKNOWLEDGE, u32::MAX).await?;
-        let soon = Bus::now(&self.bus) + Picoseconds::from_ns(20_000_000);
+        let soon = Bus::now(&self.bus) + Picoseconds::from_ms(20);
         let none = self.bus.wait_interrupt(self.function, 0, soon).await;
         check(count == 2 && matches!(none, Err(BusError::Deadline { .. })), || {
             format!("{count} interrupts came of 2, and then {none:?}")

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crosslane_host::{
-    Bus, BusError, Clock, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress,
-    Segment, Stores, Topology, TopologyError, Waiting,
+    Bus, BusError, Clock, DmaMemory, ErrorKind, FunctionInfo, HostWork, Mapping, PageSize, Reason,
+    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
 };
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
@@ -134,7 +134,7 @@ impl VfioBus {
             let on = reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER;
             change_command(held, before & on, 0).map(|_| ())
         };
-        reset().map_err(|error| bus_error(function, &error))
+        reset().map_err(|error| bus_error(function, error))
     }
 
     /// Returns the numbers of this bus's functions.
@@ -185,9 +185,9 @@ impl VfioBus {
             PinError::NoFunction => TopologyError::NoSuchFunction(function).into(),
             PinError::NoAddresses => {
                 let why = format!("no {bytes} B of I/O virtual addresses are free in one run");
-                BusError::Failed { function, why }
+                BusError::Failed { function, why: Reason::new(ErrorKind::Busy, why) }
             }
-            PinError::Function(error) => bus_error(function, &error),
+            PinError::Function(error) => bus_error(function, error),
         }
     }
 
@@ -215,17 +215,17 @@ impl VfioBus {
 }
 
 /// Converts a function's error to the bus's.
-fn bus_error(function: RoutingId, error: &FunctionError) -> BusError {
-    let why = error.to_string();
+fn bus_error(function: RoutingId, error: FunctionError) -> BusError {
     match error {
-        FunctionError::Gone { .. } => BusError::Lost { function, why },
-        _ => BusError::Failed { function, why },
+        FunctionError::Gone { .. } => BusError::Lost { function, why: error.into() },
+        _ => BusError::Failed { function, why: error.into() },
     }
 }
 
 /// The error of a lost function.
 fn lost(held: &Held) -> BusError {
-    let why = held.function.lost().map_or_else(String::new, |error| error.to_string());
+    let unknown = || Reason::new(ErrorKind::LinkDown, "");
+    let why = held.function.lost().map_or_else(unknown, Reason::from);
     BusError::Lost { function: held.function.id(), why }
 }
 
@@ -257,7 +257,7 @@ impl Topology for VfioBus {
             (Some(held), _) => match flat::config_dw(&*held.function, offset) {
                 // A conventional function has no more than 256 B: no extended capabilities.
                 Err(FunctionError::BeyondRegion { .. }) => Ok(0),
-                answer => answer.map_err(|error| flat::refusal(&*held.function, &error)),
+                answer => answer.map_err(|error| flat::refusal(&*held.function, error)),
             },
             (None, Some(tree)) => tree.config_read(function, offset),
             (None, None) => Err(TopologyError::NoSuchFunction(function)),
@@ -301,7 +301,7 @@ impl Topology for VfioBus {
             held.decodes.store(command & reg::COMMAND_MEMORY_SPACE != 0, Ordering::Release);
             Ok(())
         };
-        write().map_err(|error: FunctionError| flat::refusal(&*held.function, &error))
+        write().map_err(|error: FunctionError| flat::refusal(&*held.function, error))
     }
 }
 
@@ -430,6 +430,7 @@ impl Bus for VfioBus {
             let why = format!(
                 "BAR{bar} of {peer} cannot be mapped for it: the bus has not opened that function"
             );
+            let why = Reason::new(ErrorKind::InvalidArgument, why);
             return Err(BusError::Failed { function, why });
         };
         self.region(RegisterAddress { function: peer.function.id(), bar, offset_bytes: 0 }, 0)?;
@@ -485,7 +486,10 @@ impl Bus for VfioBus {
         self.forget_vectors(function);
         let failed = |errno: rustix::io::Errno| BusError::Failed {
             function,
-            why: format!("cannot create an eventfd for an interrupt: {errno}"),
+            why: Reason::new(
+                std::io::Error::from(errno).kind().into(),
+                format!("cannot create an eventfd for an interrupt: {errno}"),
+            ),
         };
         let mut events: Vec<OwnedFd> = Vec::new();
         let mut tokens = Vec::new();
@@ -501,7 +505,7 @@ impl Bus for VfioBus {
         let borrowed: Vec<_> = events.iter().map(AsFd::as_fd).collect();
         held.function.set_vectors(&borrowed).map_err(|error| {
             self.forget_vectors(function);
-            bus_error(function, &error)
+            bus_error(function, error)
         })
     }
 

@@ -48,10 +48,10 @@ pub(crate) fn info(function: &dyn Function) -> Result<FunctionInfo, FunctionErro
 
 /// Like [`info`], with the error of a tree.
 pub(crate) fn info_or_refusal(function: &dyn Function) -> Result<FunctionInfo, TopologyError> {
-    info(function).map_err(|error| refusal(function, &error))
+    info(function).map_err(|error| refusal(function, error))
 }
 
 /// Converts a function's error to a tree's.
-pub(crate) fn refusal(function: &dyn Function, error: &FunctionError) -> TopologyError {
-    TopologyError::Refused { function: function.id(), why: error.to_string() }
+pub(crate) fn refusal(function: &dyn Function, error: FunctionError) -> TopologyError {
+    TopologyError::Refused { function: function.id(), why: error.into() }
 }

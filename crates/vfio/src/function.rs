@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crosslane_host::{ErrorKind, Reason};
 use crosslane_pcie::config::BarKind;
 use crosslane_pcie::units::RoutingId;
 use thiserror::Error;
@@ -233,7 +234,8 @@ pub enum FunctionError {
         /// Name of the function.
         function: String,
         /// The cause of the loss.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// Another process did not answer in time.
     #[error("{function} did not answer {what} within {} ms", waited.as_millis())]
@@ -316,6 +318,29 @@ pub enum FunctionError {
         /// Length of the access.
         bytes: u64,
     },
+}
+
+impl FunctionError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Gone { .. } => ErrorKind::LinkDown,
+            Self::Deadline { .. } => ErrorKind::Timeout,
+            Self::Refused { errno, .. } | Self::System { errno, .. } => {
+                ErrorKind::from_errno(*errno)
+            }
+            Self::Malformed { .. } => ErrorKind::Data,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::BeyondRegion { .. } | Self::Unaligned { .. } => ErrorKind::InvalidArgument,
+        }
+    }
+}
+
+impl From<FunctionError> for Reason {
+    fn from(error: FunctionError) -> Self {
+        Self::new(error.kind(), error)
+    }
 }
 
 /// Returns the text of a Linux error number.

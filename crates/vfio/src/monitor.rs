@@ -6,6 +6,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crosslane_host::ErrorKind;
+
 /// The error of a processor that does not have the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoUserMonitor;
@@ -17,6 +19,14 @@ impl fmt::Display for NoUserMonitor {
 }
 
 impl std::error::Error for NoUserMonitor {}
+
+impl NoUserMonitor {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(self) -> ErrorKind {
+        ErrorKind::Unsupported
+    }
+}
 
 /// Proof that the processor has the instructions.
 #[derive(Clone, Copy, Debug)]

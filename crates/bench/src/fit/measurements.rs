@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crosslane_host::ErrorKind;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use thiserror::Error;
 
@@ -39,6 +40,14 @@ pub struct FitError {
     pub line: usize,
     /// What is wrong there, a sentence with its values.
     pub problem: String,
+}
+
+impl FitError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        ErrorKind::InvalidArgument
+    }
 }
 
 /// One measured transfer.

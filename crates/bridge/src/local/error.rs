@@ -2,6 +2,7 @@
 //! Errors of local transfers.
 
 use crosslane_driver::{DriverError, TransferError};
+use crosslane_host::ErrorKind;
 use crosslane_pcie::units::Picoseconds;
 use thiserror::Error;
 
@@ -25,6 +26,19 @@ pub enum LocalFault {
     Cancelled,
 }
 
+impl LocalFault {
+    /// Returns the kind of the fault.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Transfer(error) => error.kind(),
+            Self::Driver(error) => error.kind(),
+            Self::Deadline(_) => ErrorKind::Timeout,
+            Self::Cancelled => ErrorKind::Cancelled,
+        }
+    }
+}
+
 /// The error of a local transfer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -44,6 +58,7 @@ pub enum LocalError {
         /// The stage that failed.
         stage: Stage,
         /// Its fault.
+        #[source]
         fault: LocalFault,
         /// Bytes from the beginning that have reached their destination, the card's memory or the
         /// caller's.
@@ -51,4 +66,16 @@ pub enum LocalError {
         /// Length of the transfer, bytes.
         total_bytes: u64,
     },
+}
+
+impl LocalError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Refused { .. } => ErrorKind::InvalidArgument,
+            Self::Device(error) => error.kind(),
+            Self::Failed { fault, .. } => fault.kind(),
+        }
+    }
 }

@@ -13,6 +13,7 @@ use std::future::Future;
 use std::pin::pin;
 
 use crosslane_driver::Device;
+use crosslane_host::ErrorKind::InvalidArgument;
 use crosslane_host::{Bus, Clock, Rdma, RdmaListener};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select, try_join_all};
@@ -81,7 +82,7 @@ impl Default for ServerOptions {
             card: CardWorking::default(),
             most_naive_bytes: 1 << 30,
             pace: Picoseconds::ZERO,
-            greeting_time: Picoseconds::from_ns(10_000_000_000),
+            greeting_time: Picoseconds::from_secs(10),
         }
     }
 }
@@ -203,7 +204,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
                 "{address} can be reached from other machines, so clients have to have keys: a \
                  policy file is needed"
             );
-            return Err(BridgeError::new(Stage::Connection, why));
+            return Err(BridgeError::new(Stage::Connection, InvalidArgument, why));
         }
         self.shared.rdma.listen(address).await.map_err(BridgeError::network(Stage::Connection))
     }
@@ -270,7 +271,7 @@ fn check<B: Bus>(
     } else {
         return Ok(());
     };
-    Err(BridgeError::new(Stage::Request, problem))
+    Err(BridgeError::new(Stage::Request, InvalidArgument, problem))
 }
 
 /// Accepts clients and serves them concurrently.

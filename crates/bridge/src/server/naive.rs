@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 
+use crosslane_host::ErrorKind::{LinkDown, Unsupported};
 use crosslane_host::{Bus, Clock, DmaMemory, HostWork, NearEnd, PageSize, Rdma, RemoteAccess};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc;
@@ -42,7 +43,7 @@ pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     let (bytes, most) = (transfer.request.bytes, transfer.shared.options.most_naive_bytes);
     if bytes > most {
         let why = format!("a naive transfer of {bytes} B: this server has memory for {most} B");
-        return Err(BridgeError::new(Stage::Registration, why));
+        return Err(BridgeError::new(Stage::Registration, Unsupported, why));
     }
     let _memberships = transfer.join();
     let steps = Steps { transfer, taken: RefCell::new((transfer.begun, Vec::new())) };
@@ -80,7 +81,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
         if let Some(memory) = &send {
             let near = self.register(memory).await?;
             control.send(&Reply::Ready).await?;
-            let lost = || BridgeError::new(Stage::Connection, "the client is not ready");
+            let lost = || BridgeError::new(Stage::Connection, LinkDown, "the client is not ready");
             is_ready.next().await.ok_or_else(lost)?;
             self.took("6: memory is registered, and the client told");
             self.transfer.network(Stage::RdmaWrite, &near, 0, bytes).await?;

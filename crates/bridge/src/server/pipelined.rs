@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use crosslane_host::{Bus, Clock, Rdma, RemoteMemory};
+use crosslane_host::{Bus, Clock, ErrorKind, Rdma, RemoteMemory};
 use futures_channel::mpsc;
 use futures_util::stream::{self, Stream, StreamExt};
 use futures_util::try_join;
@@ -43,7 +43,7 @@ pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         waiting.set(waiting.get() + 1);
         if waiting.get() > MOST_ANNOUNCED {
             let why = "more was announced than any ring has slots";
-            return Err(BridgeError::new(Stage::Request, why));
+            return Err(BridgeError::new(Stage::Request, ErrorKind::InvalidArgument, why));
         }
         // The receiver is gone if nothing was to be announced: the message is ignored.
         let _ = announce.unbounded_send((offset_bytes, bytes));
@@ -131,7 +131,7 @@ fn pieces<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                 "{bytes} B at byte {offset_bytes} were announced: {left} B are left, and the \
                  source has {have} B"
             );
-            let error = BridgeError::new(Stage::Request, why);
+            let error = BridgeError::new(Stage::Request, ErrorKind::InvalidArgument, why);
             return Some((Err(error), (total, None, announced)));
         }
         let now = bytes.min(most);

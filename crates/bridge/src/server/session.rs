@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A client's session: its greeting, then its requests, one after the other.
 
+use crosslane_host::ErrorKind::NotFound;
 use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::FutureExt;
@@ -16,7 +17,7 @@ use crate::slots::ClientId;
 use crate::stage::Stage;
 
 /// Time for a client to disconnect after it was told of a failure.
-const LEAVING: Picoseconds = Picoseconds::from_ns(1_000_000_000);
+const LEAVING: Picoseconds = Picoseconds::from_secs(1);
 
 /// Serves a client until it disconnects.
 pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
@@ -143,6 +144,6 @@ fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     place.ok_or_else(|| {
         let have: Vec<&str> = shared.places.iter().map(|place| place.name.as_str()).collect();
         let why = format!("there is no card {}: this server has {}", request.card, have.join(", "));
-        BridgeError::new(Stage::Request, why)
+        BridgeError::new(Stage::Request, NotFound, why)
     })
 }

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 
+use crosslane_host::ErrorKind::{Data, Failed, InvalidArgument};
 use crosslane_host::{Bus, Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc;
@@ -63,7 +64,11 @@ async fn connect<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 ) -> Result<(Control<R::Connection>, &'a PeerTarget), BridgeError> {
     let Transfer { shared, request, deadline, .. } = transfer;
     let Some(peer) = &request.peer else {
-        return Err(BridgeError::new(Stage::Request, "the other server is not named"));
+        return Err(BridgeError::new(
+            Stage::Request,
+            InvalidArgument,
+            "the other server is not named",
+        ));
     };
     let connection = shared
         .rdma
@@ -137,7 +142,7 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             }
             Either::Right(Reply::Failed(failure)) => {
                 let why = format!("the other server says: {}", short(&failure.why));
-                return Err(BridgeError::new(failure.stage, why));
+                return Err(BridgeError::new(failure.stage, Failed, why));
             }
             Either::Right(Reply::Cards(_) | Reply::Ready) => {}
         }
@@ -152,7 +157,7 @@ async fn take_back<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 ) -> Result<(), BridgeError> {
     let wrong = || {
         let why = format!("the other server has read {bytes} B more than were announced");
-        BridgeError::new(Stage::Request, why)
+        BridgeError::new(Stage::Request, Data, why)
     };
     let (_, left, _) = lent.front_mut().ok_or_else(wrong)?;
     *left = left.checked_sub(bytes).ok_or_else(wrong)?;

@@ -7,7 +7,7 @@ use std::pin::pin;
 
 use crosslane_driver::Target;
 use crosslane_host::{
-    Bus, Clock, DmaMemory, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection, RemoteMemory,
+    Bus, Clock, DmaMemory, ErrorKind, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection, RemoteMemory,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
@@ -49,7 +49,9 @@ impl Chunk {
     /// Returns the slot that the network uses.
     pub fn slot(&mut self) -> Result<&mut Slot, BridgeError> {
         let slot = self.slots.last_mut();
-        slot.ok_or_else(|| BridgeError::new(Stage::Dma, "a chunk has lost its slot"))
+        slot.ok_or_else(|| {
+            BridgeError::new(Stage::Dma, ErrorKind::Failed, "a chunk has lost its slot")
+        })
     }
 }
 
@@ -108,7 +110,11 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
                 match control.receive::<Request>("a request").await? {
                     Request::Cancel => {
                         let why = "cancelled by the client";
-                        return Err::<(), _>(BridgeError::new(Stage::Request, why));
+                        return Err::<(), _>(BridgeError::new(
+                            Stage::Request,
+                            ErrorKind::Cancelled,
+                            why,
+                        ));
                     }
                     request => on_request(request)?,
                 }
@@ -123,7 +129,11 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         let late = async {
             shared.clock.sleep_until(*deadline).await;
             let stage = self.pipeline.busiest().map_or(Stage::Connection, |slowest| slowest.stage);
-            Err::<(), _>(BridgeError::new(stage, "the deadline passed before all had arrived"))
+            Err::<(), _>(BridgeError::new(
+                stage,
+                ErrorKind::Timeout,
+                "the deadline passed before all had arrived",
+            ))
         };
         let (moving, listening) = (pin!(moving), pin!(listening));
         let (telling, late) = (pin!(telling), pin!(late));
@@ -212,13 +222,21 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
                 let (back, back_range) = part(&place.from_card, from);
                 (Some(Target::Buffer(buffer, range)), Some(Target::Buffer(back, back_range)))
             }
-            _ => return Err(BridgeError::new(Stage::Dma, "a chunk has lost its slots")),
+            _ => {
+                return Err(BridgeError::new(
+                    Stage::Dma,
+                    ErrorKind::Failed,
+                    "a chunk has lost its slots",
+                ));
+            }
         };
         let begun = self.pipeline.begin(Stage::Dma);
         let (ended, end) = oneshot::channel();
         let deadline = self.bus_deadline();
         let order = Order { client: *client, h2c, c2h, deadline, slots, ended, retries: 0 };
-        let gone = |_| BridgeError::new(Stage::Dma, "the card is not served any more");
+        let gone = |_| {
+            BridgeError::new(Stage::Dma, ErrorKind::LinkDown, "the card is not served any more")
+        };
         place.orders.unbounded_send(order).map_err(|_| gone(()))?;
         let Ended { slots, result, retries } = end.await.map_err(|_| gone(()))?;
         self.pipeline.repeated(Stage::Dma, retries);
@@ -304,12 +322,13 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
 
 /// Returns the client's memory of one end of a transfer.
 fn far_memory(region: Option<Region>) -> Result<RemoteMemory, BridgeError> {
-    let region = region.ok_or_else(|| BridgeError::new(Stage::Request, "a region is missing"))?;
+    let region = region
+        .ok_or_else(|| BridgeError::new(Stage::Request, ErrorKind::Data, "a region is missing"))?;
     Ok(region.into())
 }
 
 /// Refuses a request that does not belong to a transfer that is under way.
 pub(super) fn out_of_place() -> BridgeError {
     let why = "the client asked for something else before the transfer was complete";
-    BridgeError::new(Stage::Request, why)
+    BridgeError::new(Stage::Request, ErrorKind::Data, why)
 }

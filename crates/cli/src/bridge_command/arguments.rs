@@ -302,5 +302,5 @@ pub struct BenchArguments {
 }
 
 fn parse_target(text: &str) -> Result<CardAddress, String> {
-    text.parse().map_err(|error: crosslane_bridge::BridgeError| error.why)
+    text.parse().map_err(|error: crosslane_bridge::BridgeError| error.why.to_string())
 }

@@ -238,7 +238,7 @@ async fn measured<R: Rdma, C: Clock>(
 fn failed(error: BenchError) -> CommandError {
     match error {
         BenchError::Bridge(error) => CommandError::Bridge(error),
-        error => CommandError::Bridge(BridgeError::new(Stage::Request, error)),
+        error => CommandError::Bridge(BridgeError::of(Stage::Request, error)),
     }
 }
 

@@ -51,11 +51,11 @@ const PAGE_BYTES: u64 = 4096;
 /// in two pieces.
 const DESCRIPTORS_PER_TRANSFER: u32 = 2;
 /// A transfer has failed if it takes longer than this and what its size adds.
-const LEAST_TIMEOUT: Picoseconds = Picoseconds::from_ns(100_000_000);
+const LEAST_TIMEOUT: Picoseconds = Picoseconds::from_ms(100);
 /// Time that each byte on its way adds, picoseconds: as at 10 MB/s, far slower than any link.
 const TIMEOUT_PS_PER_BYTE: u64 = 100_000;
 /// A round trip has failed if it takes longer.
-const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ns(10_000_000);
+const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ms(10);
 
 /// `bench write`.
 ///

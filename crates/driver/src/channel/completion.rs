@@ -2,6 +2,7 @@
 //! Learning of completions: from the status block, from interrupts, and by a check of registers and
 //! links if neither arrives.
 
+use crosslane_host::ErrorKind::InvalidArgument;
 use crosslane_host::{Bus, BusError};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::engine::{ChannelError, ChannelState, channel};
@@ -15,9 +16,9 @@ use crate::error::{DriverError, TransferError, TransferFault};
 
 /// Time without news before a wait first checks for faults; doubled each time. Long compared with
 /// any transfer that moves, short compared with a person's patience.
-const FIRST_LOOK: Picoseconds = Picoseconds::from_ns(10_000_000);
+const FIRST_LOOK: Picoseconds = Picoseconds::from_ms(10);
 /// Longest time between two checks.
-const LONGEST_LOOK: Picoseconds = Picoseconds::from_ns(1_000_000_000);
+const LONGEST_LOOK: Picoseconds = Picoseconds::from_secs(1);
 /// Most checks of one wait. A fault not found by then will not be found by checking: the deadline
 /// decides.
 const LOOKS: u32 = 64;
@@ -79,13 +80,13 @@ impl<B: Bus> Channel<B> {
     fn known(&mut self, ticket: Ticket) -> Option<Result<Completed, TransferError>> {
         if ticket.0 >= self.next_ticket {
             let problem = format!("transfer {} has not been posted", ticket.0);
-            return Some(Err(self.refusal(self.refused(problem), 0)));
+            return Some(Err(self.refusal(self.refused(InvalidArgument, problem), 0)));
         }
         match self.results.take(ticket) {
             Known::Ended(outcome) => return Some(*outcome),
             Known::Gone => {
                 let problem = format!("the result of transfer {} has been given", ticket.0);
-                return Some(Err(self.refusal(self.refused(problem), 0)));
+                return Some(Err(self.refusal(self.refused(InvalidArgument, problem), 0)));
             }
             Known::NotYet => {}
         }
@@ -97,7 +98,7 @@ impl<B: Bus> Channel<B> {
         }
         if std::mem::replace(&mut pending.is_given, true) {
             let problem = format!("the result of transfer {} has been given", ticket.0);
-            return Some(Err(self.refusal(self.refused(problem), 0)));
+            return Some(Err(self.refusal(self.refused(InvalidArgument, problem), 0)));
         }
         let (bytes, posted) = (pending.total_bytes, pending.posted);
         Some(Ok(Completed { bytes, posted, completed: posted }))

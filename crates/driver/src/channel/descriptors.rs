@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crosslane_host::ErrorKind::Busy;
 use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize, Segment, Stores};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::{ring_descriptor as ring, status_block, table_descriptor as table};
@@ -45,14 +46,15 @@ impl<B: Bus> Pinned<B> {
                 pinned.address = *address;
                 Ok(pinned)
             }
-            pieces => Err(DriverError::Refused {
-                place: place.to_owned(),
-                problem: format!(
-                    "{bytes} B were needed in one piece, and came in {} pieces: ask for \
-                     fewer descriptors or provide huge pages",
+            pieces => Err(DriverError::refused(
+                place,
+                Busy,
+                format!(
+                    "{bytes} B were needed in one piece, and came in {} pieces: ask for fewer \
+                     descriptors or provide huge pages",
                     pieces.len()
                 ),
-            }),
+            )),
         }
     }
 

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use crosslane_host::Bus;
+use crosslane_host::{Bus, ErrorKind};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::engine::channel;
 
@@ -236,8 +236,8 @@ impl<B: Bus> Channel<B> {
         self.slot.shared.place(self.slot.key)
     }
 
-    fn refused(&self, problem: String) -> DriverError {
-        DriverError::Refused { place: self.place(), problem }
+    fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
+        DriverError::refused(self.place(), kind, problem)
     }
 
     /// Error of a transfer that was never posted.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crosslane_host::Bus;
+use crosslane_host::ErrorKind::{Failed, InvalidArgument, Unsupported};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::engine::channel;
 
@@ -41,7 +42,7 @@ impl<B: Bus> Channel<B> {
         }
         if self.options.descriptors == DescriptorSource::CommandPort {
             let problem = "it is open for the command port: nothing can be posted to it";
-            return Err(self.refused(problem.to_owned()));
+            return Err(self.refused(InvalidArgument, problem));
         }
         let connection = self.connection();
         let mut batch = Vec::with_capacity(transfers.len());
@@ -122,8 +123,8 @@ impl<B: Bus> Channel<B> {
     fn check_running(&self) -> Result<(), DriverError> {
         match &self.state {
             State::Stopped(fault) => {
-                let why = fault.words();
-                Err(self.refused(format!("it has stopped ({why}) and has to be restarted first")))
+                let problem = format!("it has stopped ({fault}) and has to be restarted first");
+                Err(self.refused(fault.kind(), problem))
             }
             State::Running | State::Recovering(_) => Ok(()),
         }
@@ -144,11 +145,14 @@ impl<B: Bus> Channel<B> {
                 ChannelKind::H2c | ChannelKind::C2h,
             ) => {
                 if buffer.registered().function != self.device.function().id {
-                    return Err(self.refused("the buffer is registered for another device".into()));
+                    return Err(self
+                        .refused(InvalidArgument, "the buffer is registered for another device"));
                 }
                 let (start, bytes) = (part.start, transfer.target.bytes());
                 if bytes == 0 {
-                    return Err(self.refused(format!("0 B at byte {start} of a buffer")));
+                    return Err(
+                        self.refused(InvalidArgument, format!("0 B at byte {start} of a buffer"))
+                    );
                 }
                 Some(buffer.claim(part.clone(), kind == ChannelKind::C2h)?)
             }
@@ -159,24 +163,29 @@ impl<B: Bus> Channel<B> {
                 None
             }
             (Target::Buffer(..) | Target::Card(..), ChannelKind::Peer) => {
-                return Err(self.refused("it writes to bus addresses, not to buffers".to_owned()));
+                return Err(
+                    self.refused(InvalidArgument, "it writes to bus addresses, not to buffers")
+                );
             }
             (Target::Bus(..), ChannelKind::H2c | ChannelKind::C2h) => {
                 return Err(
-                    self.refused("it moves buffers; bus addresses are for peers".to_owned())
+                    self.refused(InvalidArgument, "it moves buffers; bus addresses are for peers")
                 );
             }
         };
         let pieces = pieces(&transfer.target, connection.as_deref());
         let bytes = transfer.target.bytes();
-        check_placed(&pieces, bytes).map_err(|problem| self.refused(problem))?;
+        check_placed(&pieces, bytes).map_err(|problem| self.refused(Failed, problem))?;
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
         if self.options.card_memory && is_table && pieces.len() > 1 {
-            return Err(self.refused(format!(
-                "the buffer is {} pieces on the bus, and each descriptor of a table means the \
+            return Err(self.refused(
+                Unsupported,
+                format!(
+                    "the buffer is {} pieces on the bus, and each descriptor of a table means the \
                  card's address 0",
-                pieces.len()
-            )));
+                    pieces.len()
+                ),
+            ));
         }
         if pieces.len() as u64 > u64::from(self.descriptors.capacity()) {
             return Err(self.too_large(pieces.len() as u64));
@@ -205,7 +214,7 @@ impl<B: Bus> Channel<B> {
             }
             _ => return Ok(()),
         };
-        Err(self.refused(problem))
+        Err(self.refused(InvalidArgument, problem))
     }
 
     /// Checks that a copy within the card's memory is possible.
@@ -221,7 +230,8 @@ impl<B: Bus> Channel<B> {
                 "it was not opened for the card's memory, and card addresses were given".to_owned()
             }
             ChannelKind::C2h if !self.device.description().card_copy => {
-                "its engine does not copy within the card's memory".to_owned()
+                let problem = "its engine does not copy within the card's memory";
+                return Err(self.refused(Unsupported, problem));
             }
             ChannelKind::C2h if is_table => {
                 "descriptors of a table mean card address 0: copies need a ring".to_owned()
@@ -236,7 +246,7 @@ impl<B: Bus> Channel<B> {
             ),
             ChannelKind::C2h => return Ok(()),
         };
-        Err(self.refused(problem))
+        Err(self.refused(InvalidArgument, problem))
     }
 
     fn check_level(
@@ -259,7 +269,7 @@ impl<B: Bus> Channel<B> {
             }
             _ => return Ok(()),
         };
-        Err(self.refused(format!("the level {level} cannot be promised: {why}")))
+        Err(self.refused(Unsupported, format!("the level {level} cannot be promised: {why}")))
     }
 
     fn too_large(&self, needed: u64) -> DriverError {
@@ -268,7 +278,10 @@ impl<B: Bus> Channel<B> {
             Descriptors::Ring { .. } | Descriptors::CommandPort => "ring",
         };
         let capacity = self.descriptors.capacity();
-        self.refused(format!("{needed} descriptors were posted at once, its {what} has {capacity}"))
+        self.refused(
+            InvalidArgument,
+            format!("{needed} descriptors were posted at once, its {what} has {capacity}"),
+        )
     }
 
     /// Waits until `needed` more descriptors can be posted.

@@ -19,7 +19,7 @@ use crate::ports::{Port, detected_words};
 
 /// Time that a stopped channel may show no progress while it finishes its TLPs and waits for
 /// completions. After that it is restarted anyway: its link is stuck.
-const SETTLING: Picoseconds = Picoseconds::from_ns(1_000_000);
+const SETTLING: Picoseconds = Picoseconds::from_ms(1);
 
 /// Stops a channel by `control`, with `run` clear, and waits until it has nothing in flight, or has
 /// shown no progress for [`SETTLING`].
@@ -100,7 +100,7 @@ impl<B: Bus> Channel<B> {
             State::Stopped(TransferFault::NoAnswer(error) | TransferFault::Refused(error)) => {
                 Err((**error).clone())
             }
-            State::Stopped(fault) => Err(self.refused(fault.words())),
+            State::Stopped(fault) => Err(self.refused(fault.kind(), fault.to_string())),
             State::Running | State::Recovering(_) => Ok(()),
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crosslane_host::ErrorKind::{InvalidArgument, Unsupported};
 use crosslane_host::{Bus, PageSize, Topology};
 use crosslane_pcie::units::RoutingId;
 use crosslane_regs::engine::{self, channel, global};
@@ -177,7 +178,8 @@ fn check_source<B: Bus>(
             "it has no descriptor table: H2C 0 and C2H 0 have one".to_owned()
         }
         (DescriptorSource::Table, _) if device.description().table_entries == 0 => {
-            "its descriptor table has no entries".to_owned()
+            let problem = "its descriptor table has no entries";
+            return Err(DriverError::refused(device.shared().place(key), Unsupported, problem));
         }
         (DescriptorSource::CommandPort, (kind, number))
             if (kind, number) != (ChannelKind::Peer, 0) =>
@@ -186,7 +188,7 @@ fn check_source<B: Bus>(
         }
         _ => return Ok(()),
     };
-    Err(DriverError::Refused { place: device.shared().place(key), problem })
+    Err(DriverError::refused(device.shared().place(key), InvalidArgument, problem))
 }
 
 /// Checks that the channel can reach the card's memory, if asked to.
@@ -195,13 +197,17 @@ fn check_memory<B: Bus>(
     key: ChannelKey,
     options: ChannelOptions,
 ) -> Result<(), DriverError> {
-    let problem = match key {
+    let (kind, problem) = match key {
         _ if !options.card_memory => return Ok(()),
-        (ChannelKind::Peer, _) | (_, 1..) => "H2C 0 and C2H 0 reach the card's memory",
-        _ if !device.description().card_memory => "its engine does not reach the card's memory",
+        (ChannelKind::Peer, _) | (_, 1..) => {
+            (InvalidArgument, "H2C 0 and C2H 0 reach the card's memory")
+        }
+        _ if !device.description().card_memory => {
+            (Unsupported, "its engine does not reach the card's memory")
+        }
         _ => return Ok(()),
     };
-    Err(DriverError::Refused { place: device.shared().place(key), problem: problem.to_owned() })
+    Err(DriverError::refused(device.shared().place(key), kind, problem))
 }
 
 /// Checks the payload asked for against the engine's limits and the read size in force;
@@ -212,10 +218,10 @@ async fn check_payload<B: Bus>(
     options: ChannelOptions,
 ) -> Result<(), DriverError> {
     let place = device.shared().place(key);
-    let refused = |problem| Err(DriverError::Refused { place, problem });
+    let refused = |kind, problem| Err(DriverError::refused(place, kind, problem));
     let Some(bytes) = options.payload_bytes else {
         if options.oversize {
-            return refused("oversize needs payload_bytes".to_owned());
+            return refused(InvalidArgument, "oversize needs payload_bytes".to_owned());
         }
         return Ok(());
     };
@@ -225,24 +231,33 @@ async fn check_payload<B: Bus>(
         ChannelKind::C2h | ChannelKind::Peer => (WRITES, description.max_write_bytes),
     };
     if !bytes.is_power_of_two() || bytes < LEAST_PAYLOAD_BYTES {
-        return refused(format!(
-            "{what} of {bytes} B were asked for: powers of two from {LEAST_PAYLOAD_BYTES} on are \
-             possible"
-        ));
+        return refused(
+            InvalidArgument,
+            format!(
+                "{what} of {bytes} B were asked for: powers of two from {LEAST_PAYLOAD_BYTES} on \
+                 are possible"
+            ),
+        );
     }
     if bytes > most_bytes {
-        return refused(format!(
-            "{what} of {bytes} B were asked for, and the engine builds up to {most_bytes} B"
-        ));
+        return refused(
+            Unsupported,
+            format!(
+                "{what} of {bytes} B were asked for, and the engine builds up to {most_bytes} B"
+            ),
+        );
     }
     if key.0 == ChannelKind::H2c && !options.oversize {
         let in_force = device.read(engine::GLOBAL + global::IN_FORCE).await?;
         let in_force_bytes = global::in_force::MAX_READ_REQUEST.get(in_force);
         if bytes > in_force_bytes {
-            return refused(format!(
-                "{what} of {bytes} B were asked for, and Max_Read_Request_Size is set to \
-                 {in_force_bytes} B"
-            ));
+            return refused(
+                Unsupported,
+                format!(
+                    "{what} of {bytes} B were asked for, and Max_Read_Request_Size is set to \
+                     {in_force_bytes} B"
+                ),
+            );
         }
     }
     Ok(())
@@ -275,13 +290,14 @@ pub(crate) fn payload_on_the_way<B: Bus>(
     };
     let (most_bytes, port) = plan::least_payload(bus, &ports).map_err(PlanError::from)?;
     match asked_bytes {
-        Some(bytes) if bytes > most_bytes => Err(DriverError::Refused {
-            place: device.shared().place(key),
-            problem: format!(
+        Some(bytes) if bytes > most_bytes => Err(DriverError::refused(
+            device.shared().place(key),
+            Unsupported,
+            format!(
                 "{WRITES} of {bytes} B were asked for, and Max_Payload_Size of {port} is set to \
                  {most_bytes} B"
             ),
-        }),
+        )),
         asked_bytes => Ok(asked_bytes.unwrap_or(most_bytes)),
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of the network processor's messages and links.
 
+use crosslane_host::ErrorKind;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_notification::NetworkStatus;
 use crosslane_regs::network_processor::LinkState;
@@ -9,44 +10,63 @@ use thiserror::Error;
 use crate::error::DriverError;
 
 /// Reason for which a message failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NetworkFault {
     /// It was never posted: the request was refused.
+    #[error(transparent)]
     Refused(Box<DriverError>),
-    /// The network processor refused the request, or found its key in use.
+    /// The network processor refused the request.
+    #[error("the network processor refused the request")]
     RefusedThere,
+    /// The network processor found the key of the request in use.
+    #[error("the network processor refused the request")]
+    KeyTaken,
     /// Host memory did not answer a read of the network processor, or refused it.
+    #[error("host memory did not answer a read, or refused it")]
     HostMemory,
     /// The message is longer than the room for it; the part that fits was written.
+    #[error("the message is longer than the room for it")]
     TooLong,
     /// The link is not enabled, or its training has failed.
+    #[error("the link is not enabled, or its training has failed")]
     LinkDown,
     /// It was cancelled.
+    #[error("cancelled")]
     Cancelled,
     /// The sender gave up in the middle of the message.
+    #[error("the sender gave up in the middle")]
     FarEnd,
     /// The network processor was reset.
+    #[error("the network processor was reset")]
     Reset,
     /// The deadline passed; the request was taken back.
+    #[error("not ended at the deadline, {deadline}")]
     Deadline {
         /// The deadline, in absolute time.
         deadline: Picoseconds,
     },
     /// The deadline passed, and the network processor does not confirm that it has taken the
     /// request back. The memory is kept until a reset.
+    #[error(
+        "not ended at the deadline, {deadline}, and not taken back: its memory is kept until a \
+         reset"
+    )]
     NoNotification {
         /// The deadline, in absolute time.
         deadline: Picoseconds,
     },
     /// A link did not come up.
+    #[error("it is not up but {}", state_words(*state))]
     NotUp {
         /// Last state of the link.
         state: LinkState,
     },
     /// The device does not answer.
-    NoAnswer(Box<DriverError>),
+    #[error("the network processor does not answer ({0})")]
+    NoAnswer(#[source] Box<DriverError>),
     /// A status that the register map does not define.
+    #[error("a notification has status {status}, which means nothing")]
     UnknownStatus {
         /// The undefined status.
         status: u32,
@@ -58,7 +78,8 @@ impl NetworkFault {
     pub(super) fn from_status(status: u32) -> Option<Self> {
         Some(match NetworkStatus::from_bits(status) {
             Some(NetworkStatus::Done) => return None,
-            Some(NetworkStatus::Refused | NetworkStatus::Taken) => Self::RefusedThere,
+            Some(NetworkStatus::Refused) => Self::RefusedThere,
+            Some(NetworkStatus::Taken) => Self::KeyTaken,
             Some(NetworkStatus::HostMemory) => Self::HostMemory,
             Some(NetworkStatus::TooLong) => Self::TooLong,
             Some(NetworkStatus::LinkDown) => Self::LinkDown,
@@ -69,26 +90,17 @@ impl NetworkFault {
         })
     }
 
-    fn words(&self) -> String {
+    /// Returns the kind of the fault.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Refused(error) => error.to_string(),
-            Self::RefusedThere => "the network processor refused the request".to_owned(),
-            Self::HostMemory => "host memory did not answer a read, or refused it".to_owned(),
-            Self::TooLong => "the message is longer than the room for it".to_owned(),
-            Self::LinkDown => "the link is not enabled, or its training has failed".to_owned(),
-            Self::Cancelled => "cancelled".to_owned(),
-            Self::FarEnd => "the sender gave up in the middle".to_owned(),
-            Self::Reset => "the network processor was reset".to_owned(),
-            Self::Deadline { deadline } => format!("not ended at the deadline, {deadline}"),
-            Self::NoNotification { deadline } => format!(
-                "not ended at the deadline, {deadline}, and not taken back: its memory is kept \
-                 until a reset"
-            ),
-            Self::NotUp { state } => format!("it is not up but {}", state_words(*state)),
-            Self::NoAnswer(error) => format!("the network processor does not answer ({error})"),
-            Self::UnknownStatus { status } => {
-                format!("a notification has status {status}, which means nothing")
-            }
+            Self::Refused(error) | Self::NoAnswer(error) => error.kind(),
+            Self::RefusedThere | Self::TooLong => ErrorKind::InvalidArgument,
+            Self::KeyTaken => ErrorKind::Busy,
+            Self::LinkDown | Self::NotUp { .. } | Self::Reset => ErrorKind::LinkDown,
+            Self::Cancelled | Self::FarEnd => ErrorKind::Cancelled,
+            Self::Deadline { .. } | Self::NoNotification { .. } => ErrorKind::Timeout,
+            Self::HostMemory | Self::UnknownStatus { .. } => ErrorKind::Failed,
         }
     }
 }
@@ -109,6 +121,7 @@ pub struct NetworkError {
     /// The device, and the link or the key of the message.
     pub place: String,
     /// Reason of the failure.
+    #[source]
     pub fault: NetworkFault,
     /// Bytes read from host memory, or written to it.
     pub moved_bytes: u64,
@@ -121,8 +134,8 @@ fn sentence(error: &NetworkError) -> String {
     let NetworkError { place, fault, moved_bytes, total_bytes } = error;
     match fault {
         NetworkFault::Refused(refused) => refused.to_string(),
-        NetworkFault::NotUp { .. } => format!("{place}: {}", fault.words()),
-        _ => format!("{place}: {}: {moved_bytes} of {total_bytes} B were moved", fault.words()),
+        NetworkFault::NotUp { .. } => format!("{place}: {fault}"),
+        _ => format!("{place}: {fault}: {moved_bytes} of {total_bytes} B were moved"),
     }
 }
 
@@ -136,6 +149,12 @@ impl NetworkError {
         };
         let fault = NetworkFault::Refused(Box::new(error));
         Self { place, fault, moved_bytes: 0, total_bytes: 0 }
+    }
+
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.fault.kind()
     }
 }
 
@@ -156,14 +175,38 @@ mod tests {
             "fpga0 link 1 channel 0 tag 3: the message is longer than the room for it: 512 of \
              4096 B were moved"
         );
-        let deadline = Picoseconds::from_ns(2_000);
+        let deadline = Picoseconds::from_us(2);
         assert_eq!(
             error(NetworkFault::Deadline { deadline }).to_string(),
             "fpga0 link 1 channel 0 tag 3: not ended at the deadline, 2 us: 512 of 4096 B were \
              moved"
         );
-        let refused = DriverError::Refused { place: "fpga0".to_owned(), problem: "no".to_owned() };
+        let refused = DriverError::refused("fpga0", ErrorKind::InvalidArgument, "no");
         assert_eq!(NetworkError::refused(refused).to_string(), "fpga0: no");
+    }
+
+    #[test]
+    fn every_fault_has_its_kind() {
+        let denied = || Box::new(DriverError::refused("fpga0", ErrorKind::Denied, "no"));
+        let deadline = Picoseconds::ZERO;
+        for (fault, kind) in [
+            (NetworkFault::Refused(denied()), ErrorKind::Denied),
+            (NetworkFault::RefusedThere, ErrorKind::InvalidArgument),
+            (NetworkFault::KeyTaken, ErrorKind::Busy),
+            (NetworkFault::HostMemory, ErrorKind::Failed),
+            (NetworkFault::TooLong, ErrorKind::InvalidArgument),
+            (NetworkFault::LinkDown, ErrorKind::LinkDown),
+            (NetworkFault::Cancelled, ErrorKind::Cancelled),
+            (NetworkFault::FarEnd, ErrorKind::Cancelled),
+            (NetworkFault::Reset, ErrorKind::LinkDown),
+            (NetworkFault::Deadline { deadline }, ErrorKind::Timeout),
+            (NetworkFault::NoNotification { deadline }, ErrorKind::Timeout),
+            (NetworkFault::NotUp { state: LinkState::Failed }, ErrorKind::LinkDown),
+            (NetworkFault::NoAnswer(denied()), ErrorKind::Denied),
+            (NetworkFault::UnknownStatus { status: 99 }, ErrorKind::Failed),
+        ] {
+            assert_eq!(fault.kind(), kind, "{fault}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Links of a network processor, and its position in a torus.
 
 use crosslane_host::Bus;
+use crosslane_host::ErrorKind::{Failed, InvalidArgument};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_processor as map;
 use crosslane_regs::network_processor::torus_dimension::extent;
@@ -66,7 +67,7 @@ impl<B: Bus> NetworkProcessor<B> {
         let have = self.shared.sizes.links;
         if link >= have {
             let problem = format!("there is no link {link}: it has {have}, from 0 on");
-            return Err(self.shared.access.refused(problem));
+            return Err(self.shared.access.refused(InvalidArgument, problem));
         }
         Ok(map::LINKS.at(link.into()) + register)
     }
@@ -138,7 +139,7 @@ impl<B: Bus> NetworkProcessor<B> {
         let bits = status::STATE.get(self.read_raw(register).await?);
         LinkState::from_bits(bits).ok_or_else(|| {
             let problem = format!("link {link} is in state {bits}, which means nothing");
-            self.shared.access.refused(problem)
+            self.shared.access.refused(Failed, problem)
         })
     }
 
@@ -194,7 +195,8 @@ impl<B: Bus> NetworkProcessor<B> {
     /// # Errors
     /// An impossible position, or no answer.
     pub async fn place_in_torus(&self, dimensions: &[TorusDimension]) -> Result<(), DriverError> {
-        let place = place(dimensions).map_err(|problem| self.shared.access.refused(problem))?;
+        let place = place(dimensions)
+            .map_err(|problem| self.shared.access.refused(InvalidArgument, problem))?;
         for number in 0..map::DIMENSIONS.count {
             let none = TorusDimension { size: 0, position: 0, is_open: false };
             let dimension = dimensions.get(number as usize).copied().unwrap_or(none);

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crosslane_host::ErrorKind::Failed;
 use crosslane_host::{Bus, HostWork, PageSize};
 use crosslane_pcie::units::BusAddress;
 
@@ -76,8 +77,7 @@ impl<B: Bus> NetworkProcessor<B> {
         let bytes = part.end - part.start;
         let pieces: Vec<_> = buffer.registered().pieces(part).collect();
         check_placed(&pieces, bytes).map_err(|problem| {
-            let place = self.shared.access.name.clone();
-            NetworkError::refused(DriverError::Refused { place, problem })
+            NetworkError::refused(self.shared.access.refused(Failed, problem))
         })?;
         Ok(pieces)
     }

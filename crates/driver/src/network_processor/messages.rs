@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use crosslane_host::{Bus, BusError, Mapping, RegisterAddress, Stores, Waiting};
+use crosslane_host::ErrorKind::{Busy, InvalidArgument, Unsupported};
+use crosslane_host::{Bus, BusError, ErrorKind, Mapping, RegisterAddress, Stores, Waiting};
 use crosslane_pcie::units::Picoseconds;
 
 use super::error::{NetworkError, NetworkFault};
@@ -21,9 +22,9 @@ use crate::error::DriverError;
 
 /// Time that a cancelled message may take to end: unanswered reads of host memory time out within
 /// it.
-const CANCEL_PATIENCE: Picoseconds = Picoseconds::from_ns(200_000_000);
+const CANCEL_PATIENCE: Picoseconds = Picoseconds::from_ms(200);
 /// Longest time between two checks by a message that waits for a slot.
-const PLACE_LOOK: Picoseconds = Picoseconds::from_ns(10_000);
+const PLACE_LOOK: Picoseconds = Picoseconds::from_us(10);
 
 /// A posted message; see [`Get`] and [`Credit`].
 pub(super) struct Posted<B: Bus> {
@@ -147,29 +148,36 @@ impl<B: Bus> NetworkProcessor<B> {
         format!("{} {key}", self.shared.access.name)
     }
 
-    fn refuse(&self, key: Key, problem: String) -> NetworkError {
-        NetworkError::refused(DriverError::Refused { place: self.place_of(key), problem })
+    pub(super) fn refuse(
+        &self,
+        key: Key,
+        kind: ErrorKind,
+        problem: impl Into<String>,
+    ) -> NetworkError {
+        NetworkError::refused(DriverError::refused(self.place_of(key), kind, problem))
     }
 
     /// Checks a message before anything is written.
     fn check(&self, message: &Message<B>) -> Result<(), NetworkError> {
         let Message { key, part, .. } = message;
         let bytes = part.end.saturating_sub(part.start);
-        self.check_key(*key).map_err(|problem| self.refuse(*key, problem))?;
+        self.check_key(*key).map_err(|problem| self.refuse(*key, InvalidArgument, problem))?;
         let most = key.max_bytes();
         if bytes > most {
-            return Err(
-                self.refuse(*key, format!("a message of {bytes} B; it has {most} B at most"))
-            );
+            return Err(self.refuse(
+                *key,
+                InvalidArgument,
+                format!("a message of {bytes} B; it has {most} B at most"),
+            ));
         }
         if bytes == 0 && matches!(key, Key::Routed { .. }) {
-            let problem = "a routed message has at least 1 B".to_owned();
-            return Err(self.refuse(*key, problem));
+            let problem = "a routed message has at least 1 B";
+            return Err(self.refuse(*key, InvalidArgument, problem));
         }
         let registered = message.buffer.registered();
         if registered.function != self.shared.access.function {
-            let problem = "the buffer is another device's".to_owned();
-            return Err(self.refuse(*key, problem));
+            let problem = "the buffer is another device's";
+            return Err(self.refuse(*key, InvalidArgument, problem));
         }
         Ok(())
     }
@@ -213,11 +221,12 @@ impl<B: Bus> NetworkProcessor<B> {
         let runs = match request::runs(message.key, pieces.into_iter()) {
             Ok(runs) => runs,
             Err(CutWithin { at }) => {
-                return Err(self.refuse(message.key, format!(
+                let problem = format!(
                     "its memory goes on elsewhere after {at} B, which is no multiple of the {} B \
                      of a datagram: copied or mapped buffers are contiguous",
                     message.key.payload_bytes()
-                )));
+                );
+                return Err(self.refuse(message.key, Unsupported, problem));
             }
         };
         let posted = self.begin(kind, &message, runs.len(), held).await?;
@@ -248,6 +257,7 @@ impl<B: Bus> NetworkProcessor<B> {
                 if runs > have as usize {
                     return Err(self.refuse(
                         *key,
+                        Unsupported,
                         format!(
                             "its memory lies in {runs} pieces, and there are {have} places for \
                          requests: copied or mapped buffers are contiguous"
@@ -267,8 +277,8 @@ impl<B: Bus> NetworkProcessor<B> {
             match begun {
                 Ok(id) => return Ok(Posted { shared: Arc::clone(&self.shared), id }),
                 Err(NotNow::KeyInUse) => {
-                    let problem = "another message has it and has not ended".to_owned();
-                    return Err(self.refuse(*key, problem));
+                    let problem = "another message has it and has not ended";
+                    return Err(self.refuse(*key, Busy, problem));
                 }
                 Err(NotNow::KeyEnding | NotNow::NoPlace) if self.bus().now() >= *deadline => {
                     return Err(NetworkError {

@@ -19,6 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crosslane_host::ErrorKind::{Failed, InvalidArgument, NotFound, Timeout, Unsupported};
 use crosslane_host::{Bus, FunctionInfo, HostWork, Mapping, PageSize};
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::units::Picoseconds;
@@ -52,11 +53,11 @@ const MAX_SLOTS: u32 = 256;
 /// BAR of the put aperture.
 const PUT_BAR: u8 = 4;
 /// Longest duration of a reset: unanswered reads of host memory time out within it.
-const RESET_PATIENCE: Picoseconds = Picoseconds::from_ns(200_000_000);
+const RESET_PATIENCE: Picoseconds = Picoseconds::from_ms(200);
 /// First pause between two polls of a register; doubled each time.
-const FIRST_LOOK: Picoseconds = Picoseconds::from_ns(1_000);
+const FIRST_LOOK: Picoseconds = Picoseconds::from_us(1);
 /// Longest pause between two polls.
-const LONGEST_LOOK: Picoseconds = Picoseconds::from_ns(1_000_000);
+const LONGEST_LOOK: Picoseconds = Picoseconds::from_ms(1);
 
 /// Capabilities of a network processor, as its registers report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +133,7 @@ impl<B: Bus> NetworkProcessor<B> {
     pub async fn init(bus: B, name: &str, modes: Modes) -> Result<Self, DriverError> {
         let info = find(&bus, name)?;
         let access = Access { name: info.name.clone(), function: info.id };
-        check_bars(&info).map_err(|problem| access.refused(problem))?;
+        check_bars(&info).map_err(|problem| access.refused(Unsupported, problem))?;
         let failed = |error| access.failed(error);
         bus.check_waiting(modes.waiting).map_err(failed)?;
         if let Requests::Stores(mapping) = modes.requests {
@@ -179,7 +180,7 @@ impl<B: Bus> NetworkProcessor<B> {
             if held != value {
                 let problem =
                     format!("register {register:#x} was set to {value:#x} and holds {held:#x}");
-                return Err(self.shared.access.refused(problem));
+                return Err(self.shared.access.refused(Failed, problem));
             }
         }
         Ok(())
@@ -287,7 +288,10 @@ impl<B: Bus> NetworkProcessor<B> {
     pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>, DriverError> {
         use crosslane_host::DmaMemory;
         if memory.size_bytes() == 0 {
-            return Err(self.shared.access.refused("memory of 0 B is not possible".to_owned()));
+            return Err(self
+                .shared
+                .access
+                .refused(InvalidArgument, "memory of 0 B is not possible"));
         }
         if self.shared.modes.buffers == Buffers::Copied {
             // Not registered, so never to be unpinned.
@@ -384,7 +388,7 @@ fn find<B: Bus>(bus: &B, name: &str) -> Result<FunctionInfo, DriverError> {
             let names: Vec<&str> = endpoints().map(|info| info.name.as_str()).collect();
             let have = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             let problem = format!("there is no such endpoint; endpoints are {have}");
-            Err(DriverError::Refused { place: name.to_owned(), problem })
+            Err(DriverError::refused(name, NotFound, problem))
         }
     }
 }
@@ -417,15 +421,17 @@ async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes, Driv
     let id = read(map::ID).await?;
     if id != map::ID_RESET {
         let want = map::ID_RESET;
-        return Err(access.refused(format!(
-            "it is no network processor: its first register is {id:#x} and not {want:#x}"
-        )));
+        return Err(access.refused(
+            Unsupported,
+            format!("it is no network processor: its first register is {id:#x} and not {want:#x}"),
+        ));
     }
     let major = map::version::MAJOR.get(read(map::VERSION).await?);
     if major != MAJOR {
-        return Err(access.refused(format!(
-            "its register map has version {major}, this driver is written for {MAJOR}"
-        )));
+        return Err(access.refused(
+            Unsupported,
+            format!("its register map has version {major}, this driver is written for {MAJOR}"),
+        ));
     }
     let sizes = read(map::SIZES).await?;
     let sizes = NetworkSizes {
@@ -435,7 +441,7 @@ async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes, Driv
         put_slots: map::put_sizes::SLOTS.get(read(map::PUT_SIZES).await?),
     };
     if sizes.get_slots == 0 || sizes.credit_slots == 0 || sizes.links == 0 {
-        return Err(access.refused(format!("it says that it has no use: {sizes:?}")));
+        return Err(access.refused(Unsupported, format!("it says that it has no use: {sizes:?}")));
     }
     Ok(sizes)
 }
@@ -454,7 +460,7 @@ async fn reset_and_wait<B: Bus>(bus: &B, access: &Access) -> Result<(), DriverEr
         }
         if bus.now() >= deadline {
             let problem = format!("it is not quiet {RESET_PATIENCE} after a reset");
-            return Err(access.refused(problem));
+            return Err(access.refused(Timeout, problem));
         }
         bus.sleep_until(bus.now() + pause).await;
         pause = Picoseconds(2 * pause.0).min(LONGEST_LOOK);

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 
+use crosslane_host::ErrorKind::{InvalidArgument, Unsupported};
 use crosslane_host::{Bus, BusError, Mapping, RegisterAddress, Stores};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::put_control as layout;
@@ -173,20 +174,20 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     fn check_put(&self, key: Key, bytes: &[u8]) -> Result<(u8, u8), NetworkError> {
-        let refused = |problem: String| {
-            let place = format!("{} {key}", self.shared.access.name);
-            NetworkError::refused(DriverError::Refused { place, problem })
-        };
-        self.check_key(key).map_err(refused)?;
+        let refused = |kind, problem: String| self.refuse(key, kind, problem);
+        self.check_key(key).map_err(|problem| refused(InvalidArgument, problem))?;
         let Key::Neighbour { link, channel, .. } = key else {
-            return Err(refused("a put goes to a neighbour".to_owned()));
+            return Err(refused(InvalidArgument, "a put goes to a neighbour".to_owned()));
         };
         let (length, most) = (bytes.len() as u64, key.max_bytes());
         if length == 0 || length > most {
-            return Err(refused(format!("a put of {length} B; it has 1 to {most} B")));
+            return Err(refused(
+                InvalidArgument,
+                format!("a put of {length} B; it has 1 to {most} B"),
+            ));
         }
         if self.shared.sizes.put_slots == 0 {
-            return Err(refused("the device has no put window".to_owned()));
+            return Err(refused(Unsupported, "the device has no put window".to_owned()));
         }
         Ok((link, channel))
     }

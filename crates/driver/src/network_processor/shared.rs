@@ -4,7 +4,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crosslane_host::{Bus, BusError, DmaMemory, Mapping, PageSize, RegisterAddress, Segment};
+use crosslane_host::ErrorKind::Failed;
+use crosslane_host::{
+    Bus, BusError, DmaMemory, ErrorKind, Mapping, PageSize, RegisterAddress, Segment,
+};
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
 use super::flights::Flights;
@@ -22,8 +25,8 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub fn refused(&self, problem: String) -> DriverError {
-        DriverError::Refused { place: self.name.clone(), problem }
+    pub fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
+        DriverError::refused(&self.name, kind, problem)
     }
 
     pub fn failed(&self, source: BusError) -> DriverError {
@@ -51,7 +54,7 @@ impl<B: Bus> Pinned<B> {
         let placed: u64 = segments.iter().map(|segment| segment.bytes).sum();
         if placed < bytes {
             let problem = format!("the bus has named places for {placed} of {bytes} B");
-            return Err(DriverError::Refused { place: access.name.clone(), problem });
+            return Err(access.refused(Failed, problem));
         }
         Ok(Self { memory, segments, is_registered: AtomicBool::new(true) })
     }

@@ -5,10 +5,10 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use crosslane_fabric::{CoreWork, HostAccessError, Region, StoreRun};
+use crosslane_fabric::{CoreWork, HostAccessError, LoadError, Region, StoreRun};
 use crosslane_host::{
-    Bus, BusError, Clock, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
-    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
+    Bus, BusError, Clock, ErrorKind, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
+    Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
 };
 use crosslane_pcie::config::{Bar, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
@@ -112,7 +112,14 @@ impl LabBus {
     ) -> Result<u64, BusError> {
         match self.begin_load(at, bytes, mapping)?.await {
             Outcome::Loaded(Ok(value)) => Ok(value),
-            Outcome::Loaded(Err(error)) => Err(BusError::NoAnswer { at, why: error.to_string() }),
+            Outcome::Loaded(Err(error)) => {
+                let kind = match error {
+                    LoadError::TimedOut { .. } => ErrorKind::Timeout,
+                    LoadError::NoTag { .. } => ErrorKind::Busy,
+                    _ => ErrorKind::LinkDown,
+                };
+                Err(BusError::NoAnswer { at, why: Reason::new(kind, error) })
+            }
             Outcome::Happened => unreachable!("a load ends with its data or an error"),
         }
     }
@@ -149,7 +156,12 @@ impl LabBus {
     ) -> Result<Wait, BusError> {
         if let Err(error) = asked {
             state.end_wait(token);
-            return Err(BusError::NoSuchRegister { at, bytes, why: error.to_string() });
+            return Err(match error {
+                HostAccessError::TooManyAccesses { .. } => {
+                    BusError::Busy { why: Reason::new(ErrorKind::Busy, error) }
+                }
+                _ => BusError::NoSuchRegister { at, bytes, why: error.to_string() },
+            });
         }
         drop(state);
         Ok(Wait::new(self.shared.clone(), token))
@@ -448,7 +460,7 @@ impl Bus for LabBus {
             let asked = state.fabric.host_fence(root_complex, self.core, token);
             if let Err(error) = asked {
                 state.end_wait(token);
-                return Err(BusError::Busy { why: error.to_string() });
+                return Err(BusError::Busy { why: Reason::new(ErrorKind::Busy, error) });
             }
             Wait::new(self.shared.clone(), token)
         };

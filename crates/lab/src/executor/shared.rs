@@ -24,7 +24,7 @@ const LIMIT_TOKEN: u64 = 0;
 
 /// Longer than every time-out of a device: the longest in the specification is 64 s (PCIe 6.x
 /// 7.5.3.16).
-const LONGEST_TIMEOUT: Picoseconds = Picoseconds::from_ns(100_000_000_000);
+const LONGEST_TIMEOUT: Picoseconds = Picoseconds::from_secs(100);
 
 /// Waits without waiting in one poll of a task before the other tasks get their turn. Without this
 /// limit a task that never has to wait would never yield.

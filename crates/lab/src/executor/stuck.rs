@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crosslane_host::ErrorKind;
 use crosslane_pcie::units::Picoseconds;
 
 use super::MAX_POLLS_AT_ONE_TIME;
@@ -51,3 +52,14 @@ impl fmt::Display for Stuck {
 }
 
 impl std::error::Error for Stuck {}
+
+impl Stuck {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self.why {
+            WhyStuck::TimeLimit => ErrorKind::Timeout,
+            WhyStuck::NothingLeft | WhyStuck::NoProgress => ErrorKind::Failed,
+        }
+    }
+}

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crosslane_host::RdmaError;
+use crosslane_host::{ErrorKind, RdmaError, Reason};
 use futures_channel::oneshot;
 
 use super::inbox::Inbox;
@@ -63,6 +63,7 @@ pub struct Transfer {
 impl Transfer {
     fn refuse(self, peer: &str, why: String) {
         let (peer, operation) = (peer.to_owned(), self.direction.name());
+        let why = Reason::new(ErrorKind::Denied, why);
         // A caller that has gone need not know.
         let _ = self.reply.send(Err(RdmaError::Refused { peer, operation, why }));
     }
@@ -209,6 +210,7 @@ impl Connection {
         if self.outbox.len() >= MAX_WAITING_MESSAGES {
             let (peer, operation) = (self.peer.clone(), "message");
             let why = format!("{MAX_WAITING_MESSAGES} messages wait already");
+            let why = Reason::new(ErrorKind::Busy, why);
             let _ = reply.send(Err(RdmaError::Refused { peer, operation, why }));
             return;
         }

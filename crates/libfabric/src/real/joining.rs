@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_host::{PageSize, RdmaError, RemoteAccess};
+use crosslane_host::{ErrorKind, PageSize, RdmaError, Reason, RemoteAccess};
 use rustix::io::Errno;
 
 use super::connection::{
@@ -101,7 +101,7 @@ impl State {
         match newcomer.and_then(|newcomer| self.join(id, newcomer, peer, inbox)) {
             Ok(member) => member.connection.phase = Phase::Connecting(reply),
             Err(why) => {
-                let address = to.to_string();
+                let (address, why) = (to.to_string(), Reason::new(ErrorKind::LinkDown, why));
                 let _ = reply.send(Err(RdmaError::Address { address, why }));
             }
         }
@@ -206,7 +206,9 @@ impl State {
         let Some(member) = self.members.get(&id) else { return };
         let (peer, why) = (member.connection.peer.clone(), why.to_owned());
         let error = match member.connection.phase {
-            Phase::Connecting(_) => RdmaError::Address { address: peer, why },
+            Phase::Connecting(_) => {
+                RdmaError::Address { address: peer, why: Reason::new(ErrorKind::LinkDown, why) }
+            }
             Phase::Accepting(_) | Phase::Open => RdmaError::Lost { peer, why },
         };
         self.end(id, error, None);
@@ -248,7 +250,8 @@ impl State {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    let (address, why) = ("the listener".into(), error.to_string());
+                    let (address, why) =
+                        ("the listener".into(), std::io::Error::from(error).into());
                     listener.backlog.fail(RdmaError::Address { address, why });
                     return;
                 }

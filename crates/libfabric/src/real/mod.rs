@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crosslane_host::{
-    Clock, DmaMemory, FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, PageSize, Rdma, RdmaConnection,
-    RdmaError, RdmaListener, RdmaRegion, RemoteAccess, RemoteMemory,
+    Clock, DmaMemory, ErrorKind, FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, PageSize, Rdma,
+    RdmaConnection, RdmaError, RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
@@ -104,7 +104,10 @@ impl Network {
     /// [`RdmaError::Unusable`] if the provider is unavailable.
     pub fn open(provider: Provider, clock: &MachineClock) -> Result<Self, RdmaError> {
         let network = provider.to_string();
-        let unusable = |why: String| RdmaError::Unusable { network: network.clone(), why };
+        let unusable = |why: String| RdmaError::Unusable {
+            network: network.clone(),
+            why: Reason::new(ErrorKind::Unsupported, why),
+        };
         if provider == Provider::Shm {
             shm::remove_stale_files();
         }
@@ -148,22 +151,31 @@ impl Network {
     }
 
     fn has_ended(&self) -> RdmaError {
-        RdmaError::Unusable { network: self.inner.name.clone(), why: "it has ended".into() }
+        let why = Reason::new(ErrorKind::LinkDown, "it has ended");
+        RdmaError::Unusable { network: self.inner.name.clone(), why }
     }
 
     /// Resolves an address to socket addresses.
     async fn resolve(&self, address: &str) -> Result<Vec<SocketAddr>, RdmaError> {
-        let failed =
-            |why: &str| RdmaError::Address { address: address.to_owned(), why: why.to_owned() };
+        let failed = |kind, why: &str| RdmaError::Address {
+            address: address.to_owned(),
+            why: Reason::new(kind, why),
+        };
         let found = match address.parse() {
             Ok(one) => vec![one],
             Err(_) if address.rsplit_once(':').is_none() => {
-                return Err(failed("no port: it has to be like 127.0.0.1:7471"));
+                return Err(failed(
+                    ErrorKind::InvalidArgument,
+                    "no port: it has to be like 127.0.0.1:7471",
+                ));
             }
-            Err(_) => look_up(address).await.map_err(|why| failed(&why))?,
+            Err(_) => look_up(address).await.map_err(|why| failed(ErrorKind::NotFound, &why))?,
         };
         if self.provider() == Provider::Shm && !found.iter().all(|at| at.ip().is_loopback()) {
-            return Err(failed("shm reaches only this machine: 127.0.0.1 and a port"));
+            return Err(failed(
+                ErrorKind::InvalidArgument,
+                "shm reaches only this machine: 127.0.0.1 and a port",
+            ));
         }
         Ok(found)
     }

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::{Arc, OnceLock};
 
-use crosslane_host::RemoteAccess;
+use crosslane_host::{ErrorKind, RemoteAccess};
 
 use super::ffi;
 use crate::memory::Mapping;
@@ -34,6 +34,11 @@ impl FiError {
 
     fn check(result: c_int) -> Result<c_int, Self> {
         if result < 0 { Err(Self(-result)) } else { Ok(result) }
+    }
+
+    /// Returns the kind of the error: its numbers are those of Linux.
+    pub fn kind(self) -> ErrorKind {
+        ErrorKind::from_errno(self.0)
     }
 
     pub fn text(self) -> String {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crosslane_host::{RdmaError, RemoteAccess, RemoteMemory};
+use crosslane_host::{ErrorKind, RdmaError, Reason, RemoteAccess, RemoteMemory};
 use futures_channel::oneshot;
 
 use super::connection::{Connection, Direction, Phase, Question, Reply, Transfer};
@@ -237,7 +237,10 @@ impl State {
         bytes: u64,
         access: RemoteAccess,
     ) -> Result<RemoteMemory, RdmaError> {
-        let failed = |why: String| RdmaError::Registration { bytes, why };
+        let failed = |why: String| RdmaError::Registration {
+            bytes,
+            why: Reason::new(ErrorKind::Failed, why),
+        };
         let registration = self.register_raw(mapping, bytes, access).map_err(failed)?;
         let is_virtual = self.network.facts.addresses_are_virtual;
         let address = if is_virtual { registration.virtual_address() } else { 0 };
@@ -286,15 +289,18 @@ impl State {
         at: SocketAddr,
         backlog: Arc<Backlog>,
     ) -> Result<SocketAddr, RdmaError> {
-        let failed = |why: String| RdmaError::Address { address: at.to_string(), why };
+        let failed = |why: Reason| RdmaError::Address { address: at.to_string(), why };
         let (entrance, at) = match self.door {
             Some(kind) => {
-                let opened = Porch::open(kind, at).map_err(|error| failed(error.to_string()));
+                let opened = Porch::open(kind, at)
+                    .map_err(|error| failed(std::io::Error::from(error).into()));
                 let (porch, at) = opened?;
                 (Entrance::Porch(porch), at)
             }
             None => {
-                let opened = self.network.listen(at).map_err(|error| failed(error.text()));
+                let opened = self.network.listen(at);
+                let opened =
+                    opened.map_err(|error| failed(Reason::new(error.kind(), error.text())));
                 let (listener, at) = opened?;
                 self.by_fid.insert(listener.fid(), id);
                 (Entrance::Provider(listener), at)

@@ -4,8 +4,8 @@
 use crate::support;
 
 use crosslane_host::{
-    DmaMemory, MAX_RDMA_MESSAGE_BYTES, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion,
-    RemoteAccess, RemoteMemory,
+    DmaMemory, ErrorKind, MAX_RDMA_MESSAGE_BYTES, Rdma, RdmaConnection, RdmaError, RdmaListener,
+    RdmaRegion, RemoteAccess, RemoteMemory,
 };
 use crosslane_libfabric::{Connection, MachineClock, Network, Provider, providers};
 use futures_util::future::join_all;
@@ -311,18 +311,23 @@ fn addresses_where_nobody_is() {
         let listener = run("listening", network.listen("127.0.0.1:0")).unwrap();
         let address = listener.address();
         if provider == Provider::Shm {
-            let taken = run("listening", network.listen(&address)).unwrap_err().to_string();
-            assert!(taken.starts_with(&format!("{address}: ")), "{taken}");
+            let taken = run("listening", network.listen(&address)).unwrap_err();
+            assert_eq!(taken.kind(), ErrorKind::Busy);
+            assert!(taken.to_string().starts_with(&format!("{address}: ")), "{taken}");
             let own = connect(&address).to_string();
             assert!(own.contains("shm joins two processes"), "{own}");
         }
         drop(listener);
-        let error = connect(&address).to_string();
-        assert!(error.starts_with(&format!("{address}: ")), "{provider}: {error}");
-        let error = connect("127.0.0.1").to_string();
-        assert!(error.contains("no port"), "{provider}: {error}");
-        let error = connect("no such host:1").to_string();
-        assert!(error.starts_with("no such host:1: "), "{provider}: {error}");
+        for (address, kind, begin) in [
+            (&*address, ErrorKind::LinkDown, ""),
+            ("127.0.0.1", ErrorKind::InvalidArgument, "no port"),
+            ("no such host:1", ErrorKind::NotFound, ""),
+        ] {
+            let error = connect(address);
+            assert_eq!(error.kind(), kind, "{provider}: {error}");
+            let begin = format!("{address}: {begin}");
+            assert!(error.to_string().starts_with(&begin), "{provider}: {error}");
+        }
         let error = run("listening", network.listen("192.0.2.77:0")).unwrap_err().to_string();
         assert!(error.starts_with("192.0.2.77:0: "), "{provider}: {error}");
     }
@@ -354,8 +359,9 @@ fn providers_are_listed() {
     }
     assert_eq!(Provider::choose("127.0.0.1:7471").0, Provider::Shm);
     assert_ne!(Provider::choose("192.0.2.1:7471").0, Provider::Shm);
-    let error = "ethernet".parse::<Provider>().unwrap_err().to_string();
-    assert!(error.contains("there are verbs, efa, shm, tcp"), "{error}");
+    let error = "ethernet".parse::<Provider>().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("there are verbs, efa, shm, tcp"), "{error}");
     for provider in EVERYWHERE {
         let (network, _) = open(provider);
         assert!(network.name().starts_with(&format!("{provider} (libfabric 1.")));

@@ -25,9 +25,9 @@ use crate::scene::{Stream, stream};
 use crate::setup::Note;
 
 /// Time limit of a seed, far longer than any takes.
-const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(2_000_000_000);
+const TIME_LIMIT: Picoseconds = Picoseconds::from_secs(2);
 /// Time in which links must come up.
-const UP_WITHIN: Picoseconds = Picoseconds::from_ns(10_000_000);
+const UP_WITHIN: Picoseconds = Picoseconds::from_ms(10);
 /// Number of tags of a channel.
 const TAGS: u64 = 64;
 /// Channels for neighbours.
@@ -308,7 +308,7 @@ async fn trouble(
 async fn last_look(world: &World, story: &mut TorusStory) -> Result<(), DriverError> {
     // Acknowledgements and counts may still be in flight.
     let bus = world.nodes[0].bus().clone();
-    Bus::sleep_until(&bus, Bus::now(&bus) + Picoseconds::from_ns(1_000_000)).await;
+    Bus::sleep_until(&bus, Bus::now(&bus) + Picoseconds::from_ms(1)).await;
     for (number, node) in (0_u16..).zip(&world.nodes) {
         for link in links(&world.torus, number) {
             let state = node.link_state(link).await?;

@@ -16,11 +16,11 @@ use crosslane_random::Random;
 use crate::check::{Check, check};
 
 /// Time limit of a message: cuts last microseconds, and some tori are slow.
-const PATIENCE: Picoseconds = Picoseconds::from_ns(100_000_000);
+const PATIENCE: Picoseconds = Picoseconds::from_ms(100);
 /// Time after which a receiver cancels its credit if the sender has given up.
-const SHORT_PATIENCE: Picoseconds = Picoseconds::from_ns(300_000);
+const SHORT_PATIENCE: Picoseconds = Picoseconds::from_us(300);
 /// Interval of checking such a credit.
-const LOOK: Picoseconds = Picoseconds::from_ns(2_000);
+const LOOK: Picoseconds = Picoseconds::from_us(2);
 /// Longest message, bytes.
 const MAX_BYTES: u64 = 12_000;
 /// Longest routed message, bytes: its payloads of 120 B do not end at page boundaries.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crosslane_host::{BusError, Mapping, RegisterAddress, Stores};
+use crosslane_host::{BusError, ErrorKind, Mapping, Reason, RegisterAddress, Stores};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
 
@@ -66,6 +66,7 @@ impl VfioBus {
         }
         if !held.decodes.load(Ordering::Acquire) {
             let why = format!("{} does not decode memory accesses", held.function.name());
+            let why = Reason::new(ErrorKind::LinkDown, why);
             return Err(BusError::NoAnswer { at, why });
         }
         Ok((held, region))
@@ -235,7 +236,7 @@ fn load_one(
         }
         None => {
             let read = held.function.read(at.bar, at.offset_bytes, into);
-            read.map_err(|error| no_answer(at, &error))?;
+            read.map_err(|error| no_answer(at, error))?;
         }
     }
     if into.iter().all(|byte| *byte == 0xff) {
@@ -246,13 +247,13 @@ fn load_one(
 
 fn call_write(held: &Held, at: RegisterAddress, bytes: &[u8]) -> Result<(), BusError> {
     let written = held.function.write(at.bar, at.offset_bytes, bytes);
-    written.map_err(|error| bus_error(at.function, &error))
+    written.map_err(|error| bus_error(at.function, error))
 }
 
-fn no_answer(at: RegisterAddress, error: &FunctionError) -> BusError {
+fn no_answer(at: RegisterAddress, error: FunctionError) -> BusError {
     match error {
         FunctionError::Gone { .. } => bus_error(at.function, error),
-        _ => BusError::NoAnswer { at, why: error.to_string() },
+        _ => BusError::NoAnswer { at, why: error.into() },
     }
 }
 
@@ -266,9 +267,10 @@ fn check_presence(held: &Held, at: RegisterAddress) -> Result<(), BusError> {
         Ok(ids) if ids as u16 == u16::MAX => {
             let name = held.function.name();
             let why = format!("{name} does not answer reads of its configuration space either");
+            let why = Reason::new(ErrorKind::LinkDown, why);
             Err(BusError::NoAnswer { at, why })
         }
         Ok(_) => Ok(()),
-        Err(error) => Err(no_answer(at, &error)),
+        Err(error) => Err(no_answer(at, error)),
     }
 }

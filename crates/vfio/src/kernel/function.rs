@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crosslane_host::{ErrorKind, Reason};
 use crosslane_pcie::config::{BarKind, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -468,7 +469,8 @@ impl Function for KernelFunction {
         } else {
             return None;
         };
-        Some(FunctionError::Gone { function: self.name.clone(), why: why.to_owned() })
+        let why = Reason::new(ErrorKind::LinkDown, why);
+        Some(FunctionError::Gone { function: self.name.clone(), why })
     }
 
     fn lost_event(&self) -> Option<BorrowedFd<'_>> {

@@ -56,6 +56,6 @@ pub(super) fn write(path: &Path, value: &str, what: &str) -> Result<(), SysfsErr
             ErrorKind::PermissionDenied => "run the command as root (sudo)".to_owned(),
             _ => String::new(),
         },
-        why: error.to_string(),
+        why: error.into(),
     })
 }

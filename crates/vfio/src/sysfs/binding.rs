@@ -8,6 +8,9 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crosslane_host::ErrorKind::{Busy, Denied, Failed, InvalidArgument, NotFound, Unsupported};
+use crosslane_host::Reason;
+
 use super::attribute::{link_name, write};
 use super::function::is_vfio_driver;
 use super::rights::iommu_help;
@@ -128,7 +131,7 @@ pub(super) fn check_giving_up(
             let users: Vec<String> = users.iter().map(ToString::to_string).collect();
             return Err(SysfsError::Cannot {
                 address,
-                why: format!("in use by {}", users.join(", ")),
+                why: Reason::new(Busy, format!("in use by {}", users.join(", "))),
                 remedy: "End it first; with --force the kernel asks for the function back, and \
                          waits until it is given up"
                     .to_owned(),
@@ -136,7 +139,7 @@ pub(super) fn check_giving_up(
         }
     } else if let Some(why) = why_not_given_up(function) {
         let remedy = "If that is what you want: --force".to_owned();
-        return Err(SysfsError::Cannot { address, why, remedy });
+        return Err(SysfsError::Cannot { address, why: Reason::new(Busy, why), remedy });
     }
     Ok(())
 }
@@ -183,7 +186,7 @@ pub(super) fn probe(
     match (found, probed, wanted) {
         (Some(driver), _, _) => Ok(Some(driver)),
         (None, Err(error), Some(_)) => Err(error),
-        (None, Err(SysfsError::Refused { why, .. }), None) if why.contains("ermission") => {
+        (None, Err(SysfsError::Refused { why, .. }), None) if why.kind() == Denied => {
             let (path, remedy) = (tree.root().join("bus/pci/drivers_probe"), String::new());
             Err(SysfsError::Refused { what, path, why, remedy })
         }
@@ -204,12 +207,19 @@ pub fn bind(
     let tree = machine.tree()?;
     let function = tree.function(address)?;
     let wanted = options.driver.as_str();
-    let refuse = |why: String, remedy: String| Err(SysfsError::Cannot { address, why, remedy });
+    let refuse = |kind, why: String, remedy: String| {
+        Err(SysfsError::Cannot { address, why: Reason::new(kind, why), remedy })
+    };
     if wanted.is_empty() || wanted.contains(['/', '\n']) {
-        return refuse(format!("\"{}\" is no driver's name", super::shown(wanted)), String::new());
+        return refuse(
+            InvalidArgument,
+            format!("\"{}\" is no driver's name", super::shown(wanted)),
+            String::new(),
+        );
     }
     if function.kind.is_bridge() {
         return refuse(
+            Unsupported,
             format!("it is a {}; ports stay with their driver", function.kind),
             String::new(),
         );
@@ -218,12 +228,14 @@ pub fn bind(
         check_giving_up(machine, function, options.force)?;
         if !tree.root().join("bus/pci/drivers").join(wanted).is_dir() {
             return refuse(
+                NotFound,
                 format!("the kernel has no driver {wanted}"),
                 format!("Load it: sudo modprobe {wanted}"),
             );
         }
         if is_vfio_driver(wanted) && function.iommu_group.is_none() {
             return refuse(
+                Unsupported,
                 "it is in no IOMMU group, so VFIO cannot keep it to its memory".to_owned(),
                 format!("Turn the IOMMU on: {}", iommu_help(machine)),
             );
@@ -251,9 +263,12 @@ fn rebind(tree: &Tree, function: &PciFunction, wanted: &str) -> Result<(), Sysfs
             Some(driver) if driver == wanted => Ok(()),
             other => Err(SysfsError::Cannot {
                 address,
-                why: format!(
-                    "{wanted} did not take it; it has {}",
-                    other.map_or("no driver".to_owned(), |driver| format!("the driver {driver}"))
+                why: Reason::new(
+                    Failed,
+                    format!(
+                        "{wanted} did not take it; it has {}",
+                        other.map_or("no driver".to_owned(), |it| format!("the driver {it}"))
+                    ),
                 ),
                 remedy: "The kernel's log says why: sudo dmesg".to_owned(),
             }),
@@ -289,7 +304,7 @@ pub fn unbind(machine: &Machine, address: Address, force: bool) -> Result<Bound,
         let has = function.driver.as_deref().map_or("no driver", |driver| driver);
         return Err(SysfsError::Cannot {
             address,
-            why: format!("VFIO does not have it; it has {has}"),
+            why: Reason::new(InvalidArgument, format!("VFIO does not have it; it has {has}")),
             remedy: String::new(),
         });
     }

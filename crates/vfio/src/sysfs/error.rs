@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crosslane_host::{ErrorKind, Reason};
 use thiserror::Error;
 
 use super::Address;
@@ -27,7 +28,8 @@ pub enum SysfsError {
         /// The folder that should list the functions.
         path: PathBuf,
         /// The system's reason.
-        why: String,
+        #[source]
+        why: Reason,
     },
     /// No function has that address.
     #[error("there is no PCI function {address}; there are {there}")]
@@ -43,7 +45,8 @@ pub enum SysfsError {
         /// The function.
         address: Address,
         /// The reason.
-        why: String,
+        #[source]
+        why: Reason,
         /// A remedy, with its command; empty if none is known.
         remedy: String,
     },
@@ -56,7 +59,8 @@ pub enum SysfsError {
         /// The file.
         path: PathBuf,
         /// The system's reason.
-        why: String,
+        #[source]
+        why: Reason,
         /// A remedy; empty if none is known.
         remedy: String,
     },
@@ -81,8 +85,124 @@ pub enum SysfsError {
     #[error("{first}; and not everything could be restored: {then}")]
     NotRestored {
         /// The error of the operation.
+        #[source]
         first: Box<SysfsError>,
         /// The change that was not undone, and the reason.
         then: String,
     },
+}
+
+impl SysfsError {
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::BadAddress { .. } => ErrorKind::InvalidArgument,
+            Self::NoSuchFunction { .. } => ErrorKind::NotFound,
+            Self::NoBus { why, .. } | Self::Cannot { why, .. } | Self::Refused { why, .. } => {
+                why.kind()
+            }
+            Self::Deadline { .. } => ErrorKind::Timeout,
+            Self::Interrupted { .. } => ErrorKind::Cancelled,
+            Self::NotRestored { first, .. } => first.kind(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ErrorKind::{
+        Busy, Cancelled, Data, Denied, InvalidArgument, LinkDown, NotFound, Timeout, Unsupported,
+    };
+
+    use super::*;
+    use crate::user::protocol::ProtocolError;
+    use crate::user::socket::SocketError;
+    use crate::{FunctionError, NoUserMonitor};
+
+    #[test]
+    fn every_error_of_the_tree_has_its_kind() {
+        let (text, path, waited) = (String::new, PathBuf::new, Duration::ZERO);
+        let why = |kind| Reason::new(kind, "no");
+        let address: Address = "0000:01:00.0".parse().expect("it is one");
+        let cannot = |kind| SysfsError::Cannot { address, why: why(kind), remedy: String::new() };
+        let refused = SysfsError::Refused {
+            what: text(),
+            path: path(),
+            why: std::io::Error::from_raw_os_error(13).into(),
+            remedy: text(),
+        };
+        for (error, kind) in [
+            (SysfsError::BadAddress { text: text() }, InvalidArgument),
+            (SysfsError::NoBus { path: path(), why: why(Denied) }, Denied),
+            (SysfsError::NoSuchFunction { address, there: text() }, NotFound),
+            (cannot(Busy), Busy),
+            (cannot(Unsupported), Unsupported),
+            (refused, Denied),
+            (SysfsError::Deadline { what: text(), waited, remedy: text() }, Timeout),
+            (SysfsError::Interrupted { what: text() }, Cancelled),
+            (SysfsError::NotRestored { first: Box::new(cannot(Busy)), then: text() }, Busy),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
+
+    #[test]
+    fn every_error_of_a_function_and_its_server_has_its_kind() {
+        let (function, what, why) = (String::new, String::new, String::new);
+        let refused = |errno| FunctionError::Refused { function: function(), what: what(), errno };
+        let (region, offset, bytes, size, waited) = (String::new, 0, 1, 0, Duration::ZERO);
+        let stalled = SocketError::Stalled { sent: 0, bytes: 1 };
+        for (error, kind) in [
+            (FunctionError::Gone { function: function(), why: stalled.into() }, LinkDown),
+            (FunctionError::Deadline { function: function(), what: what(), waited }, Timeout),
+            (refused(16), Busy),
+            (refused(22), InvalidArgument),
+            (
+                FunctionError::System {
+                    function: function(),
+                    what: what(),
+                    errno: 13,
+                    remedy: String::new(),
+                },
+                Denied,
+            ),
+            (FunctionError::Malformed { function: function(), what: what(), why: why() }, Data),
+            (
+                FunctionError::Unsupported { function: function(), what: what(), why: why() },
+                Unsupported,
+            ),
+            (
+                FunctionError::BeyondRegion {
+                    function: function(),
+                    region: region(),
+                    offset,
+                    bytes,
+                    size,
+                },
+                InvalidArgument,
+            ),
+            (
+                FunctionError::Unaligned { function: function(), region: region(), offset, bytes },
+                InvalidArgument,
+            ),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+        for (error, kind) in [
+            (SocketError::Closed, LinkDown),
+            (SocketError::Cut { missing: 1 }, LinkDown),
+            (ProtocolError::BadLength { bytes: 1 }.into(), Data),
+            (ProtocolError::BadType { kind: 3 }.into(), Data),
+            (ProtocolError::TooShort { what: "", need: 2, have: 1 }.into(), Data),
+            (ProtocolError::TooMuchData { what: "", bytes: 1 }.into(), InvalidArgument),
+            (ProtocolError::BadCapabilities { why: why() }.into(), Data),
+            (ProtocolError::BadAreas { region: 0, why: "" }.into(), Data),
+            (SocketError::Stalled { sent: 0, bytes: 1 }, Timeout),
+            (SocketError::Failed(rustix::io::Errno::CONNRESET), LinkDown),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+        assert_eq!(NoUserMonitor.kind(), Unsupported);
+    }
 }

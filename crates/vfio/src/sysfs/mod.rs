@@ -56,7 +56,7 @@ impl Tree {
     pub fn read(root: &Path) -> Result<Self, SysfsError> {
         let path = root.join("bus/pci/devices");
         let no_bus = |error: std::io::Error| {
-            let (path, why) = (path.clone(), error.to_string());
+            let (path, why) = (path.clone(), error.into());
             SysfsError::NoBus { path, why }
         };
         let mut functions = BTreeMap::new();

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crosslane_host::Topology;
+use crosslane_host::ErrorKind::{Denied, Failed, InvalidArgument, Unsupported};
+use crosslane_host::{Reason, Topology, TopologyError};
 use crosslane_pcie::config::registers as reg;
 
 use super::attribute::{text, write};
@@ -90,25 +91,33 @@ pub fn reload(
 ) -> Result<Reloaded, SysfsError> {
     let tree = machine.tree()?;
     let function = tree.function(address)?;
-    let refuse = |why: &str, remedy: &str| SysfsError::Cannot {
+    let refuse = |kind, why: &str, remedy: &str| SysfsError::Cannot {
         address,
-        why: why.to_owned(),
+        why: Reason::new(kind, why),
         remedy: remedy.to_owned(),
     };
     if function.kind.is_bridge() {
-        return Err(refuse("it is a port; a card's function is reloaded", ""));
+        return Err(refuse(InvalidArgument, "it is a port; a card's function is reloaded", ""));
     }
     let port = tree.above(address).into_iter().next().ok_or_else(|| {
-        refuse("there is no port above it, so it cannot be reconfigured by itself", "")
+        refuse(Unsupported, "there is no port above it, so it cannot be reconfigured by itself", "")
     })?;
     if port.configuration.readable_bytes() <= 64 {
-        return Err(refuse("the port above it cannot be seen", "run the command as root (sudo)"));
+        return Err(refuse(
+            Denied,
+            "the port above it cannot be seen",
+            "run the command as root (sudo)",
+        ));
     }
     // A slot that reports no link although its card answers, as emulated ones do, is of no use.
     let reports = port.express().is_some_and(|express| express.link_active == Some(true));
     if options.ready == CardReady::LinkDownAndUp && !reports {
         let remedy = "Reconfigure the card by a program that is given behind --, or use --now";
-        return Err(refuse("the port above it does not say whether its link is up", remedy));
+        return Err(refuse(
+            Unsupported,
+            "the port above it does not say whether its link is up",
+            remedy,
+        ));
     }
     let card: Vec<&PciFunction> =
         tree.below(port.address).filter(|other| other.address.is_of_device(address)).collect();
@@ -118,7 +127,7 @@ pub fn reload(
     let segment = tree.segment(address.domain, ConfigurationWrites::Allowed);
     let masked = MaskedErrors::new(&segment, port).map_err(|error| SysfsError::Cannot {
         address: port.address,
-        why: format!("its errors cannot be masked: {error}"),
+        why: Reason::new(error.kind(), format!("its errors cannot be masked: {error}")),
         remedy: String::new(),
     })?;
     let outcome = away_and_back(&segment, port, function, &card, options);
@@ -130,9 +139,12 @@ pub fn reload(
         }
         (Ok(_), Err(failed)) => Err(SysfsError::Cannot {
             address: port.address,
-            why: format!(
-                "{address} is back, but not all errors of the port are reported as before: {}",
-                failed.join("; ")
+            why: Reason::new(
+                Failed,
+                format!(
+                    "{address} is back, but not all errors of the port are reported as before: {}",
+                    failed.join("; ")
+                ),
             ),
             remedy: String::new(),
         }),
@@ -158,15 +170,15 @@ fn away_and_back(
     }
     let back =
         format!("When the card is ready: echo 1 | sudo tee {}/rescan", port.folder.display());
-    let gone = |why: String| SysfsError::Cannot {
+    let gone = |kind, why: String| SysfsError::Cannot {
         address,
-        why: format!("it was removed, and {why}"),
+        why: Reason::new(kind, format!("it was removed, and {why}")),
         remedy: back.clone(),
     };
     let wait = Wait { segment, port, begun, deadline: options.deadline, back: &back };
     let needs_down = options.ready == CardReady::LinkDownAndUp;
     let mut was_down = wait.link_is_down();
-    (options.reconfigure)().map_err(gone)?;
+    (options.reconfigure)().map_err(|why| gone(Failed, why))?;
     if needs_down {
         wait.until("the link to go down", options.interrupted, || {
             was_down |= wait.link_is_down();
@@ -190,7 +202,7 @@ fn away_and_back(
         refused.is_some() || link.exists()
     })?;
     if let Some(error) = refused {
-        return Err(gone(error.to_string()));
+        return Err(gone(error.kind(), error.to_string()));
     }
     let now = tree.read_again()?;
     let mut notes = Vec::new();
@@ -326,9 +338,9 @@ fn put_back(
         set_override(&now.folder, only)?;
     }
     let segment = tree.segment(address.domain, ConfigurationWrites::Allowed);
-    let failed = |error| SysfsError::Cannot {
+    let failed = |error: TopologyError| SysfsError::Cannot {
         address,
-        why: format!("it is back, but not set as it was: {error}"),
+        why: Reason::new(error.kind(), format!("it is back, but not set as it was: {error}")),
         remedy: String::new(),
     };
     if let (Some(was), Some(is)) = (before.express(), now.express()) {

@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
-use crosslane_host::{FunctionInfo, Topology, TopologyError};
+use crosslane_host::{ErrorKind, FunctionInfo, Reason, Topology, TopologyError};
 use crosslane_pcie::units::RoutingId;
 
 use super::{Address, PciFunction, Tree};
@@ -54,6 +54,7 @@ impl Segment {
                 _ => "",
             };
             let why = format!("{}: {error}{help}", path.display());
+            let why = Reason::new(error.kind().into(), why);
             TopologyError::Refused { function: id, why }
         })
     }
@@ -81,17 +82,24 @@ impl Topology for Segment {
         let mut bytes = [0; 4];
         let file = self.open(function, false)?;
         file.read_exact_at(&mut bytes, offset.into()).map_err(|error| {
-            let why = match error.kind() {
-                std::io::ErrorKind::UnexpectedEof if offset < 256 => format!(
-                    "{offset:#x} cannot be read: beyond 64 bytes the kernel shows it to root only"
+            let (kind, why) = match error.kind() {
+                std::io::ErrorKind::UnexpectedEof if offset < 256 => (
+                    ErrorKind::Denied,
+                    format!(
+                        "{offset:#x} cannot be read: beyond 64 bytes the kernel shows it to root \
+                         only"
+                    ),
                 ),
-                std::io::ErrorKind::UnexpectedEof => format!(
-                    "{offset:#x} cannot be read: it has no extended space, or the kernel shows \
-                     that to root only"
+                std::io::ErrorKind::UnexpectedEof => (
+                    ErrorKind::Denied,
+                    format!(
+                        "{offset:#x} cannot be read: it has no extended space, or the kernel \
+                         shows that to root only"
+                    ),
                 ),
-                _ => format!("{offset:#x} cannot be read: {error}"),
+                kind => (kind.into(), format!("{offset:#x} cannot be read: {error}")),
             };
-            TopologyError::Refused { function, why }
+            TopologyError::Refused { function, why: Reason::new(kind, why) }
         })?;
         Ok(u32::from_le_bytes(bytes))
     }
@@ -106,7 +114,7 @@ impl Topology for Segment {
         TopologyError::check_offset(offset)?;
         if self.writes == ConfigurationWrites::Forbidden {
             self.function(function)?;
-            let why = "it was opened for reading only".to_owned();
+            let why = Reason::new(ErrorKind::Denied, "it was opened for reading only");
             return Err(TopologyError::Refused { function, why });
         }
         let file = self.open(function, true)?;
@@ -125,6 +133,7 @@ impl Topology for Segment {
             file.write_all_at(&bytes[at..at + length], u64::from(offset) + at as u64).map_err(
                 |error| {
                     let why = format!("{:#x} cannot be written: {error}", usize::from(offset) + at);
+                    let why = Reason::new(error.kind().into(), why);
                     TopologyError::Refused { function, why }
                 },
             )?;

@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crosslane_host::{ErrorKind, Reason};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -80,8 +81,8 @@ impl Shared {
         first
     }
 
-    fn gone(&self, why: &SocketError) -> FunctionError {
-        FunctionError::Gone { function: self.name.clone(), why: why.to_string() }
+    fn gone(&self, why: SocketError) -> FunctionError {
+        FunctionError::Gone { function: self.name.clone(), why: why.into() }
     }
 
     /// Reads until the connection ends.
@@ -90,7 +91,7 @@ impl Shared {
             let message = match receive(&self.stream) {
                 Ok(message) => message,
                 Err(error) => {
-                    self.lose(self.gone(&error));
+                    self.lose(self.gone(error));
                     return;
                 }
             };
@@ -110,6 +111,7 @@ impl Shared {
                 let mut answers = self.answers();
                 if answers.len() >= MOST_ANSWERS {
                     let why = format!("it sent {MOST_ANSWERS} commands and took no answer");
+                    let why = Reason::new(ErrorKind::LinkDown, why);
                     self.lose(FunctionError::Gone { function: self.name.clone(), why });
                     return;
                 }
@@ -137,7 +139,7 @@ impl Shared {
             let all = std::mem::take(&mut *self.answers());
             for (header, payload) in all {
                 if let Err(error) = send(&self.stream, &header, &payload, &[]) {
-                    self.lose(self.gone(&error));
+                    self.lose(self.gone(error));
                     return;
                 }
             }
@@ -314,7 +316,7 @@ impl Client {
         let header = Header::command(id, command, payload.len());
         send(&self.shared.stream, &header, payload, descriptors).map_err(|error| {
             self.shared.waiting().open.remove(&id);
-            self.shared.lose(self.shared.gone(&error))
+            self.shared.lose(self.shared.gone(error))
         })?;
         Ok(id)
     }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use crosslane_host::{
-    Bus, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
-    RdmaRegion, RemoteAccess, RemoteMemory,
+    Bus, DmaMemory, ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
+    RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
 };
 use crosslane_lab::{LabBus, LabMemory};
 use crosslane_pcie::units::Picoseconds;
@@ -149,7 +149,7 @@ impl Rdma for Network {
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, RdmaError> {
         self.bus
             .allocate(bytes, pages)
-            .map_err(|error| RdmaError::OutOfMemory { bytes, why: error.to_string() })
+            .map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
     }
 
     async fn register(
@@ -173,7 +173,10 @@ impl Rdma for Network {
 
     async fn connect(&self, address: &str, _: Picoseconds) -> Result<Connection, RdmaError> {
         let state = self.state.borrow();
-        let nobody = || RdmaError::Address { address: address.to_owned(), why: "nobody".into() };
+        let nobody = || RdmaError::Address {
+            address: address.to_owned(),
+            why: Reason::new(ErrorKind::LinkDown, "nobody"),
+        };
         let listener = state.listeners.get(address).ok_or_else(nobody)?;
         let wire = Rc::new(RefCell::new(Wire::default()));
         let end =
@@ -236,7 +239,7 @@ impl Connection {
                 self.until(|_| None::<()>).await?;
             }
             Fault::RefuseAt(at) if at == number => {
-                let why = "asked for by the test".to_owned();
+                let why = Reason::new(ErrorKind::Failed, "asked for by the test");
                 return Err(RdmaError::Refused { peer: self.peer(), operation, why });
             }
             Fault::CutAt(at) if at == number => self.close().await,
@@ -259,7 +262,7 @@ impl Connection {
             }
             _ => {
                 let operation = if is_read { "read" } else { "write" };
-                let why = "no such memory".to_owned();
+                let why = Reason::new(ErrorKind::Denied, "no such memory");
                 Err(RdmaError::Refused { peer: self.peer(), operation, why })
             }
         }

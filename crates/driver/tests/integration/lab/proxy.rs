@@ -5,7 +5,9 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crosslane_host::{Bus, BusError, DmaMemory, Layer, PageSize, RegisterAddress, Segment};
+use crosslane_host::{
+    Bus, BusError, DmaMemory, ErrorKind, Layer, PageSize, Reason, RegisterAddress, Segment,
+};
 use crosslane_lab::{LabBus, LabMemory};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::status_block;
@@ -56,7 +58,8 @@ impl Layer for Proxy {
     async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
         let read = self.inner.read_register(at).await;
         if self.lies.does_not_answer.load(Relaxed) {
-            return Err(BusError::NoAnswer { at, why: "nobody is there".to_owned() });
+            let why = Reason::new(ErrorKind::LinkDown, "nobody is there");
+            return Err(BusError::NoAnswer { at, why });
         }
         read
     }

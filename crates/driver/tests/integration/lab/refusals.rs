@@ -5,7 +5,7 @@ use crosslane_driver::{
     Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
     PeerOptions, StreamSource, Target, Transfer,
 };
-use crosslane_host::{Bus, PageSize};
+use crosslane_host::{Bus, ErrorKind, PageSize};
 use crosslane_lab::LabBus;
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
@@ -65,6 +65,27 @@ fn transfers_of_buffers() {
         assert!(contents(&buffer) == pattern(1, 0, 2 * PAGE));
         let fetched = c2h.counters().await.unwrap().fetched;
         assert_eq!(c2h.statistics().descriptors, u64::from(fetched));
+    });
+}
+
+#[test]
+fn typed_views_of_buffers() {
+    run_on("rosta", ["fpga1", "fpga2"], async |[device, _]| {
+        let buffer = empty(&device, PAGE).await;
+        buffer.copy_from_slice(8, &[1.5_f64, -2.0]).unwrap();
+        assert_eq!(buffer.to_vec::<f64>(8..24).unwrap(), [1.5, -2.0]);
+        assert_eq!(buffer.to_vec::<u64>(16..24).unwrap(), [(-2.0_f64).to_bits()]);
+        assert_eq!(buffer.to_vec::<[u16; 2]>(0..0).unwrap(), [[0; 2]; 0]);
+        for (part, sentence) in [
+            (0..6, "a buffer of fpga1: 6 B are not a whole number of values of 4 B"),
+            (4096..4100, "a buffer of fpga1: bytes 4096 to 4100 are not in its 4096 B"),
+        ] {
+            let error = buffer.to_vec::<u32>(part).unwrap_err();
+            assert_eq!(
+                (error.to_string(), error.kind()),
+                (sentence.to_owned(), ErrorKind::InvalidArgument)
+            );
+        }
     });
 }
 

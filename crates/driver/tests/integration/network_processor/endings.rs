@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use crosslane_driver::DriverError;
 use crosslane_driver::network_processor::*;
-use crosslane_host::{Bus, Mapping};
+use crosslane_host::{Bus, ErrorKind, Mapping};
 
 use crate::network_processor::stand::*;
 
@@ -417,10 +417,12 @@ fn what_is_no_network_processor_is_not_opened() {
     let stand = pair(Modes::default());
     let bus = stand.nodes[0].bus().clone();
     let opened = stand.run(NetworkProcessor::init(bus, "fpga7", Modes::default()));
-    let DriverError::Refused { place, problem } = opened.unwrap_err() else { panic!("refused") };
+    let DriverError::Refused { place, kind, problem } = opened.unwrap_err() else {
+        panic!("refused")
+    };
     assert_eq!(
-        (place.as_str(), problem.as_str()),
-        ("fpga7", "there is no such endpoint; endpoints are fpga1")
+        (place.as_str(), kind, problem.as_str()),
+        ("fpga7", ErrorKind::NotFound, "there is no such endpoint; endpoints are fpga1")
     );
     let lab = crosslane_lab::open("minimal").unwrap();
     let simulation = crosslane_lab::Simulation::new(lab.build_engines(1).unwrap());

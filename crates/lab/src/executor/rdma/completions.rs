@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use crosslane_device::nic::Nic;
 use crosslane_device::nic::layout::{Entry, EntryKind, Status};
-use crosslane_host::RdmaError;
+use crosslane_host::{ErrorKind, RdmaError, Reason};
 
 use super::super::shared::State;
 use super::super::wait::Outcome;
@@ -41,13 +41,20 @@ impl State {
         let peer = connection.peer.to_string();
         let Some(running) = connection.running.get_mut(&number) else { return };
         connection.free_slots.extend(running.slot.take());
-        let (operation, why) = (running.operation, status.text().to_owned());
-        let result = match status {
-            Status::Done => Ok(()),
-            Status::FarAccess | Status::FarBounds | Status::FarMemory | Status::BadRequest => {
+        let operation = running.operation;
+        let refused = match status {
+            Status::FarAccess => Some(ErrorKind::Denied),
+            Status::FarBounds | Status::BadRequest => Some(ErrorKind::InvalidArgument),
+            Status::FarMemory => Some(ErrorKind::Failed),
+            _ => None,
+        };
+        let result = match (status, refused) {
+            (Status::Done, _) => Ok(()),
+            (_, Some(kind)) => {
+                let why = Reason::new(kind, status.text());
                 Err(RdmaError::Refused { peer, operation, why })
             }
-            _ => Err(RdmaError::Lost { peer, why }),
+            (_, None) => Err(RdmaError::Lost { peer, why: status.text().to_owned() }),
         };
         self.end_operation(id, number, result, wakers);
     }

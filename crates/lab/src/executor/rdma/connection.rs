@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crosslane_device::nic::layout::{Operation, WorkRequest};
 use crosslane_fabric::CoreWork;
 use crosslane_host::{
-    FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, RdmaConnection, RdmaError, RdmaRegion,
+    ErrorKind, FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, RdmaConnection, RdmaError, RdmaRegion,
+    Reason,
 };
 
 use super::super::shared::Shared;
@@ -104,7 +105,8 @@ impl LabConnection {
         let (region, offset_bytes) = (&near.region, near.offset_bytes);
         let memory = region.of_memory();
         if !region.is_of(&self.handle.network.adapter) {
-            let why = format!("it is not registered with {:?}", self.handle.network);
+            let text = format!("it is not registered with {:?}", self.handle.network);
+            let why = Reason::new(ErrorKind::InvalidArgument, text);
             return Err(RdmaError::Registration { bytes: memory.size(), why });
         }
         near.check(far, bytes)?;

@@ -8,7 +8,7 @@ use std::task::Waker;
 use crosslane_device::nic::layout::{MESSAGE_BYTES, QueueLayout, RECEIVE_DOORBELL, WorkRequest};
 use crosslane_device::nic::{Nic, PairNumber};
 use crosslane_fabric::CoreWork;
-use crosslane_host::{RdmaError, RemoteAccess};
+use crosslane_host::{ErrorKind, RdmaError, Reason, RemoteAccess};
 use crosslane_pcie::units::BusAddress;
 
 use super::super::memory::LabMemory;
@@ -214,7 +214,7 @@ impl State {
         core: u16,
         to: (usize, u16),
         memories: [LabMemory; 2],
-    ) -> Result<(u64, Vec<Waker>), String> {
+    ) -> Result<(u64, Vec<Waker>), Reason> {
         let result = self.try_connect(adapter, core, to, &memories);
         // The queues hold it, if they were made.
         let dead = memories.into_iter().map(|_memory| Dead::Memory { _memory });
@@ -228,16 +228,18 @@ impl State {
         core: u16,
         to: (usize, u16),
         memories: &[LabMemory; 2],
-    ) -> Result<(u64, Vec<Waker>), String> {
-        let nobody = || "nobody listens there".to_owned();
+    ) -> Result<(u64, Vec<Waker>), Reason> {
+        let nobody = || Reason::new(ErrorKind::LinkDown, "nobody listens there");
         let listening = self.networks.listeners.get(&to).ok_or_else(nobody)?;
         let (far, waiting) = (listening.adapter.clone(), listening.backlog.len());
         if waiting >= BACKLOG {
-            return Err(format!("{waiting} connections wait to be accepted there already"));
+            let why = format!("{waiting} connections wait to be accepted there already");
+            return Err(Reason::new(ErrorKind::Busy, why));
         }
         let joined = self.fabric.device_as::<Nic>(adapter.node).and_then(|nic| nic.far());
         if joined != Some(far.node) {
-            return Err(format!("no network link joins {} and {}", adapter.name, far.name));
+            let why = format!("no network link joins {} and {}", adapter.name, far.name);
+            return Err(Reason::new(ErrorKind::Unsupported, why));
         }
         let near = self.create_pair(adapter, &memories[0])?;
         let far_pair = match self.create_pair(&far, &memories[1]) {
@@ -251,7 +253,7 @@ impl State {
         if let Err(error) = Nic::connect(&mut self.fabric, ends) {
             self.destroy_new(adapter, near, &memories[0]);
             self.destroy_new(&far, far_pair, &memories[1]);
-            return Err(error.to_string());
+            return Err(Reason::new(ErrorKind::Failed, error));
         }
         let networks = &mut self.networks;
         networks.last_port = networks.last_port.wrapping_add(1);
@@ -277,14 +279,16 @@ impl State {
     }
 
     /// Makes a queue pair in memory, which this pins.
-    fn create_pair(&mut self, adapter: &Adapter, memory: &LabMemory) -> Result<PairNumber, String> {
+    fn create_pair(&mut self, adapter: &Adapter, memory: &LabMemory) -> Result<PairNumber, Reason> {
         let runs = self.pin(memory, adapter.function).into_iter();
         let runs = crosslane_device::nic::Runs::new(runs.map(|part| (part.address, part.bytes)));
         let node = adapter.node;
         let created = self.fabric.command(node, |nic: &mut Nic, _| nic.create_pair(LAYOUT, runs));
         let created = match created {
-            Some(created) => created.map_err(|error| format!("{}: {error}", adapter.name)),
-            None => Err("it is no NIC".to_owned()),
+            Some(created) => created.map_err(|error| {
+                Reason::new(ErrorKind::Busy, format!("{}: {error}", adapter.name))
+            }),
+            None => Err(Reason::new(ErrorKind::Unsupported, "it is no NIC")),
         };
         if created.is_err() {
             self.unpin(adapter.host, memory.id(), adapter.function);

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use crosslane_device::nic::Nic;
 use crosslane_fabric::{CoreWork, Fabric, NodeId};
-use crosslane_host::{Bus, PageSize, Rdma, RdmaError, RemoteAccess};
+use crosslane_host::ErrorKind::{Busy, InvalidArgument, LinkDown, NotFound, Unsupported};
+use crosslane_host::{Bus, PageSize, Rdma, RdmaError, Reason, RemoteAccess};
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use super::bus::LabBus;
@@ -59,12 +60,12 @@ impl fmt::Debug for LabRdma {
 impl LabRdma {
     pub(super) fn new(bus: LabBus, shared: Arc<Shared>, name: &str) -> Result<Self, RdmaError> {
         let host = usize::from(bus.host().0);
-        let unusable = |why: &str| {
+        let unusable = |kind, why: &str| {
             let network = format!("{name} of {}", shared.hosts[host].name);
-            Err(RdmaError::Unusable { network, why: why.to_owned() })
+            Err(RdmaError::Unusable { network, why: Reason::new(kind, why) })
         };
         let Some(&node) = shared.names.get(name) else {
-            return unusable("the lab has nothing of that name");
+            return unusable(NotFound, "the lab has nothing of that name");
         };
         let mut state = shared.lock();
         let is_here = state.fabric.node(node).host == bus.host();
@@ -73,9 +74,9 @@ impl LabRdma {
         let function = port.map(|port| state.fabric.routing_id(port));
         drop(state);
         let function = match (network, function) {
-            (None, _) | (_, None) => return unusable("it is no NIC"),
-            (Some(false), _) => return unusable("no network link leads from it"),
-            _ if !is_here => return unusable("it belongs to another host"),
+            (None, _) | (_, None) => return unusable(Unsupported, "it is no NIC"),
+            (Some(false), _) => return unusable(Unsupported, "no network link leads from it"),
+            _ if !is_here => return unusable(InvalidArgument, "it belongs to another host"),
             (Some(true), Some(function)) => function,
         };
         let root_complex = shared.hosts[host].root_complex;
@@ -101,16 +102,21 @@ impl LabRdma {
 
     /// Parses an address into host and port.
     fn parse(&self, address: &str) -> Result<(usize, u16), RdmaError> {
-        let refused = |why: String| Err(RdmaError::Address { address: address.to_owned(), why });
+        let refused = |kind, why: String| {
+            Err(RdmaError::Address { address: address.to_owned(), why: Reason::new(kind, why) })
+        };
         let Some((name, port)) = address.rsplit_once(':') else {
-            return refused("a lab's addresses are like fpga-node:7471".to_owned());
+            return refused(
+                InvalidArgument,
+                "a lab's addresses are like fpga-node:7471".to_owned(),
+            );
         };
         let Ok(port) = port.parse() else {
-            return refused(format!("{port} is no port from 0 to 65535"));
+            return refused(InvalidArgument, format!("{port} is no port from 0 to 65535"));
         };
         match self.shared.hosts.iter().position(|host| host.name == name) {
             Some(host) => Ok((host, port)),
-            None => refused(format!("the lab has no host {name}")),
+            None => refused(NotFound, format!("the lab has no host {name}")),
         }
     }
 
@@ -141,7 +147,7 @@ impl LabRdma {
         if until > deadline {
             return Err(late());
         }
-        let why = "there is no answer: the network link is down".to_owned();
+        let why = Reason::new(LinkDown, "there is no answer: the network link is down");
         Err(RdmaError::Address { address: address.to_owned(), why })
     }
 
@@ -162,7 +168,7 @@ impl Rdma for LabRdma {
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, RdmaError> {
         let allocated = self.bus.allocate(bytes, pages);
-        allocated.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.to_string() })
+        allocated.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
     }
 
     /// Costs a system call, and the time to pin each page.
@@ -172,8 +178,8 @@ impl Rdma for LabRdma {
         access: RemoteAccess,
     ) -> Result<LabRegion, RdmaError> {
         if memory.host() != self.adapter.host {
-            let (bytes, why) = (memory.size(), "it belongs to another host".to_owned());
-            return Err(RdmaError::Registration { bytes, why });
+            let why = Reason::new(InvalidArgument, "it belongs to another host");
+            return Err(RdmaError::Registration { bytes: memory.size(), why });
         }
         self.bus.spend(&self.bus.pinning_work(self.adapter.function, memory)).await;
         Ok(LabRegion::register(&self.shared, &self.adapter, memory, access))
@@ -183,13 +189,13 @@ impl Rdma for LabRdma {
     async fn listen(&self, address: &str) -> Result<LabListener, RdmaError> {
         let (host, port) = self.parse(address)?;
         if host != self.adapter.host {
-            let why = format!("it is none of {}", self.name());
+            let why = Reason::new(InvalidArgument, format!("it is none of {}", self.name()));
             return Err(RdmaError::Address { address: address.to_owned(), why });
         }
         self.bus.spend(&[CoreWork::SystemCall]).await;
         let listening = self.shared.lock().networks.listen(&self.adapter, port);
         let Some(port) = listening else {
-            let why = "it is taken".to_owned();
+            let why = Reason::new(Busy, "it is taken");
             return Err(RdmaError::Address { address: address.to_owned(), why });
         };
         Ok(LabListener::new(self.clone(), port))
@@ -204,13 +210,13 @@ impl Rdma for LabRdma {
         let (host, port) = self.parse(address)?;
         self.bus.spend(&[CoreWork::SystemCall]).await;
         self.wait_to_connect(address, deadline).await?;
-        let refused = |why: String| RdmaError::Address { address: address.to_owned(), why };
+        let refused = |why: Reason| RdmaError::Address { address: address.to_owned(), why };
         let memories = [self.adapter.host, host].map(|host| {
             let bytes = connections::QUEUE_BYTES;
             LabMemory::allocate(&self.shared, host, bytes, PageSize::Small)
         });
         let [Ok(near), Ok(far)] = memories else {
-            return Err(refused("no memory is left for its queues".to_owned()));
+            return Err(refused(Reason::new(Busy, "no memory is left for its queues")));
         };
         let core = self.bus.core();
         let connected = {

@@ -106,10 +106,10 @@ fn all_memory(region: &LabRegion) -> LabMemory {
 #[test]
 fn what_the_other_node_refuses() {
     let read_only = RemoteAccess { read: true, write: false };
-    for (case, why) in [
-        ("key", "its key is not for this"),
-        ("right", "its key is not for this"),
-        ("bounds", "it reaches beyond the memory that its key is for"),
+    for (case, kind, why) in [
+        ("key", ErrorKind::Denied, "its key is not for this"),
+        ("right", ErrorKind::Denied, "its key is not for this"),
+        ("bounds", ErrorKind::InvalidArgument, "it reaches beyond the memory that its key is for"),
     ] {
         let nodes = nodes();
         let (client, server) = nodes.connect();
@@ -129,7 +129,7 @@ fn what_the_other_node_refuses() {
                     "bounds" => ("read", client.read(&at, target, 5001).await),
                     _ => ("write", client.write(&at, target, 5000).await),
                 };
-                let (peer, why) = (SERVER.to_owned(), why.to_owned());
+                let (peer, why) = (SERVER.to_owned(), Reason::new(kind, why));
                 assert_eq!(result, Err(RdmaError::Refused { peer, operation, why }));
                 assert_eq!(all(&memory), [2; 5000]);
                 let lost = server.receive().await.unwrap_err();

@@ -7,6 +7,7 @@
 
 mod payload;
 
+use crosslane_host::ErrorKind;
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -95,6 +96,21 @@ pub enum ProtocolError {
         /// The fault in the list.
         why: &'static str,
     },
+}
+
+impl ProtocolError {
+    /// Returns the kind of the error: bytes that are no message, or too much data to send.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TooMuchData { .. } => ErrorKind::InvalidArgument,
+            Self::BadLength { .. }
+            | Self::BadType { .. }
+            | Self::TooShort { .. }
+            | Self::BadCapabilities { .. }
+            | Self::BadAreas { .. } => ErrorKind::Data,
+        }
+    }
 }
 
 /// Kind of a message.

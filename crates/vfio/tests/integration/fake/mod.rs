@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-use crosslane_host::{FunctionInfo, PageSize, Topology, TopologyError};
+use crosslane_host::{ErrorKind, FunctionInfo, PageSize, Reason, Topology, TopologyError};
 use crosslane_pcie::config::{
     BarKind, BarRequest, Capability, ConfigSpace, Identity, PortType, registers as reg,
 };
@@ -201,7 +201,8 @@ impl Fake {
 
     /// Makes the function go away.
     pub fn lose(&self, why: &str) {
-        let gone = FunctionError::Gone { function: self.name.clone(), why: why.to_owned() };
+        let why = Reason::new(ErrorKind::LinkDown, why);
+        let gone = FunctionError::Gone { function: self.name.clone(), why };
         *self.lost.lock().unwrap() = Some(gone);
         rustix::io::write(&self.lost_event, &1_u64.to_ne_bytes()).unwrap();
     }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Moves the memory of one node into a card of another and back: a bridge's server and its client,
+//! each on a node of one lab, joined by RDMA adapters.
+
+use crosslane::bridge::{
+    CardPlace, Client, Identity, MemoryPart, Server, ServerOptions, TransferOptions,
+};
+use crosslane::host::{Rdma, RdmaRegion, RemoteAccess};
+use crosslane::lab::{LabRdma, LabRegion, Simulation};
+use crosslane::pcie::units::HostId;
+use crosslane::prelude::*;
+
+const ADDRESS: &str = "fpga-node:7471";
+const BYTES: u64 = 4 << 20;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let lab = crosslane::lab::open("sbdt:crosslane")?;
+    let simulation = Simulation::new(lab.build_engines(1)?);
+    simulation.run("bridge", async {
+        // The node with the card serves it to others.
+        let (bus, network) = (simulation.bus(HostId(0)), simulation.rdma(HostId(0), "fnic")?);
+        let cards = vec![("pac".to_owned(), Device::open_by_name(bus.clone(), "pac").await?)];
+        let options = ServerOptions { is_closed_network: true, ..ServerOptions::default() };
+        let server = Server::new(cards, network, bus, options, |_| {}).await?;
+        let listener = server.listen(ADDRESS).await?;
+        drop(simulation.spawn("server", server.serve(listener, std::future::pending())));
+
+        // The other node puts its memory there, and gets it back.
+        let (bus, network) = (simulation.bus(HostId(1)), simulation.rdma(HostId(1), "rnic")?);
+        let deadline = bus.after(Duration::from_secs(1));
+        let me = Identity::default();
+        let client = Client::connect(network.clone(), bus, ADDRESS, &me, deadline).await?;
+        let (source, destination) = (memory(&network).await?, memory(&network).await?);
+        let data: Vec<u8> = (0..BYTES).map(|n| (n ^ (n >> 8) ^ (n >> 16)) as u8).collect();
+        source.region.memory().write(0, &data)?;
+        let place = CardPlace { card: "pac".to_owned(), address: 4096 };
+        let time = Duration::from_secs(1).into();
+        let options = TransferOptions { time, ..TransferOptions::default() };
+        let put = client.put(&source, &place, &options, |_| {}).await?;
+        let got = client.get(&place, &destination, &options, |_| {}).await?;
+        client.close().await;
+        let mut back = vec![0; data.len()];
+        destination.region.memory().read(0, &mut back)?;
+        assert_eq!(data, back);
+        for (name, outcome) in [("put", put), ("get", got)] {
+            println!("{name}: {} B in {}", outcome.report.bytes, outcome.elapsed);
+        }
+        Ok(())
+    })?
+}
+
+/// Allocates memory that the other node may read and write.
+async fn memory(network: &LabRdma) -> Result<MemoryPart<LabRegion>, Box<dyn std::error::Error>> {
+    let memory = network.allocate(BYTES, PageSize::Huge)?;
+    let region = network.register(&memory, RemoteAccess::READ_WRITE).await?;
+    Ok(MemoryPart { region, range: 0..BYTES })
+}
