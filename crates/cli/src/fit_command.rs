@@ -10,7 +10,7 @@ use clap::{Args, ValueHint};
 use crosslane_bench::fit::{
     BAD_RESIDUAL, Fit, MAX_FIT_BYTES, Measurements, Over, Residual, Sample, fits,
 };
-use crosslane_explain::size_words;
+use crosslane_bench::size_words;
 use crosslane_report::{
     Axis, Block, Cell, Column, Page, Plot, Scale, Section, Series, SeriesKind, Table as PlainTable,
 };

@@ -86,7 +86,7 @@ fn page(reproduction: &Reproduction) -> String {
         }
         page.push('\n');
     }
-    page.push_str("The document's figures beside the lab's\n");
+    page.push_str("The paper's figures beside the lab's\n");
     let comparison = Table::from(reproduction.comparison()).least_first(&["allowed %", "kind"]);
     page.push_str(&comparison.to_string());
     if reproduction.own == EngineKind::Model {

@@ -18,12 +18,5 @@ mod network;
 mod search;
 
 pub use case::{Case, Short};
-// Moved: these names leave with the next change of the crates that import them from here.
-pub use crosslane_bench::{
-    Cargo, Choices, DirectionOutcome, End, FlowEnds, FlowRequest, NoProgress, PlannedFlow,
-    Progress, StoreRun, TrafficFlow, TrafficOutcome, TrafficRun, Workload as Job, WorkloadFlow,
-    WorkloadOutcome, WorkloadRun, default_in_flight, default_operations, direction_name, kind_word,
-    route, size_words,
-};
 pub use error::ExplainError;
 pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};

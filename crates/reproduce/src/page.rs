@@ -77,7 +77,7 @@ impl Reproduction {
         let published: Vec<&Row> = self.rows().filter(|row| row.published.is_some()).collect();
         let table = crate::reproduction::comparison(published.into_iter());
         Section {
-            title: "The document's figures beside the lab's".to_owned(),
+            title: "The paper's figures beside the lab's".to_owned(),
             blocks: vec![
                 Block::Verdict(self.summary()),
                 Block::Table(table),

@@ -26,8 +26,8 @@ pub struct Reproduction {
 }
 
 /// The page's remark where this project's own engines were the gateware.
-const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The document's engine, \
-                           with its idle clock and gap, is there as a model only: the document's \
+const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The paper's engine, \
+                           with its idle clock and gap, is there as a model only: the paper's \
                            figures are beside that model, as context. What limits a run was \
                            looked for with models.";
 

@@ -70,7 +70,7 @@ fn interrupted_sweeps_show_their_rows() {
     let values: Vec<String> = (1..=2000).map(|value| value.to_string()).collect();
     let sweep = format!(
         "bench sweep --lab rosta:crosslane --way write --size 256K --set \
-         part.v7.requester.operation_gap_ns={}",
+         variant.crosslane.part.v7.requester.operation_gap_ns={}",
         values.join(",")
     );
     let run = interrupted(&format!("{sweep} {files}"));

@@ -3,7 +3,7 @@
 
 use crate::run::{folder, run, run_as_written, stdout_of};
 
-/// The document's first experiment: 16 integers, which are 16 writes or one.
+/// The paper's first experiment: 16 integers, which are 16 writes or one.
 #[test]
 fn sixteen_integers_are_sixteen_writes_or_one() {
     let page = stdout_of("bench mmio --lab aws-f1");

@@ -9,7 +9,7 @@ fn stdout_of(arguments: &str) -> String {
     run.stdout
 }
 
-/// The document compares two machines: each has its rows.
+/// The paper compares two machines: each has its rows.
 #[test]
 fn gets_of_both_hosts_are_shown() {
     let page = stdout_of("bench nget --size 1K..2K -n 1,4");

@@ -209,7 +209,7 @@ fn one_way_latency_grows_with_the_switches() {
         number(&latency["one_way"]["typical_ps"])
     };
     let (near, far) = (typical("fpga2"), typical("fpga5"));
-    // The document's 706 and 1038 ns; messages are 64 B here.
+    // The paper's 706 and 1038 ns; messages are 64 B here.
     assert!((600e3..760e3).contains(&near), "{near}");
     assert!((300e3..360e3).contains(&(far - near)), "{near} {far}");
     let page = stdout_of("bench latency --lab rosta --size 4..128");

@@ -3,10 +3,8 @@
 
 use std::sync::Arc;
 
-use crosslane_explain::{
-    Choices, ExplainError, FlowRequest, NoProgress, Progress, STEPS, TrafficOutcome, TrafficRun,
-    explain,
-};
+use crosslane_bench::{Choices, FlowRequest, NoProgress, Progress, TrafficOutcome, TrafficRun};
+use crosslane_explain::{ExplainError, STEPS, explain};
 use crosslane_fabric::FlowKind;
 use crosslane_lab::Lab;
 use crosslane_results::machine::PredictedRate;

@@ -79,12 +79,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<[Experiment; 2], ReproduceErr
     let rows = rows(context, &measured);
     let text = paragraphs([
         "An uncached store takes as long whatever its width, so words of 4 B are four times as \
-         fast as bytes. The document's copy routine takes 8 B up to 128 B, 32 B up to 1 KiB (and \
+         fast as bytes. The paper's copy routine takes 8 B up to 128 B, 32 B up to 1 KiB (and \
          its last 128 B twice), and single bytes from 2 KiB on: a string instruction, which is \
          fast in combined memory only.",
         "Combined words are as fast as the processor stores them; wider stores are as fast as the \
          card takes lines of 64 B, but for the 12 KiB that fit into the buffers on the way, which \
-         the document's 100 passes of small blocks gain by.",
+         the paper's 100 passes of small blocks gain by.",
         "Two figures of each combined mode, 64 and 128 B, contradict those of 256 B: for more \
          bytes less time is printed. They are context. Passes stop in the lab when more of them \
          change nothing.",

@@ -28,7 +28,7 @@ const MAPPINGS: [(&str, Mapping); 2] =
     [("uncached", Mapping::Uncached), ("write-combined", Mapping::WriteCombined)];
 
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
-    let mut beats = Table::headed("16 integers | DDR0 write-count: | the document's:");
+    let mut beats = Table::headed("16 integers | DDR0 write-count: | the paper's:");
     let mut rows = Vec::new();
     let figures: Vec<PublishedFigure> = published::read(FIGURES)?;
     for ((word, mapping), figure) in MAPPINGS.into_iter().zip(figures) {

@@ -146,12 +146,12 @@ pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Result<Experiment,
          is beside the link comes out of widths and clocks: 32 B each 10 ns into or out of the \
          board's memory, what the memory takes to answer, and (host to card) the round trip to the \
          host's memory for each burst of 4 KiB.",
-        "The document concludes that the time over the link scales and the rest is constant. So it \
+        "The paper concludes that the time over the link scales and the rest is constant. So it \
          does here, host to card. Card to host the model differs a little: writes are posted, and \
          the last packets of a burst leave while the next one is read, which hides the more of the \
-         link the slower it is; the fit takes that for a faster link. The document gives its ratio \
-         for host to card only. At 1 KiB what is beside the link is many times as long as it, and a \
-         is less certain.",
+         link the slower it is; the fit takes that for a faster link. The paper gives its ratio \
+         for host to card only. At 1 KiB what is beside the link is many times as long as it, and \
+         a is less certain.",
     ]);
     Ok(Experiment {
         title: "Fit of y = x/(k a) + b for each size (result 1 KiB and 4 MiB)",

@@ -60,11 +60,11 @@ fn narrow(document: &[Point], narrow: &[Point]) -> Experiment {
     let text = paragraphs([
         "With 64 bits the main network moves 8 B each 10 ns, 1.25 ns for a byte, and its longest \
          burst is 2 KiB, so that the round trip is paid twice as often. A copier that reads and \
-         then writes pays all of that beside the 0.58 ns of the link: half the rate. The document \
+         then writes pays all of that beside the 0.58 ns of the link: half the rate. The paper \
          gave it up for that, without a figure.",
     ]);
     Experiment {
-        title: "The network of 64 bits that the document gave up",
+        title: "The network of 64 bits that the paper gave up",
         text,
         tables: vec![table],
         rows: narrow.iter().map(|point| row("64 bit", point)).collect(),
@@ -100,7 +100,7 @@ fn grades(document: &[Point], next: &[Point]) -> Experiment {
     });
     let text = paragraphs([
         &format!(
-            "The document expects that Gen2 x8 or Gen3 x4 would not simply double the rate. They \
+            "The paper expects that Gen2 x8 or Gen3 x4 would not simply double the rate. They \
              do not: {largest:.2} times at the most, with 4 MiB. The time beside the link stays \
              what it is, and at 1 KiB it is nearly all there is."
         ),
@@ -108,7 +108,7 @@ fn grades(document: &[Point], next: &[Point]) -> Experiment {
          no faster than Gen2 x4.",
     ]);
     Experiment {
-        title: "One more grade of link: Gen2 x8 and Gen3 x4 (the document's conjecture)",
+        title: "One more grade of link: Gen2 x8 and Gen3 x4 (the paper's conjecture)",
         text,
         tables: vec![gains, to, from],
         plots: plots.to_vec(),

@@ -60,7 +60,7 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
     let mut rows: Vec<Row> = measured.iter().map(|(job, run)| row(*job, run)).collect();
     rows.extend(CardDirection::ALL.map(|way| gain(context, document, way, of)));
     let text = paragraphs([
-        "The document's host makes one transfer at a time, and each pays for registers, interrupt \
+        "The paper's host makes one transfer at a time, and each pays for registers, interrupt \
          and waking. In a ring in host memory transfers wait for the engine, which fetches \
          descriptors in batches and reports by a status block that is polled; its two sides \
          overlap, so that the board's memory takes no time beside the link. Rates are of all \
@@ -77,10 +77,8 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
                 };
                 let queued = points(&|size| of((way, size, depth_of(size))));
                 let alone = points(&|size| rate(document, FASTEST, way, size));
-                let all = vec![
-                    ours("our engine, queued", queued),
-                    ours("the document's procedure", alone),
-                ];
+                let all =
+                    vec![ours("our engine, queued", queued), ours("the paper's procedure", alone)];
                 let title = format!("Queued and one at a time, Gen2 x4, {}", way.words());
                 rate_plot(&title, all)
             })
@@ -110,15 +108,15 @@ fn gain(
     of: impl Fn(Job) -> f64,
 ) -> Row {
     let queued = of((way, SIZES[0], DEPTH));
-    let quantity = format!("{}, our engine queued over the document", way.words());
+    let quantity = format!("{}, our engine queued over the paper", way.words());
     let conditions = format!("Gen2 x4; 1 KiB; {DEPTH} in the ring");
     Row::simulated(quantity, conditions, "times", queued / alone(context, document, way))
 }
 
 fn depth_table(context: &Context<'_>, document: &[Point], of: impl Fn(Job) -> f64) -> Table {
     let mut table = Table::headed(
-        "1 KiB, in the ring: | to card MB/s: | times the document's: | from card MB/s: | \
-         times the document's:",
+        "1 KiB, in the ring: | to card MB/s: | times the paper's: | from card MB/s: | \
+         times the paper's:",
     );
     for depth in DEPTHS {
         let mut cells = vec![depth.to_string()];

@@ -112,7 +112,7 @@ pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Experiment {
         "The host sets the parameters of a transfer by registers, starts it, and sleeps until the \
          interrupt; the clock runs from the start until the program runs again. Memory is kept \
          from the kernel, in one piece: nothing is pinned. Every byte is compared outside of that.",
-        "MB/s is 10^6 bytes a second, as in the document; its sizes are taken as binary.",
+        "MB/s is 10^6 bytes a second, as in the paper; its sizes are taken as binary.",
     ]);
     Experiment {
         title: "Four links, seven sizes, both directions (result 1)",

@@ -94,7 +94,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let completer = context.lab().file().hosts[0].part.parameters.completer;
     let text = paragraphs([
         &format!(
-            "The document blames the peak on the fragmentation by the I/O hub. A completion costs \
+            "The paper blames the peak on the fragmentation by the I/O hub. A completion costs \
              20 B beside its payload, so pure 64 B would leave 76.2 % of the link, 128 B 86.5 %, \
              256 B 92.8 %, less SKP ordered sets and the DLLPs for the card's read requests. The \
              published 82 % lies between 64 and 128 B: no pure size gives it. Here lines that come \
@@ -103,7 +103,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
             100.0 * completer.completion_single_share
         ),
         &format!(
-            "The document's PCIe overhead of 5 % is of a way of counting that it does not say. \
+            "The paper's PCIe overhead of 5 % is of a way of counting that it does not say. \
              Headers of 3 DW over headers and payload are {:.1} % with completions of 256 B; with \
              the link's framing it is {:.1} %. Both leave out what shorter completions cost.",
             100.0 * overhead,

@@ -53,7 +53,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
             machine.clone(),
             format!("{:.0}", latency.value),
             format!("{}", bandwidth.value),
-            "the document".to_owned(),
+            "the paper".to_owned(),
         ]);
         rows.extend([latency.compare(None), bandwidth.compare(None)]);
     }
@@ -74,7 +74,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let text = paragraphs([
         "The latency of transceiver, cable and transceiver is an input: the time of a put, less \
          that of the same put over a link without latency, is what was put in.",
-        "The document's other machines are context: their links, processors and definitions of \
+        "The paper's other machines are context: their links, processors and definitions of \
          latency differ. The lab's messages are from before the first store until the program at \
          the other end sees the notification; bandwidth is that of six links after 8b/10b. The \
          document had no second board in its link yet (its outlook: gpu1 to gpu2).",

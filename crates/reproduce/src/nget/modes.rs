@@ -73,11 +73,11 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         table.row(cells);
     }
     let text = paragraphs([
-        "The document's choices, on gpu1. In user space the pages of a buffer lie anywhere, so \
+        "The paper's choices, on gpu1. In user space the pages of a buffer lie anywhere, so \
          that a get of 16 KiB is four requests; the driver's own memory is in one piece. A copy \
          costs its bytes at the processor's copying rate. The kernel looks at the notification \
          when it is called and then at each tick; the processor that rests in mwait has to wake \
-         up. The document found the latency of detecting notifications high; it gives no figure, \
+         up. The paper found the latency of detecting notifications high; it gives no figure, \
          so all of these are context.",
     ]);
     Ok(Experiment {

@@ -113,7 +113,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let peak = context.figures.case(PEAK, Some("gpu1; 1 KB")).value * 4e3;
     let mut bandwidth = curves(&points, megabytes);
     let of_paper = PEAK_SIZES.map(|size| (size as f64, peak));
-    bandwidth.push(published("the document's peak, 1 KiB and more", of_paper));
+    bandwidth.push(published("the paper's peak, 1 KiB and more", of_paper));
     let mut rows = peaks(context, &points);
     for point in &points {
         let conditions = format!(
@@ -126,14 +126,14 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         rows.push(Row::simulated("nget_bandwidth", conditions, "MB/s", megabytes(point)));
     }
     let text = paragraphs([
-        "The micro-benchmark as in the document's pseudo-code, with M = 1: N - 1 gets are \
+        "The micro-benchmark as in the paper's pseudo-code, with M = 1: N - 1 gets are \
          started, then in each loop one more is started and the oldest awaited. Duration is from \
          before a get's request until its notification is seen, the median; bandwidth is that of \
          the whole run. Buffers are mapped beforehand, requests are mapped stores, \
          and user memory is polled. Links are in mode sink.",
         "One constant is fitted, the share of completions that the hub sends in single lines of \
          64 B, to the peak of 64 KiB on gpu1. That the peak is there from 1 KiB on, and that gpu2 \
-         has it too, is predicted. The latencies of both machines are assumptions: the document's \
+         has it too, is predicted. The latencies of both machines are assumptions: the paper's \
          plots of them are lost, so no duration is compared.",
     ]);
     let mut tables = Vec::new();

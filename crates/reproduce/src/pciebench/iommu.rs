@@ -218,7 +218,7 @@ pub fn summary(results: &[Compared]) -> String {
     text
 }
 
-/// The document about the lab, `docs/pciebench.md`, with this part's tables as they are now.
+/// The paper about the lab, `docs/pciebench.md`, with this part's tables as they are now.
 ///
 /// # Errors
 /// A document without the marks that the tables stand between.

@@ -26,7 +26,7 @@ pub(super) fn formula(payload_bytes: u32) -> f64 {
 
 /// Gen2 with so many lanes.
 pub(super) fn gen2(lanes: u8) -> LinkRate {
-    let width = Width::new(lanes).expect("the document has x4 and x8");
+    let width = Width::new(lanes).expect("the paper has x4 and x8");
     LinkRate { generation: Generation::Gen2, width }
 }
 
@@ -51,13 +51,13 @@ pub(super) fn run(figures: &PublishedFigures) -> Experiment {
             let exact = write_ceiling_bytes_per_second(rate, HEADER_DW, payload);
             cells.extend([without, with, exact].map(|limit| format!("{:.1}", mebibytes(limit))));
             let link = format!("x{lanes} Gen2; MPS {payload}");
-            let by_formula = format!("{link}; the document's formula with SKP");
+            let by_formula = format!("{link}; the paper's formula with SKP");
             rows.push(if payload == 128 {
                 figures.compare("limit", &by_formula, mebibytes(with))
             } else {
                 Row::simulated("limit", &by_formula, "MiB/s", mebibytes(with))
             });
-            let conditions = format!("{link}; the document's formula without SKP");
+            let conditions = format!("{link}; the paper's formula without SKP");
             rows.push(Row::simulated("limit", &conditions, "MiB/s", mebibytes(without)));
             let conditions = format!("{link}; 3 DW headers, no DLLPs");
             rows.push(Row::simulated("ceiling", &conditions, "MiB/s", mebibytes(exact)));
@@ -87,10 +87,10 @@ fn plot(figures: &PublishedFigures) -> Plot {
         let exact: fn(LinkRate, u32) -> f64 =
             |rate, bytes| write_ceiling_bytes_per_second(rate, HEADER_DW, bytes);
         series.push(ceiling(format!("x{lanes}: 20 B a packet, SKP"), by(exact)));
-        series.push(ours(format!("x{lanes}: the document's formula with SKP"), by(limit_with_skp)));
-        let conditions = format!("x{lanes} Gen2; MPS 128; the document's formula with SKP");
+        series.push(ours(format!("x{lanes}: the paper's formula with SKP"), by(limit_with_skp)));
+        let conditions = format!("x{lanes} Gen2; MPS 128; the paper's formula with SKP");
         let value = figures.value("limit", &conditions);
-        let name = format!("x{lanes}: the document's formula with SKP");
+        let name = format!("x{lanes}: the paper's formula with SKP");
         series.push(published(&name, [(128.0, value)]));
     }
     rates("What links of Gen2 can carry (Tables 1 and 2)", payloads(), series)

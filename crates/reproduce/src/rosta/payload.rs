@@ -173,7 +173,7 @@ fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
     let by_application =
         of_document("ram_write_rate_application", "1 device; 4 MiB; MPS 128; descriptor table");
     let series = vec![
-        ceiling("the document's formula", theory),
+        ceiling("the paper's formula", theory),
         ours("our engine, timer", line(Way::Own, timer)),
         ours("document's engine, table, timer", line(Way::Table, timer)),
         ours("document's engine, ring, application", line(Way::Ring, application)),

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use crosslane_bench::Options;
-use crosslane_explain::{FlowEnds, Job, NoProgress, STEPS, WorkloadRun, explain};
+use crosslane_bench::{FlowEnds, NoProgress, Workload, WorkloadRun};
+use crosslane_explain::{STEPS, explain};
 use rayon::prelude::*;
 
 use super::devices::ORDER;
@@ -32,7 +33,7 @@ struct Maker<'a> {
 impl Maker<'_> {
     fn run(
         &self,
-        job: Job,
+        job: Workload,
         flows: &[Vec<u32>],
         mps: Option<u32>,
     ) -> Result<WorkloadRun, ReproduceError> {
@@ -70,26 +71,26 @@ fn runs(scene: &Scene<'_>) -> Result<Vec<Run>, ReproduceError> {
             Ok::<(), ReproduceError>(())
         };
         if engine == Engine::Document {
-            add(3, "payloads of 8 B", Job::Write(small), &one(), None)?;
+            add(3, "payloads of 8 B", Workload::Write(small), &one(), None)?;
         }
-        add(3, "payloads of 128 B", Job::Write(options), &one(), None)?;
-        add(4, "8 FPGAs write", Job::Write(options), &all(), None)?;
-        add(5, "1 FPGA reads", Job::Read(options), &one(), None)?;
-        add(5, "8 FPGAs read", Job::Read(options), &all(), None)?;
+        add(3, "payloads of 128 B", Workload::Write(options), &one(), None)?;
+        add(4, "8 FPGAs write", Workload::Write(options), &all(), None)?;
+        add(5, "1 FPGA reads", Workload::Read(options), &one(), None)?;
+        add(5, "8 FPGAs read", Workload::Read(options), &all(), None)?;
         let chain = vec![(1..=8).collect::<Vec<u32>>()];
-        add(6, "chain of 8", Job::Chain(scene.registered(engine)), &chain, None)?;
-        add(7, "case 1, MPS 128", Job::Peer(peer), &pairs(peers::ONE), None)?;
-        add(7, "case 8.1, MPS 128", Job::Peer(peer), &pairs(peers::RING), None)?;
-        add(7, "case 8.2, MPS 128", Job::Peer(peer), &pairs(peers::ACROSS), None)?;
+        add(6, "chain of 8", Workload::Chain(scene.registered(engine)), &chain, None)?;
+        add(7, "case 1, MPS 128", Workload::Peer(peer), &pairs(peers::ONE), None)?;
+        add(7, "case 8.1, MPS 128", Workload::Peer(peer), &pairs(peers::RING), None)?;
+        add(7, "case 8.2, MPS 128", Workload::Peer(peer), &pairs(peers::ACROSS), None)?;
         if engine == Engine::Own {
             let small = own::small(scene);
-            add(9, "writes of 4 KiB", Job::Write(small), &one(), None)?;
-            add(9, "reads of 4 KiB", Job::Read(small), &one(), None)?;
-            add(9, "FPGA to FPGA, 4 KiB", Job::Peer(small), &pairs(peers::ONE), None)?;
+            add(9, "writes of 4 KiB", Workload::Write(small), &one(), None)?;
+            add(9, "reads of 4 KiB", Workload::Read(small), &one(), None)?;
+            add(9, "FPGA to FPGA, 4 KiB", Workload::Peer(small), &pairs(peers::ONE), None)?;
         }
         for (switches, far) in latency::WAYS {
             let name = format!("{switches} switch{}", if switches == 1 { "" } else { "es" });
-            let job = Job::Latency(latency::options(engine));
+            let job = Workload::Latency(latency::options(engine));
             add(8, &name, job, &[vec![1, far]], None)?;
         }
     }

@@ -237,8 +237,8 @@ fn naive_steps(context: &Context<'_>, points: &[Point]) -> Experiment {
     let text = paragraphs([
         "320 MiB from the other node through the FPGA and back, one step after the other. What a \
          page takes to be registered (both nodes) and to be written to for the first time are \
-         inputs, out of the document's first, second and fifth step; what the network and the DMA \
-         take is not. The document's RDMA read is faster here than its own stand-alone maximum, \
+         inputs, out of the paper's first, second and fifth step; what the network and the DMA \
+         take is not. The paper's RDMA read is faster here than its own stand-alone maximum, \
          which the lab keeps to.",
         &format!(
             "Transfers are of {} and {}; each step grows with the size.",
@@ -311,17 +311,17 @@ fn by_buffers(context: &Context<'_>, buffers: &[(u64, Vec<Point>)]) -> Experimen
              locally and all the difference here."
         ),
         &format!(
-            "With 1 MiB and less the rate is far below the peak ({:.0} % of the link); from 2 MiB on \
-             the document has 70 to 80 %, here it is {:.0} % with 2 MiB, {:.0} % with 4 MiB and \
-             {:.0} % with 8 MiB. The document found 8 MiB the best; here 16 MiB gains some 2 % more, \
-             because the first chunk's read, in which the card has nothing to do, costs a transfer \
+            "With 1 MiB and less the rate is far below the peak ({:.0} % of the link); from 2 MiB \
+             on the paper has 70 to 80 %, here it is {:.0} % with 2 MiB, {:.0} % with 4 MiB and \
+             {:.0} % with 8 MiB. The paper found 8 MiB the best; here 16 MiB gains some 2 % \
+             more, because the first chunk's read, in which the card has nothing to do, costs a transfer \
              of 512 MiB less than the reports that it saves.",
             percent(MIB),
             percent(2 * MIB),
             percent(4 * MIB),
             percent(8 * MIB)
         ),
-        "The document's transfers with buffers of 32 KiB and less failed. Nothing in what it \
+        "The paper's transfers with buffers of 32 KiB and less failed. Nothing in what it \
          describes would make them; here they work.",
     ]);
     Experiment {
@@ -369,7 +369,7 @@ fn three_ways(context: &Context<'_>, curves: &[Vec<Point>], local: &[Curve]) -> 
         "Stages overlap: the network reads the next chunk while the card takes this one. The card \
          is the slowest stage on every way, with the report of each chunk in its time; what the \
          bridge is slower than the local call is that report, and the first chunk's read.",
-        "The round trip is faster than the local one, in the document and here: nothing is copied \
+        "The round trip is faster than the local one, in the paper and here: nothing is copied \
          in it.",
     ]);
     Experiment {

@@ -200,7 +200,7 @@ pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment, ReproduceE
     let text = paragraphs([
         "The same nodes, adapters and network, with this project's engine on the card and its own \
          pipeline: eight slots of 1 MiB, several reads in flight, chunks posted behind each other, \
-         small ones first and last, completions seen in memory. The document's way to wait is not \
+         small ones first and last, completions seen in memory. The paper's way to wait is not \
          in it: no chunk pays for a report.",
         "The ceiling is the card's link less SKP, for packets as the host sends them (completions \
          of 128 B) or takes them (writes of 256 B), less the DLLPs of the run.",

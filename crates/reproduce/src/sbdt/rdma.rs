@@ -169,11 +169,11 @@ pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment, ReproduceE
          assumption), and each takes 1.34 us there, most of it in the memory system of the \
          ThunderX2 (fitted to this figure). Everything else of both is predicted.",
         &format!(
-            "From 8 KiB on no size is slower than {} of the fastest. Below 2 KiB the one core limits \
-             that rings the doorbell: a store of 144 ns for each operation.",
+            "From 8 KiB on no size is slower than {} of the fastest. Below 2 KiB the one core \
+             limits that rings the doorbell: a store of 144 ns for each operation.",
             flat.join(", ")
         ),
-        "Published is the maximum, which the document has from 8 KiB on; its other points are in a \
+        "Published is the maximum, which the paper has from 8 KiB on; its other points are in a \
          plot only.",
     ]);
     Ok(Experiment {

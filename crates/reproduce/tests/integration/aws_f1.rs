@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `aws-f1`: every compared row is within its tolerance, and what the document
+//! The reproduction `aws-f1`: every compared row is within its tolerance, and what the paper
 //! says in words holds.
 
 use crate::support;
@@ -37,7 +37,7 @@ fn every_compared_row_is_within_its_tolerance() {
     for row in &rows {
         assert_eq!(row.is_met(), Some(true), "{}: {:?}", row.label, row);
     }
-    // 13 of burst, 9 of custom, 15 of each combined mode less what the document contradicts.
+    // 13 of burst, 9 of custom, 15 of each combined mode less what the paper contradicts.
     let count = |mode: &str| rows.iter().filter(|row| row.quantity == mode).count();
     assert_eq!(["burst", "burst-wc", "custom", "custom-wc"].map(count), [13, 15, 9, 15]);
     let predicted = |mode: &str| {

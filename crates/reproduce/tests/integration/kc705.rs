@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `kc705`: the document's figures within their tolerance, its conclusions, and
+//! The reproduction `kc705`: the paper's figures within their tolerance, its conclusions, and
 //! the page as it is.
 
 use crate::support;
@@ -76,11 +76,11 @@ fn one_more_grade_of_link_does_not_double_the_rate() {
     }
 }
 
-/// 64 transfers of 1 KiB in the ring: at least 25 times the document's 58 MB/s.
+/// 64 transfers of 1 KiB in the ring: at least 25 times the paper's 58 MB/s.
 #[test]
 fn queued_transfers_are_25_times_as_fast() {
     for way in ["host to card", "card to host"] {
-        let quantity = format!("{way}, our engine queued over the document");
+        let quantity = format!("{way}, our engine queued over the paper");
         let [row] = rows(&quantity)[..] else { panic!("one row of {quantity}") };
         assert!(row.simulated.unwrap() >= 25.0, "{row:?}");
     }

@@ -32,7 +32,7 @@ fn latencies_and_writes_are_as_published() {
     }
 }
 
-/// What the document says deviates, and nothing else does.
+/// What the paper says deviates, and nothing else does.
 #[test]
 fn only_reads_that_walk_now_and_then_or_are_long_deviate() {
     for compared in RESULTS.iter().filter(|it| it.row.figure.kind != Kind::Context) {

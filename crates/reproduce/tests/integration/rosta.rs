@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `rosta`: every figure of the document within its tolerance, every byte as it
+//! The reproduction `rosta`: every figure of the paper within its tolerance, every byte as it
 //! was sent, our own engine at its ceilings.
 
 use crate::support;
@@ -110,7 +110,7 @@ fn our_own_engine_reaches_its_ceilings() {
     assert!(missed.is_empty(), "{}", missed.join("\n  "));
 }
 
-/// Wherever the document's engine and software limit, ours is faster; no rate is lower.
+/// Wherever the paper's engine and software limit, ours is faster; no rate is lower.
 #[test]
 fn our_own_engine_beside_the_documents() {
     for payload in [8, 16, 32, 64] {
@@ -122,7 +122,7 @@ fn our_own_engine_beside_the_documents() {
         }
     }
     let latency = |more: &str| value("p2p_latency", &format!("1 switch; one way{more}"));
-    // The latency of the ports is fitted to the document's cards and so holds their whole pipeline;
+    // The latency of the ports is fitted to the paper's cards and so holds their whole pipeline;
     // that of our gateware (write_latency_clocks and a beat of the lane) stands on top of it.
     let pipeline_ns = 20.0 * 4.0;
     assert!(latency("; our engine") <= latency("") + pipeline_ns);
@@ -203,7 +203,7 @@ fn what_the_document_says_of_its_limits_is_found() {
     // "100 % of the common channel", once nothing of the host's is in the way.
     assert_eq!(limits("8 FPGAs write, our engine")[0], ["shared_link"]);
     assert_eq!(limits("8 FPGAs read, our engine")[0], ["shared_link"]);
-    // The gain that the document measured with packets of 256 B.
+    // The gain that the paper measured with packets of 256 B.
     assert_eq!(limits("case 1, MPS 128, document")[0], ["max_payload"]);
     assert_eq!(limits("1 switch, document")[0], ["endpoint_latency"]);
     assert_eq!(limits("3 switches, document")[1], ["switch_latency"]);

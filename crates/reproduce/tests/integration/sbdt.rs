@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `sbdt`: the document's figures within their tolerance, its conclusions, and
+//! The reproduction `sbdt`: the paper's figures within their tolerance, its conclusions, and
 //! the page as it is.
 
 use crate::support;
@@ -104,7 +104,7 @@ fn our_engine_is_faster_on_every_way() {
         // Within the card nothing is copied by anybody: refreshes come as they come.
         let copied = with("polled, two cores copy");
         assert!(zero_copy >= 0.999 * copied, "{way}: {zero_copy} and {copied}");
-        assert!(zero_copy > with("the document's procedure"), "{way}");
+        assert!(zero_copy > with("the paper's procedure"), "{way}");
     }
 }
 

@@ -17,12 +17,12 @@ fn rosta_depends_on_the_engines_clock_and_on_latencies() {
     let influences = &validation.influences;
     assert_eq!(influences.len(), 5);
     assert!(influences.is_sorted_by(|a, b| a.average >= b.average));
-    // A count of one becomes two: the document's engine reads a page at a time, and with two at
+    // A count of one becomes two: the paper's engine reads a page at a time, and with two at
     // once the round trip of each is hidden.
     assert_eq!(influences[0].constant, "part.v7.engine.reading_descriptors");
     assert_eq!((influences[0].value, influences[0].changed_to), (1.0, 2.0));
     assert!(influences[0].row.starts_with("read from RAM"), "{:?}", influences[0]);
-    // The engine's clock is what all timers of the document's engine depend on.
+    // The engine's clock is what all timers of the paper's engine depend on.
     assert_eq!(influences[1].constant, "part.v7.requester.clock_ns");
     assert!(influences[1].largest < -0.08, "{:?}", influences[1]);
     // A tenth more of a card's latency, 23.6 ns either way, is all of it on the way to a card.
@@ -34,7 +34,7 @@ fn rosta_depends_on_the_engines_clock_and_on_latencies() {
 }
 
 /// One constant was fitted, the time from the interrupt to the program: it moves 1 KiB, and beside
-/// it matter the board's widths and clocks, which the document gives.
+/// it matter the board's widths and clocks, which the paper gives.
 #[test]
 fn kc705_depends_on_the_interrupt_and_on_widths_and_clocks() {
     let validation = validate("kc705", &()).unwrap();
@@ -51,7 +51,7 @@ fn kc705_depends_on_the_interrupt_and_on_widths_and_clocks() {
     assert!(clock.row.ends_with("4 MiB") && clock.largest < -0.02, "{clock:?}");
 }
 
-/// Two thirds of the public rows are compared; what the document says deviates is outside, and
+/// Two thirds of the public rows are compared; what the paper says deviates is outside, and
 /// what matters most is the IOMMU's.
 #[test]
 fn pciebench_behind_an_iommu_depends_on_walks() {

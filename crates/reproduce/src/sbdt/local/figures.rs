@@ -77,8 +77,8 @@ pub(super) fn by_buffers(measured: &Measured) -> Experiment {
         &format!(
             "The size of the buffers has little effect from 256 KiB on ({at_256:.0} MB/s at 1 GiB, \
              and no more than 1 % above or below it with larger ones), and rates fall below: \
-             {at_128:.0} with 128 KiB, {at_64:.0} with 64 KiB, {least:.0} with 16 KiB. The cause is \
-             one serial cost, the report of a chunk: from the interrupt until the thread runs that \
+             {at_128:.0} with 128 KiB, {at_64:.0} with 64 KiB, {least:.0} with 16 KiB. The cause \
+             is one serial cost, the report of a chunk: from the interrupt until the thread runs that \
              waits for it 84 us pass (interrupt_ns of the lab, fitted to bridged transfers and to \
              nothing here). The vendor's sample asks for one at the end of each half of the ring; \
              while it is on its way the other half of the ring, four buffers, has to keep the \
@@ -86,13 +86,13 @@ pub(super) fn by_buffers(measured: &Measured) -> Experiment {
         ),
         "With short transfers the first copy and the last report are in the way instead, so that \
          buffers of 64 to 256 KiB are the best for transfers of 256 KiB to 32 MiB.",
-        "The document has rates fall at 256 KiB and below, and finds 8 MiB the best for most sizes \
-         of transfers. Here they fall from 128 KiB on, and 8 MiB are never the best, though at 1 GiB \
-         within 1 % of it: the model copies a buffer whole before it is moved, which a short \
+        "The paper has rates fall at 256 KiB and below, and finds 8 MiB the best for most sizes \
+         of transfers. Here they fall from 128 KiB on, and 8 MiB are never the best, though at 1 \
+         GiB within 1 % of it: the model copies a buffer whole before it is moved, which a short \
          transfer waits for. The paper's plot could not be recovered, so these points have no \
          reference.",
-        "Columns are sizes of buffers. Transfers are of up to 32 MiB (8 MiB buffers: 192 MiB); what \
-         1 GiB takes follows from the two longest.",
+        "Columns are sizes of buffers. Transfers are of up to 32 MiB (8 MiB buffers: 192 MiB); \
+         what 1 GiB takes follows from the two longest.",
     ]);
     Experiment {
         title: "Host to FPGA memory, by sizes of transfers and of buffers (figure 4)",
@@ -139,7 +139,7 @@ pub(super) fn ways(context: &Context<'_>, measured: &Measured, curves: &[Curve])
          the wire. FPGA memory to host does, too: writes of one line of 64 B, 84 B on the wire. \
          Through the FPGA both are less than what the link can do; there the one core limits that \
          copies each byte into the ring and out of it, at 9.05 GB/s.",
-        "The document's bridged round trip, in which nothing is copied, is faster than its local \
+        "The paper's bridged round trip, in which nothing is copied, is faster than its local \
          one: that is what speaks for the copies.",
     ]);
     Experiment {
@@ -168,9 +168,9 @@ pub(super) fn within(context: &Context<'_>, measured: &Measured) -> Experiment {
         "The stream carries 64 B each 5 ns, 12800 MB/s. Each channel of DDR4-2133 does 17067 MB/s \
          and is refreshed each 7.8 us for 350 ns (JESD79-4, chips of 8 Gbit), in which nothing \
          moves but what was read ahead: 4.9 % of the time with the opening of a row, which is what \
-         the document lacks. This holds where source and destination are different channels; \
+         the paper lacks. This holds where source and destination are different channels; \
          within one channel reads and writes take turns, a row is opened each time, and {:.0} MB/s \
-         are left. The document does not say where its data were.",
+         are left. The paper does not say where its data were.",
         whole[1]
     )]);
     Experiment {
@@ -197,7 +197,7 @@ pub(super) fn with_own_engine(measured: &Measured) -> Experiment {
     }
     let text = paragraphs([
         "This project's own engine on the same card writes 256 B at a time, as long as \
-         Max_Payload_Size allows. With the document's procedure (interrupts, one core that copies) \
+         Max_Payload_Size allows. With the paper's procedure (interrupts, one core that copies) \
          it gains where data go to the host. Polled and with a core for each copy it gains through \
          the FPGA. Where the caller's memory is registered nothing is copied, and the link limits \
          on all ways.",

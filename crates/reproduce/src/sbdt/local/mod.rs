@@ -4,8 +4,8 @@
 //! the card; and the same with this project's own engine.
 //!
 //! The paper's transfers are of up to 1 GiB. Here they are of up to 192 MiB: the time of one of
-//! 1 GiB is that of 192 MiB and 13 times what 192 MiB take more than 128 MiB, because from the third
-//! turn of the ring on every turn is like the one before.
+//! 1 GiB is that of 192 MiB and 13 times what 192 MiB take more than 128 MiB, because from the
+//! third turn of the ring on every turn is like the one before.
 
 pub(super) mod figures;
 
@@ -296,7 +296,7 @@ pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>
 
 /// Ways to use this project's own engine: name, options, and whether memory is registered.
 const OWN: [(&str, LocalOptions, bool); 3] = [
-    ("the document's procedure", LocalOptions::of_document(OWN_BUFFER_BYTES), false),
+    ("the paper's procedure", LocalOptions::of_document(OWN_BUFFER_BYTES), false),
     ("polled, two cores copy", own(), false),
     ("polled, registered memory", own(), true),
 ];
