@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measures the time of a message from card to card, by size.
 
-use crosslane::bench::{LatencyOptions, latency};
+use crosslane::experiment::{LatencyOptions, latency};
 use crosslane::prelude::*;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs in a lab of one's own: a shipped one with another link, as it would be in a file.
 
-use crosslane::bench::{Options, write};
 use crosslane::driver::Device;
+use crosslane::experiment::{Options, write};
 use crosslane::lab::{Lab, Simulation, shipped};
 use crosslane::pcie::units::HostId;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sweeps a constant of a lab: the rate of reads by the number of tags.
 
-use crosslane::bench::{Options, read};
 use crosslane::driver::Device;
+use crosslane::experiment::{Options, read};
 use crosslane::lab::{Lab, Simulation};
 use crosslane::pcie::units::HostId;
 

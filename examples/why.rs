@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane::bench::{FlowEnds, NoProgress, Options, Workload, WorkloadRun};
+use crosslane::experiment::{FlowEnds, NoProgress, Options, Workload, WorkloadRun};
 use crosslane::explain::explain;
 use crosslane::lab::Lab;
 

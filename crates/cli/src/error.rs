@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crosslane_bench::{BenchError, ScenarioError};
+use crosslane_experiment::{BenchError, ScenarioError};
 use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use crosslane_reproduce::ReproduceError;
@@ -37,7 +37,7 @@ pub enum CommandError {
     Compare(String),
     /// Measurements cannot be fitted.
     #[error(transparent)]
-    Fit(#[from] crosslane_bench::fit::FitError),
+    Fit(#[from] crosslane_experiment::fit::FitError),
     /// A file cannot be read; the sentence says which and why.
     #[error("{0}")]
     Input(String),

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crosslane_bench::{FlowRequest, kind_word};
+use crosslane_experiment::{FlowRequest, kind_word};
 use crosslane_fabric::FlowKind;
 
 use crate::size::{SizeRange, parse_size, short_size};

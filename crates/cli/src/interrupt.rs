@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::task::Poll;
 
-use crosslane_bench::ScenarioError;
+use crosslane_experiment::ScenarioError;
 use crosslane_results::Interrupted;
 use rayon::prelude::*;
 use serde_json::{Value, json};

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
-use crosslane_bench::{StoreRun, size_words};
 use crosslane_driver::MemoryCard;
+use crosslane_experiment::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
+use crosslane_experiment::{StoreRun, size_words};
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use crosslane_bench::{OverheadOptions, OverheadRow, overhead};
+use crosslane_experiment::{OverheadOptions, OverheadRow, overhead};
 use crosslane_lab::Lab;
 use crosslane_libfabric::MachineClock;
 use crosslane_open::{DeviceName, Session, SessionOptions};

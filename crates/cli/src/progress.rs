@@ -49,7 +49,7 @@ impl Progress {
     }
 }
 
-impl crosslane_bench::Progress for Progress {
+impl crosslane_experiment::Progress for Progress {
     fn is_watched(&self) -> bool {
         self.watched
     }

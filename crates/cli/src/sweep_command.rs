@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum, ValueHint};
-use crosslane_bench::sweep::{
+use crosslane_driver::Notification;
+use crosslane_experiment::sweep::{
     Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
     measure_point,
 };
-use crosslane_driver::Notification;
 use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::link::{Generation, LinkRate, Width};

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crosslane::labs::forbidden_peers;
-use crosslane_bench::{size_words, topology};
+use crosslane_experiment::{size_words, topology};
 use crosslane_lab::Lab;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::topology_svg;

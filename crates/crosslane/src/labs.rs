@@ -3,7 +3,7 @@
 //! check builds the lab and its variants, warns of cards whose datapath is slower than their link,
 //! and notes links that share a slower one, and peers without a route.
 
-use crosslane_bench::topology;
+use crosslane_experiment::topology;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_lab::{Lab, LabError, shipped};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;

@@ -35,7 +35,7 @@
 //! | load and change labs | [`lab`] |
 //! | list and check labs | [`labs`] |
 //! | model a device | [`fabric::Device`] |
-//! | measure | [`mod@bench`] |
+//! | measure | [`experiment`] |
 //! | learn what limits a run | [`explain`] |
 //! | read and write outcomes | [`results`] |
 //! | record what every link did | [`trace`] |
@@ -52,9 +52,9 @@ pub mod labs;
 pub mod machine;
 pub mod trace;
 
-pub use crosslane_bench as bench;
 pub use crosslane_bridge as bridge;
 pub use crosslane_driver as driver;
+pub use crosslane_experiment as experiment;
 pub use crosslane_explain as explain;
 pub use crosslane_fabric as fabric;
 pub use crosslane_host as host;

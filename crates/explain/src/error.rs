@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of explanations.
 
-use crosslane_bench::ScenarioError;
+use crosslane_experiment::ScenarioError;
 use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;
 use thiserror::Error;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{BenchError, HaloRun, NgetOptions, NgetRun, ScenarioError};
+use crosslane_experiment::{BenchError, HaloRun, NgetOptions, NgetRun, ScenarioError};
 use crosslane_lab::Lab;
 use crosslane_results::{Account, Better, Figure};
 

@@ -69,7 +69,7 @@ impl Case for Pipe {
             Better::Lower => times.sum(),
         };
         if value.is_nan() {
-            return Err(crosslane_bench::ScenarioError::Failed("no number".into()).into());
+            return Err(crosslane_experiment::ScenarioError::Failed("no number".into()).into());
         }
         Ok(Figure { value, better: self.better })
     }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_bench::{HaloOptions, HaloRun, Lattice};
+use crosslane_experiment::{HaloOptions, HaloRun, Lattice};
 use crosslane_pcie::units::Picoseconds;
 
 /// What one core is to need for it at most, seconds.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crosslane_bench::Verified;
+use crosslane_experiment::Verified;
 use crosslane_lab::{CheckedRun, Ending, EngineKind, Lab, Simulation};
 use crosslane_pcie::units::Picoseconds;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a reproduction or a validation could not be run.
 
-use crosslane_bench::{BenchError, ScenarioError};
+use crosslane_experiment::{BenchError, ScenarioError};
 use crosslane_explain::ExplainError;
 use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;

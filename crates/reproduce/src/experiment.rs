@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The outcome of an experiment.
 
-pub(crate) use crosslane_bench::size_words;
+pub(crate) use crosslane_experiment::size_words;
 use crosslane_report::{Plot, Table};
 
 use crate::comparison::Row;

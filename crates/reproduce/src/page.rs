@@ -20,7 +20,7 @@ pub fn topology(
     title: &str,
     loads: &[DirectionLoad],
 ) -> Result<TopologyFigure, LabError> {
-    let topology = crosslane_bench::topology(lab, &lab.build(1)?);
+    let topology = crosslane_experiment::topology(lab, &lab.build(1)?);
     Ok(TopologyFigure { title: title.to_owned(), topology, loads: loads.to_vec() })
 }
 

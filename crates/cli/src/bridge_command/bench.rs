@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
 
-use crosslane_bench::{BenchError, BridgedMeasured, BridgedOptions, TwoNodes, bridged};
 use crosslane_bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
+use crosslane_experiment::{BenchError, BridgedMeasured, BridgedOptions, TwoNodes, bridged};
 use crosslane_host::{Clock, Rdma};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_libfabric::MachineClock;

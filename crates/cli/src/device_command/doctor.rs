@@ -138,7 +138,7 @@ impl DoctorProgress {
     }
 }
 
-impl crosslane_bench::Progress for DoctorProgress {
+impl crosslane_experiment::Progress for DoctorProgress {
     fn is_watched(&self) -> bool {
         self.runs.is_watched()
     }

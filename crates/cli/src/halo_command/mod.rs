@@ -5,8 +5,8 @@ pub mod arguments;
 
 use std::sync::Arc;
 
-use crosslane_bench::{HaloOptions, HaloRun, halo_on};
 use crosslane_driver::network_processor::{Modes, Requests};
+use crosslane_experiment::{HaloOptions, HaloRun, halo_on};
 use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::units::Picoseconds;

@@ -6,8 +6,8 @@ pub mod arguments;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crosslane_bench::{NgetOptions, NgetRun, nget_on};
 use crosslane_driver::network_processor::{Modes, Requests};
+use crosslane_experiment::{NgetOptions, NgetRun, nget_on};
 use crosslane_host::Mapping;
 use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};

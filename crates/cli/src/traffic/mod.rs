@@ -5,7 +5,7 @@ mod report;
 
 use std::sync::Arc;
 
-use crosslane_bench::{Choices, ScenarioError, TrafficOutcome, TrafficRun};
+use crosslane_experiment::{Choices, ScenarioError, TrafficOutcome, TrafficRun};
 use crosslane_lab::Lab;
 use crosslane_results::{Platform, Scenario};
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crosslane_bench::size_words;
+use crosslane_experiment::size_words;
 use crosslane_results::{Detail, Flow, Scenario};
 
 use crate::link_use::{link_rows, sharing};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ends of flows, looked up by their names on the command line.
 
-use crosslane_bench::{End, FlowEnds};
+use crosslane_experiment::{End, FlowEnds};
 use crosslane_fabric::NodeKind;
 use crosslane_lab::{Lab, RunningHost, RunningLab};
 use crosslane_open::DeviceName;

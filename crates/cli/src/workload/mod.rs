@@ -10,11 +10,11 @@ pub mod report;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_bench::{
+use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_experiment::{
     FlowEnds, LatencyOptions, Options, ScenarioError, Workload, WorkloadOutcome, WorkloadRun,
     default_in_flight, default_operations,
 };
-use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_host::PageSize;
 use crosslane_lab::{EngineKind, Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;

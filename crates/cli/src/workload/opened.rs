@@ -2,7 +2,7 @@
 //! Workloads on cards that are opened by name: boards, and cards that a server shows on a socket.
 //! Time is the machine's there.
 
-use crosslane_bench::{NoObserver, Workload, WorkloadOutcome};
+use crosslane_experiment::{NoObserver, Workload, WorkloadOutcome};
 use crosslane_open::{CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane_results::{Platform, Scenario};
 

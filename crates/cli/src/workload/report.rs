@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use crosslane_bench::{Workload, size_words};
 use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_experiment::{Workload, size_words};
 use crosslane_report::runs::{SERVED, SERVED_LATENCY};
 use crosslane_results::{Ceiling, Channel, Flow, Latencies, PlanSummary, Scenario, Transfers};
 

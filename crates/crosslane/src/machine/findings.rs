@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Findings of the doctor: each property examined, its severity, and the remedy.
 
-use crosslane_bench::size_words;
 use crosslane_driver::{Place, Plan, Refusal};
+use crosslane_experiment::size_words;
 use crosslane_results::machine::{Finding, Severity};
 use crosslane_vfio::sysfs::{
     Address, ConfigurationWrites, Express, Machine, PciFunction, Right, Tree, huge_pages,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rates that a card reaches, if this program may open it and it has this project's engine.
 
-use crosslane_bench::{Options, read, write};
+use crosslane_experiment::{Options, read, write};
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::machine::MeasuredRate;
@@ -18,7 +18,7 @@ const RUN: Options = Options {
     payload_bytes: None,
     oversize: false,
     pages: crosslane_host::PageSize::Huge,
-    registration: crosslane_bench::Registration::Before,
+    registration: crosslane_experiment::Registration::Before,
     system_call: false,
     credits: true,
     seed: 1,

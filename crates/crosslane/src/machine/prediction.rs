@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{Choices, FlowRequest, NoProgress, Progress, TrafficOutcome, TrafficRun};
+use crosslane_experiment::{
+    Choices, FlowRequest, NoProgress, Progress, TrafficOutcome, TrafficRun,
+};
 use crosslane_explain::{ExplainError, STEPS, explain};
 use crosslane_fabric::FlowKind;
 use crosslane_lab::Lab;

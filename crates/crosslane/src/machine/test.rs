@@ -4,11 +4,11 @@
 use std::slice;
 use std::time::Duration;
 
-use crosslane_bench::{AcceptanceOptions, Step, accept};
 use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, Device, DriverError, StreamSource, Target,
     Transfer,
 };
+use crosslane_experiment::{AcceptanceOptions, Step, accept};
 use crosslane_host::{Bus, BusError, DmaMemory, PageSize};
 use crosslane_lab::Stuck;
 use crosslane_open::{Card, CardError, DeviceName, OpenError, Session, SessionOptions};

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crosslane_bench::direction_name;
+use crosslane_experiment::direction_name;
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::{TraceRecord, TraceSink};
 use crosslane_lab::RunningLab;

@@ -5,7 +5,7 @@ mod stores;
 mod traffic;
 mod workload;
 
-use crosslane_bench::size_words;
+use crosslane_experiment::size_words;
 use crosslane_lab::Lab;
 use crosslane_results::{Account, Figure};
 
@@ -25,7 +25,7 @@ pub trait Case: Clone + Send + Sync {
     ///
     /// # Errors
     /// A run that cannot be made, and
-    /// [`ScenarioError::Failed`](crosslane_bench::ScenarioError::Failed) if anything goes wrong in
+    /// [`ScenarioError::Failed`](crosslane_experiment::ScenarioError::Failed) if anything goes wrong in
     /// it.
     fn figure(&self) -> Result<Figure, ExplainError>;
 

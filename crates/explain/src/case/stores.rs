@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{MmioOptions, StoreRun, size_words};
+use crosslane_experiment::{MmioOptions, StoreRun, size_words};
 use crosslane_lab::Lab;
 use crosslane_results::Figure;
 

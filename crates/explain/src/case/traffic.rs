@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{NoProgress, PlannedFlow, TrafficRun};
+use crosslane_experiment::{NoProgress, PlannedFlow, TrafficRun};
 use crosslane_lab::Lab;
 use crosslane_results::{Account, Figure};
 

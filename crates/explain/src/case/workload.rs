@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{LatencyOptions, NoProgress, Workload, WorkloadRun};
+use crosslane_experiment::{LatencyOptions, NoProgress, Workload, WorkloadRun};
 use crosslane_fabric::IO_PAGE_BYTES;
 use crosslane_host::PageSize;
 use crosslane_lab::Lab;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Choices of the program that moves data, and the levers of each kind of run.
 
-use crosslane_bench::{Options, PlannedFlow, Registration, TrafficRun, Workload, WorkloadRun};
 use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_experiment::{Options, PlannedFlow, Registration, TrafficRun, Workload, WorkloadRun};
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
 use crosslane_results::{Limit, LimitKind};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Limits of network processors, their cables, and the choices of their driver.
 
-use crosslane_bench::{HaloRun, MAX_IN_FLIGHT, NgetRun, size_words};
 use crosslane_driver::network_processor::{Buffers, Requests};
+use crosslane_experiment::{HaloRun, MAX_IN_FLIGHT, NgetRun, size_words};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::size_words;
+use crosslane_experiment::size_words;
 use crosslane_fabric::parameters::{EndpointParameters, RequesterParameters};
 use crosslane_lab::LabFile;
 use crosslane_lab::file::parts::{EndpointPart, EngineParameters};

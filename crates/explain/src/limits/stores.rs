@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{Program, StoreRun};
+use crosslane_experiment::{Program, StoreRun};
 use crosslane_host::Mapping;
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;

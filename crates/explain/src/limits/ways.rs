@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crosslane_bench::{Cargo, ScenarioError, StoreRun, TrafficRun, Workload, WorkloadRun, route};
+use crosslane_experiment::{
+    Cargo, ScenarioError, StoreRun, TrafficRun, Workload, WorkloadRun, route,
+};
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_fabric::{DirectionId, Fabric, FlowKind, FlowSource, NodeId, NodeKind, Way};
 use crosslane_lab::{Lab, LabFile, RunningLab};

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{
+use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_experiment::{
     Choices, FlowEnds, FlowRequest, NoProgress, Options, TrafficOutcome, TrafficRun, Workload,
     WorkloadOutcome, WorkloadRun,
 };
-use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
 use crosslane_lab::Lab;

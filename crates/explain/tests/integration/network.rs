@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{HaloOptions, HaloRun, Lattice, NgetOptions, NgetRun};
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
+use crosslane_experiment::{HaloOptions, HaloRun, Lattice, NgetOptions, NgetRun};
 use crosslane_explain::explain;
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::{Lab, open};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{MmioOptions, Program, StoreRun};
+use crosslane_experiment::{MmioOptions, Program, StoreRun};
 use crosslane_explain::{STEPS, explain};
 use crosslane_host::Mapping;
 use crosslane_lab::open;

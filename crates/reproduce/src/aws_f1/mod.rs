@@ -7,8 +7,8 @@
 mod rates;
 mod side_effects;
 
-use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_driver::MemoryCard;
+use crosslane_experiment::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::{LabBus, Simulation};
 use crosslane_pcie::units::HostId;

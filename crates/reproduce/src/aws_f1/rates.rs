@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table and its graph: 17 sizes in four modes; and the seconds that it has lost.
 
-use crosslane_bench::MmioMeasured;
+use crosslane_experiment::MmioMeasured;
 use crosslane_report::{Axis, Plot, Scale, Table};
 use rayon::prelude::*;
 

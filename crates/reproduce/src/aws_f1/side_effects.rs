@@ -2,8 +2,8 @@
 //! "A Few Words about Side Effects": 16 integers as 16 beats or one, a FIFO that is eaten from or
 //! sprayed into, and a load that is stale before a fence.
 
-use crosslane_bench::{BenchError, MmioOptions, Program};
 use crosslane_driver::{CardMetrics, Contents, FIFO_BAR, MEMORY_BAR, WindowOptions};
+use crosslane_experiment::{BenchError, MmioOptions, Program};
 use crosslane_host::{Bus, Mapping, RegisterAddress, Stores};
 use crosslane_lab::Simulation;
 use crosslane_report::Table;

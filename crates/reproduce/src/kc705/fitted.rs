@@ -2,8 +2,8 @@
 //! The paper's fit: y = x/(k a) + b, for each size over its four links, by the same code as
 //! `crosslane fit`.
 
-use crosslane_bench::CardDirection;
-use crosslane_bench::fit::{Fit, Measurements, Over, fits};
+use crosslane_experiment::CardDirection;
+use crosslane_experiment::fit::{Fit, Measurements, Over, fits};
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind, Table};
 
 use super::sweep::{self, Point, rate};

@@ -9,8 +9,8 @@ mod next;
 mod queued;
 mod sweep;
 
-use crosslane_bench::{CardDirection, CardMeasured, CardOptions, card_transfer};
 use crosslane_driver::Device;
+use crosslane_experiment::{CardDirection, CardMeasured, CardOptions, card_transfer};
 use crosslane_lab::Lab;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::HostId;

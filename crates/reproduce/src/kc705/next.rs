@@ -2,7 +2,7 @@
 //! The network of 64 bits that the paper gave up, and its conjecture about one more grade of link:
 //! less than twice the rate.
 
-use crosslane_bench::CardDirection;
+use crosslane_experiment::CardDirection;
 use crosslane_pcie::link::Generation;
 use crosslane_report::{Series, Table};
 

@@ -2,7 +2,7 @@
 //! Transfers that wait in a ring, which the paper's card cannot do, with this project's own engine,
 //! which reads and writes at once.
 
-use crosslane_bench::{CardDirection, CardMeasured, CardOptions};
+use crosslane_experiment::{CardDirection, CardMeasured, CardOptions};
 use crosslane_report::Table;
 use rayon::prelude::*;
 

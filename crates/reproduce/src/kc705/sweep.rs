@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The paper's measurement: four links, seven sizes, both directions.
 
-use crosslane_bench::CardDirection;
+use crosslane_experiment::CardDirection;
 use crosslane_lab::Lab;
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The physical link's latency, and the paper's table of machines beside messages of the lab.
 
-use crosslane_bench::SendWay;
+use crosslane_experiment::SendWay;
 use crosslane_report::Table;
 use rayon::prelude::*;
 

@@ -15,8 +15,8 @@ mod peak;
 
 use std::sync::Arc;
 
-use crosslane_bench::{NgetOptions, NgetOutcome, NgetRun};
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
+use crosslane_experiment::{NgetOptions, NgetOutcome, NgetRun};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::Lab;
 

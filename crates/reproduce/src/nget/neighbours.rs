@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Short messages from gpu1 to gpu2, and the terms that their time consists of.
 
-use crosslane_bench::{OneWayOptions, SendWay, host_of, one_way};
 use crosslane_driver::network_processor::TorusDimension;
+use crosslane_experiment::{OneWayOptions, SendWay, host_of, one_way};
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_lab::Lab;
 use crosslane_lab::file::HostBuffers;

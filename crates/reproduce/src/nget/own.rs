@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::SendWay;
+use crosslane_experiment::SendWay;
 use crosslane_lab::Lab;
 use crosslane_report::{Axis, Scale, Table};
 use rayon::prelude::*;

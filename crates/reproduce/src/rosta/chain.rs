@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! HOST -> FPGA 1 -> ... -> FPGA 8 -> HOST (Fig. 6), compared in host memory.
 
-use crosslane_bench::{Measured, chain};
+use crosslane_experiment::{Measured, chain};
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
 

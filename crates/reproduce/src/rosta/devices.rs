@@ -5,7 +5,7 @@
 //! is then the one that the paper names, x8 Gen2 at the host, and not one board's cable, which
 //! carries about as much. Each device has a thread; threads are dealt out to the cores in order.
 
-use crosslane_bench::{Flow, Together, Verified, Workload, together};
+use crosslane_experiment::{Flow, Together, Verified, Workload, together};
 use crosslane_pcie::ceiling::{read_ceiling_bytes_per_second, write_ceiling_bytes_per_second};
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;

@@ -2,7 +2,7 @@
 //! The paper's two checks of host transfers: 4 KiB to the card and back in turn, and 4 MiB with
 //! both directions at once through FIFOs of 4 KiB.
 
-use crosslane_bench::{Loopback, Measured, Options, loopback};
+use crosslane_experiment::{Loopback, Measured, Options, loopback};
 use crosslane_report::Table;
 use rayon::prelude::*;
 

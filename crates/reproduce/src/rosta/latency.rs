@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One-way latency by ping-pong, with one switch and with three on the way (Fig. 8).
 
-use crosslane_bench::{LatencyOptions, RoundTrips, latency};
+use crosslane_experiment::{LatencyOptions, RoundTrips, latency};
 use crosslane_report::{Axis, Plot, Scale, Table};
 use rayon::prelude::*;
 

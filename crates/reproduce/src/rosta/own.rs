@@ -2,7 +2,7 @@
 //! The goals of this project's own engine with its defaults, in the same system: shares of the
 //! ceiling, time from post to first data, and what registering memory costs.
 
-use crosslane_bench::{
+use crosslane_experiment::{
     BenchError, DataTlps, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
 };
 use crosslane_host::PageSize;

@@ -3,7 +3,7 @@
 //! that the processor stores in the engine, and with the ring in host memory that the paper
 //! only planned; and where the time goes.
 
-use crosslane_bench::{Measured, Options, write};
+use crosslane_experiment::{Measured, Options, write};
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
 

@@ -3,8 +3,8 @@
 //! (8.1), each to the other board (8.2); with payloads of 128 B, the least that all ports
 //! support, and of 256 B, set on the paths alone.
 
-use crosslane_bench::{Flow, Measured, Options, Together, Workload, peer_write, together};
 use crosslane_driver::DescriptorSource;
+use crosslane_experiment::{Flow, Measured, Options, Together, Workload, peer_write, together};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
@@ -60,7 +60,7 @@ async fn set_payload(
     host: &Host<'_>,
     pairs: &[(u32, u32)],
     payload: u32,
-) -> Result<(), crosslane_bench::BenchError> {
+) -> Result<(), crosslane_experiment::BenchError> {
     for (from, to) in pairs {
         host.set_payload_between(*from, *to, payload)?;
     }
@@ -85,7 +85,7 @@ pub(super) fn measure(
             let (from, to) = (host.open(*from).await?, host.open(*to).await?);
             flows.push(Flow { workload: Workload::Peer(options), devices: vec![from, to], core });
         }
-        together(&flows, &crosslane_bench::NoObserver).await
+        together(&flows, &crosslane_experiment::NoObserver).await
     })
 }
 

@@ -4,10 +4,10 @@
 
 use std::cell::RefCell;
 
-use crosslane_bench::{BenchError, Common, Observer, Options, Registration, Verified};
 use crosslane_driver::{
     DescriptorSource, Device, DriverError, Notification, Place, set_max_payload_on_path,
 };
+use crosslane_experiment::{BenchError, Common, Observer, Options, Registration, Verified};
 use crosslane_fabric::{DirectionId, Fabric, PortId, Way};
 use crosslane_host::{FunctionInfo, PageSize, Topology};
 use crosslane_lab::{Lab, LabBus, Simulation};

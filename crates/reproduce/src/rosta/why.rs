@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::Options;
-use crosslane_bench::{FlowEnds, NoProgress, Workload, WorkloadRun};
+use crosslane_experiment::Options;
+use crosslane_experiment::{FlowEnds, NoProgress, Workload, WorkloadRun};
 use crosslane_explain::{STEPS, explain};
 use rayon::prelude::*;
 

@@ -7,9 +7,9 @@
 //! transfer is that of the longest here and what it takes more than the one before, as often as it
 //! fits.
 
-use crosslane_bench::{BridgedOptions, TwoNodes, bridged};
 use crosslane_bridge::{CardWorking, Mode, Path, Report, ServerOptions, StageStatistics};
 use crosslane_driver::Notification;
+use crosslane_experiment::{BridgedOptions, TwoNodes, bridged};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
 use rayon::prelude::*;

@@ -2,9 +2,9 @@
 //! The same nodes and network with this project's own engine and pipeline, beside what the card's
 //! link can carry.
 
-use crosslane_bench::{DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
 use crosslane_bridge::{CardPlace, MemoryPart, ServerOptions, TransferOptions};
 use crosslane_driver::pattern_word;
+use crosslane_experiment::{DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
 use crosslane_fabric::{DirectionId, LinkId, Way};
 use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane_lab::{LabRegion, Simulation};

@@ -2,7 +2,7 @@
 //! RDMA between the two nodes (section 2.2 of the paper, figure 6): reads and writes by the
 //! node with the FPGA, by their size, as perftest makes them.
 
-use crosslane_bench::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
+use crosslane_experiment::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 use crosslane_host::{Rdma, RdmaListener};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
@@ -82,7 +82,7 @@ fn run(
             for bytes in memory {
                 rdma_target(&far, &connection, bytes).await?;
             }
-            Ok::<_, crosslane_bench::BenchError>(())
+            Ok::<_, crosslane_experiment::BenchError>(())
         });
         let connection = near.connect(ADDRESS, Picoseconds::NEVER).await?;
         let mut measured: Vec<RdmaMeasured> = Vec::new();

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crosslane_bench::{HaloOptions, HaloOutcome, HaloRun, Lattice};
+use crosslane_experiment::{HaloOptions, HaloOutcome, HaloRun, Lattice};
 use crosslane_lab::Provenance;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::Context;

@@ -2,11 +2,11 @@
 //! Short workloads of the reproduction `rosta`: to and from host memory, between cards on a board
 //! and over the shared cable, the row of eight, and ping-pong.
 
-use crosslane_bench::{
+use crosslane_driver::{Device, Place, set_max_payload_on_path};
+use crosslane_experiment::{
     Flow, LatencyOptions, NoObserver, Options, Workload, chain, latency, peer_write, read,
     together, write,
 };
-use crosslane_driver::{Device, Place, set_max_payload_on_path};
 use crosslane_host::{Bus, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
 use crosslane_pcie::units::HostId;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in IOMMUs: a working set that the IOTLB does not hold.
 
-use crosslane_bench::{NoProgress, TrafficRun};
+use crosslane_experiment::{NoProgress, TrafficRun};
 use crosslane_fabric::parameters::IommuParameters;
 use crosslane_fabric::{FlowKind, IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES};
 use crosslane_lab::Lab;
@@ -86,7 +86,7 @@ fn hits_are_a_latency_of_the_memory() {
 
 fn one_read_at_a_time(lab: Lab) -> TrafficRun {
     let run = generic(lab, 100, &[("card5", "host0", FlowKind::Read, 64)]);
-    let choices = crosslane_bench::Choices { outstanding: Some(1), ..run.choices };
+    let choices = crosslane_experiment::Choices { outstanding: Some(1), ..run.choices };
     TrafficRun { choices, ..run }
 }
 

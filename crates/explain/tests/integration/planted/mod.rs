@@ -17,7 +17,7 @@ mod runs;
 
 use std::sync::LazyLock;
 
-use crosslane_bench::Workload;
+use crosslane_experiment::Workload;
 use crosslane_explain::{Liftable, STEPS, THRESHOLD, explain};
 use crosslane_results::{Explanation, LimitKind};
 use runs::{

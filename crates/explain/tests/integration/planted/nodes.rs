@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in what passes TLPs on: switches, root complex, ordering.
 
-use crosslane_bench::{Choices, LatencyOptions, TrafficRun, Workload};
+use crosslane_experiment::{Choices, LatencyOptions, TrafficRun, Workload};
 use crosslane_fabric::FlowKind;
 use crosslane_fabric::parameters::PeerToPeer as Passing;
 use crosslane_pcie::units::Picoseconds;

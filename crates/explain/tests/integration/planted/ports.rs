@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{Workload, WorkloadRun};
+use crosslane_experiment::{Workload, WorkloadRun};
 use crosslane_pcie::credits::Credits;
 use crosslane_results::LimitKind::{
     CompletionCredits, CreditReturn, Dllps, MaxPayload, MaxReadRequest, NonPostedCredits,
@@ -98,7 +98,7 @@ fn short_writes_by_design() {
 #[test]
 fn payloads_as_they_were_asked_for() {
     let run = |payload_bytes| {
-        let options = crosslane_bench::Options { payload_bytes, ..transfers(1 << 16, 8) };
+        let options = crosslane_experiment::Options { payload_bytes, ..transfers(1 << 16, 8) };
         through_driver(base(), Workload::Write(options), &[&["card5"]])
     };
     let planted = Planted { case: run(Some(64)), without: run(None), base: &WRITES };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks that the program has chosen, and runs that two things hold.
 
-use crosslane_bench::{Options, Registration, Workload, WorkloadRun};
 use crosslane_driver::Notification as Learnt;
+use crosslane_experiment::{Options, Registration, Workload, WorkloadRun};
 use crosslane_lab::Lab;
 use crosslane_results::LimitKind::{
     Datapath, MemoryWrite, Notification, Outstanding, ReadingDescriptors,

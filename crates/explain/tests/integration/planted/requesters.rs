@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{Workload, WorkloadRun};
+use crosslane_experiment::{Workload, WorkloadRun};
 use crosslane_explain::THRESHOLD;
 use crosslane_lab::Lab;
 use crosslane_results::LimitKind::{

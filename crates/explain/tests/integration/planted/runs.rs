@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{
+use crosslane_experiment::{
     Choices, FlowEnds, FlowRequest, Options, TrafficRun, Workload, WorkloadRun, kind_word,
 };
 use crosslane_fabric::FlowKind;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The steps by which cards are accepted, on cards of labs: good ones, and one on a bad link.
 
-use crosslane_bench::{AcceptanceOptions, Step, accept};
 use crosslane_driver::Device;
+use crosslane_experiment::{AcceptanceOptions, Step, accept};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 

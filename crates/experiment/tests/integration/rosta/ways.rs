@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Chains, loopbacks, ping-pong, and the document's way to make transfers.
 
-use crosslane_bench::{
+use crosslane_driver::{ChannelKind, DescriptorSource, Notification};
+use crosslane_experiment::{
     LatencyOptions, Loopback, Options, Registration, chain, latency, loopback, peer_write, write,
 };
-use crosslane_driver::{ChannelKind, DescriptorSource, Notification};
 use crosslane_host::PageSize;
 use crosslane_pcie::units::Picoseconds;
 

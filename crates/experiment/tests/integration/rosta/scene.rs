@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab, its devices opened, and a workload run in it.
 
-use crosslane_bench::BenchError;
 use crosslane_driver::Device;
+use crosslane_experiment::BenchError;
 use crosslane_fabric::{DirectionId, Fabric, Way};
 use crosslane_lab::{LabBus, Simulation, open};
 use crosslane_pcie::units::HostId;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several flows at once: what each gets, and what they get together.
 
-use crosslane_bench::{Flow, Observer, Options, Together, Workload, together};
 use crosslane_driver::Device;
+use crosslane_experiment::{Flow, Observer, Options, Together, Workload, together};
 use crosslane_fabric::DirectionId;
 use crosslane_lab::{LabBus, Simulation};
 use crosslane_pcie::units::Picoseconds;

@@ -4,10 +4,10 @@
 use std::convert::Infallible;
 use std::pin::pin;
 
-use crosslane_bench::{
+use crosslane_driver::{DescriptorSource, User};
+use crosslane_experiment::{
     BenchError, LatencyOptions, Options, Registration, chain, latency, peer_write, read, write,
 };
-use crosslane_driver::{DescriptorSource, User};
 use crosslane_fabric::Fabric;
 use crosslane_host::Bus;
 use crosslane_lab::LabBus;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of `crosslane-bench` from outside, in one program.
+//! Tests of `crosslane-experiment` from outside, in one program.
 
 mod acceptance;
 mod card_transfer;

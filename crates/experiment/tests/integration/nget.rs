@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The micro-benchmark of the network processor, in the lab of its document.
 
-use crosslane_bench::{BenchError, NgetMeasured, NgetOptions, nget};
 use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requests};
+use crosslane_experiment::{BenchError, NgetMeasured, NgetOptions, nget};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::{HostId, Picoseconds};

@@ -6,7 +6,7 @@
 //! [`measure_point`], which measures one with an opened device.
 //!
 //! ```
-//! use crosslane_bench::sweep::{Axes, LabSweep, SweepOptions, TransferKind, csv};
+//! use crosslane_experiment::sweep::{Axes, LabSweep, SweepOptions, TransferKind, csv};
 //!
 //! let lab = crosslane_lab::open("rosta:crosslane")?;
 //! let sweep = LabSweep::new(&lab, None, SweepOptions::default())?;

@@ -2,10 +2,10 @@
 //! Rates beside ceilings, and the time to the first TLP. The ceiling is:
 //! 2 GB/s x (1 - 4/1538) less the DLLPs of the run, x 128 / 148.
 
-use crosslane_bench::{
+use crosslane_driver::DescriptorSource;
+use crosslane_experiment::{
     BenchError, DataTlps, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
 };
-use crosslane_driver::DescriptorSource;
 use crosslane_fabric::LinkCounters;
 use crosslane_pcie::units::Picoseconds;
 

@@ -2,8 +2,8 @@
 //! Stores into the window of the lab `aws-f1`: what the card counts, what is there afterwards, and
 //! how long it takes.
 
-use crosslane_bench::{MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_driver::MemoryCard;
+use crosslane_experiment::{MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::HostId;

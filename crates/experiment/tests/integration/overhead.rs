@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What single accesses cost in a lab: exact, as its time is simulated.
 
-use crosslane_bench::{OverheadOptions, OverheadRow, overhead};
 use crosslane_driver::Device;
+use crosslane_experiment::{OverheadOptions, OverheadRow, overhead};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 

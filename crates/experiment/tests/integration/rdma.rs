@@ -2,7 +2,9 @@
 //! RDMA reads and writes in the lab `sbdt`, by the node with the FPGA: every byte is compared, and
 //! in simulated time rates are exact.
 
-use crosslane_bench::{BenchError, RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
+use crosslane_experiment::{
+    BenchError, RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target,
+};
 use crosslane_host::{Rdma, RdmaError, RdmaListener};
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::{HostId, Picoseconds};

@@ -6,7 +6,7 @@
 //! writes the inputs that each run replays first.
 
 use bolero::TypeGenerator;
-use crosslane_bench::fit::{Measurements, fits};
+use crosslane_experiment::fit::{Measurements, fits};
 
 /// Random inputs of each target in a plain run of the tests.
 const ITERATIONS: usize = 5_000;

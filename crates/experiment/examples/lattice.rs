@@ -4,13 +4,13 @@
 //! neighbours, less a part of itself: the hopping term of a field of 12 complex numbers, without
 //! the links' matrices. Faces go from host to host through their FPGAs.
 //!
-//! `cargo run --release -p crosslane-bench --example lattice [STEPS]`
+//! `cargo run --release -p crosslane-experiment --example lattice [STEPS]`
 //!
 //! At the end each number on each host is compared with that of the whole lattice in one memory.
 
-use crosslane_bench::Lattice;
-use crosslane_bench::lattice::{DIRECTIONS, Neighbour};
 use crosslane_driver::Buffer;
+use crosslane_experiment::Lattice;
+use crosslane_experiment::lattice::{DIRECTIONS, Neighbour};
 use crosslane_lab::{LabBus, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_torus::{Direction, Message, Node, NodeOptions, Peer, Place, TorusError};

@@ -2,8 +2,8 @@
 //! Transfers with a card's memory in the lab `kc705`: every byte is compared, and in simulated time
 //! rates are exact.
 
-use crosslane_bench::{BenchError, CardDirection, CardMeasured, CardOptions, card_transfer};
 use crosslane_driver::Device;
+use crosslane_experiment::{BenchError, CardDirection, CardMeasured, CardOptions, card_transfer};
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::HostId;
 
