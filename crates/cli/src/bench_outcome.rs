@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Outcomes of `crosslane bench`, as `--json` prints them and pages show them.
 
+use crosslane::results::{Bench, Flow, Interrupted, Outcome, Platform, SCHEMA, Scenario};
 use crosslane_report::Section;
-use crosslane_results::{Bench, Flow, Interrupted, Outcome, Platform, SCHEMA, Scenario};
 
 use crate::error::CommandError;
 use crate::output::{print, print_json};

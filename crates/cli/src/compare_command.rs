@@ -6,9 +6,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use crosslane::results::{MAX_OUTCOME_BYTES, Outcome};
 use crosslane_report::Table as PlainTable;
 use crosslane_report::runs::Comparison;
-use crosslane_results::{MAX_OUTCOME_BYTES, Outcome};
 
 use crate::arguments::CompareArguments;
 use crate::error::{CommandError, NOT_TEXT};

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
-use crosslane_lab::{Lab, shipped};
+use crosslane::lab::{Lab, shipped};
 use crosslane_reproduce::study::{reproducible, studies};
 
 use crate::arguments::Cli;

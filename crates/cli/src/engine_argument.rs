@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use crosslane_lab::EngineKind;
+use crosslane::lab::EngineKind;
 
 use crate::error::CommandError;
 use crate::output::print_hint;

@@ -5,9 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crosslane_experiment::{BenchError, ScenarioError};
-use crosslane_explain::ExplainError;
-use crosslane_lab::LabError;
+use crosslane::experiment::{BenchError, ScenarioError};
+use crosslane::explain::ExplainError;
+use crosslane::lab::LabError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
 
@@ -37,22 +37,22 @@ pub enum CommandError {
     Compare(String),
     /// Measurements cannot be fitted.
     #[error(transparent)]
-    Fit(#[from] crosslane_experiment::fit::FitError),
+    Fit(#[from] crosslane::experiment::fit::FitError),
     /// A file cannot be read; the sentence says which and why.
     #[error("{0}")]
     Input(String),
     /// A bridged transfer, a client or a server failed.
     #[error(transparent)]
-    Bridge(#[from] crosslane_bridge::BridgeError),
+    Bridge(#[from] crosslane::bridge::BridgeError),
     /// A network cannot be used.
     #[error(transparent)]
-    Network(#[from] crosslane_host::RdmaError),
+    Network(#[from] crosslane::host::RdmaError),
     /// A function of this machine is not there, or something is not done with it.
     #[error(transparent)]
     Device(#[from] crosslane_vfio::sysfs::SysfsError),
     /// There is no way between two functions, or it cannot be set as wished.
     #[error(transparent)]
-    Way(#[from] crosslane_driver::PlanError),
+    Way(#[from] crosslane::driver::PlanError),
     /// A card cannot be opened, or fails; the sentence names it.
     #[error("{0}")]
     Card(String),

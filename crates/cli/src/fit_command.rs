@@ -7,14 +7,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use crosslane_experiment::fit::{
+use crosslane::experiment::fit::{
     BAD_RESIDUAL, Fit, MAX_FIT_BYTES, Measurements, Over, Residual, Sample, fits,
 };
-use crosslane_experiment::size_words;
+use crosslane::experiment::size_words;
+use crosslane::results::{Fits, SCHEMA};
 use crosslane_report::{
     Axis, Block, Cell, Column, Page, Plot, Scale, Section, Series, SeriesKind, Table as PlainTable,
 };
-use crosslane_results::{Fits, SCHEMA};
 
 use crate::error::{CommandError, NOT_TEXT};
 use crate::output::{print, print_json};

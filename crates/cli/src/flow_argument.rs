@@ -4,8 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crosslane_experiment::{FlowRequest, kind_word};
-use crosslane_fabric::FlowKind;
+use crosslane::experiment::{FlowRequest, kind_word};
+use crosslane::fabric::FlowKind;
 
 use crate::size::{SizeRange, parse_size, short_size};
 

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::task::Poll;
 
-use crosslane_experiment::ScenarioError;
-use crosslane_results::Interrupted;
+use crosslane::experiment::ScenarioError;
+use crosslane::results::Interrupted;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crosslane::labs::check_file;
-use crosslane_results::LabCheck;
+use crosslane::results::LabCheck;
 
 use crate::error::CommandError;
 use crate::output::{print, print_json};

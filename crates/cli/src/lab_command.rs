@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crosslane::lab::{Lab, Provenance};
 use crosslane::labs;
-use crosslane_lab::{Lab, Provenance};
 
 use crate::arguments::LabCommand;
 use crate::error::CommandError;

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use crosslane_fabric::IdleReason;
-use crosslane_results::Link;
+use crosslane::fabric::IdleReason;
+use crosslane::results::Link;
 
 use crate::quantity::{mebibytes, megabytes, percent};
 use crate::table::{Align, Table};

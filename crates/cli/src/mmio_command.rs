@@ -4,14 +4,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crosslane_driver::MemoryCard;
-use crosslane_experiment::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
-use crosslane_experiment::{StoreRun, size_words};
-use crosslane_host::{Mapping, Routines};
-use crosslane_lab::Lab;
-use crosslane_open::{DeviceName, Session, SessionOptions};
+use crosslane::driver::MemoryCard;
+use crosslane::experiment::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
+use crosslane::experiment::{StoreRun, size_words};
+use crosslane::host::{Mapping, Routines};
+use crosslane::lab::Lab;
+use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::results::{
+    Better, Detail, Figure, Flow, Platform, Scenario, Stores, WritesByLength,
+};
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
-use crosslane_results::{Better, Detail, Figure, Flow, Platform, Scenario, Stores, WritesByLength};
 
 use crate::arguments::MmioArguments;
 use crate::bench_outcome::{bench_outcome, explained};

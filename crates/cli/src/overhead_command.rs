@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use crosslane_experiment::{OverheadOptions, OverheadRow, overhead};
-use crosslane_lab::Lab;
-use crosslane_libfabric::MachineClock;
-use crosslane_open::{DeviceName, Session, SessionOptions};
-use crosslane_results::{Outcome, Overhead, SCHEMA};
+use crosslane::experiment::{OverheadOptions, OverheadRow, overhead};
+use crosslane::lab::Lab;
+use crosslane::network::MachineClock;
+use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::results::{Outcome, Overhead, SCHEMA};
 
 use crate::completions::{self, Known};
 use crate::error::CommandError;
@@ -103,8 +103,8 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
     write_outcome_page(&outcome, lab.as_ref(), None, &file)
 }
 
-fn result(row: &OverheadRow) -> crosslane_results::OverheadRow {
-    crosslane_results::OverheadRow {
+fn result(row: &OverheadRow) -> crosslane::results::OverheadRow {
+    crosslane::results::OverheadRow {
         what: row.what.to_owned(),
         rounds: row.rounds,
         bytes: row.bytes,

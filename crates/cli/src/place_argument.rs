@@ -2,7 +2,7 @@
 //! `--lab` and `--device` of what runs in a lab, or on cards wherever they are.
 
 use clap::{Args, ValueHint};
-use crosslane_open::{DeviceName, OpenError};
+use crosslane::open::{DeviceName, OpenError};
 
 use crate::completions::{self, Known};
 use crate::error::CommandError;

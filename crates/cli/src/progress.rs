@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crosslane_pcie::units::Picoseconds;
+use crosslane::pcie::units::Picoseconds;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::interrupt::{Watch, is_asked};
@@ -49,7 +49,7 @@ impl Progress {
     }
 }
 
-impl crosslane_experiment::Progress for Progress {
+impl crosslane::experiment::Progress for Progress {
     fn is_watched(&self) -> bool {
         self.watched
     }

@@ -3,12 +3,12 @@
 
 use std::path::PathBuf;
 
-use crosslane_lab::Lab;
-use crosslane_open::DeviceName;
+use crosslane::lab::Lab;
+use crosslane::open::DeviceName;
+use crosslane::results::{DirectionLoad, Outcome};
 use crosslane_report::runs::page as outcome_page;
 use crosslane_report::{Block, Page, Section};
 use crosslane_reproduce::page::{constants, topology};
-use crosslane_results::{DirectionLoad, Outcome};
 
 use crate::error::CommandError;
 use crate::output::print_hint;

@@ -4,13 +4,13 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use crosslane_lab::EngineKind;
-use crosslane_pcie::units::Picoseconds;
+use crosslane::lab::EngineKind;
+use crosslane::pcie::units::Picoseconds;
+use crosslane::results::{Outcome, Reproduction as Figures};
 use crosslane_reproduce::reproduction::{Reproduction, find, reproduce_with};
 use crosslane_reproduce::study::{reproducible, studies};
 use crosslane_reproduce::validation::{CHANGE, Validation, numbers, validate};
 use crosslane_reproduce::watch::Watch;
-use crosslane_results::{Outcome, Reproduction as Figures};
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::CommandError;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
-use crosslane_lab::Lab;
+use crosslane::lab::Lab;
 use crosslane_serve::{ServeError, ServeEvent, ServedDevice, Server};
 
 use crate::completions::{self, Known};

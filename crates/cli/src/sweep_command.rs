@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum, ValueHint};
-use crosslane_driver::Notification;
-use crosslane_experiment::sweep::{
+use crosslane::driver::Notification;
+use crosslane::experiment::sweep::{
     Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
     measure_point,
 };
-use crosslane_lab::Lab;
-use crosslane_open::{DeviceName, Session, SessionOptions};
-use crosslane_pcie::link::{Generation, LinkRate, Width};
-use crosslane_results::{Outcome, SCHEMA, Sweep};
+use crosslane::lab::Lab;
+use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::pcie::link::{Generation, LinkRate, Width};
+use crosslane::results::{Outcome, SCHEMA, Sweep};
 
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
 use crate::bench_outcome::platform;

@@ -4,12 +4,12 @@
 
 use std::fmt::Write as _;
 
+use crosslane::experiment::{size_words, topology};
+use crosslane::lab::Lab;
 use crosslane::labs::forbidden_peers;
-use crosslane_experiment::{size_words, topology};
-use crosslane_lab::Lab;
-use crosslane_pcie::units::Picoseconds;
+use crosslane::pcie::units::Picoseconds;
+use crosslane::results::topology::{Bar, Function, Host, Topology};
 use crosslane_report::topology_svg;
-use crosslane_results::topology::{Bar, Function, Host, Topology};
 
 use crate::arguments::TopoArguments;
 use crate::error::CommandError;
@@ -331,8 +331,8 @@ fn page(topology: &Topology) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crosslane_pcie::link::{Generation, LinkRate, Width};
-    use crosslane_results::topology::{FunctionKind, Link};
+    use crosslane::pcie::link::{Generation, LinkRate, Width};
+    use crosslane::results::topology::{FunctionKind, Link};
 
     fn rate(generation: u8, lanes: u8) -> LinkRate {
         LinkRate {

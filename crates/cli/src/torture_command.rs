@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueHint};
-use crosslane_lab::EngineKind;
-use crosslane_pcie::units::Picoseconds;
+use crosslane::lab::EngineKind;
+use crosslane::pcie::units::Picoseconds;
 use crosslane_torture::{
     Check, Failure, Fault, LabText, Note, Setup, Summary, TorusStory, Watch, campaign, lab_of,
     torus_campaign,
@@ -124,7 +124,7 @@ pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
     if let Some(lab) = arguments.lab.as_ref().or(of_rtl.as_ref()) {
         let lab = LabText::load(lab)?;
         let has_engine =
-            |endpoint: &crosslane_lab::file::EndpointInstance| endpoint.part.engine.is_some();
+            |endpoint: &crosslane::lab::file::EndpointInstance| endpoint.part.engine.is_some();
         if !lab.lab()?.file().endpoints.iter().any(has_engine) {
             let problem = format!("{} has no endpoint with an engine", lab.name);
             return Err(CommandError::Usage(problem));

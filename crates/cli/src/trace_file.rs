@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use crosslane::lab::RunningLab;
 use crosslane::trace::Trace;
-use crosslane_lab::RunningLab;
 
 use crate::arguments::TraceUnit;
 use crate::error::CommandError;

@@ -4,8 +4,10 @@
 
 use std::fmt::Write as _;
 
-use crosslane_explain::{Liftable, STEPS, explain};
-use crosslane_results::{Account, Better, Consequence, Explanation, Figure, Flow, LimitKind, Step};
+use crosslane::explain::{Liftable, STEPS, explain};
+use crosslane::results::{
+    Account, Better, Consequence, Explanation, Figure, Flow, LimitKind, Step,
+};
 use rayon::prelude::*;
 
 use crate::interrupt::is_asked;
@@ -263,7 +265,7 @@ fn step_words(step: &Step, before: Figure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crosslane_results::{Limit, TimeUse, Use};
+    use crosslane::results::{Limit, TimeUse, Use};
 
     fn limit(kind: LimitKind, words: &str, lifted: &str) -> Limit {
         let place = "fpga1".to_owned();

@@ -27,6 +27,37 @@ const INDEX: &str = "docs/README.md";
 /// Crates that have unsafe code, and so their own copy of the workspace's lints.
 const UNSAFE_CRATES: [&str; 3] =
     ["crates/cosim/Cargo.toml", "crates/libfabric/Cargo.toml", "crates/vfio/Cargo.toml"];
+/// The project's crates from the ground floor up, each with those that it may stand on. Tests may
+/// use others.
+const HOUSE: [(&str, &str); 24] = [
+    ("random", ""),
+    ("pcie", ""),
+    ("regs", ""),
+    ("torus-link", ""),
+    ("host", "pcie"),
+    ("results", "pcie"),
+    ("fabric", "pcie random"),
+    ("device", "pcie regs torus-link fabric"),
+    ("cosim", "pcie regs fabric"),
+    ("driver", "pcie regs host"),
+    ("bridge", "pcie host driver"),
+    ("torus", "pcie host driver"),
+    ("vfio", "pcie host"),
+    ("libfabric", "pcie host"),
+    ("lab", "pcie torus-link host fabric device cosim"),
+    ("open", "pcie host driver vfio libfabric lab"),
+    ("experiment", "pcie host results fabric driver bridge torus lab"),
+    ("explain", "pcie host results fabric driver lab experiment"),
+    ("serve", "pcie host fabric vfio lab"),
+    ("torture", "random pcie regs torus-link host fabric device cosim driver lab"),
+    ("report", "results"),
+    ("reproduce", "pcie host results fabric driver bridge torus lab experiment explain report"),
+    (
+        "crosslane",
+        "pcie host results fabric driver bridge torus vfio libfabric lab open experiment explain",
+    ),
+    ("cli", "cosim vfio serve torture report reproduce crosslane"),
+];
 /// Most files and bytes of one fuzz target's corpus, as `tools/corpus.py` writes it.
 const MAX_CORPUS_FILES: usize = 60;
 const MAX_CORPUS_BYTES: u64 = 60_000;
@@ -202,6 +233,36 @@ fn every_crate_follows_the_workspace() {
         }
     }
     assert_none("a crate on its own", &places);
+}
+
+#[test]
+fn crates_stand_only_on_crates_below_them() {
+    let mut places = Vec::new();
+    for (floor, (name, below)) in HOUSE.iter().enumerate() {
+        let allowed: BTreeSet<&str> = below.split_whitespace().collect();
+        for known in &allowed {
+            if !HOUSE[..floor].iter().any(|(lower, _)| lower == known) {
+                places.push(format!("HOUSE: {known} is not below {name}"));
+            }
+        }
+        let path = root().join("crates").join(name).join("Cargo.toml");
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let section = text.split("\n[").find_map(|section| section.strip_prefix("dependencies]\n"));
+        let names = section.unwrap_or("").lines().filter_map(|line| {
+            let dependency = line.split(['.', ' ', '=']).next()?;
+            match dependency {
+                "crosslane" => Some(dependency),
+                _ => dependency.strip_prefix("crosslane-"),
+            }
+        });
+        let used: BTreeSet<&str> = names.collect();
+        let (new, gone) = (used.difference(&allowed), allowed.difference(&used));
+        places.extend(new.map(|other| format!("{name} -> {other}: an arrow that the house lacks")));
+        places.extend(gone.map(|other| format!("{name} -> {other}: in HOUSE, and not used")));
+    }
+    let crates = fs::read_dir(root().join("crates")).expect("the crates' folder").count();
+    assert_eq!(crates, HOUSE.len(), "crates in the house");
+    assert_none("crooked", &places);
 }
 
 /// Folders in which bolero looks for the inputs of a file's fuzz targets, as paths from the root.

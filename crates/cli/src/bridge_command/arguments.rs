@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use crosslane_bridge::CardAddress;
+use crosslane::bridge::CardAddress;
 
 use crate::completions::{self, Known};
 use crate::size::{SizeRange, parse_size};
@@ -302,5 +302,5 @@ pub struct BenchArguments {
 }
 
 fn parse_target(text: &str) -> Result<CardAddress, String> {
-    text.parse().map_err(|error: crosslane_bridge::BridgeError| error.why.to_string())
+    text.parse().map_err(|error: crosslane::bridge::BridgeError| error.why.to_string())
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
 
-use crosslane_bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
-use crosslane_experiment::{BenchError, BridgedMeasured, BridgedOptions, TwoNodes, bridged};
-use crosslane_host::{Clock, Rdma};
-use crosslane_lab::{Lab, Simulation};
-use crosslane_libfabric::MachineClock;
-use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Bridge, BridgeTransfer, Outcome, SCHEMA};
+use crosslane::bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
+use crosslane::experiment::{BenchError, BridgedMeasured, BridgedOptions, TwoNodes, bridged};
+use crosslane::host::{Clock, Rdma};
+use crosslane::lab::{Lab, Simulation};
+use crosslane::network::MachineClock;
+use crosslane::pcie::units::Picoseconds;
+use crosslane::results::{Bridge, BridgeTransfer, Outcome, SCHEMA};
 use futures_util::future::try_join_all;
 use serde_json::json;
 
@@ -152,8 +152,8 @@ struct Overlap {
 }
 
 impl Overlap {
-    fn result(&self) -> crosslane_results::Overlap {
-        crosslane_results::Overlap {
+    fn result(&self) -> crosslane::results::Overlap {
+        crosslane::results::Overlap {
             path: self.path.to_string(),
             bytes: self.size_bytes,
             naive_over_pipelined: self.ratio,

@@ -6,12 +6,12 @@ use std::io::{Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use crosslane_bridge::files::{FileClient, FileError, FileOptions, FileOutcome, Watch};
-use crosslane_bridge::messages::PeerTarget;
-use crosslane_bridge::{BridgeError, CardAddress, CardPlace, Report};
-use crosslane_host::{Clock, Rdma};
-use crosslane_libfabric::{MachineClock, Network};
-use crosslane_pcie::units::Picoseconds;
+use crosslane::bridge::files::{FileClient, FileError, FileOptions, FileOutcome, Watch};
+use crosslane::bridge::messages::PeerTarget;
+use crosslane::bridge::{BridgeError, CardAddress, CardPlace, Report};
+use crosslane::host::{Clock, Rdma};
+use crosslane::network::{MachineClock, Network};
+use crosslane::pcie::units::Picoseconds;
 use futures_executor::block_on;
 use serde::Serialize;
 

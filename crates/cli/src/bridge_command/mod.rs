@@ -7,8 +7,8 @@ mod client;
 mod network;
 mod serve;
 
-use crosslane_bridge::Key;
-use crosslane_libfabric::providers;
+use crosslane::bridge::Key;
+use crosslane::network::providers;
 use serde::Serialize;
 
 use crate::error::CommandError;

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use crosslane_bridge::{Identity, Key};
-use crosslane_libfabric::{MachineClock, Network, Provider};
+use crosslane::bridge::{Identity, Key};
+use crosslane::network::{MachineClock, Network, Provider};
 
 use super::arguments::{ClientArguments, NetworkChoice};
 use crate::error::{CommandError, NOT_TEXT};
@@ -54,7 +54,7 @@ pub fn read_key(path: &Path) -> Result<Key, CommandError> {
     let place = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| CommandError::Input(format!("{place} cannot be read: {}", why(&error))))?;
-    text.parse().map_err(|error: crosslane_bridge::BridgeError| {
+    text.parse().map_err(|error: crosslane::bridge::BridgeError| {
         CommandError::Input(format!("{place}: {}", error.why))
     })
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge serve`: a card, of this machine or of a lab, beside a real network.
 
-use crosslane_bridge::{Guard, Policy, Server, ServerEvent, ServerOptions};
-use crosslane_driver::Device;
-use crosslane_host::{Rdma, RdmaListener};
-use crosslane_libfabric::{MachineClock, Network};
-use crosslane_open::{AnyBus, AnyRdma, Session};
+use crosslane::bridge::{Guard, Policy, Server, ServerEvent, ServerOptions};
+use crosslane::driver::Device;
+use crosslane::host::{Rdma, RdmaListener};
+use crosslane::network::{MachineClock, Network};
+use crosslane::open::{AnyBus, AnyRdma, Session};
 
 use super::arguments::{RingArguments, ServeArguments};
 use super::{network, random_key};

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crosslane::machine::{self, Address, BindOptions};
-use crosslane_results::machine::Binding;
+use crosslane::results::machine::Binding;
 
 use super::arguments::{BindArguments, Output};
 use super::machine;

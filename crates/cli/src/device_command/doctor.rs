@@ -9,8 +9,8 @@ use crosslane::machine::{
     Address, DoctorError, DoctorOptions, Machine, PredictionProgress, diagnose_card,
     diagnose_machine, export,
 };
-use crosslane_pcie::units::Picoseconds;
-use crosslane_results::machine::{
+use crosslane::pcie::units::Picoseconds;
+use crosslane::results::machine::{
     CardDiagnosis, Finding, MachineDiagnosis, MeasuredRate, PredictedRate,
 };
 
@@ -138,7 +138,7 @@ impl DoctorProgress {
     }
 }
 
-impl crosslane_experiment::Progress for DoctorProgress {
+impl crosslane::experiment::Progress for DoctorProgress {
     fn is_watched(&self) -> bool {
         self.runs.is_watched()
     }

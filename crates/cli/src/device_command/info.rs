@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
+use crosslane::experiment::size_words;
 use crosslane::machine::{
     Address, PciFunction, Tree, describe, error_words, link_words, path_from_root,
 };
-use crosslane_experiment::size_words;
 use crosslane_vfio::sysfs::Express;
 
 use super::arguments::Output;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crosslane::machine::{CardReady, ReloadOptions, reload};
-use crosslane_results::machine::Reload;
+use crosslane::results::machine::Reload;
 
 use super::arguments::ReloadArguments;
 use super::machine;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crosslane::machine::{TestError, TestOptions, test_cards};
-use crosslane_open::{DeviceName, OpenError};
-use crosslane_results::machine::TestStep;
+use crosslane::open::{DeviceName, OpenError};
+use crosslane::results::machine::TestStep;
 
 use super::arguments::TestArguments;
 use crate::error::CommandError;

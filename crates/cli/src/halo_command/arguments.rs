@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueHint};
-use crosslane_experiment::Lattice;
+use crosslane::experiment::Lattice;
 
 use crate::completions::{self, Known};
 use crate::size::parse_size;

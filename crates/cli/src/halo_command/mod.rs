@@ -5,13 +5,13 @@ pub mod arguments;
 
 use std::sync::Arc;
 
-use crosslane_driver::network_processor::{Modes, Requests};
-use crosslane_experiment::{HaloOptions, HaloRun, halo_on};
-use crosslane_lab::Lab;
-use crosslane_open::{DeviceName, Session, SessionOptions};
-use crosslane_pcie::units::Picoseconds;
+use crosslane::driver::network_processor::{Modes, Requests};
+use crosslane::experiment::{HaloOptions, HaloRun, halo_on};
+use crosslane::lab::Lab;
+use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::pcie::units::Picoseconds;
+use crosslane::results::{Detail, Exchange, Flow};
 use crosslane_report::{Axis, Block, Plot, Scale, Section, Series, SeriesKind};
-use crosslane_results::{Detail, Exchange, Flow};
 
 use crate::bench_outcome::Runs;
 use crate::error::CommandError;

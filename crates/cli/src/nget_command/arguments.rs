@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use crosslane_driver::network_processor::{Buffers, Modes, Requests};
-use crosslane_host::{Mapping, Waiting};
+use crosslane::driver::network_processor::{Buffers, Modes, Requests};
+use crosslane::host::{Mapping, Waiting};
 
 use crate::completions::{self, Known};
 use crate::size::SizeRange;

@@ -6,13 +6,13 @@ pub mod arguments;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crosslane_driver::network_processor::{Modes, Requests};
-use crosslane_experiment::{NgetOptions, NgetRun, nget_on};
-use crosslane_host::Mapping;
-use crosslane_lab::Lab;
-use crosslane_open::{DeviceName, Session, SessionOptions};
+use crosslane::driver::network_processor::{Modes, Requests};
+use crosslane::experiment::{NgetOptions, NgetRun, nget_on};
+use crosslane::host::Mapping;
+use crosslane::lab::Lab;
+use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::results::{Account, Detail, Flow, Gets};
 use crosslane_report::{Axis, Block, Plot, Scale, Section, Series, SeriesKind};
-use crosslane_results::{Account, Detail, Flow, Gets};
 
 use crate::bench_outcome::Runs;
 use crate::error::CommandError;

@@ -5,9 +5,9 @@ mod report;
 
 use std::sync::Arc;
 
-use crosslane_experiment::{Choices, ScenarioError, TrafficOutcome, TrafficRun};
-use crosslane_lab::Lab;
-use crosslane_results::{Platform, Scenario};
+use crosslane::experiment::{Choices, ScenarioError, TrafficOutcome, TrafficRun};
+use crosslane::lab::Lab;
+use crosslane::results::{Platform, Scenario};
 
 use crate::arguments::TrafficArguments;
 use crate::bench_outcome::{bench_outcome, explained};

@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use crosslane_experiment::size_words;
-use crosslane_results::{Detail, Flow, Scenario};
+use crosslane::experiment::size_words;
+use crosslane::results::{Detail, Flow, Scenario};
 
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, percent};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ends of flows, looked up by their names on the command line.
 
-use crosslane_experiment::{End, FlowEnds};
-use crosslane_fabric::NodeKind;
-use crosslane_lab::{Lab, RunningHost, RunningLab};
-use crosslane_open::DeviceName;
+use crosslane::experiment::{End, FlowEnds};
+use crosslane::fabric::NodeKind;
+use crosslane::lab::{Lab, RunningHost, RunningLab};
+use crosslane::open::DeviceName;
 
 use crate::error::CommandError;
 

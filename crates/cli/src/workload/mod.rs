@@ -10,15 +10,15 @@ pub mod report;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_driver::{DescriptorSource, Notification};
-use crosslane_experiment::{
+use crosslane::driver::{DescriptorSource, Notification};
+use crosslane::experiment::{
     FlowEnds, LatencyOptions, Options, ScenarioError, Workload, WorkloadOutcome, WorkloadRun,
     default_in_flight, default_operations,
 };
-use crosslane_host::PageSize;
-use crosslane_lab::{EngineKind, Lab, RunningLab};
-use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Platform, Scenario};
+use crosslane::host::PageSize;
+use crosslane::lab::{EngineKind, Lab, RunningLab};
+use crosslane::pcie::units::Picoseconds;
+use crosslane::results::{Platform, Scenario};
 
 use crate::bench_outcome::{bench_outcome, explained};
 use crate::engine_argument::EngineWord;

@@ -2,9 +2,9 @@
 //! Workloads on cards that are opened by name: boards, and cards that a server shows on a socket.
 //! Time is the machine's there.
 
-use crosslane_experiment::{NoObserver, Workload, WorkloadOutcome};
-use crosslane_open::{CardError, DeviceName, OpenError, Session, SessionOptions};
-use crosslane_results::{Platform, Scenario};
+use crosslane::experiment::{NoObserver, Workload, WorkloadOutcome};
+use crosslane::open::{CardError, DeviceName, OpenError, Session, SessionOptions};
+use crosslane::results::{Platform, Scenario};
 
 use super::arguments::WorkloadArguments;
 use super::ends::Ends;

@@ -4,10 +4,10 @@
 
 use std::fmt::Write as _;
 
-use crosslane_driver::{DescriptorSource, Notification};
-use crosslane_experiment::{Workload, size_words};
+use crosslane::driver::{DescriptorSource, Notification};
+use crosslane::experiment::{Workload, size_words};
+use crosslane::results::{Ceiling, Channel, Flow, Latencies, PlanSummary, Scenario, Transfers};
 use crosslane_report::runs::{SERVED, SERVED_LATENCY};
-use crosslane_results::{Ceiling, Channel, Flow, Latencies, PlanSummary, Scenario, Transfers};
 
 use crate::link_use::{link_rows, rate_words, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};

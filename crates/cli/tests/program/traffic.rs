@@ -208,7 +208,7 @@ fn deadlock_is_printed_behind_errors_that_cause_it() {
 /// The plan knows it: nothing is run, and no table of dashes is printed.
 #[test]
 fn a_forbidden_peer_path_is_said_first() {
-    let minimal = crosslane_lab::shipped().iter().find(|lab| lab.name == "minimal").unwrap();
+    let minimal = crosslane::lab::shipped().iter().find(|lab| lab.name == "minimal").unwrap();
     let text = minimal
         .text
         .replace("name = \"card0\"", "name = \"card{0..1}\"")

@@ -109,7 +109,7 @@ fn a_run_with_errors_is_not_explained() {
 /// Slow walks, one at once, in small pages: what the user sees of them, with its evidence.
 #[test]
 fn a_page_names_the_iotlb_with_its_misses() {
-    let rosta = crosslane_lab::shipped().iter().find(|lab| lab.name == "rosta").unwrap();
+    let rosta = crosslane::lab::shipped().iter().find(|lab| lab.name == "rosta").unwrap();
     let walk = "walk_ns = { value = 253, source = \"assumption: as pciebench:iommu";
     let walks = "walks = { value = 5, source = \"assumption: as pciebench:iommu";
     let text = rosta

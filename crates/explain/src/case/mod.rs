@@ -24,9 +24,9 @@ pub trait Case: Clone + Send + Sync {
     /// the last completion; or the typical latency one way.
     ///
     /// # Errors
-    /// A run that cannot be made, and
-    /// [`ScenarioError::Failed`](crosslane_experiment::ScenarioError::Failed) if anything goes wrong in
-    /// it.
+    /// A run that cannot be made, and [`ScenarioError::Failed`] if anything goes wrong in it.
+    ///
+    /// [`ScenarioError::Failed`]: crosslane_experiment::ScenarioError::Failed
     fn figure(&self) -> Result<Figure, ExplainError>;
 
     /// Makes it and says where the time of the busiest direction went; none where nobody counts.

@@ -314,8 +314,8 @@ fn by_buffers(context: &Context<'_>, buffers: &[(u64, Vec<Point>)]) -> Experimen
             "With 1 MiB and less the rate is far below the peak ({:.0} % of the link); from 2 MiB \
              on the paper has 70 to 80 %, here it is {:.0} % with 2 MiB, {:.0} % with 4 MiB and \
              {:.0} % with 8 MiB. The paper found 8 MiB the best; here 16 MiB gains some 2 % \
-             more, because the first chunk's read, in which the card has nothing to do, costs a transfer \
-             of 512 MiB less than the reports that it saves.",
+             more, because the first chunk's read, in which the card has nothing to do, costs a \
+             transfer of 512 MiB less than the reports that it saves.",
             percent(MIB),
             percent(2 * MIB),
             percent(4 * MIB),

@@ -68,7 +68,7 @@ fn one_more_grade_of_link_does_not_double_the_rate() {
     for (way, quantity) in
         [("host to card", "dma_host_to_fpga"), ("card to host", "dma_fpga_to_host")]
     {
-        let before = simulated(quantity, "Gen2 x4; 4 MiB");
+        let before = simulated(quantity, "Gen2 x4; 4 MB");
         for link in ["Gen2 x8", "Gen3 x4"] {
             let next = simulated(&format!("{way}, one more grade"), &format!("{link}; 4 MiB"));
             assert!((1.2..1.6).contains(&(next / before)), "{way}, {link}: {next}");
