@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Workloads over the driver: what is moved is checked, timed by the application and by the
-//! engine, and compared with what the links can carry.
+//! Workloads and their runs, in a lab or on cards. What is moved is checked, timed by the
+//! application and by the engine, and compared with what the links can carry.
 //!
-//! Read first: [`Options`], [`Measured`], then [`write()`], [`read()`], [`peer_write()`] and
-//! [`together()`], which runs several at once.
+//! Read first: [`Workload`], what can be run; [`WorkloadRun`], a run of it in a lab, and
+//! [`TrafficRun`], [`StoreRun`], [`NgetRun`], [`HaloRun`] and [`TwoNodes`], runs of other kinds;
+//! [`Measured`], what a transfer gives; [`sweep`] and [`fit`], over many runs.
 //!
-//! A workload needs an opened [`Device`](crosslane_driver::Device) and nothing else; it claims
-//! channel 0 of the kinds that it uses and gives them back.
+//! A workload needs opened [`Device`](crosslane_driver::Device)s and nothing else; it claims
+//! channel 0 of the kinds that it uses and gives them back. Runs in a lab are
+//! [checked](crosslane_lab::CheckedRun): they have a time limit, are run until nothing is left to
+//! do, and fail if a port detects an error.
 
 #![forbid(unsafe_code)]
 
