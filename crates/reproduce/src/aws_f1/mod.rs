@@ -16,7 +16,7 @@ use crosslane_pcie::units::HostId;
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, size_words};
 use crate::study::{Effort, Reproducible, Study};
 
 /// The card.
@@ -92,7 +92,7 @@ fn measure(
     };
     let passes = (enough / size_bytes).clamp(1, PASSES);
     let options = MmioOptions { size_bytes, passes, program, mapping, seed: context.seed as u32 };
-    stores(context, &format!("{} of {size_bytes} B", mode.name), &options)
+    stores(context, &format!("{} of {}", mode.name, size_words(size_bytes)), &options)
 }
 
 /// The study.

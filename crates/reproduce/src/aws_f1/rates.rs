@@ -9,7 +9,7 @@ use super::{MODES, Mode};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::ReproduceError;
-use crate::experiment::{Experiment, paragraphs};
+use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{by_size, ours, published};
 use crate::published::PublishedFigure;
 
@@ -55,7 +55,7 @@ fn measure(
 
 /// The paper's figure of a mode and a size.
 fn figure<'a>(context: &'a Context<'_>, mode: Mode, size_bytes: u64) -> &'a PublishedFigure {
-    context.figures.at(mode.name, &format!("{size_bytes} B"))
+    context.figures.at(mode.name, &size_words(size_bytes))
 }
 
 fn rows(context: &Context<'_>, measured: &[Measured]) -> Vec<Row> {
@@ -174,7 +174,7 @@ fn lost(context: &Context<'_>, measured: &[Measured]) -> Experiment {
             format!("{:+.1}", 100.0 * error),
         ]);
         let quantity = format!("{}, seconds put back", one.mode.name);
-        let (conditions, rate) = (format!("{} B", one.size_bytes), rate / 1e9);
+        let (conditions, rate) = (size_words(one.size_bytes), rate / 1e9);
         rows.push(Row {
             published: Some(put_back / 1e9),
             error: Some(error),

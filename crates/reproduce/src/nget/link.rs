@@ -77,7 +77,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         "The paper's other machines are context: their links, processors and definitions of \
          latency differ. The lab's messages are from before the first store until the program at \
          the other end sees the notification; bandwidth is that of six links after 8b/10b. The \
-         document had no second board in its link yet (its outlook: gpu1 to gpu2).",
+         paper had no second board in its link yet (its outlook: gpu1 to gpu2).",
     ]);
     Ok(Experiment {
         title: "The link's latency, and other machines",

@@ -128,8 +128,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         &format!(
             "Our engine on Gen3 x8 in hosts with Xeon Scalable (`nget:crosslane`), with 64 gets in \
              flight: {:.1} % of what completions leave of the link at the least, with gets of 256 \
-             KB; {:.0} % were wanted. Short gets share the link with their own requests, a line of \
-             64 B each.",
+             KiB; {:.0} % were wanted. Short gets share the link with their own requests, a line \
+             of 64 B each.",
             100.0 * least,
             100.0 * LEAST_OF_CEILING
         ),

@@ -235,7 +235,7 @@ fn naive_steps(context: &Context<'_>, points: &[Point]) -> Experiment {
         add(words, &|point| step_ps(point, number));
     }
     let text = paragraphs([
-        "320 MiB from the other node through the FPGA and back, one step after the other. What a \
+        "320 MB from the other node through the FPGA and back, one step after the other. What a \
          page takes to be registered (both nodes) and to be written to for the first time are \
          inputs, out of the paper's first, second and fifth step; what the network and the DMA \
          take is not. The paper's RDMA read is faster here than its own stand-alone maximum, \
