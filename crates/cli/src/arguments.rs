@@ -470,7 +470,7 @@ pub struct CompareArguments {
     pub report: Option<PathBuf>,
 }
 
-/// What one nanosecond of a trace file stands for: the format knows no shorter time.
+/// Time of one nanosecond of a trace file: the format knows no shorter time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TraceUnit {
     /// A nanosecond; shorter times are rounded down.

@@ -61,7 +61,7 @@ pub struct Runs<'a> {
     pub seed: u64,
     /// The flows, in the order of the runs.
     pub flows: Vec<Flow>,
-    /// What limits them, if that is known.
+    /// Their limits, if known.
     pub whys: Vec<Why>,
 }
 

@@ -135,7 +135,7 @@ fn with_colons_in_bash(script: &str) -> String {
     format!("{}\n{script}", JOINED.trim_start())
 }
 
-/// Where zsh has a lab to complete, files are offered too.
+/// Offers files beside the labs that zsh completes.
 fn with_files_in_zsh(script: &str) -> String {
     let escaped: Vec<String> = labs().iter().map(|lab| lab.replace(':', "\\:")).collect();
     let only_labs = format!("({})", escaped.join(" "));

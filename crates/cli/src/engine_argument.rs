@@ -28,7 +28,7 @@ pub struct EngineArguments {
 }
 
 impl EngineArguments {
-    /// What was chosen.
+    /// The choice.
     ///
     /// # Errors
     /// The gateware is not in this program.

@@ -11,7 +11,7 @@ use crosslane::lab::LabError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
 
-/// What is wrong with a file that has to be text.
+/// The problem of a file that has to be text and is not.
 pub const NOT_TEXT: &str = "it is not a text file (UTF-8)";
 
 /// Why a command ends without success.
@@ -86,7 +86,7 @@ pub enum CommandError {
         /// Why not.
         source: io::Error,
     },
-    /// What holds a run cannot be found.
+    /// The search for the limit of a run failed.
     #[error("what holds the run cannot be found: {0}")]
     Unexplained(String),
     /// Standard output cannot be written.

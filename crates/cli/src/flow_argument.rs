@@ -15,11 +15,11 @@ const FORM: &str = "FROM:TO:KIND:SIZE or FROM:TO:KIND:SIZE:PAYLOAD";
 /// A flow as the user wrote it; names are not looked up yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowArgument {
-    /// Who moves the data: an endpoint, or a host (its processor).
+    /// The requester: an endpoint, or a host (its processor).
     pub from: String,
     /// Whose memory: a host's, or what is behind an endpoint's first BAR.
     pub to: String,
-    /// What is done.
+    /// Kind of the operations.
     pub kind: FlowKind,
     /// Sizes of one operation.
     pub sizes: SizeRange,

@@ -89,7 +89,7 @@ pub async fn until_asked<T>(work: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// What a run has given; nothing where it was interrupted.
+/// Result of a run; `None` if it was interrupted.
 ///
 /// # Errors
 /// All others.

@@ -13,7 +13,7 @@ use crate::terminal::{folded, sentence_columns};
 /// Writes a page to standard output, with its sentences folded where the terminal ends.
 ///
 /// # Errors
-/// Where it cannot be written, a broken pipe among it.
+/// Standard output that cannot be written, a broken pipe included.
 pub fn print(page: &str) -> Result<(), CommandError> {
     match sentence_columns() {
         Some(columns) => print_unfolded(&folded(page, columns)),

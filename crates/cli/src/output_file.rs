@@ -19,7 +19,7 @@ const OPEN_FILES: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/s
 /// Bytes of a file that tell what it is.
 const HEAD_BYTES: u64 = 4096;
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A report.

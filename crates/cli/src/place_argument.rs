@@ -8,7 +8,7 @@ use crate::completions::{self, Known};
 use crate::error::CommandError;
 use crate::workload::refused;
 
-/// Where a benchmark runs.
+/// The place of a benchmark: a lab or cards.
 #[derive(Args, Clone, Debug)]
 pub struct PlaceArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
@@ -23,7 +23,7 @@ pub struct PlaceArguments {
 }
 
 impl PlaceArguments {
-    /// What they name.
+    /// The lab or the cards that they name.
     ///
     /// # Errors
     /// A name that is none, and cards that cannot be used together.
@@ -32,7 +32,7 @@ impl PlaceArguments {
     }
 }
 
-/// What `--lab` and `--device` name.
+/// The lab or the cards that `--lab` and `--device` name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     /// A lab, and of each card that is named the endpoint, if that is.
@@ -51,7 +51,7 @@ fn usage(sentence: String) -> CommandError {
 }
 
 impl Named {
-    /// What these name; the lab if both are given.
+    /// The lab or the cards that these name; the lab if both are given.
     ///
     /// # Errors
     /// A name that is none, and cards that cannot be used together.

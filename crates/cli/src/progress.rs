@@ -84,7 +84,7 @@ pub struct Steps {
     /// Simulated time of all steps together, microseconds.
     simulated_us: AtomicU64,
     what: &'static str,
-    /// What ends them early.
+    /// Ends them early.
     pub watch: Watch,
 }
 

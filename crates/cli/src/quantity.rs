@@ -17,7 +17,7 @@ pub fn mebibytes(bytes_per_second: f64) -> String {
 #[must_use]
 pub fn percent(share: f64) -> String {
     let text = format!("{:.1}", share * 100.0);
-    // What is rounded to nothing has no sign.
+    // A number that is rounded to zero has no sign.
     if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 

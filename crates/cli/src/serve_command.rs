@@ -52,7 +52,7 @@ pub struct ServeArguments {
 /// Serves until the program is ended.
 ///
 /// # Errors
-/// What cannot be served.
+/// A lab or a card that cannot be served.
 pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let (devices, sockets) = (&arguments.devices, &arguments.sockets);
     if devices.len() != sockets.len() {
@@ -104,7 +104,7 @@ impl Told {
     /// The lines that an event is worth.
     fn lines(&mut self, event: &ServeEvent, now: Instant) -> Vec<String> {
         let ServeEvent::Fabric { port, kind, .. } = event else {
-            // What a client has caused is told before it is gone.
+            // Events that a client has caused are told before its end.
             let errors = std::mem::take(&mut self.errors);
             let more = errors.into_iter().filter_map(|(key, (_, more))| more_line(&key, more));
             return more.chain([event.to_string()]).collect();

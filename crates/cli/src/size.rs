@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// Largest size that is read, bytes: 1 TiB, beyond any host memory of a lab.
 pub const MAX_SIZE_BYTES: u64 = 1 << 40;
 
-/// What a unit is worth. Those of binary kind may leave out `iB`; decimal ones may not leave
+/// Bytes of a unit. Those of binary kind may leave out `iB`; decimal ones may not leave
 /// out `B`.
 const UNITS: [(&str, u64); 14] = [
     ("", 1),

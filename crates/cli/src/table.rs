@@ -197,7 +197,7 @@ impl Span {
     }
 }
 
-/// Where a text may be parted.
+/// Positions at which a text may be parted.
 fn is_break(c: char) -> bool {
     c.is_whitespace() || c == '.'
 }

@@ -213,7 +213,7 @@ fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
     end(&steps, summary.failed, &summary.failures)
 }
 
-/// What was counted: for programs, for people.
+/// Returns the counts, each with its names for programs and for people.
 fn torus_counts(all: &TorusStory) -> [(&'static str, &'static str, u64); 11] {
     [
         ("nodes", "nodes", all.nodes),

@@ -37,7 +37,7 @@ struct Line {
     wrong_words: u64,
 }
 
-/// What is to be measured.
+/// The transfers to measure.
 struct Plan {
     paths: Vec<Path>,
     modes: Vec<Mode>,
@@ -143,7 +143,7 @@ impl Line {
     }
 }
 
-/// What overlap brings: naive over pipelined, and the most that it could be.
+/// The gain of overlap: naive over pipelined, and its bound.
 struct Overlap {
     path: Path,
     size_bytes: u64,
@@ -187,7 +187,7 @@ fn overlaps(lines: &[Line]) -> Vec<Overlap> {
 /// `bridge bench`.
 ///
 /// # Errors
-/// What cannot be asked for, what fails, and data that are wrong.
+/// An impossible request, a failed transfer, and wrong data.
 pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
     let plan = Plan::of(arguments)?;
     let file = report_of(arguments.report.as_ref())?;

@@ -18,7 +18,7 @@ const MIB: usize = 1 << 20;
 struct Server {
     child: Child,
     address: String,
-    /// What it says of its network.
+    /// Its sentence about the network.
     network: String,
 }
 

@@ -211,7 +211,7 @@ fn the_examples_work() {
                 }
                 let arguments = &arguments;
                 let output = command(arguments).current_dir(&folder).output().unwrap();
-                // What the doctor finds in that machine are problems.
+                // The doctor finds problems in that machine.
                 let has_findings =
                     example.starts_with("device doctor 03") && output.stderr.is_empty();
                 assert!(output.status.success() || has_findings, "crosslane {example}: {output:?}");

@@ -27,20 +27,20 @@ fn printed(shell: &mut Command) -> Vec<String> {
     text.lines().map(first).filter(|word| !word.is_empty()).collect()
 }
 
-/// What bash offers for a line that is typed so far.
+/// Returns the words that bash offers for a line typed so far.
 fn offered_by_bash(script: &Path, line: &str) -> Vec<String> {
     let program = "source \"$1\"; COMP_LINE=\"$2\"; COMP_POINT=${#2}; COMP_WORDBREAKS=':'; \
                    _crosslane_joined crosslane; printf '%s\\n' \"${COMPREPLY[@]}\"";
     printed(Command::new("bash").args(["-c", program, "bash"]).arg(script).arg(line))
 }
 
-/// What fish offers.
+/// Returns the words that fish offers.
 fn offered_by_fish(script: &Path, line: &str) -> Vec<String> {
     let program = "source $argv[1]; complete -C $argv[2]";
     printed(Command::new("fish").args(["--no-config", "-c", program]).arg(script).arg(line))
 }
 
-/// What zsh offers.
+/// Returns the words that zsh offers.
 fn offered_by_zsh(script: &Path, line: &str) -> Vec<String> {
     let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/offered.zsh");
     let file = script.with_extension("offered");

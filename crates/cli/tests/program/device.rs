@@ -218,7 +218,7 @@ fn the_doctor_finds_what_costs_speed() {
     assert!(text.contains("\nWhat would help\n\n"), "{text}");
     assert!(text.contains("Extended Tag: sudo setpci -s 0000:03:00.0 CAP_EXP+8.w=0100:0100"));
     assert!(text.ends_with(" problems\n") && !text.contains("Predicted"), "{text}");
-    // What was advised is done, and is no finding any more.
+    // The advice is followed, so the finding is gone.
     page(&fake, "set-mps --path 03:00.0 host 512");
     let doctor = json(&fake, "doctor 03:00.0 --no-model");
     assert_eq!(finding(&doctor, "Max_Payload_Size")["state"], "ok");
@@ -301,7 +301,7 @@ fn doctor_of_the_machine_says_whether_it_is_ready() {
     }
 }
 
-/// What the model predicts is what the links, payloads and tags that were read allow.
+/// The model predicts what the links, payloads and tags that were read allow.
 #[test]
 fn rates_are_predicted_for_the_way_that_was_read() {
     let fake = Fake::switch_with_two_cards("rates_are_predicted_for_the_way_that_was_read");

@@ -15,7 +15,7 @@ use crate::run::{folder, run_as_written, stdout_of};
 const MARK: &str = "<!-- output of: crosslane ";
 const FENCE: &str = "```";
 
-/// What stands below one mark.
+/// The block below one mark.
 fn sample(mark: &str) -> String {
     let mark = mark.trim_start_matches(MARK).trim_end_matches("-->").trim();
     let (arguments, part) = mark.split_once(", ").unwrap_or((mark, ""));

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What one run of the program said.
+/// Output of one run of the program.
 #[derive(Debug)]
 pub struct Run {
     /// Exit code.

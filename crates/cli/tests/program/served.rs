@@ -33,7 +33,7 @@ impl<const N: usize> Served<N> {
         Self { server, cards: sockets.map(|socket| format!("vfio-user:{socket}")) }
     }
 
-    /// What a benchmark of all cards prints.
+    /// Returns the output of a benchmark of all cards.
     fn stdout(&self, arguments: &str) -> String {
         let cards: Vec<String> = self.cards.iter().map(|card| format!("--device {card}")).collect();
         let all = format!("{arguments} {}", cards.join(" "));
@@ -42,7 +42,7 @@ impl<const N: usize> Served<N> {
         run.stdout
     }
 
-    /// What it prints as JSON.
+    /// Returns its output as JSON.
     fn json(&self, arguments: &str) -> serde_json::Value {
         serde_json::from_str(&self.stdout(&format!("{arguments} --json"))).unwrap()
     }

@@ -139,7 +139,7 @@ fn the_ceiling_of_random_cuts_is_counted_or_marked() {
     assert!(stdout_of(&both).contains("~ for regular completions"));
 }
 
-/// What a direction sends and its idle time by reason are the whole time, and no more.
+/// Time of sending and idle time by reason make up the whole time of a direction.
 #[test]
 fn a_direction_does_one_thing_at_a_time() {
     for flows in [

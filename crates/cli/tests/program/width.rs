@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the program prints fits the terminal: here 80 columns, which COLUMNS says.
+//! Output fits the terminal: here 80 columns, by COLUMNS.
 
 use crate::device::machine_that_binds;
 use crate::run::{command, folder, stdout_of};
@@ -41,7 +41,7 @@ const COMMANDS: [&str; 33] = [
     "device test lab:minimal/card0 --largest 64K",
 ];
 
-/// What a command prints at so many columns, on both ways.
+/// Returns the output of a command at a width, standard output and standard error.
 #[track_caller]
 fn printed(arguments: &str, columns: &str) -> String {
     let output = command(arguments).env("COLUMNS", columns).output().unwrap();

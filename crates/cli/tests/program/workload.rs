@@ -30,7 +30,7 @@ fn scenario_of(arguments: &str) -> Value {
     scenario
 }
 
-/// What an engine that reads one descriptor at a time makes of buffers in small pages.
+/// An engine that reads one descriptor at a time is slow with buffers in small pages.
 #[test]
 fn reads_of_small_pages_one_by_one_wait_for_their_answers() {
     let arguments = "bench read --lab rosta --size 1M --iterations 2 --pages";
@@ -304,7 +304,7 @@ fn what_cannot_be_is_said_by_name() {
     }
 }
 
-/// What the lab, the driver or the workload refuses, when it comes to it.
+/// Requests that the lab, the driver or the workload refuses.
 #[test]
 fn what_is_refused_fails_with_exit_code_1() {
     for (arguments, sentence) in [
