@@ -87,7 +87,7 @@ pub enum CommandError {
         source: io::Error,
     },
     /// The search for the limit of a run failed.
-    #[error("what holds the run cannot be found: {0}")]
+    #[error("bottleneck search failed: {0}")]
     Unexplained(String),
     /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
