@@ -54,3 +54,16 @@ fn measurements() {
     let why = run("why");
     assert!(why.contains("limited by "), "{why}");
 }
+
+#[test]
+fn an_own_device_adds_up_and_reports() {
+    let expected = "sum: 5050, read in 463.173 ns\n\
+                    the same in host memory after 514.188 ns\n";
+    assert_eq!(run("own_device"), expected);
+}
+
+#[test]
+fn a_bridge_moves_memory_there_and_back() {
+    let expected = "put: 4194304 B in 707.863 us\nget: 4194304 B in 619.453 us\n";
+    assert_eq!(run("bridge"), expected);
+}
