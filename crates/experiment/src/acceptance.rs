@@ -57,7 +57,7 @@ pub struct AcceptanceOptions {
 pub struct Step {
     /// The card, or from which to which.
     pub place: String,
-    /// What was done.
+    /// Description of the step.
     pub what: String,
     /// What came of it: a sentence if it is not as it should be.
     pub outcome: Result<(), String>,
@@ -147,7 +147,7 @@ struct One<'a, B: Bus> {
     options: &'a AcceptanceOptions,
 }
 
-/// What was wrong in data, as an error.
+/// Turns data errors into an error sentence.
 fn compared(errors: DataErrors) -> Result<(), String> {
     match errors.words {
         0 => Ok(()),

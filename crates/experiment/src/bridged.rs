@@ -33,7 +33,7 @@ pub struct BridgedOptions {
     pub timeout: Picoseconds,
 }
 
-/// What bridged transfers have taken.
+/// Measurements of bridged transfers.
 #[derive(Clone, Debug)]
 pub struct BridgedMeasured {
     /// Bytes of each.
@@ -43,9 +43,9 @@ pub struct BridgedMeasured {
     pub times: Vec<Picoseconds>,
     /// Of that the client's memory, for a naive one.
     pub registrations: Vec<Picoseconds>,
-    /// What the server says of each.
+    /// The server's report on each.
     pub reports: Vec<Report>,
-    /// What was wrong in the data.
+    /// Words that differ from the data sent.
     pub data_errors: DataErrors,
 }
 
@@ -62,7 +62,7 @@ impl BridgedMeasured {
         rate(self.size_bytes, self.median())
     }
 
-    /// What the server says of the transfer of median time.
+    /// The server's report on the transfer of median time.
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
         let median = self.median();

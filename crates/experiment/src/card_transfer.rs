@@ -19,7 +19,7 @@ use crate::pattern::{WORD_BYTES, compare, fill};
 /// Most bytes of the card's memory that a run uses.
 const MOST_CARD_BYTES: u64 = 256 << 20;
 
-/// Which way the data that are timed go.
+/// Direction of the timed transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CardDirection {
     /// From host memory to the card's (H2C).
@@ -52,7 +52,7 @@ impl CardDirection {
 /// How transfers with a card's memory are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardOptions {
-    /// Which way.
+    /// Direction of the timed transfers.
     pub direction: CardDirection,
     /// Bytes of one transfer, a multiple of 4.
     pub size_bytes: u64,
@@ -139,17 +139,17 @@ impl CardOptions {
     }
 }
 
-/// What transfers with a card's memory have taken.
+/// Measurements of transfers with a card's memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CardMeasured {
     /// How they were made.
     pub options: CardOptions,
     /// Of each transfer in order, from its start (behind the setting of parameters) until the host
-    /// knows that it is complete: what the document's program times.
+    /// knows that it is complete: the interval that the paper's program times.
     pub times: Vec<Picoseconds>,
     /// From before the first was posted until all were known to be complete.
     pub elapsed: Picoseconds,
-    /// What was wrong in the data.
+    /// Words that differ from the data sent.
     pub data_errors: DataErrors,
 }
 

@@ -37,7 +37,7 @@ impl DataTlps {
     }
 }
 
-/// What carries the data that a ceiling is for.
+/// Kind of TLP that carries the data of a ceiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// Memory writes.
@@ -60,7 +60,7 @@ impl Carrier {
 /// One direction of a link on the way of the data, and the DLLPs that a run sent in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkLoad<Id> {
-    /// Which it is.
+    /// The direction of the link.
     pub link: Id,
     /// Its rate.
     pub rate: LinkRate,

@@ -255,7 +255,7 @@ async fn route<B: Bus>(devices: &[Device<B>], peers: &[Peer<B>]) -> Result<(), B
     Ok(())
 }
 
-/// What a chain cannot be.
+/// Rejects option combinations that a chain does not support.
 fn check(name: &str, names: &[&str], options: &Options) -> Result<(), BenchError> {
     options.check(name)?;
     let twice = names.iter().enumerate().find(|(at, card)| names[..*at].contains(card));

@@ -51,7 +51,7 @@ pub enum BenchError {
     Refused {
         /// The flow or the device.
         place: String,
-        /// What is wrong.
+        /// The reason, with its values.
         problem: String,
     },
     /// Data that were sent have not arrived in time.

@@ -43,7 +43,7 @@ async fn run<B: Bus>(
     prepared.finish().await
 }
 
-/// Which way data go.
+/// Direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// Card to host.

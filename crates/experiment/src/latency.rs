@@ -43,7 +43,7 @@ impl Default for LatencyOptions {
     }
 }
 
-/// What ping-pong has measured.
+/// Measurements of a ping-pong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundTrips {
     /// From where to where.
@@ -55,7 +55,7 @@ pub struct RoundTrips {
     pub round_trips: Vec<Picoseconds>,
     /// The way there.
     pub plan: Plan,
-    /// What was wrong in what came back.
+    /// Words that came back different from those sent.
     pub data_errors: DataErrors,
 }
 

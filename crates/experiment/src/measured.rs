@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a workload has measured.
+//! Measurements of a workload.
 
 use crosslane_driver::{ChannelCounters, ChannelKind, LaneCounters, Plan};
 use crosslane_fabric::ChannelWaits;
@@ -40,7 +40,7 @@ pub struct ChannelReport {
     pub device: String,
     /// Which channel 0 of it.
     pub kind: ChannelKind,
-    /// What the engine has counted.
+    /// Counters of the engine.
     pub counters: ChannelCounters,
     /// One clock of the engine.
     pub clock: Picoseconds,
@@ -91,7 +91,7 @@ pub struct LaneReport {
     pub device: String,
     /// Number of the lane.
     pub lane: u8,
-    /// What the engine has counted.
+    /// Counters of the engine.
     pub counters: LaneCounters,
     /// One clock of the engine.
     pub clock: Picoseconds,
@@ -106,7 +106,7 @@ pub struct DataErrors {
     pub first_word: Option<u64>,
 }
 
-/// What a workload has measured.
+/// Measurements of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// From where to where.
@@ -138,7 +138,7 @@ pub struct Measured {
     pub registration: Option<Picoseconds>,
     /// The way of the data; of a chain, its first part.
     pub plan: Plan,
-    /// What was wrong in the data that arrived.
+    /// Words that arrived different from those sent.
     pub data_errors: DataErrors,
 }
 

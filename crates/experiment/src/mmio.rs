@@ -15,7 +15,7 @@ use crate::pattern::WORD_BYTES;
 /// Data of up to so many bytes are compared whole; of more, one word of each line of 64 B.
 const COMPARED_BYTES: u64 = 64 << 10;
 
-/// What stores.
+/// Routine that makes the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// A loop of 32-bit stores.
@@ -28,14 +28,14 @@ pub enum Program {
     LibraryBurst(Routines),
 }
 
-/// What is stored how often.
+/// Size, number and method of the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MmioOptions {
     /// Bytes of a pass, a multiple of 4.
     pub size_bytes: u64,
     /// Passes, one behind the other without a fence between them, all to the same place.
     pub passes: u64,
-    /// What stores.
+    /// Routine that makes the stores.
     pub program: Program,
     /// Through which mapping.
     pub mapping: Mapping,
@@ -43,14 +43,14 @@ pub struct MmioOptions {
     pub seed: u32,
 }
 
-/// What was measured.
+/// Measurements of stores into a memory card.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MmioMeasured {
-    /// What was asked for.
+    /// Options of the run.
     pub options: MmioOptions,
     /// From before the first store until the core may go on behind the last.
     pub elapsed: Picoseconds,
-    /// What a fence behind that took.
+    /// Time of the fence behind the last store.
     pub fence: Picoseconds,
     /// What the card has counted, from the first store to the end of the fence.
     pub metrics: CardMetrics,

@@ -38,7 +38,7 @@ impl SendWay {
     }
 }
 
-/// What is sent how often.
+/// Size, number and method of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneWayOptions {
     /// Bytes of a message, a multiple of 4.
@@ -53,7 +53,7 @@ pub struct OneWayOptions {
     pub timeout: Picoseconds,
 }
 
-/// What was measured.
+/// Measurements of one-way messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneWay {
     /// From before a message's first store until the program at the other end sees it there.

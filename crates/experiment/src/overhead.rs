@@ -16,7 +16,7 @@ use crate::pattern::{WORD_BYTES, compare, fill};
 /// Register reads of one reading of a card's time.
 const READS_OF_TIME: u64 = 2;
 
-/// What is measured, and how often.
+/// Sizes and numbers of the accesses and transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverheadOptions {
     /// Register accesses, and small transfers.
@@ -47,10 +47,10 @@ impl Default for OverheadOptions {
     }
 }
 
-/// What one kind of access or transfer costs, on average.
+/// Average cost of one kind of access or transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverheadRow {
-    /// What was done, in words.
+    /// Description of the access or transfer.
     pub what: &'static str,
     /// How often.
     pub rounds: u64,

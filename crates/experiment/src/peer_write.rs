@@ -165,7 +165,7 @@ impl<B: Bus> PeerWrite<B> {
     }
 }
 
-/// What a peer write cannot be.
+/// Rejects option combinations that a peer write does not support.
 fn check(place: &str, options: &Options) -> Result<(), BenchError> {
     options.check(place)?;
     let by_command = options.descriptors == DescriptorSource::CommandPort;

@@ -32,7 +32,7 @@ const PERFTEST_IN_FLIGHT: u32 = 128;
 /// Bytes of what the far end tells of its memory.
 const OFFER_BYTES: usize = 24;
 
-/// Which way the data that are timed go.
+/// Direction of the timed operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RdmaDirection {
     /// From the other node's memory into this one's.
@@ -58,7 +58,7 @@ impl RdmaDirection {
 /// How reads or writes are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RdmaOptions {
-    /// Which way.
+    /// Direction of the timed operations.
     pub direction: RdmaDirection,
     /// Bytes of each, at least 1.
     pub size_bytes: u64,
@@ -106,7 +106,7 @@ impl RdmaOptions {
     }
 }
 
-/// What reads or writes have taken.
+/// Measurements of RDMA reads or writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RdmaMeasured {
     /// How they were made.
@@ -115,7 +115,7 @@ pub struct RdmaMeasured {
     pub time: Picoseconds,
     /// From the beginning of each to its end, with all that were in flight before it.
     pub latencies: Latencies,
-    /// What was wrong in the data.
+    /// Words that differ from the data sent.
     pub data_errors: DataErrors,
 }
 

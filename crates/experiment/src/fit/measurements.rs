@@ -63,7 +63,7 @@ pub struct Sample {
     pub link: Option<LinkRate>,
     /// Rate of the link as a multiple of that of k = 1.
     pub k: f64,
-    /// What it took.
+    /// Measured time.
     pub seconds: f64,
 }
 
@@ -84,7 +84,7 @@ pub struct Measurements {
     has_links: bool,
 }
 
-/// What a column is.
+/// Meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Column {
     Bytes,

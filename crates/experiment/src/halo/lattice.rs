@@ -20,7 +20,7 @@ pub const DIRECTIONS: [Direction; 2 * DIMENSIONS] = [
     Direction::Down(3),
 ];
 
-/// Where a site's neighbour is.
+/// Position of a site's neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
     /// In the same node: its index.

@@ -26,7 +26,7 @@ const TAGS: u32 = 64;
 /// Largest face, bytes: more than any lattice has.
 const MAX_FACE_BYTES: u64 = 1 << 30;
 
-/// What is exchanged how often.
+/// Size and number of the exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HaloOptions {
     /// Each node's part of the lattice.
@@ -60,7 +60,7 @@ impl HaloOptions {
     }
 }
 
-/// What a node has measured.
+/// Measurements of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaloMeasured {
     /// When its first exchange began.
@@ -80,7 +80,7 @@ struct Face {
     direction: Direction,
     /// The node on that side.
     neighbour: u16,
-    /// Where it lies in both buffers.
+    /// Offset in both buffers, bytes.
     offset: u64,
     bytes: u64,
 }
