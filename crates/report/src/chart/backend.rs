@@ -55,7 +55,7 @@ impl Ink {
     }
 }
 
-/// Everything drawn since the last [`take`](Self::take).
+/// Markup drawn since it was last taken.
 #[derive(Clone, Default)]
 pub struct Layer(Rc<RefCell<String>>);
 
