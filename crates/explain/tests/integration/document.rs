@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of limits in `docs/why-not-faster.md` is complete and in the order of [`LimitKind`].
+//! The table of limits in `docs/why-not-faster.md` is complete and in the order of `LimitKind`.
 
 use crosslane_results::LimitKind;
 
