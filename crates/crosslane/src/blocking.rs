@@ -99,13 +99,13 @@ impl Session {
         &self.0
     }
 
-    /// Opens the engine of a card, by its place among the cards of the session.
+    /// Opens the engine of a card, by its index among the cards of the session.
     ///
     /// # Errors
-    /// It has no engine that this driver supports, or does not answer.
+    /// The card has no engine that this driver supports, or does not answer.
     ///
     /// # Panics
-    /// If there are not so many cards.
+    /// If the index is beyond the last card.
     pub fn device(&self, card: usize) -> Result<Device, Error> {
         let device = self.run(self.0.device(card))?;
         Ok(Device { session: self.clone(), device })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lab files: those that are shipped, constants with their provenance, and the check of a file. The
-//! check builds the lab and its variants, warns of cards whose datapath is slower than their link,
-//! and notes links that share a slower one, and peers without a route.
+//! Lab files: the shipped ones, constants with their provenance, and the check of a file. The check
+//! builds the lab and its variants, warns of cards whose datapath is slower than their link, and
+//! notes links that share a slower one, and peers without a route.
 
 use crosslane_experiment::topology;
 use crosslane_fabric::parameters::PeerToPeer;
@@ -15,10 +15,10 @@ use crosslane_results::{
 
 /// Header of a memory write below 4 GiB, DW (PCIe 6.x 2.2.4).
 const HEADER_DW: u32 = 3;
-/// Stands for the nodes in the sentence of a remark.
+/// Placeholder for the nodes in the sentence of a remark.
 const NODES: &str = "{}";
 
-/// Lists the labs that are shipped, with their variants.
+/// Lists the shipped labs with their variants.
 ///
 /// # Errors
 /// A lab that has a problem.
@@ -99,13 +99,13 @@ pub fn check_lab(lab: &Lab) -> Result<LabCheck, LabError> {
     })
 }
 
-/// Remarks on the hosts that forbid requests between endpoints of the lab.
+/// Lists remarks on hosts that forbid requests between endpoints of the lab.
 #[must_use]
 pub fn forbidden_peers(lab: &Lab, topology: &Topology) -> Vec<LabRemark> {
     joined(topology.hosts.iter().filter_map(|host| peers(lab, host)).collect())
 }
 
-/// Joins remarks that say the same of different nodes, and names the nodes in the sentence.
+/// Joins equal remarks on different nodes, and names the nodes in the sentence.
 fn joined(remarks: Vec<LabRemark>) -> Vec<LabRemark> {
     let mut joined: Vec<LabRemark> = Vec::new();
     for remark in remarks {
@@ -132,7 +132,7 @@ fn megabytes(bytes_per_second: f64) -> String {
     format!("{:.1} MB/s", bytes_per_second / 1e6)
 }
 
-/// A card whose datapath cannot fill its link with writes of the longest payload.
+/// Warns of a card whose datapath cannot fill its link with writes of the longest payload.
 fn datapath(lab: &Lab, function: &Function) -> Option<LabRemark> {
     let link = function.link.as_ref().filter(|_| function.kind == FunctionKind::Endpoint)?;
     let mut endpoints = lab.file().endpoints.iter();
@@ -161,7 +161,7 @@ fn datapath(lab: &Lab, function: &Function) -> Option<LabRemark> {
     (rate < ceiling).then_some(remark)
 }
 
-/// A switch whose links below carry more together than the one above.
+/// Notes a switch whose links below carry more together than the one above.
 fn uplink(function: &Function) -> Option<LabRemark> {
     let above = function.link.as_ref().filter(|_| function.kind == FunctionKind::UpstreamPort)?;
     let below = function.children.iter().flat_map(|port| &port.children);
@@ -179,7 +179,7 @@ fn uplink(function: &Function) -> Option<LabRemark> {
     (together > most).then_some(remark)
 }
 
-/// Endpoints below several root ports of a host that forbids requests between these.
+/// Notes endpoints below several root ports of a host that forbids requests between these.
 fn peers(lab: &Lab, host: &Host) -> Option<LabRemark> {
     let mut hosts = lab.file().hosts.iter();
     let part = &hosts.find(|instance| instance.name == host.name)?.part;

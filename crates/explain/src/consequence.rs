@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waits that come of a bottleneck of another name.
+//! Waits caused by a bottleneck of another name.
 //!
-//! The account of a link says what its sender waited for, and the search what holds the run. Reads
-//! that wait for tags may do so since a slow datapath takes their answers slowly: the account then
-//! says `no tag`, and the bottleneck is the datapath. Whether the one comes of the other is not
-//! guessed: the wait has to go with the limit.
+//! The account of a link names the waits of its sender, and the search names the bottleneck. Reads
+//! may wait for tags because a slow datapath takes their completions slowly: the account then says
+//! `no tag`, and the bottleneck is the datapath. Whether one causes the other is not guessed: the
+//! wait has to disappear with the limit.
 
 use crosslane_results::{Account, Consequence, LimitKind, Use};
 
-/// Least share of the time of a wait that is worth a sentence.
+/// Least share of the time for which a wait is mentioned.
 const LEAST_SHARE: f64 = 0.1;
-/// A wait comes of a limit if no more than this part of its share is left without the limit.
+/// A wait is a consequence of a limit if at most this part of its share remains without the limit.
 const LEFT: f64 = 0.5;
 
-/// The longest wait in an account, unless the limits are known by just that wait.
+/// Returns the longest wait in an account, unless one of the limits is known by that wait.
 pub(crate) fn to_explain(account: &Account, limits: &[LimitKind]) -> Option<Use> {
     let idle = account.uses.iter().filter(|entry| entry.what.is_idle());
     let longest = idle.max_by(|a, b| a.share.total_cmp(&b.share))?;
@@ -22,15 +22,15 @@ pub(crate) fn to_explain(account: &Account, limits: &[LimitKind]) -> Option<Use>
     (longest.share >= LEAST_SHARE && is_known && !is_named).then_some(longest.what)
 }
 
-/// Returns the wait that comes of a bottleneck, by the accounts of a run and of the same run
-/// without it: none if they are of different directions, or the wait has not gone.
+/// Returns the wait that a bottleneck causes, by the accounts of a run and of the same run without
+/// it; `None` if they are of different directions, or the wait remains.
 pub(crate) fn consequence(what: Use, account: &Account, without: &Account) -> Option<Consequence> {
     let (share, share_without) = (account.share(what), without.share(what));
     let has_gone = account.direction == without.direction && share_without <= LEFT * share;
     has_gone.then_some(Consequence { what, share, share_without })
 }
 
-/// What a sender waits for because of a limit and of nothing between the two.
+/// Returns the waits that a limit causes directly at a sender.
 const fn wait_of(kind: LimitKind) -> &'static [Use] {
     match kind {
         LimitKind::DescriptorGap | LimitKind::DescriptorFetch => &[Use::Descriptor],

@@ -12,22 +12,22 @@ pub enum ExplainError {
     /// The run cannot be made, or its figure says nothing.
     #[error(transparent)]
     Run(#[from] ScenarioError),
-    /// A run without a limit cannot be made, or goes wrong.
+    /// A run without a limit cannot be made or fails.
     #[error("without {limits}: {source}")]
     Without {
         /// The limits in words.
         limits: String,
-        /// Why it cannot.
+        /// The reason.
         source: Box<Self>,
     },
-    /// More limits than can be tried.
+    /// There are more limits than can be tried.
     #[error(
         "{limits} limits could hold the run, and no more than {runs} runs are made to find the one"
     )]
     TooManyLimits {
-        /// How many limits there are.
+        /// Number of limits.
         limits: usize,
-        /// Runs of one search, at most.
+        /// Most runs of one search.
         runs: usize,
     },
 }

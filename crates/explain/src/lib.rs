@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a run in a lab was not faster: where the time of the busiest link went, which constant or
-//! choice holds the run at its rate, and what the same run gives without it.
+//! Why a run in a lab was not faster: how the busiest link spent its time, which constant or choice
+//! limits the rate, and the result of the same run without it.
 //!
-//! Read first: [`Case`], a run that can be made again with something changed, and [`explain`],
-//! which finds what limits it.
+//! Read first: [`Case`], a run that can be repeated with one thing changed, and [`explain`], which
+//! finds the bottleneck.
 //!
-//! Nothing is guessed from counters alone. A limit is named because the same run was made again
-//! without it, in a lab that is the same in all else, and came out better.
+//! Nothing is guessed from counters alone. A limit is named because the same run was repeated
+//! without it, in an otherwise identical lab, and came out better.
 
 #![forbid(unsafe_code)]
 

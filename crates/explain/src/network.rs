@@ -75,7 +75,7 @@ impl Case for HaloRun {
         rate(outcome.node_bytes_per_second(), outcome.checked().1)
     }
 
-    /// An exchange is the same as every other.
+    /// Shortens the number of exchanges: all are alike.
     fn shortened(&self) -> Vec<Short<Self>> {
         let exchanges = self.options.exchanges;
         let mut short = self.clone();

@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The search for what limits a run.
+//! The search for the bottleneck of a run.
 //!
-//! The run is made once as it is, and once more for each limit with that limit lifted and nothing
-//! else changed. What gains most is the bottleneck. It stays lifted, and the search begins again,
-//! for what would hold the run then.
+//! The run is made once as it is, and once more for each limit with only that limit lifted. The
+//! limit that gains most is the bottleneck. It stays lifted, and the search is repeated for the
+//! next one.
 //!
 //! Three rules keep the search from naming a remedy that is not the cause:
 //!
-//! 1. A gain below [`THRESHOLD`] is none.
+//! 1. A gain below [`THRESHOLD`] does not count.
 //! 2. A link of twice the rate speeds up whatever uses much of it, so a faster link is named only
-//!    where nothing else gains [`CLEAR`] (and the link more): time of a full link that is wasted
-//!    on short payloads, on what is sent again, or on lanes that are missing comes before a faster
-//!    link, which is then the next step. This holds for rates; of a latency the largest gain
-//!    counts alone.
-//! 3. Of gains of a rate that are the same (within [`SAME_SHARE`] of the gain, or [`SAME`]) the
-//!    most specific limit is named, in the order of [`LimitKind`]. Often several
-//!    cures bring a run to the same next limit: reads that wait for tags gain as well from a memory
-//!    that answers at once. Settings come first, which can be set otherwise, then choices of the
-//!    program, parts of the requester, buffers and memories, and last what a run cannot be without:
-//!    latencies and links.
+//!    if nothing else gains [`CLEAR`] (and the link gains more): time of a full link that is wasted
+//!    on short payloads, on replays, or by missing lanes comes before a faster link, which is then
+//!    the next step. This holds for rates; for a latency only the largest gain counts.
+//! 3. Of equal gains of a rate (within [`SAME_SHARE`] of the gain, or [`SAME`]) the most specific
+//!    limit is named, in the order of [`LimitKind`]. Often several cures bring a run to the same
+//!    next limit: reads that wait for tags gain as well from a memory that answers at once.
+//!    Settings come first because they are easy to change, then choices of the program, parts of
+//!    the requester, buffers and memories, and last the unavoidable: latencies and links.
 //!
-//! Where no limit gains alone, several may hold the run at the same rate. All are lifted, which
-//! has to gain [`CLEAR`]: many small gains are no bottleneck. Then each is put back alone, and
-//! those that take more than half of the gain away are the bottleneck together. Links and
-//! latencies are lifted with the others only where nothing comes of it else. The same is tried
-//! where a latency alone gains: whatever waits for two things gains a little from a shorter wait.
+//! If no limit gains alone, several may limit the run to the same rate. All are lifted, which has
+//! to gain [`CLEAR`]: many small gains are not a bottleneck. Then each is put back alone, and those
+//! that take away more than half of the gain are the bottleneck together. Links and latencies are
+//! lifted with the others only if the search fails without them. The same is tried if only a
+//! latency gains: a run that waits for two things gains a little from a shorter wait.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -37,48 +35,48 @@ use crate::case::{Case, Short};
 use crate::consequence::{consequence, to_explain};
 use crate::error::ExplainError;
 
-/// Least gain that counts, as a fraction. Beginning and end of a shortened run are some tenths of
-/// a percent of it, and so much may change with anything.
+/// Least gain that counts, as a fraction. The beginning and end of a shortened run are some tenths
+/// of a percent of it, and may change by that much with any lever.
 pub const THRESHOLD: f64 = 0.01;
-/// Gain from which on a limit is named before a faster link.
+/// Gain from which a limit is named before a faster link.
 pub const CLEAR: f64 = 0.03;
-/// Gains are the same where they differ by no more than this share of the larger one: cures that
-/// bring a run to the same next limit leave it a little sooner or later.
+/// Largest difference of equal gains, as a share of the larger one: cures that bring a run to the
+/// same next limit differ a little in when they reach it.
 pub const SAME_SHARE: f64 = 0.1;
-/// Gains are the same where they differ by no more than this.
+/// Largest difference of equal gains.
 pub const SAME: f64 = 0.001;
-/// Share of the gain of all limits together that is left without those that do not matter.
+/// Share of the gain of all limits together that must remain without those that do not matter.
 const KEPT_SHARE: f64 = 0.5;
-/// Steps of a whole explanation: the bottleneck, and the next one.
+/// Steps of a complete explanation: the bottleneck, and the next one.
 pub const STEPS: usize = 2;
-/// Most runs of one search; hundreds of limits in a lab in which no two parts are the same.
+/// Most runs of one search: hundreds of limits in a lab whose parts all differ.
 pub const MAX_RUNS: usize = 1000;
 
-/// Makes the same case without a limit.
+/// Returns the same case without a limit.
 type Lift<C> = Box<dyn Fn(&C) -> Result<C, ExplainError> + Send + Sync>;
 
-/// A limit, and the way to be without it.
+/// A limit, and the way to lift it.
 pub struct Lever<C> {
     pub(crate) limit: Limit,
     pub(crate) lift: Lift<C>,
 }
 
-/// A run that tells what can hold it, and can be made without each of that.
+/// A run that lists its possible limits, and can be repeated without each of them.
 pub trait Liftable: Case {
-    /// Its limits. `first` is the run as it was before anything was lifted: what its ports could
-    /// do tells a link that is trained down from one that was made faster.
+    /// Lists its limits. `first` is the run before anything was lifted: the capabilities of its
+    /// ports tell a link that is trained down from one that was made faster.
     ///
     /// # Errors
     /// A lab that cannot be built.
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError>;
 }
 
-/// Finds what holds a run, and what would hold it next, in at most `most_steps` steps: [`STEPS`]
-/// are a whole explanation, one is the bottleneck alone and takes about half the runs. `measured`
-/// is the figure of the run itself, where it was made: a run that is explained in its place is
+/// Finds the bottleneck of a run and the next ones, in at most `most_steps` steps: [`STEPS`] make a
+/// complete explanation, one step is the bottleneck alone and takes about half the runs. `measured`
+/// is the figure of the run itself, if it was made: a run that is explained in its place is
 /// lengthened until its figure is [`CLOSE`] to that, as far as [`Case::shortened`] has longer ones.
-/// `watch` is told the number of runs that have been made, after each. [`Explanation::account`] is
-/// left to the caller, who has it from the run itself.
+/// `watch` is told the number of runs made so far, after each. [`Explanation::account`] is left to
+/// the caller, who has it from the run itself.
 ///
 /// # Errors
 /// The first run that cannot be made or goes wrong, and more limits than can be tried.
@@ -120,7 +118,7 @@ pub fn explain<C: Liftable>(
     Ok(Explanation { figure, measured, shortened, on_model, account, steps, consequence, trials })
 }
 
-/// The wait that the first step takes away, of a name that is not its own.
+/// Returns the wait of another name that disappears with the first step.
 fn consequence_of<C: Case>(
     held: &C,
     lifted: &C,
@@ -133,7 +131,7 @@ fn consequence_of<C: Case>(
     Ok(without.and_then(|without| consequence(what, &account, &without)))
 }
 
-/// By how much a figure is better, as a fraction of the one before.
+/// Returns the improvement of a figure, as a fraction of the one before.
 fn gain(before: Figure, after: Figure) -> f64 {
     if before.value <= 0.0 {
         return 0.0;
@@ -144,7 +142,7 @@ fn gain(before: Figure, after: Figure) -> f64 {
     }
 }
 
-/// What was lifted alone, the best first.
+/// Returns the limits that were lifted alone, the best first.
 fn sorted<C>(levers: &[Lever<C>], tried: &[Tried]) -> Vec<Trial> {
     let mut trials: Vec<Trial> = levers
         .iter()
@@ -159,7 +157,7 @@ fn sorted<C>(levers: &[Lever<C>], tried: &[Tried]) -> Vec<Trial> {
     trials
 }
 
-/// The limit that is named, if any gains alone.
+/// Returns the limit to name, if any gains alone.
 fn bottleneck<C>(better: Better, levers: &[Lever<C>], tried: &[Tried]) -> Option<usize> {
     let kind = |index: usize| levers[index].limit.kind;
     let counts = |index: &usize| tried[*index].gain >= THRESHOLD;
@@ -169,7 +167,7 @@ fn bottleneck<C>(better: Better, levers: &[Lever<C>], tried: &[Tried]) -> Option
     };
     let most = |indexes: &[usize]| indexes.iter().map(|at| tried[*at].gain).fold(0.0, f64::max);
     let (of_links, of_others) = (most(&links), most(&others));
-    // Of a latency each limit takes its own part; there are no two cures for one ill.
+    // Each limit is a separate part of a latency, so two never cure the same part.
     let share = if better == Better::Higher { SAME_SHARE } else { 0.0 };
     let same = |gain: f64| gain - (gain * share).max(SAME);
     let is_link = of_others < CLEAR && same(of_links) > of_others;
@@ -178,14 +176,14 @@ fn bottleneck<C>(better: Better, levers: &[Lever<C>], tried: &[Tried]) -> Option
     candidates.min_by_key(|at| kind(*at))
 }
 
-/// What came of a limit that was lifted.
+/// Result of lifting limits.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     figure: Figure,
     gain: f64,
 }
 
-/// The case without the limits of some levers.
+/// Returns the case without the limits of some levers.
 fn without<C: Case>(case: &C, levers: &[Lever<C>], lifted: &[usize]) -> Result<C, ExplainError> {
     let mut case = case.clone();
     for index in lifted {
@@ -206,8 +204,8 @@ impl Search<'_> {
         Ok(figure)
     }
 
-    /// The run to be explained in place of another, with its figure: the first that is [`CLOSE`] to
-    /// what was measured, or else the closest.
+    /// Returns the run that is explained in place of another, with its figure: the first that is
+    /// [`CLOSE`] to the measured one, or else the closest.
     fn in_place_of<C: Case>(
         &self,
         case: &C,
@@ -230,8 +228,8 @@ impl Search<'_> {
         }
     }
 
-    /// Makes the runs without some limits each, `sets` of levers' numbers; at once, but what
-    /// comes of them does not depend on that.
+    /// Makes one run without each of `sets`, which are indexes of levers. Runs are parallel, but
+    /// the results do not depend on that.
     fn all<C: Case>(
         &self,
         case: &C,
@@ -251,7 +249,7 @@ impl Search<'_> {
             Ok(Tried { figure, gain: gain(before, figure) })
         };
         let tried: Vec<Result<Tried, ExplainError>> = sets.par_iter().map(tried).collect();
-        // The first in order is returned, whichever came first.
+        // The first error in order is returned, whichever came first.
         tried.into_iter().collect()
     }
 
@@ -276,7 +274,7 @@ impl Search<'_> {
         self.all(case, before, levers, &sets)
     }
 
-    /// The limits that are named, if any hold the run: one, or several together.
+    /// Returns the limits to name, if any: one, or several together.
     fn bottleneck<C: Case>(
         &self,
         case: &C,
@@ -288,13 +286,13 @@ impl Search<'_> {
         let alone = bottleneck(before.better, levers, tried);
         let least = match alone {
             None => CLEAR,
-            // What two let wait gains a little from whatever is sooner.
+            // A run that waits for two things gains a little if either comes sooner.
             Some(index) if before.better == Better::Higher && kind(index).is_latency() => {
                 tried[index].gain.max(CLEAR)
             }
             Some(index) => return Ok(Some(vec![index])),
         };
-        // As with one limit: a faster link and a shorter way are the last things to be named.
+        // As with a single limit, a faster link and a shorter latency are named last.
         let cures: [fn(LimitKind) -> bool; 3] =
             [|kind| kind.is_link() || kind.is_latency(), LimitKind::is_latency, |_| false];
         let sets = cures.iter().take(if alone.is_none() { 3 } else { 2 });
@@ -307,8 +305,8 @@ impl Search<'_> {
         Ok(alone.map(|index| vec![index]))
     }
 
-    /// The limits of some that hold a run together, where none of them gains alone: those each of
-    /// which holds it if it is the only one that is not lifted. All together have to gain so much.
+    /// Returns the limits of `every` that limit a run together when none gains alone: each takes
+    /// away most of the gain if it alone is put back. All together have to gain `least`.
     fn together<C: Case>(
         &self,
         case: &C,
@@ -335,8 +333,8 @@ impl Search<'_> {
         self.least(case, before, levers, (every, kept)).map(Some)
     }
 
-    /// Limits of some that together gain so much, none of which can be left out. The least specific
-    /// are left out first.
+    /// Returns a smallest set of limits that together gain `gain`. The least specific are left out
+    /// first.
     fn least<C: Case>(
         &self,
         case: &C,

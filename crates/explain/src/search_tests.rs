@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The search in runs whose figures are arithmetic: each is the least of some stages.
+//! The search in runs whose figures are arithmetic: each is that of the slowest stage.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use crosslane_results::LimitKind::{
     SharedLink, Tags,
 };
 
-/// A stage of the way: what it lets pass, and what it lets pass with its limit lifted.
+/// A stage of the path: its rate, and its rate with its limit lifted.
 #[derive(Clone, Copy)]
 struct Stage {
     kind: LimitKind,
@@ -24,9 +24,9 @@ struct Pipe {
     lab: Arc<Lab>,
     stages: Vec<Stage>,
     better: Better,
-    /// The second stage is a way around the first.
+    /// Whether the second stage is a detour around the first.
     detour: bool,
-    /// Shorter runs, by what their only stage lets pass, and their words.
+    /// Shorter runs, each by the rate of its only stage and its description.
     shorter: Vec<(f64, &'static str)>,
 }
 
@@ -56,7 +56,7 @@ impl Case for Pipe {
         self
     }
 
-    /// A rate is that of the slowest stage; a latency is what all take together.
+    /// A rate is that of the slowest stage; a latency is the sum of all stages.
     fn figure(&self) -> Result<Figure, ExplainError> {
         let mut stages = self.stages.clone();
         if self.detour {
@@ -141,7 +141,7 @@ fn a_faster_link_comes_behind_what_wastes_a_full_one() {
     assert_eq!(best_of(&[(BitErrors, 0.4), (Link, 0.5)], Better::Lower), Some(Link));
 }
 
-/// What is named of gains.
+/// Returns the limit named for these gains.
 fn best_of(gains: &[(LimitKind, f64)], better: Better) -> Option<LimitKind> {
     let levers: Vec<Lever<Pipe>> = gains
         .iter()
@@ -184,14 +184,14 @@ fn limits_that_hold_a_run_together_are_one_step() {
         [(Tags, 2.0, 9.0), (MemoryWrite, 6.0, 9.0), (Datapath, 2.0, 10.0), (IdleClocks, 2.01, 9.0)];
     let found = Pipe::new(&stages).explained();
     assert_eq!(steps(&found), [vec![Tags, Datapath, IdleClocks], vec![MemoryWrite]]);
-    // As it is, each of four alone, all, all but each, the three; and to go on with, without them.
-    // Then the one that is left.
+    // As it is, each of four alone, all, all but each, the three; the next step begins without
+    // them; then the remaining one.
     assert_eq!(runs_of(&Pipe::new(&stages), STEPS), 1 + 4 + 1 + 4 + 1 + 1 + 1);
     assert_eq!((found.steps[0].value, found.steps[0].gain), (6.0, 2.0));
     assert!(found.trials.iter().all(|trial| trial.gain < THRESHOLD));
 }
 
-/// Two ways beside each other, of which the better one counts: either is enough.
+/// Two parallel paths, of which the better one counts: lifting either is enough.
 #[test]
 fn of_two_that_would_do_the_least_specific_is_left_out() {
     let mut pipe = Pipe::new(&[(Tags, 2.0, 9.0), (Datapath, 2.0, 9.0), (MemoryWrite, 2.0, 9.0)]);
@@ -218,7 +218,7 @@ fn of_a_latency_each_part_is_as_good_as_its_time() {
     assert!((found.steps[0].gain - 300.0 / 801.0).abs() < 1e-9);
 }
 
-/// Runs that are made to explain one; each is told of.
+/// Returns the number of runs that explain one, each of which is reported.
 fn runs_of(pipe: &Pipe, steps: usize) -> usize {
     let told = Mutex::new(Vec::new());
     explain(pipe, None, steps, &|runs| told.lock().unwrap().push(runs)).unwrap();
@@ -230,12 +230,12 @@ fn runs_of(pipe: &Pipe, steps: usize) -> usize {
 
 #[test]
 fn each_run_is_counted() {
-    // As it is and without tags; then nothing is left to be tried.
+    // One run as it is and one without tags; then no limit is left.
     let pipe = Pipe::new(&[(Tags, 2.0, 9.0), (MemoryWrite, 3.0, 3.0)]);
     assert_eq!(runs_of(&pipe, STEPS), 2);
 }
 
-/// The bottleneck alone is the same one, found without the runs for what comes next.
+/// The bottleneck alone is the same, and takes no runs for the next one.
 #[test]
 fn a_single_step_takes_its_own_runs_only() {
     let pipe = Pipe::new(&[(Tags, 2.0, 9.0), (MemoryWrite, 3.0, 4.0), (Datapath, 5.0, 6.0)]);
@@ -262,8 +262,8 @@ fn more_limits_than_can_be_tried_are_an_error() {
     assert!(matches!(error, ExplainError::TooManyLimits { limits, .. } if limits == MAX_RUNS + 1));
 }
 
-/// The shortest run is explained that is as fast as the measured one; of those that are not, the
-/// closest, and that is told.
+/// The shortest run that is as fast as the measured one is explained; if there is none, the
+/// closest, with a warning.
 #[test]
 fn a_run_is_lengthened_until_it_is_as_fast() {
     let mut pipe = Pipe::new(&[(Tags, 100.0, 200.0)]);
@@ -273,7 +273,7 @@ fn a_run_is_lengthened_until_it_is_as_fast() {
     let found = explained(higher(100.0));
     assert_eq!((found.shortened.as_deref(), found.figure.value), (Some("longer"), 98.0));
     assert_eq!((found.unlike(), found.measured), (None, higher(100.0)));
-    // Nothing was measured: the shortest will do.
+    // Without a measured figure the shortest run is enough.
     let found = explained(None);
     assert_eq!((found.shortened.as_deref(), found.unlike()), (Some("shortest"), None));
     let found = explained(higher(125.0));

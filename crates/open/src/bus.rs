@@ -29,7 +29,7 @@ pub enum AnyMemory {
     Vfio(VfioMemory),
 }
 
-/// Calls the bus that there is.
+/// Calls the bus of either kind.
 macro_rules! on {
     ($this:expr, $bus:ident => $call:expr) => {
         match $this {
@@ -39,7 +39,7 @@ macro_rules! on {
     };
 }
 
-/// Calls the bus that there is with memory of its own.
+/// Calls the bus of either kind with memory of the same kind.
 macro_rules! with {
     ($this:expr, $memory:expr, $bus:ident, $own:ident => $call:expr) => {
         match ($this, $memory) {

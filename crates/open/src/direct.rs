@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A real network for the memory of real cards: it reads and writes the very pages that they do.
+//! A real network for the memory of real cards: both access the same pages.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use crosslane_libfabric::{Connection, Listener, Network, NetworkMemory, Region};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_vfio::{VfioBus, VfioMemory};
 
-/// A real network for the memory that a bus has got for its cards. The pages that are registered
-/// with the network are those that the cards reach: nothing is copied between the two, what others
-/// read is what lies there at that moment, and others may write it.
+/// A real network for the memory that a bus has allocated for its cards. The network registers the
+/// same pages that the cards access: nothing is copied between the two, remote reads see the
+/// current data, and remote writes are allowed.
 ///
-/// Such memory is a file without a name. A registration maps it once more, for itself: so it has
-/// its pages as long as the network may use them, whatever becomes of the bus, and its end changes
-/// nothing for the cards.
+/// Such memory is a nameless file. Each registration maps it separately, and thus keeps its pages
+/// for as long as the network may use them, whether or not the bus still exists. The end of a
+/// registration changes nothing for the cards.
 #[derive(Clone)]
 pub struct DirectRdma {
     network: Network,
@@ -25,7 +25,7 @@ pub struct DirectRdma {
 }
 
 impl DirectRdma {
-    /// Over a network, for the memory of a bus.
+    /// Joins the memory of a bus to a network.
     #[must_use]
     pub fn new(network: Network, bus: &VfioBus) -> Self {
         Self { network, bus: bus.clone() }
@@ -99,7 +99,7 @@ impl RdmaRegion for DirectRegion {
     }
 }
 
-/// Takes connections of a [`DirectRdma`].
+/// Accepts connections of a [`DirectRdma`].
 pub struct DirectListener(Listener);
 
 impl RdmaListener for DirectListener {

@@ -40,21 +40,21 @@ enum EitherRegion {
 /// A connection of an [`AnyRdma`].
 #[derive(Clone)]
 pub enum AnyConnection {
-    /// Over a network that copies.
+    /// Over a copying network.
     Staged(StagedConnection<Network, LabMemory>),
-    /// Over one that does not.
+    /// Over a network without copies.
     Direct(DirectConnection),
 }
 
 /// Accepts connections of an [`AnyRdma`].
 pub enum AnyListener {
-    /// Over a network that copies.
+    /// Over a copying network.
     Staged(StagedListener<Network, LabMemory>),
-    /// Over one that does not.
+    /// Over a network without copies.
     Direct(DirectListener),
 }
 
-/// Calls what there is.
+/// Calls the implementation of either kind.
 macro_rules! on {
     ($type:ident, $this:expr, $own:ident => $call:expr) => {
         match $this {
@@ -178,7 +178,7 @@ fn near<R: RdmaRegion + Clone>(near: &NearEnd<AnyRegion>, region: &R) -> NearEnd
     NearEnd { region: region.clone(), offset_bytes: near.offset_bytes }
 }
 
-/// Memory of another kind of bus is at the near end.
+/// Returns the error for near memory of another kind of bus.
 fn foreign(near: &NearEnd<AnyRegion>) -> RdmaError {
     other_bus(near.region.memory.size_bytes())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registered buffers that data pass through, a bounded number of them.
+//! A bounded pool of registered buffers, through which data are copied.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,25 +7,25 @@ use std::task::{Poll, Waker};
 
 use crosslane_host::{PageSize, Rdma, RdmaError, RemoteAccess};
 
-/// Size of a buffer, bytes: long enough that a piece costs little more than its copy.
+/// Size of a buffer, bytes: so long that a piece costs little more than its copy.
 pub const BUFFER_BYTES: u64 = 512 << 10;
-/// Buffers, and so pieces on their way at once.
+/// Most buffers, and thus pieces in flight at once.
 const BUFFERS: usize = 16;
 
-/// Buffers of one network; made when they are needed.
+/// Buffers of one network, allocated on demand.
 pub struct Pool<R: Rdma> {
     inner: Mutex<Inner<R>>,
 }
 
 struct Inner<R: Rdma> {
     free: Vec<R::Region>,
-    /// Those that are in use or free.
+    /// Number of buffers in use or free.
     made: usize,
     waiting: Vec<Waker>,
 }
 
-/// A buffer; it goes back when it is given back, not when it is dropped: whoever drops it may have
-/// left an operation behind that still uses it.
+/// A buffer. It returns to the pool only by `give_back`: when it is merely
+/// dropped, an unfinished operation may still use it.
 pub struct Buffer<R: Rdma> {
     pool: Arc<Pool<R>>,
     region: Option<R::Region>,
@@ -57,7 +57,7 @@ impl<R: Rdma> Pool<R> {
             Poll::Pending
         })
         .await;
-        // From here on it is counted: also if what follows is dropped or fails.
+        // The buffer is counted from here on, even if the rest fails or is dropped.
         let mut buffer = Buffer { pool: self.clone(), region, is_idle: false };
         if buffer.region.is_none() {
             let memory = network.allocate(BUFFER_BYTES, PageSize::Huge)?;
@@ -74,7 +74,7 @@ impl<R: Rdma> Pool<R> {
         }
         let waiting = std::mem::take(&mut inner.waiting);
         drop(inner);
-        // All of them look again: one that waits no longer must not have been the only one told.
+        // Wakes all of them: the first may have stopped waiting.
         for waker in waiting {
             waker.wake();
         }
@@ -82,12 +82,12 @@ impl<R: Rdma> Pool<R> {
 }
 
 impl<R: Rdma> Buffer<R> {
-    /// Its registration.
+    /// Returns its registration.
     pub fn region(&self) -> &R::Region {
         self.region.as_ref().expect("a buffer that was taken has one")
     }
 
-    /// Nothing uses it any more.
+    /// Returns the buffer to the pool; no operation may still use it.
     pub fn give_back(mut self) {
         self.is_idle = true;
     }

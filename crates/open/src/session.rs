@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cards opened by their names, wherever they are, and programs that run on them.
+//! Cards opened by name, on any kind of bus, and programs that run on them.
 
 use std::fmt;
 use std::future::Future;
@@ -15,8 +15,7 @@ use crosslane_vfio::{BusOptions, VfioBus, block_on};
 use crate::bus::AnyBus;
 use crate::name::{DeviceName, LabDevice, OpenError};
 
-/// Duration for which the link of a lab's card is down for a reset: longer than the TLPs on it
-/// take.
+/// Duration for which the link of a lab's card is down during a reset: longer than TLPs stay on it.
 const LINK_DOWN: Picoseconds = Picoseconds::from_us(10);
 
 /// Options for opening cards.
@@ -101,8 +100,8 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Opens the cards that one name stands for: `vfio:ADDRESS`, `vfio-user:SOCKET`,
-    /// `lab:LAB/ENDPOINT`, or `lab:LAB` for every engine of the lab's first host that has one.
+    /// Opens the cards of one name: `vfio:ADDRESS`, `vfio-user:SOCKET`, `lab:LAB/ENDPOINT`, or
+    /// `lab:LAB` for every engine of the lab's first host that has one.
     ///
     /// # Errors
     /// See [`open_all`](Self::open_all).
@@ -110,7 +109,7 @@ impl Session {
         Self::open_all(&[name.parse()?], SessionOptions::default())
     }
 
-    /// Opens cards that share a host: of one lab, or all of this machine, or all of servers.
+    /// Opens cards that share a host: all of one lab, all of this machine, or all of servers.
     ///
     /// # Errors
     /// No such lab, card or server, a refusal by the kernel, or cards that cannot be used together.
@@ -127,7 +126,7 @@ impl Session {
             }
         }
         let bus = match (addresses.is_empty(), sockets.is_empty()) {
-            // The ports above the cards belong to somebody else.
+            // The ports above the cards are not the program's.
             (false, true) => {
                 VfioBus::open(&addresses, None, ConfigurationWrites::Forbidden, options.bus)?
             }
@@ -177,7 +176,7 @@ impl Session {
         }
         let running = lab.build_engines(options.seed).map_err(Box::new)?;
         // Every enumerated endpoint is in the tree of one host. The cards are those of the first
-        // host that has any of those asked for.
+        // host with any of the requested ones.
         let is_asked = |name: &String| {
             endpoints.iter().any(|endpoint| endpoint.is_none_or(|endpoint| endpoint == name))
         };
@@ -223,13 +222,13 @@ impl Session {
         self.simulation.as_ref()
     }
 
-    /// Opens the engine of a card, by its place among [`cards`](Self::cards).
+    /// Opens the engine of a card, by its index in [`cards`](Self::cards).
     ///
     /// # Errors
-    /// It has no engine that this driver supports, or does not answer.
+    /// The card has no engine that this driver supports, or does not answer.
     ///
     /// # Panics
-    /// If there are not so many cards.
+    /// If the index is beyond the last card.
     pub async fn device(&self, card: usize) -> Result<Device<AnyBus>, DriverError> {
         Device::open(self.bus.clone(), self.cards[card].function).await
     }
@@ -259,8 +258,8 @@ impl Session {
         }
     }
 
-    /// Runs a program that waits for the world outside too, such as a network. A lab then runs as
-    /// fast as it can beside it; see [`Simulation::run_free`].
+    /// Runs a program that also waits for the outside world, such as a network. A lab then runs as
+    /// fast as possible beside it; see [`Simulation::run_free`].
     pub fn run_free<F: Future>(&self, program: F) -> F::Output {
         match &self.simulation {
             Some(simulation) => simulation.run_free("program", program),
@@ -268,7 +267,7 @@ impl Session {
         }
     }
 
-    /// Resets a card: by the kernel or its server, or in a lab by taking its link down and up again
+    /// Resets a card: through the kernel or its server, or in a lab by a link-down of its link
     /// (PCIe 6.x 6.6.1).
     ///
     /// # Errors
@@ -318,13 +317,13 @@ impl CardError {
     }
 }
 
-/// Names the endpoints that have engines.
+/// Lists the endpoints that have engines.
 fn engines(lab: &Lab) -> Vec<String> {
     let endpoints = lab.file().endpoints.iter().filter(|endpoint| endpoint.part.engine.is_some());
     endpoints.map(|endpoint| endpoint.name.clone()).collect()
 }
 
-/// Names the variants of a lab that has no engine as it is.
+/// Lists the variants of a lab without an engine.
 fn hint(lab: &Lab) -> String {
     let names: Vec<&str> =
         lab.file().variants.iter().map(|variant| variant.name.as_str()).collect();
@@ -334,7 +333,7 @@ fn hint(lab: &Lab) -> String {
     }
 }
 
-/// The error for names of cards on different buses, with the first two that differ.
+/// Returns the error for cards on different buses, with the first two that differ.
 fn mixed(names: &[DeviceName]) -> OpenError {
     let kind = |name: &DeviceName| std::mem::discriminant(name);
     let first = names.first();

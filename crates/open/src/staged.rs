@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A network for memory that it cannot reach: data are copied through memory that it can.
+//! A network for memory that it cannot access: data are copied through memory that it can.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,21 +14,22 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::pool::{BUFFER_BYTES, Buffer, Pool};
 
-/// Pieces of one read or write that are begun at once; all of them share the buffers.
+/// Pieces of one read or write in flight at once; all operations share the buffers.
 const PIECES_AT_ONCE: usize = 8;
 
-/// Gets memory of the kind that is registered.
+/// Allocates memory of the kind that is registered.
 type Allocate<M> = dyn Fn(u64, PageSize) -> Result<M, BusError> + Send + Sync;
 
-/// A real network for memory that it does not reach: a lab's, which is simulated. So a lab's card
-/// can be served to other nodes.
+/// A real network for memory that it cannot access, such as a lab's simulated memory. It makes a
+/// lab's card available to other nodes.
 ///
-/// Reads and writes go in pieces of 512 KiB, up to 16 at once, through buffers that are registered
-/// with the real network. Memory that others may read has a real copy: they see what was there when
-/// it was last [published](RdmaRegion::publish). Memory that others may write is refused.
+/// Reads and writes are split into pieces of 512 KiB, up to 16 at once, which are copied through
+/// buffers that are registered with the real network. Memory with remote read access has a real
+/// copy: readers see the data as of the last [publication](RdmaRegion::publish). Remote write
+/// access is refused.
 ///
-/// A read or write whose future is dropped begins no further piece, and a read that is dropped
-/// copies nothing more.
+/// A read or write whose future is dropped starts no further piece, and a dropped read copies
+/// nothing more.
 pub struct StagedRdma<R: Rdma, M: DmaMemory> {
     inner: Arc<Inner<R, M>>,
 }
@@ -47,8 +48,8 @@ impl<R: Rdma, M: DmaMemory> Clone for StagedRdma<R, M> {
 }
 
 impl<R: Rdma, M: DmaMemory> StagedRdma<R, M> {
-    /// Over a network, for memory that `allocate` gets; `why` says in a few words why the network
-    /// does not reach that itself.
+    /// Joins memory that `allocate` gets to a network; `why` says in a few words why the network
+    /// cannot access it directly.
     pub fn new(
         network: R,
         why: &'static str,
@@ -60,9 +61,9 @@ impl<R: Rdma, M: DmaMemory> StagedRdma<R, M> {
     }
 }
 
-/// Copies between two memories of this node, which both hold so many bytes there.
+/// Copies between two memories of this node; the caller has checked the bounds.
 fn copy(from: &impl DmaMemory, at: u64, to: &impl DmaMemory, there: u64, bytes: u64) {
-    /// Bytes that are copied at once: they stay in a near cache.
+    /// Bytes that are copied at once, so that they stay in a near cache.
     const STEP: u64 = 32 << 10;
     let mut scratch = vec![0; STEP.min(bytes) as usize];
     for done in (0..bytes).step_by(STEP as usize) {
@@ -142,7 +143,7 @@ pub struct StagedRegion<R: Rdma, M: DmaMemory> {
 
 struct RegionInner<R: Rdma, M: DmaMemory> {
     memory: M,
-    /// Its copy, where others may read it.
+    /// Its copy, if it has remote read access.
     real: Option<R::Region>,
 }
 
@@ -162,7 +163,7 @@ impl<R: Rdma, M: DmaMemory> RdmaRegion for StagedRegion<R, M> {
     fn remote(&self) -> RemoteMemory {
         match &self.inner.real {
             Some(real) => real.remote(),
-            // Nobody has this key: it is not registered anywhere.
+            // This key is unknown everywhere, because nothing is registered.
             None => RemoteMemory { address: 0, key: 0, bytes: self.inner.memory.size_bytes() },
         }
     }
@@ -185,7 +186,7 @@ impl<R: Rdma, M: DmaMemory> RdmaRegion for StagedRegion<R, M> {
     }
 }
 
-/// Takes connections of a [`StagedRdma`].
+/// Accepts connections of a [`StagedRdma`].
 pub struct StagedListener<R: Rdma, M: DmaMemory> {
     listener: R::Listener,
     network: Arc<Inner<R, M>>,
@@ -244,7 +245,7 @@ impl<R: Rdma, M: DmaMemory> StagedConnection<R, M> {
         let mut pieces = FuturesUnordered::new();
         let mut result = Ok(());
         loop {
-            // The next buffer, unless one of those that are out ends before it is there.
+            // The next piece, until a piece fails.
             let next = if result.is_ok() { starts.next() } else { None };
             if let Some(start) = next {
                 let piece = self.piece(direction, near, far, start, bytes);
@@ -260,7 +261,7 @@ impl<R: Rdma, M: DmaMemory> StagedConnection<R, M> {
         }
     }
 
-    /// Moves the piece that begins at `start`.
+    /// Transfers the piece that begins at `start`.
     async fn piece(
         &self,
         direction: Direction,
@@ -293,7 +294,7 @@ impl<R: Rdma, M: DmaMemory> StagedConnection<R, M> {
             drop(real);
             buffer.give_back();
         }
-        // Else the network may still use it.
+        // After an error the network may still use the buffer.
         result
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes a page that has everything a page can have, with made-up values:
+//! Writes a page with every kind of block, from made-up values:
 //! `cargo run -p crosslane-report --example sample -- FOLDER`.
 
 #[path = "sample/plots.rs"]

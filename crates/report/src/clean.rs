@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text without characters that no document may hold: control characters and non-characters come
-//! as U+FFFD. Done once to a whole page, before it is written.
+//! Text without characters that HTML or XML forbid: control characters and non-characters become
+//! U+FFFD. A whole page is cleaned once, before it is written.
 
 use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series};
 use crate::table::{Cell, Column, Table};
 use crate::topology::TopologyFigure;
 
-/// Whether HTML and XML both allow the character.
+/// Returns whether HTML and XML both allow the character.
 fn is_allowed(c: char) -> bool {
     let is_non_character = matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe;
     matches!(c, '\n' | '\t') || !(c.is_control() || is_non_character)
 }
 
-/// The text with what is not allowed replaced.
+/// Returns the text with forbidden characters replaced.
 pub fn text(text: &str) -> String {
     text.chars().map(|c| if is_allowed(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
@@ -22,7 +22,7 @@ fn parts(parts: &[(String, f64)]) -> Vec<(String, f64)> {
     parts.iter().map(|(name, share)| (text(name), *share)).collect()
 }
 
-/// A page with clean text.
+/// Returns a page with clean text.
 pub fn page(page: &Page) -> Page {
     Page {
         title: text(&page.title),
@@ -43,7 +43,7 @@ fn block(block: &Block) -> Block {
         Block::Plot(drawn) => Block::Plot(plot(drawn)),
         Block::Table(set) => Block::Table(table(set)),
         Block::Bars(drawn) => Block::Bars(bars(drawn)),
-        // Its cards are made with clean text.
+        // The text of its cards is cleaned when they are made.
         Block::Topology(drawn) => {
             Block::Topology(TopologyFigure { title: text(&drawn.title), ..drawn.clone() })
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports: pages that open from disk with nothing fetched. What is on a page is data
-//! ([`Page`]); how it looks is decided here and nowhere else.
+//! Reports: pages that open from disk with nothing fetched. The content of a page is data
+//! ([`Page`]); this crate alone decides its look.
 //!
 //! Read first: [`Page`] and [`Page::to_html`], then [`Block`].
 //!
@@ -12,7 +12,7 @@
 //!     unit: unit.into(),
 //!     scale,
 //! };
-//! // Series of one name share a colour: the document's points lie on our line.
+//! // Series of one name share a colour: the paper's points lie on our line.
 //! let series = |kind, points| Series { name: "write".into(), kind, points };
 //! let plot = Plot {
 //!     title: "Rate by size".into(),
@@ -21,7 +21,7 @@
 //!     series: vec![
 //!         series(SeriesKind::Ours, vec![(64.0, 112.0), (4096.0, 1380.4)]),
 //!         series(SeriesKind::Published, vec![(4096.0, 1372.0)]),
-//!         // One value is the ceiling of everything.
+//!     // A single value is the ceiling of the whole plot.
 //!         series(SeriesKind::Ceiling, vec![(64.0, 1725.2)]),
 //!     ],
 //! };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers as a page says them.
+//! Numbers as a page prints them.
 
 /// Binary units, largest first.
 const BINARY: [(&str, f64); 5] = [
@@ -9,12 +9,12 @@ const BINARY: [(&str, f64); 5] = [
     ("KiB", 1024.0),
     ("B", 1.0),
 ];
-/// From here on a number is written with an exponent.
+/// Numbers from here on are written with an exponent.
 const LARGE: f64 = 1e9;
-/// Below this too.
+/// So are numbers below this.
 const SMALL: f64 = 1e-4;
 
-/// A number with at most `decimals` decimals, none of them a zero at the end.
+/// Formats a number with at most `decimals` decimals and no zero at the end.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let text = if text.contains('.') {
@@ -25,7 +25,7 @@ fn trimmed(value: f64, decimals: usize) -> String {
     if text == "-0" { "0".to_owned() } else { text }
 }
 
-/// A number with so many decimals; what is rounded to nothing has no sign.
+/// Formats a number with `decimals` decimals; zero after rounding has no sign.
 fn rounded(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     match text.strip_prefix('-') {
@@ -34,7 +34,7 @@ fn rounded(value: f64, decimals: usize) -> String {
     }
 }
 
-/// A plain number: about five digits that count, `1672.8`, `0.125`, `3e12`.
+/// Formats a plain number with about five significant digits: `1672.8`, `0.125`, `3e12`.
 pub fn plain(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
@@ -54,7 +54,7 @@ pub fn plain(value: f64) -> String {
     trimmed(value, decimals)
 }
 
-/// A size in the largest binary unit that leaves few decimals: `64 B`, `1.5 KiB`, `4 MiB`.
+/// Formats a size in the largest binary unit that leaves few decimals: `64 B`, `1.5 KiB`, `4 MiB`.
 pub fn size(bytes: f64) -> String {
     for (unit, scale) in BINARY {
         if bytes.abs() >= scale {
@@ -64,7 +64,7 @@ pub fn size(bytes: f64) -> String {
     format!("{} B", plain(bytes))
 }
 
-/// A size in the largest binary unit of which it is a whole number: `64 B`, `1536 B`, `4 MiB`.
+/// Formats a size in the largest binary unit that divides it: `64 B`, `1536 B`, `4 MiB`.
 pub fn whole_size(bytes: u64) -> String {
     let whole = BINARY.into_iter().map(|(unit, scale)| (unit, scale as u64));
     let found =
@@ -73,7 +73,7 @@ pub fn whole_size(bytes: u64) -> String {
     format!("{} {unit}", bytes / scale)
 }
 
-/// A value with its unit.
+/// Formats a value with its unit.
 pub fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         "B" => size(value),
@@ -82,24 +82,24 @@ pub fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// A share of one in percent.
+/// Formats a share in percent.
 pub fn percent(share: f64) -> String {
     if share.abs() < LARGE {
         format!("{} %", rounded(share * 100.0, 1))
     } else {
-        // Neither a share nor worth its digits.
+        // It is not a share, or too large to print.
         "–".to_owned()
     }
 }
 
-/// A change as a fraction, in percent with its sign and no unit; what is rounded to nothing is
-/// `0.0`.
+/// Formats a change, given as a fraction, in percent with its sign and no unit; zero after rounding
+/// is `0.0`.
 pub fn change(fraction: f64) -> String {
     let text = rounded(fraction * 100.0, 1);
     if fraction > 0.0 && text != "0.0" { format!("+{text}") } else { text }
 }
 
-/// Bytes per second as MB/s.
+/// Formats bytes per second as MB/s.
 pub fn megabytes(bytes_per_second: f64) -> String {
     if bytes_per_second.abs() < LARGE * 1e6 {
         format!("{} MB/s", rounded(bytes_per_second / 1e6, 1))
@@ -108,17 +108,17 @@ pub fn megabytes(bytes_per_second: f64) -> String {
     }
 }
 
-/// A share that can be drawn: between 0 and 1, and 0 where it is no number.
+/// Returns a share that can be drawn: between 0 and 1, and 0 for NaN.
 pub fn share(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) }
 }
 
-/// A length or a place in a drawing, to a tenth of a pixel.
+/// Formats a length or a position in a drawing, to a tenth of a pixel.
 pub fn pixels(value: f64) -> String {
     trimmed(value, 1)
 }
 
-/// A count and its noun: `1 value`, `3 values`.
+/// Formats a count and its noun: `1 value`, `3 values`.
 pub fn count(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!([64, 1536, 4 << 20].map(whole_size), ["64 B", "1536 B", "4 MiB"]);
         assert_eq!(with_unit(3.5, "µs"), "3.5 µs");
         assert_eq!(percent(0.8421), "84.2 %");
-        // What is next to nothing, on either side of it, is nothing.
+        // A value close to zero, on either side of it, is printed as zero.
         assert_eq!([percent(-0.0), percent(-0.0004), percent(0.0004)], ["0.0 %"; 3]);
         assert_eq!(percent(-0.0006), "-0.1 %");
         assert_eq!(megabytes(-1.0), "0.0 MB/s");

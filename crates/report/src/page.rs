@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is on a page.
+//! The content of a page.
 
 use crate::plot::Plot;
 use crate::table::Table;
@@ -10,10 +10,10 @@ use crate::topology::TopologyFigure;
 pub struct Page {
     /// Its title.
     pub title: String,
-    /// What it is, in a sentence or two.
+    /// Its subject, in a sentence or two.
     pub summary: String,
-    /// How it was made, each with its name: command, version, lab, seed. No date, so that the same
-    /// run gives the same page.
+    /// Its origin as names and values: command, version, lab, seed. No date, so that the same run
+    /// gives the same page.
     pub facts: Vec<(String, String)>,
     /// Its sections, in order.
     pub sections: Vec<Section>,
@@ -24,7 +24,7 @@ pub struct Page {
 pub struct Section {
     /// Heading.
     pub title: String,
-    /// What is in it, in order.
+    /// Its blocks, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -39,7 +39,7 @@ pub enum Block {
     Plot(Plot),
     /// A table.
     Table(Table),
-    /// Where time went.
+    /// Bars that divide the time of links.
     Bars(Bars),
     /// A tree with the load of every link.
     Topology(TopologyFigure),
@@ -48,7 +48,7 @@ pub enum Block {
 /// Rows that each show how a whole is divided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
-    /// What is divided, such as `time of the busiest link`.
+    /// The quantity that is divided, such as `time of the busiest link`.
     pub title: String,
     /// The rows.
     pub bars: Vec<Bar>,
@@ -57,9 +57,9 @@ pub struct Bars {
 /// A whole and its parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Each part's name and its share of the whole, 0 to 1; together one or a little less. The
-    /// same name has the same colour in all bars of a page.
+    /// Name and share of each part, 0 to 1; together one or a little less. A name has the same
+    /// colour in all bars of a page.
     pub parts: Vec<(String, f64)>,
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Colours, by what they are for, each for a light and for a dark page.
+//! Colours by purpose, each for a light and for a dark page.
 //!
-//! The colours of series and parts differ in lightness as well as in hue, so that they can be told
-//! apart by the colour-blind; marks, dashes and words say the same a second time.
+//! The colours of series and parts differ in lightness as well as in hue, so that colour-blind
+//! readers can tell them apart; marks, dashes and words repeat the distinction.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A colour: what it is for, and its value on a light and on a dark page.
+/// A colour: its purpose, and its value on a light and on a dark page.
 pub struct Colour {
     /// Name of the CSS variable.
     pub name: &'static str,
@@ -21,7 +21,7 @@ const fn colour(name: &'static str, light: &'static str, dark: &'static str) -> 
     Colour { name, light, dark }
 }
 
-/// Colours that series and parts take in turn.
+/// Number of colours, which series and parts take in turn.
 pub const TURNS: usize = 10;
 
 /// All colours of a page.
@@ -48,9 +48,9 @@ pub const COLOURS: [Colour; 38] = [
     colour("c8", "#5b7a12", "#b5d65c"),
     colour("c9", "#7d4a33", "#d9a58c"),
     colour("idle", "#65717d", "#8d99a6"),
-    // On those: text within a bar.
+    // Text within a bar, on the colours above.
     colour("on-c", "#ffffff", "#10151a"),
-    // A ceiling, and what is left of a whole.
+    // A ceiling, and the rest of a whole.
     colour("ceiling", "#4c5864", "#b4bfca"),
     colour("rest", "#dde3e9", "#333c46"),
     // Nodes of a tree.
@@ -62,7 +62,7 @@ pub const COLOURS: [Colour; 38] = [
     colour("endpoint-back", "#edf7f1", "#182b22"),
     colour("link", "#8291a2", "#71808f"),
     colour("open", "#a3afbb", "#55616d"),
-    // How busy a link is: none, some, half, much, full.
+    // Load of a link: none, some, half, much, full.
     colour("load0", "#b3bdc7", "#4a5661"),
     colour("load1", "#6d9fcf", "#4878a8"),
     colour("load2", "#2f6fb0", "#6ba3dd"),
@@ -71,7 +71,7 @@ pub const COLOURS: [Colour; 38] = [
     colour("ring", "#1a222b", "#ffffff"),
 ];
 
-/// The variables of a page that follows the reader's theme.
+/// Returns the variables of a page that follows the reader's theme.
 pub fn variables() -> String {
     let mut css = String::from(":root {\n");
     for Colour { name, light, dark } in &COLOURS {
@@ -81,8 +81,8 @@ pub fn variables() -> String {
     css
 }
 
-/// A style sheet with each variable replaced: for a drawing that stands alone and is looked at
-/// with programs that know no variables.
+/// Returns a style sheet with each variable replaced, for a stand-alone drawing and programs
+/// without CSS variables.
 pub fn resolve(css: &str, is_dark: bool) -> String {
     COLOURS.iter().fold(css.to_owned(), |css, colour| {
         let value = if is_dark { colour.dark } else { colour.light };
@@ -90,18 +90,18 @@ pub fn resolve(css: &str, is_dark: bool) -> String {
     })
 }
 
-/// Parts of a link's time that nearly every page has, so that pages look alike; in small letters
-/// and the singular.
+/// Parts of a link's time that nearly every page has, in lower case and singular. Their colours are
+/// fixed, so that pages look alike.
 const PARTS: [&str; 4] = ["payload", "header", "dllp", "skp"];
-/// What is no work at all has no colour of its own.
+/// Idle time without a reason, which takes no colour of the palette.
 const IDLE: &str = "nothing to send";
 
-/// Which colour each name has: the same name has the same everywhere on a page.
+/// Colours by name: a name has the same colour everywhere on a page.
 #[derive(Default)]
 pub struct Palette(BTreeMap<String, usize>);
 
 impl Palette {
-    /// The name's number, and the class of its colour, `c0` and so on. Those that come first
+    /// Returns the name's number and the class of its colour, `c0` and following. The first colours
     /// differ most.
     pub fn turn(&mut self, name: &str) -> (usize, String) {
         let next = self.0.len();
@@ -109,7 +109,7 @@ impl Palette {
         (index, format!("c{}", index % TURNS))
     }
 
-    /// Class of the colour of a part of that name.
+    /// Returns the class of the colour of a part of that name.
     pub fn part(&mut self, name: &str) -> String {
         let singular = name.to_lowercase();
         let singular = singular.strip_suffix('s').unwrap_or(&singular);
@@ -146,7 +146,7 @@ mod tests {
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     }
 
-    /// AA: 4.5 for text, 3 for what is drawn.
+    /// AA: 4.5 for text, 3 for graphics.
     #[test]
     fn contrast_is_that_of_aa() {
         let mut pairs: Vec<(String, &str, f64)> = Vec::new();

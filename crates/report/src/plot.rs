@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plots: our lines, a document's points, ceilings.
+//! Plots: our lines, a paper's points, ceilings.
 
-/// How values lie on an axis.
+/// Mapping of values to an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
     /// Evenly.
@@ -15,11 +15,11 @@ pub enum Scale {
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows.
+    /// The quantity that it shows.
     pub label: String,
     /// Its unit; empty for a plain number. `B` is written as B, KiB, MiB.
     pub unit: String,
-    /// How values lie on it. A linear axis of rates begins at 0.
+    /// Mapping of values to it. A linear axis of rates begins at 0.
     pub scale: Scale,
 }
 
@@ -31,24 +31,24 @@ impl Axis {
     }
 }
 
-/// What a series is.
+/// Kind of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeriesKind {
-    /// What we measured: a line with a mark at each value.
+    /// Our values: a line with a mark at each value.
     Ours,
-    /// A document's values: marks without a line.
+    /// A paper's values: marks without a line.
     Published,
-    /// What somebody else has measured: marks without a line.
+    /// A user's measured values: marks without a line.
     Measured,
-    /// What the wires allow: a dashed line.
+    /// The rate that the link allows: a dashed line.
     Ceiling,
-    /// A part of a whole: bars over the names of an axis, each upon those of the series before it.
-    /// Where there are some, ours are joined by a line between names too.
+    /// A part of a whole: bars over the names of an axis, each on top of those of the series before
+    /// it. In a plot with bars a line joins our values between names too.
     Stacked,
 }
 
 impl SeriesKind {
-    /// Whether it is a ring at each value, around the mark of ours.
+    /// Returns whether each value is a ring around our mark.
     #[must_use]
     pub const fn is_ring(self) -> bool {
         matches!(self, Self::Published | Self::Measured)
@@ -59,9 +59,9 @@ impl SeriesKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Its name in the legend. Series of the same name have the same colour and the same shape of
-    /// mark in a plot, so that a published value stands beside ours.
+    /// mark in a plot, so that a published value is easy to find beside ours.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: SeriesKind,
     /// Values of x and y, by x.
     pub points: Vec<(f64, f64)>,
@@ -88,6 +88,6 @@ pub struct Plot {
     pub x: Axis,
     /// The axis from bottom to top.
     pub y: Axis,
-    /// What is drawn.
+    /// The series.
     pub series: Vec<Series>,
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// How a column is set.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Words.
@@ -17,7 +17,7 @@ pub enum Align {
 pub struct Column {
     /// Its heading.
     pub heading: String,
-    /// How it is set.
+    /// Its alignment.
     pub align: Align,
 }
 
@@ -26,7 +26,7 @@ pub struct Column {
 pub struct Cell {
     /// Its text.
     pub text: String,
-    /// Whether it is something to look at: outside its tolerance, or an error.
+    /// Whether it deserves attention: outside its tolerance, or an error.
     pub is_bad: bool,
 }
 
@@ -39,13 +39,13 @@ impl From<String> for Cell {
 /// Rows of cells under one heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows; empty for none.
+    /// Its title; may be empty.
     pub title: String,
     /// The columns.
     pub columns: Vec<Column>,
     /// The rows, each with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether a reader may want to search it: long tables get a field for that.
+    /// Whether it has a search field, for long tables.
     pub is_searchable: bool,
 }
 
@@ -83,13 +83,13 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Returns the place of a column, by its heading.
+    /// Returns the index of a column, by its heading.
     #[must_use]
     pub fn place(&self, heading: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.heading == heading)
     }
 
-    /// Returns the table in Markdown, each line ended.
+    /// Returns the table in Markdown; every line ends with a newline.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let headings: Vec<&str> = self.columns.iter().map(|one| one.heading.as_str()).collect();

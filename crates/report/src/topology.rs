@@ -4,8 +4,8 @@
 use crosslane_results::DirectionLoad;
 use crosslane_results::topology::Topology;
 
-/// A topology to be drawn. With loads, links show these, and names of ports and details of cards
-/// are left out.
+/// A topology to be drawn. With loads, links show these; names of ports and details of cards are
+/// left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopologyFigure {
     /// Title, such as `8 FPGAs write to RAM`; may be empty.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Speed of a large torus on one core: 4,096 nodes of four dimensions, each of which sends a halo
-//! of 4 KiB in each of eight directions, at datagram and TLP level, with the checksum of every
-//! buffer compared.
+//! Speed of a large torus on one core: 4,096 nodes in four dimensions, each of which sends a halo
+//! of 4 KiB in each of eight directions, at datagram and TLP level. The checksum of every buffer is
+//! compared.
 //!
-//! `cargo bench -p crosslane-reproduce --bench halo [-- NODES [EXCHANGES]]`: of how many nodes, a
-//! power of 16 times a power of two, and how many exchanges.
+//! `cargo bench -p crosslane-reproduce --bench halo [-- NODES [EXCHANGES]]`: number of nodes, a
+//! power of two, and number of exchanges.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use std::time::Instant;
 use crosslane_experiment::{HaloOptions, HaloRun, Lattice};
 use crosslane_pcie::units::Picoseconds;
 
-/// What one core is to need for it at most, seconds.
+/// Longest time on one core, seconds.
 const GOAL_SECONDS: f64 = 60.0;
 
-/// Four sizes with this product, each a power of two.
+/// Returns four powers of two with this product.
 fn sizes(nodes: u32) -> [u16; 4] {
     let bits = nodes.trailing_zeros();
     std::array::from_fn(|dimension| 1 << ((bits + 3 - dimension as u32) / 4))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes the tables of a page in `docs/reproductions` anew: `document NAME`.
+//! Updates the tables of a page in `docs/reproductions`: `document NAME`.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One transfer through the whole house, event by event: what `docs/architecture.md` follows.
-//! `-- --write` puts it into that page; a test wants it there exactly.
+//! One transfer through all layers, event by event, for `docs/architecture.md`. `-- --write` writes
+//! it into that page; a test compares the two.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -15,23 +15,23 @@ use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::tlp::TlpKind;
 use crosslane_pcie::units::{HostId, Picoseconds};
 
-/// Bytes that are moved: one page.
+/// Bytes of the transfer: one page.
 const BYTES: u64 = 4096;
 /// Seed of the pattern that the card sends.
 const SEED: u32 = 7;
-/// Longer than any TLP is on its way in this lab.
+/// Longer than any TLP takes in this lab.
 const SETTLED: Picoseconds = Picoseconds::from_ns(10_000);
-/// Links that are looked at, in the order of the lab file: to the host, the cable of the first
-/// board, to fpga1.
+/// Links that are shown, in the order of the lab file: to the host, the cable of the first board,
+/// to fpga1.
 const LINKS: [LinkId; 3] = [LinkId(0), LinkId(1), LinkId(3)];
-/// The page, and where its block begins and ends.
+/// The page, and the marks around its block.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/architecture.md");
 const BEGIN: &str = "<!-- one transfer: written by `make architecture` -->\n```text\n";
 const END: &str = "```\n";
 
 type Failure = Box<dyn std::error::Error>;
 
-/// A line of the story: when, where, what.
+/// A line of the story: time, place, event.
 type Line = (Picoseconds, String, String);
 
 fn main() -> Result<(), Failure> {
@@ -43,14 +43,14 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The page with its block replaced.
+/// Returns the page with its block replaced.
 fn replaced(page: &str, story: &str) -> Result<String, Failure> {
     let (before, rest) = page.split_once(BEGIN).ok_or("the page lacks the beginning")?;
     let (_, after) = rest.split_once(END).ok_or("the page lacks the end of the block")?;
     Ok(format!("{before}{BEGIN}{story}{END}{after}"))
 }
 
-/// Moves one page from fpga1 into host memory and tells what happened, in the order of time.
+/// Moves one page from fpga1 into host memory and lists the events in order of time.
 fn story() -> Result<String, Failure> {
     let lab = Lab::load("rosta:crosslane")?;
     let simulation = Simulation::new(lab.build_engines(1)?);
@@ -62,7 +62,7 @@ fn story() -> Result<String, Failure> {
         device.user().seed(SEED).await?;
         let buffer = device.buffer(BYTES, PageSize::Small).await?;
         let mut channel = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await?;
-        // What was written to set the channel up has arrived by then.
+        // The writes that set the channel up have arrived by then.
         bus.sleep_until(Picoseconds(bus.now().0 + SETTLED.0)).await;
         simulation.with_fabric(|fabric| {
             fabric.set_trace(Box::new(move |record: &TraceRecord| {
@@ -97,7 +97,7 @@ fn story() -> Result<String, Failure> {
     Ok(told(begin, &lines))
 }
 
-/// The page has the card's pattern.
+/// Checks that the page contains the card's pattern.
 fn check(buffer: &crosslane_driver::Buffer<impl Bus>) -> Result<(), Failure> {
     let mut bytes = vec![0; BYTES as usize];
     buffer.read(0, &mut bytes)?;
@@ -109,7 +109,7 @@ fn check(buffer: &crosslane_driver::Buffer<impl Bus>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What crossed a link until `end`; of a run of data writes the first and the last.
+/// Lists the TLPs on a link until `end`; of a series of data writes only the first and the last.
 fn on_link(fabric: &Fabric, link: LinkId, records: &[TraceRecord], end: Picoseconds) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut run: Option<(DirectionId, u32, u32)> = None;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Prints every published row of the pcie-bench study beside the same measurement in the lab
-//! `pciebench`. With `--write`, writes the tables of `docs/pciebench.md` anew as well.
+//! `pciebench`. With `--write`, also updates the tables of `docs/pciebench.md`.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A published figure beside the same measurement in the lab, and what such a pair is worth.
+//! A published figure beside the same measurement in the lab, and the worth of such a pair.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum Kind {
     Fit,
     /// Compared, and no constant comes from it: evidence.
     Predicted,
-    /// Shown beside, never a pass mark.
+    /// Shown for comparison only, without tolerance.
     Context,
 }
 
@@ -43,24 +43,24 @@ pub struct Row {
     pub published: Option<f64>,
     /// The lab's figure, if it has one.
     pub simulated: Option<f64>,
-    /// (simulated - published) / published, where there are both.
+    /// (simulated - published) / published, if there are both.
     pub error: Option<f64>,
     /// Its worth.
     pub kind: Kind,
-    /// Largest error that is allowed, either way; none for context.
+    /// Largest absolute error that is allowed; `None` for context.
     pub tolerance: Option<f64>,
     /// Reason for this tolerance.
     pub because: String,
     /// Reason for this kind.
     pub reason: String,
-    /// Quantity and conditions in a few words, for tables; empty where they are not in one.
+    /// Quantity and conditions in a few words, for tables; empty for a row that is in no table.
     pub label: String,
-    /// Number of devices of this measurement, where one published figure stands for several.
+    /// Number of devices of this measurement, if one published figure covers several numbers.
     pub devices: Option<usize>,
 }
 
 impl Row {
-    /// Returns a row of a figure that is the lab's alone.
+    /// Returns a row of a figure that only the lab has.
     #[must_use]
     pub fn simulated(
         quantity: impl Into<String>,
@@ -98,27 +98,28 @@ impl Row {
         }
     }
 
-    /// Whether it is within its tolerance; none where it has none.
+    /// Returns whether it is within its tolerance; `None` without tolerance.
     #[must_use]
     pub fn is_met(&self) -> Option<bool> {
         Some(self.error?.abs() <= self.tolerance?)
     }
 
-    /// Whether it is compared: it has a tolerance.
+    /// Returns whether it is compared: it has a tolerance.
     #[must_use]
     pub const fn is_compared(&self) -> bool {
         self.tolerance.is_some()
     }
 }
 
-/// (simulated - published) / published; none where one is missing or nothing can be divided by.
+/// Returns (simulated - published) / published; `None` if one is missing or the published one is 0.
 #[must_use]
 pub fn relative_error(published: Option<f64>, simulated: Option<f64>) -> Option<f64> {
     let (published, simulated) = (published?, simulated?);
     (published != 0.0).then(|| (simulated - published) / published)
 }
 
-/// The worst of some errors (with its sign), and the median of their sizes; none of none.
+/// Returns the worst error (with its sign) and the median of the absolute errors; `None` without
+/// errors.
 #[must_use]
 pub fn worst_and_median(errors: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     let mut errors: Vec<f64> = errors.into_iter().collect();

@@ -15,7 +15,7 @@ use crate::watch::Watch;
 /// Longest simulated time of one scenario; the longest takes 0.7 s.
 pub(crate) const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
 
-/// A study's labs and figures, and all that its runs depend on.
+/// A study's labs and figures, and the settings of its runs.
 pub struct Context<'a> {
     /// The labs, as [`Study::labs`] names them.
     pub(crate) labs: Vec<Lab>,
@@ -32,7 +32,7 @@ impl<'a> Context<'a> {
     /// Opens the shipped labs of a study.
     ///
     /// # Errors
-    /// A study that there is not, and a lab or a file of figures that cannot be read.
+    /// An unknown study, and a lab or a file of figures that cannot be read.
     pub fn open(study: &str, seed: u64, watch: &'a dyn Watch) -> Result<Self, ReproduceError> {
         Self::of(study::study(study)?, seed, watch)
     }
@@ -87,7 +87,7 @@ impl<'a> Context<'a> {
         self.watch.done(scenario, simulated);
     }
 
-    /// Runs host code in a lab of its own, as a scenario, with the checks of [`CheckedRun`].
+    /// Runs host code in a separate lab, as a scenario, with the checks of [`CheckedRun`].
     pub(crate) fn run<T, E: fmt::Display>(
         &self,
         scenario: &str,
@@ -99,7 +99,7 @@ impl<'a> Context<'a> {
         Ok(ending.into_result().map_err(failed)?.value)
     }
 
-    /// Does the same, and leaves what went wrong to the caller.
+    /// Does the same, but leaves errors to the caller.
     pub(crate) fn run_to_errors<T, E>(
         &self,
         scenario: &str,

@@ -11,10 +11,10 @@ use crate::explained;
 use crate::markdown::with_blocks;
 use crate::reproduction::{Reproduction, comparison};
 
-/// The document about the reproduction with its tables as they are now.
+/// Returns the page of a reproduction with its current tables.
 ///
 /// # Errors
-/// A document without the marks that the tables stand between, or a lab that cannot be read.
+/// A page without the marks around its tables, or a lab that cannot be read.
 pub fn document(old: &str, reproduction: &Reproduction) -> Result<String, ReproduceError> {
     let (name, command) = (reproduction.name, format!("make {}", reproduction.name));
     let lab = crosslane_lab::open(name)?;
@@ -29,8 +29,8 @@ pub fn document(old: &str, reproduction: &Reproduction) -> Result<String, Reprod
     with_blocks(old, &format!("docs/reproductions/{name}.md"), &command, blocks)
 }
 
-/// Why each row is of its kind, and why so much is allowed; rows that only differ in the number
-/// of devices once.
+/// Returns the reasons for each row's kind and tolerance; rows that differ only in the number of
+/// devices appear once.
 fn kinds(reproduction: &Reproduction) -> Table {
     let mut table = Table::headed("Quantity | Conditions | Kind | Why | Allowed because");
     let mut before = None;
@@ -52,7 +52,7 @@ fn kinds(reproduction: &Reproduction) -> Table {
     table
 }
 
-/// The fitted constants.
+/// Returns a table of the fitted constants.
 pub(crate) fn fits<'a>(constants: impl IntoIterator<Item = &'a Constant>) -> Table {
     let mut table = Table::headed("Constant | Value: | Fitted to");
     for constant in constants.into_iter().filter(|one| one.provenance == Provenance::Fit) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a reproduction or a validation could not be run.
+//! Errors of reproductions and validations.
 
 use crosslane_experiment::{BenchError, ScenarioError};
 use crosslane_explain::ExplainError;
@@ -7,7 +7,7 @@ use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
-/// Why a reproduction or a validation could not be run. A row that lies outside its tolerance is
+/// Reason for which a reproduction or a validation cannot be run. A row outside its tolerance is
 /// not an error.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -18,11 +18,11 @@ pub enum ReproduceError {
     /// No reproduction or set has that name.
     #[error("there is no {what} {name}; there are {known}")]
     Unknown {
-        /// Kind of thing that was looked for.
+        /// Kind of the thing with that name.
         what: &'static str,
         /// The name that was given.
         name: String,
-        /// Those that are there.
+        /// The known names.
         known: String,
     },
     /// A file of published figures cannot be read.
@@ -35,10 +35,10 @@ pub enum ReproduceError {
         /// The problem.
         problem: String,
     },
-    /// Whoever watches wants no more to begin.
+    /// The caller wants no more scenarios to begin.
     #[error("interrupted")]
     Interrupted,
-    /// An experiment did not run as it should, or moved wrong data.
+    /// An experiment failed, or moved wrong data.
     #[error("{experiment}: {problem}")]
     Experiment {
         /// The experiment and its conditions.
@@ -94,7 +94,7 @@ impl From<LabError> for ReproduceError {
 }
 
 impl ReproduceError {
-    /// An experiment that went wrong.
+    /// Makes the error of a failed experiment.
     pub(crate) fn experiment(experiment: impl ToString, problem: impl ToString) -> Self {
         Self::Experiment { experiment: experiment.to_string(), problem: problem.to_string() }
     }

@@ -4,19 +4,19 @@
 use crosslane_report::{Table, TopologyFigure};
 use crosslane_results::{Better, Explanation, Step};
 
-/// Why a run was not faster, and what the links did in it.
+/// Explanation of a run, and the load of its links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
     /// The run, in a few words.
     pub name: String,
-    /// Why it was not faster.
+    /// The explanation.
     pub explanation: Explanation,
     /// The lab with the load of every link.
     pub topology: TopologyFigure,
 }
 
 impl Explained {
-    /// A value of the figure that was to get better, in words: `1451.2 MiB/s`, `706 ns`.
+    /// Formats a value of the explained figure: `1451.2 MiB/s`, `706 ns`.
     fn words(&self, value: f64) -> String {
         match self.explanation.figure.better {
             Better::Higher => format!("{:.1} MiB/s", value / f64::from(1 << 20)),
@@ -24,7 +24,7 @@ impl Explained {
         }
     }
 
-    /// The same as a row of [`table`], as a sentence.
+    /// Returns a row of [`table`] as a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Explanation { figure, steps, .. } = &self.explanation;
@@ -44,7 +44,7 @@ impl Explained {
         sentence
     }
 
-    /// The limits that a step lifts, and the gain.
+    /// Returns the limits that a step lifts, and the gain.
     fn step(&self, step: Option<&Step>) -> [String; 2] {
         let Some(step) = step else { return ["nothing that can be lifted".into(), String::new()] };
         let limits: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
@@ -52,7 +52,7 @@ impl Explained {
     }
 }
 
-/// The limits of each run, and the next ones.
+/// Returns a table of the limits of each run, and the next ones.
 #[must_use]
 pub fn table(runs: &[Explained]) -> Table {
     let mut table =

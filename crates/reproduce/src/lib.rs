@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Published measurements and the same measurements in the lab, side by side.
+//! Published measurements beside the same measurements in the lab.
 //!
-//! Read first: [`comparison`], the worth of a pair of figures; [`study`], the studies that can be
-//! run; then [`rosta`].
+//! Read first: [`comparison`], the worth of a pair of figures; [`study`], the available studies;
+//! then [`rosta`].
 
 #![forbid(unsafe_code)]
 

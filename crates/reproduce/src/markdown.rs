@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Documents whose tables are written by a command.
+//! Pages whose tables are written by a command.
 
 use crate::error::ReproduceError;
 
-/// Sets the text between `<!-- NAME: COMMAND -->` and `<!-- end -->` of a document anew, for each
-/// name and text; `page` is the document's own name.
+/// Replaces the text between `<!-- NAME: COMMAND -->` and `<!-- end -->` of a page, for each name
+/// and text; `page` is the page's own name.
 ///
 /// # Errors
-/// A document without such a block.
+/// A page without such a block.
 pub(crate) fn with_blocks<const N: usize>(
     document: &str,
     page: &str,

@@ -24,8 +24,8 @@ pub fn topology(
     Ok(TopologyFigure { title: title.to_owned(), topology, loads: loads.to_vec() })
 }
 
-/// Every constant that is in force in some labs, with its provenance; one that stands in several
-/// of them in the same line once.
+/// Lists every constant in force in some labs, with its provenance; equal lines of several labs
+/// appear once.
 #[must_use]
 pub fn constants(labs: &[&Lab]) -> report::Table {
     let mut table = report::Table::headed("constant | value: | unit | kind | source");
@@ -43,8 +43,8 @@ pub fn constants(labs: &[&Lab]) -> report::Table {
 }
 
 impl Reproduction {
-    /// The page: figures beside the paper's, every experiment with its plots and tables and why
-    /// it was not faster, and the lab's constants. `command` is what made it.
+    /// Returns the page: figures beside the paper's, every experiment with its plots, tables and
+    /// explanations, and the lab's constants. `command` is the command line that makes it.
     ///
     /// # Errors
     /// A lab that cannot be read.
@@ -95,8 +95,8 @@ fn section(number: usize, experiment: &Experiment) -> Section {
     Section { title: format!("{number}. {}", experiment.title), blocks }
 }
 
-/// Why the runs of an experiment were not faster: a row and a bar of each, and the tree with the
-/// load of every link of the one that loads them most.
+/// Returns the explanations of an experiment's runs: a row and a bar for each, and the tree with
+/// the load of every link of the run with the highest load.
 fn why_blocks(experiment: &Experiment) -> Vec<Block> {
     if experiment.why.is_empty() {
         return Vec::new();
@@ -123,7 +123,7 @@ fn why_blocks(experiment: &Experiment) -> Vec<Block> {
     blocks
 }
 
-/// Sum over all directions of the shares of time in which they were busy.
+/// Returns the sum over all directions of the share of time in which they were busy.
 fn load_sum(figure: &TopologyFigure) -> f64 {
     figure.loads.iter().map(|load| load.busy_share).sum()
 }

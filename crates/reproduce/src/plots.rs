@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The figures of papers as plots: the lab's lines, the paper's points, what the links allow.
+//! The figures of papers as plots: the lab's lines, the paper's points, the links' ceilings.
 //!
-//! Only figures that stand in the file of published figures are points: nothing is read off a
-//! paper's own plots.
+//! Only values in the files of published figures are points: nothing is read off a paper's own
+//! plots.
 
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
 
-/// A plot by size on a logarithmic axis: bytes of `what`.
+/// Makes a plot by size on a logarithmic axis: bytes of `what`.
 pub(crate) fn by_size(title: &str, what: &str, y: Axis, series: Vec<Series>) -> Plot {
     let x = Axis::new(&format!("bytes of {what}"), "B", Scale::Logarithmic);
     Plot { title: title.to_owned(), x, y, series }
 }
 
-/// An axis of rates in a unit.
+/// Returns an axis of rates in a unit.
 pub(crate) fn rate(unit: &str) -> Axis {
     Axis::new("rate", unit, Scale::Linear)
 }
 
-/// A plot of rates in MiB/s.
+/// Makes a plot of rates in MiB/s.
 pub(crate) fn rates(title: &str, x: Axis, series: Vec<Series>) -> Plot {
     Plot { title: title.to_owned(), x, y: rate("MiB/s"), series }
 }
 
-/// Payloads of packets, by their logarithm.
+/// Returns a logarithmic axis of payloads.
 pub(crate) fn payloads() -> Axis {
     Axis::new("payload of a packet", "B", Scale::Logarithmic)
 }
 
-/// An axis of counts.
+/// Returns an axis of counts.
 pub(crate) fn counts(label: &str) -> Axis {
     Axis::new(label, "", Scale::Linear)
 }
 
-/// Names; values are their positions.
+/// Returns an axis of names; values are their positions.
 pub(crate) fn names<'a>(label: &str, names: impl IntoIterator<Item = &'a str>) -> Axis {
     Axis::new(label, "", Scale::Categories(names.into_iter().map(str::to_owned).collect()))
 }
 
-/// The lab's values.
+/// Returns a series of the lab's values.
 pub(crate) fn ours(
     name: impl Into<String>,
     points: impl IntoIterator<Item = (f64, f64)>,
@@ -45,7 +45,8 @@ pub(crate) fn ours(
     Series::new(name, SeriesKind::Ours, points)
 }
 
-/// The paper's values; they have the name of ours that they stand for, if there is one.
+/// Returns a series of the paper's values, with the name of our series that it stands beside, if
+/// there is one.
 pub(crate) fn published(
     name: impl Into<String>,
     points: impl IntoIterator<Item = (f64, f64)>,
@@ -53,7 +54,7 @@ pub(crate) fn published(
     Series::new(name, SeriesKind::Published, points)
 }
 
-/// The most that a link carries.
+/// Returns a series of a link's ceiling.
 pub(crate) fn ceiling(
     name: impl Into<String>,
     points: impl IntoIterator<Item = (f64, f64)>,

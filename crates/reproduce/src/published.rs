@@ -20,7 +20,7 @@ macro_rules! files {
     };
 }
 
-/// The files, by the name that lab files give them.
+/// The files, by their names in lab files.
 const FILES: [(&str, &str); 10] = files![
     "aws-f1-side-effects.csv",
     "aws-f1-write-combining.csv",
@@ -47,7 +47,7 @@ pub(crate) fn read<T: DeserializeOwned>(name: &str) -> Result<Vec<T>, ReproduceE
     parse(name, text)
 }
 
-/// Reads the text of such a file (RFC 4180, but for line breaks in fields).
+/// Parses the text of such a file (RFC 4180 without line breaks in fields).
 fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<Vec<T>, ReproduceError> {
     let failed = |line: u64, problem: String| ReproduceError::Published {
         file: name.to_owned(),
@@ -92,12 +92,12 @@ pub struct PublishedFigure {
     pub value: f64,
     /// Unit of the value.
     pub unit: String,
-    /// The measurement of the lab that is compared, if one figure of the paper stands for several.
+    /// The compared measurement of the lab, if one figure of the paper covers several.
     #[serde(default)]
     pub case: Option<String>,
     /// Worth of the comparison.
     pub kind: Kind,
-    /// Largest error that is allowed, as a fraction of the value; none for context.
+    /// Largest allowed error, as a fraction of the value; `None` for context.
     pub tolerance: Option<f64>,
     /// Reason for this tolerance.
     pub because: String,
@@ -154,12 +154,12 @@ impl PublishedFigures {
         Ok(Self(figures.concat()))
     }
 
-    /// Returns all of them, in the order of the files.
+    /// Lists all figures, in the order of the files.
     pub fn iter(&self) -> impl Iterator<Item = &PublishedFigure> {
         self.0.iter()
     }
 
-    /// Returns the number of figures that the paper has: cases of one count as one.
+    /// Returns the number of the paper's figures: several cases of a figure count as one.
     #[must_use]
     pub fn count(&self) -> usize {
         let keys = self.iter().map(|one| (&one.quantity, &one.conditions));
@@ -175,14 +175,14 @@ impl PublishedFigures {
     /// Returns the figure of a quantity under some conditions.
     ///
     /// # Panics
-    /// If the files, which are built in, do not have it.
+    /// If the files, which are built in, do not contain it.
     #[must_use]
     pub fn at(&self, quantity: &str, conditions: &str) -> &PublishedFigure {
         let found = self.find(quantity, conditions);
         found.unwrap_or_else(|| panic!("no figure is published of {quantity}, {conditions}"))
     }
 
-    /// Returns the figure of a quantity that has one only, or that of one of its cases.
+    /// Returns the only figure of a quantity, or that of one of its cases.
     ///
     /// # Panics
     /// As [`at`](Self::at).
@@ -235,8 +235,8 @@ mod tests {
         assert!(error.starts_with("there is no file of published figures nothing.csv; there are"));
     }
 
-    /// A row is a fit if a fitted constant of the lab names its figure, by quantity or by value,
-    /// or if its reason says what else was chosen by it.
+    /// A row is a fit if a fitted constant of the lab names its figure, by quantity or by value, or
+    /// if its reason names another choice that it determined.
     #[test]
     fn fits_are_figures_that_fitted_constants_name() {
         for name in crate::study::studies() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reproductions by name, and what each prints.
+//! Reproductions by name, and their output.
 
 use crosslane_lab::EngineKind;
 use crosslane_report::{Cell, Table};
@@ -12,7 +12,7 @@ use crate::experiment::Experiment;
 use crate::study::{Reproducible, reproducible, study};
 use crate::watch::Watch;
 
-/// A reproduction that was run.
+/// A reproduction, after its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reproduction {
     /// Its name.
@@ -25,7 +25,7 @@ pub struct Reproduction {
     pub own: EngineKind,
 }
 
-/// The page's remark where this project's own engines were the gateware.
+/// The page's remark if this project's own engines were the gateware.
 const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The paper's engine, \
                            with its idle clock and gap, is there as a model only: the paper's \
                            figures are beside that model, as context. What limits a run was \
@@ -34,17 +34,17 @@ const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The 
 /// Runs a reproduction.
 ///
 /// # Errors
-/// A name that there is not, or an experiment that does not run as it should.
+/// An unknown name, or an experiment that fails.
 pub fn reproduce(name: &str, seed: u64, watch: &dyn Watch) -> Result<Reproduction, ReproduceError> {
     reproduce_with(name, seed, EngineKind::Model, watch)
 }
 
-/// The same, where this project's own engines are of some kind. Those of documents are models, and
-/// so are those that are looked at for what limits a run. Where `watch` wants no more to begin, it
-/// has the experiments that were run to their end.
+/// Does the same with this project's own engines of some kind. Engines of papers are models, and so
+/// are those of explained runs. If `watch` wants no more scenarios to begin, the result contains
+/// the finished experiments.
 ///
 /// # Errors
-/// As [`reproduce`], and where there is no such engine.
+/// Those of [`reproduce`], and the gateware in a reproduction without engines of this project.
 pub fn reproduce_with(
     name: &str,
     seed: u64,
@@ -60,7 +60,7 @@ pub fn reproduce_with(
     let study = study(found.name)?;
     let context = Context::of(study, seed, watch)?.with_own(own);
     match study.experiments(&context, &mut experiments) {
-        // Experiments that were run to their end are worth seeing.
+        // Finished experiments are worth showing.
         Ok(()) | Err(ReproduceError::Interrupted) => {}
         Err(error) => return Err(error),
     }
@@ -70,16 +70,16 @@ pub fn reproduce_with(
     Ok(Reproduction { name: found.name, experiments, seed, own })
 }
 
-/// A row that is no pass mark, whatever it is else.
+/// Makes a row context, whatever its kind is.
 fn as_context(row: &mut Row) {
     row.kind = Kind::Context;
     row.tolerance = None;
 }
 
-/// A reproduction by its name.
+/// Finds a reproduction by its name.
 ///
 /// # Errors
-/// A name that there is not, answered with those that there are.
+/// An unknown name, with the known ones.
 pub fn find(name: &str) -> Result<Reproducible, ReproduceError> {
     reproducible().find(|known| known.name == name).ok_or_else(|| {
         let known = reproducible().map(|known| known.name).collect::<Vec<_>>().join(", ");
@@ -88,12 +88,12 @@ pub fn find(name: &str) -> Result<Reproducible, ReproduceError> {
 }
 
 impl Reproduction {
-    /// The rows of all experiments, in order.
+    /// Lists the rows of all experiments, in order.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
         self.experiments.iter().flat_map(|experiment| &experiment.rows)
     }
 
-    /// Rows that are outside their tolerance.
+    /// Lists the rows outside their tolerance.
     pub fn missed(&self) -> impl Iterator<Item = &Row> {
         self.rows().filter(|row| row.is_met() == Some(false))
     }
@@ -120,15 +120,15 @@ impl Reproduction {
         }
     }
 
-    /// The paper's figures beside the lab's, in the order of the experiments.
+    /// Returns a table of the paper's figures beside the lab's, in the order of the experiments.
     #[must_use]
     pub fn comparison(&self) -> Table {
         comparison(self.rows().filter(|row| row.published.is_some()))
     }
 
-    /// How many published figures are compared, how many of them predicted, and how good they
-    /// are; of one that was measured with several numbers of devices the worst counts. With the
-    /// gateware, what that is worth.
+    /// Describes the number of compared published figures, the number of predicted ones, and their
+    /// errors; of a figure for several numbers of devices the worst error counts. With the
+    /// gateware, it is a remark on the comparison instead.
     #[must_use]
     pub fn summary(&self) -> String {
         if self.own == EngineKind::Rtl {
@@ -154,14 +154,13 @@ impl Reproduction {
     }
 }
 
-/// The rows that are compared, each published figure once.
+/// Returns the compared rows, each published figure once.
 pub(crate) fn compared<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'a Row> {
     let groups = worst_of_each(rows.filter(|row| row.is_compared()));
     groups.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Rows of one published figure, measured with several numbers of devices, as one: the worst of
-/// them.
+/// Joins rows of one published figure for several numbers of devices: the worst of them.
 fn worst_of_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(String, &'a Row)> {
     let mut groups: Vec<Vec<&Row>> = Vec::new();
     for row in rows {
@@ -187,8 +186,8 @@ fn worst_of_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(String, &'a Ro
     groups.into_iter().filter_map(merge).collect()
 }
 
-/// Published and simulated figures. Rows that differ only in the number of devices are one, the
-/// worst of them.
+/// Returns a table of published and simulated figures. Rows that differ only in the number of
+/// devices are joined: the worst of them.
 #[must_use]
 pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
     let mut table = Table::headed(

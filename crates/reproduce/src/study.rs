@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Published studies: what is measured again in their labs.
+//! Published studies, whose measurements are repeated in labs.
 
 use crosslane_lab::Lab;
 
@@ -13,37 +13,37 @@ use crate::{aws_f1, kc705, nget, pciebench, rosta, sbdt};
 /// Length of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// As long as figures need that are compared.
+    /// As long as compared figures require.
     Full,
-    /// As short as is enough to see which constants matter.
+    /// Just long enough to see which constants matter.
     Quick,
 }
 
-/// A study whose experiments can be run, all of them.
+/// A study whose experiments can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reproducible {
     /// Its name.
     pub name: &'static str,
     /// The system and the measurements, one sentence.
     pub summary: &'static str,
-    /// Number of scenarios that are run.
+    /// Number of its scenarios.
     pub scenarios: u64,
-    /// Whether engines of this project take part, which may be the gateware.
+    /// Whether engines of this project take part, which can be the gateware.
     pub has_engines: bool,
 }
 
 /// A published study with a lab in which its measurements are repeated.
 pub trait Study: Sync {
-    /// Returns the names of the labs: the study's own first, which names the study, then variants
-    /// that have constants of their own.
+    /// Returns the names of the labs: first the study's own, which gives the study its name, then
+    /// variants with additional constants.
     fn labs(&self) -> &'static [&'static str];
 
-    /// Describes the reproduction of its experiments; a study that is validated only has none.
+    /// Describes the reproduction of its experiments; `None` for a study that is only validated.
     fn reproducible(&self) -> Option<Reproducible> {
         None
     }
 
-    /// Reads the figures that the experiments are compared with.
+    /// Reads the figures of the comparison.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -51,11 +51,11 @@ pub trait Study: Sync {
         PublishedFigures::of(lab)
     }
 
-    /// Runs every experiment, in order, each scenario in a lab of its own; `done` gets the
+    /// Runs every experiment, in order, each scenario in a separate lab; `done` gets the
     /// experiments as they end.
     ///
     /// # Errors
-    /// An experiment that does not run as it should, or was interrupted.
+    /// An experiment that fails or was interrupted.
     fn experiments(
         &self,
         context: &Context<'_>,
@@ -65,10 +65,10 @@ pub trait Study: Sync {
         Ok(())
     }
 
-    /// Runs what gives the rows that are compared, and no more.
+    /// Runs only the scenarios of the compared rows.
     ///
     /// # Errors
-    /// As [`experiments`](Self::experiments).
+    /// Those of [`experiments`](Self::experiments).
     fn compared(&self, context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError>;
 }
 
@@ -86,7 +86,7 @@ const STUDIES: [&dyn Study; 7] = [
 /// Finds a study by its name.
 ///
 /// # Errors
-/// A name that there is not, answered with those that there are.
+/// An unknown name, with the known ones.
 pub fn study(name: &str) -> Result<&'static dyn Study, ReproduceError> {
     STUDIES.into_iter().find(|study| study.labs()[0] == name).ok_or_else(|| {
         let (what, known) = ("set of measurements", studies().collect::<Vec<_>>().join(", "));
@@ -94,7 +94,7 @@ pub fn study(name: &str) -> Result<&'static dyn Study, ReproduceError> {
     })
 }
 
-/// Returns the names of all studies: each can be validated.
+/// Returns the names of all studies, each of which can be validated.
 pub fn studies() -> impl Iterator<Item = &'static str> {
     STUDIES.into_iter().map(|study| study.labs()[0])
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every lab that has measurements beside it: how good it is, and which constants matter.
+//! Validation of labs with measurements: their errors, and the constants that matter most.
 
 use std::collections::BTreeSet;
 
@@ -13,17 +13,17 @@ use crate::error::ReproduceError;
 use crate::study::{Effort, Study, study};
 use crate::watch::Watch;
 
-/// By how much each constant is changed.
+/// Relative change of each constant.
 pub const CHANGE: f64 = 0.10;
-/// Constants that are named.
+/// Number of constants that are listed.
 const NAMED: usize = 5;
-/// The seed of the runs; nothing in these labs depends on it but jitter.
+/// The seed of the runs; in these labs it affects only jitter.
 const SEED: u64 = 1;
 
-/// How good some rows are.
+/// Errors of some rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Errors {
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
     /// The largest error, with its sign, as a fraction.
     pub worst: f64,
@@ -54,7 +54,7 @@ pub struct Influence {
     pub average: f64,
     /// The row that changes most.
     pub row: String,
-    /// By how much, as a fraction, with its sign.
+    /// Its change, as a fraction, with its sign.
     pub largest: f64,
 }
 
@@ -65,35 +65,35 @@ pub struct Validation {
     pub set: &'static str,
     /// Published rows.
     pub rows: usize,
-    /// Constants of the lab, those of its variants that the set needs included.
+    /// Number of constants of the lab, including those of its variants that the set needs.
     pub constants: usize,
-    /// Those that were fitted.
+    /// Number of fitted constants.
     pub fitted: usize,
-    /// Errors of the rows that are compared.
+    /// Errors of the compared rows.
     pub compared: Errors,
-    /// Errors of those that are predicted.
+    /// Errors of the predicted rows.
     pub predicted: Errors,
     /// Rows outside their tolerance, by label.
     pub outside: Vec<String>,
-    /// The constants that move the compared rows most, most first.
+    /// The constants with the most influence on the compared rows, in descending order.
     pub influences: Vec<Influence>,
-    /// Numbers that were changed.
+    /// Number of changed constants.
     pub changed: usize,
-    /// Numbers that can only have other values (powers of two, generations), or with which the
-    /// experiments do not run.
+    /// Number of constants that allow only certain values (powers of two, generations), or with
+    /// whose changed value the experiments fail.
     pub fixed: usize,
-    /// Numbers that were not changed, because the validation was interrupted before.
+    /// Number of constants that were not changed, because the validation was interrupted before.
     pub not_raised: usize,
 }
 
-/// The constants of a study's labs; one that stands in several in the same line once.
+/// Lists the constants of a study's labs; equal lines of several labs appear once.
 fn constants(context: &Context<'_>) -> Vec<Constant> {
     let mut seen = BTreeSet::new();
     let all = context.labs.iter().flat_map(|lab| lab.constants());
     all.filter(|one| seen.insert((one.line, one.path()))).cloned().collect()
 }
 
-/// The compared rows, by shorter experiments, with one constant changed.
+/// Returns the compared rows of shorter experiments, with one constant changed.
 fn quick(study: &dyn Study, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
     let mut context = Context::of(study, SEED, &())?;
     if let Some((path, value)) = change {
@@ -102,20 +102,21 @@ fn quick(study: &dyn Study, change: Option<(&str, f64)>) -> Result<Vec<Row>, Rep
     study.compared(&context, Effort::Quick)
 }
 
-/// Constants of a set that are numbers: as many runs does its validation take, and one more.
+/// Returns the number of numeric constants of a set: its validation takes as many runs, and one
+/// more.
 ///
 /// # Errors
-/// No set of that name.
+/// An unknown set.
 pub fn numbers(name: &str) -> Result<usize, ReproduceError> {
     let context = Context::open(name, SEED, &())?;
     Ok(constants(&context).iter().filter(|constant| constant.is_number).count())
 }
 
-/// Validates one set. `watch` hears of each constant; where it wants no more to begin, the others
-/// are not raised.
+/// Validates one set. `watch` is told of each constant; when it wants no more to begin, the
+/// remaining ones are not changed.
 ///
 /// # Errors
-/// No set of that name, or an experiment that does not run with the constants as they are.
+/// An unknown set, or an experiment that fails with unchanged constants.
 pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceError> {
     let study = study(name)?;
     let context = Context::of(study, SEED, &())?;
@@ -158,7 +159,7 @@ pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceEr
     })
 }
 
-/// Changes a constant and compares the rows; none where it cannot have the other value.
+/// Changes a constant and compares the rows; `None` if it cannot have the other value.
 fn influence(study: &dyn Study, constant: &Constant, base: &[Row]) -> Option<Influence> {
     let value = number_of(&constant.value)?;
     let changed_to = changed(value, constant.unit);
@@ -182,14 +183,14 @@ fn influence(study: &dyn Study, constant: &Constant, base: &[Row]) -> Option<Inf
     })
 }
 
-/// The number that a lab file writes as `4_096` or `49.5`; none for zero, of which there is no
-/// part, and for numbers that stand for something else.
+/// Returns the number that a lab file writes as `4_096` or `49.5`; `None` for zero, which has no
+/// tenth, and for values that are not plain numbers.
 fn number_of(text: &str) -> Option<f64> {
     let value: f64 = text.replace('_', "").parse().ok()?;
     (value != 0.0).then_some(value)
 }
 
-/// One tenth more. What is counted (TLPs, credits, bytes) goes up by one at least.
+/// Returns a value increased by a tenth. Counts (TLPs, credits, bytes) increase by at least one.
 fn changed(value: f64, unit: &str) -> f64 {
     let more = value * (1.0 + CHANGE);
     let is_counted = !matches!(unit, "ns" | "GB/s" | "MB/s" | "1");

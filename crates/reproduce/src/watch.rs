@@ -5,16 +5,16 @@ use crosslane_pcie::units::Picoseconds;
 
 /// Receiver of progress.
 pub trait Watch: Sync {
-    /// One more scenario has been run, in so much simulated time.
+    /// Reports one more finished scenario and its simulated time.
     fn done(&self, scenario: &str, simulated: Picoseconds);
 
-    /// Whether nothing more is to begin.
+    /// Returns whether no more scenarios may begin.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// Progress that nobody watches.
+/// Ignores progress.
 impl Watch for () {
     fn done(&self, _scenario: &str, _simulated: Picoseconds) {}
 }

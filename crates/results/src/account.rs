@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the time of a direction of a link went.
+//! Account of the time of a direction of a link.
 
 use std::fmt;
 
 use crosslane_pcie::units::Picoseconds;
 use serde::{Deserialize, Serialize};
 
-/// What a direction of a link did in a part of the time. Idle time has its reason: what the link
-/// itself counted, and where it had nothing to send what the engine counted.
+/// Use of a direction of a link in a part of the time. Idle time has a reason: the link's own, or
+/// if the link had nothing to send, the engine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Use {
@@ -23,17 +23,17 @@ pub enum Use {
     Skp,
     /// The engine had no descriptor, or was in the gap after one.
     Descriptor,
-    /// The engine had nothing to do: the host had not posted, or was not there to.
+    /// The engine had nothing to do: the host had not posted, or was late.
     Host,
     /// The user circuit's stream had no data.
     Stream,
     /// Idle clocks between TLPs, or a datapath that is slower than the link.
     SenderPace,
-    /// All tags were in use: reads in flight, or their answers, were awaited.
+    /// All tags were in use: reads or their completions were outstanding.
     NoTag,
-    /// Credits of the link's receiver were on their way back.
+    /// The link's receiver had not yet returned credits.
     NoCredit,
-    /// The window of the peer's lane was used up.
+    /// The credit window of the peer's receive queue was used up.
     PeerCredit,
     /// The link's receiver was full.
     ReceiverBusy,
@@ -43,13 +43,13 @@ pub enum Use {
     ReplayBuffer,
     /// The link was retraining or down.
     Retraining,
-    /// Nothing was there to be sent, and nobody says why: the sender is no engine, or what feeds
-    /// this link is slower than it.
+    /// Nothing to send, for an unknown reason: the sender is not an engine, or the source of this
+    /// link's data is slower than it.
     NothingToSend,
 }
 
 impl Use {
-    /// All of them, in the order in which they are shown.
+    /// All uses, in the order in which they are shown.
     pub const ALL: [Self; 17] = [
         Self::Payload,
         Self::Header,
@@ -70,7 +70,7 @@ impl Use {
         Self::NothingToSend,
     ];
 
-    /// Whether the link sent nothing.
+    /// Returns whether the link sent nothing.
     #[must_use]
     pub const fn is_idle(self) -> bool {
         !matches!(self, Self::Payload | Self::Header | Self::Replay | Self::Dllp | Self::Skp)
@@ -104,46 +104,46 @@ impl fmt::Display for Use {
 /// A use and its share of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimeUse {
-    /// What.
+    /// The use.
     #[serde(rename = "use")]
     pub what: Use,
     /// Share of the time, 0 to 1.
     pub share: f64,
 }
 
-/// Where the time of one direction of a link went, while data moved.
+/// Account of the time of one direction of a link while data moved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Account {
     /// `fpga1 -> rc47a.down0`.
     pub direction: String,
     /// `Gen2 x4`.
     pub link: String,
-    /// How long it was counted, picoseconds.
+    /// Counted time, picoseconds.
     #[serde(default)]
     pub span_ps: u64,
-    /// Uses that took time, in the order of [`Use::ALL`]. Their shares are one together, to
-    /// within rounding.
+    /// Uses that took time, in the order of [`Use::ALL`]. The sum of their shares is one, within
+    /// rounding.
     pub uses: Vec<TimeUse>,
-    /// What the IOMMUs that the run met did in that time; empty in labs without any.
+    /// Use of the IOMMUs on the path in that time; empty in labs without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iommus: Vec<IommuUse>,
 }
 
 impl Account {
-    /// Share of the time that something took, 0 to 1.
+    /// Returns the share of the time of a use, 0 to 1.
     #[must_use]
     pub fn share(&self, what: Use) -> f64 {
         self.uses.iter().filter(|entry| entry.what == what).map(|entry| entry.share).sum()
     }
 
-    /// Share of the time in which nothing was sent.
+    /// Returns the share of the time in which nothing was sent.
     #[must_use]
     pub fn idle_share(&self) -> f64 {
         self.uses.iter().filter(|entry| entry.what.is_idle()).map(|entry| entry.share).sum()
     }
 }
 
-/// What the IOMMU of a host did in a time.
+/// Use of a host's IOMMU over some time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IommuUse {
     /// The host, as the lab calls it.
@@ -152,23 +152,23 @@ pub struct IommuUse {
     pub iotlb_entries: u32,
     /// Time of a walk, picoseconds.
     pub walk_ps: u64,
-    /// Walks that can be at once.
+    /// Most simultaneous walks.
     pub walks: u32,
-    /// Requests that were looked up.
+    /// Requests that looked up a translation.
     pub requests: u64,
-    /// Those of them whose page was not held, each of which had a walk.
+    /// Requests that missed the IOTLB and started a walk.
     pub misses: u64,
-    /// Those that waited for the walk of another one, for the same page.
+    /// Requests that waited for another request's walk of the same page.
     #[serde(default)]
     pub joined: u64,
-    /// Time in walks, all together, picoseconds.
+    /// Sum of the time of all walks, picoseconds.
     #[serde(default)]
     pub walking_ps: u64,
-    /// Time that misses have waited until a walk was free, all together, picoseconds.
+    /// Sum of the time that misses waited for a free walk, picoseconds.
     pub queued_ps: u64,
-    /// Time that requests have waited for their translation, all together, picoseconds.
+    /// Sum of the time that requests waited for their translation, picoseconds.
     pub waited_ps: u64,
-    /// Walks at once, on average of the time that was counted.
+    /// Average number of simultaneous walks over the counted time.
     pub walks_at_once: f64,
 }
 

@@ -33,7 +33,7 @@ pub struct Bench {
     pub interrupted: Option<Interrupted>,
 }
 
-/// Where a run was made.
+/// Place of a run: a lab, or real or served cards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Platform {
@@ -46,7 +46,7 @@ pub enum Platform {
     Cards {
         /// Names of the cards.
         devices: Vec<String>,
-        /// Whether a program serves the cards. It may simulate them, in a time of its own.
+        /// Whether a program serves the cards. It may simulate them, with its own clock.
         #[serde(default)]
         served: bool,
     },
@@ -71,7 +71,7 @@ impl Platform {
         }
     }
 
-    /// Whether a program serves the cards.
+    /// Returns whether a program serves the cards.
     #[must_use]
     pub const fn is_served(&self) -> bool {
         matches!(self, Self::Cards { served: true, .. })
@@ -97,7 +97,7 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// Totals of several flows while all of them were active.
     pub while_all_active: Option<Together>,
-    /// Of a ping-pong.
+    /// Latency of a ping-pong.
     pub latency: Option<Latency>,
     /// Directions of links that data crossed.
     pub links: Vec<Link>,
@@ -115,9 +115,9 @@ pub struct Scenario {
     pub errors: Vec<String>,
     /// Number of errors.
     pub error_count: u64,
-    /// What limits the run; absent if that was not asked for or is not known.
+    /// Explanation of the run; absent if it was not requested or is not known.
     pub why_not_faster: Option<Explanation>,
-    /// Reason for which that is not known.
+    /// Reason for which there is no explanation.
     pub not_explained: Option<String>,
 }
 

@@ -23,7 +23,7 @@ pub struct Compared {
 /// A figure of two outcomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparedFigure {
-    /// The flow, or what was measured.
+    /// The flow, or the measured access.
     pub subject: String,
     /// Bytes of a transfer, or the conditions.
     pub conditions: String,
@@ -42,7 +42,7 @@ pub struct ComparedFigure {
 /// A figure of one outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SingleFigure {
-    /// The flow, or what was measured.
+    /// The flow, or the measured access.
     pub subject: String,
     /// Bytes of a transfer, or the conditions.
     pub conditions: String,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Explanations: what limits a run, and what the same run gives without it.
+//! Explanations: the bottleneck of a run, and the result of the same run without it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, Use};
 use crate::limit::Limit;
 
-/// A shortened run stands for the whole one if their figures differ by no more than this fraction.
+/// Largest difference, as a fraction, at which a shortened run stands for the whole one.
 pub const CLOSE: f64 = 0.03;
 
-/// Which way a figure gets better.
+/// Direction in which a figure gets better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -19,43 +19,43 @@ pub enum Better {
     Lower,
 }
 
-/// The figure of a run that is to get better.
+/// The figure of a run that its explanation tries to improve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Its value: bytes per second of all flows together, or picoseconds one way.
     pub value: f64,
-    /// Which way is better.
+    /// Direction in which it gets better.
     pub better: Better,
 }
 
 impl Figure {
-    /// By how much it differs from another, as a fraction of that one.
+    /// Returns its difference from another, as a fraction of the other.
     #[must_use]
     pub fn off(self, other: Self) -> f64 {
         if other.value > 0.0 { self.value / other.value - 1.0 } else { 0.0 }
     }
 }
 
-/// What the run gives with something lifted.
+/// Result of a run with limits lifted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What holds the run: one limit, or several each of which holds it alone, so that all have
-    /// to be lifted for anything to change.
+    /// The bottleneck: one limit, or several that each limit the run, so that only lifting all of
+    /// them changes anything.
     pub limits: Vec<Limit>,
     /// The figure without them (and without those of the steps before).
     pub value: f64,
-    /// By how much that is better than before, as a fraction of the figure before.
+    /// The improvement over the step before, as a fraction of its figure.
     pub gain: f64,
 }
 
-/// One limit that was lifted alone, to see what it holds.
+/// Result of lifting one limit alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The limit.
     pub limit: Limit,
     /// The figure without it.
     pub value: f64,
-    /// By how much that is better, as a fraction.
+    /// The improvement, as a fraction.
     pub gain: f64,
 }
 
@@ -64,46 +64,45 @@ pub struct Trial {
 pub struct Explanation {
     /// The figure of the run that was explained.
     pub figure: Figure,
-    /// The figure of the whole run, as it was measured; none where that was not told.
+    /// The figure of the whole run as it was measured; `None` if unknown.
     pub measured: Option<Figure>,
-    /// If that was a shortened run: how, in words. The figures of steps and trials are then those
-    /// of runs as short, which are compared with each other only.
+    /// How the run was shortened, in words, if it was. The figures of steps and trials are then
+    /// those of equally short runs, comparable only with each other.
     pub shortened: Option<String>,
-    /// Whether the runs of the search had the model in place of the gateware that was measured.
+    /// Whether the search ran the model in place of the measured gateware.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub on_model: bool,
-    /// The busiest direction on the way of the data; none of a latency.
+    /// The busiest direction on the path of the data; `None` for a latency.
     pub account: Option<Account>,
-    /// The bottleneck, then what the next one would be without it; empty where nothing that
-    /// can be lifted holds the run.
+    /// The bottleneck, then the next one without it; empty if no limit that can be lifted gains.
     #[serde(default)]
     pub steps: Vec<Step>,
-    /// The longest wait on that direction, where it is none that the bottleneck is known by and yet
-    /// goes with it.
+    /// The longest wait on that direction, if it is known by another name than the bottleneck's and
+    /// yet disappears with it.
     pub consequence: Option<Consequence>,
-    /// Everything that was lifted alone, the best first.
+    /// Every limit that was lifted alone, the best first.
     #[serde(default)]
     pub trials: Vec<Trial>,
 }
 
 impl Explanation {
-    /// By how much the figure of the run that was explained differs from that of the run that was
-    /// measured, as a fraction of that, where it is more than [`CLOSE`]: what limits the one may
-    /// not limit the other.
+    /// Returns the difference between the figures of the explained and the measured run, as a
+    /// fraction of the latter, if it is more than [`CLOSE`]: the two may have different
+    /// bottlenecks.
     #[must_use]
     pub fn unlike(&self) -> Option<f64> {
         self.measured.map(|measured| self.figure.off(measured)).filter(|off| off.abs() > CLOSE)
     }
 }
 
-/// A wait that goes with the bottleneck, though it is called otherwise.
+/// A wait that disappears with the bottleneck, though it has another name.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Consequence {
-    /// What the sender of the busiest direction waited for.
+    /// The wait of the sender of the busiest direction.
     #[serde(rename = "use")]
     pub what: Use,
-    /// Share of the time that it took in the run that was explained, 0 to 1.
+    /// Its share of the time in the explained run, 0 to 1.
     pub share: f64,
-    /// The same in the run without the bottleneck.
+    /// Its share in the run without the bottleneck.
     pub share_without: f64,
 }

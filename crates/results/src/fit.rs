@@ -26,7 +26,7 @@ pub struct Fit {
     pub size_bytes: Option<u64>,
     /// Fitted rate of a link of k = 1.
     pub bytes_per_second: Option<f64>,
-    /// The same as a share of the link's rate, if that is known.
+    /// The same as a share of the link's rate, if it is known.
     pub of_theory: Option<f64>,
     /// Time of a byte on a link of k = 1, nanoseconds.
     pub link_ns_per_byte: f64,
@@ -36,9 +36,9 @@ pub struct Fit {
     pub fastest_k: f64,
     /// Largest residual as a share of the measured time, with its sign.
     pub worst_residual: f64,
-    /// Whether that is too much for the fit to mean anything.
+    /// Whether the worst residual makes the fit meaningless.
     pub is_bad: bool,
-    /// Bytes of a transfer that takes as long beside the fastest link as over it.
+    /// Bytes of a transfer that takes as long on the fastest link as beside it.
     pub half_rate_bytes: Option<f64>,
     /// The measurements beside the fitted line.
     pub residuals: Vec<FitResidual>,

@@ -8,7 +8,7 @@ use crate::latencies::Latencies;
 /// Outcome of one flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// What moves where: `fpga1 -> host`.
+    /// Its ends: `fpga1 -> host`.
     pub name: String,
     /// Bytes of one transfer.
     pub bytes: u64,
@@ -28,7 +28,7 @@ pub struct Flow {
     pub ceiling: Option<Ceiling>,
     /// Rate as a share of the ceiling less DLLPs.
     pub share_of_ceiling: Option<f64>,
-    /// What only this kind of benchmark has.
+    /// Values of one kind of benchmark.
     #[serde(flatten)]
     pub detail: Detail,
 }
@@ -43,7 +43,7 @@ impl Flow {
 }
 
 impl Flow {
-    /// Returns the transfers of engines, if it is of them.
+    /// Returns the details of transfers, if it is of engines.
     #[must_use]
     pub fn transfers(&self) -> Option<&Transfers> {
         match &self.detail {
@@ -90,7 +90,7 @@ pub struct Ceiling {
     pub direction: Option<String>,
 }
 
-/// What only one kind of benchmark has of its flows.
+/// Values of a flow that only one kind of benchmark has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Detail {
@@ -104,7 +104,7 @@ pub enum Detail {
     Exchange(Exchange),
     /// Stores of a processor.
     Stores(Stores),
-    /// Of a benchmark that this version does not know.
+    /// Details of a benchmark that this version does not know.
     Unknown {},
 }
 
@@ -114,24 +114,24 @@ impl Default for Detail {
     }
 }
 
-/// Transfers of engines, by the driver.
+/// Transfers of engines through the driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfers {
     /// Bytes of all transfers.
     pub moved_bytes: u64,
     /// Begin of the first transfer, as the application sees it.
     pub started_ps: u64,
-    /// End of the last one.
+    /// End of the last transfer.
     pub ended_ps: u64,
-    /// From the first post to the first data TLP or read request.
+    /// Time from the first post to the first data TLP or read request.
     pub post_to_first_tlp_ps: Option<u64>,
     /// Time for the registration of memory.
     pub registration_ps: Option<u64>,
-    /// The path and what to expect of it.
+    /// The path and its expected rate.
     pub plan: PlanSummary,
-    /// Words of 4 B that were not what was sent.
+    /// Words of 4 B that differ from those sent.
     pub wrong_words: u64,
-    /// Number of the first of them in the stream.
+    /// Index of the first such word in the stream.
     pub first_wrong_word: Option<u64>,
     /// Counters of the channels, in the direction of the data.
     pub channels: Vec<Channel>,
@@ -150,7 +150,7 @@ pub struct PlanSummary {
     pub expected_bytes_per_second: f64,
     /// The slowest link.
     pub slowest_link: String,
-    /// Whether it passes the root complex.
+    /// Whether the path crosses the root complex.
     pub through_root_complex: bool,
     /// Reasons for which there is no faster path.
     pub not_faster: Vec<String>,
@@ -181,9 +181,9 @@ pub struct Channel {
     pub no_data_clocks: u32,
     /// Clocks without a tag.
     pub no_tag_clocks: u32,
-    /// Clocks in which the link held it up.
+    /// Clocks in which the link was not ready.
     pub link_clocks: u32,
-    /// Clocks without credit of the peer.
+    /// Clocks without credit from the peer.
     pub no_credit_clocks: u32,
     /// Clocks between descriptors.
     pub gap_clocks: u32,
@@ -200,9 +200,9 @@ pub struct Lane {
     pub clock_ps: u64,
     /// Bytes that arrived.
     pub received_bytes: u32,
-    /// Bytes that were taken out.
+    /// Bytes that were taken from it.
     pub drained_bytes: u32,
-    /// Whether data arrived that it had no room for.
+    /// Whether data arrived for which it had no room.
     pub overflow: bool,
     /// Clock of the first data.
     pub first_clocks: u64,
@@ -257,7 +257,7 @@ pub struct Gets {
     /// Gets whose data were compared, after the measurement.
     #[serde(default)]
     pub gets_compared: u32,
-    /// Those with wrong data.
+    /// Gets with wrong data.
     #[serde(default)]
     pub gets_wrong: u32,
     /// Average payload of a completion, bytes; in a lab.
@@ -282,7 +282,7 @@ pub struct Exchange {
     pub exchange_ns: f64,
     /// Receive buffers that were compared.
     pub buffers_compared: u64,
-    /// Those with wrong data.
+    /// Buffers with wrong data.
     pub buffers_wrong: u64,
     /// Duration of all exchanges, nanoseconds.
     #[serde(default)]
@@ -311,7 +311,7 @@ pub struct Stores {
     pub elapsed_ns: f64,
     /// Duration of the last fence, nanoseconds.
     pub fence_ns: f64,
-    /// Words of 4 B that were not what was sent.
+    /// Words of 4 B that differ from those sent.
     pub wrong_words: u64,
     /// Writes by their length.
     pub writes_by_length: Vec<WritesByLength>,
@@ -319,10 +319,10 @@ pub struct Stores {
     pub beats_by_bank: Vec<u32>,
 }
 
-/// Number of writes of some length.
+/// Number of writes in a class of lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WritesByLength {
-    /// Their length, or the most of a class.
+    /// Largest length in the class.
     pub up_to_bytes: u32,
     /// Their number.
     pub writes: u32,

@@ -88,9 +88,9 @@ pub struct LabCheck {
     pub functions: usize,
     /// Number of constants.
     pub constants: usize,
-    /// Properties that are probably mistakes.
+    /// Probable mistakes.
     pub warnings: Vec<LabRemark>,
-    /// Properties that limit runs, as those of a real machine may.
+    /// Properties that limit runs, as in a real machine.
     pub notes: Vec<LabRemark>,
 }
 

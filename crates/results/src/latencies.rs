@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Latencies of many operations in five numbers.
+//! Latencies of many operations as five numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Of these latencies, in any order; zeros where there are none.
+    /// Computes the five numbers of latencies in any order; all are 0 without latencies.
     #[must_use]
     pub fn of(mut latencies_ps: Vec<u64>) -> Self {
         if latencies_ps.is_empty() {
@@ -38,7 +38,8 @@ impl Latencies {
     }
 }
 
-/// The least value that so many percent of the sorted values do not exceed (nearest rank).
+/// Returns the least value that `percent` percent of the sorted values do not exceed (nearest
+/// rank).
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted[rank - 1]

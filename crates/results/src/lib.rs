@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Outcomes of runs as plain data: what `--json` prints, and what text, pages, CSV and comparisons
-//! render. Nothing is computed here but simple ratios.
+//! Outcomes of runs as plain data: `--json` prints them, and text, pages, CSV and comparisons
+//! render them. Only simple ratios are computed here.
 //!
 //! Read first: [`Outcome`], then [`Bench`] and [`Flow`]; [`Explanation`] for why a run was not
 //! faster.
 //!
 //! Rates are in bytes per second, times in picoseconds unless the name says otherwise, shares are
-//! fractions of one. Every outcome carries the number of its [schema](SCHEMA), which grows when a
-//! key changes its meaning or goes; new keys do not change it.
+//! fractions of one. Every outcome contains the number of its [schema](SCHEMA), which increases
+//! when a key changes its meaning or disappears; new keys do not change it.
 
 #![forbid(unsafe_code)]
 

@@ -4,112 +4,111 @@
 use serde::{Deserialize, Serialize};
 
 /// Kinds of limits. Each is a constant of the lab, a setting of configuration space, or a choice of
-/// the program that moves the data, and each can be lifted: the same run without it can be made.
+/// the program that moves the data, and each can be lifted: the same run can be made without it.
 ///
-/// The most specific come first. Where two gain the same, the one that comes first is named.
+/// The most specific come first. Of two equal gains, the first kind is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
-    /// A link of fewer lanes than both its ports have; lifted: those.
+    /// A link of fewer lanes than both its ports have; lifted: all lanes.
     LinkWidth,
-    /// A link of a lower generation than both its ports have; lifted: that.
+    /// A link of a lower generation than both its ports have; lifted: their generation.
     LinkGeneration,
-    /// Bits that arrive wrong, and what is sent again for them; lifted: none.
+    /// Bit errors and the replays that they cause; lifted: none.
     BitErrors,
-    /// Requests that a switch sends to the root complex although their target is below it;
-    /// lifted: off.
+    /// Requests that a switch redirects to the root complex although their target is below it;
+    /// lifted: no redirection.
     AcsRedirect,
-    /// Payloads that are shorter than all ports on the way support: by Max_Payload_Size, by what
-    /// the requester builds, or because it was asked for; lifted: the most that they support.
+    /// Payloads that are shorter than all ports on the path support: because of Max_Payload_Size,
+    /// of the requester's design, or of a request; lifted: the longest supported.
     MaxPayload,
-    /// Read requests that are shorter than the requester could ask for: by Max_Read_Request_Size,
-    /// or because it was asked for; lifted: the longest that it can.
+    /// Read requests that are shorter than the requester's longest: because of
+    /// Max_Read_Request_Size or of a request; lifted: its longest.
     MaxReadRequest,
     /// Completions that wait behind posted writes; lifted: the relaxed ordering attribute.
     StrictOrdering,
-    /// Stores into uncached memory, each of which is a write of its own; lifted: write combining.
+    /// Stores into uncached memory, each a separate write; lifted: write combining.
     UncachedStores,
-    /// Stores that are narrower than those that the processor has, or the stores and the call of a
+    /// Stores that are narrower than the processor's widest, or the stores and the call of a
     /// library's routine; lifted: the widest.
     StoreWidth,
-    /// How completions are learnt: interrupts; lifted: polling.
+    /// Completion by interrupts; lifted: polling.
     Notification,
     /// A system call for each transfer; lifted: none.
     SystemCall,
-    /// Memory that is registered within each transfer; lifted: before.
+    /// Registration of memory within each transfer; lifted: registration in advance.
     Registration,
-    /// Pages that the IOTLB of an IOMMU does not hold, and the walks of its table for them; lifted:
-    /// every page is held.
+    /// Misses of an IOMMU's IOTLB, and their page table walks; lifted: only hits.
     Iotlb,
-    /// Transfers or operations that are posted at once; lifted: many.
+    /// Transfers or operations in flight at once; lifted: many.
     Outstanding,
-    /// The gap after a descriptor, or from one operation of a generic requester to its next;
-    /// lifted: none.
+    /// The gap after a descriptor, or between operations of a generic requester; lifted: none.
     DescriptorGap,
     /// Clocks or time between TLPs; lifted: none.
     IdleClocks,
-    /// How descriptors get to the engine: batches that are fetched; lifted: the largest.
+    /// Batches in which an engine fetches descriptors; lifted: the largest.
     DescriptorFetch,
-    /// Descriptors of a reading channel that may be in flight at once; lifted: any number.
+    /// Descriptors of a reading channel in flight at once; lifted: any number.
     ReadingDescriptors,
-    /// Tags of the requester; lifted: all of 8 bits.
+    /// Tags of the requester; lifted: all 8-bit tags.
     Tags,
-    /// How late a port gives credits back; lifted: at once.
+    /// Delay with which a port returns credits; lifted: none.
     CreditReturn,
-    /// What writes of parts of lines cost a memory; lifted: nothing.
+    /// Cost of writes of partial lines in a memory; lifted: none.
     PartialLines,
-    /// What takes data out of a lane, or writes into the memory behind a BAR, at the receiver;
-    /// lifted: twice as wide (a lane's engine), or any rate.
+    /// The drain of a receive queue, or of writes into the memory behind a BAR, at the receiver;
+    /// lifted: twice as wide (for a receive queue), or any rate.
     SlowReader,
     /// Rate at which host memory takes writes; lifted: any.
     MemoryWrite,
     /// Reads that a memory serves at once; lifted: any number.
     ReadSlots,
-    /// How short a memory cuts completions; lifted: Max_Payload_Size.
+    /// Length at which a memory cuts completions; lifted: Max_Payload_Size.
     CompletionSize,
-    /// Rate at which a memory gives data; lifted: any.
+    /// Rate at which a memory serves reads; lifted: any.
     MemoryRead,
-    /// What the root complex passes on between its ports; lifted: any rate, at once.
+    /// Rate and latency between ports of the root complex; lifted: any rate, no latency.
     PeerToPeer,
     /// Credits of a port's receive buffer for posted TLPs; lifted: infinite.
     PostedCredits,
-    /// The same for non-posted TLPs.
+    /// Credits of a port's receive buffer for non-posted TLPs; lifted: infinite.
     NonPostedCredits,
-    /// The same for completions.
+    /// Credits of a port's receive buffer for completions; lifted: infinite.
     CompletionCredits,
-    /// A port's replay buffer, which is too small for how late its partner acknowledges; lifted:
-    /// without end.
+    /// A port's replay buffer, which is too small for its partner's late acknowledgements; lifted:
+    /// infinite.
     ReplayBuffer,
-    /// The FIFO of a lane, which is the window of its sender; lifted: 1 MiB.
+    /// The FIFO of a receive queue, which is the credit window of its sender; lifted: 1 MiB.
     PeerWindow,
-    /// The memory of a reading channel, where answers wait for who takes them; lifted: 1 MiB.
+    /// The staging memory of a reading channel, which holds data until they are taken; lifted: 1
+    /// MiB.
     Staging,
     /// Time of the processor's own stores and loads; lifted: none.
     Processor,
-    /// Acks and UpdateFCs on the way of the data; lifted: they take no time.
+    /// Acks and UpdateFCs in the direction of the data; lifted: they take no time.
     Dllps,
     /// The requester's clock and width; lifted: twice as wide.
     Datapath,
-    /// The longest read that the requester can ask for; lifted: the longest that there is.
+    /// The longest read that the requester can build; lifted: the longest allowed.
     ReadLength,
-    /// Time in a switch; lifted: none.
+    /// Latency of a switch; lifted: none.
     SwitchLatency,
-    /// Time in an endpoint between wire and engine; lifted: none.
+    /// Latency of an endpoint between link and engine; lifted: none.
     EndpointLatency,
-    /// How long a memory takes to answer, or to show what was written, with the time in the ports
-    /// of its root complex; lifted: none.
+    /// Latency of a memory until it answers, or until a write is visible, with the ports of its
+    /// root complex; lifted: none.
     MemoryLatency,
     /// Time of flight; lifted: none.
     Flight,
-    /// A link at the width and generation that its ports have, where several flows share it;
-    /// lifted: twice the rate.
+    /// A link at its ports' full width and generation that several flows share; lifted: twice the
+    /// rate.
     SharedLink,
-    /// The same, where one flow has it.
+    /// The same for a single flow.
     Link,
 }
 
 impl LimitKind {
-    /// All of them, the most specific first.
+    /// All kinds, the most specific first.
     pub const ALL: [Self; 43] = [
         Self::LinkWidth,
         Self::LinkGeneration,
@@ -156,7 +155,7 @@ impl LimitKind {
         Self::Link,
     ];
 
-    /// Whether it is a time that everything takes on its way.
+    /// Returns whether it is a time that every TLP takes on its path.
     #[must_use]
     pub const fn is_latency(self) -> bool {
         matches!(
@@ -165,7 +164,7 @@ impl LimitKind {
         )
     }
 
-    /// Whether it is a link that does all that its ports can.
+    /// Returns whether it is the rate of a link at its ports' full width and generation.
     #[must_use]
     pub const fn is_link(self) -> bool {
         matches!(self, Self::Link | Self::SharedLink)
@@ -175,13 +174,13 @@ impl LimitKind {
 /// A limit in a lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// What kind.
+    /// Its kind.
     pub kind: LimitKind,
-    /// Where: a node, port, link or flow.
+    /// Its place: a node, port, link or flow.
     pub place: String,
     /// The limit in words, such as `16 tags of fpga1`: subject of a sentence.
     pub words: String,
-    /// What it was changed to for the run without it, such as `256 tags`.
+    /// The changed value in the run without it, such as `256 tags`.
     pub lifted: String,
 }
 
@@ -193,7 +192,7 @@ mod tests {
     fn all_are_all() {
         let places = LimitKind::ALL.map(|kind| kind as usize);
         assert!(places.iter().enumerate().all(|(place, kind)| place == *kind), "{places:?}");
-        // It is the last that there is.
+        // It is the last kind.
         assert_eq!(LimitKind::ALL.last(), Some(&LimitKind::Link));
     }
 }

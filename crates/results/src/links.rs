@@ -19,7 +19,7 @@ pub struct DirectionLoad {
     /// Share of the time in which it sent anything but SKP ordered sets, 0 to 1.
     pub busy_share: f64,
     /// Uses that took time, in the order of [`Use::ALL`](crate::Use::ALL), as the link itself
-    /// counts them. Their shares are one together, to within rounding.
+    /// counts them. The sum of their shares is one, within rounding.
     pub uses: Vec<TimeUse>,
 }
 
@@ -33,11 +33,11 @@ pub struct Link {
     pub generation: u8,
     /// Lanes of the link.
     pub width: u8,
-    /// Flows whose data crossed it, by their place among the flows.
+    /// Flows whose data crossed it, by their index among the flows.
     pub flows: Vec<usize>,
     /// Payload rate.
     pub bytes_per_second: f64,
-    /// Rate that it allows for the mix of TLPs that it carried, less DLLPs.
+    /// Rate that it allows for its mix of TLPs, less DLLPs.
     pub ceiling_bytes_per_second: f64,
     /// TLPs sent.
     pub tlps: u64,

@@ -158,16 +158,16 @@ pub struct Bar {
 pub struct ErrorCounts {
     /// Errors that hardware has corrected.
     pub correctable: BTreeMap<String, u64>,
-    /// Uncorrected errors that leave the link reliable.
+    /// Uncorrected errors after which the link is still reliable.
     pub non_fatal: BTreeMap<String, u64>,
-    /// Uncorrected errors that make the link unreliable.
+    /// Uncorrected errors after which the link is unreliable.
     pub fatal: BTreeMap<String, u64>,
 }
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Severity {
-    /// As it should be.
+    /// Fine.
     #[serde(rename = "ok")]
     Ok,
     /// Worth knowing.
@@ -190,7 +190,7 @@ impl Severity {
     }
 }
 
-/// One property of a machine or a card that the doctor has examined.
+/// One property of a machine or a card that the doctor examined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Severity.
@@ -217,13 +217,13 @@ pub struct MachineDiagnosis {
     pub findings: Vec<Finding>,
     /// Number of problems among them.
     pub problems: usize,
-    /// Functions that a program may have.
+    /// Functions that a program may use.
     pub candidates: Vec<Candidate>,
     /// Addresses of functions that the system uses.
     pub kept: Vec<String>,
 }
 
-/// A function that a program may have.
+/// A function that a program may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Domain, bus, device and function number.
@@ -251,11 +251,11 @@ pub struct CardDiagnosis {
     pub predicted: Vec<PredictedRate>,
     /// Reason for which no rate can be predicted.
     pub not_predicted: Option<String>,
-    /// Rates that were measured; none if nothing was to be measured.
+    /// Measured rates; `None` if no measurement was requested.
     pub measured: Option<Vec<MeasuredRate>>,
     /// Reason for which no rate could be measured.
     pub not_measured: Option<String>,
-    /// File that the card was written to as a lab.
+    /// Lab file that was written of the card.
     pub lab: Option<PathBuf>,
 }
 
@@ -272,10 +272,10 @@ pub struct PredictedRate {
     pub bottleneck: String,
     /// Errors of the run.
     pub errors: Vec<String>,
-    /// Why the run never ended.
+    /// Reason for which the run never ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadlock: Option<String>,
-    /// Why it is not higher.
+    /// Explanation of the rate.
     pub why: Option<Explanation>,
 }
 
@@ -288,10 +288,10 @@ impl PredictedRate {
     }
 }
 
-/// Rate that a card was measured to reach.
+/// Measured rate of a path of a card.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredRate {
-    /// The path, named as the prediction names it.
+    /// The path, with the same name as in the prediction.
     pub what: String,
     /// Payload rate as the application sees it.
     pub application_bytes_per_second: f64,
@@ -310,7 +310,7 @@ pub struct Binding {
     pub driver: Option<String>,
     /// Number of its IOMMU group.
     pub iommu_group: Option<u32>,
-    /// Functions of the group that drivers have, so that VFIO cannot be used.
+    /// Functions of the group that other drivers use, which prevents VFIO.
     pub in_the_way: Vec<BoundFunction>,
 }
 
@@ -345,7 +345,7 @@ pub struct Reload {
 pub struct PayloadSizes {
     /// The ports of the path.
     pub ports: Vec<PortPayload>,
-    /// Functions below these ports that are set to less: packets may be too long for them.
+    /// Functions below these ports with a smaller size: packets may be too long for them.
     pub set_to_less: Vec<FunctionPayload>,
 }
 
@@ -387,11 +387,11 @@ pub struct DeviceTest {
 /// One step of a test of cards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestStep {
-    /// The card, or from which to which.
+    /// The card, or the two ends.
     pub place: String,
     /// The step.
     pub what: String,
-    /// Why it failed.
+    /// The error, if it failed.
     pub error: Option<String>,
     /// Its duration by the clock of the card's bus.
     pub took_ps: u64,

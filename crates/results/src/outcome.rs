@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any outcome, read from JSON.
+//! Parsing of any outcome from JSON.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,14 +11,14 @@ use crate::bench::{Bench, SCHEMA};
 use crate::reproduction::Reproduction;
 use crate::rows::{Bridge, Overhead, Sweep};
 
-/// Longest file that is read, bytes.
+/// Length of the longest file that is accepted, bytes.
 pub const MAX_OUTCOME_BYTES: usize = 256 << 20;
 
-/// Reason for which a file is no outcome.
+/// Reason for which a file is not an outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OutcomeError {
-    /// Not JSON, or not all of it.
+    /// Invalid or incomplete JSON.
     #[error("line {line}, column {column}: this is no JSON: {problem}")]
     Syntax {
         /// Line, from 1.
@@ -28,7 +28,7 @@ pub enum OutcomeError {
         /// The problem.
         problem: String,
     },
-    /// JSON that is no outcome.
+    /// JSON that is not an outcome.
     #[error(
         "neither a benchmark nor a reproduction: {problem}; compared is what `crosslane bench`, \
          `crosslane bridge bench` and `crosslane reproduce` print with `--json`"
@@ -54,7 +54,7 @@ pub enum OutcomeError {
     Number {
         /// Path of the key.
         place: String,
-        /// The quantity that it should be.
+        /// The quantity that it stands for.
         what: &'static str,
         /// The number.
         value: String,
@@ -93,7 +93,7 @@ impl Outcome {
     /// Reads an outcome from JSON.
     ///
     /// # Errors
-    /// A text that is no outcome, with the place.
+    /// A text that is not an outcome, with the place of the error.
     pub fn parse(text: &str) -> Result<Self, OutcomeError> {
         if text.len() > MAX_OUTCOME_BYTES {
             return Err(OutcomeError::TooLong { bytes: text.len() });
@@ -165,7 +165,7 @@ impl Outcome {
     }
 }
 
-/// Rejects rates and shares that cannot be.
+/// Rejects impossible rates and shares.
 fn check(bench: &Bench) -> Result<(), OutcomeError> {
     for (index, scenario) in bench.scenarios.iter().enumerate() {
         for value in scenario.links.iter().map(|link| link.bytes_per_second) {

@@ -23,7 +23,7 @@ pub struct Reproduction {
     pub version: String,
     /// The figures.
     pub rows: Vec<Row>,
-    /// What limits some of the runs.
+    /// Explanations of some of the runs.
     #[serde(default)]
     pub why_not_faster: Vec<Explained>,
     /// How far it came, if it was interrupted.
@@ -31,14 +31,14 @@ pub struct Reproduction {
     pub interrupted: Option<Interrupted>,
 }
 
-/// What limits one run of a reproduction.
+/// Explanation of one run of a reproduction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     /// Number of the experiment, from 1.
     pub experiment: usize,
     /// The run.
     pub run: String,
-    /// What limits it.
+    /// The explanation.
     pub explanation: Explanation,
 }
 

@@ -32,7 +32,7 @@ pub struct Overhead {
 pub struct OverheadRow {
     /// The access or transfer.
     pub what: String,
-    /// Number of times that it was made.
+    /// Number of repetitions.
     #[serde(default)]
     pub rounds: u64,
     /// Bytes of a transfer.
@@ -77,7 +77,7 @@ pub struct SweepRow {
     pub transfer_ns: f64,
     /// Rate of the transfers.
     pub bytes_per_second: f64,
-    /// Words of 4 B that were not what was sent.
+    /// Words of 4 B that differ from those sent.
     #[serde(default)]
     pub wrong_words: u64,
     /// The parameters of this point.
@@ -143,7 +143,7 @@ pub struct BridgeTransfer {
     pub seconds: Vec<f64>,
     /// Rate of all clients together.
     pub bytes_per_second: f64,
-    /// Words of 4 B that were not what was sent.
+    /// Words of 4 B that differ from those sent.
     #[serde(default)]
     pub wrong_words: u64,
     /// The server's report of the stages.
@@ -163,8 +163,8 @@ pub struct Overlap {
     pub bytes: u64,
     /// Duration without overlap over duration with it.
     pub naive_over_pipelined: f64,
-    /// The most that this could be, by the stages alone.
+    /// Upper bound of that ratio, by the stages alone.
     pub bound: f64,
-    /// Their ratio.
+    /// The ratio as a share of its bound.
     pub share: f64,
 }

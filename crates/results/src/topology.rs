@@ -170,7 +170,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link of a rate between two ports that permit payloads of `payload_bytes`.
+    /// Makes a link of a rate between two ports that permit payloads of `payload_bytes`.
     #[must_use]
     pub fn new(name: &str, upper: &str, lower: &str, rate: LinkRate, payload_bytes: u32) -> Self {
         let payload = |header_dw| write_ceiling_bytes_per_second(rate, header_dw, payload_bytes);
@@ -204,7 +204,7 @@ impl Link {
     }
 }
 
-/// Rates of one direction of a link, none with DLLPs.
+/// Rates of one direction of a link, without time for DLLPs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkCeiling {
     /// After encoding.

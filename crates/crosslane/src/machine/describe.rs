@@ -7,7 +7,7 @@ use crosslane_vfio::sysfs::{Address, ErrorCounters, LinkCode, PciFunction, Tree}
 /// Base class of bridges (PCI code and ID assignment).
 const BRIDGES: u32 = 0x06;
 
-/// Returns the functions of a machine, and bridges and ports where they are wanted too.
+/// Lists the functions of a machine, optionally with bridges and ports.
 pub fn functions(tree: &Tree, with_bridges: bool) -> impl Iterator<Item = &PciFunction> {
     tree.functions().filter(move |function| with_bridges || function.class >> 16 != BRIDGES)
 }
@@ -111,7 +111,7 @@ fn error_counts(errors: &ErrorCounters) -> results::ErrorCounts {
     }
 }
 
-/// Returns `Gen3 x4`, with the highest rate behind it where that is more.
+/// Returns `Gen3 x4`, followed by the highest rate if that is more.
 #[must_use]
 pub fn link_words((now, best): (LinkCode, LinkCode)) -> String {
     let is_less = now.speed < best.speed || now.lanes < best.lanes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The doctor: whether a machine is ready for cards, what costs a card speed, and the rates that
-//! its paths reach.
+//! The doctor: whether a machine is ready for cards, what slows a card down, and the rates of its
+//! paths.
 
 use crosslane_explain::ExplainError;
 use crosslane_results::machine::{Candidate, CardDiagnosis, MachineDiagnosis, problems};
@@ -16,43 +16,43 @@ use super::prediction::{PredictionError, PredictionProgress, predict};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct DoctorOptions {
-    /// Another card: the path between them is examined too.
+    /// Another card, to examine the path between the two.
     pub peer: Option<Address>,
-    /// Models this project's engine in the predictions: the cards have it.
+    /// Whether the cards have this project's engine, which predictions then model.
     pub has_engine: bool,
-    /// Predicts rates.
+    /// Whether to predict rates.
     pub predicts: bool,
-    /// Measures rates, if the card is bound to vfio-pci and has this project's engine.
+    /// Whether to measure rates, if the card is bound to vfio-pci and has this project's engine.
     pub measures: bool,
 }
 
 impl Default for DoctorOptions {
-    /// Rates are predicted; the card is not opened.
+    /// Predicts rates without opening the card.
     fn default() -> Self {
         Self { peer: None, has_engine: false, predicts: true, measures: false }
     }
 }
 
 impl DoctorOptions {
-    /// Examines the path to another card too.
+    /// Sets another card, to examine the path to it.
     #[must_use]
     pub const fn with_peer(self, peer: Option<Address>) -> Self {
         Self { peer, ..self }
     }
 
-    /// Models this project's engine.
+    /// Sets whether the cards have this project's engine.
     #[must_use]
     pub const fn with_engine(self, has_engine: bool) -> Self {
         Self { has_engine, ..self }
     }
 
-    /// Predicts rates, or does not.
+    /// Sets whether to predict rates.
     #[must_use]
     pub const fn with_prediction(self, predicts: bool) -> Self {
         Self { predicts, ..self }
     }
 
-    /// Measures rates, or does not.
+    /// Sets whether to measure rates.
     #[must_use]
     pub const fn with_measurement(self, measures: bool) -> Self {
         Self { measures, ..self }
@@ -70,7 +70,7 @@ pub enum DoctorError {
     Prediction(#[from] ExplainError),
 }
 
-/// Examines whether a machine is ready for cards, and which functions a program may have.
+/// Examines whether a machine is ready for cards, and lists the functions that a program may use.
 ///
 /// # Errors
 /// A machine without a PCI bus.

@@ -45,13 +45,13 @@ pub fn examine_card(
     findings
 }
 
-/// A right; `missing` is the severity of its absence.
+/// Returns the finding on a right; `missing` is the severity of its absence.
 fn of_right(right: Right, missing: Severity) -> Finding {
     let severity = if right.granted { Severity::Ok } else { missing };
     finding(severity, &format!("right to {}", right.what), right.found, right.command)
 }
 
-/// Examines what every card of the machine needs.
+/// Examines the requirements of all cards of the machine.
 #[must_use]
 pub fn examine_machine(machine: &Machine) -> Vec<Finding> {
     let groups = iommu_groups(machine);
@@ -71,7 +71,7 @@ pub fn examine_machine(machine: &Machine) -> Vec<Finding> {
     vec![iommu, vfio, hugepages(machine), of_right(locking_right(machine), Severity::Note)]
 }
 
-/// Compares the rate of every link from the root port to the card with what both ends support.
+/// Compares the rate of every link from the root port to the card with the best of both ends.
 fn links(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
     let path = path_from_root(tree, card);
     let mut findings = Vec::new();
@@ -107,7 +107,7 @@ fn links(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
 /// Compares Max_Payload_Size of the ports on the path to host memory.
 fn payload(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
     if card.express().is_none() && card.kind_is_read {
-        // A device of PCI has no such register.
+        // A conventional PCI device has no such register.
         return Vec::new();
     }
     let path = path_from_root(tree, card);
@@ -174,7 +174,7 @@ fn requests(card: &PciFunction, express: &Express) -> Vec<Finding> {
     findings
 }
 
-/// Examines bus mastering, of the ports above too: without it they stop requests from below.
+/// Examines bus mastering, also of the ports above: without it they stop requests from below.
 fn commands(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
     let above = tree.above(card.address).into_iter();
     let off: Vec<String> = above
@@ -224,7 +224,7 @@ fn group(machine: &Machine, tree: &Tree, card: &PciFunction) -> Finding {
     finding(Severity::Problem, what, found, help)
 }
 
-/// Examines the paths to host memory and to a peer, and why a faster path was refused.
+/// Examines the paths to host memory and to a peer, and the reasons against faster paths.
 fn paths(tree: &Tree, card: &PciFunction, peer: Option<&PciFunction>) -> Vec<Finding> {
     let segment = tree.segment(card.address.domain, ConfigurationWrites::Forbidden);
     let from = Place::Function(card.address.id);

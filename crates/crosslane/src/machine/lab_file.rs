@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A card and the ports above it as a lab file: what configuration space says with the provenance
-//! `sysfs`, and what no register says as assumptions.
+//! A card and the ports above it as a lab file: values of configuration space with the provenance
+//! `sysfs`, and values that are in no register as assumptions.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use crosslane_vfio::sysfs::{Address, Express, Kind, LinkCode, PciFunction, Tree}
 
 /// Name of the host in the lab.
 pub const HOST: &str = "host";
-/// Most bytes of a BAR that a lab knows.
+/// Largest BAR of a lab, bytes.
 const MOST_BAR_BYTES: u64 = 1 << 40;
-/// Most tags of a requester that a lab knows.
+/// Most tags of a requester in a lab.
 const MOST_TAGS: u32 = 1024;
 
-/// A constant that no register says: key, value as the file has it, source.
+/// A constant that is in no register: key, value as written in the file, source.
 type Constant = (&'static str, &'static str, &'static str);
 
 const NEVER: &str = "assumption: no register says it; never in the way";
@@ -27,7 +27,7 @@ const OPENED: &str = "assumption: the card says how many it has when it is opene
 const TYPICAL: &str = "assumption: typical";
 const SECOND: &str = "assumption: every second";
 
-/// Credits, buffers and latencies of a port: no register has them.
+/// Credits, buffers and latencies of a port, which are in no register.
 const PORT: [Constant; 9] = [
     ("posted_headers", "\"infinite\"", NEVER),
     ("posted_data", "\"infinite\"", NEVER),
@@ -71,7 +71,7 @@ const CPU: [Constant; 8] = [
     ("copy_gb_per_s", "8", NO_INFLUENCE),
 ];
 
-/// The IOMMU, of machines that have one: no register says how large its IOTLB is.
+/// The IOMMU, if the machine has one: the size of its IOTLB is in no register.
 const IOMMU: [Constant; 7] = [
     ("iotlb_entries", "112", FITTED),
     ("hit_ns", "0", FITTED),
@@ -86,7 +86,7 @@ const IOMMU: [Constant; 7] = [
     ("invalidate_ns", "1000", "assumption: one queued invalidation, waited for"),
 ];
 
-/// This project's engine, where the card has it.
+/// This project's engine, if the card has it.
 const ENGINE: [Constant; 15] = [
     ("header_on_datapath", "false", OURS),
     ("reading_descriptors", "64", OURS),
@@ -105,10 +105,10 @@ const ENGINE: [Constant; 15] = [
     ("fetch_batch", "16", OURS),
 ];
 
-/// The lines of a host or a switch whose ports redirect.
+/// Lines for a host or a switch whose ports redirect requests.
 const REDIRECTS: &str = "# ACS Control of a port: P2P Request Redirect is on.\nacs = true\n";
 
-/// A machine's way to some cards, as a lab.
+/// The path of a machine to some cards, as a lab.
 pub struct Exported {
     /// The lab file.
     pub text: String,
@@ -123,7 +123,7 @@ impl Exported {
     }
 }
 
-/// `card-03-00-0`; of another domain than 0 with that in front.
+/// Returns `card-03-00-0`, with the domain in front if it is not 0.
 fn name(word: &str, address: Address) -> String {
     let text = address.to_string();
     let text = text.strip_prefix("0000:").unwrap_or(&text).replace([':', '.'], "-");
@@ -158,7 +158,7 @@ impl<'a> Way<'a> {
         Ok(way)
     }
 
-    /// A root port, then switches of two ports each, then the card; every link up.
+    /// Checks for a root port, then switches of two ports each, then the card, with every link up.
     fn check(&self) -> Result<(), String> {
         for (index, (function, _)) in self.functions.iter().enumerate() {
             let is_last = index + 1 == self.functions.len();
@@ -186,7 +186,7 @@ impl<'a> Way<'a> {
         Ok(())
     }
 
-    /// The ends of each link, the upper first.
+    /// Lists the ends of each link, the upper first.
     fn links(&self) -> impl Iterator<Item = [&(&'a PciFunction, Express); 2]> {
         self.functions.chunks(2).filter_map(|pair| match pair {
             [upper, lower] => Some([upper, lower]),
@@ -195,32 +195,32 @@ impl<'a> Way<'a> {
     }
 }
 
-/// A constant that was read.
+/// Writes a constant that was read.
 fn read(text: &mut String, key: &str, value: impl std::fmt::Display, source: &str) {
     let _ = writeln!(text, "{key} = {{ value = {value}, source = \"sysfs: {source}\" }}");
 }
 
-/// Constants that are assumed.
+/// Writes constants that are assumed.
 fn assume(text: &mut String, constants: &[Constant]) {
     for (key, value, source) in constants {
         let _ = writeln!(text, "{key} = {{ value = {value}, source = \"{source}\" }}");
     }
 }
 
-/// The best of some links: the rate and width that ports of one part can have.
+/// Returns the highest rate and the largest width of some links, for ports of one part.
 fn best(links: impl Iterator<Item = LinkCode>) -> (u8, u8) {
     links.fold((1, 1), |(speed, lanes), link| {
-        // Rates that no lab knows are cut to those that it does.
+        // Generations beyond those of labs are reduced to the highest.
         (speed.max(link.speed.min(5)), lanes.max(known_width(link.lanes)))
     })
 }
 
-/// The widest width that a lab knows and that has no more lanes.
+/// Returns the largest width of labs with no more than `lanes` lanes.
 fn known_width(lanes: u8) -> u8 {
     [32, 16, 12, 8, 4, 2, 1].into_iter().find(|&width| width <= lanes).unwrap_or(1)
 }
 
-/// Capabilities of a port.
+/// Writes the capabilities of a port.
 fn capability(text: &mut String, ports: &[&(&PciFunction, Express)], has_acs: bool) {
     let (speed, lanes) = best(ports.iter().map(|(_, express)| express.link_capability));
     read(text, "max_generation", speed, "Link Capabilities");
@@ -241,11 +241,11 @@ fn redirects(ports: &[&(&PciFunction, Express)]) -> bool {
         .any(|(port, _)| port.configuration.acs().is_some_and(|acs| acs.redirects_requests()))
 }
 
-/// The cards and all that is above them as a lab file; with `engine` as cards with this project's
-/// engine.
+/// Returns the cards and everything above them as a lab file; with `engine` the cards have this
+/// project's engine.
 ///
 /// # Errors
-/// The reason for which the cards cannot be a lab, a sentence.
+/// The reason for which the cards cannot be described as a lab, a sentence.
 pub fn export(
     tree: &Tree,
     lab_name: &str,
@@ -271,7 +271,7 @@ pub fn export(
     );
     let roots = of(Kind::RootPort);
     host_part(&mut text, &roots);
-    // A program drives a card through VFIO, and that translates for every card in a group.
+    // A program drives a card through VFIO, whose IOMMU translates for every card in a group.
     if cards.iter().any(|card| card.iommu_group.as_ref().is_some_and(|it| !it.is_made_up)) {
         text.push_str("\n[part.host.iommu]\n");
         assume(&mut text, &IOMMU);
@@ -422,7 +422,7 @@ fn card_part(
     Ok(())
 }
 
-/// A part for each link, since each is what it was trained to.
+/// Writes a part for each link, since each may have trained to another rate.
 fn links(text: &mut String, ways: &[Way<'_>]) {
     let mut done = Vec::new();
     for [_, (lower, express)] in ways.iter().flat_map(Way::links) {
@@ -476,7 +476,7 @@ fn instances(
         all.values().filter(|(it, _)| it.kind.is_linked_endpoint() || it.kind == Kind::UpstreamPort)
     {
         let Some((port, _)) = lower.parent.and_then(|parent| all.get(&parent)) else { continue };
-        // The upper end is a port of the host, or of the switch whose upper port is above it.
+        // The upper end is a port of the host, or of the switch whose upstream port is above it.
         let upper = match (port.kind, port.parent) {
             (Kind::DownstreamPort, Some(upstream)) => name("switch", upstream),
             _ => HOST.to_owned(),

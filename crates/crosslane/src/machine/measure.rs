@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates that a card reaches, if this program may open it and it has this project's engine.
+//! Measured rates of a card, if this program may open it and it has this project's engine.
 
 use crosslane_experiment::{Options, read, write};
 use crosslane_open::{DeviceName, Session, SessionOptions};
@@ -11,7 +11,7 @@ use crosslane_vfio::sysfs::{PciFunction, why_kept};
 const RUN: Options = Options {
     size_bytes: 1 << 20,
     iterations: 16,
-    // All at once: the engine never waits for whoever compares the data meanwhile.
+    // All at once, so that the engine never waits while data are compared.
     outstanding: 16,
     descriptors: crosslane_driver::DescriptorSource::Ring { entries: 4096 },
     notification: crosslane_driver::Notification::Poll,

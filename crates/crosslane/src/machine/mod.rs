@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This machine: its PCI functions, what costs a card speed, and its cards as a lab.
+//! This machine: its PCI functions, causes of low speed, and its cards as a lab.
 //!
 //! Read first: [`Machine`] and its [`Tree`]; then [`diagnose_card`] for the doctor, [`list`] and
 //! [`describe`] for descriptions, [`export`] for a lab, [`test_cards`] for the acceptance of cards,

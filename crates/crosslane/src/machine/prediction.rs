@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates of a card's paths that the fabric model predicts, in a lab that is made of what was read.
+//! Predicted rates of a card's paths, by a lab made from the machine's registers.
 
 use std::sync::Arc;
 
@@ -17,29 +17,29 @@ use thiserror::Error;
 
 use super::lab_file::{Exported, HOST, export};
 
-/// Bytes of one operation, at most.
+/// Most bytes of one operation.
 const OPERATION_BYTES: u64 = 1 << 20;
 /// Bytes that the run of each path moves.
 const PREDICTED_BYTES: u64 = 16 << 20;
-/// A BAR with less room cannot be predicted.
+/// Smallest BAR for which a rate can be predicted.
 const LEAST_ROOM_BYTES: u64 = 4096;
 /// Operations in flight.
 const OUTSTANDING: u32 = 4;
 /// Name of the lab.
 const LAB: &str = "this-machine";
 
-/// Shows how far a prediction is. Called by several threads.
+/// Receiver of a prediction's progress, called by several threads.
 pub trait PredictionProgress: Progress {
-    /// Runs begin, which move this many bytes together.
+    /// Reports the start of runs that move this many bytes together.
     fn begin(&self, _bytes: u64) {}
 
-    /// The runs have ended; this many are explained next.
+    /// Reports the end of the runs; this many are explained next.
     fn explain(&self, _runs: usize) {}
 
-    /// One more run without a limit was made.
+    /// Reports one more run without a limit.
     fn tried(&self) {}
 
-    /// One more run is explained.
+    /// Reports one more explained run.
     fn explained(&self) {}
 }
 
@@ -57,7 +57,7 @@ pub enum PredictionError {
 }
 
 /// Predicts the rates of writes to host memory, reads of it, and writes to a peer. `has_engine`
-/// says that the cards have this project's engine.
+/// says whether the cards have this project's engine.
 ///
 /// # Errors
 /// A card that cannot be described as a lab, and a run that fails.
@@ -71,7 +71,7 @@ pub fn predict(
     let cards: Vec<&PciFunction> = std::iter::once(card).chain(peer).collect();
     let export = |cards| export(tree, LAB, cards, has_engine).map_err(PredictionError::Unsupported);
     let both = export(&cards)?;
-    // A lab has one payload in force, and the peer's may be less than the card's own.
+    // A lab has one common payload, and the peer's may be less than the card's own.
     let alone = export(&[card])?;
     Ok(run(&paths(&alone, &both, card, peer), progress)?)
 }
@@ -86,7 +86,8 @@ struct Path<'a> {
     operation_bytes: u64,
 }
 
-/// The paths to host memory, in the lab of the card alone, and to a peer with a large enough BAR.
+/// Lists the paths to host memory, in the lab of the card alone, and to a peer with a large enough
+/// BAR.
 fn paths<'a>(
     alone: &'a Exported,
     both: &'a Exported,
@@ -150,7 +151,7 @@ fn run(
     progress.explain(runs.len());
     let rates = paths.par_iter().zip(&runs).zip(&outcomes).enumerate();
     let rates = rates.map(|(index, ((path, run), outcome))| {
-        // Of the last one it is also said what would limit it next.
+        // Only the explanation of the last path contains the next limit.
         let steps = if index + 1 == runs.len() { STEPS } else { 1 };
         let why = why(run, outcome, steps, progress);
         progress.explained();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The test of cards: the steps of acceptance, then each card is reset while it writes to memory.
+//! The test of cards: the acceptance steps, then a reset of each card while it writes to memory.
 
 use std::slice;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use crosslane_results::machine::{DeviceTest, TestStep};
 use crosslane_vfio::BusOptions;
 use thiserror::Error;
 
-/// Bytes that the card writes when it is reset: more than it can have written by then.
+/// Bytes of the write that a reset interrupts: more than the card can write until then.
 const BYTES: u64 = 1 << 20;
-/// Time that it writes before it is reset.
+/// Time that the card writes before it is reset.
 const BEFORE: Picoseconds = Picoseconds::from_ns(20_000);
-/// Time that memory is watched afterwards.
+/// Time that memory is checked for writes afterwards.
 const AFTER: Picoseconds = Picoseconds::from_ns(5_000_000);
-/// Deadline of the transfer that the reset cuts off.
+/// Deadline of the interrupted transfer.
 const PATIENCE: Picoseconds = Picoseconds::from_ns(100_000_000);
-/// A byte that no card writes: the memory is filled with it after the reset.
+/// A byte that no card writes; it fills the memory after the reset.
 const MARK: u8 = 0xa5;
 /// Longest transfer of the steps after a reset, bytes.
 const LARGEST_BYTES: u64 = 64 << 10;
@@ -37,14 +37,14 @@ const LARGEST_BYTES: u64 = 64 << 10;
 pub struct TestOptions {
     /// The longest transfer, bytes; a multiple of 4.
     pub largest_bytes: u64,
-    /// A transfer that takes longer has failed.
+    /// Time after which a transfer has failed.
     pub timeout: Duration,
     /// Seed of the data.
     pub seed: u64,
 }
 
 impl Default for TestOptions {
-    /// 64 MiB, 30 s, seed 1.
+    /// Defaults: 64 MiB, 30 s, seed 1.
     fn default() -> Self {
         Self { largest_bytes: 64 << 20, timeout: Duration::from_secs(30), seed: 1 }
     }
@@ -76,16 +76,16 @@ pub enum TestError {
     /// A card cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A card has no engine that works.
+    /// A card has no working engine.
     #[error(transparent)]
     Card(#[from] CardError),
-    /// Nothing can happen any more in the lab.
+    /// A program in the lab can never end.
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }
 
 /// Tests cards: registers, transfers, interrupts, writes between them, and a reset of each while it
-/// writes. A step that fails does not end the test; `made` is told of each as it ends.
+/// writes. A failed step does not end the test; `made` is called with each step as it ends.
 ///
 /// # Errors
 /// Cards that cannot be opened, together or alone.
@@ -101,7 +101,7 @@ pub fn test_cards(
         seed: options.seed as u32,
         guarded: !is_lab,
     };
-    // Memory that is no longer pinned must be out of reach at once: nothing stays mapped.
+    // Unpinned memory must be inaccessible at once: no mapping is kept.
     let bus = BusOptions { kept_bytes: 0, ..BusOptions::default() };
     let opening = SessionOptions::default().with_seed(options.seed).with_bus(bus);
     let mut steps = Vec::new();
@@ -123,7 +123,7 @@ pub fn test_cards(
             Ok::<_, CardError>(())
         })??;
     }
-    // Each card is opened once more, alone.
+    // Each card is opened once more, separately.
     let acceptance = AcceptanceOptions {
         largest_bytes: acceptance.largest_bytes.min(LARGEST_BYTES),
         guarded: false,
@@ -150,7 +150,7 @@ fn later<B: Bus>(bus: &B, time: Picoseconds) -> Picoseconds {
     Picoseconds(bus.now().0.saturating_add(time.0))
 }
 
-/// Reads the registers that survive a reset of the function: BARs and the lower half of Command.
+/// Reads the registers that must be the same after a reset: BARs and the lower half of Command.
 fn kept<B: Bus>(bus: &B, function: RoutingId) -> Result<Vec<(u16, u32)>, String> {
     let read = |offset| bus.config_read(function, offset).map_err(|error| error.to_string());
     let mut values = vec![(reg::COMMAND, read(reg::COMMAND)? & 0xffff)];
@@ -200,7 +200,7 @@ async fn reset_while_it_writes<B: Bus>(
     let posted = channel.post(slice::from_ref(&transfer)).await.map_err(answer)?;
     bus.sleep_until(later(bus, BEFORE)).await;
     reset().await.map_err(words)?;
-    // No write of it may arrive any more.
+    // No write of the interrupted transfer may arrive from now on.
     let marks = vec![MARK; BYTES as usize];
     memory.write(0, &marks).map_err(words)?;
     bus.sleep_until(later(bus, AFTER)).await;
@@ -209,7 +209,7 @@ async fn reset_while_it_writes<B: Bus>(
     if let Some(at) = found.iter().position(|byte| *byte != MARK) {
         return Err(format!("byte {at:#x} of memory was written after the reset"));
     }
-    // A fast card was done before; else the transfer ends with an error. Both are right, as long
+    // A fast card finished before the reset; otherwise the transfer fails. Both are fine, as long
     // as it ends.
     for ticket in posted {
         let _ = channel.wait(ticket).await;
@@ -220,7 +220,7 @@ async fn reset_while_it_writes<B: Bus>(
     if let Some(((register, was), (_, is))) = before.iter().zip(&after).find(|(a, b)| a != b) {
         return Err(format!("configuration {register:#x} was {was:#x} and is {is:#x}"));
     }
-    // The card works as before, with the same interrupts and without being opened again.
+    // The card works as before, with the same interrupts and without reopening.
     let mut failed = None;
     accept(slice::from_ref(device), options, |step| {
         if let (Err(sentence), None) = (&step.outcome, &failed) {
@@ -243,7 +243,7 @@ fn words(error: BusError) -> String {
 mod tests {
     use super::*;
 
-    /// Outcome of the step for a card, with or without a reset.
+    /// Returns the outcome of the step for a card, with or without a reset.
     fn outcome(lab: &str, resets: bool) -> Result<(), String> {
         let session = Session::open(lab).unwrap();
         let card = &session.cards()[0];

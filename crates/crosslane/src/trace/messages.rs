@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The part of Perfetto's trace format that is written here, as protocol buffers.
+//! The part of Perfetto's trace format that this crate writes, as protocol buffers.
 //!
-//! Read first: `protos/perfetto/trace/trace_packet.proto` and `track_event/*.proto` of the
-//! Perfetto project, which number the fields. A file is a `Trace`: packets one after the other,
-//! so it is written as it comes.
+//! Read first: `protos/perfetto/trace/trace_packet.proto` and `track_event/*.proto` of the Perfetto
+//! project, which number the fields. A file is a `Trace`: a sequence of packets, so it can be
+//! written incrementally.
 
 use prost::{Message, Oneof};
 
-/// What the parser may keep between packets of one sequence: nothing before this one.
+/// The parser must forget the state of earlier packets of the sequence.
 pub const SEQUENCE_INCREMENTAL_STATE_CLEARED: u32 = 1;
-/// The packet uses names that were interned before.
+/// The packet uses names that earlier packets interned.
 pub const SEQUENCE_NEEDS_INCREMENTAL_STATE: u32 = 2;
 
 /// A whole file, or any part of one.
@@ -26,7 +26,7 @@ pub struct TracePacket {
     /// Nanoseconds.
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
-    /// Who wrote it: one number in the whole file.
+    /// Its writer: the same number in the whole file.
     #[prost(uint32, optional, tag = "10")]
     pub trusted_packet_sequence_id: Option<u32>,
     /// Names that later packets use by number.
@@ -35,18 +35,18 @@ pub struct TracePacket {
     /// See the constants of this module.
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
-    /// What it says.
+    /// Its content.
     #[prost(oneof = "PacketData", tags = "11, 60")]
     pub data: Option<PacketData>,
 }
 
-/// What a record says.
+/// Content of a record.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum PacketData {
-    /// Something that happened on a track.
+    /// An event on a track.
     #[prost(message, tag = "11")]
     TrackEvent(TrackEvent),
-    /// That there is a track.
+    /// The description of a track.
     #[prost(message, tag = "60")]
     TrackDescriptor(TrackDescriptor),
 }
@@ -69,10 +69,10 @@ pub struct TrackDescriptor {
     /// Set for a counter.
     #[prost(message, optional, tag = "8")]
     pub counter: Option<CounterDescriptor>,
-    /// How the tracks below it are sorted.
+    /// Order of the tracks below it.
     #[prost(enumeration = "ChildOrder", optional, tag = "11")]
     pub child_ordering: Option<i32>,
-    /// Its place among its siblings, where their order is explicit.
+    /// Its rank among its siblings, for an explicit order.
     #[prost(int32, optional, tag = "12")]
     pub sibling_order_rank: Option<i32>,
 }
@@ -81,7 +81,7 @@ pub struct TrackDescriptor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum ChildOrder {
-    /// As the reader likes.
+    /// Chosen by the reader.
     Unknown = 0,
     /// By name.
     Lexicographic = 1,
@@ -114,19 +114,19 @@ pub struct CounterDescriptor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum EventType {
-    /// None.
+    /// Unspecified.
     Unspecified = 0,
     /// A slice begins.
     SliceBegin = 1,
     /// The innermost slice ends.
     SliceEnd = 2,
-    /// Something without length.
+    /// An event without duration.
     Instant = 3,
     /// A counter has a new value.
     Counter = 4,
 }
 
-/// Something that happened on a track.
+/// An event on a track.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEvent {
     /// Details.

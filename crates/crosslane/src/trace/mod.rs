@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traces of what every link did, for <https://ui.perfetto.dev>.
+//! Traces of every link's activity, for <https://ui.perfetto.dev>.
 
 mod messages;
 mod writer;
@@ -15,13 +15,14 @@ use crosslane_lab::RunningLab;
 
 use writer::TraceWriter;
 
-/// A trace file that a fabric writes to. Clones are the same file.
+/// A trace file that a fabric writes to. Clones write to the same file.
 #[derive(Clone)]
 pub struct Trace(Arc<Mutex<TraceWriter<BufWriter<File>>>>);
 
 impl Trace {
-    /// Begins a trace of runs of a lab in an empty file. A nanosecond of the file stands for
-    /// `unit_ps` picoseconds. `lab` is a lab like those that run, whose links it names.
+    /// Begins a trace of a lab's runs in an empty file. A nanosecond of the file stands for
+    /// `unit_ps` picoseconds. `lab` is an instance of the traced lab, which gives the links their
+    /// names.
     #[must_use]
     pub fn new(file: File, name: &str, unit_ps: u64, lab: RunningLab) -> Self {
         let label = Box::new(move |id: DirectionId| direction_name(&lab.fabric, id));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes what a fabric records as a Perfetto trace, as it comes.
+//! Writes the records of a fabric as a Perfetto trace, incrementally.
 //!
-//! Each direction of a link that is used has a track with a slice for each TLP and DLLP, for
-//! retraining, and for idle time that has a cause; below it a counter of payload in MB/s.
+//! Each used direction of a link has a track with a slice for each TLP and DLLP, for retraining,
+//! and for idle time with a cause; below it a counter of payload in MB/s.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -20,19 +20,19 @@ use super::messages::*;
 const SEQUENCE: u32 = 1;
 /// Track of the whole run; those of the directions follow, two each.
 const RUN_TRACK: u64 = 1;
-/// The counter of payload is an average over this time, picoseconds.
+/// Averaging time of the payload counter, picoseconds.
 const WINDOW_PS: u64 = 1_000_000;
-/// Packets are gathered to so many bytes before they are written.
+/// Size of the output buffer, bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Names that packets hold as numbers.
+/// Names that packets refer to by number.
 #[derive(Default)]
 struct Names {
     numbers: HashMap<String, u64>,
 }
 
 impl Names {
-    /// The number of a name, and whether it is new.
+    /// Returns the number of a name, and whether it is new.
     fn number(&mut self, name: &str) -> (u64, bool) {
         if let Some(number) = self.numbers.get(name) {
             return (*number, false);
@@ -43,13 +43,13 @@ impl Names {
     }
 }
 
-/// What is known of one direction.
+/// State of one direction.
 struct Track {
     uuid: u64,
     counter: u64,
-    /// Idle time that goes on, with its cause.
+    /// Current idle time, with its start and cause.
     idle: Option<(Picoseconds, IdleReason)>,
-    /// First window that is not yet counted, and its payload so far.
+    /// First window without a counter value, and its payload so far.
     window: u64,
     window_bytes: u64,
     last_counter: f64,
@@ -79,7 +79,7 @@ fn packet(data: PacketData, at: Option<u64>) -> TracePacket {
     }
 }
 
-/// A TLP in few words, without what differs from one to the next of a flow.
+/// Names a TLP in few words, without values that differ within a flow.
 fn tlp_name(header: &Header) -> String {
     let bytes = header.request_bytes();
     match header.kind {
@@ -179,14 +179,14 @@ impl<W: Write> TraceWriter<W> {
     /// Ends the file.
     ///
     /// # Errors
-    /// What went wrong with the output, now or before.
+    /// The first error of writing, now or before.
     pub fn finish(&mut self) -> io::Result<()> {
         let latest = self.latest;
         let mut directions: Vec<DirectionId> = self.tracks.keys().copied().collect();
         directions.sort_unstable();
         for direction in directions {
             self.end_idle(direction, latest);
-            // The window after the last one brings every counter back to zero.
+            // The window after the last one resets every counter to zero.
             self.count(direction, latest + Picoseconds(2 * WINDOW_PS), 0);
         }
         self.flush();
@@ -201,7 +201,7 @@ impl<W: Write> TraceWriter<W> {
     }
 
     fn put(&mut self, packet: TracePacket) {
-        // One packet is a whole `Trace`: messages of one file may simply follow each other.
+        // Each packet is encoded as a `Trace`: protocol buffer messages can be concatenated.
         let encoded = Trace { packet: vec![packet] }.encode(&mut self.buffer);
         debug_assert!(encoded.is_ok(), "a vector grows");
         if self.buffer.len() >= BUFFER_BYTES {
@@ -300,13 +300,13 @@ impl<W: Write> TraceWriter<W> {
         self.latest = self.latest.max(end);
     }
 
-    /// Adds payload at a moment, and writes the counter of every window that is over.
+    /// Adds payload at a time, and writes the counter of every finished window.
     fn count(&mut self, direction: DirectionId, time: Picoseconds, bytes: u64) {
         let Some(track) = self.tracks.get_mut(&direction) else { return };
         let window = time.0 / WINDOW_PS;
         let mut values = Vec::new();
         if window > track.window {
-            // Bytes in a microsecond are MB/s.
+            // Bytes per microsecond are MB/s.
             let rate = track.window_bytes as f64 * 1e6 / WINDOW_PS as f64;
             values.push((track.window, rate));
             if window > track.window + 1 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The examples at the root of the repository run.
+//! Tests of the examples at the root of the repository.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn run(example: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the numbers before a unit, one a line.
+/// Returns the numbers before a unit, one per line.
 fn figures(text: &str, unit: &str) -> Vec<f64> {
     let number = |line: &str| line.split(unit).next()?.trim().rsplit(' ').next()?.parse().ok();
     text.lines().filter(|line| line.contains(unit)).filter_map(number).collect()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs that can be made again with something changed.
+//! Runs that can be repeated with one thing changed.
 
 mod stores;
 mod traffic;
@@ -11,17 +11,17 @@ use crosslane_results::{Account, Figure};
 
 use crate::error::ExplainError;
 
-/// A run that can be made again with something changed.
+/// A run that can be repeated with one thing changed.
 pub trait Case: Clone + Send + Sync {
     /// Returns the lab in which it is made.
     fn lab(&self) -> &Lab;
 
-    /// The same run in another lab, which has the same nodes.
+    /// Returns the same run in another lab, which has the same nodes.
     #[must_use]
     fn with_lab(self, lab: Lab) -> Self;
 
-    /// Makes it: the rate of all flows together as the application sees it, from the first post to
-    /// the last completion; or the typical latency one way.
+    /// Makes the run and returns its figure: the rate of all flows together as the application sees
+    /// it, from the first post to the last completion, or the typical latency one way.
     ///
     /// # Errors
     /// A run that cannot be made, and [`ScenarioError::Failed`] if anything goes wrong in it.
@@ -29,7 +29,7 @@ pub trait Case: Clone + Send + Sync {
     /// [`ScenarioError::Failed`]: crosslane_experiment::ScenarioError::Failed
     fn figure(&self) -> Result<Figure, ExplainError>;
 
-    /// Makes it and says where the time of the busiest direction went; none where nobody counts.
+    /// Makes the run and returns the account of the busiest direction; `None` without an account.
     ///
     /// # Errors
     /// A run that cannot be made.
@@ -37,35 +37,36 @@ pub trait Case: Clone + Send + Sync {
         Ok(None)
     }
 
-    /// Runs that can be explained in its place, the one to be preferred first: of fewer or shorter
-    /// transfers if it is long, and then of more of them, each with how it was shortened in words.
-    /// The run itself, with no words, is among them if it is short enough to be made many times.
+    /// Returns runs that can be explained in its place, the preferred one first: a long run with
+    /// fewer or shorter transfers, then with more of them, each with a description of how it was
+    /// shortened. A run that is short enough to be made many times contains itself, without
+    /// description.
     fn shortened(&self) -> Vec<Short<Self>>;
 }
 
-/// A run that is explained in place of another, and how that was shortened, in words; none of the
-/// run itself.
+/// A run that is explained in place of another, and how it was shortened; `None` for the run
+/// itself.
 pub type Short<C> = (C, Option<String>);
 
-/// A shortened run is lengthened to so many times its bytes and transfers, one step after the
-/// other, until it is as fast as the whole one.
+/// Factors by which a shortened run is lengthened, in bytes and transfers, one after the other,
+/// until it is as fast as the whole run.
 pub(crate) const LENGTHS: [u64; 4] = [1, 2, 4, 8];
 
-/// Bytes that a shortened run moves, as far as the numbers below allow: time enough for every
-/// buffer and window on the way to fill and empty many times.
+/// Bytes that a shortened run moves, as far as the numbers below allow: enough time for every
+/// buffer and credit window on the path to fill and empty many times.
 pub(crate) const SHORT_BYTES: u64 = 1 << 20;
-/// The same of each of several flows, and through a row of cards: each moves as much.
+/// The same for each of several flows, or for each card of a chain.
 pub(crate) const SHORT_SHARED_BYTES: u64 = 512 << 10;
-/// Most transfers of it, before it is lengthened.
+/// Most transfers of a shortened run before it is lengthened.
 const SHORT_TRANSFERS: u64 = 1024;
-/// Times that what is posted at once is posted anew, at least: else the beginning would count for
-/// more than in the long run.
+/// Least number of times that the transfers in flight are posted anew: with fewer, the beginning
+/// would count for more than in the whole run.
 const SHORT_ROUNDS: u64 = 4;
-/// No transfer is cut to less. The time around a transfer counts for a little more than in the
-/// long run, and would count for much more if it were shorter.
+/// Least length of a shortened transfer. The time around a transfer counts for a little more than
+/// in the whole run, and for much more if transfers are shorter.
 const SHORT_TRANSFER_BYTES: u64 = 128 << 10;
 
-/// Short transfers that are cut for what holds no more than some bytes are whole pages.
+/// A shortened transfer that must exceed some cache is a multiple of this.
 const PAGE_BYTES: u64 = 4096;
 
 /// A flow's transfers.
@@ -81,10 +82,10 @@ impl Transfers {
         self.count.saturating_mul(self.size_bytes)
     }
 
-    /// Transfers to be explained in place of these, as [`Case::shortened`] has them: about `bytes`
-    /// of them first, then up to the last of [`LENGTHS`] times as many. Where those that are posted
-    /// at once are more than `held_bytes`, they still are: what holds so much and no more has to be
-    /// as little use to the short run.
+    /// Returns transfers that can be explained in place of these, for [`Case::shortened`]: first
+    /// about `bytes` of them, then up to the last of [`LENGTHS`] times as many. If the transfers in
+    /// flight exceed `held_bytes`, they still do afterwards: a cache of that size must be as
+    /// useless to the shortened run.
     pub(crate) fn shortened(self, bytes: u64, held_bytes: u64) -> Vec<Short<Self>> {
         let first = self.cut(bytes, 1, held_bytes);
         let mut found = vec![first];
@@ -108,8 +109,8 @@ impl Transfers {
         shortened
     }
 
-    /// So few, and so short, that they are about `bytes` times so many: enough to be posted several
-    /// times over.
+    /// Returns fewer and shorter transfers of about `times` times `bytes`, enough to be posted
+    /// several times over.
     fn cut(self, bytes: u64, times: u64, held_bytes: u64) -> Self {
         let bytes = bytes.saturating_mul(times);
         let rounds = self.outstanding.max(1).saturating_mul(SHORT_ROUNDS);
@@ -125,14 +126,14 @@ impl Transfers {
         Self { count, size_bytes: self.size_bytes.min(most), ..self }
     }
 
-    /// Fewer, each as long as it is: where one is under way at a time, its own beginning and end
-    /// are what counts.
+    /// Returns fewer transfers of the same length: with one in flight, the beginning and the end of
+    /// each matter.
     fn fewer(self, bytes: u64, times: u64) -> Self {
         let count = (bytes.saturating_mul(times) / self.size_bytes).min(SHORT_TRANSFERS * times);
         Self { count: count.max(self.outstanding).max(1).min(self.count), ..self }
     }
 
-    /// How others were shortened that are explained in place of these.
+    /// Describes how `short` was shortened from these.
     fn words_of(self, short: Self) -> Option<String> {
         Some(match (short.count < self.count, short.size_bytes < self.size_bytes) {
             (false, false) => return None,
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!((short.count, short.size_bytes), (4, 128 << 10));
     }
 
-    /// What an IOTLB does not hold in the long run it does not hold in the short one.
+    /// A working set beyond an IOTLB stays beyond it when shortened.
     #[test]
     fn what_is_beyond_a_size_stays_beyond_it() {
         let (kib, mib) = (1 << 10, 1 << 20);
@@ -225,8 +226,7 @@ mod tests {
         );
     }
 
-    /// Beyond the first each is longer, up to eight times the bytes, and the run itself if it is
-    /// no longer than that.
+    /// Each run after the first is longer, up to eight times the bytes, and up to the run itself.
     #[test]
     fn shortened_runs_are_lengthened_in_steps() {
         let (kib, mib) = (1 << 10, 1 << 20);
@@ -235,7 +235,7 @@ mod tests {
             let steps = transfers.shortened(SHORT_SHARED_BYTES, 0);
             steps.into_iter().map(|(it, _)| (it.count, it.size_bytes)).collect::<Vec<_>>()
         };
-        // One at a time: a whole one says more than several that were cut.
+        // One at a time: a whole transfer says more than several shortened ones.
         assert_eq!(
             steps(16, mib, 1),
             [(4, 128 * kib), (1, mib), (4, 256 * kib), (4, 512 * kib), (2, mib), (4, mib)]
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(steps(4, mib, 1).last(), Some(&(4, mib)));
         let transfers = Transfers { count: 4, size_bytes: mib, outstanding: 1 };
         assert_eq!(transfers.shortened(SHORT_SHARED_BYTES, 0).pop().unwrap().1, None);
-        // A run that cannot be shortened stands alone.
+        // A run that cannot be shortened is the only one.
         assert_eq!(steps(10_000, mib, 64), [(256, 128 * kib)]);
         assert_eq!(steps(16, kib, 4), [(16, kib)]);
     }

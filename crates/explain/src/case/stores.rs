@@ -10,8 +10,8 @@ use crosslane_results::Figure;
 use super::{Case, LENGTHS, Short};
 use crate::error::ExplainError;
 
-/// Most bytes of a shortened run, before it is lengthened: what goes ahead of the rate into queues
-/// counts for little then.
+/// Most bytes of a shortened run, before it is lengthened: the bytes that fill queues ahead of the
+/// rate then count for little.
 const SHORT_BYTES: u64 = 256 << 10;
 
 impl Case for StoreRun {

@@ -27,7 +27,7 @@ impl Case for TrafficRun {
         Ok(self.run(&NoProgress, None)?.account)
     }
 
-    /// Only the number of operations changes where flows differ in the size of theirs: it is the
+    /// Shortens only the number of operations if flows differ in operation size: the number is the
     /// same for all of them.
     fn shortened(&self) -> Vec<Short<Self>> {
         let running = self.lab.build(self.seed).ok();
@@ -59,7 +59,7 @@ impl Case for TrafficRun {
     }
 }
 
-/// Runs with the same, smaller number of operations for each of some flows that differ.
+/// Returns runs with the same, smaller number of operations for each of several different flows.
 fn with_fewer_operations(run: &TrafficRun, flows: &[Transfers]) -> Vec<Short<TrafficRun>> {
     let most = flows.iter().map(|flow| flow.count).max().unwrap_or_default();
     let mut shortened = Vec::new();

@@ -12,8 +12,8 @@ use crosslane_results::{Account, Figure};
 use super::{Case, LENGTHS, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers};
 use crate::error::ExplainError;
 
-/// Fewest and most round trips of a shortened ping-pong. In a lab every one is like every other,
-/// except for what SKP ordered sets and DLLPs add to some.
+/// Fewest and most round trips of a shortened ping-pong. In a lab all are alike, except for the SKP
+/// ordered sets and DLLPs that delay some.
 const SHORT_ROUND_TRIPS: (u64, u64) = (4, 100);
 
 impl Case for WorkloadRun {
@@ -57,8 +57,8 @@ impl Case for WorkloadRun {
     }
 }
 
-/// More than this of a host's memory, in pages that an IOTLB holds, no shortened run is to go
-/// beyond: it would be no short one.
+/// Largest IOTLB, as memory of the pages that it holds, that a shortened run still exceeds: beyond
+/// it the run would be too long.
 const MOST_HELD_BYTES: u64 = 16 << 20;
 
 fn with_transfers(case: &WorkloadRun, iterations: u64, size_bytes: u64) -> WorkloadRun {
@@ -94,8 +94,8 @@ fn with_fewer_rounds(case: &WorkloadRun, options: LatencyOptions) -> Vec<Short<W
     shortened
 }
 
-/// Returns the memory that the IOTLBs of the flows' hosts hold, bytes; nothing where there is
-/// none, or it is so much that no walk matters.
+/// Returns the memory that the IOTLBs of the flows' hosts hold, bytes; 0 without an IOTLB, or if it
+/// holds so much that walks do not matter.
 fn iotlb_bytes(case: &WorkloadRun, pages: PageSize) -> u64 {
     let hosts = &case.lab.file().hosts;
     let held = case.flows.iter().filter_map(|flow| {

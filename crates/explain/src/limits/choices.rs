@@ -14,12 +14,12 @@ use super::{levers_of, list, of_lab};
 use crate::error::ExplainError;
 use crate::search::{Lever, Liftable};
 
-/// Most transfers or operations that are tried at once: enough of the smallest to cover the time
-/// that any answer takes.
+/// Most transfers or operations in flight that are tried: enough of the smallest to cover any round
+/// trip.
 const MANY: u64 = 1024;
-/// Most of a workload's transfers that are tried at once.
+/// Most transfers in flight of a workload that are tried.
 const MANY_TRANSFERS: u64 = 64;
-/// Most bytes of them, and so of host memory.
+/// Most bytes of these transfers, and thus of host memory.
 const MANY_BYTES: u64 = 64 << 20;
 /// Bytes of a small page.
 const PAGE_BYTES: u64 = 4096;
@@ -43,7 +43,7 @@ where
     Lever { limit, lift }
 }
 
-/// The DLLPs beside the data.
+/// The DLLPs in the direction of the data.
 fn dllps<C: Clone + 'static>(
     ways: &Ways,
     free: impl Fn(&mut C) + Send + Sync + 'static,
@@ -72,7 +72,7 @@ impl Asked for WorkloadRun {
         }
     }
 
-    /// A message of ping-pong is a power of two, or whole payloads.
+    /// A ping-pong message is a power of two, or a whole number of payloads.
     fn can_have(&self, payload_bytes: u32) -> bool {
         match &self.workload {
             Workload::Latency(options) => {
@@ -210,7 +210,7 @@ impl Liftable for TrafficRun {
     }
 }
 
-/// Reads whose answers share a direction with posted writes.
+/// Read completions that share a direction with posted writes.
 fn strict_ordering(case: &TrafficRun, ways: &Ways) -> Option<Lever<TrafficRun>> {
     if case.choices.relaxed || case.choices.relaxed_reads {
         return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IOMMUs of hosts: pages that an IOTLB does not hold, and the walks for them.
+//! IOMMUs of hosts: misses of an IOTLB, and their page table walks.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use crosslane_results::LimitKind;
 use super::Spot;
 use super::ways::{PortRef, Requester, Transfer, Ways};
 
-/// Whether anything of a transfer is translated: an engine's descriptors and status are in host
-/// memory, so its requests reach the root complex whatever it moves. A core's are not translated.
+/// Returns whether any part of a transfer is translated: an engine's descriptors and status are in
+/// host memory, so its requests always reach the root complex. A core's requests are not
+/// translated.
 fn is_translated(ways: &Ways, transfer: &Transfer) -> bool {
     let reaches_root = transfer
         .requests
@@ -46,7 +47,7 @@ pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
         };
         let walk = iommu.walk;
         let words = format!("misses of {{}}'s IOTLB {pages}, walks of {walk} for them, {at_once}");
-        // A miss that takes no time is a hit, the first one of a page too.
+        // A miss that takes no time equals a hit, even the first one of a page.
         let edit = move |file: &mut LabFile| {
             let parameters = &mut Arc::make_mut(&mut file.hosts[index].part).parameters;
             parameters.iommu.iter_mut().for_each(|iommu| iommu.walk = Picoseconds::ZERO);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links: their rate, their width and generation, their bit errors and their length.
+//! Links: rate, width, generation, bit errors and length.
 
 use crosslane_fabric::parameters::LinkParameters;
 use crosslane_lab::LabFile;
@@ -10,10 +10,10 @@ use crosslane_results::LimitKind;
 use super::Spot;
 use super::ways::{PortRef, Ways, link_of};
 
-/// A link that data cross.
+/// A link that carries data.
 struct Used {
     link: usize,
-    /// `fpga1 -> rc47a.down0`, or `fpga1 <-> rc47a.down0` where data go both ways.
+    /// `fpga1 -> rc47a.down0`, or `fpga1 <-> rc47a.down0` if data move both ways.
     name: String,
     /// Most flows in one direction.
     flows: usize,
@@ -70,7 +70,7 @@ pub(super) fn spots(file: &LabFile, first: &LabFile, ways: &Ways) -> Vec<Spot> {
     spots
 }
 
-/// A link of twice the rate.
+/// Doubles the rate of a link.
 fn faster(
     link: usize,
     name: &str,
@@ -99,7 +99,7 @@ fn faster(
     Some(Spot::new(kind, name, words, "twice its rate", edit).in_role(role))
 }
 
-/// Twice the width, or where there is none the next generation.
+/// Returns twice the width, or at full width the next generation.
 fn twice(rate: LinkRate) -> Option<LinkRate> {
     if let Some(width) = Width::new(rate.width.lanes().saturating_mul(2)) {
         return Some(LinkRate { width, ..rate });

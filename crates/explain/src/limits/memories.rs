@@ -63,7 +63,8 @@ impl Memory {
     }
 }
 
-/// Longest completions that answer a transfer's reads, bytes; none of a lane, which nobody reads.
+/// Returns the longest completion of a transfer's reads, bytes; `None` for a receive queue, which
+/// is never read.
 pub(super) fn completion_bytes(file: &LabFile, transfer: &Transfer) -> Option<u32> {
     let memory = match transfer.target {
         Target::Host(index) => Memory::Host(index),
@@ -73,16 +74,16 @@ pub(super) fn completion_bytes(file: &LabFile, transfer: &Transfer) -> Option<u3
     Some(memory.get(file).completion_bytes)
 }
 
-/// What a run does with a memory.
+/// The use that a run makes of a memory.
 struct Use {
     memory: Memory,
-    /// Data are written to it.
+    /// Whether data are written to it.
     written: bool,
-    /// Data are read from it.
+    /// Whether data are read from it.
     read: bool,
-    /// Anything at all is written to it: an engine's status too.
+    /// Whether anything is written to it, including an engine's status.
     touched: bool,
-    /// Max_Payload_Size of the port that its completions leave by, bytes.
+    /// Max_Payload_Size of the port that its completions leave through, bytes.
     payload_bytes: u32,
 }
 
@@ -111,7 +112,7 @@ fn uses(ways: &Ways) -> Vec<Use> {
             Target::Lane(_) => {}
         }
         if let Requester::Engine(_) | Requester::Processor(_) = transfer.requester {
-            // Status blocks go there, and descriptors come from there.
+            // Status blocks are written there, and descriptors read from there.
             add(Memory::Host(transfer.host), false, false, true, u32::MAX);
         }
     }
@@ -122,7 +123,7 @@ pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     uses(ways).iter().flat_map(|it| writes(file, it).into_iter().chain(reads(file, it))).collect()
 }
 
-/// `2 GB/s`, with as many places as it needs.
+/// Formats a rate, `2 GB/s`, with as many decimals as it needs.
 pub(super) fn rate_words(bytes_per_second: f64) -> String {
     let words = format!("{:.3}", bytes_per_second / 1e9);
     format!("{} GB/s", words.trim_end_matches('0').trim_end_matches('.'))
@@ -194,8 +195,7 @@ fn reads(file: &LabFile, it: &Use) -> Vec<Spot> {
     spots
 }
 
-/// The time that a memory takes, with that in the ports of its root complex and in its IOMMU where
-/// the page is held.
+/// Latency of a memory, including the ports of its root complex and IOTLB hits.
 fn latency(file: &LabFile, it: &Use) -> Option<Spot> {
     let (memory, p) = (it.memory, it.memory.get(file));
     let in_port = match memory {

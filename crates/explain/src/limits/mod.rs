@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All that can hold a run, and the same run without it: a [`Lever`] for each.
+//! All possible limits of a run, and the same run without each: a [`Lever`] for each.
 //!
-//! A lever is there only where it can change anything: in a part that the run uses, whose constant
-//! is not yet the best that there can be. Constants of the lab are changed in the instance and not
-//! in its part, so that what other instances have stays as it is. Equal limits of several places in
-//! one role, such as the gap of each of eight engines that all do the same, are one limit.
+//! A lever exists only if it can change anything: in a part that the run uses, whose constant is
+//! not yet the best possible. Constants are changed in the instance and not in its part, so that
+//! other instances stay as they are. Equal limits of several nodes in one role, such as the gap of
+//! each of eight identical engines, are one limit.
 
 mod choices;
 mod iommus;
@@ -27,16 +27,16 @@ use crate::case::Case;
 use crate::search::Lever;
 use ways::Ways;
 
-/// Changes a lab to what it is without a limit.
+/// Lifts a limit of a lab.
 type Edit = Arc<dyn Fn(&mut LabFile) + Send + Sync>;
 
-/// A limit of the lab at one place.
+/// A limit of the lab at one node, port or link.
 struct Spot {
     kind: LimitKind,
-    /// What its place is to the run: only limits of one role are put together.
+    /// Role of its place in the run: only limits of the same role are grouped.
     role: &'static str,
     place: String,
-    /// In words; `{}` stands for the place, `{s}` for the `s` of more than one.
+    /// Its words; `{}` stands for the place, `{s}` for the plural `s`.
     words: String,
     lifted: String,
     edit: Edit,
@@ -71,7 +71,7 @@ impl Spot {
     }
 }
 
-/// The limits of a lab that a run is held by; `first` is the lab before anything was lifted.
+/// Lists the limits of a lab for a run; `first` is the lab before anything was lifted.
 fn of_lab(lab: &Lab, first: &Lab, ways: &Ways) -> Vec<Spot> {
     let file = lab.file();
     let mut spots = links::spots(file, first.file(), ways);
@@ -83,7 +83,7 @@ fn of_lab(lab: &Lab, first: &Lab, ways: &Ways) -> Vec<Spot> {
     spots
 }
 
-/// Levers of limits of the lab, those that are the same put together.
+/// Makes levers of limits of the lab, one for each group of equal ones.
 fn levers_of<C: Case>(spots: Vec<Spot>) -> Vec<Lever<C>> {
     let mut groups: Vec<Vec<Spot>> = Vec::new();
     for spot in spots {
@@ -117,10 +117,10 @@ fn lever_of<C: Case>(group: Vec<Spot>) -> Lever<C> {
     }
 }
 
-/// Names that are listed one by one.
+/// Most names that are listed one by one.
 const LISTED: usize = 3;
 
-/// `fpga1`; `fpga1 and fpga5`; `fpga1 to fpga8`; `a, b, c and 5 more`.
+/// Joins names: `fpga1`; `fpga1 and fpga5`; `fpga1 to fpga8`; `a, b, c and 5 more`.
 fn list(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -131,7 +131,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// Whether names are the same but for numbers at their ends, which follow each other.
+/// Returns whether names differ only in consecutive numbers at their ends.
 fn is_row(names: &[String]) -> bool {
     let parts = |name: &str| {
         let head = name.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned();

@@ -17,7 +17,7 @@ use crate::search::{Lever, Liftable};
 
 /// Largest staging memory of a network processor, bytes (docs/network-processor.md).
 const LARGE_STAGING_BYTES: u32 = 1 << 16;
-/// Most lanes of a cable, and the most bits per second of each.
+/// Most lanes of a cable, and the highest rate of each, bits per second.
 const MOST_LANES: u8 = 8;
 const MOST_LANE_BITS: u64 = 5_000_000_000;
 

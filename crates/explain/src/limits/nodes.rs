@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What nodes on the way do: latencies, the redirection of peer requests, what a root complex
-//! passes on between its ports, and its cores.
+//! Limits of nodes on the path: latencies, redirection of peer requests, the rate between ports of
+//! a root complex, and cores.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
             endpoints.push((index, false));
         }
     }
-    // Where one is both, it counts as the requester that it is.
+    // A node that is also a generic requester counts as one.
     endpoints.sort_by_key(|(index, generic)| (*index, !generic));
     endpoints.dedup_by_key(|(index, _)| *index);
     let endpoints = endpoints.into_iter();
@@ -36,7 +36,7 @@ pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     spots
 }
 
-/// The downstream ports of switches by which a peer's requests come up.
+/// Returns the downstream ports of switches through which a peer's requests come up.
 fn comes_up_by(ways: &Ways, transfer: &Transfer) -> Vec<usize> {
     let up = transfer.requests.iter().filter(|direction| direction.way == Way::Up);
     let ports = up.map(|direction| ways.ends(*direction).1.parameters);
@@ -44,7 +44,7 @@ fn comes_up_by(ways: &Ways, transfer: &Transfer) -> Vec<usize> {
     ports.filter_map(switch).collect()
 }
 
-/// The switches by which a transfer comes down again.
+/// Returns the switches through which a transfer comes down again.
 fn comes_down_by(ways: &Ways, transfer: &Transfer) -> Vec<usize> {
     let down = transfer.requests.iter().filter(|direction| direction.way == Way::Down);
     let ports = down.map(|direction| ways.ends(*direction).0.parameters);
@@ -76,7 +76,7 @@ fn redirection(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     switches.into_iter().map(spot).collect()
 }
 
-/// Whether a transfer goes from a root port to a root port.
+/// Returns whether a transfer goes from one root port to another.
 fn passes_root_complex(ways: &Ways, transfer: &Transfer) -> bool {
     let is_root = |port: PortRef| matches!(port, PortRef::Root(_));
     let ends = |direction| ways.ends(direction);

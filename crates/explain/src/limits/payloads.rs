@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long writes, completions and read requests may be.
+//! Longest writes, completions and read requests.
 
 use crosslane_fabric::parameters::RequesterParameters;
 use crosslane_lab::LabFile;
@@ -13,22 +13,22 @@ use super::ways::{PortInfo, Requester, Transfer, Ways};
 use crate::case::Case;
 use crate::search::Lever;
 
-/// What a run sets or asks for.
+/// The payload settings and requests of a run.
 pub(super) trait Asked: Case {
-    /// Sets Max_Payload_Size on the ways before anything moves.
+    /// Sets Max_Payload_Size on the paths before anything moves.
     fn set_max_payload(&mut self, bytes: u32);
 
-    /// Longest payload or read request that is asked for, bytes, if any is.
+    /// Returns the longest payload or read request that the run asks for, bytes, if any.
     fn asked_bytes(&self) -> Option<u32>;
 
-    /// Whether it can be made with payloads of so many bytes.
+    /// Returns whether it can be made with payloads of that size.
     fn can_have(&self, payload_bytes: u32) -> bool;
 
-    /// Asks for the longest that are allowed.
+    /// Asks for the longest payloads or read requests that are allowed.
     fn ask_for_longest(&mut self);
 }
 
-/// Longest write and longest read request that a requester builds, bytes.
+/// Returns the longest write and the longest read request that a requester builds, bytes.
 fn own_limits(file: &LabFile, requester: Requester) -> Option<(u32, u32)> {
     let part = &file.endpoints[requester.endpoint()?].part;
     let p = &part.parameters.requester;
@@ -55,7 +55,7 @@ pub(super) fn levers<C: Asked + 'static>(case: &C, ways: &Ways) -> Vec<Lever<C>>
     max_payload(case, ways).into_iter().chain(max_read_request(case, ways)).collect()
 }
 
-/// Writes and completions: as long as all ports on the ways support.
+/// Writes and completions as long as all ports on the paths support.
 fn max_payload<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
     let file = case.lab().file();
     let ports: Vec<&PortInfo> = ways.ports();
@@ -96,7 +96,7 @@ fn max_payload<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
                 let generic = |p: &mut RequesterParameters| longer(&mut p.max_write_bytes);
                 edit_both(file, *index, generic, |p: &mut EngineParameters| {
                     longer(&mut p.max_write_bytes);
-                    // A write is built once all of it is there.
+                    // A write is built only when all its data are there.
                     longer(&mut p.lane_fifo_bytes);
                     p.staging_bytes = p.staging_bytes.max(least_staging_bytes(p));
                 });
@@ -112,7 +112,7 @@ fn max_payload<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
     Some(Lever { limit, lift })
 }
 
-/// Read requests: as long as their requesters can ask for.
+/// Read requests as long as their requesters can build.
 fn max_read_request<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
     let file = case.lab().file();
     let asked = case.asked_bytes().unwrap_or(u32::MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports: credits, when they are given back, and the replay buffer.
+//! Ports: credits, the delay of their return, and the replay buffer.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const CLASSES: [(LimitKind, &str); 3] = [
     (LimitKind::CompletionCredits, "completion"),
 ];
 
-/// Receiving ports of TLPs of each class.
+/// Returns the ports that receive TLPs of each class.
 fn receivers(ways: &Ways) -> [BTreeMap<PortRef, Vec<String>>; 3] {
     let mut directions: [Vec<DirectionId>; 3] = Default::default();
     for transfer in &ways.transfers {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requesters: DMA engines and generic endpoints, with what paces them and what they have in
-//! flight.
+//! Requesters: the pace of DMA engines and generic endpoints, and their reads in flight.
 
 use std::sync::Arc;
 
@@ -14,13 +13,13 @@ use crosslane_results::LimitKind;
 use super::Spot;
 use super::ways::{Feed, Requester, Target, Ways};
 
-/// Tags that 8 bits name, which every completer takes (PCIe 6.x 2.2.6.2).
+/// Tags of 8 bits, which every completer accepts (PCIe 6.x 2.2.6.2).
 const TAGS: u16 = 256;
-/// Tags that a requester can have (PCIe 6.x 2.2.6.2, 10-bit tags).
+/// Tags of a requester with 10-bit tags (PCIe 6.x 2.2.6.2).
 const MOST_TAGS: u16 = 1024;
-/// Those of them that each channel of an engine has for its descriptors.
+/// Tags that each channel of an engine reserves for its descriptors.
 const FETCH_TAGS: u16 = 4;
-/// The largest FIFO that is tried: more than a link of any kind carries in the time of a window.
+/// Largest FIFO that is tried: more than any link carries in a round trip of credits.
 const LARGE_FIFO_BYTES: u32 = 1 << 20;
 /// Largest fetch of descriptors (docs/engine.md).
 const LARGE_FETCH: u16 = 128;
@@ -32,7 +31,7 @@ const LONGEST_READ_BYTES: u32 = 4096;
 /// Staging memory of a network processor beyond its longest read, bytes.
 const NETWORK_STAGING_BYTES: u32 = 256;
 
-/// What both kinds of requesters have.
+/// Constants that engines and generic requesters have in common.
 struct Pace {
     datapath_bytes: u32,
     clock: Picoseconds,
@@ -72,13 +71,13 @@ fn channels(engine: &EngineParameters) -> u16 {
     [engine.h2c_channels, engine.c2h_channels, engine.peer_channels].map(u16::from).iter().sum()
 }
 
-/// Changes one endpoint, and no other of its part.
+/// Changes one endpoint, but no other of the same part.
 pub(super) fn edit_part(file: &mut LabFile, endpoint: usize, edit: impl FnOnce(&mut EndpointPart)) {
     edit(Arc::make_mut(&mut file.endpoints[endpoint].part));
 }
 
-/// Changes a generic requester, and the engine or network processor of its part, which has the same
-/// constants.
+/// Changes a generic requester together with the engine or network processor of its part, which has
+/// the same constants.
 pub(super) fn edit_both(
     file: &mut LabFile,
     endpoint: usize,
@@ -95,7 +94,7 @@ pub(super) fn edit_both(
             processor.tags = same.tags;
             processor.max_write_bytes = same.max_write_bytes;
             processor.max_read_bytes = same.max_read_bytes;
-            // It holds a longest read, and the entries of a datagram at each end.
+            // Staging memory holds a longest read, and a partial datagram at each end.
             let least = same.max_read_bytes + NETWORK_STAGING_BYTES;
             processor.staging_bytes = processor.staging_bytes.max(least);
         }
@@ -139,17 +138,18 @@ fn between_tlps(index: usize, name: &str, pace: &Pace) -> Option<Spot> {
     }))
 }
 
-/// The datapath; of an engine that sends on what is in its lane: what drains the lane.
+/// The datapath; for an engine that forwards the data of its receive queue, the drain of that
+/// queue.
 fn datapath(ways: &Ways, requester: Requester, name: &str, pace: &Pace) -> Option<Spot> {
     let index = requester.endpoint()?;
     let own: Vec<_> = ways.transfers.iter().filter(|it| it.requester == requester).collect();
-    // Ping-pong has one message on its way, and no lane fills.
+    // Ping-pong has one message in flight, so no receive queue fills.
     let drains = own.into_iter().all(|it| it.feed == Feed::Lane) && !is_ping_pong(ways);
     let kind = if drains { LimitKind::SlowReader } else { LimitKind::Datapath };
     width(kind, index, name, (pace.datapath_bytes, pace.clock))
 }
 
-/// The width of an endpoint, as bytes and a clock: what it sends by, or drains a lane by.
+/// Width and clock of an endpoint's datapath, through which it sends or drains a receive queue.
 fn width(
     kind: LimitKind,
     index: usize,
@@ -170,8 +170,8 @@ fn width(
     }))
 }
 
-/// Engines that only receive: what drains the lanes that others write to. An engine that sends as
-/// well has one datapath for both, which is a limit of it as a requester.
+/// Drains of receive queues in engines that only receive. An engine that also sends has one
+/// datapath for both, which is its limit as a requester.
 fn receivers(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     let requesters = ways.requesters();
     let mut seen: Vec<usize> = Vec::new();
@@ -190,7 +190,7 @@ fn receivers(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     spots
 }
 
-/// Whether each of two engines sends what the other has sent.
+/// Returns whether each of two engines sends back what it received.
 fn is_ping_pong(ways: &Ways) -> bool {
     ways.transfers.iter().all(|transfer| matches!(transfer.target, Target::Lane(_)))
 }
@@ -208,7 +208,7 @@ fn reads_in_flight(index: usize, name: &str, pace: &Pace) -> Vec<Spot> {
         spots.push(Spot::new(LimitKind::Tags, name, words, lifted, move |file| {
             let engine = |p: &mut EngineParameters| hold_reads(p, |p| p.tags = most);
             edit_both(file, index, |p| p.tags = most, engine);
-            // Beyond 5 bits they have to be enabled.
+            // Tags beyond 5 bits have to be enabled.
             edit_part(file, index, |part| part.port.capability.extended_tags = true);
         }));
     }
@@ -228,8 +228,8 @@ fn reads_in_flight(index: usize, name: &str, pace: &Pace) -> Vec<Spot> {
     spots
 }
 
-/// Gives an engine more or longer reads. One whose staging memory held a longest read of every tag
-/// gets one that still does.
+/// Gives an engine more or longer reads. Staging memory that held a longest read of every tag still
+/// does afterwards.
 fn hold_reads(engine: &mut EngineParameters, change: impl FnOnce(&mut EngineParameters)) {
     let read_bytes = |p: &EngineParameters| u32::from(p.tags) * p.max_read_bytes;
     let held_all = engine.staging_bytes >= read_bytes(engine);
@@ -238,12 +238,12 @@ fn hold_reads(engine: &mut EngineParameters, change: impl FnOnce(&mut EnginePara
     engine.staging_bytes = engine.staging_bytes.max(bytes).max(least_staging_bytes(engine));
 }
 
-/// The least staging memory that an engine can have: a longest read and a longest write.
+/// Returns the least staging memory of an engine: a longest read and a longest write.
 pub(super) fn least_staging_bytes(engine: &EngineParameters) -> u32 {
     (engine.max_read_bytes + engine.max_write_bytes).next_power_of_two()
 }
 
-/// What a generic requester spends from one operation to the next.
+/// The gap between operations of a generic requester, or their interval.
 fn operation_gaps(file: &LabFile, index: usize, reads: bool) -> Option<Spot> {
     let endpoint = &file.endpoints[index];
     let p = &endpoint.part.parameters.requester;
@@ -266,8 +266,8 @@ fn operation_gaps(file: &LabFile, index: usize, reads: bool) -> Option<Spot> {
     }))
 }
 
-/// The staging memory of engines that read: where another channel takes the data, or where it holds
-/// less than the reads that there are tags for.
+/// The staging memory of engines that read, if another channel takes the data, or if it holds less
+/// than a longest read of every tag.
 fn staging(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     let mut spots = Vec::new();
     for (index, endpoint) in file.endpoints.iter().enumerate() {
@@ -287,7 +287,7 @@ fn staging(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     spots
 }
 
-/// The window of the senders that keep one: the FIFO of the lane.
+/// The credit window of senders: the FIFO of the receive queue.
 pub(super) fn windows(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     let mut spots = Vec::new();
     for transfer in &ways.transfers {
@@ -305,7 +305,7 @@ pub(super) fn windows(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     spots
 }
 
-/// What an engine spends on descriptors that the host posts.
+/// Costs of an engine for descriptors that the host posts.
 pub(super) fn descriptors(file: &LabFile, ways: &Ways, from_ring: bool) -> Vec<Spot> {
     let mut spots = Vec::new();
     for requester in ways.requesters() {
@@ -347,7 +347,7 @@ pub(super) fn descriptors(file: &LabFile, ways: &Ways, from_ring: bool) -> Vec<S
     spots
 }
 
-/// Time that an endpoint takes beside its datapath: in its port, and to begin and to end an
+/// Latency of an endpoint besides its datapath: of its port, and at the beginning and end of an
 /// operation.
 pub(super) fn latency(file: &LabFile, index: usize, is_generic: bool) -> Option<Spot> {
     let endpoint = &file.endpoints[index];

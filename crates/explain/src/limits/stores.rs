@@ -15,15 +15,15 @@ use super::{Spot, levers_of, of_lab};
 use crate::error::ExplainError;
 use crate::search::{Lever, Liftable};
 
-/// Bytes of a store of the loop that stores integers.
+/// Bytes of a store in the integer loop.
 const INTEGER_BYTES: u32 = 4;
 
 impl Liftable for StoreRun {
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
         let ways = store_ways(self)?;
         let mut spots = of_lab(&self.lab, &first.lab, &ways);
-        // Stores into buffers take another time, and have a spot of their own; who takes long for
-        // uncached ones should combine them.
+        // Stores into combining buffers take another time and are a separate limit; the remedy for
+        // slow uncached stores is combining.
         let cpu = self.lab.file().hosts.first().map(|host| host.part.parameters.cpu);
         if cpu.is_some_and(|cpu| cpu.combining.is_some()) {
             spots.retain(|spot| spot.kind != LimitKind::Processor);
@@ -66,7 +66,7 @@ fn choices(case: &StoreRun) -> Vec<Lever<StoreRun>> {
     levers
 }
 
-/// Time of the core for a store into a buffer, and for a call of the library.
+/// Time of the core for a store into a combining buffer, and for a call of the library.
 fn processor(case: &StoreRun) -> Option<Spot> {
     let host = case.lab.file().hosts.first()?;
     let combining = host.part.parameters.cpu.combining?;
@@ -81,7 +81,7 @@ fn processor(case: &StoreRun) -> Option<Spot> {
     Some(Spot::new(LimitKind::Processor, &host.name, words, "none", edit))
 }
 
-/// How fast the card's memory takes writes.
+/// Rate at which the card's memory takes writes.
 fn memory(case: &StoreRun) -> Option<Spot> {
     let file = case.lab.file();
     let index = file.endpoints.iter().position(|endpoint| endpoint.name == case.card)?;

@@ -16,7 +16,7 @@ use crate::error::ExplainError;
 /// Sender of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requester {
-    /// The DMA engine of an endpoint, by its place in the lab file.
+    /// The DMA engine of an endpoint, by its index in the lab file.
     Engine(usize),
     /// The generic requester of an endpoint.
     Generic(usize),
@@ -27,7 +27,7 @@ pub(super) enum Requester {
 }
 
 impl Requester {
-    /// The endpoint, if it is one.
+    /// Returns the endpoint, unless it is a core.
     pub const fn endpoint(self) -> Option<usize> {
         match self {
             Self::Engine(index) | Self::Generic(index) | Self::Processor(index) => Some(index),
@@ -41,7 +41,7 @@ impl Requester {
 pub(super) enum Target {
     /// Memory of a host.
     Host(usize),
-    /// A lane of an endpoint's engine.
+    /// A receive queue of an endpoint's engine.
     Lane(usize),
     /// Memory behind a BAR of an endpoint.
     Memory(usize),
@@ -50,46 +50,46 @@ pub(super) enum Target {
 /// Source of an engine's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feed {
-    /// Its generator, or nothing: it is no engine, or it reads.
+    /// Its generator, or none: the requester is not an engine, or it reads.
     Own,
-    /// What its H2C channel reads.
+    /// Data that its H2C channel reads.
     Stream,
-    /// A lane.
+    /// A receive queue.
     Lane,
 }
 
 /// Requests of one requester to one target.
 #[derive(Clone, Debug)]
 pub(super) struct Transfer {
-    /// The flow that it is part of.
+    /// Index of its flow.
     pub flow: usize,
-    /// The host in whose tree it is.
+    /// The host of its tree.
     pub host: usize,
     pub requester: Requester,
     pub target: Target,
     pub feed: Feed,
     pub writes: bool,
     pub reads: bool,
-    /// The way of its requests, and of what answers them.
+    /// Path of its requests, and of their completions.
     pub requests: Vec<DirectionId>,
     pub completions: Vec<DirectionId>,
 }
 
 impl Transfer {
-    /// The directions that its data cross.
+    /// Lists the directions that its data cross.
     pub fn data(&self) -> impl Iterator<Item = DirectionId> + use<'_> {
         let written = self.requests.iter().filter(|_| self.writes);
         written.chain(self.completions.iter().filter(|_| self.reads)).copied()
     }
 
-    /// All directions that anything of it crosses.
+    /// Lists all directions that its TLPs cross.
     pub fn all(&self) -> impl Iterator<Item = DirectionId> + use<'_> {
         self.requests.iter().chain(&self.completions).copied()
     }
 }
 
-/// The parameters of a port in a lab file. Downstream ports of a switch have theirs in common, and
-/// so have root ports of a host.
+/// Reference to the parameters of a port in a lab file. Downstream ports of a switch share theirs,
+/// and so do root ports of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PortRef {
     Root(usize),
@@ -117,7 +117,7 @@ impl PortRef {
         }
     }
 
-    /// What ports of its kind are called.
+    /// Returns the name of its kind of port.
     pub const fn role(self) -> &'static str {
         match self {
             Self::Root(_) => "root port",
@@ -128,7 +128,7 @@ impl PortRef {
     }
 }
 
-/// A port of a link: its name, its parameters, and what it is set to.
+/// A port of a link: its name, its parameters, and its Max_Payload_Size.
 #[derive(Clone, Debug)]
 pub(super) struct PortInfo {
     pub name: String,
@@ -140,12 +140,12 @@ pub(super) struct PortInfo {
 #[derive(Clone, Debug)]
 pub(super) struct Ways {
     pub transfers: Vec<Transfer>,
-    /// The ports of each link of the lab file: the upper, the lower.
+    /// The ports of each link of the lab file: upper, lower.
     ports: Vec<[PortInfo; 2]>,
 }
 
 impl Ways {
-    /// `set` is what Max_Payload_Size is set to on the ways before anything moves.
+    /// Makes it; `set` is the Max_Payload_Size that is set on the paths before anything moves.
     fn new(
         file: &LabFile,
         running: &RunningLab,
@@ -183,12 +183,12 @@ impl Ways {
         ways
     }
 
-    /// The ports of a link, the upper and the lower.
+    /// Returns the ports of a link, upper and lower.
     pub fn ports_of(&self, link: usize) -> &[PortInfo; 2] {
         &self.ports[link]
     }
 
-    /// The sending and the receiving port of a direction.
+    /// Returns the sending and the receiving port of a direction.
     pub fn ends(&self, direction: DirectionId) -> (&PortInfo, &PortInfo) {
         let [upper, lower] = &self.ports[link_of(direction)];
         match direction.way {
@@ -197,13 +197,13 @@ impl Ways {
         }
     }
 
-    /// `fpga1 -> rc47a.down0`.
+    /// Names a direction: `fpga1 -> rc47a.down0`.
     pub fn direction_name(&self, direction: DirectionId) -> String {
         let (from, to) = self.ends(direction);
         format!("{} -> {}", from.name, to.name)
     }
 
-    /// Each direction that data cross, with the flows whose data do, in the order of the ways.
+    /// Lists each direction that data cross, with the flows of these data, in path order.
     pub fn data_directions(&self) -> Vec<(DirectionId, Vec<usize>)> {
         let mut directions: Vec<(DirectionId, Vec<usize>)> = Vec::new();
         for transfer in &self.transfers {
@@ -219,7 +219,7 @@ impl Ways {
         directions
     }
 
-    /// The links that anything of the run crosses, in the order of the lab file.
+    /// Lists the links that TLPs of the run cross, in the order of the lab file.
     pub fn links(&self) -> Vec<usize> {
         let mut links: Vec<usize> =
             self.transfers.iter().flat_map(Transfer::all).map(link_of).collect();
@@ -228,12 +228,12 @@ impl Ways {
         links
     }
 
-    /// The ports at the ends of those.
+    /// Lists the ports at the ends of these links.
     pub fn ports(&self) -> Vec<&PortInfo> {
         self.links().into_iter().flat_map(|link| &self.ports[link]).collect()
     }
 
-    /// The same by their parameters, with the names of those that have them in common.
+    /// Groups ports by their parameters, with the names of those that share them.
     pub fn ports_by_parameters<'a>(
         ports: impl IntoIterator<Item = &'a PortInfo>,
     ) -> BTreeMap<PortRef, Vec<String>> {
@@ -247,7 +247,7 @@ impl Ways {
         by_parameters
     }
 
-    /// Endpoints that send requests: each once, with the requester that does.
+    /// Lists the requesters, each once.
     pub fn requesters(&self) -> Vec<Requester> {
         let mut requesters = Vec::new();
         for transfer in &self.transfers {
@@ -259,7 +259,7 @@ impl Ways {
     }
 }
 
-/// The place of a direction's link in the lab file.
+/// Returns the index of a direction's link in the lab file.
 pub(super) const fn link_of(direction: DirectionId) -> usize {
     direction.link.0 as usize
 }
@@ -268,7 +268,7 @@ fn switch(file: &LabFile, name: &str) -> Option<usize> {
     file.switches.iter().position(|switch| switch.name == name)
 }
 
-/// The place of a host; a lab that was built has it.
+/// Returns the index of a host, which exists in a lab that was built.
 fn host(file: &LabFile, name: &str) -> usize {
     file.hosts.iter().position(|host| host.name == name).unwrap_or_default()
 }
@@ -277,7 +277,7 @@ fn endpoint(file: &LabFile, name: &str) -> usize {
     file.endpoints.iter().position(|endpoint| endpoint.name == name).unwrap_or_default()
 }
 
-/// One transfer, its way found.
+/// A transfer with its path.
 struct Found<'a> {
     fabric: &'a Fabric,
     flow: usize,
@@ -302,7 +302,7 @@ impl Found<'_> {
     }
 }
 
-/// Returns what a run of engines asks of its lab.
+/// Returns the paths of a run of engines.
 pub(super) fn workload_ways(run: &WorkloadRun) -> Result<Ways, ExplainError> {
     const WRITES: (bool, bool) = (true, false);
     const READS: (bool, bool) = (false, true);
@@ -344,7 +344,7 @@ pub(super) fn workload_ways(run: &WorkloadRun) -> Result<Ways, ExplainError> {
     Ok(Ways::new(file, &running, transfers, run.max_payload_bytes))
 }
 
-/// Returns what stores of a core ask of their lab.
+/// Returns the paths of a core's stores.
 pub(super) fn store_ways(run: &StoreRun) -> Result<Ways, ExplainError> {
     let running = run.lab.build_engines(run.seed)?;
     let (file, fabric) = (run.lab.file(), &running.fabric);
@@ -381,7 +381,7 @@ pub(super) fn network_ways(
     Ok(Ways::new(file, &running, transfers, None))
 }
 
-/// Returns what flows of generic requesters ask of their lab.
+/// Returns the paths of flows of generic requesters.
 pub(super) fn traffic_ways(run: &TrafficRun) -> Result<Ways, ExplainError> {
     let running = run.lab.build(run.seed)?;
     let file = run.lab.file();

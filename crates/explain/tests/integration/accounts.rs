@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the time went: accounts of real runs.
+//! Accounts of time in real runs.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn options(size_bytes: u64) -> Options {
     Options { size_bytes, iterations: 16, outstanding: 4, ..Options::default() }
 }
 
-/// Shares are of what was counted, all of it: they are one together, and nothing is negative.
+/// Shares cover all counted time: their sum is one, and none is negative.
 #[track_caller]
 fn check_shares(uses: &[TimeUse]) {
     let sum: f64 = uses.iter().map(|entry| entry.share).sum();
@@ -57,7 +57,7 @@ fn check_shares(uses: &[TimeUse]) {
     assert!(uses.is_sorted_by_key(|entry| entry.what), "{uses:?}");
 }
 
-/// Everything that has to hold of any run.
+/// Checks the invariants of any run.
 #[track_caller]
 fn check(outcome: &WorkloadOutcome) {
     let account = outcome.account.as_ref().unwrap();
@@ -66,7 +66,7 @@ fn check(outcome: &WorkloadOutcome) {
     for load in &outcome.loads {
         check_shares(&load.uses);
     }
-    // What a direction counts is the time that passed, but for a TLP at each end.
+    // The counted time of a direction is the elapsed time, within a TLP at each end.
     for direction in &outcome.directions {
         let counted = counted_ps(direction.rate, &direction.counters);
         let two_tlps = 2.0 * 4200.0 / direction.rate.bytes_per_second() * 1e12;
@@ -76,7 +76,7 @@ fn check(outcome: &WorkloadOutcome) {
     let busiest = outcome.loads.iter().find(|load| load.direction == account.direction).unwrap();
     let sent = busiest.busy_share + account.share(Use::Skp);
     assert!((sent + account.idle_share() - 1.0).abs() < 1e-9, "{busiest:?} {account:?}");
-    // None of the directions with data was idle for less.
+    // No other direction with data was idle for less.
     for direction in &outcome.directions {
         let load = outcome.loads.iter().find(|load| load.direction == direction.name).unwrap();
         let idle = load.uses.iter().filter(|entry| entry.what.is_idle());
@@ -162,7 +162,7 @@ fn account(outcome: WorkloadOutcome) -> Account {
     outcome.account.unwrap()
 }
 
-/// Of the idle time of a run the largest part.
+/// Returns the largest part of the idle time of a run.
 #[track_caller]
 fn largest_wait(account: &Account) -> Use {
     let idle = account.uses.iter().filter(|entry| entry.what.is_idle());
@@ -186,8 +186,8 @@ fn a_host_that_posts_one_at_a_time_is_waited_for() {
     let interrupt = Options { notification: Notification::Interrupt, ..one };
     for one in [table, interrupt] {
         let outcome = workload("rosta", &[&["fpga1"]], Workload::Write(one));
-        // The registers count what was not fetched and what was not posted together, and are read
-        // some microseconds after the end.
+        // The registers count unfetched and unposted descriptors together, and are read some
+        // microseconds after the end.
         let channel = &outcome.flows[0].measured.channels[0];
         let counters = &channel.counters;
         let lost = channel.no_descriptor_clocks() + u64::from(counters.gap_clocks);
@@ -236,7 +236,7 @@ fn what_is_sent_again_has_its_share() {
     assert!(account.share(Use::Replay) > 0.001, "{account:?}");
 }
 
-/// A stream that nothing feeds but a slower card before it.
+/// A stream that is fed only by a slower card before it.
 #[test]
 fn the_second_card_of_a_chain_waits_for_data() {
     let one = Options { outstanding: 1, ..options(1 << 17) };
@@ -287,9 +287,9 @@ fn every_direction_of_a_lab_has_its_load() {
     assert!(busy.busy_share > 0.9 && busy.payload_bytes_per_second > 1.5e9, "{busy:?}");
 }
 
-/// A stream over 1 MiB again and again, which an IOTLB of 112 pages holds in huge pages and not in
-/// small ones: the plan is no more than a hundredth below the lab and 7 % above it, whether walks
-/// are hidden or hold the stream.
+/// A stream that repeats over 1 MiB, which an IOTLB of 112 pages holds in huge pages but not in
+/// small ones: the plan is at most 1 % below the lab and 7 % above it, whether walks are hidden or
+/// limit the stream.
 #[test]
 fn a_plan_behind_an_iommu_expects_what_the_lab_gives() {
     const LINK: f64 = 1.7e9;

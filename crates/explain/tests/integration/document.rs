@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of limits in `docs/why-not-faster.md` has all of them, in the order in which they are
-//! named.
+//! The table of limits in `docs/why-not-faster.md` is complete and in the order of `LimitKind`.
 
 use crosslane_results::LimitKind;
 
-/// As JSON has it: `LinkWidth` is `link_width`.
+/// Returns the name in JSON: `LinkWidth` is `link_width`.
 fn snake_case(kind: LimitKind) -> String {
     let mut name = String::new();
     for letter in format!("{kind:?}").chars() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What holds a core that stores into a memory card, in the lab `aws-f1`.
+//! Limits of a core that stores into a memory card, in the lab `aws-f1`.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn uncached_stores_should_be_combined_and_then_be_wider() {
 fn wide_stores_are_held_by_the_cards_memory() {
     let mut run = run(Mapping::WriteCombined, Program::Copy, 64 << 10);
     assert_eq!(named(&run)[0], [LimitKind::SlowReader]);
-    // What is named is what the card has, and what comes of it is what a faster card gives.
+    // The named limit is the card's constant, and the gain is that of a faster card.
     let explanation = explain(&run, None, STEPS, &|_| ()).unwrap();
     let step = &explanation.steps[0];
     assert_eq!(step.limits[0].words, "the memory of f1, 33.846 ns for each write");
@@ -40,7 +40,7 @@ fn wide_stores_are_held_by_the_cards_memory() {
         Arc::new(run.lab.with_constant("part.f1.memory_card.write_interval_ns", 0.0).unwrap());
     let faster = run.run().unwrap().bytes_per_second();
     assert!((faster / step.value - 1.0).abs() < 1e-9, "{faster} {}", step.value);
-    // A short run is over before the card's memory is asked for more than its queues hold.
+    // A short run ends before it exceeds the queues of the card's memory.
     run.options.size_bytes = 1 << 10;
     assert!(!named(&run).concat().contains(&LimitKind::SlowReader));
 }

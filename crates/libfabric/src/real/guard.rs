@@ -6,7 +6,7 @@
 //! for good, with the network's thread or a caller's. A thread of the guard watches the processes
 //! at the other ends. Once one has died, or the program closes a connection whose lock stays held,
 //! it frees both locks until the network has dropped that connection. Nobody else uses them then:
-//! each connection has an endpoint of its own at both ends.
+//! each connection has a separate endpoint at both ends.
 
 use std::collections::BTreeMap;
 use std::fs::File;

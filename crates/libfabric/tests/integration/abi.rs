@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether what this crate declares of libfabric is what libfabric's own headers say.
+//! Checks this crate's declarations of libfabric against libfabric's own headers.
 
 use std::process::Command;
 
-/// Compiler's options for libfabric's headers; none where they are not installed.
+/// Returns compiler options for libfabric's headers; `None` if they are not installed.
 fn options() -> Option<Vec<String>> {
     let asked = Command::new("pkg-config").args(["--cflags", "libfabric"]).output().ok();
     let told = asked.filter(|output| output.status.success());
@@ -28,7 +28,7 @@ fn declarations_agree_with_the_headers() {
     };
     let same = compile(&[]);
     assert!(same.status.success(), "{}", String::from_utf8_lossy(&same.stderr));
-    // A value that differs would have been found.
+    // A wrong value would be found.
     let other = compile(&["-DWRONG_VALUE"]);
     let words = String::from_utf8_lossy(&other.stderr);
     assert!(!other.status.success() && words.contains("EAVAIL"), "{words}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Networks on the providers that every machine has, between two processes.
+//! Networks between two processes, over the providers that every machine has.
 
 use crate::support;
 
@@ -49,7 +49,7 @@ fn many_at_once_from_both_ends() {
     const BYTES: u64 = PIECES * PIECE_BYTES;
     for provider in EVERYWHERE {
         let Pair { network, near, mut peer, .. } = pair(provider);
-        // Each end writes its first memory to the second one of the other.
+        // Each end writes its first memory to the other's second.
         let (memory, first) = region(&network, BYTES, RemoteAccess::READ_WRITE);
         let (second_memory, second) = region(&network, BYTES, RemoteAccess::READ_WRITE);
         let data = pattern(1, BYTES as usize);
@@ -76,7 +76,7 @@ fn many_at_once_from_both_ends() {
         assert_eq!(peer.answer(), "done", "{provider}");
         assert!(contents(&second_memory) == turned(&pattern(2, BYTES as usize)), "{provider}");
         assert_eq!(peer.hash(1), hash(&turned(&data)), "{provider}");
-        // And back by reads.
+        // Back by reads.
         let RemoteMemory { key, address, bytes } = first.remote();
         peer.begin(&format!("read 0 {key} {address} {bytes} {PIECES}"));
         let reads = (0..PIECES).map(|piece| {
@@ -122,7 +122,7 @@ fn messages_come_whole_and_in_order() {
     }
 }
 
-/// A peer that takes nothing stops its sender, and loses nothing.
+/// A peer that receives nothing stops its sender, and nothing is lost.
 #[test]
 fn messages_that_nobody_takes() {
     for provider in EVERYWHERE {
@@ -137,10 +137,10 @@ fn messages_that_nobody_takes() {
                 sent += usize::from(futures_util::poll!(send).is_ready());
             }
             assert!(sent <= 64, "{provider}: {sent} went although nobody took one");
-            // Reads and writes go on.
+            // Reads and writes continue.
             let far = far_of(there, 0);
             near.write(&near_end(&near_region, 0), far, 1 << 16).await.unwrap();
-            // Those who wait no longer are sent all the same.
+            // Dropped sends are still sent.
             drop(sends);
         });
         for number in 0..200 {
@@ -149,7 +149,7 @@ fn messages_that_nobody_takes() {
     }
 }
 
-/// So that the future owns what it sends.
+/// A send whose future owns its message.
 trait SendNumber {
     async fn send_number(&self, number: u32);
 }
@@ -177,7 +177,7 @@ fn what_is_not_allowed() {
         let error = write(0, remote, 4096, 1);
         assert_eq!(error.to_string(), "1 B at offset 4096 reach beyond the far memory of 4096 B");
         assert!(matches!(write(0, remote, u64::MAX, 2), RdmaError::BeyondMemory { .. }));
-        // What a peer says of its memory need not be true.
+        // A peer may give false information on its memory.
         let refused = |error: RdmaError, words: &str| {
             let text = error.to_string();
             assert!(matches!(error, RdmaError::Refused { .. }), "{provider}: {text}");
@@ -199,7 +199,7 @@ fn what_is_not_allowed() {
         });
         assert_eq!(peer.ask("receive"), "still");
         assert_eq!(peer.hash(0), hash(&[0; 4096]), "{provider}: nothing was written");
-        // Memory that is no more.
+        // Memory that was unregistered.
         let gone = peer.region(64, RemoteAccess::READ_WRITE);
         peer.ask("forget");
         refused(write(0, gone, 0, 64), "no memory there has the key");
@@ -216,7 +216,7 @@ fn dropped_futures_lose_nothing() {
         let data = pattern(3, BYTES as usize);
         memory.write(0, &data).unwrap();
         run("what was dropped", async {
-            // Begun and dropped, with its region and memory: it goes on all the same.
+            // A write that is dropped after its start, with its region and memory, continues.
             let here = near_end(&near_region, 0);
             let mut write = Box::pin(near.write(&here, far_of(there, 0), BYTES));
             let _ = futures_util::poll!(&mut write);
@@ -239,7 +239,7 @@ fn dropped_futures_lose_nothing() {
     }
 }
 
-/// Writes, 64 at once, that one of the ends, or a signal, interrupts.
+/// Makes 64 writes at once, which one of the ends, or a signal, interrupts.
 fn interrupted(provider: Provider, interrupt: impl AsyncFnOnce(&mut support::Peer, &Connection)) {
     const PIECE_BYTES: u64 = 1 << 20;
     let Pair { network, near, mut peer, .. } = pair(provider);
@@ -247,7 +247,7 @@ fn interrupted(provider: Provider, interrupt: impl AsyncFnOnce(&mut support::Pee
     let there = peer.region(64 * PIECE_BYTES, RemoteAccess::READ_WRITE);
     peer.ask("send last");
     run("what was interrupted", async {
-        // Each goes on until it is told that there is nobody any more.
+        // Each repeats until it gets an error.
         let transfers = join_all((0..64).map(|piece| {
             let (near, near_region) = (&near, &near_region);
             async move {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whoever comes to a listener and is no program of this kind, and peers that stand still.
+//! Strangers that connect to a listener, and peers that are stopped.
 
 use crate::support;
 
@@ -20,13 +20,13 @@ fn strangers_disturb_nobody() {
     let (client, _) = open(Provider::Tcp);
     let listener = run("listening", network.listen("127.0.0.1:0")).unwrap();
     let address = listener.address();
-    // One who says nothing stays there all the time.
+    // A silent one stays connected all the time.
     let _silent = TcpStream::connect(&address).unwrap();
     let words: [&[u8]; 5] =
         [b"GET / HTTP/1.1\r\n\r\n", b"", &[0; 4096], &[0xff; 4096], &pattern(1, 100_000)];
     for words in words {
         let mut stranger = TcpStream::connect(&address).unwrap();
-        // It may be cut off in the middle.
+        // The listener may cut it off in the middle.
         let _ = stranger.write_all(words);
         let _ = stranger.shutdown(std::net::Shutdown::Write);
         let _ = stranger.read(&mut [0; 64]);
@@ -41,7 +41,7 @@ fn strangers_disturb_nobody() {
     }
 }
 
-/// A peer that is stopped, not dead: only whoever waits for it can end that.
+/// A peer that is stopped, not dead: only the caller can give up on it.
 #[test]
 fn a_peer_that_stands_still() {
     for provider in EVERYWHERE {
@@ -65,7 +65,7 @@ fn a_peer_that_stands_still() {
 }
 
 /// Takes the lock of the first endpoint of another process, as libfabric does there. Returns false
-/// where this libfabric has none.
+/// if this libfabric has no such lock.
 fn hold_lock(process: u32) -> bool {
     let path = format!("/dev/shm/crosslane-{process}-1");
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -100,7 +100,7 @@ fn a_lock_that_is_left_held() {
         run("the end of a write", async {
             let mut write = Box::pin(near.write(&here, far_of(there, 0), 1 << 20));
             assert!(futures_util::poll!(&mut write).is_pending());
-            // Time for the network's thread to wait for the lock.
+            // Time for the network's thread to block on the lock.
             std::thread::sleep(Duration::from_millis(50));
             assert!(futures_util::poll!(&mut write).is_pending());
             if is_killed {

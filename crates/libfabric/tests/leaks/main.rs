@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections that come and go leave nothing behind. Alone in its program: it counts what the
-//! process has.
+//! Connections that open and close leave nothing behind. This test is alone in its program, because
+//! it counts the resources of the process.
 
 #[path = "../integration/support/mod.rs"]
 mod support;
@@ -9,8 +9,7 @@ use crosslane_host::{Rdma, RdmaConnection, RdmaError, RemoteAccess};
 use crosslane_libfabric::{MachineClock, Network, Provider};
 use support::{Counts, EVERYWHERE, Peer, far, far_of, near_end, open, region, run};
 
-/// So many connections, one after the other: every other one is dropped, the rest closed, at one
-/// end or the other.
+/// Makes connections one after the other: this end closes half of them and drops the others.
 fn come_and_go((network, clock): (&Network, &MachineClock), peer: &mut Peer, times: u32) {
     peer.begin(&format!("host {times}"));
     run("connections that come and go", async {
@@ -30,12 +29,11 @@ fn come_and_go((network, clock): (&Network, &MachineClock), peer: &mut Peer, tim
     assert_eq!(peer.answer(), "done");
 }
 
-/// Mappings that the allocator may have more than before: the kernel joins and splits them. One
-/// that a connection leaves behind would be a thousand.
+/// Mappings that the allocator may add: the kernel joins and splits them. A leak of one per
+/// connection would be a thousand.
 const MAPPINGS_MORE: usize = 50;
 
-/// That no more is there than before. The kernel ends what was closed a little later than the
-/// call returns.
+/// Checks that no resources were added. The kernel frees some a little after the call returns.
 fn nothing_more(what: &str, before: Counts, mut now: impl FnMut() -> Counts) {
     let begin = std::time::Instant::now();
     loop {
@@ -55,7 +53,7 @@ fn leaves_nothing(provider: Provider) {
     let (network, clock) = open(provider);
     let mut peer = Peer::start(provider);
     let transfer = |peer: &mut Peer| {
-        // Memory comes and goes too, and a connection is lost in the middle of a write.
+        // Memory is registered and freed too, and a connection is lost in the middle of a write.
         peer.begin("accept");
         let deadline = far(&clock);
         let near = run("connecting", network.connect(&peer.address, deadline)).unwrap();
@@ -67,7 +65,7 @@ fn leaves_nothing(provider: Provider) {
         peer.ask("forget");
         peer.ask("close");
     };
-    // What is taken once and kept: buffers of the allocator, threads' stacks.
+    // Resources that are allocated once and kept: buffers of the allocator, threads' stacks.
     come_and_go((&network, &clock), &mut peer, 200);
     transfer(&mut peer);
     let there = |peer: &mut Peer| peer.ask("counts").parse::<Counts>().unwrap();
@@ -82,7 +80,7 @@ fn leaves_nothing(provider: Provider) {
 
 #[test]
 fn a_thousand_connections_leave_nothing() {
-    // What a provider opens once for the process stays.
+    // Resources that a provider opens once per process stay.
     for provider in EVERYWHERE {
         drop(open(provider));
     }
@@ -94,6 +92,6 @@ fn a_thousand_connections_leave_nothing() {
     let own = format!("crosslane-{}-", std::process::id());
     let left = files.iter().filter(|file| file.file_name().to_string_lossy().contains(&own));
     assert_eq!(left.count(), 0, "shared memory that is left");
-    // A network's threads end with it, and so do its files.
+    // A network's threads and files end with it.
     nothing_more("all networks", before, Counts::now);
 }

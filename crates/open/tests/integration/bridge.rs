@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bridge's server with a card on a real network, and clients in threads of their own.
+//! The bridge's server with a card on a real network, and clients in separate threads.
 
 use crate::support;
 
@@ -17,7 +17,7 @@ use futures_channel::oneshot;
 use futures_executor::block_on;
 use support::served::{ServedCard, pattern};
 
-/// Longer than anything here takes: a minute.
+/// Longer than any operation here takes: a minute.
 const PATIENCE: Picoseconds = Picoseconds::from_ns(60_000_000_000);
 
 async fn memory(network: &Network, data: &[u8]) -> MemoryPart<Region> {
@@ -34,7 +34,7 @@ fn contents(part: &MemoryPart<Region>) -> Vec<u8> {
     all
 }
 
-/// One client: puts, gets, and sends through the card's stream.
+/// One client, which makes puts, gets, and a round trip through the card's stream.
 async fn client(address: &str, card: &str, number: u64) {
     let clock = MachineClock::new();
     let network = Network::open(Provider::Tcp, &clock).unwrap();
@@ -60,7 +60,7 @@ async fn client(address: &str, card: &str, number: u64) {
     client.close().await;
 }
 
-/// Serves a card, and stops when so many clients have done all.
+/// Serves a card until `clients` clients have finished.
 async fn serve(session: &Session, clients: u64) -> String {
     let clock = MachineClock::new();
     let rdma = AnyRdma::new(Network::open(Provider::Tcp, &clock).unwrap(), session.bus());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of devices, and what they open.
+//! Names of devices, and the cards that they open.
 
 use crosslane_host::{Bus, BusError, DmaMemory, PageSize};
 use crosslane_open::{AnyMemory, DeviceName, LabDevice, OpenError, Session, SessionOptions};

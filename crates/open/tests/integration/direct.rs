@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Buffers of a served card that a real network reaches too: the same pages at both ends.
+//! Buffers of a served card that a real network accesses directly: the same pages at both ends.
 
 use crate::support;
 
@@ -21,10 +21,10 @@ use crosslane_vfio::{VfioBus, VfioMemory, block_on};
 use futures_util::future::{Either, select, try_join};
 use support::served::{ServedCard, pattern};
 
-/// What anything may take on a busy machine; far longer than it does.
+/// Upper bound for any operation, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Runs to the end; panics where it hangs.
+/// Runs a future to its end; panics if it hangs.
 fn run<F: Future>(future: F) -> F::Output {
     let clock = MachineClock::new();
     let late = clock.sleep_until(clock.after(LONG));
@@ -77,7 +77,7 @@ fn what_others_write_and_read_is_the_card_s_buffer_itself() {
     let Scene { direct, client, here, there, bus, _card } = scene("direct");
     run(async {
         let device = Device::open(bus.clone(), bus.own_functions().next().unwrap()).await.unwrap();
-        // Copies have to refuse memory that others may write.
+        // Copies have to refuse remote write access.
         let all = RemoteAccess::READ_WRITE;
         let out = direct.allocate(BYTES, PageSize::Small).unwrap();
         let back = direct.allocate(BYTES, PageSize::Huge).unwrap();
@@ -85,12 +85,12 @@ fn what_others_write_and_read_is_the_card_s_buffer_itself() {
         let back_region = direct.register(&back, all).await.unwrap();
         let memory = client.allocate(BYTES, PageSize::Small).unwrap();
         let own = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
-        // It is there when the write has ended: nothing was done at this end.
+        // The data have arrived when the write ends, without any action at this end.
         memory.write(0, &pattern(1, BYTES)).unwrap();
         there.write(&near(&own), far(&out_region), BYTES).await.unwrap();
         assert!(contents(&out) == pattern(1, BYTES));
-        // The card takes it from there and puts it into the other buffer, from which it is read:
-        // no program of this node has touched a byte.
+        // The card moves them from this buffer to the other one, from which they are read: no
+        // program of this node has touched a byte.
         let buffers = [device.register(out.clone()).await, device.register(back.clone()).await];
         let [out_buffer, back_buffer] = buffers.map(Result::unwrap);
         device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
@@ -108,11 +108,11 @@ fn what_others_write_and_read_is_the_card_s_buffer_itself() {
         memory.write(0, &vec![0; BYTES as usize]).unwrap();
         there.read(&near(&own), far(&back_region), BYTES).await.unwrap();
         assert!(contents(&memory) == pattern(1, BYTES));
-        // What others read is what is there then, not what was there at some moment before.
+        // Remote reads see the current data, not a copy of an earlier time.
         back.write(0, &pattern(2, BYTES)).unwrap();
         there.read(&near(&own), far(&back_region), BYTES).await.unwrap();
         assert!(contents(&memory) == pattern(2, BYTES));
-        // And this node's own reads and writes.
+        // This node's own reads and writes.
         memory.write(0, &pattern(3, BYTES)).unwrap();
         here.read(&near(&out_region), far(&own), BYTES).await.unwrap();
         assert!(contents(&out) == pattern(3, BYTES));
@@ -124,8 +124,8 @@ fn what_others_write_and_read_is_the_card_s_buffer_itself() {
     assert!(direct.name().ends_with(", in the card's own buffers"), "{}", direct.name());
 }
 
-/// How often the pages of a memory are mapped in this program, in which server and network are
-/// too.
+/// Returns the number of mappings of a memory's pages in this process, which contains the server
+/// and the network too.
 fn mapped(inode: u64) -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let inode = inode.to_string();
@@ -154,7 +154,7 @@ fn pages_are_there_as_long_as_anybody_has_them_and_no_longer() {
         let memory = client.allocate(BYTES, PageSize::Small).unwrap();
         let own = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
         memory.write(0, &pattern(1, BYTES)).unwrap();
-        // In program and server, where the card reaches it, and where the network does.
+        // Mapped by the program, by the server for the card, and by the network.
         let buffer = direct.allocate(BYTES, PageSize::Small).unwrap();
         let of_buffer = inode(&buffer);
         assert_eq!(mapped(of_buffer), 1);
@@ -162,23 +162,23 @@ fn pages_are_there_as_long_as_anybody_has_them_and_no_longer() {
         wait_until_mapped(of_buffer, 2);
         let region = direct.register(&buffer, RemoteAccess::NONE).await.unwrap();
         assert_eq!(mapped(of_buffer), 3);
-        // A registration that has ended takes nothing from the card.
+        // The end of a registration takes nothing from the card.
         drop(region);
         wait_until_mapped(of_buffer, 2);
         let region = direct.register(&buffer, RemoteAccess::READ_WRITE).await.unwrap();
-        // Unpinned it stays mapped for the card, as ever, until the program gives it up.
+        // After unpinning it stays mapped for the card until the program drops it.
         pinned.unregister().await.unwrap();
         assert_eq!(mapped(of_buffer), 3);
         drop(buffer);
         there.write(&near(&own), far(&region), BYTES).await.unwrap();
         assert!(contents(region.memory()) == pattern(1, BYTES));
-        // Nobody has it any more but a read that nobody waits for.
+        // Only a read whose future was dropped still holds it.
         let near_end = near(&region);
         let mut read = Box::pin(here.read(&near_end, far(&own), BYTES));
         let _ = futures_util::poll!(&mut read);
         drop(read);
         drop((near_end, region));
-        // What others might still write to stays in the network, and goes with the connection.
+        // Pages that remote writes might still reach stay mapped until the connection ends.
         wait_until_mapped(of_buffer, 1);
         let next = direct.allocate(BYTES, PageSize::Small).unwrap();
         let next_region = direct.register(&next, RemoteAccess::NONE).await.unwrap();

@@ -24,7 +24,7 @@ struct Scene {
     there: Connection,
 }
 
-/// Runs with the lab; panics where it hangs.
+/// Runs a future in the lab; panics if it hangs.
 fn run<F: Future>(lab: &Session, future: F) -> F::Output {
     let clock = MachineClock::new();
     let late = clock.sleep_until(clock.after(Duration::from_secs(30)));
@@ -85,7 +85,7 @@ fn data_pass_through_in_pieces() {
         let (near_end, far_end) = ends(0, 0);
         here.read(&near_end, far_end, BYTES).await.unwrap();
         assert!(contents(&lab_memory) == data);
-        // Many at once: more pieces than there are buffers, of odd lengths and offsets.
+        // Many at once: more pieces than buffers, of odd lengths and offsets.
         memory.write(0, &vec![0; BYTES as usize]).unwrap();
         let piece = BYTES / 7 - 1;
         let mut expected = vec![0; BYTES as usize];
@@ -132,7 +132,7 @@ fn others_read_what_was_there_at_the_last_message() {
             region.publish(0, 100_000).unwrap();
             assert!(region.publish(1, 100_000).is_err(), "beyond its end");
             here.send(b"it is there").await.unwrap();
-            // What comes afterwards is not published.
+            // Later writes are not published.
             shown.write(0, &[0; 100]).unwrap();
             assert_eq!(there.receive().await.unwrap(), b"it is there");
             let near = NearEnd { region: own.clone(), offset_bytes: 0 };
@@ -163,19 +163,19 @@ fn dropped_and_closed() {
         let far = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
         let near_end = NearEnd { region: near.clone(), offset_bytes: 0 };
         let far_end = FarEnd { memory: far.remote(), offset_bytes: 0 };
-        // More buffers than there are go to operations that nobody waits for.
+        // Dropped operations take more buffers than the pool has.
         for _ in 0..40 {
             let mut read = Box::pin(here.read(&near_end, far_end, BYTES));
             let _ = futures_util::poll!(&mut read);
         }
-        // They are replaced, and what was left behind disturbs nobody.
+        // Their buffers are replaced, and the unfinished operations disturb no later one.
         lab_memory.write(0, &pattern(5, BYTES)).unwrap();
         here.write(&near_end, far_end, BYTES).await.unwrap();
         assert!(contents(&memory) == pattern(5, BYTES));
         memory.write(0, &pattern(6, BYTES)).unwrap();
         here.read(&near_end, far_end, BYTES).await.unwrap();
         assert!(contents(&lab_memory) == pattern(6, BYTES));
-        // After `close` has returned nothing is written any more.
+        // After `close` returns, nothing is written.
         let mut read = Box::pin(here.read(&near_end, far_end, BYTES));
         let _ = futures_util::poll!(&mut read);
         here.close().await;

@@ -20,9 +20,9 @@ use support::namespaces::{ADDRESSES, nodes};
 use support::proxy::Proxy;
 
 const BYTES: u64 = 8 << 20;
-/// Longer than anything here takes.
+/// Longer than any operation here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Tells a test program that it is the other node: where it listens.
+/// Variable with the address to listen at, which makes a test program the other node.
 const VARIABLE: &str = "CROSSLANE_TEST_NODE";
 
 fn pattern(seed: u64) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn contents(memory: &NetworkMemory) -> Vec<u8> {
     all
 }
 
-/// One who listens and one who connects through a proxy.
+/// A listener, and a client that connects through a proxy.
 struct Scene {
     clock: MachineClock,
     proxy: Proxy,
@@ -110,7 +110,7 @@ fn what_stalls_goes_on_or_meets_its_deadline() {
         else {
             panic!("nothing passes")
         };
-        // Another one who would connect: the proxy takes it, and nothing comes of it.
+        // Another client: the proxy accepts it, and nothing follows.
         let deadline = scene.clock.after(Duration::from_millis(50));
         let address = scene.proxy.address();
         let error = scene.near_network.connect(&address, deadline).await.unwrap_err();
@@ -118,7 +118,7 @@ fn what_stalls_goes_on_or_meets_its_deadline() {
         scene.proxy.resume();
         write.await.unwrap();
         assert!(contents(&scene.far_memory.0) == pattern(2));
-        // Closed while nothing passes: this end at once, the other as soon as it hears of it.
+        // Closed during a stall: this end at once, the other as soon as it is told.
         scene.proxy.stall();
         let mut write = Box::pin(scene.write());
         assert!(futures_util::poll!(&mut write).is_pending());
@@ -156,7 +156,7 @@ fn what_is_cut_is_lost_at_both_ends_and_others_can_connect() {
     });
 }
 
-/// Kills a process that is left.
+/// A process that is killed on drop.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -182,7 +182,7 @@ fn the_other_node() {
         assert_eq!(connection.receive().await.unwrap(), b"written");
         assert!(contents(&memory) == pattern(4));
         connection.send(b"as it should be").await.unwrap();
-        // Until the other one goes.
+        // Until the other node goes down.
         assert!(is_lost(&connection.receive().await));
     });
 }
@@ -211,7 +211,7 @@ fn the_first_node() {
     });
 }
 
-/// This test program's part for a node, and the first line that it says as such.
+/// Starts this test program as a node, and returns the first line of its part.
 fn begin(mut command: Command, part: &str, address: &str) -> (Killed, String) {
     command
         .args(["--exact", &format!("trouble::{part}"), "--ignored", "--nocapture"])
@@ -220,7 +220,7 @@ fn begin(mut command: Command, part: &str, address: &str) -> (Killed, String) {
     let mut process = process;
     let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
     let said = lines.find_map(|line| Some(line.unwrap().split_once("node: ")?.1.to_owned()));
-    // What else it prints nobody reads.
+    // The rest of its output is ignored.
     std::thread::spawn(move || lines.for_each(drop));
     (process, said.unwrap_or_else(|| panic!("{part} has failed")))
 }

@@ -11,10 +11,10 @@ fn series(name: &str, kind: SeriesKind, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.into(), kind, points }
 }
 
-/// Rates by size, with a document's points and two ceilings.
+/// Rates by size, with a paper's points and two ceilings.
 pub fn rates() -> Plot {
     let sizes: Vec<f64> = (6..=22).map(|power| f64::from(1 << power)).collect();
-    // A fixed cost for each block, then the wire.
+    // A fixed cost for each block, then the link.
     let curve = |most: f64, cost_bytes: f64| {
         sizes.iter().map(|size| (*size, most * size / (size + cost_bytes))).collect::<Vec<_>>()
     };
@@ -88,7 +88,7 @@ pub fn cases() -> Plot {
     }
 }
 
-/// What cannot be drawn beside what can.
+/// Values that cannot be drawn beside values that can.
 pub fn odd() -> Plot {
     Plot {
         title: "A value that is not finite, and one at 0 of a logarithmic axis".into(),
@@ -102,7 +102,7 @@ pub fn odd() -> Plot {
     }
 }
 
-/// Nothing at all.
+/// A plot without values.
 pub fn empty() -> Plot {
     Plot {
         title: "A plot without values".into(),

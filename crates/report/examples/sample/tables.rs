@@ -46,7 +46,7 @@ pub fn rates() -> Table {
     }
 }
 
-/// What the next bottleneck would be.
+/// The next bottlenecks.
 pub fn lifted() -> Table {
     let rows = [
         ("wire of the first link", "1683.4", "3290.1", "request gap of the engine"),
@@ -65,7 +65,7 @@ pub fn lifted() -> Table {
     }
 }
 
-/// A table to be searched.
+/// A table with a search field.
 pub fn figures() -> Table {
     let rows = (0..60).map(|number| {
         let (from, to) = (number % 8 + 1, (number * 5 + 3) % 8 + 1);
@@ -95,7 +95,7 @@ pub fn figures() -> Table {
     }
 }
 
-/// Where time went.
+/// Bars that divide the time of links.
 pub fn bars() -> Bars {
     let bar = |name: &str, shares: [f64; 6]| {
         let names = ["payload", "headers", "DLLPs", "SKP", "nothing to send", "no credit"];

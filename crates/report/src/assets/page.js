@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What a page does beyond being read: theme, legends, read-outs, sorting, search.
+// Interaction beyond reading: theme, legends, read-outs, sorting, search.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -197,7 +197,7 @@
         const sign = order === "descending" ? -1 : 1;
         const compare = (a, b) => {
           if (!isNumber) return sign * collator.compare(text(rows[a], column), text(rows[b], column));
-          // What is no number stays below.
+          // Values that are not numbers stay below.
           const [isA, isB] = [Number.isNaN(values[a]), Number.isNaN(values[b])];
           return isA || isB ? isA - isB : sign * (values[a] - values[b]);
         };

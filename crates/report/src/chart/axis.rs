@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An axis as numbers: which values it spans, where its ticks are and what they say.
+//! An axis as numbers: the values that it spans, the positions of its ticks and their labels.
 
 use std::ops::Range;
 
@@ -15,18 +15,18 @@ const EQUAL: f64 = 1e-9;
 /// Least space above the highest value, in steps of a linear axis.
 const HEADROOM: f64 = 0.06;
 
-/// Why a value is not drawn.
+/// Reason for which a value is not drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It is NaN or infinite, or too large for a drawing.
     NotANumber,
     /// It is 0 or less, and the axis logarithmic.
     NotPositive,
-    /// It is no place of the axis's names.
+    /// It is not an index of the axis's names.
     NoCategory,
 }
 
-/// Whether the value has a place on an axis of that scale.
+/// Returns why a value has no position on an axis of that scale, if so.
 pub fn fault(value: f64, scale: &Scale) -> Option<Fault> {
     if !value.is_finite() || value.abs() > MOST {
         return Some(Fault::NotANumber);
@@ -41,16 +41,16 @@ pub fn fault(value: f64, scale: &Scale) -> Option<Fault> {
     }
 }
 
-/// A value with a line of the grid and a label.
+/// A value with a grid line and a label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
-    /// Where it is.
+    /// Its value.
     pub value: f64,
-    /// What it says.
+    /// Its label.
     pub label: String,
 }
 
-/// Which way an axis goes.
+/// Direction of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From left to right.
@@ -59,7 +59,7 @@ pub enum Way {
     Upward,
 }
 
-/// An axis that knows its ends.
+/// An axis with its ends and ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     low: f64,
@@ -70,8 +70,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// An axis that holds all `values`, none of which has a [`fault`], with about `most` ticks at
-    /// most.
+    /// Makes an axis that holds all `values`, none of which has a [`fault`], with at most about
+    /// `most` ticks.
     pub fn new(axis: &Axis, way: Way, values: impl Iterator<Item = f64>, most: usize) -> Self {
         let (low, high) = values
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
@@ -86,7 +86,7 @@ impl Span {
 
     fn linear(low: f64, high: f64, way: Way, most: usize, unit: &str) -> Self {
         let (mut low, mut high) = (low, high);
-        // Upward an axis shows how large something is, so it begins at 0.
+        // An upward axis shows magnitudes, so it begins at 0.
         if low > 0.0 && (way == Way::Upward || low < high * 0.3) {
             low = 0.0;
         }
@@ -99,7 +99,7 @@ impl Span {
         }
         let step = nice_step(high - low, most, unit);
         let (first, last) = if way == Way::Upward {
-            // What is highest does not lie on the upper edge.
+            // The highest value stays below the upper edge.
             let over = if high > 0.0 { HEADROOM } else { 0.0 };
             ((low / step).floor(), (high / step + over).ceil())
         } else {
@@ -117,7 +117,7 @@ impl Span {
     fn logarithmic(low: f64, high: f64, most: usize, unit: &str) -> Self {
         let base: f64 = if unit == "B" { 2.0 } else { 10.0 };
         let (mut from, mut to) = (low.ln() / base.ln(), high.ln() / base.ln());
-        // Around a single value, as much as shows a few powers.
+        // Around a single value the axis spans a few powers.
         let alone = if unit == "B" { 2.2 } else { 1.2 };
         let space = if to - from < EQUAL { alone } else { (to - from) * 0.04 };
         (from, to) = (from - space, to + space);
@@ -143,7 +143,7 @@ impl Span {
         Self { low: -0.5, high, is_logarithmic: false, ticks: ticks.collect() }
     }
 
-    /// Where a value is, 0 at the low end and 1 at the high end.
+    /// Returns the position of a value, 0 at the low end and 1 at the high end.
     pub fn share(&self, value: f64) -> f64 {
         let place = |v: f64| if self.is_logarithmic { v.ln() } else { v };
         let (low, high) = (place(self.low), place(self.high));
@@ -151,12 +151,12 @@ impl Span {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 }
     }
 
-    /// The values at its ends.
+    /// Returns the values at its ends.
     pub fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
     }
 
-    /// What the tick at `value` says.
+    /// Returns the label of the tick at `value`.
     pub fn label(&self, value: f64) -> String {
         let tick = self.ticks.iter().find(|tick| tick.value == value);
         tick.map_or(String::new(), |tick| tick.label.clone())
@@ -190,7 +190,7 @@ impl ValueFormatter<f64> for Span {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten, or of a power of two where bytes are counted.
+/// Returns a step of 1, 2 or 5 times a power of ten, or a power of two for bytes.
 fn nice_step(span: f64, most: usize, unit: &str) -> f64 {
     let raw = span / most as f64;
     if unit == "B" {
@@ -202,7 +202,7 @@ fn nice_step(span: f64, most: usize, unit: &str) -> f64 {
 }
 
 fn linear_ticks(first: f64, last: f64, step: f64, unit: &str) -> Vec<Tick> {
-    // A step is chosen for few ticks; this bounds them whatever rounding does.
+    // The step is chosen for few ticks; this bounds their number whatever rounding does.
     const MOST_TICKS: usize = 40;
     let count = (last - first + 1.0).clamp(0.0, MOST_TICKS as f64) as usize;
     let decimals = (-step.log10().floor()).clamp(0.0, 12.0) as usize;
@@ -219,7 +219,7 @@ fn linear_ticks(first: f64, last: f64, step: f64, unit: &str) -> Vec<Tick> {
     ticks.collect()
 }
 
-/// Ticks at powers of the base, and at 2 and 5 times a power of ten where there are few.
+/// Returns ticks at powers of the base, and at 2 and 5 times a power of ten if there are few.
 fn power_ticks(from: f64, to: f64, base: f64, most: usize, unit: &str) -> Vec<Tick> {
     let powers = (to.floor() - from.ceil() + 1.0).max(0.0);
     let is_dense = unit != "B" && powers * 2.3 <= most as f64;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where plotters draws: SVG elements with classes in place of colours, so that the page's style
-//! sheet decides how they look.
+//! The back end that plotters draws on: it writes SVG elements with classes in place of colours, so
+//! that the page's style sheet decides how they look.
 //!
-//! Plotters counts in whole pixels; here one of its pixels is a tenth of one of the drawing's.
+//! Plotters counts whole pixels; one of its pixels is a tenth of a pixel of the drawing.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -18,12 +18,12 @@ use plotters_backend::{
 
 use crate::number::pixels;
 
-/// Plotters' pixels for one of the drawing.
+/// Plotters' pixels in one pixel of the drawing.
 pub const SCALE: f64 = 10.0;
 /// Average width of a character, in parts of its height.
 pub const CHARACTER_WIDTH: f64 = 0.58;
 
-/// What an element is. Plotters hands colours through to its back end; ours are these.
+/// Class of an element, handed through plotters as a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ink {
@@ -31,7 +31,7 @@ pub enum Ink {
     Grid,
     /// The axis itself and its ticks.
     Frame,
-    /// What a tick says.
+    /// The label of a tick.
     Label,
     /// The line of a series.
     Stroke,
@@ -40,7 +40,7 @@ pub enum Ink {
 impl Ink {
     const ALL: [Self; 4] = [Self::Grid, Self::Frame, Self::Label, Self::Stroke];
 
-    /// The colour that stands for it.
+    /// Returns the colour that stands for it.
     pub const fn color(self) -> RGBColor {
         RGBColor(0, 0, self as u8)
     }
@@ -55,12 +55,12 @@ impl Ink {
     }
 }
 
-/// What was drawn since it was last taken.
+/// Markup drawn since it was last taken.
 #[derive(Clone, Default)]
 pub struct Layer(Rc<RefCell<String>>);
 
 impl Layer {
-    /// Takes all that was drawn and begins anew.
+    /// Takes everything that was drawn, and leaves the layer empty.
     pub fn take(&self) -> Markup {
         PreEscaped(self.0.take())
     }
@@ -83,7 +83,7 @@ fn place(value: i32) -> String {
 }
 
 impl Backend {
-    /// A drawing of that width and height, pixels, of which everything goes to `layer`.
+    /// Makes a back end of that width and height in pixels, which draws into `layer`.
     pub fn new((width, height): (f64, f64), layer: Layer) -> Self {
         Self { size: ((width * SCALE) as u32, (height * SCALE) as u32), layer }
     }
@@ -116,7 +116,7 @@ impl DrawingBackend for Backend {
         Ok(())
     }
 
-    /// Pixels make up only what is drawn below this in other ways.
+    /// Draws nothing: the methods below draw every shape that plotters would compose of pixels.
     fn draw_pixel(&mut self, _: BackendCoord, _: BackendColor) -> Drawn {
         Ok(())
     }

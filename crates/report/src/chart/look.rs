@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How each series of a plot looks, and what the legend says of it.
+//! The look of each series of a plot, and its label in the legend.
 
 use maud::{Markup, html};
 
@@ -7,22 +7,22 @@ use super::marks;
 use crate::palette::Palette;
 use crate::plot::{Plot, SeriesKind};
 
-/// Dashes that ceilings take in turn.
+/// Number of dash patterns, which ceilings take in turn.
 const DASHES: usize = 4;
 
-/// How a series looks.
+/// The look of a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Its classes: what it is, and its colour or its dashes.
+    /// Its classes: its kind, and its colour or dashes.
     pub class: String,
     /// Shape of its marks.
     pub shape: usize,
-    /// What the legend says.
+    /// Its label in the legend.
     pub label: String,
     kind: SeriesKind,
 }
 
-/// The look of each series. Those of one name have one colour and one shape.
+/// Returns the look of each series. Series of one name have one colour and one shape.
 pub fn looks(plot: &Plot) -> Vec<Look> {
     let mut palette = Palette::default();
     let mut ceilings = 0;
@@ -57,7 +57,7 @@ pub fn looks(plot: &Plot) -> Vec<Look> {
 }
 
 impl Look {
-    /// A small drawing of it for the legend.
+    /// Draws its key for the legend.
     pub fn key(&self) -> Markup {
         let is_line = matches!(self.kind, SeriesKind::Ours | SeriesKind::Ceiling);
         let radius = if is_line { 3.8 } else { 4.8 };

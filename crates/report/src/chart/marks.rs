@@ -3,10 +3,10 @@
 
 use crate::number::pixels;
 
-/// Shapes that series take in turn.
+/// Number of shapes, which series take in turn.
 const SHAPES: usize = 8;
 
-/// The corners of a regular polygon or star of `points` radii, beginning at `turn` of a circle.
+/// Returns the corners of a regular polygon or star of `points` radii, from `turn` of a circle.
 fn corners(points: usize, radii: [f64; 2], turn: f64) -> Vec<(f64, f64)> {
     (0..points)
         .map(|index| {
@@ -17,7 +17,7 @@ fn corners(points: usize, radii: [f64; 2], turn: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The path of a mark. It begins with a move to its middle.
+/// Returns the path of a mark. It begins with a move to its middle.
 pub fn path((x, y): (f64, f64), shape: usize, radius: f64) -> String {
     let mut path = format!("M{} {}", pixels(x), pixels(y));
     let r = radius;
@@ -46,8 +46,8 @@ pub fn path((x, y): (f64, f64), shape: usize, radius: f64) -> String {
     path
 }
 
-/// A bar between two corners, as a path. Like a mark's it begins with the bar's place, in the
-/// middle of its upper edge, and goes on from there.
+/// Returns a bar between two corners as a path. Like a mark's path it begins with a move to the
+/// bar's position, the middle of its upper edge.
 pub fn bar((left, top): (f64, f64), (right, bottom): (f64, f64)) -> String {
     let (width, height) = ((right - left).max(0.0), (bottom - top).max(0.0));
     let [half, width, height] = [width / 2.0, width, height].map(pixels);

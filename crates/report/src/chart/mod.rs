@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A plot as an SVG: plotters lays it out and maps values to places; every series is a layer of
-//! its own with classes in place of colours.
+//! A plot as an SVG: plotters lays it out and maps values to positions; every series is a separate
+//! layer with classes in place of colours.
 //!
 //! A plot is drawn twice, wide and narrow, so that its letters are as large on a phone.
 
@@ -21,10 +21,10 @@ pub use self::points::LeftOut;
 use crate::number::{count, pixels, with_unit};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 
-/// How large a plot is drawn, pixels.
+/// Size of a drawing of a plot, pixels.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Class of the drawing: which of the two is shown is a matter of the style sheet.
+    /// Class of the drawing; the style sheet decides which of the two is shown.
     class: &'static str,
     width: f64,
     height: f64,
@@ -48,31 +48,31 @@ const NAME: f64 = 24.0;
 const TICK: f64 = 4.0;
 /// Most characters of a name on an axis.
 const NAME_CHARACTERS: usize = 22;
-/// With more points than this a line has no marks.
+/// A line of more points than this has no marks.
 const MOST_MARKS: usize = 100;
-/// Half of the width that a ceiling has over one name of an axis.
+/// Half of the width of a ceiling over one name of an axis.
 const CATEGORY_HALF: f64 = 0.42;
 /// Half of the width of a bar over a name of an axis.
 const BAR_HALF: f64 = 0.3;
-/// Sine and cosine of the angle at which long names stand.
+/// Sine and cosine of the angle of long names.
 const SLANT: f64 = 0.6;
 const SLANT_ACROSS: f64 = 0.8;
 
-/// A plot with its values sorted out.
+/// A plot with its values sorted.
 pub struct Chart<'a> {
     plot: &'a Plot,
-    /// How each series looks.
+    /// The look of each series.
     pub looks: Vec<Look>,
-    /// The values of each series that have a place.
+    /// The values of each series that can be drawn.
     pub points: Vec<Vec<(f64, f64)>>,
-    /// How many have none.
+    /// Numbers of values that cannot be drawn, by reason.
     pub left_out: LeftOut,
-    /// Where each value of a stacked series begins: where those before it end.
+    /// Lower end of each value of a stacked series: the sum of those below it.
     bases: Vec<Vec<f64>>,
 }
 
 impl<'a> Chart<'a> {
-    /// Looks through the values of a plot.
+    /// Sorts the values of a plot.
     pub fn new(plot: &'a Plot) -> Self {
         let mut left_out = LeftOut::default();
         let points = plot.series.iter().map(|series| points::drawable(plot, series, &mut left_out));
@@ -81,7 +81,7 @@ impl<'a> Chart<'a> {
         Self { plot, looks: look::looks(plot), points, left_out, bases }
     }
 
-    /// The upper end of every value: of stacked ones that of their bar.
+    /// Returns the upper end of every value; for stacked values, the upper end of their bar.
     fn tops(&self) -> impl Iterator<Item = f64> {
         self.points
             .iter()
@@ -93,7 +93,7 @@ impl<'a> Chart<'a> {
         self.plot.series.iter().any(|series| series.kind == SeriesKind::Stacked)
     }
 
-    /// The order of the legend: ceilings last, and of series of one name ours first.
+    /// Returns the order of the legend: ceilings last, and ours first among series of one name.
     pub fn legend(&self) -> Vec<usize> {
         let series = &self.plot.series;
         let first = |index: usize| series.iter().position(|s| s.name == series[index].name);
@@ -105,12 +105,12 @@ impl<'a> Chart<'a> {
         order
     }
 
-    /// Whether there is nothing to draw.
+    /// Returns whether there is nothing to draw.
     pub fn is_empty(&self) -> bool {
         self.points.iter().all(Vec::is_empty)
     }
 
-    /// What is drawn, in words.
+    /// Describes the drawing in words.
     pub fn description(&self) -> String {
         let axis = |axis: &Axis, way: &str| format!("{way}: {}", axis_name(axis));
         let mut words =
@@ -129,12 +129,12 @@ impl<'a> Chart<'a> {
         words
     }
 
-    /// A value of each axis in words.
+    /// Returns a value of each axis in words.
     pub fn words(&self, (x, y): (f64, f64)) -> (String, String) {
         (value_words(x, &self.plot.x), value_words(y, &self.plot.y))
     }
 
-    /// Draws it. `id` begins the ids of this drawing; no other drawing of the page has it.
+    /// Draws the plot. `id` is a unique prefix of this drawing's ids on the page.
     pub fn draw(&self, size: Size, id: &str) -> Markup {
         let frame = Frame::new(self, size);
         let title = format!("{id}-title");
@@ -152,7 +152,7 @@ impl<'a> Chart<'a> {
     }
 }
 
-/// Where each value of each series begins: 0 but for those that stand on others.
+/// Returns the lower end of each value of each series: 0 unless it is stacked on others.
 fn bases(plot: &Plot, points: &[Vec<(f64, f64)>]) -> Vec<Vec<f64>> {
     let mut ends: Vec<(f64, f64)> = Vec::new();
     let series = plot.series.iter().zip(points).map(|(series, points)| {
@@ -171,7 +171,7 @@ fn bases(plot: &Plot, points: &[Vec<(f64, f64)>]) -> Vec<Vec<f64>> {
     series.collect()
 }
 
-/// An axis's name with its unit. Ticks that say bytes have theirs already.
+/// Returns an axis's name with its unit. Tick labels in bytes already contain theirs.
 pub fn axis_name(axis: &Axis) -> String {
     let is_said = axis.unit.is_empty() || axis.unit == "B";
     match (axis.label.is_empty(), is_said) {
@@ -181,7 +181,7 @@ pub fn axis_name(axis: &Axis) -> String {
     }
 }
 
-/// A value as a reader says it, with its unit or as the name at its place.
+/// Returns a value in words, with its unit, or the name at its position.
 fn value_words(value: f64, axis: &Axis) -> String {
     match &axis.scale {
         Scale::Categories(names) => {
@@ -192,7 +192,7 @@ fn value_words(value: f64, axis: &Axis) -> String {
     }
 }
 
-/// The first characters of a text, with an ellipsis where there are more.
+/// Returns the first characters of a text, with an ellipsis if there are more.
 fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -206,13 +206,13 @@ fn is_category(axis: &Axis) -> bool {
     matches!(axis.scale, Scale::Categories(_))
 }
 
-/// The place of the grid within the drawing.
+/// The position of the grid within the drawing.
 struct Frame {
     size: Size,
     x: Span,
     y: Span,
     left: f64,
-    /// Room for what ticks say.
+    /// Room for tick labels.
     bottom: f64,
     is_slanted: bool,
 }
@@ -238,14 +238,14 @@ impl Frame {
         let is_slanted =
             is_category(&plot.x) && long + letter > width / x.ticks.len().max(1) as f64;
         if is_slanted {
-            // The first name reaches to the left of its place.
+            // The first name extends to the left of its position.
             left = left.max(long * SLANT_ACROSS - width / x.ticks.len() as f64 / 2.0 + 8.0);
         }
         let bottom = if is_slanted { LABELS.max(long * SLANT + 18.0) } else { LABELS };
         Self { size, x, y, left, bottom, is_slanted }
     }
 
-    /// The drawing's own size: a plot with long names is higher.
+    /// Draws the chart; a plot with long names is higher.
     fn draw(&self, chart: &Chart) -> Markup {
         let plot = chart.plot;
         let bottom = self.size.height - NAME - self.bottom;
@@ -266,7 +266,7 @@ impl Frame {
         }
     }
 
-    /// What stands below the grid where values are names.
+    /// Draws the names below the grid of an axis of names.
     fn names(&self, left: f64, right: f64, bottom: f64) -> Markup {
         html! {
             @for tick in &self.x.ticks {
@@ -314,7 +314,7 @@ impl Frame {
             .draw();
         let mesh = html! { g.mesh { (layer.take()) } };
         let mut order: Vec<usize> = (0..chart.points.len()).collect();
-        // What a document says lies above our line, and both above ceilings.
+        // A paper's values lie above our line, and both above ceilings.
         order.sort_by_key(|&index| match chart.plot.series[index].kind {
             SeriesKind::Stacked => 0,
             SeriesKind::Ceiling => 1,
@@ -349,7 +349,7 @@ impl Frame {
         Layers { mesh: Some(mesh), series }
     }
 
-    /// The lines of a series, each by its points.
+    /// Returns the lines of a series, each by its points.
     fn lines(&self, chart: &Chart, index: usize, points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
         let is_category = is_category(&chart.plot.x);
         match (chart.plot.series[index].kind, points) {
@@ -360,12 +360,12 @@ impl Frame {
                 .iter()
                 .map(|&(x, y)| vec![(x - CATEGORY_HALF, y), (x + CATEGORY_HALF, y)])
                 .collect(),
-            // One value is the ceiling of all that is drawn.
+            // A single value is the ceiling of the whole plot.
             (SeriesKind::Ceiling, &[(_, y)]) => {
                 let (low, high) = self.x.ends();
                 vec![vec![(low, y), (high, y)]]
             }
-            // Between names there is nothing that a line could show.
+            // A line between names would show nothing.
             (SeriesKind::Ours, _) if is_category && !chart.has_bars() => Vec::new(),
             _ => vec![points.to_vec()],
         }
@@ -385,7 +385,7 @@ fn shorten(span: &mut Span, size: Size) {
     }
 }
 
-/// A bar over each name, with what it says. `place` gives the place of values in the drawing.
+/// Draws a bar over each name, with a tooltip. `place` maps values to positions in the drawing.
 fn draw_bars(chart: &Chart, index: usize, place: impl Fn(f64, f64) -> (f64, f64)) -> Markup {
     let look = &chart.looks[index];
     html! {
@@ -400,7 +400,7 @@ fn draw_bars(chart: &Chart, index: usize, place: impl Fn(f64, f64) -> (f64, f64)
     }
 }
 
-/// A mark at each place, with what it says.
+/// Draws a mark at each position, with a tooltip.
 fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>) -> Markup {
     let look = &chart.looks[index];
     let kind = chart.plot.series[index].kind;
@@ -419,8 +419,8 @@ fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>
     }
 }
 
-/// Radius of a mark of ours. Where lines lie upon each other, the marks of those below look out;
-/// where a document's rings lie around ours, all stay within them.
+/// Returns the radius of a mark of ours. Where lines overlap, the marks of lower ones are larger
+/// and stay visible; where a paper's rings surround ours, all marks fit into the rings.
 fn own_radius(chart: &Chart, index: usize) -> f64 {
     let series = &chart.plot.series;
     if series.iter().any(|series| series.kind.is_ring()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The values of a series that can be drawn, and what is said of the others.
+//! The values of a series that can be drawn, and a sentence on the others.
 
 use super::axis::{Fault, Span, fault};
 use crate::number::count;
@@ -7,10 +7,10 @@ use crate::plot::{Plot, Series};
 
 /// A series of more values than this is thinned.
 const MOST_POINTS: usize = 500;
-/// Into how many columns a plot is divided for that.
+/// Columns into which a plot is divided for thinning.
 const COLUMNS: usize = 200;
 
-/// How many values have no place in the plot, by reason.
+/// Numbers of values that cannot be drawn, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     not_numbers: usize,
@@ -27,7 +27,7 @@ impl LeftOut {
         }
     }
 
-    /// A sentence, or none if nothing was left out.
+    /// Returns a sentence, or `None` if nothing was left out.
     pub fn words(&self) -> Option<String> {
         let reasons = [
             (self.not_numbers, "not finite"),
@@ -43,7 +43,7 @@ impl LeftOut {
     }
 }
 
-/// The points of a series that have a place in its plot, by x.
+/// Returns the points of a series that can be drawn in its plot, by x.
 pub fn drawable(plot: &Plot, series: &Series, left_out: &mut LeftOut) -> Vec<(f64, f64)> {
     let mut points = Vec::with_capacity(series.points.len());
     for &(x, y) in &series.points {
@@ -56,8 +56,8 @@ pub fn drawable(plot: &Plot, series: &Series, left_out: &mut LeftOut) -> Vec<(f6
     points
 }
 
-/// At most a few points for each column of the plot: the first, the lowest, the highest and the
-/// last, so that no peak is lost. Few points stay as they are.
+/// Returns at most a few points for each column of the plot: the first, lowest, highest and last,
+/// so that no peak is lost. A short series stays as it is.
 pub fn thinned(points: &[(f64, f64)], x: &Span) -> Vec<(f64, f64)> {
     if points.len() <= MOST_POINTS {
         return points.to_vec();

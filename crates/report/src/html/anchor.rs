@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Anchors of sections: words of the heading, no two the same.
+//! Unique anchors of sections, made of the words of their headings.
 
 use std::collections::BTreeSet;
 
-/// Most characters of an anchor, before a number that sets it apart.
+/// Most characters of an anchor, before the number that makes it unique.
 const MOST_CHARACTERS: usize = 48;
-/// Ids that the page itself has.
+/// Ids of the page itself.
 const TAKEN: [&str; 2] = ["content", "theme"];
 
 /// The anchors so far.
@@ -13,7 +13,7 @@ const TAKEN: [&str; 2] = ["content", "theme"];
 pub struct Anchors(BTreeSet<String>);
 
 impl Anchors {
-    /// An anchor for a heading.
+    /// Makes an anchor for a heading.
     pub fn make(&mut self, heading: &str) -> String {
         let mut words = String::new();
         for c in heading.chars() {
@@ -27,7 +27,7 @@ impl Anchors {
             }
         }
         let words = words.trim_end_matches('-');
-        // Ids of drawings begin in the same way, and end in other words.
+        // Ids of drawings begin in the same way but have other endings.
         let is_free = !words.is_empty() && !TAKEN.contains(&words);
         let base = if is_free { words.to_owned() } else { format!("section-{words}") };
         let base = base.trim_end_matches('-').to_owned();
@@ -41,7 +41,7 @@ impl Anchors {
         anchor
     }
 
-    /// Whether neither the anchor nor the id of its heading is that of another section.
+    /// Returns whether no other section has this anchor, or this id of its heading.
     fn is_new(&self, anchor: &str) -> bool {
         let heading = format!("{anchor}-heading");
         let is_heading_of = |other: &String| anchor.strip_suffix("-heading") == Some(other);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bars that show how wholes are divided.
+//! Bars that divide wholes into parts.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::number::{percent, share};
 use crate::page::{Bar, Bars};
 use crate::table::{Align, Table};
 
-/// A part of at least this share has its number written in it.
+/// A part of at least this share contains its number.
 const WRITTEN: f64 = 0.13;
 
 /// A part of a bar as it is drawn.
@@ -19,7 +19,7 @@ struct Piece<'a> {
     width: f64,
 }
 
-/// The parts of a bar from left to right. What does not fit into the whole is cut off.
+/// Returns the parts of a bar from left to right. Parts beyond the whole are cut off.
 fn pieces(bar: &Bar) -> Vec<Piece<'_>> {
     let mut from = 0.0;
     let mut pieces = Vec::new();
@@ -38,7 +38,7 @@ fn of_whole(share: f64) -> String {
     format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// All names of parts in the order in which they come.
+/// Returns all names of parts in order of appearance.
 fn names(bars: &Bars) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in bars.bars.iter().flat_map(|bar| &bar.parts) {
@@ -50,7 +50,7 @@ fn names(bars: &Bars) -> Vec<&str> {
 }
 
 impl Writer {
-    /// Bars as a block of a section.
+    /// Writes bars as a block of a section.
     pub fn bars(&mut self, bars: &Bars) -> Markup {
         let names = names(bars);
         html! {
@@ -112,7 +112,7 @@ impl Writer {
     }
 }
 
-/// A row for each bar and a column for each name.
+/// Returns a table with a row for each bar and a column for each name.
 fn values(bars: &Bars, names: &[&str]) -> Table {
     let mut columns = vec![table::column("", Align::Left)];
     columns.extend(names.iter().map(|name| table::column(name, Align::Right)));
@@ -121,7 +121,7 @@ fn values(bars: &Bars, names: &[&str]) -> Table {
         row.extend(names.iter().map(|name| {
             let mut values = bar.parts.iter().filter(|part| part.0 == *name).map(|part| part.1);
             let first = values.next();
-            // A name that comes twice in a bar counts as one part.
+            // A name that occurs twice in a bar counts as one part.
             table::cell(first.map_or("–".to_owned(), |first| percent(first + values.sum::<f64>())))
         }));
         row

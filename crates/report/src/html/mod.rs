@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A page as HTML: one document with everything in it.
+//! A page as one self-contained HTML document.
 
 mod anchor;
 mod bars;
@@ -17,27 +17,27 @@ use crate::page::{Block, Page, Section};
 use crate::palette::{self, Palette};
 use crate::tree;
 
-/// What a page says that it was made with: its element `meta` of the name `generator`.
+/// Content of the page's `meta` element named `generator`.
 pub const GENERATOR: &str = "Crosslane";
 
-/// The page's script: theme, legends, read-outs, sorting, search. Without it all can be read.
+/// The page's script: theme, legends, read-outs, sorting, search. The page is readable without it.
 const SCRIPT: &str = include_str!("../assets/page.js");
 /// The page's style sheet.
 const STYLE: &str = include_str!("../assets/page.css");
 
-/// What is handed on while a page is written.
+/// State of the writing of a page.
 #[derive(Default)]
 struct Writer {
-    /// Colours of parts: the same name has the same everywhere.
+    /// Colours of parts: a name has the same colour everywhere.
     palette: Palette,
-    /// Drawings so far, for their ids.
+    /// Number of drawings so far, for their ids.
     drawings: usize,
-    /// Rules of single drawings.
+    /// CSS rules of single drawings.
     rules: String,
 }
 
 impl Writer {
-    /// An id that no other drawing of the page has.
+    /// Returns a unique id for a drawing of the page.
     fn drawing_id(&mut self) -> String {
         self.drawings += 1;
         format!("drawing-{}", self.drawings)
@@ -68,18 +68,18 @@ impl Writer {
     }
 }
 
-/// The heading of a block, if it has a title.
+/// Returns the heading of a block, if it has a title.
 fn heading(title: &str) -> Markup {
     html! { @if !title.is_empty() { h3 { (title) } } }
 }
 
-/// The source of a text for the page's security policy: its hash.
+/// Returns the source of a text for the page's security policy: its hash.
 fn policy_source(text: &str) -> String {
     format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
 
 impl Page {
-    /// The page as one HTML document with everything in it: nothing is fetched. The same page
+    /// Returns the page as one self-contained HTML document: nothing is fetched. The same page
     /// gives the same bytes.
     #[must_use]
     pub fn to_html(&self) -> String {
@@ -87,7 +87,7 @@ impl Page {
     }
 }
 
-/// The document. `page` has clean text.
+/// Returns the HTML document. `page` has clean text.
 fn document(page: &Page) -> String {
     let mut writer = Writer::default();
     let mut anchors = Anchors::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A plot with its legend, its read-out and its values.
+//! A plot with its legend, read-out and values.
 
 use maud::{Markup, html};
 
@@ -8,11 +8,11 @@ use crate::chart::{Chart, NARROW, WIDE, axis_name};
 use crate::plot::Plot;
 use crate::table::{Align, Table};
 
-/// A plot of more values than this has no list of them.
+/// A plot of more values than this has no table of them.
 const MOST_VALUES: usize = 400;
 
 impl Writer {
-    /// A plot as a block of a section.
+    /// Writes a plot as a block of a section.
     pub fn plot(&mut self, plot: &Plot) -> Markup {
         let chart = Chart::new(plot);
         let (wide, narrow) = (self.drawing_id(), self.drawing_id());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables, each in a box of its own that scrolls where the page is narrow.
+//! Tables, each in a box that scrolls if the page is narrow.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use super::heading;
 use crate::number::count;
 use crate::table::{Align, Cell, Column, Table};
 
-/// A table as a block of a section.
+/// Writes a table as a block of a section.
 pub fn block(table: &Table) -> Markup {
     let name = if table.title.is_empty() { "Table" } else { &table.title };
     html! {
@@ -18,7 +18,7 @@ pub fn block(table: &Table) -> Markup {
     }
 }
 
-/// Values under a drawing, behind a line that opens them.
+/// Writes the values of a drawing as a table that the reader can open.
 pub fn details(table: &Table) -> Markup {
     html! {
         details.values {
@@ -28,21 +28,21 @@ pub fn details(table: &Table) -> Markup {
     }
 }
 
-/// A column of words, or of numbers.
+/// Returns a column of words, or of numbers.
 pub fn column(heading: &str, align: Align) -> Column {
     Column { heading: heading.to_owned(), align }
 }
 
-/// A cell that is as it should be.
+/// Returns a cell that is not marked as bad.
 pub fn cell(text: impl Into<String>) -> Cell {
     Cell { text: text.into(), is_bad: false }
 }
 
-/// A table of more columns than this is set more densely.
+/// A table of more columns than this has narrower cells.
 const MANY_COLUMNS: usize = 8;
 
 fn scrolled(table: &Table, name: &str) -> Markup {
-    // A row may have more cells than there are headings, if its maker was mistaken: all are shown.
+    // All cells are shown, even if a row has more cells than there are headings.
     let columns =
         table.rows.iter().map(Vec::len).chain([table.columns.len()]).max().unwrap_or_default();
     let align = |index: usize| match table.columns.get(index) {

@@ -12,13 +12,13 @@ use crate::table::{Align, Table};
 use crate::topology::TopologyFigure;
 use crate::tree::{self, Card, way_words};
 
-/// Smallest part of its own size at which a drawing is shown: below that its box scrolls.
+/// Smallest scale at which a drawing is shown; in a narrower box it scrolls.
 const SMALLEST: f64 = 0.86;
 /// Names of the five steps of load.
 const STEPS: [&str; 5] = ["idle", "below 50 %", "50 to 75 %", "75 to 90 %", "90 % or more"];
 
 impl Writer {
-    /// A tree as a block of a section.
+    /// Writes a tree as a block of a section.
     pub fn topology(&mut self, figure: &TopologyFigure) -> Markup {
         let id = self.drawing_id();
         let cards = tree::cards(&figure.topology, &figure.loads);

@@ -10,7 +10,7 @@ use crosslane_results::{
 use super::run_page::size_words;
 use super::values::{Better, Value, values};
 
-/// Changes smaller than this are rounding of printed figures.
+/// Smaller changes are rounding errors of printed figures.
 const LEAST_CHANGE: f64 = 1e-9;
 
 /// A value of both runs.
@@ -23,7 +23,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// By how much the second differs, as a fraction of the first; none where that is 0.
+    /// Returns the difference of the second value as a fraction of the first; `None` if that is 0.
     #[must_use]
     pub fn change(&self) -> Option<f64> {
         let change = (self.second - self.first.value) / self.first.value;
@@ -31,7 +31,7 @@ impl Pair {
         change.is_finite().then_some(if is_small { 0.0 } else { change })
     }
 
-    /// Whether the second run is worse by more than `fraction`.
+    /// Returns whether the second run is worse by more than `fraction`.
     #[must_use]
     pub fn is_worse(&self, fraction: f64) -> bool {
         let Some(change) = self.change() else { return false };
@@ -58,8 +58,8 @@ pub struct Comparison {
     pub only_second: Vec<Value>,
 }
 
-/// Identity of a value: subject, conditions, quantity and unit, and its number among those with all
-/// of these.
+/// Identity of a value: subject, conditions, quantity and unit, and its number among the values
+/// with the same four.
 type Key = ([String; 4], usize);
 
 fn keyed(values: Vec<Value>) -> Vec<(Key, Value)> {
@@ -75,7 +75,7 @@ fn keyed(values: Vec<Value>) -> Vec<(Key, Value)> {
 }
 
 impl Comparison {
-    /// Lays two runs side by side.
+    /// Compares two runs.
     #[must_use]
     pub fn of(first: Outcome, second: Outcome) -> Self {
         let of_second = keyed(values(&second));
@@ -97,8 +97,8 @@ impl Comparison {
         Self { first, second, pairs, only_first, only_second }
     }
 
-    /// The bottleneck of each scenario that both explain: its size, and the words of both. Of
-    /// reproductions there is none.
+    /// Returns the bottleneck of each scenario that both runs explain: its size, and the words of
+    /// both. Empty for reproductions.
     #[must_use]
     pub fn bottlenecks(&self) -> Vec<(String, String, String)> {
         let (Outcome::Bench(first), Outcome::Bench(second)) = (&self.first, &self.second) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page of two runs side by side.
+//! The page that compares two runs.
 
 use crosslane_results::{Bench, Flow, Outcome};
 
@@ -15,7 +15,8 @@ use crate::table::{Cell, Table};
 const WORSE: f64 = 0.01;
 
 impl Comparison {
-    /// The page: `command` is what made it, `names` are those of the two runs.
+    /// Returns the page: `command` is the command line that makes it, `names` are those of the
+    /// runs.
     #[must_use]
     pub fn page(&self, command: &str, names: [&str; 2]) -> Page {
         let mut sections = Vec::new();
@@ -32,7 +33,7 @@ impl Comparison {
         }
     }
 
-    /// How many figures there are, and how many of them are better or worse.
+    /// Returns a sentence with the number of figures, and how many of them are better or worse.
     #[must_use]
     pub fn summary(&self) -> String {
         let count = |is_so: &dyn Fn(&super::Pair) -> bool| {
@@ -66,7 +67,7 @@ impl Comparison {
         facts
     }
 
-    /// All figures that both have.
+    /// Returns a table of all figures that both runs have.
     #[must_use]
     pub fn table(&self, names: [&str; 2]) -> Table {
         let headings = ["what", "conditions", "figure", names[0], names[1], "unit", "change %"];
@@ -119,7 +120,7 @@ impl Comparison {
         (!blocks.is_empty()).then(|| Section { title: "Figures of one only".to_owned(), blocks })
     }
 
-    /// Rates and times by size, where both runs are sweeps.
+    /// Returns plots of rates and times by size, if both runs are sweeps.
     fn plots(&self, names: [&str; 2]) -> Option<Section> {
         let bench = |run: &Outcome| match run {
             Outcome::Bench(bench) if bench.scenarios.len() > 1 => Some(bench.clone()),
@@ -159,7 +160,7 @@ fn lines(runs: &[Bench; 2], names: [&str; 2], value: impl Fn(&Flow) -> Option<f6
     series
 }
 
-/// A number with the digits that matter: six, and no more than three behind the point.
+/// Formats a number with six significant digits, and at most three decimals.
 #[must_use]
 pub(super) fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {

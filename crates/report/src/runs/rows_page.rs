@@ -10,7 +10,7 @@ use crate::page::{Block, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Align, Cell};
 
-/// Names and points of a plot's lines, in the order in which they came.
+/// Names and points of a plot's lines, in order of appearance.
 #[derive(Default)]
 struct Lines(Vec<Series>);
 
@@ -59,10 +59,10 @@ pub(super) fn overhead(run: &Overhead) -> (String, Vec<Section>) {
     (summary, vec![Section { title: "Times".to_owned(), blocks }])
 }
 
-/// Name of the parameter that says what is moved.
+/// Name of the parameter that names the direction of the transfer.
 const WAY: &str = "way";
 
-/// The parameters of a row, way first, each with its value in words.
+/// Returns the parameters of a row, the direction first, each with its value in words.
 fn parameters(row: &SweepRow) -> Vec<(&str, String)> {
     let all = row.parameters.iter();
     let all = all.map(|(name, value)| (name.as_str(), value.to_string()));
@@ -70,7 +70,7 @@ fn parameters(row: &SweepRow) -> Vec<(&str, String)> {
     way.into_iter().chain(others).collect()
 }
 
-/// Names a line of a plot by all parameters but the way: `Gen2 x4, tags 8`.
+/// Names a line of a plot by all parameters except the direction: `Gen2 x4, tags 8`.
 fn line_name(parameters: &[(&str, String)]) -> String {
     let (mut link, mut others) = (Vec::new(), Vec::new());
     for (name, value) in parameters {
@@ -85,7 +85,7 @@ fn line_name(parameters: &[(&str, String)]) -> String {
     link.into_iter().chain(others).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the summary and the sections of a sweep: a plot for each way, with a line for each
+/// Returns the summary and the sections of a sweep: a plot for each direction, with a line for each
 /// combination of the other parameters.
 pub(super) fn sweep(run: &Sweep) -> (String, Vec<Section>) {
     let mut plots: Vec<(String, Lines)> = Vec::new();
@@ -125,7 +125,7 @@ pub(super) fn sweep(run: &Sweep) -> (String, Vec<Section>) {
 /// Heading of the sentences about the slowest stage.
 const LIMITS: &str = "what limits it";
 
-/// `remote -> FPGA, pipelined, 2 clients`
+/// Names a transfer: `remote -> FPGA, pipelined, 2 clients`.
 fn transfer_name(transfer: &BridgeTransfer) -> String {
     let clients = match transfer.clients {
         1 => String::new(),
@@ -170,7 +170,7 @@ pub(super) fn bridge(run: &Bridge) -> (String, Vec<Section>) {
     (last, sections)
 }
 
-/// The gain of overlap beside its bound, where both modes were run.
+/// Returns a table of the gain of overlap beside its bound, if both modes were run.
 fn overlap_section(run: &Bridge) -> Option<Section> {
     let mut ratios = [Lines::default(), Lines::default()];
     let headings = ["path", "bytes", "naive over pipelined", "stages alone allow", "of it %"];

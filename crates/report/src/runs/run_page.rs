@@ -11,18 +11,18 @@ use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Align, Cell, Column, Table};
 
-/// Said of transfers of cards whose clock is not the machine's.
+/// Note on transfers of cards whose clock is not the machine's.
 pub const SERVED: &str = "all times and rates are in this machine's time: a program serves the \
                           cards and may simulate them, so that the engines' timers are left out";
-/// Said of round trips of such cards.
+/// Note on round trips of such cards.
 pub const SERVED_LATENCY: &str = "times are by the engine's timer: a program serves the cards, and \
                                   if it simulates them, they are in its simulated time";
-/// Picoseconds of a microsecond.
+/// Picoseconds in a microsecond.
 const PS_PER_US: f64 = 1e6;
-/// A smaller gain, a fraction of one, is printed as 0.0 %.
+/// A smaller gain, as a fraction, is printed as 0.0 %.
 const LEAST_GAIN: f64 = 0.0005;
 
-/// A table whose first `words` columns are words and whose others are numbers.
+/// Makes a table whose first `words` columns are words and whose other columns are numbers.
 pub(super) fn table(title: &str, headings: &[&str], words: usize) -> Table {
     let align = |at: usize| if at < words { Align::Left } else { Align::Right };
     let columns = headings.iter().enumerate();
@@ -32,14 +32,14 @@ pub(super) fn table(title: &str, headings: &[&str], words: usize) -> Table {
     Table { title: title.to_owned(), columns, rows: Vec::new(), is_searchable: false }
 }
 
-/// A cell that is nothing to worry about.
+/// Makes a cell that is not marked as bad.
 pub(super) fn cell(text: impl Into<String>) -> Cell {
     Cell { text: text.into(), is_bad: false }
 }
 
-/// Returns the page of a benchmark: rates and times as plots and tables, what limits it, the use of
-/// links. `command` is the command line that makes it. There is none of reproductions, whose pages
-/// need more than their rows.
+/// Returns the page of a benchmark: rates and times as plots and tables, the bottleneck, the use of
+/// links. `command` is the command line that makes it. `None` for reproductions, whose pages need
+/// more than their rows.
 #[must_use]
 pub fn page(outcome: &Outcome, command: &str) -> Option<Page> {
     let (title, (summary, sections)) = match outcome {
@@ -66,8 +66,8 @@ fn of_flows(bench: &Bench) -> (String, Vec<Section>) {
     (summary(bench), sections)
 }
 
-/// Returns the rate of a flow in the time of all else: that of the application on served cards,
-/// that of the engines' timers elsewhere.
+/// Returns the rate of a flow on the same clock as its other values: that of the application on
+/// served cards, that of the engines' timers elsewhere.
 fn rate(bench: &Bench, flow: &Flow) -> Option<f64> {
     let application = flow.application_bytes_per_second.filter(|_| bench.platform.is_served());
     application.or(flow.rate())
@@ -81,7 +81,7 @@ fn figure_words(figure: Figure, value: f64) -> String {
     }
 }
 
-/// Warns of an explained run that is not like the measured one.
+/// Warns if the explained run differs from the measured one.
 fn unlike_words(why: &Explanation) -> Option<String> {
     let (off, measured) = (why.unlike()?, why.measured?);
     Some(format!(
@@ -94,7 +94,7 @@ fn unlike_words(why: &Explanation) -> Option<String> {
     ))
 }
 
-/// How a run was made.
+/// Lists the command, name, version and seed of a run.
 pub(super) fn facts(command: &str, run: &Outcome) -> Vec<(String, String)> {
     let (version, seed) = run.origin();
     [
@@ -134,7 +134,7 @@ fn summary(bench: &Bench) -> String {
     sentences.join(" ")
 }
 
-/// The limits of a step, as the subject of a sentence.
+/// Returns the limits of a step, as the subject of a sentence.
 fn limits_words(step: &Step) -> String {
     let words: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
     words.join(", and ")
@@ -145,7 +145,7 @@ fn lifted_words(step: &Step) -> String {
     words.join(", ")
 }
 
-/// `4 KiB`, or those of several flows.
+/// Returns the size of transfers, `4 KiB`, or the sizes of several flows.
 pub(super) fn size_words(scenario: &Scenario) -> String {
     match scenario.bytes {
         Some(bytes) => whole_size(bytes),
@@ -158,8 +158,8 @@ pub(super) fn size_words(scenario: &Scenario) -> String {
     }
 }
 
-/// What is to be said of an explanation: the bottleneck, what would be the next one, where the
-/// time went, and everything that was tried.
+/// Returns the blocks of an explanation: the bottleneck, the next one, the account of time, and
+/// every limit that was tried.
 #[must_use]
 pub fn explanation_blocks(name: &str, why: &Explanation) -> Vec<Block> {
     let mut blocks = Vec::new();
@@ -229,7 +229,8 @@ pub fn explanation_blocks(name: &str, why: &Explanation) -> Vec<Block> {
     blocks
 }
 
-/// `2 limits gain nothing when lifted alone: 16 tags of card0, the switch.`
+/// Lists the limits without gain: `2 limits gain nothing when lifted alone: 16 tags of card0, the
+/// switch.`
 fn idle_block(idle: &[&Trial]) -> Option<Block> {
     let words: Vec<&str> = idle.iter().map(|trial| trial.limit.words.as_str()).collect();
     let count = count(words.len(), "limit gains", "limits gain");
@@ -312,10 +313,10 @@ fn why_section(bench: &Bench) -> Option<Section> {
     Some(Section { title: "Why not faster".to_owned(), blocks })
 }
 
-/// Values of a series by the size of the transfers.
+/// Values of a series by transfer size.
 type Points = Vec<(f64, f64)>;
 
-/// Names of all flows, each once, in the order in which they come.
+/// Returns the names of all flows, each once, in order of appearance.
 pub(super) fn flow_names(bench: &Bench) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for flow in bench.scenarios.iter().flat_map(|scenario| &scenario.flows) {
@@ -327,14 +328,14 @@ pub(super) fn flow_names(bench: &Bench) -> Vec<String> {
     names
 }
 
-/// A value of each size's flow of that name.
+/// Returns a value of the flow of that name, for each size.
 pub(super) fn by_size(bench: &Bench, name: &str, value: impl Fn(&Flow) -> Option<f64>) -> Points {
     let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
     let flows = flows.filter(|flow| flow.name.clone() == name);
     flows.filter_map(|flow| Some((flow.bytes as f64, value(flow)?))).collect()
 }
 
-/// Sizes, by their logarithm.
+/// Returns a logarithmic axis of sizes.
 pub(super) fn sizes() -> Axis {
     Axis { label: "transfer".into(), unit: "B".into(), scale: Scale::Logarithmic }
 }
@@ -419,8 +420,8 @@ fn time_plot(bench: &Bench, names: &[String]) -> Plot {
     Plot { title, x: sizes(), y: time_axis(), series }
 }
 
-/// How many transfers were on their way at once: `4 in flight`, or `64 to 2 in flight`, that of the
-/// shortest transfers first; none where nobody says.
+/// Returns the number of transfers in flight: `4 in flight`, or `64 to 2 in flight`, that of the
+/// shortest transfers first; `None` if the outcome does not contain it.
 fn depths(bench: &Bench) -> Option<String> {
     let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
     let mut depths: Vec<(u64, u64)> =
@@ -431,7 +432,7 @@ fn depths(bench: &Bench) -> Option<String> {
     Some(if is_one { format!("{first} in flight") } else { format!("{first} to {last} in flight") })
 }
 
-/// What the times of a plot include, where more than one transfer is on its way.
+/// Explains the times of a plot if more than one transfer is in flight.
 fn depth_words(bench: &Bench) -> Option<String> {
     let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
     let most = flows.filter_map(|flow| flow.in_flight).max()?;
@@ -460,7 +461,7 @@ fn latency_plot(bench: &Bench) -> Plot {
     Plot { title: "One way, by size".into(), x: sizes(), y: time_axis(), series }
 }
 
-/// The five times in microseconds.
+/// Returns the five times in microseconds.
 fn time_cells(times: &Latencies) -> [Cell; 5] {
     [times.min_ps, times.typical_ps, times.average_ps, times.p99_ps, times.max_ps]
         .map(|ps| cell(format!("{:.3}", ps as f64 / PS_PER_US)))
@@ -469,7 +470,7 @@ fn time_cells(times: &Latencies) -> [Cell; 5] {
 fn flow_table(bench: &Bench) -> Table {
     let mut headings =
         vec!["flow", "bytes", "iterations", "in flight", "min us", "typical", "average", "p99"];
-    // The engine's timers and ceilings have another time than served cards' transfers.
+    // Engine timers and ceilings use another clock than transfers of served cards.
     headings.extend(match bench.platform.is_served() {
         true => &["max", "app MB/s"][..],
         false => &["max", "MB/s", "ceiling MB/s", "less DLLPs", "of it %"],
@@ -515,7 +516,7 @@ fn latency_table(bench: &Bench) -> Table {
     rows
 }
 
-/// The links of the last scenario.
+/// Returns the section on the links of the last scenario.
 fn link_section(bench: &Bench) -> Option<Section> {
     let last = bench.scenarios.iter().rev().find(|scenario| !scenario.links.is_empty())?;
     let headings = ["direction", "link", "MB/s", "it could carry", "of it %"];

@@ -20,7 +20,7 @@ pub enum Better {
 /// A named value of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// The flow, or what was measured.
+    /// The flow, or the measured access.
     pub subject: String,
     /// Bytes of a transfer, or the conditions.
     pub conditions: String,
@@ -49,7 +49,7 @@ pub fn values(outcome: &Outcome) -> Vec<Value> {
     }
 }
 
-/// The timers of served cards are in a time of their own, and are left out.
+/// Values by the timers of served cards are left out: they use another clock.
 fn of_scenario(scenario: &Scenario, run: &Bench) -> Vec<Value> {
     let mut values = Vec::new();
     for flow in &scenario.flows {
@@ -142,7 +142,7 @@ fn value(
     }
 }
 
-/// Times by the clock of the card's bus: those by the machine's clock are no property of the card.
+/// Only times by the clock of the card's bus: those by the machine's clock say nothing of the card.
 fn overhead(run: &Overhead) -> Vec<Value> {
     let values = run.rows.iter().map(|row| {
         let conditions = row.bytes.map_or(String::new(), whole_size);
@@ -165,7 +165,7 @@ fn sweep(run: &Sweep) -> Vec<Value> {
     values
 }
 
-/// Returns the middle one of some times, if there are any.
+/// Returns the median of some times; `None` if there are none.
 pub(super) fn typical(seconds: &[f64]) -> Option<f64> {
     let mut sorted = seconds.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cards of a drawing: hosts, switches and endpoints with the texts on them, made of a topology.
+//! Cards of a drawing: hosts, switches and endpoints with their texts, made from a topology.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -41,7 +41,7 @@ pub struct Card<'a> {
 
 /// A link between two cards.
 pub struct CardLink<'a> {
-    /// Its name; empty, as those of its ports, if loads are drawn.
+    /// Its name; empty, like those of its ports, if loads are drawn.
     pub name: String,
     /// The port at its upper end.
     pub upper: String,
@@ -59,7 +59,7 @@ pub struct CardLink<'a> {
     pub up: Option<&'a DirectionLoad>,
 }
 
-/// The first characters of a long text.
+/// Returns the first characters of a long text.
 pub fn shortened(text: &str) -> String {
     if text.chars().count() <= MOST_CHARACTERS {
         return text.to_owned();
@@ -95,7 +95,7 @@ fn card(class: &'static str, name: &str, detail: &str) -> Card<'static> {
 }
 
 impl<'a> Loads<'a> {
-    /// Whether names of ports, details and notes are drawn.
+    /// Returns whether names of ports, details and notes are drawn.
     fn is_detailed(&self) -> bool {
         self.0.is_empty()
     }
@@ -105,7 +105,7 @@ impl<'a> Loads<'a> {
         self.with_ports(card("host", &host.name, &detail), &host.functions)
     }
 
-    /// Adds to a card the links of its ports.
+    /// Adds the links of its ports to a card.
     fn with_ports(&self, mut card: Card<'a>, ports: &[Function]) -> Card<'a> {
         for port in ports {
             let below = port.children.first();

@@ -8,15 +8,15 @@ use super::card::{Card, CardLink, shortened};
 use super::layout::{CARD_PADDING, EMPTY_HEIGHT, EMPTY_WORD, LABEL_WIDTH};
 use crate::number::{megabytes, percent, pixels, share};
 
-/// How busy a direction is, for its colour: below each of these shares.
+/// Upper bounds of the first four steps of load, as shares of time.
 const STEPS: [f64; 4] = [0.005, 0.5, 0.75, 0.9];
-/// Thickness of a direction that is never busy, and what is added for one that always is, pixels.
+/// Thickness of an idle direction, and the addition for a fully busy one, pixels.
 const THIN: f64 = 1.5;
 const THICKER: f64 = 5.5;
 /// Half of the space between the two directions of a link.
 const HALF_GAP: f64 = 1.0;
 
-/// The style sheet of drawings, also on a page.
+/// Returns the style sheet of drawings, also used on a page.
 pub fn draw_style() -> &'static str {
     include_str!("../assets/tree.css")
 }
@@ -26,7 +26,7 @@ fn step(busy: f64) -> usize {
     STEPS.iter().filter(|step| share(busy) >= **step).count()
 }
 
-/// A card with all that is linked to its right.
+/// Draws a card and everything linked to its right.
 pub fn draw_card(card: &Card<'_>) -> Markup {
     let right = card.left + card.width;
     let x = pixels(card.left + CARD_PADDING);
@@ -60,7 +60,7 @@ pub fn draw_card(card: &Card<'_>) -> Markup {
     }
 }
 
-/// A curve from a port to the middle of a card's left edge, moved down by `shift`.
+/// Returns a curve from a port to the middle of a card's left edge, moved down by `shift`.
 fn curve((x0, y0): (f64, f64), (x1, y1): (f64, f64), shift: f64) -> String {
     let straight = x1 - LABEL_WIDTH;
     let bend = pixels((x0 + straight) / 2.0);
@@ -103,7 +103,7 @@ fn draw_link(link: &CardLink<'_>, below: &Card<'_>, from: (f64, f64)) -> Markup 
     }
 }
 
-/// One direction of a link with its tooltip.
+/// Draws one direction of a link with its tooltip.
 fn draw_way(words: (String, &str), load: Option<&DirectionLoad>, path: &str) -> Markup {
     let step = load.map_or(0, |load| step(load.busy_share));
     html! {
@@ -113,7 +113,7 @@ fn draw_way(words: (String, &str), load: Option<&DirectionLoad>, path: &str) -> 
     }
 }
 
-/// Tooltip of a direction: its ends and rate, how busy it is, and the parts of its time.
+/// Returns the tooltip of a direction: its ends and rate, its load, and the parts of its time.
 fn tip((way, rate): &(String, &str), load: &DirectionLoad) -> String {
     let mut tip = format!("{way} ({rate})");
     tip += &format!("\nbusy {}", percent(load.busy_share));
@@ -148,7 +148,7 @@ fn label(arrow: char, load: &DirectionLoad) -> String {
     format!("{arrow} {busy} · {rate}")
 }
 
-/// The words of a direction that is full are bold.
+/// Returns the class of the label of a direction: bold if it is full.
 fn load_class(load: &DirectionLoad) -> String {
     format!("load-words is-step{}", step(load.busy_share))
 }
@@ -157,14 +157,14 @@ fn thickness(load: Option<&DirectionLoad>) -> f64 {
     load.map_or(THIN, |load| THIN + THICKER * share(load.busy_share))
 }
 
-/// A line as thick as the link is fast.
+/// Returns the thickness of a line, which grows with the link's rate.
 fn rate_thickness(raw_bytes_per_second: f64) -> f64 {
-    // 250 MB/s (Gen1 x1) is the thinnest line; each doubling adds.
+    // 250 MB/s (Gen1 x1) is the thinnest line; each doubling adds a step.
     let doublings = (raw_bytes_per_second / 250e6).log2();
     if doublings.is_finite() { 1.6 + 0.55 * doublings.clamp(0.0, 10.0) } else { 1.6 }
 }
 
-/// A port with nothing, written below its card.
+/// Draws an empty port below its card.
 fn draw_empty(port: &str, card: &Card<'_>, index: usize) -> Markup {
     let y = card.top + card.height + EMPTY_HEIGHT * (index as f64 + 0.5) + 2.0;
     html! {

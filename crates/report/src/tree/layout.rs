@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Places the cards of a tree: columns from hosts to endpoints, each as wide as its widest card; a
-//! card stands at the middle of the cards that are linked to its right.
+//! card is centred on the cards that are linked to its right.
 
 use super::card::{Card, CardLink, MOST_CHARACTERS};
 
 /// Space around the drawing, pixels.
 pub const MARGIN: f64 = 28.0;
-/// Width that a link has between two cards: a bend, and a straight part with its label.
+/// Width of a link between two cards: a bend, and a straight part with its label.
 pub const LINK_WIDTH: f64 = 212.0;
-/// The straight part of that.
+/// Width of that straight part.
 pub const LABEL_WIDTH: f64 = 158.0;
 /// Height of a card that has no links to its right.
 const CARD_HEIGHT: f64 = 52.0;
 /// Space between two cards, one above the other.
 const CARD_GAP: f64 = 14.0;
-/// Added where the labels of links have three lines, and above the first.
+/// Added between labels of three lines, and above the first.
 const LOADED_GAP: f64 = 12.0;
-/// Space that each port takes on a card's right edge, at least.
+/// Least height of each port on a card's right edge.
 const PORT_PITCH: f64 = 22.0;
 /// Space between the trees of two hosts.
 const HOST_GAP: f64 = 36.0;
-/// Average width of a character of a card's text, pixels, and room at both sides.
+/// Average width of a character of a card's text, pixels, and margin at both sides.
 const CHARACTER_WIDTH: f64 = 7.6;
 pub const CARD_PADDING: f64 = 14.0;
 /// Narrowest card.
 const CARD_MIN_WIDTH: f64 = 96.0;
-/// Height of a line below a card: a port with nothing.
+/// Height of a line below a card: an empty port.
 pub const EMPTY_HEIGHT: f64 = 18.0;
 /// Words after the port's name, and the average width of its characters.
 pub const EMPTY_WORD: &str = ", empty";
@@ -36,25 +36,25 @@ impl Card<'_> {
         self.top + self.height / 2.0
     }
 
-    /// Position of a port, from the top of the drawing.
+    /// Returns the position of a port, from the top of the drawing.
     pub fn port_y(&self, index: usize) -> f64 {
         self.top + self.height / (self.links.len() as f64 + 1.0) * (index as f64 + 1.0)
     }
 
-    /// The lower end of the card and of what is written below it: ports with nothing.
+    /// Returns the lower end of the card and of the empty ports below it.
     fn bottom(&self) -> f64 {
         self.top + self.height + EMPTY_HEIGHT * self.empty_ports.len() as f64
     }
 
-    /// Width that its text needs.
+    /// Returns the width of its text.
     fn own_width(&self) -> f64 {
-        // The detail is set smaller than the name, by about a sixth.
+        // The detail is about a sixth smaller than the name.
         let name = self.name.chars().count() as f64;
         let detail = self.detail.chars().count() as f64 * 0.84;
         (name.max(detail) * CHARACTER_WIDTH + 2.0 * CARD_PADDING).max(CARD_MIN_WIDTH)
     }
 
-    /// Widest card of each column from here on.
+    /// Finds the widest card of each column from here on.
     fn measure(&self, column: usize, widths: &mut Vec<f64>) {
         if widths.len() <= column {
             widths.push(0.0);
@@ -65,7 +65,8 @@ impl Card<'_> {
         }
     }
 
-    /// Places the card and all to its right, the topmost at `top`; returns the top of the next.
+    /// Places the card and everything to its right, the topmost at `top`; returns the next free
+    /// position.
     fn place(&mut self, column: usize, columns: &[(f64, f64)], gap: f64, top: f64) -> f64 {
         (self.left, self.width) = columns[column];
         self.height = CARD_HEIGHT.max(PORT_PITCH * (self.links.len() as f64 + 0.6));
@@ -80,7 +81,7 @@ impl Card<'_> {
             _ => top + self.height / 2.0,
         };
         self.top = middle - self.height / 2.0;
-        // A card higher than all to its right would reach above `top`.
+        // A card that is higher than everything to its right would reach above `top`.
         let above = top - self.top;
         if above > 0.0 {
             self.shift(above);
@@ -96,7 +97,7 @@ impl Card<'_> {
         }
     }
 
-    /// Right end of the card and of all to its right.
+    /// Returns the right end of the card and of everything to its right.
     fn right(&self) -> f64 {
         let own = self.left + self.width;
         let empty = self.empty_ports.iter().map(|name| {
@@ -133,7 +134,7 @@ pub fn place(cards: &mut [Card<'_>], top: f64) -> (f64, f64) {
     (width, height)
 }
 
-/// Whether the load of any link was counted.
+/// Returns whether the load of any link was counted.
 pub fn has_loads(cards: &[Card<'_>]) -> bool {
     let is_loaded = |link: &CardLink<'_>| link.down.is_some() || link.up.is_some();
     let mut links = cards.iter().flat_map(|card| &card.links);

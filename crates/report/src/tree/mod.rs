@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tree as a drawing: hosts at the left, endpoints at the right, every link with its rate and,
-//! where it was counted, with the load of each direction.
+//! A tree as a drawing: hosts at the left, endpoints at the right, every link with its rate and, if
+//! counted, the load of each direction.
 //!
 //! Read first: [`card`], then [`layout`] and [`draw()`].
 
@@ -20,7 +20,7 @@ use crate::clean;
 use crate::number::{count, pixels};
 use crate::palette;
 
-/// Height of a line of the notes above a drawing that stands alone, pixels.
+/// Height of a line of notes above a stand-alone drawing, pixels.
 const NOTE_HEIGHT: f64 = 17.0;
 /// Height of its title.
 const TITLE_HEIGHT: f64 = 34.0;
@@ -67,7 +67,7 @@ fn words(cards: &[Card<'_>]) -> String {
     if all.is_empty() { "No links.".to_owned() } else { all.join("; ") }
 }
 
-/// Draws a topology as one SVG file that stands alone: nothing is fetched, fonts are those of the
+/// Draws a topology as one stand-alone SVG file: nothing is fetched, fonts are those of the
 /// reader's system, colours follow the reader's choice of light or dark, text is escaped.
 #[must_use]
 pub fn topology_svg(topology: &Topology) -> String {
@@ -115,7 +115,7 @@ fn counts(topology: &Topology) -> String {
     )
 }
 
-/// The style of a drawing that stands alone, for light pages and for dark ones.
+/// Returns the style of a stand-alone drawing, for light pages and for dark ones.
 fn standing_style() -> String {
     let style = format!(
         "text {{ font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any page at all: it is written without a panic, as well-formed HTML with well-formed drawings.
+//! Any page: it is written without a panic, as well-formed HTML with well-formed drawings.
 //!
 //! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
 //! writes the inputs that each run replays first.
@@ -12,10 +12,10 @@ use crosslane_results::topology::{Function, FunctionKind, Host, Link, LinkCeilin
 use crosslane_results::{DirectionLoad, TimeUse, Use};
 use support::assert_well_formed;
 
-/// Random inputs of the target in a plain run of the tests.
+/// Random inputs of the target in an ordinary test run.
 const ITERATIONS: usize = 400;
 
-/// A number of any kind: an ordinary one, a small whole one, any bits, or an odd one.
+/// A number of any kind: an ordinary one, a small integer, any bits, or an odd one.
 #[derive(Clone, Copy, Debug, TypeGenerator)]
 struct Number(u8, i16, u64);
 
@@ -33,7 +33,7 @@ impl Number {
     }
 }
 
-/// A text of any kind, now and then a very long one.
+/// A text of any kind, sometimes a very long one.
 #[derive(Clone, Debug, TypeGenerator)]
 struct Words(String, u8);
 
@@ -83,8 +83,8 @@ fn parts(parts: &[(Words, Number)]) -> Vec<(String, f64)> {
     parts.iter().map(|(name, share)| (name.text(), share.value())).collect()
 }
 
-/// A topology of the nodes: each hangs below one before it, or is a host; with the loads of its
-/// links.
+/// Makes a topology of the nodes, each of which is a host or hangs below an earlier one, with the
+/// loads of its links.
 fn figure(title: &Words, nodes: &[AnyNode]) -> TopologyFigure {
     let mut topology = Topology { lab: title.text(), ..Topology::default() };
     let mut loads = Vec::new();
@@ -102,7 +102,7 @@ fn figure(title: &Words, nodes: &[AnyNode]) -> TopologyFigure {
         };
         let mut above = &mut host.functions;
         for _ in 0..place % 5 {
-            // A port has at most a node below it, and this has the ports of the next bus.
+            // A port has at most one node below it, which has the ports of the next bus.
             if above.last().is_none_or(|port| port.children.is_empty()) {
                 break;
             }
@@ -213,7 +213,7 @@ fn fuzz_any_page() {
         });
 }
 
-/// Plots alone, and many of their values: bolero's random pages have few.
+/// Plots alone, with many values: bolero's random pages have few.
 #[test]
 fn fuzz_any_plot() {
     bolero::check!()
@@ -232,7 +232,7 @@ fn fuzz_any_plot() {
         });
 }
 
-/// A drawing of a tree that stands alone.
+/// A stand-alone drawing of a tree.
 #[test]
 fn fuzz_any_tree() {
     bolero::check!().with_iterations(ITERATIONS).with_type::<(Words, Vec<AnyNode>)>().for_each(

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs read back at random: what the program prints with some of it changed. There is a run or an
-//! error, a page and a comparison, never a panic.
+//! Outcomes of the program with random changes: reading them gives an error, or a run with a page
+//! and a comparison, never a panic.
 
 use bolero::TypeGenerator;
 use crosslane_report::runs::{Comparison, page, values};
 use crosslane_results::Outcome;
 
-/// What the program prints, made short.
+/// A shortened outcome as the program prints it.
 const BENCH: &str = r#"{"bench": "write", "lab": "minimal", "seed": 1, "version": "0.1.0",
   "scenarios": [{"bytes": 4096, "flows": [{"name": "card0 -> host", "bytes": 4096,
     "iterations": 2, "latency": {"min_ps": 1, "typical_ps": 2, "average_ps": 2, "p99_ps": 3,
@@ -40,19 +40,19 @@ const BRIDGE: &str = r#"{"bench": "bridge", "where": "lab sbdt", "seed": 1, "ver
   "share": 0.95}], "transfers": [{"path": "put", "mode": "naive", "bytes": 8192, "clients": 2,
   "seconds": [0.003, 0.001, 0.002], "bytes_per_second": 4e6, "wrong_words": 0,
   "why_not_faster": "the DMA limits"}]}"#;
-/// Most changes of one text.
+/// Most changes to one text.
 const MOST_CHANGES: usize = 8;
 
-/// One change of a text.
+/// One change to a text.
 #[derive(Clone, Debug, TypeGenerator)]
 enum Change {
-    /// A character more.
+    /// Inserts a character.
     Character { at: u16, character: char },
-    /// Another number, up to where the next field begins.
+    /// Replaces text up to the next field with a number.
     Number { at: u16, number: f64 },
-    /// Some bytes go.
+    /// Removes some bytes.
     Remove { at: u16, bytes: u8 },
-    /// Some bytes come again, elsewhere.
+    /// Copies some bytes to another position.
     Copy { from: u16, bytes: u8, to: u16 },
 }
 
@@ -64,7 +64,7 @@ fn boundary(text: &str, at: u16) -> usize {
     at
 }
 
-/// The bytes between two places, whichever comes first.
+/// Returns the bytes between two positions, in either order.
 fn between(text: &str, one: u16, other: u16) -> std::ops::Range<usize> {
     let (one, other) = (boundary(text, one), boundary(text, other));
     one.min(other)..one.max(other)
@@ -103,7 +103,7 @@ fn look_at(text: &str) {
     let _ = comparison.page("a command", ["one", "two"]);
 }
 
-/// Of each kind: in a lab, on cards, a reproduction, and those with rows.
+/// Returns outcomes of each kind: in a lab, on cards, a reproduction, and those with rows.
 fn printed() -> [String; 6] {
     let cards = r#""devices": ["vfio:0000:01:00.0"], "served": true"#;
     let on_cards = BENCH.replace(r#""lab": "minimal""#, cards);

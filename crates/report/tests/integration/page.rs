@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pages as documents: what is in them, and that nothing of the data is taken for markup.
+//! Pages as documents: their content, and that data are never taken for markup.
 
 use crate::support;
 
@@ -23,7 +23,7 @@ fn nothing_of_the_data_is_markup() {
     {
         let page = page_of_everything(text).to_html();
         assert_well_formed(&page);
-        // As many elements as with a plain text in the same places, of every kind.
+        // Every kind of element occurs as often as with plain text in the same positions.
         for element in ["<script", "</script", "<style", "<svg", "<title", "<h2", "<td", "<a "] {
             let (found, wanted) = (page.matches(element).count(), plain.matches(element).count());
             assert_eq!(found, wanted, "{element} with {text:?}");
@@ -126,7 +126,7 @@ fn bad_cells_are_marked_in_words_too() {
     assert!(html.contains("more"), "a cell without a heading is shown");
 }
 
-/// Bars stand upon each other; ours are joined by a line over their names.
+/// Bars are stacked; a line joins our values over their names.
 #[test]
 fn bars_are_stacked() {
     let axis = |scale| Axis { label: "time".into(), unit: "ns".into(), scale };
@@ -151,11 +151,11 @@ fn bars_are_stacked() {
         Page { title, summary, facts: Vec::new(), sections }.to_html()
     };
     let page = html(plot(1.0));
-    // Two bars of each part, drawn wide and narrow; and of each part a key in the legend.
+    // Two bars of each part, drawn wide and narrow; a key of each part in the legend.
     assert_eq!(page.matches("<title>link\nx").count(), 2 * 2);
     assert_eq!(page.matches("<rect class=\"mark\"").count(), 2);
     assert!(page.contains("link\nx1: 8 ns") && page.contains("beside\nx4: 1 ns"));
-    // Of the first drawing: place and height of the bars over x1.
+    // Position and height of the bars over x1 in the first drawing.
     let bar = |name: &str| {
         let end = page.find(&format!("<title>{name}\nx1")).unwrap();
         let (_, path) = page[..end].rsplit_once(" d=\"M").unwrap();

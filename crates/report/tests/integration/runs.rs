@@ -78,7 +78,7 @@ fn why_begins_with_the_verdict() {
     assert!(page.facts.contains(&("seed".to_owned(), "7".to_owned())));
 }
 
-/// The section of a page that says why the run was not faster.
+/// Returns the section of a page that says why the run was not faster.
 fn why_of(page: &Page) -> &Section {
     let mut sections = page.sections.iter();
     sections.find(|section| section.title == "Why not faster").expect("the run is explained")
@@ -140,7 +140,7 @@ fn a_run_on_cards_says_which() {
     let page = runs::page(&run, "crosslane bench").unwrap();
     assert_eq!(page.title, "bench write on vfio:0000:01:00.0, vfio:0000:02:00.0");
     assert_eq!(run.name(), "bench write, vfio:0000:01:00.0, vfio:0000:02:00.0");
-    // Of cards that somebody serves the page says whose time is whose.
+    // On served cards the page says which clock each time is by.
     let is_said = |run: &Outcome| {
         let page = runs::page(run, "crosslane bench").unwrap();
         let results = page.sections.into_iter().find(|section| section.title == "Results").unwrap();
@@ -165,7 +165,7 @@ fn a_page_has_what_iommus_did() {
     let there = tables(&text);
     let row: Vec<&str> = there[0][0].iter().map(|cell| cell.text.as_str()).collect();
     assert_eq!(row, ["host0", "112", "4096", "25.0", "253.0", "1.25", "5", "63.0", "10.0"]);
-    // Runs of before, and labs without one.
+    // Runs of older versions, and labs without an IOMMU.
     assert!(tables(&text.replace("\"iommus\"", "\"others\"")).is_empty());
 }
 
@@ -220,11 +220,11 @@ fn results(text: &str) -> Vec<String> {
     results.blocks.into_iter().map(words).collect()
 }
 
-/// A time means little without the number of transfers that share it, which changes with the size.
+/// A time needs the number of transfers in flight beside it, which changes with the size.
 #[test]
 fn times_by_size_say_how_many_are_in_flight() {
     let text = bench([500.0, 1000.0], "2 tags");
-    // Runs of before did not say it.
+    // Older versions did not store it.
     assert_eq!(results(&text)[1], "Time of a transfer by size");
     let at = |size: u64, depth: u64| format!("\"bytes\": {size}, \"in_flight\": {depth},\n");
     let with = |depths: [u64; 2]| {
@@ -240,8 +240,8 @@ fn times_by_size_say_how_many_are_in_flight() {
     assert!(found[2].starts_with("flow | "), "{found:?}");
 }
 
-/// The time of a program that simulates cards is not the machine's: no rate or share by it stands
-/// beside the others.
+/// A program that simulates cards has another clock than the machine: no rate or share by it is
+/// shown beside the others.
 #[test]
 fn results_of_served_cards_are_on_one_clock() {
     let lab = r#""lab": "minimal""#;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The reproduction `aws-f1`: every measurement of "How to Use Write Combining to Improve PCIe Bus
-//! Performance", through the driver's windows, in the lab of that name.
+//! Performance", through the driver's apertures, in the lab of that name.
 //!
-//! The experiments are a module each.
+//! Each experiment has a module.
 
 mod rates;
 mod side_effects;
@@ -23,8 +23,8 @@ use crate::study::{Effort, Reproducible, Study};
 const CARD: &str = "f1";
 /// Passes of the paper's program for its table.
 const PASSES: u64 = 100;
-/// In uncached memory every store takes the same time, and in combined memory nothing changes once
-/// the buffers on the way are full: passes stop when so many bytes have been stored, each way.
+/// Bytes after which passes stop, each way: an uncached store always takes the same time, and
+/// combined stores do once the buffers on the path are full.
 const UNCACHED_BYTES: u64 = 16 << 10;
 const COMBINED_BYTES: u64 = 4 << 20;
 
@@ -36,9 +36,9 @@ const QUICK_BYTES: u64 = 8 << 10;
 struct Mode {
     /// The paper's name.
     name: &'static str,
-    /// The copy routine, not the loop of 32-bit stores.
+    /// Whether it uses the copy routine instead of the loop of 32-bit stores.
     custom: bool,
-    /// Write-combined.
+    /// Whether it is write-combined.
     combined: bool,
 }
 
@@ -49,7 +49,7 @@ const MODES: [Mode; 4] = [
     Mode { name: "custom-wc", custom: true, combined: true },
 ];
 
-/// The routines of the host's library.
+/// Returns the routines of the host's library.
 fn routines(context: &Context<'_>) -> Result<Routines, ReproduceError> {
     let host = context.lab().file().hosts.first();
     host.and_then(|host| host.part.routines)
@@ -63,7 +63,7 @@ async fn open(simulation: &Simulation) -> Result<(LabBus, MemoryCard<LabBus>), B
     Ok((bus, card))
 }
 
-/// Stores blocks in a lab of its own.
+/// Stores blocks in a separate lab.
 fn stores(
     context: &Context<'_>,
     name: &str,

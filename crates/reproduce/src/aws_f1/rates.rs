@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table and its graph: 17 sizes in four modes; and the seconds that it has lost.
+//! The table and its graph: 17 sizes in four modes; and its missing seconds.
 
 use crosslane_experiment::MmioMeasured;
 use crosslane_report::{Axis, Plot, Scale, Table};
@@ -13,10 +13,10 @@ use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{by_size, ours, published};
 use crate::published::PublishedFigure;
 
-/// Time that the paper's program loses of a pass, each time: a second, over 100 passes.
+/// Time missing from each pass in the paper's table: a whole second over 100 passes.
 const LOST_S: f64 = 0.01;
 
-/// Sizes of the table.
+/// Number of sizes in the table.
 pub(super) const SIZES: u64 = 17;
 
 struct Measured {
@@ -53,7 +53,7 @@ fn measure(
     Ok(measured)
 }
 
-/// The paper's figure of a mode and a size.
+/// Returns the paper's figure of a mode and a size.
 fn figure<'a>(context: &'a Context<'_>, mode: Mode, size_bytes: u64) -> &'a PublishedFigure {
     context.figures.at(mode.name, &size_words(size_bytes))
 }
@@ -66,14 +66,14 @@ fn rows(context: &Context<'_>, measured: &[Measured]) -> Vec<Row> {
     measured.iter().map(row).collect()
 }
 
-/// The rows that are compared, of blocks of up to so many bytes.
+/// Returns the compared rows of blocks of at most `most` bytes.
 pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>, ReproduceError> {
     let is_compared = |mode, size| figure(context, mode, size).tolerance.is_some();
     let measured = measure(context, |mode, size| size <= most && is_compared(mode, size))?;
     Ok(rows(context, &measured))
 }
 
-/// The whole table, and what it has lost.
+/// Runs the whole table, and the experiment on its missing seconds.
 pub(super) fn run(context: &Context<'_>) -> Result<[Experiment; 2], ReproduceError> {
     let measured = measure(context, |_, _| true)?;
     let rows = rows(context, &measured);
@@ -104,7 +104,7 @@ fn gb(rate: f64) -> String {
     format!("{rate:.6}")
 }
 
-/// The paper's table, each figure beside the lab's.
+/// Returns the paper's table, each figure beside the lab's.
 fn rate_table(context: &Context<'_>, measured: &[Measured]) -> Table {
     let mut table = Table::headed(
         "bytes: | burst GB/s: | lab: | burst-wc: | lab: | custom: | lab: | custom-wc: | lab:",
@@ -120,7 +120,8 @@ fn rate_table(context: &Context<'_>, measured: &[Measured]) -> Table {
     table
 }
 
-/// The writes that the card has got: writes by length and beats, of a pass of 64 B and of 4 KiB.
+/// Returns the writes that arrived at the card, by length and beats, in a pass of 64 B and of 4
+/// KiB.
 fn size_table(measured: &[Measured]) -> Table {
     let mut table = Table::headed("mode | bytes: | passes: | writes by length | beats of 64 B:");
     for one in measured.iter().filter(|one| matches!(one.size_bytes, 64 | 256 | 4096)) {
@@ -136,7 +137,7 @@ fn size_table(measured: &[Measured]) -> Table {
     table
 }
 
-/// The graph, rates by their logarithm as there.
+/// Plots the graph, with logarithmic rates as in the paper.
 fn plot(context: &Context<'_>, measured: &[Measured]) -> Plot {
     let series = MODES.iter().flat_map(|mode| {
         let of_mode = || measured.iter().filter(|one| one.mode == *mode);
@@ -149,8 +150,8 @@ fn plot(context: &Context<'_>, measured: &[Measured]) -> Plot {
     by_size("Write bandwidth by size and mode", "a pass", rate, series.collect())
 }
 
-/// The figures of passes of more than 10 ms, of which 100 take more than a second, with the seconds
-/// put back: the paper prints too high a rate.
+/// Returns the figures of passes of more than 10 ms, of which 100 take more than a second, with the
+/// missing seconds added: the paper prints too high a rate.
 fn lost(context: &Context<'_>, measured: &[Measured]) -> Experiment {
     let mut table = Table::headed(
         "mode | bytes: | printed GB/s: | seconds lost: | put back: | lab: | error %:",

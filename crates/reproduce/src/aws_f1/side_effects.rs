@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! "A Few Words about Side Effects": 16 integers as 16 beats or one, a FIFO that is eaten from or
-//! sprayed into, and a load that is stale before a fence.
+//! "A Few Words about Side Effects": 16 integers as 16 beats or one, a FIFO that is filled at one
+//! address or at consecutive ones, and a stale load before a fence.
 
 use crosslane_driver::{CardMetrics, Contents, FIFO_BAR, MEMORY_BAR, WindowOptions};
 use crosslane_experiment::{BenchError, MmioOptions, Program};
@@ -14,7 +14,7 @@ use crate::error::ReproduceError;
 use crate::experiment::{Experiment, paragraphs};
 use crate::published::{self, PublishedFigure};
 
-/// Scenarios of this experiment.
+/// Number of scenarios of this experiment.
 pub(super) const SCENARIOS: u64 = 4;
 
 /// The figures, in the order of [`MAPPINGS`].
@@ -56,7 +56,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     })
 }
 
-/// The card's counters of one pass of 16 integers.
+/// Returns the card's counters for one pass of 16 integers.
 fn count(
     context: &Context<'_>,
     word: &str,
@@ -69,7 +69,7 @@ fn count(
     Ok(measured.metrics)
 }
 
-/// Six bytes into the FIFO, stored to its first address or sprayed.
+/// Stores six bytes into the FIFO, at its first address or at consecutive ones.
 async fn fifo(simulation: &Simulation) -> Result<Table, BenchError> {
     let (bus, card) = open(simulation).await?;
     let mut table =
@@ -97,7 +97,7 @@ async fn fifo(simulation: &Simulation) -> Result<Table, BenchError> {
     Ok(table)
 }
 
-/// A load of a combined word before the fence and behind it.
+/// Loads a combined word before and after the fence.
 async fn stale_load(simulation: &Simulation) -> Result<[u32; 2], BenchError> {
     let (_, card) = open(simulation).await?;
     let (mapping, contents) = (Mapping::WriteCombined, Contents::Memory);

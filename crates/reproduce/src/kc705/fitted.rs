@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The paper's fit: y = x/(k a) + b, for each size over its four links, by the same code as
-//! `crosslane fit`.
+//! The paper's fit: y = x/(k a) + b, for each size over its four links, with the code of `crosslane
+//! fit`.
 
 use crosslane_experiment::CardDirection;
 use crosslane_experiment::fit::{Fit, Measurements, Over, fits};
@@ -14,10 +14,10 @@ use crate::error::ReproduceError;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{names, ours};
 
-/// Sizes whose fits the paper draws.
+/// Sizes whose fits the paper plots.
 const DRAWN: [u64; 2] = [SIZES[0], SIZES[6]];
 
-/// A sweep as a file of measurements.
+/// Returns a sweep as a file of measurements.
 fn as_file(points: &[Point]) -> String {
     let mut text = "direction,generation,width,bytes,mb_per_s\n".to_owned();
     for point in points {
@@ -28,7 +28,7 @@ fn as_file(points: &[Point]) -> String {
     text
 }
 
-/// The fits of each size, in the order of the points.
+/// Fits each size, in the order of the points.
 fn fits_of(points: &[Point]) -> Result<Vec<Fit>, ReproduceError> {
     let failed = |problem: String| ReproduceError::experiment("fit", problem);
     let measurements = Measurements::parse("sweep", &as_file(points));
@@ -37,13 +37,13 @@ fn fits_of(points: &[Point]) -> Result<Vec<Fit>, ReproduceError> {
     Ok(all.into_iter().filter(|fit| matches!(fit.over, Over::Links { .. })).collect())
 }
 
-/// The fit of one size and direction.
+/// Returns the fit of one size and direction.
 fn find(fits: &[Fit], direction: CardDirection, size_bytes: u64) -> Option<&Fit> {
     let over = Over::Links { bytes: size_bytes };
     fits.iter().find(|fit| fit.series == direction.words() && fit.over == over)
 }
 
-/// The paper's ratio beside that of transfers of one size.
+/// Compares the paper's ratio with that of transfers of one size.
 fn compare_ratio(
     context: &Context<'_>,
     fits: &[Fit],
@@ -55,12 +55,12 @@ fn compare_ratio(
     Ok(context.figures.case("fitted_link_rate_over_theory", None).compare(ratio))
 }
 
-/// Nanoseconds of a byte beside the link.
+/// Returns the time of a byte beside the link, nanoseconds.
 fn beside_ns(fit: &Fit, size_bytes: u64) -> f64 {
     fit.fixed_s / size_bytes as f64 * 1e9
 }
 
-/// The rows that are compared, of transfers of up to so many bytes.
+/// Returns the compared rows of transfers of at most `most` bytes.
 pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>, ReproduceError> {
     let sizes = [SIZES[0], SIZES[6].min(most)];
     let mut rows = Vec::new();
@@ -105,8 +105,8 @@ fn table(fits: &[Fit], direction: CardDirection) -> Table {
     table
 }
 
-/// The paper's graph: of each link the time of a byte over it and beside it, one on the other,
-/// and what was measured as a line.
+/// Plots the paper's graph: for each link the time of a byte over it and beside it, stacked, and
+/// the measured time as a line.
 fn plot(points: &[Point], fit: &Fit, direction: CardDirection, size_bytes: u64) -> Plot {
     let at = |values: [f64; 4]| (0..4).map(f64::from).zip(values).collect::<Vec<_>>();
     let link_ns = LINKS.map(|link| fit.link_s_per_byte / link.k() * 1e9);

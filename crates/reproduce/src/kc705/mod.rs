@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The reproduction `kc705`: memory-mapped DMA between a desktop and the DDR3 of a KC705 board, by
-//! the paper's procedure through the driver, in the lab of that name; and what it concludes.
+//! the paper's procedure through the driver, in the lab of that name, and the paper's conclusions.
 //!
-//! Read first: `published`, what each figure is held to; then the experiments, one module each.
+//! Read first: `published`, the tolerance of each figure; then the experiments, one module each.
 
 mod fitted;
 mod next;
@@ -28,7 +28,7 @@ use crate::study::{Effort, Reproducible, Study};
 const CARD: &str = "kc705";
 /// Sizes of the paper, bytes.
 const SIZES: [u64; 7] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
-/// Timed transfers of a scenario: so many, but no more than so many bytes.
+/// Timed transfers of a scenario, in number and in bytes; the smaller limit holds.
 const TRANSFERS: u64 = 4;
 const ENOUGH_BYTES: u64 = 4 << 20;
 /// The largest size of a sweep over the lab's constants.
@@ -52,7 +52,7 @@ const LINKS: [Link; 4] = [
     link(Generation::Gen1, 4),
     link(Generation::Gen2, 4),
 ];
-/// The fastest of them.
+/// The fastest of these links.
 const FASTEST: Link = LINKS[3];
 
 impl Link {
@@ -65,13 +65,13 @@ impl Link {
         format!("{} x{}", self.generation, self.lanes)
     }
 
-    /// Its rate as a multiple of Gen1 x1, encoding taken off.
+    /// Returns its rate after encoding as a multiple of Gen1 x1.
     fn k(self) -> f64 {
         self.rate().bytes_per_second() / link(Generation::Gen1, 1).rate().bytes_per_second()
     }
 }
 
-/// The quantity of a rate in the file of figures.
+/// Returns the quantity of a rate in the file of figures.
 const fn quantity(direction: CardDirection) -> &'static str {
     match direction {
         CardDirection::ToCard => "dma_host_to_fpga",
@@ -79,7 +79,7 @@ const fn quantity(direction: CardDirection) -> &'static str {
     }
 }
 
-/// The paper's rate over the fastest link, MB/s, if it gives one.
+/// Returns the paper's rate over the fastest link, MB/s, if it gives one.
 fn figure<'a>(
     context: &'a Context<'_>,
     direction: CardDirection,
@@ -89,7 +89,7 @@ fn figure<'a>(
     context.figures.find(quantity(direction), &conditions)
 }
 
-/// Makes transfers over a link, in a lab of their own.
+/// Makes transfers over a link, in a separate lab.
 fn transfer(
     context: &Context<'_>,
     lab: &Lab,
@@ -107,8 +107,8 @@ fn transfer(
     })
 }
 
-/// One transfer at a time by the paper's procedure: parameters by registers, start, interrupt.
-/// Bytes per second by the clock that runs from start to interrupt.
+/// Makes one transfer at a time by the paper's procedure: parameters by registers, start,
+/// interrupt. Returns bytes per second by the clock that runs from start to interrupt.
 fn by_registers(
     context: &Context<'_>,
     lab: &Lab,
@@ -122,7 +122,7 @@ fn by_registers(
     Ok(transfer(context, lab, link, &options)?.bytes_per_second_alone())
 }
 
-/// A plot of rates by size.
+/// Makes a plot of rates by size.
 fn rate_plot(title: &str, series: Vec<Series>) -> Plot {
     plots::by_size(title, "a transfer", plots::rate("MB/s"), series)
 }

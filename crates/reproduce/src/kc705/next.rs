@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network of 64 bits that the paper gave up, and its conjecture about one more grade of link:
-//! less than twice the rate.
+//! The 64-bit network that the paper gave up, and its conjecture about the next faster link: less
+//! than twice the rate.
 
 use crosslane_experiment::CardDirection;
 use crosslane_pcie::link::Generation;
@@ -14,14 +14,14 @@ use crate::error::ReproduceError;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::ours;
 
-/// The next grade.
+/// The next faster links.
 const NEXT: [Link; 2] = [link(Generation::Gen2, 8), link(Generation::Gen3, 4)];
 
-/// The variant of the lab whose core has the clock for it.
+/// The variant of the lab whose core has the clock for them.
 const FASTER: &str = "next";
 
 const WAYS: u64 = CardDirection::ALL.len() as u64;
-/// Scenarios of these experiments.
+/// Number of scenarios of these experiments.
 pub(super) const SCENARIOS: u64 = SIZES.len() as u64 * WAYS * (1 + NEXT.len() as u64);
 
 pub(super) fn run(
@@ -34,7 +34,7 @@ pub(super) fn run(
     Ok([narrow, grades(document, &next)])
 }
 
-/// A figure that the paper does not give.
+/// Returns a row of a figure that the paper does not give.
 fn row(quantity: &str, point: &Point) -> Row {
     let quantity = format!("{}, {quantity}", point.direction.words());
     let conditions = format!("{}; {}", point.link.words(), size_words(point.size_bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transfers that wait in a ring, which the paper's card cannot do, with this project's own engine,
+//! Transfers queued in a ring, which the paper's card does not support, with this project's engine,
 //! which reads and writes at once.
 
 use crosslane_experiment::{CardDirection, CardMeasured, CardOptions};
@@ -14,18 +14,18 @@ use crate::error::ReproduceError;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::ours;
 
-/// Transfers of 1 KiB that are kept in the ring.
+/// Numbers of 1 KiB transfers in the ring.
 const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// The depth of the comparison.
+/// The number of the comparison.
 const DEPTH: u32 = 64;
-/// Bytes of all transfers of a scenario, at least.
+/// Least number of bytes of a scenario.
 const BYTES: u64 = 4 << 20;
 
-/// Scenarios of this experiment.
+/// Number of scenarios of this experiment.
 pub(super) const SCENARIOS: u64 =
     ((DEPTHS.len() + SIZES.len() - 1) * CardDirection::ALL.len()) as u64;
 
-/// A scenario: direction, size, depth.
+/// A scenario: direction, size, number of transfers in the ring.
 type Job = (CardDirection, u64, u32);
 
 fn options(context: &Context<'_>, (direction, size, depth): Job) -> CardOptions {
@@ -33,7 +33,7 @@ fn options(context: &Context<'_>, (direction, size, depth): Job) -> CardOptions 
     CardOptions::queued(direction, size, depth, iterations, context.seed as u32)
 }
 
-/// How deep the ring is filled with transfers of a size: fewer of large ones.
+/// Returns the number of transfers of a size in the ring: fewer of large ones.
 fn depth_of(size: u64) -> u32 {
     ((4 * BYTES / size) as u32).clamp(2, DEPTH)
 }
@@ -94,13 +94,14 @@ fn row((way, size, depth): Job, run: &CardMeasured) -> Row {
     Row::simulated(quantity, conditions, "MB/s", run.bytes_per_second() / 1e6)
 }
 
-/// The paper's rate at 1 KiB, one transfer at a time: its own figure, where it gives one.
+/// Returns the paper's rate at 1 KiB, one transfer at a time: the published figure, or else the
+/// lab's.
 fn alone(context: &Context<'_>, document: &[Point], way: CardDirection) -> f64 {
     let published = figure(context, way, SIZES[0]).map(|figure| figure.value * 1e6);
     published.unwrap_or_else(|| rate(document, FASTEST, way, SIZES[0]))
 }
 
-/// How many times the paper's rate at 1 KiB.
+/// Returns the rate as a multiple of the paper's at 1 KiB.
 fn gain(
     context: &Context<'_>,
     document: &[Point],

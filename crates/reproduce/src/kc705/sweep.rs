@@ -13,7 +13,7 @@ use crate::error::ReproduceError;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{ours, published};
 
-/// Scenarios of this experiment.
+/// Number of scenarios of this experiment.
 pub(super) const SCENARIOS: u64 = (LINKS.len() * SIZES.len() * CardDirection::ALL.len()) as u64;
 
 /// A point of the sweep.
@@ -25,8 +25,8 @@ pub(super) struct Point {
     pub bytes_per_second: f64,
 }
 
-/// Sweeps of links, sizes and directions of a lab, the longest scenarios first so that no core is
-/// idle at the end; the points come in order.
+/// Sweeps links, sizes and directions of a lab, the longest scenarios first so that no core is idle
+/// at the end; returns the points in order.
 pub(super) fn sweep(
     context: &Context<'_>,
     lab: &Lab,
@@ -54,12 +54,12 @@ pub(super) fn sweep(
     Ok(points.into_iter().map(|(_, point)| point).collect())
 }
 
-/// The paper's sweep.
+/// Runs the paper's sweep.
 pub(super) fn measure(context: &Context<'_>) -> Result<Vec<Point>, ReproduceError> {
     sweep(context, context.lab(), &LINKS, &SIZES)
 }
 
-/// A rate of a sweep, bytes per second.
+/// Returns a rate of a sweep, bytes per second.
 pub(super) fn rate(points: &[Point], link: Link, direction: CardDirection, size_bytes: u64) -> f64 {
     let is_it = |point: &&Point| {
         point.link == link && point.direction == direction && point.size_bytes == size_bytes
@@ -67,7 +67,7 @@ pub(super) fn rate(points: &[Point], link: Link, direction: CardDirection, size_
     points.iter().find(is_it).expect("the sweep has this point").bytes_per_second
 }
 
-/// Rates in MB/s, a row for each size, a column for each link.
+/// Returns rates in MB/s, with a row for each size and a column for each link.
 pub(super) fn table(points: &[Point], links: &[Link], direction: CardDirection) -> Table {
     let headings = links.iter().map(|link| link.words());
     let mut table = Table::headed(direction.words()).with_numbers(headings);
@@ -79,7 +79,7 @@ pub(super) fn table(points: &[Point], links: &[Link], direction: CardDirection) 
     table
 }
 
-/// One row for each point: the paper's figure where it gives one.
+/// Returns a row for each point, with the paper's figure if it gives one.
 pub(super) fn rows(context: &Context<'_>, points: &[Point]) -> Vec<Row> {
     let row = |point: &Point| {
         let Point { link, direction, size_bytes, bytes_per_second } = *point;
@@ -106,7 +106,7 @@ fn plot(context: &Context<'_>, points: &[Point], direction: CardDirection) -> Pl
     rate_plot(&title, lines.into_iter().chain([of_paper]).collect())
 }
 
-/// The experiment.
+/// Returns the experiment.
 pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Experiment {
     let text = paragraphs([
         "The host sets the parameters of a transfer by registers, starts it, and sleeps until the \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cost of the hub's fragmentation: the mixture of completions beside completions of one size.
+//! Cost of the hub's fragmentation: the mixture of completion sizes beside completions of one size.
 
 use crosslane_pcie::link::TLP_FRAMING_BYTES;
 use crosslane_report::{Axis, Scale, Table};
@@ -21,14 +21,14 @@ const MIXTURES: [(Option<&str>, &str); 4] = [
     (Some("completions-128"), "128 B"),
     (Some("completions-256"), "256 B"),
 ];
-/// The one with the longest completions.
+/// Index of the variant with the longest completions.
 const LONGEST: usize = 3;
 
-/// Scenarios of this experiment.
+/// Number of scenarios of this experiment.
 pub(super) const SCENARIOS: u64 = (SIZES.len() * MIXTURES.len()) as u64;
 
-/// Share of the completions' header and payload bytes that is header: as the paper's table of
-/// packets counts, without the framing of the link.
+/// Returns the share of headers in the header and payload bytes of completions: like the paper's
+/// table of packets, without the framing of the link.
 fn header_share(outcome: &NgetOutcome) -> f64 {
     let down = &outcome.down;
     let headers = down.header_bytes - down.tlps * u64::from(TLP_FRAMING_BYTES);

@@ -11,23 +11,23 @@ use crate::context::Context;
 use crate::error::ReproduceError;
 use crate::experiment::{Experiment, paragraphs};
 
-/// Bytes of the messages: one word of a notification's kind, and half of a datagram.
+/// Bytes of the messages: a word like a notification, and half of a datagram.
 const SIZES: [u64; 2] = [8, 64];
-/// The constant that is the paper's figure.
+/// The constant that comes from the paper.
 const LATENCY: &str = "part.cable.latency_ns";
 
-/// Scenarios of this experiment.
+/// Number of scenarios of this experiment.
 pub(super) const SCENARIOS: u64 = 2 + (SIZES.len() * SendWay::ALL.len()) as u64;
 
-/// Time of a datagram through transceivers and cable: the time of a put, less that of the same
-/// put with none.
+/// Returns the time of a datagram through transceivers and cable: the time of a put, less that of
+/// the same put without them.
 fn link_latency_ns(context: &Context<'_>) -> Result<f64, ReproduceError> {
     let none = context.lab().with_constant(LATENCY, 0.0)?;
     let with = one_way_ns(context, context.lab(), SendWay::Put, SIZES[0])?;
     Ok(with - one_way_ns(context, &none, SendWay::Put, SIZES[0])?)
 }
 
-/// The latency of the link, an input.
+/// Returns the row of the link's latency, an input.
 pub(super) fn compared(context: &Context<'_>) -> Result<Row, ReproduceError> {
     let latency = link_latency_ns(context)?;
     Ok(context.figures.case("link_latency", None).compare(latency))

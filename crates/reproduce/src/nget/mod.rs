@@ -2,9 +2,9 @@
 //! The reproduction `nget`: the network processor of the paper, two hosts with a card each, in
 //! the lab of that name.
 //!
-//! The experiments, a module each:
-//! `peak`, duration and bandwidth of gets; `completions`, what the hub's fragmentation costs;
-//! `modes`, of the driver; `link`, its latency, and other machines; `own`, our engine.
+//! Each experiment has a module: `peak`, duration and bandwidth of gets; `completions`, cost of the
+//! hub's fragmentation; `modes`, modes of the driver; `link`, its latency, and other machines;
+//! `own`, our engine.
 
 mod completions;
 mod link;
@@ -26,10 +26,10 @@ use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::study::{Effort, Reproducible, Study};
 
-/// Gets in flight where the engine is to be as fast as it can.
+/// Gets in flight at which the engine reaches its highest rate.
 const ALL_IN_FLIGHT: u32 = 64;
-/// The driver's modes of the curves: memory that the driver has mapped, mapped stores, polling of
-/// user memory. Those with the least cost.
+/// The driver's modes for the curves, those of least cost: memory that the driver has mapped,
+/// mapped stores, polling of user memory.
 const MODES: Modes = Modes {
     buffers: Buffers::Mapped,
     requests: Requests::Stores(Mapping::WriteCombined),
@@ -53,7 +53,7 @@ impl Machine {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     const fn name(self) -> &'static str {
         match self {
             Self::Gpu1 => "gpu1",
@@ -61,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// Its card.
+    /// Returns its card.
     const fn processor(self) -> &'static str {
         match self {
             Self::Gpu1 => "fpga1",
@@ -70,7 +70,7 @@ impl Machine {
     }
 }
 
-/// Gets of a size, so many in flight, one started and awaited in each loop.
+/// Makes gets of a size with `in_flight` in flight, one started and awaited in each loop.
 fn gets(
     context: &Context<'_>,
     lab: &Lab,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver's modes: where the data lie, how requests are written, how notifications are seen.
+//! The driver's modes: location of the data, way of writing requests, way of seeing notifications.
 
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
 use crosslane_host::{Mapping, Waiting};
@@ -26,10 +26,10 @@ const WAITING: [(Waiting, &str); 3] = [
 ];
 /// A get of one page, and one of several.
 const SIZES: [u64; 2] = [1 << 10, 16 << 10];
-/// One at a time, and many.
+/// One in flight, and many.
 const IN_FLIGHT: [u32; 2] = [1, 16];
 
-/// Scenarios of this experiment.
+/// Number of scenarios of this experiment.
 pub(super) const SCENARIOS: u64 =
     (BUFFERS.len() * REQUESTS.len() * WAITING.len() * SIZES.len() * IN_FLIGHT.len()) as u64;
 

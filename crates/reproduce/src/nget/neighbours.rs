@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Short messages from gpu1 to gpu2, and the terms that their time consists of.
+//! Short messages from gpu1 to gpu2, and the terms of their time.
 
 use crosslane_driver::network_processor::TorusDimension;
 use crosslane_experiment::{OneWayOptions, SendWay, host_of, one_way};
@@ -16,16 +16,16 @@ use crate::error::ReproduceError;
 
 /// Messages of a run.
 const ROUNDS: u32 = 16;
-/// A message that takes longer has failed.
+/// Time after which a message has failed.
 const TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000);
-/// Bytes of a datagram on the wire.
+/// Bytes of a datagram on the link.
 const DATAGRAM_BYTES: u64 = 136;
-/// Bytes of a datagram's payload, which are written whole where they count.
+/// Bytes of a datagram's payload, and of a full line of stores.
 const LINE_BYTES: u64 = 64;
 
 type Problem = Box<dyn std::error::Error>;
 
-/// Time of messages of one size from fpga1 to fpga2 in a lab, ns.
+/// Returns the time of messages of one size from fpga1 to fpga2 in a lab, ns.
 pub(super) fn one_way_ns(
     context: &Context<'_>,
     lab: &Lab,
@@ -53,7 +53,7 @@ pub(super) fn one_way_ns(
 
 /// The terms of a message's time.
 pub(super) struct Terms {
-    /// Each with its name, ns.
+    /// Each term with its name, ns.
     pub terms: Vec<(String, f64)>,
 }
 
@@ -63,7 +63,7 @@ impl Terms {
     }
 }
 
-/// Constants of the lab that a message meets.
+/// Constants of the lab that affect a message.
 struct Way<'a> {
     host: [&'a PortParameters; 2],
     card: &'a PortParameters,
@@ -73,14 +73,14 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// Time of TLPs on the host's link.
+    /// Returns the time of TLPs on the host's link.
     fn wire_ns(&self, header_dw: u32, payloads: &[u64]) -> f64 {
         let overhead = u64::from(TLP_FRAMING_BYTES + 4 * header_dw);
         let bytes: u64 = payloads.iter().map(|payload| payload + overhead).sum();
         bytes as f64 / self.rate.bytes_per_second() * 1e9 + self.flight_ns
     }
 
-    /// A host's port, the wire, the card's port.
+    /// Returns the terms of a host's port, the link, and the card's port.
     fn down(&self, what: &str, wire_ns: f64) -> Vec<(String, f64)> {
         vec![
             (format!("{what}: host's port"), self.host[0].transmit_latency.as_ns()),
@@ -98,7 +98,7 @@ impl Way<'_> {
     }
 }
 
-/// The terms of a message of up to 64 B, from the lab's constants alone.
+/// Returns the terms of a message of up to 64 B, from the lab's constants alone.
 pub(super) fn terms(lab: &Lab, way: SendWay, bytes: u64) -> Terms {
     let file = lab.file();
     let [near, far] = [&file.hosts[0], &file.hosts[1]];
@@ -122,7 +122,7 @@ pub(super) fn terms(lab: &Lab, way: SendWay, bytes: u64) -> Terms {
     let mut terms = Vec::new();
     match way {
         SendWay::Put => {
-            // Control word and data: a line that is full, and what is left in writes of 8 B.
+            // Control word and data: one full line, and the rest in writes of 8 B.
             let whole = bytes + 8;
             terms.push(stores(whole));
             let full = std::iter::repeat_n(LINE_BYTES, (whole / LINE_BYTES) as usize);

@@ -25,13 +25,13 @@ const COMPLETIONS: [u32; 3] = [64, 128, 256];
 const SIZES: [u64; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
 /// Bytes of the short messages.
 const MESSAGES: [u64; 4] = [8, 16, 32, 64];
-/// Least share of the ceiling, with long gets.
+/// Least share of the ceiling for long gets.
 const LEAST_OF_CEILING: f64 = 0.98;
 /// Longest time of short messages, ns: puts and gets.
 const MOST_PUT_NS: f64 = 1000.0;
 const MOST_GET_NS: f64 = 1800.0;
 
-/// Scenarios of this experiment.
+/// Number of scenarios of this experiment.
 pub(super) const SCENARIOS: u64 =
     (COMPLETIONS.len() * SIZES.len() + MESSAGES.len() * SendWay::ALL.len()) as u64;
 
@@ -42,7 +42,7 @@ const fn wanted_ns(way: SendWay) -> f64 {
     }
 }
 
-/// Gets of each size for each size of completions.
+/// Makes gets of each size for each size of completions.
 fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>, ReproduceError> {
     let jobs: Vec<(u32, u64)> =
         COMPLETIONS.iter().flat_map(|payload| SIZES.map(|size| (*payload, size))).collect();
@@ -56,7 +56,7 @@ fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>, Reprod
     jobs.par_iter().map(run).collect()
 }
 
-/// The terms of 64 B, in the order in which they come.
+/// Returns the terms of 64 B, in order of time.
 fn terms_table(lab: &Lab, way: SendWay, measured_ns: f64) -> Table {
     let mut table = Table::headed(&format!("{} of 64 B | ns:", way.word()));
     let found = terms(lab, way, *MESSAGES.last().unwrap_or(&64));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Duration and bandwidth of gets by their size, for one to 64 in flight, on both machines.
+//! Duration and bandwidth of gets by size, for one to 64 in flight, on both machines.
 
 use crosslane_report::{Axis, Scale, Series, Table};
 use rayon::prelude::*;
@@ -17,13 +17,13 @@ const SIZES: [u64; 11] =
     [64, 128, 256, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 /// Gets in flight.
 const IN_FLIGHT: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Sizes at which the peak is compared: of 1 KiB and more.
+/// Sizes of the compared peak: 1 KiB and more.
 const PEAK_SIZES: [u64; 4] = [1 << 10, 4 << 10, 16 << 10, 64 << 10];
 
-/// The peak, in the file of figures.
+/// Quantity of the peak in the file of figures.
 const PEAK: &str = "nget_peak_over_theory";
 
-/// Scenarios of this experiment.
+/// Number of scenarios of this experiment.
 pub(super) const SCENARIOS: u64 = (SIZES.len() * IN_FLIGHT.len() * Machine::ALL.len()) as u64;
 
 /// A point of the curves.
@@ -32,7 +32,7 @@ struct Point {
     machine: Machine,
     size_bytes: u64,
     in_flight: u32,
-    /// From a get's request until its notification is seen, the median, us.
+    /// Median time from a get's request until its notification is seen, us.
     duration_us: f64,
     bytes_per_second: f64,
     over_theory: f64,
@@ -73,7 +73,7 @@ fn peaks(context: &Context<'_>, points: &[Point]) -> Vec<Row> {
     points.iter().filter(is_peak).map(row).collect()
 }
 
-/// The peak on both machines.
+/// Returns the rows of the peak on both machines.
 pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
     let sizes = if effort == Effort::Full { &PEAK_SIZES[..] } else { &PEAK_SIZES[..2] };
     Ok(peaks(context, &measure(context, sizes, &[ALL_IN_FLIGHT])?))

@@ -9,16 +9,16 @@ use crate::document::fits;
 use crate::error::ReproduceError;
 use crate::markdown::with_blocks;
 
-/// The document.
+/// The page.
 pub(super) const PAGE: &str = "docs/pciebench.md";
-/// The command that writes the document's tables.
+/// The command that writes the page's tables.
 pub(super) const COMMAND: &str = "make pciebench";
 
 impl Labs {
-    /// The document about the lab, `docs/pciebench.md`, with its tables as they are now.
+    /// Returns the page of the lab, `docs/pciebench.md`, with its current tables.
     ///
     /// # Errors
-    /// A document without the marks that the tables stand between.
+    /// A page without the marks around its tables.
     pub fn document(&self, old: &str, results: &[(Row, f64)]) -> Result<String, ReproduceError> {
         let blocks = [
             ("summary", self.summary(results)),
@@ -28,7 +28,7 @@ impl Labs {
         with_blocks(old, PAGE, COMMAND, blocks)
     }
 
-    /// How much was fitted, and how good it is.
+    /// Describes the number of fitted rows, and the errors.
     fn summary(&self, results: &[(Row, f64)]) -> String {
         let compared = results.iter().filter(|(row, _)| row.figure.tolerance.is_some()).count();
         let mut text = format!(
@@ -51,7 +51,7 @@ impl Labs {
     }
 }
 
-/// All rows, as Markdown.
+/// Returns all rows, as Markdown.
 #[must_use]
 pub fn table(results: &[(Row, f64)]) -> String {
     let mut table = String::from(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same server with its IOMMU on: what the study measured over windows of growing size, and
+//! The same server with its IOMMU on: the study's measurements over windows of growing size, and
 //! the same in the variant `iommu` of the lab.
 //!
 //! The rows are those of the study's public data (`pcie-bench/data` on GitHub, commit b2abf2f,
@@ -25,7 +25,7 @@ const BANDWIDTH: &str = "published/pciebench-supermicro-iommu-bandwidth.csv";
 const LATENCY: &str = "published/pciebench-supermicro-iommu-latency.csv";
 /// Operations of a row: enough that the first walk for each page does not matter.
 pub const OPERATIONS: u64 = 20_000;
-/// Operations of a row where it is to be seen which constants matter.
+/// Operations of a row in a sweep over constants.
 pub const QUICK_OPERATIONS: u64 = 2_000;
 
 /// The study.
@@ -55,7 +55,7 @@ impl Study for PciebenchIommu {
     }
 }
 
-/// A row with what the lab gives for it.
+/// A row with the lab's figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// The row.
@@ -67,20 +67,20 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// (simulated - published) / published.
+    /// Returns (simulated - published) / published.
     #[must_use]
     pub fn error(&self) -> f64 {
         self.row.error(self.simulated)
     }
 
-    /// Whether it is as far off as it may be, or less; context may be off by anything.
+    /// Returns whether it is within its tolerance; context always is.
     #[must_use]
     pub fn is_within(&self) -> bool {
         self.row.figure.tolerance.is_none_or(|tolerance| self.error().abs() <= tolerance)
     }
 }
 
-/// Every row that the study has.
+/// Reads every row of the study.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -88,10 +88,10 @@ pub fn rows() -> Result<Vec<Row>, ReproduceError> {
     rows_of([LATENCY, BANDWIDTH])
 }
 
-/// Every row, simulated; rows are run beside each other, each in a lab of its own.
+/// Simulates every row, in parallel, each in a separate lab.
 ///
 /// # Errors
-/// As [`rows`], and what [`simulate`] finds.
+/// Those of [`rows`] and [`simulate`].
 pub fn results() -> Result<Vec<Compared>, ReproduceError> {
     let lab = open("pciebench:iommu")?;
     let compared = |row: Row| {
@@ -101,25 +101,25 @@ pub fn results() -> Result<Vec<Compared>, ReproduceError> {
     rows()?.into_par_iter().map(compared).collect()
 }
 
-/// One row in a lab, with so many operations: its figure, and the share of requests that had to
-/// walk.
+/// Simulates one row in a lab with this number of operations: its figure, and the share of requests
+/// that had to walk.
 ///
 /// # Errors
-/// A lab that cannot be built, or any byte that is wrong.
+/// A lab that cannot be built, or a wrong byte.
 pub fn simulate(lab: &Lab, row: &Row, operations: u64) -> Result<(f64, f64), ReproduceError> {
     let Test { name: test, statistic, size_bytes, window_bytes } = &row.test;
     let name = || format!("{test} {size_bytes} B, {window_bytes} B window");
     let failed = |what: String| ReproduceError::experiment(name(), what);
     let mut running = lab.build(SEED)?;
     let outstanding = match statistic {
-        // As many as have a place of their own.
+        // As many as have separate places.
         Statistic::Bandwidth => {
             (window_bytes / size_bytes).min(BANDWIDTH_OUTSTANDING.into()) as u32
         }
         Statistic::Average | Statistic::Median => 1,
     };
     let kind = if test.ends_with("WR") { FlowKind::Write } else { FlowKind::Read };
-    // Buffers begin at a page.
+    // Buffers begin at a page boundary.
     let target = running.hosts[0].buffers.start;
     let flow = start(&mut running, kind, target, |flow| Flow {
         window_bytes: *window_bytes,
@@ -161,7 +161,7 @@ fn statistic_of(statistic: Statistic, report: FlowReport) -> f64 {
     }
 }
 
-/// All rows, as Markdown.
+/// Returns all rows, as Markdown.
 #[must_use]
 pub fn table(results: &[Compared]) -> String {
     let mut table = String::from(
@@ -193,7 +193,7 @@ pub fn table(results: &[Compared]) -> String {
     table
 }
 
-/// How much was fitted, and how good it is.
+/// Describes the number of fitted rows, and the errors.
 #[must_use]
 pub fn summary(results: &[Compared]) -> String {
     let mut text = format!("{} rows.\n", results.len());
@@ -218,10 +218,10 @@ pub fn summary(results: &[Compared]) -> String {
     text
 }
 
-/// The paper about the lab, `docs/pciebench.md`, with this part's tables as they are now.
+/// Returns the page of the lab, `docs/pciebench.md`, with the current tables of this part.
 ///
 /// # Errors
-/// A document without the marks that the tables stand between.
+/// A page without the marks around its tables.
 pub fn document(old: &str, results: &[Compared]) -> Result<String, ReproduceError> {
     let blocks = [("iommu-summary", summary(results)), ("iommu-rows", table(results))];
     with_blocks(old, PAGE, COMMAND, blocks)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rows that the pcie-bench study published, and the same measurements in the lab
-//! `pciebench`.
+//! The published rows of the pcie-bench study, and the same measurements in the lab `pciebench`.
 //!
 //! A fitted constant names the rows that it was fitted to: `fit: BW_DMA_WR 128 and 256 B`.
 
@@ -24,13 +23,13 @@ use crate::study::{Effort, Study};
 pub use document::table;
 
 const SEED: u64 = 1;
-/// Operations in flight of a bandwidth row: more than the latency needs at any size.
+/// Operations in flight of a bandwidth row: more than the latency requires at any size.
 const BANDWIDTH_OUTSTANDING: u32 = 64;
-/// Operations begin at multiples of this many bytes.
+/// Alignment of operations, bytes.
 const OPERATION_ALIGNMENT_BYTES: u64 = 64;
 
-/// Operations of a bandwidth row, and of a latency row, one after the other: enough that the start
-/// of the pipe does not matter, and that the median moves by 1 ns.
+/// Returns the operations of a bandwidth row, and those of a latency row, which are made one after
+/// the other: enough that the start does not matter, and that the median moves by at most 1 ns.
 const fn operations(effort: Effort) -> (u64, u64) {
     match effort {
         Effort::Full => (4000, 501),
@@ -75,7 +74,7 @@ pub struct Test {
     /// Its name, such as `BW_DMA_RD`.
     #[serde(rename = "test")]
     pub name: String,
-    /// The statistic that the row gives.
+    /// The statistic of the row.
     pub statistic: Statistic,
     /// Bytes of one operation.
     #[serde(rename = "size_B")]
@@ -95,20 +94,20 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether it is a latency in ns; else it is a bandwidth in Gbit/s.
+    /// Returns whether it is a latency in ns, not a bandwidth in Gbit/s.
     #[must_use]
     pub fn is_latency(&self) -> bool {
         self.test.statistic != Statistic::Bandwidth
     }
 
-    /// (simulated - published) / published.
+    /// Returns (simulated - published) / published.
     #[must_use]
     pub fn error(&self, simulated: f64) -> f64 {
         (simulated - self.figure.value) / self.figure.value
     }
 }
 
-/// The rows of some files.
+/// Reads the rows of some files.
 fn rows_of<'a>(files: impl IntoIterator<Item = &'a str>) -> Result<Vec<Row>, ReproduceError> {
     let mut rows = Vec::new();
     for file in files {
@@ -126,7 +125,7 @@ pub struct Labs {
 }
 
 impl Labs {
-    /// The lab as it is shipped.
+    /// Opens the shipped lab.
     ///
     /// # Errors
     /// A lab file that cannot be read.
@@ -138,7 +137,7 @@ impl Labs {
         Self { dma: context.labs[0].clone(), command: context.labs[1].clone() }
     }
 
-    /// The fitted constants of the lab file, those of the variant included.
+    /// Lists the fitted constants of the lab file, including those of the variant.
     #[must_use]
     pub fn fitted(&self) -> Vec<&Constant> {
         let mut lines = BTreeSet::new();
@@ -148,7 +147,7 @@ impl Labs {
             .collect()
     }
 
-    /// Every row of the measurements that the lab file names.
+    /// Reads every row of the measurements that the lab file names.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -156,10 +155,10 @@ impl Labs {
         rows_of(self.dma.file().measurements.iter().map(|file| file.file.as_str()))
     }
 
-    /// The same measurement in the lab, in the unit of the row.
+    /// Makes the same measurement in the lab, in the unit of the row.
     ///
     /// # Errors
-    /// A lab that cannot be built, or any byte that is wrong.
+    /// A lab that cannot be built, or a wrong byte.
     pub fn simulate(&self, row: &Row, effort: Effort) -> Result<f64, ReproduceError> {
         let lab = if row.test.name.starts_with("LAT_CMD_") { &self.command } else { &self.dma };
         let kinds = match row.test.name.split('_').next_back() {
@@ -179,11 +178,11 @@ impl Labs {
         Ok(rates.fold(f64::INFINITY, f64::min) * 8.0 / 1e9)
     }
 
-    /// Every row with what the lab gives for it; rows are simulated beside each other, each in a
-    /// lab of its own.
+    /// Simulates every row, in parallel, each in a separate lab; returns each with the lab's
+    /// figure.
     ///
     /// # Errors
-    /// As [`rows`](Self::rows) and [`simulate`](Self::simulate).
+    /// Those of [`rows`](Self::rows) and [`simulate`](Self::simulate).
     pub fn results(&self) -> Result<Vec<(Row, f64)>, ReproduceError> {
         let simulated = |row: Row| {
             let value = self.simulate(&row, Effort::Full)?;

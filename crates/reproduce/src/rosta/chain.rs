@@ -11,7 +11,7 @@ use crate::error::ReproduceError;
 use crate::experiment::{Experiment, mebibytes};
 use crate::plots::{names, ours, published, rates};
 
-/// Boards in the row.
+/// Boards in the chain.
 const DEVICES: u32 = 8;
 const CONDITIONS: &str = "HOST to 8 FPGAs to HOST";
 
@@ -31,12 +31,12 @@ fn compared(scene: &Scene<'_>, measured: &Measured) -> Row {
     scene.figures().compare("chain_rate", CONDITIONS, rate)
 }
 
-/// The paper's engine alone.
+/// Runs the paper's engine alone.
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     Ok(vec![compared(scene, &measure(scene, Engine::Document)?)])
 }
 
-/// Fig. 6: the rate along the chain.
+/// Plots Fig. 6: the rate along the chain.
 fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
     let line = |rate: fn(&Measured) -> f64| {
         let rates = results.iter().map(move |measured| mebibytes(rate(measured)));
@@ -52,7 +52,7 @@ fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
     rates("Host memory through 8 FPGAs to host memory (Fig. 6)", x, series)
 }
 
-/// The chain with both engines.
+/// Runs the chain with both engines.
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let results: Vec<Measured> =
         Engine::ALL.par_iter().map(|engine| measure(scene, *engine)).collect::<Result<_, _>>()?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes to and reads from host memory by one to eight FPGAs at once (Figs 4, 5).
 //!
-//! Boards take turns: fpga1, 5, 2, 6, 3, 7, 4, 8. From three devices on the link that all share
-//! is then the one that the paper names, x8 Gen2 at the host, and not one board's cable, which
-//! carries about as much. Each device has a thread; threads are dealt out to the cores in order.
+//! Boards take turns: fpga1, 5, 2, 6, 3, 7, 4, 8. From three devices on, the shared link is then
+//! the one that the paper names, x8 Gen2 at the host, and not one board's cable, which carries
+//! about as much. Each device has a thread; threads are assigned to the cores in order.
 
 use crosslane_experiment::{Flow, Together, Verified, Workload, together};
 use crosslane_pcie::ceiling::{read_ceiling_bytes_per_second, write_ceiling_bytes_per_second};
@@ -17,9 +17,9 @@ use crate::error::ReproduceError;
 use crate::experiment::{Experiment, mebibytes};
 use crate::plots::{ceiling, counts, ours, published, rates};
 
-/// In which order devices join in, by number.
+/// Order in which devices join in, by number.
 pub(super) const ORDER: [u32; 8] = [1, 5, 2, 6, 3, 7, 4, 8];
-/// Lower end of the link that all share.
+/// Lower end of the shared link.
 const SHARED: &str = "rha25.up";
 /// Header of a write below 4 GiB, double words.
 const HEADER_DW: u32 = 3;
@@ -40,7 +40,7 @@ impl Direction {
     }
 }
 
-/// Measurements of some devices at once.
+/// Measurements of several devices at once.
 pub(super) struct Shares {
     together: Together,
     /// Bytes of each device while all were active.
@@ -60,19 +60,19 @@ impl Shares {
         mebibytes(self.together.application_sum() / self.count())
     }
 
-    /// Throughput of the shared channel while all were active.
+    /// Returns the throughput of the shared channel while all were active.
     fn channel(&self) -> f64 {
         self.together.common.map_or(0.0, |common| mebibytes(common.bytes_per_second()))
     }
 
-    /// Largest less smallest share of devices with symmetric paths (those of one board), over
-    /// their average; the worse of the boards.
+    /// Returns the largest less the smallest share of devices with symmetric paths (those of one
+    /// board), over their average; the worse of the boards.
     pub(super) fn spread_of_flows(&self) -> f64 {
         let board = |first: usize| self.device_bytes.iter().skip(first).step_by(2).copied();
         [0, 1].map(|first| spread(board(first))).into_iter().fold(0.0, f64::max)
     }
 
-    /// The same between the two ingress ports of the adapter's switch.
+    /// Returns the same between the two ingress ports of the adapter's switch.
     pub(super) fn spread_of_ports(&self) -> f64 {
         spread([0, 1].map(|first| self.device_bytes.iter().skip(first).step_by(2).sum()))
     }
@@ -117,8 +117,8 @@ pub(super) fn measure(
     })
 }
 
-/// A figure of the paper, which sums up measurements with several numbers of devices, beside that
-/// of one number. A constant can be fitted only to the first of them.
+/// Compares a figure of the paper, which covers several numbers of devices, with the measurement of
+/// one number. A constant can be fitted only to the first of them.
 fn published_row(
     scene: &Scene<'_>,
     (quantity, all_conditions): (&str, &str),
@@ -204,7 +204,7 @@ fn rows_of(
     rows
 }
 
-/// The rows that the paper gives figures for, with its engine alone: the fewest and the most
+/// Returns the rows with a published figure, with the paper's engine alone: the fewest and the most
 /// devices of each figure.
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     let mut rows = Vec::new();
@@ -223,7 +223,7 @@ pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     Ok(rows)
 }
 
-/// One direction with both engines.
+/// Runs one direction with both engines.
 pub(super) fn run(scene: &Scene<'_>, direction: Direction) -> Result<Experiment, ReproduceError> {
     let scenarios: Vec<_> =
         (1..=ORDER.len()).flat_map(|count| Engine::ALL.map(|engine| (count, engine))).collect();
@@ -274,7 +274,7 @@ pub(super) fn run(scene: &Scene<'_>, direction: Direction) -> Result<Experiment,
     })
 }
 
-/// Figs 4 and 5: each device's rate and the shared channel's, by the number of devices.
+/// Plots Figs 4 and 5: each device's rate and the shared channel's, by the number of devices.
 fn plot(scene: &Scene<'_>, direction: Direction, results: &[Shares]) -> Plot {
     let line = |engine: Engine, rate: fn(&Shares) -> f64| {
         let at = Engine::ALL.iter().position(|other| *other == engine).expect("one of them");

@@ -11,10 +11,10 @@ use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::{Experiment, mebibytes};
 
-/// One transfer of the first check: what the card's FIFOs hold.
+/// Bytes of one transfer of the first check: the size of the card's FIFOs.
 const IN_TURN_BYTES: u64 = 4096;
 
-/// Each check's name and how it is run.
+/// Returns the name and the parameters of each check.
 fn checks(scene: &Scene<'_>) -> [(&'static str, Loopback, u64); 2] {
     [
         ("written, then read back", Loopback::InTurn, IN_TURN_BYTES),
@@ -33,7 +33,7 @@ fn measure(
     })
 }
 
-/// Both checks with both engines.
+/// Runs both checks with both engines.
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let checks = checks(scene);
     let scenarios: Vec<_> =

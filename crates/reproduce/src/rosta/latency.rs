@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One-way latency by ping-pong, with one switch and with three on the way (Fig. 8).
+//! One-way latency by ping-pong, over one switch and over three (Fig. 8).
 
 use crosslane_experiment::{LatencyOptions, RoundTrips, latency};
 use crosslane_report::{Axis, Plot, Scale, Table};
@@ -11,14 +11,14 @@ use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::plots::{counts, ours, published};
 
-/// Switches on the way, and the far end of a ping-pong that fpga1 begins.
+/// Switches on the path, and the far end of a ping-pong that fpga1 begins.
 pub(super) const WAYS: [(u32, u32); 2] = [(1, 2), (3, 5)];
-/// Bytes of a message: one packet, as the paper's timer stops with the first data.
+/// Bytes of a message: one packet, since the paper's timer stops at the first data.
 const MESSAGE_BYTES: u32 = 128;
-/// Round trips; all but the first find the same state.
+/// Round trips; all but the first start from the same state.
 const ROUNDS: u64 = 100;
 
-/// How the ping-pong is played.
+/// Returns the options of the ping-pong.
 pub(super) fn options(engine: Engine) -> LatencyOptions {
     LatencyOptions {
         message_bytes: MESSAGE_BYTES,
@@ -39,7 +39,7 @@ fn measure(
     })
 }
 
-/// Half of the typical round trip, ns.
+/// Returns half of the typical round trip, ns.
 fn one_way_ns(trips: &RoundTrips) -> f64 {
     let mut trips_ps: Vec<u64> = trips.round_trips.iter().map(|time| time.0).collect();
     trips_ps.sort_unstable();
@@ -50,7 +50,7 @@ fn conditions(switches: u32) -> String {
     format!("{switches} switch{}; one way", if switches == 1 { "" } else { "es" })
 }
 
-/// Both latencies of the paper's engine, and what it derives from them.
+/// Compares both latencies of the paper's engine, and the values that the paper derives from them.
 fn compared(scene: &Scene<'_>, one: f64, three: f64) -> Vec<Row> {
     let switch = (three - one) / 2.0;
     let figures = [
@@ -65,13 +65,13 @@ fn compared(scene: &Scene<'_>, one: f64, three: f64) -> Vec<Row> {
     figures.iter().map(row).collect()
 }
 
-/// The paper's engine alone.
+/// Runs the paper's engine alone.
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     let [one, three] = WAYS.map(|way| measure(scene, Engine::Document, way));
     Ok(compared(scene, one_way_ns(&one?), one_way_ns(&three?)))
 }
 
-/// Fig. 8: one way, by the number of switches.
+/// Plots Fig. 8: one-way latency by the number of switches.
 fn plot(scene: &Scene<'_>, results: &[RoundTrips]) -> Plot {
     let (theirs, our) = results.split_at(WAYS.len());
     let line = |trips: &[RoundTrips]| {
@@ -92,7 +92,7 @@ fn plot(scene: &Scene<'_>, results: &[RoundTrips]) -> Plot {
     }
 }
 
-/// Both ways with both engines.
+/// Runs both paths with both engines.
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let scenarios: Vec<_> =
         Engine::ALL.iter().flat_map(|engine| WAYS.map(|way| (*engine, way))).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables 1 and 2 of the paper: what the links can carry, by its formula and exactly.
+//! Tables 1 and 2 of the paper: the rates of the links, by its formula and exactly.
 
 use crosslane_pcie::ceiling::{skp_factor, write_ceiling_bytes_per_second};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
@@ -10,32 +10,32 @@ use crate::experiment::{Experiment, mebibytes, paragraphs};
 use crate::plots::{ceiling, ours, payloads, published, rates};
 use crate::published::PublishedFigures;
 
-/// Bytes that the paper adds to the payload of each packet: 20 of its own, and 3 for Ack,
-/// UpdateFC and what else has no data.
+/// Bytes that the paper adds to the payload of each packet: 20 of the packet itself, and 3 for Ack,
+/// UpdateFC and everything else without data.
 const DOCUMENT_OVERHEAD_BYTES: f64 = 23.0;
 /// Payloads of the tables, bytes.
 const PAYLOADS_BYTES: [u32; 6] = [8, 16, 32, 64, 128, 256];
 /// Header of a write below 4 GiB, double words.
 const HEADER_DW: u32 = 3;
 
-/// Share of a link that is data, by the paper's formula 1.
+/// Returns the share of data on a link, by the paper's formula 1.
 pub(super) fn formula(payload_bytes: u32) -> f64 {
     let payload = f64::from(payload_bytes);
     payload / (payload + DOCUMENT_OVERHEAD_BYTES)
 }
 
-/// Gen2 with so many lanes.
+/// Returns Gen2 with this number of lanes.
 pub(super) fn gen2(lanes: u8) -> LinkRate {
     let width = Width::new(lanes).expect("the paper has x4 and x8");
     LinkRate { generation: Generation::Gen2, width }
 }
 
-/// Bytes per second by the paper's formula, SKP ordered sets taken off.
+/// Returns bytes per second by the paper's formula, less SKP ordered sets.
 pub(super) fn limit_with_skp(rate: LinkRate, payload_bytes: u32) -> f64 {
     rate.bytes_per_second() * skp_factor(rate) * formula(payload_bytes)
 }
 
-/// The limits. Nothing runs: this is arithmetic.
+/// Computes the limits, by arithmetic alone.
 pub(super) fn run(figures: &PublishedFigures) -> Experiment {
     let mut table = Table::headed(
         "payload B: | x/(x+23): | x4 formula: | with SKP: | x4 exact: | x8 formula: | \
@@ -77,7 +77,7 @@ pub(super) fn run(figures: &PublishedFigures) -> Experiment {
     }
 }
 
-/// Both formulas for both widths.
+/// Plots both formulas for both widths.
 fn plot(figures: &PublishedFigures) -> Plot {
     let mut series = Vec::new();
     for lanes in [8, 4] {

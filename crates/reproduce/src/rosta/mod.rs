@@ -2,7 +2,7 @@
 //! The reproduction `rosta`: every experiment of "Direct data transfer between Virtex-7 FPGAs via
 //! PCI Express bus", through the driver, in the lab of that name.
 //!
-//! The experiments are a module each.
+//! Each experiment has a module.
 
 mod chain;
 mod devices;
@@ -93,13 +93,13 @@ impl Study for Rosta {
     }
 }
 
-/// Returns the goals that the own engine's rows miss, a sentence each.
+/// Returns the goals that this project's own engine misses, a sentence each.
 #[must_use]
 pub fn missed_goals(rows: &[Row]) -> Vec<String> {
     own::missed(rows)
 }
 
-/// Average rate of case 8.1, MiB/s, with the DLLPs of all links on the wires or off them.
+/// Returns the average rate of case 8.1, MiB/s, with the DLLPs of all links or without their time.
 ///
 /// # Errors
 /// A lab that cannot be built, or a transfer that fails.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The goals of this project's own engine with its defaults, in the same system: shares of the
-//! ceiling, time from post to first data, and what registering memory costs.
+//! ceiling, time from post to first data, and cost of memory registration.
 
 use crosslane_experiment::{
     BenchError, DataTlps, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
@@ -17,20 +17,20 @@ use crate::plots::{self, names, ours, rates};
 
 /// Bytes of each of the small transfers.
 const SMALL_BYTES: u64 = 4096;
-/// Small transfers that are kept posted: the ring is full.
+/// Small transfers in flight: a full ring.
 const SMALL_OUTSTANDING: u32 = 1024;
 /// Header of a write below 4 GiB, and of a completion, double words.
 const HEADER_DW: u32 = 3;
 /// Longest time from post to first data TLP with registered buffers, us.
 pub(super) const MAX_FIRST_TLP_US: f64 = 5.0;
 
-/// One thing that the engine is held to.
+/// A goal of the engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Goal {
     name: &'static str,
     work: Work,
     shape: Shape,
-    /// Least share of the ceiling, less the DLLPs that the run sent.
+    /// Least share of the ceiling, less the DLLPs of the run.
     least: f64,
 }
 
@@ -41,10 +41,10 @@ enum Work {
     Peer,
 }
 
-/// How the bytes are asked for.
+/// Shape of the transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// One transfer, in huge pages where it is in host memory.
+    /// One transfer; in host memory, with huge pages.
     Whole,
     /// One transfer, in pages of 4 KiB.
     Pages,
@@ -71,7 +71,7 @@ async fn work(host: &Host<'_>, goal: Goal, options: &Options) -> Result<Measured
     }
 }
 
-/// The outcome of one goal.
+/// Outcome of one goal.
 struct Met {
     measured: Measured,
     ceiling: f64,
@@ -87,7 +87,7 @@ impl Met {
     }
 }
 
-/// Small transfers that keep the ring full.
+/// Returns options for small transfers that keep the ring full.
 pub(super) fn small(scene: &Scene<'_>) -> Options {
     Options {
         size_bytes: SMALL_BYTES,
@@ -114,7 +114,7 @@ fn measure(scene: &Scene<'_>, goal: Goal) -> Result<Met, ReproduceError> {
     Ok(Met { measured, ceiling })
 }
 
-/// The most that the slowest link on the way of the data carries, less the DLLPs that it carried.
+/// Returns the ceiling of the slowest link on the path of the data, less its DLLPs.
 fn ceiling(
     measured: &Measured,
     links: &[LinkDirection],
@@ -145,7 +145,7 @@ fn ceiling(
     Some(least_ceiling(loads, data)?.less_dllps_bytes_per_second)
 }
 
-/// Rates beside their ceilings.
+/// Plots rates beside their ceilings.
 fn plot(results: &[Met]) -> Plot {
     let line = |rate: fn(&Met) -> f64| {
         let rates = results.iter().map(move |met| mebibytes(rate(met)));
@@ -159,7 +159,7 @@ fn plot(results: &[Met]) -> Plot {
     rates("Our own engine beside the ceiling", x, series)
 }
 
-/// All of it.
+/// Runs the experiment.
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let results: Vec<Met> =
         GOALS.par_iter().map(|goal| measure(scene, *goal)).collect::<Result<_, _>>()?;
@@ -206,7 +206,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     })
 }
 
-/// Goals that were missed, a sentence each.
+/// Lists missed goals, a sentence each.
 pub(super) fn missed(rows: &[Row]) -> Vec<String> {
     let mut missed = Vec::new();
     for goal in GOALS {
@@ -219,7 +219,7 @@ pub(super) fn missed(rows: &[Row]) -> Vec<String> {
         if share < goal.least {
             missed.push(format!("{}: {share:.4} of the ceiling, {} wanted", goal.name, goal.least));
         }
-        // Posting a ring full takes longer than posting one.
+        // Posting a full ring takes longer than posting one transfer.
         let first = value("post_to_first_tlp").unwrap_or(f64::INFINITY);
         if goal.shape == Shape::Whole && first > MAX_FIRST_TLP_US {
             missed.push(format!("{}: {first:.2} us from post to first TLP", goal.name));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Write rate to host memory against the payload of a packet (Fig. 3), with the descriptor table
-//! that the processor stores in the engine, and with the ring in host memory that the paper
-//! only planned; and where the time goes.
+//! Write rate to host memory by the payload of a packet (Fig. 3), with the descriptor table that
+//! the processor stores into the engine, and with the ring in host memory that the paper only
+//! planned; and an account of the time.
 
 use crosslane_experiment::{Measured, Options, write};
 use crosslane_report::{Plot, Table};
@@ -16,14 +16,14 @@ use crate::plots::{ceiling, ours, payloads, published, rates};
 
 /// Payloads of Fig. 3, bytes.
 const PAYLOADS_BYTES: [u32; 5] = [8, 16, 32, 64, 128];
-/// The smallest of them, bytes.
+/// The smallest of these payloads, bytes.
 pub(super) const SMALLEST_BYTES: u32 = PAYLOADS_BYTES[0];
 /// Header of a write below 4 GiB, bytes.
 const HEADER_BYTES: u32 = 12;
 /// Payload of the published rates, bytes.
 const PUBLISHED_BYTES: u32 = 128;
 
-/// The keeper of the descriptors, and the engine.
+/// The location of the descriptors, and the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Table,
@@ -53,7 +53,7 @@ fn measure(scene: &Scene<'_>, way: Way, payload: u32) -> Result<Measured, Reprod
     scene.run(engine, &name, async |host| write(&host.open(1).await?, &options).await)
 }
 
-/// One device, 4 MiB, MPS 128, by the table: what the other rates are compared with.
+/// Returns the rows of one device, 4 MiB, MPS 128, with the table: the base of the other rates.
 pub(super) fn one_device(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     Ok(compared(scene, &measure(scene, Way::Table, PUBLISHED_BYTES)?))
 }
@@ -97,13 +97,13 @@ impl Clocks {
         }
     }
 
-    /// The rest: the gap behind each descriptor, shared out over its packets.
+    /// Returns the rest: the gap after each descriptor, divided among its packets.
     fn gap(&self) -> f64 {
         self.all - self.bytes - self.idle - self.held_back
     }
 }
 
-/// The sweep.
+/// Runs the sweep.
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let scenarios: Vec<_> =
         PAYLOADS_BYTES.iter().flat_map(|payload| Way::ALL.map(|way| (*payload, way))).collect();
@@ -154,7 +154,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     })
 }
 
-/// Fig. 3: rates by payload.
+/// Plots Fig. 3: rates by payload.
 fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
     let line = |way: Way, rate: fn(&Measured) -> f64| {
         let at = Way::ALL.iter().position(|other| *other == way).expect("it is one of them");

@@ -30,7 +30,7 @@ pub(super) struct Case {
 }
 
 pub(super) const ONE: Case = Case { name: "1", pairs: &[(1, 2)] };
-/// From each of a board to the next: at 4, "in a circle".
+/// Each card of a board to the next: at 4, "in a circle".
 const SAME_BOARD: [Case; 4] = [
     ONE,
     Case { name: "2", pairs: &[(1, 2), (3, 4)] },
@@ -42,12 +42,13 @@ pub(super) const RING: Case =
 pub(super) const ACROSS: Case =
     Case { name: "8.2", pairs: &[(1, 5), (2, 6), (3, 7), (4, 8), (5, 1), (6, 2), (7, 3), (8, 4)] };
 
-/// Average rate of the transfers by the engines' timers, bytes per second.
+/// Returns the average rate of the transfers by the engines' timers, bytes per second.
 fn average(together: &Together) -> f64 {
     together.hardware_sum() / together.flows.len() as f64
 }
 
-/// The paper's circuit starts its transfers at the command port; ours posts to a ring.
+/// Returns options: the paper's circuit starts its transfers at the command port; ours posts to a
+/// ring.
 pub(super) fn options(scene: &Scene<'_>, engine: Engine) -> Options {
     let options = Options { credits: engine == Engine::Own, ..scene.registered(engine) };
     match engine {
@@ -67,7 +68,7 @@ async fn set_payload(
     Ok(())
 }
 
-/// The transfers of one case at once. `dllps_free` takes Ack and UpdateFC off the wires.
+/// Runs the transfers of one case at once. With `dllps_free`, Ack and UpdateFC take no time.
 pub(super) fn measure(
     scene: &Scene<'_>,
     engine: Engine,
@@ -89,7 +90,7 @@ pub(super) fn measure(
     })
 }
 
-/// Average rate of case 8.1, MiB/s, with the DLLPs of all links on the wires or off them.
+/// Returns the average rate of case 8.1, MiB/s, with the DLLPs of all links or without their time.
 ///
 /// # Errors
 /// A lab that cannot be built, or a transfer that fails.
@@ -98,7 +99,7 @@ pub(super) fn ring_rate(scene: &Scene<'_>, dllps_free: bool) -> Result<f64, Repr
     Ok(mebibytes(average(&together)))
 }
 
-/// The paper's conditions for a case, where it has a figure.
+/// Returns the paper's conditions for a case, if it gives a figure.
 fn published_at(case: Case, payload: u32) -> Option<(&'static str, &'static str)> {
     match (case.name, payload) {
         ("1", 128) => Some(("p2p_write_rate", "1 transfer; same board; MPS 128")),
@@ -123,7 +124,7 @@ fn row_of(scene: &Scene<'_>, engine: Engine, case: Case, payload: u32, rate: f64
     }
 }
 
-/// The rows that the paper gives figures for, with its engine alone.
+/// Returns the rows with a published figure, with the paper's engine alone.
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     let mut rows = Vec::new();
     for (case, payload) in [(ONE, 128), (ONE, 256), (ACROSS, 128)] {
@@ -134,11 +135,11 @@ pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     Ok(rows)
 }
 
-/// A packet of 256 B on a way where one port was left at 128 B: the error that the sender's
-/// program gets.
+/// Sends a packet of 256 B over a path on which one port was left at 128 B; returns the error that
+/// the sender's program gets.
 ///
 /// # Errors
-/// A run without an error, or with one that does not name the port.
+/// A run without an error, or with an error that does not name the port.
 pub(super) fn oversized(scene: &Scene<'_>) -> Result<String, ReproduceError> {
     const NAME: &str = "256 B through a port left at 128 B";
     let options = Options {
@@ -164,8 +165,8 @@ pub(super) fn oversized(scene: &Scene<'_>) -> Result<String, ReproduceError> {
 /// The port that the first packet of fpga1 reaches.
 const PORT_LEFT_BEHIND: &str = "rc47a.down0";
 
-/// Fig. 7: average rates, case by case. `results` has four of each case: both engines, each with
-/// both payloads.
+/// Plots Fig. 7: average rates, case by case. `results` has four entries for each case: both
+/// engines, each with both payloads.
 fn plot(scene: &Scene<'_>, cases: &[Case], results: &[Together]) -> Plot {
     let mut series = Vec::new();
     for (column, payload) in PAYLOADS_BYTES.into_iter().enumerate() {
@@ -188,7 +189,7 @@ fn plot(scene: &Scene<'_>, cases: &[Case], results: &[Together]) -> Plot {
     rates("FPGA to FPGA, average of the transfers (Table 3, Fig. 7)", x, series)
 }
 
-/// All cases with both engines.
+/// Runs all cases with both engines.
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
     let mut cases = SAME_BOARD.to_vec();
     cases.extend([RING, ACROSS]);

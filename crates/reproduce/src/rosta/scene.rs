@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The runs of experiments: a lab built anew for each, with one of the two engines, and host code
-//! in it that uses the driver's public interface and nothing else.
+//! The runs of experiments: a new lab for each, with one of the two engines, and host code that
+//! uses only the driver's public interface.
 
 use std::cell::RefCell;
 
@@ -20,16 +20,16 @@ use crate::error::ReproduceError;
 use crate::published::PublishedFigures;
 use crate::study::Effort;
 
-/// Bytes that every experiment of the paper moves.
+/// Bytes of each transfer of the paper.
 pub(super) const TRANSFER_BYTES: u64 = 4 << 20;
-/// Bytes that are moved to see which constants matter.
+/// Bytes of a transfer in a sweep over constants.
 const QUICK_TRANSFER_BYTES: u64 = 256 << 10;
 /// Longest time of a transfer that is expected to fail.
 pub(super) const SHORT_TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000);
-/// How often the shared channel is looked at.
+/// Interval between two readings of the shared channel.
 const OBSERVER_INTERVAL: Picoseconds = Picoseconds::from_ns(5_000);
 
-/// Whose engine is in the FPGAs.
+/// The engine in the FPGAs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
     /// The paper's: idle clocks, a gap, a table of descriptors, pages pinned in each system
@@ -42,7 +42,7 @@ pub(super) enum Engine {
 impl Engine {
     pub(super) const ALL: [Self; 2] = [Self::Document, Self::Own];
 
-    /// The word of tables.
+    /// Returns its name in tables.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Document => "document",
@@ -50,7 +50,7 @@ impl Engine {
         }
     }
 
-    /// The end of a row's conditions.
+    /// Returns its suffix of a row's conditions.
     pub(super) const fn condition(self) -> &'static str {
         match self {
             Self::Document => "",
@@ -63,7 +63,7 @@ impl Engine {
 pub(super) struct Scene<'a> {
     context: &'a Context<'a>,
     own: Lab,
-    /// The same as it is run.
+    /// The same with the kind of engine that runs use.
     own_in_runs: Lab,
     pub(super) transfer_bytes: u64,
     pub(super) idle_clocks: u32,
@@ -73,7 +73,7 @@ pub(super) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The lab of a context; transfers are short enough for sweeps where little effort is wanted.
+    /// Takes the labs of a context; with little effort, transfers are short enough for sweeps.
     ///
     /// # Errors
     /// A lab that lacks a constant.
@@ -104,12 +104,12 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// The paper's figures.
+    /// Returns the paper's figures.
     pub(super) fn figures(&self) -> &PublishedFigures {
         &self.context.figures
     }
 
-    /// The lab with that engine, whose model it is.
+    /// Returns the lab with that engine, as a model.
     pub(super) fn lab(&self, engine: Engine) -> &Lab {
         match engine {
             Engine::Document => self.context.lab(),
@@ -117,22 +117,22 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Random seed.
+    /// Returns the random seed.
     pub(super) fn seed(&self) -> u64 {
         self.context.seed
     }
 
-    /// Whether a scenario may begin.
+    /// Returns an error if no more scenarios are wanted.
     pub(super) fn may_begin(&self) -> Result<(), ReproduceError> {
         self.context.may_begin()
     }
 
-    /// One more scenario has been run.
+    /// Reports the end of a scenario.
     pub(super) fn done(&self, scenario: &str, simulated: Picoseconds) {
         self.context.done(scenario, simulated);
     }
 
-    /// How that engine's software makes transfers.
+    /// Returns the transfer options of that engine's software.
     pub(super) fn options(&self, engine: Engine) -> Options {
         let options = Options { size_bytes: self.transfer_bytes, ..Options::default() };
         match engine {
@@ -149,14 +149,14 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The same with memory that is registered before: the checks and the chain, of which the
-    /// document gives no time that pinning would be part of.
+    /// Returns the same with memory that is registered in advance, for the checks and the chain:
+    /// the paper gives no time for them that includes pinning.
     pub(super) fn registered(&self, engine: Engine) -> Options {
         Options { registration: Registration::Before, ..self.options(engine) }
     }
 
-    /// Runs host code in a lab of its own. Words that arrived wrong are a failure, and so is an
-    /// error that any port has detected.
+    /// Runs host code in a separate lab. Words that arrived wrong are an error, and so is an error
+    /// that any port has detected.
     pub(super) fn run<T: Verified>(
         &self,
         engine: Engine,
@@ -172,7 +172,7 @@ impl<'a> Scene<'a> {
         self.context.run_verified(&scenario, lab, work)
     }
 
-    /// Runs host code with our engine in a lab of its own; the ports may detect errors.
+    /// Runs host code with our engine in a separate lab; the ports may detect errors.
     pub(super) fn run_to_errors<T>(
         &self,
         scenario: &str,
@@ -188,9 +188,9 @@ impl<'a> Scene<'a> {
 
 /// One direction of a link.
 pub(super) struct LinkDirection {
-    /// The port that sends.
+    /// The sending port.
     pub(super) from: String,
-    /// The port that receives.
+    /// The receiving port.
     pub(super) to: String,
     pub(super) rate: LinkRate,
     /// Bytes of DLLPs since the lab was built.
@@ -225,7 +225,7 @@ impl<'a> Host<'a> {
         Self { simulation, bus: simulation.bus(HostId(0)) }
     }
 
-    /// Every direction of every link, as it is now.
+    /// Returns the current state of every direction of every link.
     pub(super) fn links(&self) -> Vec<LinkDirection> {
         self.simulation.with_fabric(link_directions)
     }
@@ -282,7 +282,7 @@ impl<'a> Host<'a> {
         Err(BenchError::Refused { place: port.to_owned(), problem })
     }
 
-    /// Takes Ack and UpdateFC DLLPs off the wires, or puts them on again.
+    /// Sets whether Ack and UpdateFC DLLPs take no time.
     pub(super) fn set_dllps_free(&self, free: bool) {
         self.simulation.with_fabric(|fabric| fabric.set_dllps_free(free));
     }
@@ -297,8 +297,8 @@ pub(super) struct PortObserver<'a> {
 }
 
 impl<'a> PortObserver<'a> {
-    /// Of the link below `upper`, and of those of FPGAs by their numbers, in the direction in
-    /// which their data go.
+    /// Observes the link below `upper`, and those of FPGAs by their numbers, in the direction of
+    /// their data.
     pub(super) fn new(host: &Host<'a>, upper: &str, direction: Direction, devices: &[u32]) -> Self {
         let way = match direction {
             Direction::Write => Way::Up,
@@ -320,7 +320,7 @@ impl<'a> PortObserver<'a> {
         }
     }
 
-    /// Bytes of each device in that time.
+    /// Returns the bytes of each device in that time.
     pub(super) fn device_bytes(&self, common: Option<Common>) -> Vec<u64> {
         let (Some(common), samples) = (common, self.samples.borrow()) else { return Vec::new() };
         let at = |time: Picoseconds| samples.iter().find(|(taken, _)| *taken >= time);

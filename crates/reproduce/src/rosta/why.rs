@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why the experiments were not faster: of each the runs that say most, made again without each
-//! thing that may hold them.
+//! Explanations of the experiments: the most informative runs of each, repeated without each
+//! possible limit.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::error::ReproduceError;
 use crate::explained::Explained;
 use crate::page::topology;
 
-/// A run that is to be explained.
+/// A run to be explained.
 struct Run {
-    /// Its experiment, by its number in the paper's order, from 1.
+    /// Number of its experiment in the paper's order, from 1.
     experiment: usize,
     name: String,
     run: WorkloadRun,
 }
 
-/// Runs with one engine in its lab.
+/// Makes runs with one engine in its lab.
 struct Maker<'a> {
     scene: &'a Scene<'a>,
     engine: Engine,
@@ -51,7 +51,7 @@ impl Maker<'_> {
     }
 }
 
-/// The runs, by experiment.
+/// Returns the runs, by experiment.
 fn runs(scene: &Scene<'_>) -> Result<Vec<Run>, ReproduceError> {
     let mut runs = Vec::new();
     let one = || vec![vec![1]];
@@ -100,12 +100,12 @@ fn runs(scene: &Scene<'_>) -> Result<Vec<Run>, ReproduceError> {
 /// Explains the runs; each comes with the number of its experiment.
 ///
 /// # Errors
-/// A run that cannot be made, or goes wrong.
+/// A run that cannot be made or fails.
 pub(super) fn explained(scene: &Scene<'_>) -> Result<Vec<(usize, Explained)>, ReproduceError> {
     let explain = |run: &Run| {
         scene.may_begin()?;
         let outcome = run.run.run(&NoProgress, None)?;
-        // The shortest run: the page says of its figures that they are those of such.
+        // The shortest run: the page says that its figures are those of a shortened run.
         let mut explanation = explain(&run.run, None, STEPS, &|_| ())?;
         explanation.account = outcome.account;
         scene.done(&format!("why: {}", run.name), outcome.simulated);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bridged transfers (section 3 of the paper): the naive steps, the pipeline by sizes of
-//! transfers and of buffers (figure 11) and on three ways (figure 12).
+//! Bridged transfers (section 3 of the paper): the naive steps, the pipeline by sizes of transfers
+//! and of buffers (figure 11), and on three paths (figure 12).
 //!
-//! The paper's transfers are of up to 512 MiB. Here they are of up to 128 MiB: from the filling of
-//! the pipeline on, every chunk takes what the one before it took, so that the time of a longer
-//! transfer is that of the longest here and what it takes more than the one before, as often as it
-//! fits.
+//! The paper's transfers have up to 512 MiB, those here up to 128 MiB. Once the pipeline is full,
+//! every chunk takes as long as the one before it. The time of a longer transfer is therefore
+//! extrapolated linearly from the two longest here.
 
 use crosslane_bridge::{CardWorking, Mode, Path, Report, ServerOptions, StageStatistics};
 use crosslane_driver::Notification;
@@ -31,20 +30,20 @@ const WHOLE_BUFFER_BYTES: u64 = 8 * MIB;
 const BUFFERS: [u64; 6] = [64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB, 16 * MIB];
 /// Sizes of transfers of figure 11.
 const SIZES: [u64; 5] = [MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB];
-/// Sizes of transfers of figure 12, and the two from which that of 512 MiB follows.
+/// Sizes of transfers of figure 12; 512 MiB is extrapolated from the last two.
 const LONG_SIZES: [u64; 5] = [256 * KIB, MIB, 8 * MIB, 64 * MIB, 128 * MIB];
-/// The size of the naive transfer, and the two from which it follows.
+/// Size of the naive transfer, which is extrapolated from the two sizes below.
 const NAIVE_BYTES: u64 = 320_000_000;
 const NAIVE_SIZES: [u64; 2] = [64 * MIB, 128 * MIB];
 
-/// Scenarios of this module.
+/// Number of scenarios of this module.
 pub(super) const SCENARIOS: u64 = (BUFFERS.len() + PATHS.len() + 1) as u64;
 
 /// The naive transfer.
 const NAIVE: (Path, Mode) = (Path::RoundTrip, Mode::Naive);
 const PATHS: [Path; 3] = [Path::ToFpga, Path::FromFpga, Path::RoundTrip];
 
-/// The paper's name of a path in the file of figures, and the conditions.
+/// Returns the paper's name of a path in the file of figures, and the conditions.
 const fn figure(path: Path) -> (&'static str, &'static str) {
     let quantity = match path {
         Path::ToFpga => "bridged_remote_to_fpga",
@@ -54,7 +53,7 @@ const fn figure(path: Path) -> (&'static str, &'static str) {
     (quantity, "512 MB; 8 MB buffers")
 }
 
-/// A transfer that was measured.
+/// A measured transfer.
 #[derive(Clone, Debug)]
 struct Point {
     path: Path,
@@ -65,14 +64,14 @@ struct Point {
 }
 
 impl Point {
-    /// Megabytes per second.
+    /// Returns megabytes per second.
     fn rate(&self) -> f64 {
         self.bytes as f64 * 1e6 / self.elapsed.0.max(1) as f64
     }
 }
 
-/// The paper's server: one read and one chunk at a time, and the end of each learnt by an
-/// interrupt.
+/// Returns the options of the paper's server: one read and one chunk at a time, and an interrupt at
+/// the end of each.
 fn of_document(buffer_bytes: u64) -> ServerOptions {
     ServerOptions {
         slots: 8,
@@ -138,25 +137,25 @@ fn run(
     Ok(points)
 }
 
-/// A time that grows with the size, extrapolated to a larger one.
+/// Extrapolates a time that grows with the size to a larger size.
 pub(super) fn further(times: [(u64, u64); 2], bytes: u64) -> f64 {
     let [(less, less_ps), (more, more_ps)] = times;
     let growth = (more_ps as f64 - less_ps as f64) / (more - less) as f64;
     more_ps as f64 + growth * (bytes - more) as f64
 }
 
-/// Picoseconds of a larger transfer, from the last two sizes.
+/// Returns picoseconds of a larger transfer, from the last two sizes.
 fn whole_ps(points: &[Point], bytes: u64, time_ps: impl Fn(&Point) -> u64) -> f64 {
     let [.., less, more] = points else { unreachable!("each curve has two sizes at least") };
     further([(less.bytes, time_ps(less)), (more.bytes, time_ps(more))], bytes)
 }
 
-/// Megabytes per second of a larger transfer.
+/// Returns megabytes per second of a larger transfer.
 fn whole_rate(points: &[Point], bytes: u64) -> f64 {
     bytes as f64 * 1e6 / whole_ps(points, bytes, |point| point.elapsed.0)
 }
 
-/// The rows of the three ways.
+/// Returns the rows of the three paths.
 fn rows_of_paths(context: &Context<'_>, curves: &[Vec<Point>]) -> Vec<Row> {
     let rows = PATHS.into_iter().zip(curves).map(|(path, points)| {
         let (quantity, conditions) = figure(path);
@@ -165,7 +164,7 @@ fn rows_of_paths(context: &Context<'_>, curves: &[Vec<Point>]) -> Vec<Row> {
     rows.collect()
 }
 
-/// The rows of the naive transfer: its time, and the same as a rate.
+/// Returns the rows of the naive transfer: its time, and the same as a rate.
 fn rows_of_naive(context: &Context<'_>, points: &[Point]) -> Vec<Row> {
     let seconds = whole_ps(points, NAIVE_BYTES, |point| point.elapsed.0) / 1e12;
     let mebibytes = NAIVE_BYTES as f64 / seconds / MIB as f64;
@@ -182,7 +181,7 @@ pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError
     Ok(rows)
 }
 
-/// All experiments here; `local` are the paper's curves of the same ways without a bridge.
+/// Runs all experiments here; `local` are the paper's curves of the same paths without a bridge.
 pub(super) fn experiments(
     context: &Context<'_>,
     local: &[Curve],
@@ -207,8 +206,8 @@ pub(super) fn experiments(
     ])
 }
 
-/// The paper's steps: its words in the file of figures, and the number of ours, behind the first,
-/// which is the client's own.
+/// The paper's steps after the first, which is the client's own: names in the file of figures, and
+/// numbers of our steps.
 const STEPS: [(&str, &str); 5] = [
     ("server buffers and registration", "3:"),
     ("RDMA read", "4:"),
@@ -255,14 +254,14 @@ fn naive_steps(context: &Context<'_>, points: &[Point]) -> Experiment {
     }
 }
 
-/// A stage of a transfer.
+/// Returns the statistics of a stage of a transfer.
 fn stage(report: &Report, index: usize) -> StageStatistics {
     report.stages[index]
 }
 
-/// Figure 11.
+/// Returns the experiment of figure 11.
 fn by_buffers(context: &Context<'_>, buffers: &[(u64, Vec<Point>)]) -> Experiment {
-    // What the paper's card takes data at without a bridge.
+    // Rate of the paper's card without a bridge.
     let local = context.figures.value("dma_cpu_to_fpga", "1 GB; 8 MB buffers");
     let mut table = Table::headed(
         "buffers | 512 MiB: MB/s: | of 7877 MB/s %: | a chunk us: | of that its data us: | \
@@ -275,7 +274,8 @@ fn by_buffers(context: &Context<'_>, buffers: &[(u64, Vec<Point>)]) -> Experimen
     for (buffer, points) in buffers {
         let whole = whole_rate(points, WHOLE_BYTES);
         let Some(last) = points.last() else { continue };
-        // Each chunk is alone in the card: what the stage takes for it is data and what is beside.
+        // Each chunk is alone in the card: the stage's time is that of the data and the time beside
+        // it.
         let dma = stage(&last.report, 1);
         let chunk_us = dma.busy_ps as f64 / dma.operations.max(1) as f64 / 1e6;
         let data_us = *buffer as f64 / local;
@@ -334,7 +334,7 @@ fn by_buffers(context: &Context<'_>, buffers: &[(u64, Vec<Point>)]) -> Experimen
     }
 }
 
-/// Figure 12.
+/// Returns the experiment of figure 12.
 fn three_ways(context: &Context<'_>, curves: &[Vec<Point>], local: &[Curve]) -> Experiment {
     let mut table = Table::headed("transfer | remote to FPGA: | FPGA to remote: | round trip:");
     for (index, size) in LONG_SIZES.into_iter().enumerate() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The reproduction `sbdt`: the system of the software-bridged transfer, in the lab of that name.
 //!
-//! The parts of the paper are a module each: `local`, DMA within the node that has the FPGA;
-//! `rdma`, the network between the nodes; `bridged`, to the FPGA from the other node and back;
-//! `own`, with our engine and pipeline.
+//! Each part of the paper has a module: `local`, DMA within the node that has the FPGA; `rdma`, the
+//! network between the nodes; `bridged`, to the FPGA from the other node and back; `own`, with our
+//! engine and pipeline.
 
 mod bridged;
 mod local;
@@ -19,14 +19,14 @@ use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::study::{Effort, Reproducible, Study};
 
-/// The card, and the host that has it.
+/// The card, and the host that it is in.
 const CARD: &str = "pac";
 const HOST: &str = "fpga-node";
 
-/// Problem of a program.
+/// Error of a program.
 type Problem = Box<dyn std::error::Error>;
 
-/// A host of the lab by its name.
+/// Returns a host of the lab by its name.
 fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost, ReproduceError> {
     simulation
         .hosts()
@@ -43,7 +43,7 @@ struct Curve {
 }
 
 impl Curve {
-    /// Its line in a plot, under a name.
+    /// Returns its line in a plot, under a name.
     fn line(&self, name: impl Into<String>) -> Series {
         crate::plots::ours(name, self.points.iter().copied())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same nodes and network with this project's own engine and pipeline, beside what the card's
-//! link can carry.
+//! The same nodes and network with this project's own engine and pipeline, beside the ceiling of
+//! the card's link.
 
 use crosslane_bridge::{CardPlace, MemoryPart, ServerOptions, TransferOptions};
 use crosslane_driver::pattern_word;
@@ -20,19 +20,19 @@ use crate::experiment::{Experiment, paragraphs, size_words};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// The small transfer, and the two from which that of 512 MiB follows.
+/// Size of the small transfer, and the two sizes from which 512 MiB is extrapolated.
 const SIZES: [u64; 3] = [256 * KIB, 32 * MIB, 64 * MIB];
 const WHOLE_BYTES: u64 = 512 * MIB;
 /// Least share of the ceiling, at 512 MiB and at 256 KiB.
 const LEAST_WHOLE: f64 = 0.97;
 const LEAST_SMALL: f64 = 0.485;
-/// Double words of a header below 4 GiB.
+/// Header of a TLP below 4 GiB, double words.
 const HEADER_DW: u32 = 3;
 
-/// Scenarios of this module.
+/// Number of scenarios of this module.
 pub(super) const SCENARIOS: u64 = 2;
 
-/// A way to the card or from it.
+/// Direction of data, to the card or from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     ToCard,
@@ -49,8 +49,8 @@ impl Direction {
         }
     }
 
-    /// Payload of the packets that carry the data: completions as long as the host sends them,
-    /// writes as long as Max_Payload_Size allows.
+    /// Returns the payload of the packets that carry the data: for completions as long as the host
+    /// sends them, for writes Max_Payload_Size.
     fn payload_bytes(self, context: &Context<'_>) -> Result<u64, ReproduceError> {
         let lab = context.variant("crosslane")?;
         let host = lab.file().hosts.iter().find(|host| host.name == super::HOST);
@@ -69,12 +69,12 @@ impl Direction {
     }
 }
 
-/// A transfer, and what its link could have carried.
+/// A transfer, and the ceiling of its link.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     bytes: u64,
     elapsed: Picoseconds,
-    /// Bytes per second, less the DLLPs of this run.
+    /// Ceiling in bytes per second, less the DLLPs of this run.
     ceiling: f64,
 }
 
@@ -82,7 +82,7 @@ fn words_of(seed: u32, bytes: u64) -> Vec<u8> {
     (0..bytes / 4).flat_map(|n| pattern_word(seed, n as u32).to_le_bytes()).collect()
 }
 
-/// The link above the card.
+/// Returns the link above the card.
 fn card_link(simulation: &Simulation, card: &str) -> Option<LinkId> {
     let port = simulation.find_port(card)?;
     simulation.with_fabric(|fabric| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! RDMA between the two nodes (section 2.2 of the paper, figure 6): reads and writes by the
-//! node with the FPGA, by their size, as perftest makes them.
+//! RDMA between the two nodes (section 2.2 of the paper, figure 6): reads and writes by the node
+//! with the FPGA, by size, as perftest makes them.
 
 use crosslane_experiment::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 use crosslane_host::{Rdma, RdmaListener};
@@ -22,18 +22,18 @@ const FAR_ADAPTER: &str = "rnic";
 const FAR_HOST: &str = "rnode";
 /// Address at which the far end listens, with perftest's port.
 const ADDRESS: &str = "rnode:18515";
-/// From this size on the paper has its maxima.
+/// Size from which the paper's rates are at their maximum.
 const FLAT_BYTES: u64 = 8 << 10;
 /// The longest size of figure 6.
 const LONGEST_BYTES: u64 = 8 << 20;
-/// The size that stands for the maxima where time is short, and how many of it.
+/// Size that stands for the maximum in sweeps, and the number of its operations.
 const QUICK_BYTES: u64 = 1 << 20;
 const QUICK_ITERATIONS: u64 = 6;
 
-/// Scenarios of this module: one for each direction.
+/// Number of scenarios of this module: one for each direction.
 pub(super) const SCENARIOS: u64 = 2;
 
-/// The paper's name of a maximum in the file of figures.
+/// Returns the paper's name of a maximum in the file of figures.
 const fn quantity(direction: RdmaDirection) -> &'static str {
     match direction {
         RdmaDirection::Read => "rdma_read_maximum",
@@ -51,12 +51,13 @@ struct Points {
 }
 
 impl Points {
-    /// The fastest.
+    /// Returns the highest rate.
     fn most(&self) -> f64 {
         self.points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
     }
 
-    /// The slowest of those that the paper calls flat, as a part of the fastest.
+    /// Returns the lowest rate of the sizes that the paper calls flat, as a fraction of the
+    /// highest.
     fn flatness(&self) -> f64 {
         let flat = self.points.iter().filter(|(bytes, _)| *bytes >= FLAT_BYTES);
         flat.map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min) / self.most()
@@ -96,7 +97,7 @@ fn run(
     Ok(Points { direction, points: points.collect() })
 }
 
-/// Both directions with these sizes; `change` may make them fewer.
+/// Runs both directions with these sizes; `change` may reduce their number.
 fn both(
     context: &Context<'_>,
     sizes: &[u64],
@@ -115,7 +116,7 @@ fn both(
     RdmaDirection::ALL.par_iter().map(one).collect()
 }
 
-/// The rows that are compared.
+/// Returns the compared rows.
 fn rows_of(context: &Context<'_>, all: &[Points]) -> Vec<Row> {
     let row = |points: &Points| {
         context.figures.compare(quantity(points.direction), CONDITIONS, points.most())
@@ -133,7 +134,7 @@ pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>
     Ok(rows_of(context, &all))
 }
 
-/// Figure 6.
+/// Returns the experiment of figure 6.
 pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let sizes: Vec<u64> = RdmaOptions::perftest_sizes().collect();
     let all = both(context, &sizes, |_| {})?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `aws-f1`: every compared row is within its tolerance, and what the paper
-//! says in words holds.
+//! The reproduction `aws-f1`: every compared row is within its tolerance, and the paper's
+//! statements hold.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::reproduction::Reproduction;
 use crosslane_reproduce::study::Effort;
 
-/// Run once for all tests.
+/// The reproduction, run once for all tests.
 static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("aws-f1"));
 
 #[test]
@@ -19,8 +19,8 @@ fn the_page_is_what_is_simulated() {
     support::assert_page_is_fresh(&RUN);
 }
 
-/// The table's uncached rates that rise at large sizes are those of the small ones with whole
-/// seconds put back.
+/// The table's uncached rates that rise at large sizes equal those of small ones once whole seconds
+/// are added.
 #[test]
 fn lost_seconds_explain_the_rise() {
     let rows: Vec<&Row> =
@@ -37,7 +37,7 @@ fn every_compared_row_is_within_its_tolerance() {
     for row in &rows {
         assert_eq!(row.is_met(), Some(true), "{}: {:?}", row.label, row);
     }
-    // 13 of burst, 9 of custom, 15 of each combined mode less what the paper contradicts.
+    // 13 of burst, 9 of custom, 15 of each combined mode, without those that the paper contradicts.
     let count = |mode: &str| rows.iter().filter(|row| row.quantity == mode).count();
     assert_eq!(["burst", "burst-wc", "custom", "custom-wc"].map(count), [13, 15, 9, 15]);
     let predicted = |mode: &str| {

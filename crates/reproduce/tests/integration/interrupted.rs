@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Work that whoever watches ends early: what was finished is there.
+//! Work that the watcher ends early keeps its finished parts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use crosslane_reproduce::reproduction::{find, reproduce_with};
 use crosslane_reproduce::validation::validate;
 use crosslane_reproduce::watch::Watch;
 
-/// Ends the work after so many scenarios.
+/// Ends the work after this many scenarios.
 struct Impatient(AtomicU64);
 
 impl Watch for Impatient {
@@ -30,7 +30,7 @@ fn interrupted_reproduction_has_whole_experiments() {
         let watch = Impatient(AtomicU64::new(scenarios));
         reproduce_with("aws-f1", 1, EngineKind::Model, &watch).unwrap()
     };
-    // Its last experiment has some scenarios alone.
+    // Its last experiment runs some scenarios separately.
     let early = run(all - 1);
     assert_eq!(early.experiments.len(), 2, "the rates and what is lost");
     assert!(early.rows().count() > 0 && early.missed().count() == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `kc705`: the paper's figures within their tolerance, its conclusions, and
-//! the page as it is.
+//! The reproduction `kc705`: the paper's figures within their tolerance, its conclusions, and the
+//! current page.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::reproduction::Reproduction;
 use crosslane_reproduce::study::Effort;
 
-/// Run once for all tests.
+/// The reproduction, run once for all tests.
 static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("kc705"));
 
 fn rows(quantity: &str) -> Vec<&'static Row> {
@@ -49,13 +49,13 @@ fn every_figure_is_within_its_tolerance_and_three_are_predicted() {
     assert_eq!(lab.constants().filter(|one| one.provenance == Provenance::Fit).count(), 1);
 }
 
-/// About 0.6 and 0.4 ns for a byte beside the link.
+/// About 0.6 and 0.4 ns per byte beside the link.
 #[test]
 fn the_time_beside_the_link_comes_out_of_widths_and_clocks() {
     let ns = |way: &str| simulated("time beside the link", &format!("4 MiB; {way}"));
     assert!((0.55..0.65).contains(&ns("host to card")), "{}", ns("host to card"));
     assert!((0.35..0.45).contains(&ns("card to host")), "{}", ns("card to host"));
-    // With 64 bits it is 0.94 ns more, and a second round trip of each 4 KiB.
+    // With 64 bits it is 0.94 ns more, and a second round trip for each 4 KiB.
     for way in ["host to card", "card to host"] {
         let narrow = simulated(&format!("{way}, 64 bit"), "Gen2 x4; 4 MiB");
         assert!(narrow < 520.0, "{way}: {narrow}");

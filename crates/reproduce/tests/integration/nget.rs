@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `nget`: every figure within its tolerance, the page as it is now, and what is
-//! wanted of our engine.
+//! The reproduction `nget`: every figure within its tolerance, the current page, and the goals of
+//! our engine.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ use crosslane_reproduce::study::Effort;
 
 use crate::support;
 
-/// Run once for all tests.
+/// The reproduction, run once for all tests.
 static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("nget"));
 
 fn simulated(quantity: &str, conditions: &str) -> f64 {
@@ -28,8 +28,8 @@ fn the_page_is_what_is_simulated() {
     support::assert_page_is_fresh(&RUN);
 }
 
-/// The peak within 2 % but at 1 KiB, where our engine's requests take 7 % of the link; one constant
-/// fitted to one of eight.
+/// The peak is within 2 % except at 1 KiB, where our engine's requests take 7 % of the link; one
+/// constant is fitted to one of eight figures.
 #[test]
 fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
     let context = Context::open("nget", 1, &()).unwrap();
@@ -46,7 +46,7 @@ fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
     }
     let lab = crosslane_lab::open("nget").unwrap();
     assert_eq!(lab.constants().filter(|one| one.provenance == Provenance::Fit).count(), 1);
-    // All rows of the file stand beside something.
+    // Every row of the file is compared with a measurement.
     let published: Vec<&Row> = RUN.rows().filter(|row| row.published.is_some()).collect();
     for figure in published.iter().map(|row| (&row.quantity, &row.conditions)) {
         assert!(!figure.0.is_empty());
@@ -98,7 +98,7 @@ fn our_engine_is_as_fast_as_completions_allow() {
     assert!(ratios.iter().all(|ratio| (0.98..=1.0001).contains(ratio)), "{ratios:?}");
 }
 
-/// Less than 1 us by put and 1.8 us by get, and no more than the terms say.
+/// Less than 1 us by put and 1.8 us by get, and no more than the sum of the terms.
 #[test]
 fn short_messages_take_the_sum_of_their_terms() {
     for (way, most, title) in [("put", 1000.0, "put of 64 B"), ("get", 1800.0, "get of 64 B")] {
@@ -139,8 +139,8 @@ fn halo(sizes: &[u16], extents: [u32; 4], exchanges: u32) -> HaloOutcome {
     HaloRun { lab: Arc::new(lab), options, seed: 1 }.run().unwrap()
 }
 
-/// Every buffer of every node is what the neighbour has sent; a torus with twice as many nodes
-/// takes the same time.
+/// Every buffer of every node equals the neighbour's data; a torus with twice as many nodes takes
+/// the same time.
 #[test]
 fn halos_are_right_and_scale() {
     let small = halo(&[3, 2], [4, 4, 4, 4], 3);
@@ -153,7 +153,7 @@ fn halos_are_right_and_scale() {
     assert!((5_500_000..8_000_000).contains(&one.exchange.0), "{}", one.exchange);
 }
 
-/// With long faces it is the host's link that is full, in which gets and what comes meet.
+/// With long faces the host's link is full, which gets and incoming data share.
 #[test]
 fn long_faces_fill_the_narrowest_link() {
     let one = halo(&[2, 1, 1, 1], [2, 32, 16, 16], 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lab `pciebench` against every row that the pcie-bench study published: those that it is
-//! held to within their tolerances, and all the others run with right data.
+//! The lab `pciebench` against every published row of the pcie-bench study: compared rows are
+//! within their tolerances, and all others run with correct data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crosslane_reproduce::comparison::Kind;
 use crosslane_reproduce::pciebench::{Labs, Row};
 
 static LABS: LazyLock<Labs> = LazyLock::new(|| Labs::open().unwrap());
-/// Simulated once for all tests.
+/// The rows, simulated once for all tests.
 static RESULTS: LazyLock<Vec<(Row, f64)>> = LazyLock::new(|| LABS.results().unwrap());
 
 #[test]
@@ -94,7 +94,7 @@ fn the_document_shows_the_tables_as_they_are() {
     assert!(document == fresh, "docs/pciebench.md is out of date: `make pciebench` writes it anew");
 }
 
-/// The rows that a source names: after the name of a test, sizes up to the unit `B`.
+/// Returns the rows that a source names: after the name of a test, sizes up to the unit `B`.
 fn rows_named(source: &str) -> Vec<(&str, u64)> {
     let (mut rows, mut test) = (Vec::new(), None);
     for word in source.split([' ', ',', ';', ':']).filter(|word| !word.is_empty()) {

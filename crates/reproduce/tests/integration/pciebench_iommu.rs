@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The variant `pciebench:iommu` against what the study measured with the server's IOMMU on.
+//! The variant `pciebench:iommu` against the study's measurements with the server's IOMMU on.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use crosslane_reproduce::comparison::Kind;
 use crosslane_reproduce::pciebench::Statistic;
 use crosslane_reproduce::pciebench::iommu::{Compared, document, results};
 
-/// Simulated once for all tests.
+/// The rows, simulated once for all tests.
 static RESULTS: LazyLock<Vec<Compared>> = LazyLock::new(|| results().unwrap());
 
 fn of(test: &str, statistic: Statistic) -> impl Iterator<Item = &'static Compared> {
@@ -32,7 +32,7 @@ fn latencies_and_writes_are_as_published() {
     }
 }
 
-/// What the paper says deviates, and nothing else does.
+/// Only the rows that `docs/pciebench.md` names deviate.
 #[test]
 fn only_reads_that_walk_now_and_then_or_are_long_deviate() {
     for compared in RESULTS.iter().filter(|it| it.row.figure.kind != Kind::Context) {
@@ -46,8 +46,8 @@ fn only_reads_that_walk_now_and_then_or_are_long_deviate() {
     }
 }
 
-/// The shape that the study describes: nothing is lost while the IOTLB holds the window; beyond it
-/// two thirds of small reads are, and nothing of reads of 512 B.
+/// The shape that the study describes: no loss while the IOTLB covers the window; beyond it reads
+/// of 64 B lose two thirds of their rate, and reads of 512 B nothing.
 #[test]
 fn small_reads_lose_most_and_long_ones_nothing() {
     let rate = |size: u64, window: u64| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `rosta`: every figure of the paper within its tolerance, every byte as it
-//! was sent, our own engine at its ceilings.
+//! The reproduction `rosta`: every figure of the paper within its tolerance, every byte as sent,
+//! our own engine at its ceilings.
 
 use crate::support;
 
@@ -15,14 +15,14 @@ use crosslane_reproduce::{Context, rosta};
 
 const SEED: u64 = 1;
 
-/// Run once for all tests.
+/// The reproduction, run once for all tests.
 static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("rosta"));
 
 fn rows() -> Vec<&'static Row> {
     RUN.rows().collect()
 }
 
-/// The simulated value of the row whose quantity and conditions these are.
+/// Returns the simulated value of the row with this quantity and these conditions.
 fn value(quantity: &str, conditions: &str) -> f64 {
     let rows = rows();
     let found = rows.iter().find(|row| row.quantity == quantity && row.conditions == conditions);
@@ -96,7 +96,7 @@ fn fits_and_predictions() {
     }
     let lab = crosslane_lab::open("rosta").unwrap();
     let fitted = lab.constants().filter(|one| one.provenance == Provenance::Fit).count();
-    // A figure of several numbers of devices is one.
+    // A figure for several numbers of devices counts once.
     let figure = |row: &&Row| (row.quantity.clone(), row.published.map(f64::to_bits));
     let rows = rows();
     let compared: BTreeSet<_> = rows.iter().filter(|row| row.is_compared()).map(figure).collect();
@@ -110,7 +110,7 @@ fn our_own_engine_reaches_its_ceilings() {
     assert!(missed.is_empty(), "{}", missed.join("\n  "));
 }
 
-/// Wherever the paper's engine and software limit, ours is faster; no rate is lower.
+/// Our engine is faster wherever the paper's engine and software limit; no rate is lower.
 #[test]
 fn our_own_engine_beside_the_documents() {
     for payload in [8, 16, 32, 64] {
@@ -122,8 +122,9 @@ fn our_own_engine_beside_the_documents() {
         }
     }
     let latency = |more: &str| value("p2p_latency", &format!("1 switch; one way{more}"));
-    // The latency of the ports is fitted to the paper's cards and so holds their whole pipeline;
-    // that of our gateware (write_latency_clocks and a beat of the lane) stands on top of it.
+    // The latency of the ports is fitted to the paper's cards and therefore contains their whole
+    // pipeline; that of our gateware (write_latency_clocks and a beat of the receive queue) is
+    // added to it.
     let pipeline_ns = 20.0 * 4.0;
     assert!(latency("; our engine") <= latency("") + pipeline_ns);
     let chain = |more: &str| value("chain_rate", &format!("HOST to 8 FPGAs to HOST{more}"));
@@ -150,7 +151,7 @@ fn shares_are_fair() {
     }
 }
 
-/// Case 8.1 is explained: without the DLLPs of the opposing traffic it runs as one transfer does.
+/// Explains case 8.1: without the DLLPs of the opposing traffic it is as fast as one transfer.
 #[test]
 fn dllps_of_opposing_traffic_explain_case_8_1() {
     let context = Context::open("rosta", SEED, &()).unwrap();
@@ -179,7 +180,7 @@ fn json_is_one_object() {
     assert_eq!(json["rows"].as_array().unwrap().len(), rows().len());
 }
 
-/// The limits that hold the runs whose name that is, as kinds, the bottleneck's first.
+/// Returns the kinds of the limits of the runs of that name, the bottleneck's first.
 fn limits(run: &str) -> Vec<Vec<String>> {
     let json = serde_json::to_value(RUN.result()).unwrap();
     let mut explained = json["why_not_faster"].as_array().unwrap().iter();
@@ -195,15 +196,15 @@ fn limits(run: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn what_the_document_says_of_its_limits_is_found() {
-    // One page is read for at a time: what its 1000 MiB/s was fitted with.
+    // One page is read for at a time, to which its 1000 MiB/s was fitted.
     assert_eq!(limits("1 FPGA reads, document")[0], ["reading_descriptors"]);
-    // Its time goes into writing about a thousand descriptors with the processor.
+    // Its time is spent on writing about a thousand descriptors with the processor.
     assert_eq!(limits("payloads of 128 B, document")[0], ["processor"]);
     assert_eq!(limits("payloads of 8 B, document")[0], ["max_payload"]);
-    // "100 % of the common channel", once nothing of the host's is in the way.
+    // "100 % of the common channel", once nothing in the host limits it.
     assert_eq!(limits("8 FPGAs write, our engine")[0], ["shared_link"]);
     assert_eq!(limits("8 FPGAs read, our engine")[0], ["shared_link"]);
-    // The gain that the paper measured with packets of 256 B.
+    // The paper measured this gain with packets of 256 B.
     assert_eq!(limits("case 1, MPS 128, document")[0], ["max_payload"]);
     assert_eq!(limits("1 switch, document")[0], ["endpoint_latency"]);
     assert_eq!(limits("3 switches, document")[1], ["switch_latency"]);
@@ -212,7 +213,7 @@ fn what_the_document_says_of_its_limits_is_found() {
 #[test]
 fn every_experiment_that_runs_is_explained_and_drawn() {
     for (number, experiment) in (1..).zip(&RUN.experiments) {
-        // The first is a check of the data, the second is arithmetic.
+        // The first experiment is a check of the data, the second is arithmetic.
         assert_eq!(experiment.why.is_empty(), number <= 2, "{}", experiment.title);
         assert_eq!(experiment.plots.is_empty(), number == 1, "{}", experiment.title);
         for explained in &experiment.why {

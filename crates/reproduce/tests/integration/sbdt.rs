@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reproduction `sbdt`: the paper's figures within their tolerance, its conclusions, and
-//! the page as it is.
+//! The reproduction `sbdt`: the paper's figures within their tolerance, its conclusions, and the
+//! current page.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::reproduction::Reproduction;
 use crosslane_reproduce::study::Effort;
 
-/// Run once for all tests.
+/// The reproduction, run once for all tests.
 static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("sbdt"));
 
 fn simulated(quantity: &str, conditions: &str) -> f64 {
@@ -25,7 +25,7 @@ fn the_page_is_what_is_simulated() {
     support::assert_page_is_fresh(&RUN);
 }
 
-/// Each rate within 5 %, with fewer constants fitted to them than there are.
+/// Each rate is within 5 %, and fewer constants are fitted to the rates than there are rates.
 #[test]
 fn local_rates_are_within_their_tolerance_and_one_is_predicted() {
     let local: Vec<&Row> = RUN
@@ -46,7 +46,7 @@ fn local_rates_are_within_their_tolerance_and_one_is_predicted() {
     assert_eq!(of_local, 3);
 }
 
-/// RDMA read is fitted with one constant, write predicted; both are flat from 8 KiB on.
+/// RDMA read is fitted with one constant, write is predicted; both are flat from 8 KiB on.
 #[test]
 fn the_network_is_as_fast_as_the_documents() {
     let network: Vec<&Row> = RUN.rows().filter(|row| row.quantity.starts_with("rdma_")).collect();
@@ -68,7 +68,8 @@ fn the_network_is_as_fast_as_the_documents() {
     assert_eq!(fits.filter(|one| one.source.starts_with("rdma_")).count(), 1);
 }
 
-/// Little effect from 256 KiB on, and far less below, for one serial cost of each report.
+/// Little effect from 256 KiB on, and much lower rates below, caused by one serial cost of each
+/// report.
 #[test]
 fn buffers_matter_below_256_kb() {
     let with = |buffers: &str| {
@@ -85,8 +86,8 @@ fn buffers_matter_below_256_kb() {
     assert!((0.2..0.3).contains(&(with("16 KiB") / best)), "{}", with("16 KiB"));
 }
 
-/// Our engine, with registered memory, on every way: the link's limit, and faster than the
-/// document's procedure.
+/// Our engine, with registered memory, reaches the link's limit on every path, and is faster than
+/// the paper's procedure.
 #[test]
 fn our_engine_is_faster_on_every_way() {
     for (way, document) in [
@@ -101,7 +102,7 @@ fn our_engine_is_faster_on_every_way() {
         };
         let zero_copy = with("polled, registered memory");
         assert!(zero_copy > 0.99 * document, "{way}: {zero_copy}");
-        // Within the card nothing is copied by anybody: refreshes come as they come.
+        // Transfers within the card involve no copies; refreshes make the times differ a little.
         let copied = with("polled, two cores copy");
         assert!(zero_copy >= 0.999 * copied, "{way}: {zero_copy} and {copied}");
         assert!(zero_copy > with("the paper's procedure"), "{way}");

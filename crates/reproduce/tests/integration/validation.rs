@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The validation of the lab `rosta`: what it compares, and that the constants that matter are
-//! those that physics says.
+//! The validation of labs: the compared rows, and that the constants that matter are plausible.
 
 use crosslane_lab::{Constant, Lab};
 use crosslane_reproduce::validation::{numbers, validate};
@@ -17,15 +16,15 @@ fn rosta_depends_on_the_engines_clock_and_on_latencies() {
     let influences = &validation.influences;
     assert_eq!(influences.len(), 5);
     assert!(influences.is_sorted_by(|a, b| a.average >= b.average));
-    // A count of one becomes two: the paper's engine reads a page at a time, and with two at
-    // once the round trip of each is hidden.
+    // A count of one becomes two: the paper's engine reads a page at a time, and with two at once
+    // the round trip of each is hidden.
     assert_eq!(influences[0].constant, "part.v7.engine.reading_descriptors");
     assert_eq!((influences[0].value, influences[0].changed_to), (1.0, 2.0));
     assert!(influences[0].row.starts_with("read from RAM"), "{:?}", influences[0]);
-    // The engine's clock is what all timers of the paper's engine depend on.
+    // All timers of the paper's engine depend on its clock.
     assert_eq!(influences[1].constant, "part.v7.requester.clock_ns");
     assert!(influences[1].largest < -0.08, "{:?}", influences[1]);
-    // A tenth more of a card's latency, 23.6 ns either way, is all of it on the way to a card.
+    // A tenth more of a card's latency, 23.6 ns either way, is entirely on the path to a card.
     for name in ["part.v7.port.receive_latency_ns", "part.v7.port.transmit_latency_ns"] {
         let latency = influences.iter().find(|one| one.constant == name).unwrap();
         assert_eq!(latency.row, "latency, 1 switch");
@@ -33,8 +32,8 @@ fn rosta_depends_on_the_engines_clock_and_on_latencies() {
     }
 }
 
-/// One constant was fitted, the time from the interrupt to the program: it moves 1 KiB, and beside
-/// it matter the board's widths and clocks, which the paper gives.
+/// One constant was fitted, the time from the interrupt to the program: it affects 1 KiB. Besides
+/// it the board's widths and clocks matter, which the paper gives.
 #[test]
 fn kc705_depends_on_the_interrupt_and_on_widths_and_clocks() {
     let validation = validate("kc705", &()).unwrap();
@@ -51,8 +50,8 @@ fn kc705_depends_on_the_interrupt_and_on_widths_and_clocks() {
     assert!(clock.row.ends_with("4 MiB") && clock.largest < -0.02, "{clock:?}");
 }
 
-/// Two thirds of the public rows are compared; what the paper says deviates is outside, and
-/// what matters most is the IOMMU's.
+/// Two thirds of the public rows are compared; the deviations that `docs/pciebench.md` names are
+/// outside, and the constants of the IOMMU matter most.
 #[test]
 fn pciebench_behind_an_iommu_depends_on_walks() {
     let validation = validate("pciebench:iommu", &()).unwrap();
@@ -66,12 +65,12 @@ fn pciebench_behind_an_iommu_depends_on_walks() {
     let named: Vec<&str> = influences[..2].iter().map(|one| one.constant.as_str()).collect();
     let of_iommu = |key: &str| format!("variant.iommu.part.xeon.iommu.{key}");
     assert_eq!(named, [of_iommu("walks"), of_iommu("walk_ns")]);
-    // A tenth more of a walk is a tenth less of what walks bound.
+    // A tenth more time per walk is a tenth less of a rate that walks limit.
     assert!((influences[1].largest + 1.0 / 11.0).abs() < 0.002, "{:?}", influences[1]);
 }
 
-/// A constant that is changed and that a variant has in a place of its own is as the variant says:
-/// the lab's validation can change it, whatever variants there are.
+/// A constant that a variant sets separately keeps the variant's value: the lab's validation can
+/// change it, whatever variants exist.
 #[test]
 fn every_constant_can_be_changed_before_a_variant_is_chosen() {
     let mut replaced = 0;

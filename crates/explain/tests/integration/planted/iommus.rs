@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bottlenecks in IOMMUs: a working set that the IOTLB does not hold.
+//! Bottlenecks in IOMMUs: a working set beyond the IOTLB.
 
 use crosslane_experiment::{NoProgress, TrafficRun};
 use crosslane_fabric::parameters::IommuParameters;
@@ -15,7 +15,7 @@ use crate::planted::{Planted, explained};
 const SMALL: u64 = IO_PAGE_BYTES;
 const LARGE: u64 = IO_LARGE_PAGE_BYTES;
 
-/// One walk at once.
+/// Returns the lab with an IOMMU that makes one walk at a time.
 fn with_iommu(iotlb_entries: u32, walk_ns: u64, largest_page_bytes: u64) -> Lab {
     with_host(|part| {
         part.parameters.iommu = Some(IommuParameters {
@@ -30,8 +30,8 @@ fn with_iommu(iotlb_entries: u32, walk_ns: u64, largest_page_bytes: u64) -> Lab 
     })
 }
 
-/// Each page of the buffers is new to an IOTLB of four: a walk of 4 us for 4 KiB. In pages of
-/// 2 MiB, all else the same, it holds what matters.
+/// Each page of the buffers misses an IOTLB of four: a walk of 4 us for 4 KiB. Pages of 2 MiB, with
+/// all else the same, fit into it.
 #[test]
 fn pages_that_the_iotlb_does_not_hold() {
     for run in [reads, writes] {
@@ -42,7 +42,7 @@ fn pages_that_the_iotlb_does_not_hold() {
         let words = "misses of host0's IOTLB of 4 pages, walks of 4 us for them, one at once";
         let found = planted.is_named(Iotlb, "host0", words);
         assert_eq!(found.steps[0].limits[0].lifted, "every page held");
-        // The rate is that of the walks, some of them for descriptors; the wire waited for them.
+        // The rate is that of the walks, some of them for descriptors; the link waited for them.
         let of_walks = found.figure.value * 4e-6 / 4096.0;
         assert!((0.85..=1.0).contains(&of_walks), "{of_walks}");
         let account = outcome.account.unwrap();
@@ -53,17 +53,17 @@ fn pages_that_the_iotlb_does_not_hold() {
     }
 }
 
-/// What has to hold of any evidence.
+/// Checks the invariants of any evidence.
 fn check_evidence(iommu: &IommuUse) {
     assert_eq!((iommu.host.as_str(), iommu.iotlb_entries, iommu.walks), ("host0", 4, 1));
     assert!(iommu.misses + iommu.joined <= iommu.requests, "{iommu:?}");
     assert!(iommu.walking_ps <= iommu.misses * iommu.walk_ps, "{iommu:?}");
     assert!(iommu.waited_ps >= iommu.queued_ps + iommu.walking_ps, "{iommu:?}");
-    // A walk counts when it is asked for.
+    // A walk counts from its request on.
     assert!(iommu.walks_at_once <= f64::from(iommu.walks) * 1.05, "{iommu:?}");
 }
 
-/// A page that is held costs the time of a hit: with the memory's, that is a latency.
+/// A page in the IOTLB costs the time of a hit, which adds to the memory's latency.
 #[test]
 fn hits_are_a_latency_of_the_memory() {
     let run = |hit_ns| {
@@ -80,7 +80,7 @@ fn hits_are_a_latency_of_the_memory() {
     let (slow, without) = (latency(&explained(&run(5000))), latency(&explained(&run(0))));
     assert_eq!(slow.limit.place, "host0");
     assert!(slow.gain > without.gain + 2.0, "{slow:?} {without:?}");
-    // Without the time of a hit too it is the same run.
+    // The run is the same if a hit takes no time either.
     assert!((slow.value / without.value - 1.0).abs() < 0.002, "{slow:?} {without:?}");
 }
 
@@ -90,7 +90,8 @@ fn one_read_at_a_time(lab: Lab) -> TrafficRun {
     TrafficRun { choices, ..run }
 }
 
-/// What a switch turns round itself never meets it, and stores of a core are not translated.
+/// Requests that a switch forwards between its ports never meet the IOMMU, and stores of a core are
+/// not translated.
 #[test]
 fn it_is_no_limit_of_what_it_does_not_translate() {
     let lab = || with_iommu(4, 4000, SMALL);
@@ -103,7 +104,7 @@ fn it_is_no_limit_of_what_it_does_not_translate() {
         let outcome = run.run(&NoProgress, None).unwrap();
         assert_eq!(outcome.account.unwrap().iommus, []);
     }
-    // An engine's status still goes to memory.
+    // An engine's status is still written to memory.
     let why = explained(&switched_peers(lab()));
     let trial = why.trials.iter().find(|trial| trial.limit.kind == Iotlb).unwrap();
     assert!(why.steps.iter().flat_map(|step| &step.limits).all(|limit| limit.kind != Iotlb));

@@ -17,7 +17,7 @@ fn shared_uplink() {
     let base = explained(&run(16.0, 16.0));
     let planted = Planted { case: run(4.0, 4.0), without: run(8.0, 8.0), base: &base };
     let words = "the link sw.up -> host0.port0, Gen3 x4, which 4 flows share";
-    // In the base lab the uplink and the cards' own links hold the flows alike.
+    // In the base lab the uplink and the cards' own links limit the flows alike.
     assert_eq!(base.steps[0].limits.len(), 2, "{:?}", base.steps[0]);
     let base = crosslane_results::Explanation { steps: Vec::new(), ..base.clone() };
     Planted { base: &base, ..planted }.is_named(SharedLink, "sw.up -> host0.port0", words);
@@ -39,7 +39,7 @@ fn width_that_is_trained_down() {
     planted.is_named(LinkWidth, "card5 -> host0.port1", words);
 }
 
-/// One cable of the switch's is bad, which holds one flow of four, and so the end of all.
+/// One cable of the switch is bad, which slows one flow of four, and thus the end of all.
 #[test]
 fn one_bad_cable_of_four() {
     let run = |lanes: u8| {
@@ -55,7 +55,7 @@ fn one_bad_cable_of_four() {
     planted.is_named(LinkWidth, "card3 -> sw.down2", words);
 }
 
-/// The link is full, and a faster one would gain more: but it sends much of it twice.
+/// The link is full, and a faster one would gain more, but it spends much time on replays.
 #[test]
 fn bit_errors() {
     let run = |rate| writes(base_with(&[("part.slot.bit_error_rate", rate)]));

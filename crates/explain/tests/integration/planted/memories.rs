@@ -46,7 +46,7 @@ fn reads_at_once() {
     planted.is_named(ReadSlots, "host0", "one read at once in the memory of host0");
 }
 
-/// A core waits for each of its loads, so that nothing but a sooner answer helps.
+/// A core waits for each of its loads, so only a shorter latency helps.
 #[test]
 fn latency_of_loads() {
     let run = |lab| generic(lab, 200, &[("host0", "card5", FlowKind::Read, 64)]);

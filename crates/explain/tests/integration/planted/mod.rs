@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Labs with one planted bottleneck each, which the search has to name.
 //!
-//! `base.toml` is a lab in which links alone hold every run. A plant sets one or two of its
-//! constants anew, or lets the program do otherwise. Of each it is asked that the bottleneck is
-//! named, with its place and in words; that the figure without it is that of a run that never had
-//! it; and that the same run without the plant is held by something else.
+//! `base.toml` is a lab in which only links limit runs. A plant changes one or two of its
+//! constants, or a choice of the program. Each plant is tested for three things: the bottleneck is
+//! named, with its place and words; the figure without it is that of a run that never had it; and
+//! the same run without the plant has another bottleneck.
 
 mod iommus;
 mod links;
@@ -24,16 +24,16 @@ use runs::{
     base, chain, one_at_a_time, peers, reads, small_reads, through_driver, transfers, writes,
 };
 
-/// Two figures are the same within this: an UpdateFC more or less, or a beginning.
+/// Largest difference of equal figures: an UpdateFC more or less, or the beginning of a run.
 const SAME_FIGURE: f64 = 0.002;
 
-/// A run with one bottleneck that was planted.
+/// A run with one planted bottleneck.
 struct Planted<'a, C> {
     /// The run.
     case: C,
     /// The same run, made without the bottleneck.
     without: C,
-    /// What is said of the same run without the plant.
+    /// Explanation of the same run without the plant.
     base: &'a Explanation,
 }
 
@@ -44,7 +44,7 @@ fn explained<C: Liftable>(case: &C) -> Explanation {
 }
 
 impl<C: Liftable> Planted<'_, C> {
-    /// Checks what is named. Returns all that is said.
+    /// Checks the named bottleneck. Returns the explanation.
     fn is_named(&self, kind: LimitKind, place: &str, words: &str) -> Explanation {
         let found = explained(&self.case);
         let step = found.steps.first().unwrap_or_else(|| panic!("{words}: nothing was named"));
@@ -66,7 +66,7 @@ impl<C: Liftable> Planted<'_, C> {
     }
 }
 
-/// What is said of the runs of the base lab.
+/// Explanation of writes in the base lab.
 static WRITES: LazyLock<Explanation> = LazyLock::new(|| explained(&writes(base())));
 static READS: LazyLock<Explanation> = LazyLock::new(|| explained(&reads(base())));
 static SMALL_WRITES: LazyLock<Explanation> = LazyLock::new(|| {

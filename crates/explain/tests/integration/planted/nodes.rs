@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bottlenecks in what passes TLPs on: switches, root complex, ordering.
+//! Bottlenecks in nodes that forward TLPs: switches, root complex, ordering.
 
 use crosslane_experiment::{Choices, LatencyOptions, TrafficRun, Workload};
 use crosslane_fabric::FlowKind;
@@ -14,7 +14,7 @@ use crate::planted::runs::{
 };
 use crate::planted::{PEERS, Planted, explained};
 
-/// Peer requests go up to a root complex that passes little on.
+/// Peer requests go up to a root complex that forwards them slowly.
 #[test]
 fn redirected_peer_requests() {
     let run = |acs| {
@@ -38,7 +38,7 @@ fn peers_at_two_root_ports() {
     planted.is_named(PeerToPeer, "host0", words);
 }
 
-/// Writes into a slow memory of card1 hold up the answers to its reads.
+/// Writes into a slow memory of card1 delay the completions of its reads.
 #[test]
 fn completions_behind_posted_writes() {
     let run = |slow, relaxed_reads| {

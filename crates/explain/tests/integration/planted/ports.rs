@@ -15,7 +15,7 @@ use crate::planted::runs::{
 };
 use crate::planted::{PEERS, Planted, READS, WRITES, explained};
 
-/// More credits than any run of these has in flight.
+/// More credits than any of these runs uses at once.
 const MANY: f64 = 65_536.0;
 
 #[test]
@@ -31,7 +31,7 @@ fn posted_credits() {
     planted.is_named(PostedCredits, "host0.port1", words);
 }
 
-/// Ports that take their time make the way of a credit long.
+/// Slow ports make the round trip of a credit long.
 #[test]
 fn non_posted_credits() {
     let run = |header, data| {
@@ -61,7 +61,7 @@ fn completion_credits() {
     planted.is_named(CompletionCredits, "sw.up", words);
 }
 
-/// Thirty metres of cable: there would be enough credits if they were sent back in time.
+/// Thirty metres of cable: there would be enough credits if they were returned in time.
 #[test]
 fn late_update_fc() {
     let run = |tlps| {
@@ -86,7 +86,7 @@ fn max_payload_size() {
     planted.is_named(MaxPayload, "host0", words);
 }
 
-/// The card could build longer writes, and the ports would take them.
+/// The card could build longer writes, and the ports would accept them.
 #[test]
 fn short_writes_by_design() {
     let run = |bytes| writes(base_with(&[("part.card.requester.max_write_bytes", bytes)]));
@@ -105,7 +105,7 @@ fn payloads_as_they_were_asked_for() {
     planted.is_named(MaxPayload, "card5", "payloads of 64 B of card5, as they were asked for");
 }
 
-/// All tags are in use, and each for a short read of a memory that is far away.
+/// All tags are in use, each for a short read of a distant memory.
 #[test]
 fn max_read_request_size() {
     let run = |bytes| {
@@ -128,7 +128,7 @@ fn replay_buffer() {
     planted.is_named(ReplayBuffer, "card5", "the replay buffer of card5, 800 B");
 }
 
-/// Both cards send, and each TLP is answered by two DLLPs in the way of the other's.
+/// Both cards send, and each TLP is answered by two DLLPs in the opposite direction.
 #[test]
 fn dllps() {
     let run = |tlps| {

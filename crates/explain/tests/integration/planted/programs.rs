@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bottlenecks that the program has chosen, and runs that two things hold.
+//! Bottlenecks chosen by the program, and runs with two limits.
 
 use crosslane_driver::Notification as Learnt;
 use crosslane_experiment::{Options, Registration, Workload, WorkloadRun};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bottlenecks in cards: what paces them, and what they have in flight.
+//! Bottlenecks in cards: their pace, and their reads in flight.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn tags() {
     planted.is_named(Tags, "card5", "the 4 tags of card5");
 }
 
-/// With all tags that there are, only longer reads could help.
+/// With all tags enabled, only longer reads could help.
 #[test]
 fn reads_that_are_short_by_design() {
     let run = |bytes, requested: u32| {
@@ -44,7 +44,7 @@ fn reads_that_are_short_by_design() {
     planted.is_named(ReadLength, "card5", words);
 }
 
-/// Less memory than the tags could fill.
+/// Staging memory for less than all tags.
 #[test]
 fn staging() {
     let run = |bytes| reads(base_with(&[("part.card.engine.staging_bytes", bytes)]));
@@ -59,7 +59,7 @@ fn idle_clocks() {
     planted.is_named(IdleClocks, "card5", "the 12 idle clocks after each TLP of card5");
 }
 
-/// An idle clock is there too, and is not the reason.
+/// An idle clock exists too, and is not the reason.
 #[test]
 fn datapath() {
     let run = |bytes| {
@@ -79,7 +79,7 @@ fn gap_after_each_descriptor() {
     planted.is_named(DescriptorGap, "card5", "the gap of 1.5 us after each descriptor of card5");
 }
 
-/// What four cards have alike is one limit.
+/// The equal gaps of four cards are one limit.
 #[test]
 fn gaps_of_four_cards() {
     let run = |ns| four_writes(base_with(&[("part.card.requester.operation_gap_ns", ns)]));
@@ -115,7 +115,7 @@ fn window_of_a_peer() {
     planted.is_named(PeerWindow, "card6", "the lane of card6, a window of 1 KiB");
 }
 
-/// The second card of a chain takes data out of its lane more slowly than the first one sends.
+/// The second card of a chain drains its receive queue more slowly than the first one sends.
 #[test]
 fn slow_reader_of_a_lane() {
     let lab = |bytes: u32| -> Lab {
@@ -128,7 +128,7 @@ fn slow_reader_of_a_lane() {
     planted.is_named(SlowReader, "card6", "the way out of the lane of card6, 4 B each 4 ns");
 }
 
-/// A card that only receives takes data out of its lane more slowly than they come.
+/// A card that only receives drains its receive queue more slowly than data arrive.
 #[test]
 fn slow_receiver_of_peer_writes() {
     for bytes in [4_u32, 8] {
@@ -140,7 +140,7 @@ fn slow_receiver_of_peer_writes() {
     }
 }
 
-/// Sender and receiver are as slow as each other: neither gains alone.
+/// Sender and receiver are equally slow: neither gains alone.
 #[test]
 fn peers_as_slow_as_each_other() {
     let run = |bytes: u32| {
@@ -164,11 +164,11 @@ fn peers_as_slow_as_each_other() {
     assert!(alone.clone().count() == 2 && alone.clone().all(|trial| trial.gain < THRESHOLD));
 }
 
-/// Tags are used up since the datapath takes the answers slowly: that wait goes with the datapath,
-/// and the one for few tags is no consequence of anything else.
+/// Tags run out because the datapath takes the completions slowly: that wait disappears with the
+/// datapath, and the wait for few tags is no consequence of another limit.
 #[test]
 fn tags_that_wait_for_the_datapath() {
-    // No more memory for answers than the tags ask for: the run does not fit into it.
+    // The staging memory is no larger than the tags need: the run does not fit into it.
     let staging = ("part.card.engine.staging_bytes", 32_768.0);
     let run = |constant, value| explained(&reads(base_with(&[staging, (constant, value)])));
     let found = run("part.card.requester.datapath_bytes", 8.0);

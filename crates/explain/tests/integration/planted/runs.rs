@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs in the base lab, short enough that none is shortened.
+//! Runs in the base lab, all so short that they are not shortened.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ pub fn base() -> Lab {
     Lab::from_text("base.toml", include_str!("base.toml")).unwrap()
 }
 
-/// The base lab with constants set anew.
+/// Returns the base lab with other constants.
 pub fn base_with(constants: &[(&str, f64)]) -> Lab {
     constants.iter().fold(base(), |lab, (path, value)| lab.with_constant(path, *value).unwrap())
 }
 
-/// A lab with what is no constant set anew.
+/// Returns a lab with an edit beyond its constants.
 pub fn edited(lab: &Lab, edit: impl FnOnce(&mut LabFile)) -> Lab {
     lab.edited(edit).unwrap()
 }
 
-/// The base lab with another host.
+/// Returns the base lab with another host.
 pub fn with_host(edit: impl FnOnce(&mut RootComplexPart)) -> Lab {
     edited(&base(), |file| edit(Arc::make_mut(&mut file.hosts[0].part)))
 }
 
-/// The base lab with one card that is not like the others: `number` as in its name.
+/// Returns the base lab with one card that differs from the others: `number` as in its name.
 pub fn with_card(number: usize, edit: impl FnOnce(&mut EndpointPart)) -> Lab {
     edited(&base(), |file| edit(Arc::make_mut(&mut file.endpoints[number - 1].part)))
 }
 
-/// Transfers of so many bytes, a MiB together, so many at once.
+/// Options for transfers of one size, 1 MiB together, `outstanding` in flight.
 pub fn transfers(size_bytes: u64, outstanding: u32) -> Options {
     let iterations = (1 << 20) / size_bytes;
     Options { size_bytes, iterations, outstanding, ..Options::default() }
@@ -91,13 +91,13 @@ pub fn four_writes(lab: Lab) -> WorkloadRun {
     through_driver(lab, Workload::Write(options), &flows)
 }
 
-/// From the host through card5 and card6 to the host.
+/// The host streams through card5 and card6 and back to the host.
 pub fn chain(lab: Lab) -> WorkloadRun {
     let options = Options { iterations: 1, ..transfers(1 << 18, 1) };
     through_driver(lab, Workload::Chain(options), &[&["card5", "card6"]])
 }
 
-/// A run of generic requesters: who, whose memory, what, and bytes of one operation.
+/// A run of generic requesters; each flow has a requester, a target, a kind and an operation size.
 pub fn generic(lab: Lab, operations: u64, flows: &[(&str, &str, FlowKind, u64)]) -> TrafficRun {
     let flows = flows.iter().map(|(from, to, kind, operation_bytes)| FlowRequest {
         label: format!("{from}:{to}:{}", kind_word(*kind)),

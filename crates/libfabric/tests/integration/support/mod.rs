@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of networks have in common.
+//! Support for tests of networks.
 #![allow(dead_code)] // Each test needs a part of it.
 
 pub mod peer;
@@ -15,7 +15,7 @@ pub use peer::Peer;
 /// The providers that work on any machine.
 pub const EVERYWHERE: [Provider; 2] = [Provider::Tcp, Provider::Shm];
 
-/// Longer than anything here takes: only what hangs reaches it.
+/// Longer than any operation here takes: reaching it means a hang.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn open(provider: Provider) -> (Network, MachineClock) {
@@ -26,12 +26,12 @@ pub fn open(provider: Provider) -> (Network, MachineClock) {
     (network, clock)
 }
 
-/// A moment that only what hangs reaches.
+/// Returns a time that is only reached in a hang.
 pub fn far(clock: &MachineClock) -> Picoseconds {
     clock.after(PATIENCE)
 }
 
-/// Polls a future to its end; panics where it hangs.
+/// Polls a future to its end; panics if it hangs.
 pub fn run<F: Future>(what: &str, future: F) -> F::Output {
     use crosslane_host::Clock;
     use futures_util::future::{Either, select};
@@ -60,7 +60,7 @@ pub fn pair(provider: Provider) -> Pair {
     Pair { network, clock, near, peer }
 }
 
-/// What a process has of the kernel.
+/// Kernel resources of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     pub files: usize,
@@ -93,14 +93,14 @@ impl std::str::FromStr for Counts {
     }
 }
 
-/// The same in both processes.
+/// Hashes bytes, equally in both processes.
 pub fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     std::hash::Hasher::write(&mut hasher, bytes);
     std::hash::Hasher::finish(&hasher)
 }
 
-/// Bytes that tell where they stand.
+/// Returns bytes that depend on the seed and their position.
 pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     let mut rng = crosslane_random::Random::with_seed(seed);
     let mut all = vec![0; bytes];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other process of a test: this test program once more, told on its standard input what to
-//! do, one line each, and answering each line with one.
+//! The other process of a test: a second instance of this test program, which reads commands from
+//! its standard input and answers each line with one line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -16,9 +16,9 @@ use rustix::time::Timespec;
 
 use super::{PATIENCE, far_of, hash, near_end, open, pattern, region, run};
 
-/// The variable that makes a test program the other process: its provider.
+/// Variable that makes a test program the other process; its value is the provider.
 const VARIABLE: &str = "CROSSLANE_TEST_PEER";
-/// What its answers begin with; all else that a test program prints does not.
+/// Prefix of its answers, which other output of a test program does not have.
 const MARK: &str = "peer: ";
 
 /// The other process.
@@ -26,7 +26,7 @@ pub struct Peer {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Where it listens.
+    /// Its listening address.
     pub address: String,
 }
 
@@ -62,7 +62,7 @@ impl Peer {
                 assert_ne!(ready, 0, "the other process says nothing");
             }
             assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the other process has ended");
-            // What the test program itself prints may stand before it in the line.
+            // Output of the test program itself may precede it in the line.
             if let Some((_, answer)) = line.trim_end().split_once(MARK) {
                 return answer.to_owned();
             }
@@ -94,7 +94,7 @@ impl Peer {
         self.process.wait().unwrap();
     }
 
-    /// It stands still, as if its machine had.
+    /// Stops the process, as if its machine had stopped.
     pub fn stop(&self) {
         let id = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
@@ -103,13 +103,13 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // A test that fails leaves nothing behind.
+        // A failed test leaves no process behind.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The other process, from its beginning to its end.
+/// The other process, from beginning to end.
 #[test]
 #[ignore = "other tests start it as another process"]
 fn the_other_process() {
@@ -169,7 +169,8 @@ impl Other {
                 "done".into()
             }
             "hash" => hash(&super::contents(&self.regions[index(1)].0)).to_string(),
-            // Region, key, address and size there, how many pieces: region and memory in reverse.
+            // Region, key, address and size there, number of pieces; memory and region in reverse
+            // order.
             "write" | "read" => {
                 let region = &self.regions[index(1)].1;
                 let memory = RemoteMemory { key: number(2), address: number(3), bytes: number(4) };
@@ -186,7 +187,7 @@ impl Other {
                 let results = run("transfers", join_all(transfers));
                 told(results.into_iter().collect())
             }
-            // So many messages; each is answered with the next number.
+            // The number of messages; each is answered with the next number.
             "echo" => run("echo", async {
                 let connection = self.connection();
                 for _ in 0..number(1) {
@@ -200,7 +201,7 @@ impl Other {
                 Ok(message) => String::from_utf8(message).unwrap(),
                 Err(error) => error.to_string(),
             },
-            // So many connections, one after the other; each says a word and goes.
+            // The number of connections, one after the other; each sends a word and closes.
             "host" => run("hosting", async {
                 for _ in 0..number(1) {
                     let connection = self.listener.accept().await.unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tests of networks between nodes stand on: a proxy that makes trouble, two nodes in
-//! network namespaces, and a card that is no lab's. Tests of other crates take it by its path.
+//! Support for tests of networks between nodes: a proxy that makes trouble, two nodes in network
+//! namespaces, and a served card. Tests of other crates include it by its path.
 #![allow(dead_code)] // Each test needs a part of it.
 
 pub mod namespaces;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two nodes on one machine: network namespaces that a pair of virtual interfaces joins.
+//! Two nodes on one machine: network namespaces joined by a pair of virtual interfaces.
 //!
-//! It needs root and `ip`. In CI (variable `CROSSLANE_CI`, which `.ci/run` sets) and for root a
-//! test that cannot have them fails; anybody else is told what is missing.
+//! They need root and `ip`. In CI (variable `CROSSLANE_CI`, which `.ci/run` sets) and for root, a
+//! test without them fails; otherwise it prints what is missing.
 
 use std::process::{Command, Output};
 
-/// Addresses of the two nodes, in namespaces of their own: nobody else's are in the way.
+/// Addresses of the two nodes, in separate namespaces, where they cannot conflict with others.
 pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 
-/// Two namespaces, until it is dropped.
+/// Two namespaces, deleted on drop.
 pub struct Nodes {
     names: [String; 2],
 }
 
-/// The nodes, or nothing where somebody without root runs the tests for himself.
+/// Returns the nodes, or `None` for a user without root outside CI.
 pub fn nodes() -> Option<Nodes> {
     match Nodes::new() {
         Ok(nodes) => Some(nodes),
@@ -31,17 +31,17 @@ pub fn nodes() -> Option<Nodes> {
 }
 
 impl Nodes {
-    /// Makes them.
+    /// Makes the two namespaces.
     ///
     /// # Errors
-    /// What was missing.
+    /// The missing requirement.
     pub fn new() -> Result<Self, String> {
         use std::sync::atomic::{AtomicU32, Ordering};
         static LAST: AtomicU32 = AtomicU32::new(0);
         let unique = format!("{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
         let nodes = Self { names: ["a", "b"].map(|node| format!("crosslane-{unique}-{node}")) };
         let [a, b] = &nodes.names;
-        // From here on what was made is deleted whatever happens.
+        // From here on everything that was made is deleted in any case.
         ip(&["netns", "add", a])?;
         ip(&["netns", "add", b])?;
         let pair = ["link", "add", "wire", "netns", a, "type", "veth", "peer", "name", "wire"];
@@ -54,14 +54,14 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// A program that runs on a node, 0 or 1.
+    /// Returns a command for a program that runs on a node, 0 or 1.
     pub fn command(&self, node: usize, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[node]]).arg(program);
         command
     }
 
-    /// Takes the wire out at a node, or puts it in again: what passes is lost, no connection is
+    /// Unplugs a node's cable, or plugs it in again: packets are lost, but connections are not
     /// told.
     pub fn plug(&self, node: usize, is_in: bool) {
         let state = if is_in { "up" } else { "down" };
@@ -72,7 +72,7 @@ impl Nodes {
 impl Drop for Nodes {
     fn drop(&mut self) {
         for name in &self.names {
-            // One that was never made.
+            // It may never have been made.
             let _ = ip(&["netns", "delete", name]);
         }
     }

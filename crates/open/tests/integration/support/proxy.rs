@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A TCP proxy that delays, stalls and cuts what passes through it. It is for the provider tcp:
-//! all that a client of it connects to is the one address that it was given.
+//! A TCP proxy that delays, stalls and cuts connections. It works with the provider tcp, whose
+//! clients connect only to the given address.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,11 +9,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is read at once, and how many such parts are on their way at most.
+/// Size of a read, and the most such parts in flight.
 const PART_BYTES: usize = 64 << 10;
 const PARTS: usize = 256;
 
-/// Between clients and one server, until it is dropped.
+/// A proxy between clients and one server, which ends on drop.
 pub struct Proxy {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -29,10 +29,10 @@ struct Shared {
 struct State {
     delay: Duration,
     is_stalled: bool,
-    /// New connections are closed at once.
+    /// Whether new connections are closed at once.
     refuses: bool,
     has_ended: bool,
-    /// Everything is cut when so many bytes have passed.
+    /// Number of passed bytes at which all connections are cut.
     cut_at: Option<u64>,
     passed_bytes: u64,
     accepted: usize,
@@ -45,7 +45,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while nothing may pass.
+    /// Waits while the proxy is stalled.
     fn wait_stalled(&self) -> MutexGuard<'_, State> {
         let stalled = |state: &mut State| state.is_stalled && !state.has_ended;
         self.changed.wait_while(self.lock(), stalled).unwrap_or_else(PoisonError::into_inner)
@@ -53,7 +53,7 @@ impl Shared {
 }
 
 impl Proxy {
-    /// On a port of the loopback of its own; `target` is the server's address.
+    /// Starts a proxy on a free port of the loopback; `target` is the server's address.
     pub fn start(target: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback has a port");
         let address = listener.local_addr().expect("it has an address");
@@ -71,50 +71,50 @@ impl Proxy {
         Self { shared, address }
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// From now on all that passes takes so much longer, each way; the rate stays.
+    /// Delays everything from now on, each way; the rate stays.
     pub fn delay(&self, delay: Duration) {
         self.shared.lock().delay = delay;
     }
 
-    /// Nothing passes, and connections stay open, until [`resume`](Self::resume).
+    /// Stalls everything, with connections open, until [`resume`](Self::resume).
     pub fn stall(&self) {
         self.shared.lock().is_stalled = true;
     }
 
-    /// What was stalled goes on.
+    /// Continues after a stall.
     pub fn resume(&self) {
         self.shared.lock().is_stalled = false;
         self.shared.changed.notify_all();
     }
 
-    /// Ends all connections that are open.
+    /// Cuts all open connections.
     pub fn cut(&self) {
         cut(&mut self.shared.lock());
     }
 
-    /// Ends all connections that are open then, in the middle of something, when so many bytes
+    /// Cuts all connections that are then open, in the middle of a transfer, once this many bytes
     /// have passed, both ways together.
     pub fn cut_after(&self, bytes: u64) {
         let mut state = self.shared.lock();
         state.cut_at = Some(state.passed_bytes + bytes);
     }
 
-    /// Whether new connections are closed at once.
+    /// Sets whether new connections are closed at once.
     pub fn refuse(&self, refuses: bool) {
         self.shared.lock().refuses = refuses;
     }
 
-    /// Bytes that have passed, both ways together.
+    /// Returns the bytes that have passed, both ways together.
     pub fn passed_bytes(&self) -> u64 {
         self.shared.lock().passed_bytes
     }
 
-    /// Connections that were made so far.
+    /// Returns the number of connections so far.
     pub fn accepted(&self) -> usize {
         self.shared.lock().accepted
     }
@@ -127,7 +127,7 @@ impl Drop for Proxy {
         cut(&mut state);
         drop(state);
         self.shared.changed.notify_all();
-        // The one who accepts looks up.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -135,7 +135,7 @@ impl Drop for Proxy {
 fn cut(state: &mut State) {
     state.cut_at = None;
     for (client, server) in state.open.drain(..) {
-        // One that has ended already.
+        // It may have ended already.
         let _ = client.shutdown(Shutdown::Both);
         let _ = server.shutdown(Shutdown::Both);
     }

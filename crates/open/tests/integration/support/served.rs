@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab's card on a socket, as a card that is none of a lab's.
+//! A lab's card on a socket, which programs open like a real card.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const CARD: (&str, &str) = ("sbdt:crosslane", "pac");
 /// Deadline of one request to the server.
 const REQUEST: Duration = Duration::from_secs(20);
 
-/// The server of a card in this process, until it is dropped.
+/// The server of a card in this process, which ends on drop.
 pub struct ServedCard {
     server: Option<Server>,
     folder: PathBuf,
@@ -32,12 +32,12 @@ impl ServedCard {
         Self { server, folder, socket }
     }
 
-    /// The name of the card.
+    /// Returns the name of the card.
     pub fn name(&self) -> String {
         format!("vfio-user:{}", self.socket.display())
     }
 
-    /// The bus of a client; one at a time.
+    /// Connects a bus to the server; one at a time.
     pub fn bus(&self) -> VfioBus {
         user::open_bus(&[&self.socket], REQUEST, BusOptions::default()).unwrap()
     }
@@ -50,7 +50,7 @@ impl Drop for ServedCard {
     }
 }
 
-/// Bytes that come again with the same seed.
+/// Returns bytes that the seed determines.
 pub fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
     let mut rng = crosslane_random::Random::with_seed(seed);
     let mut all = vec![0; bytes as usize];

@@ -9,7 +9,7 @@ use html5ever::parse_document;
 use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::RcDom;
 
-/// A page with every kind of block, and `text` in every place that has one.
+/// Returns a page with every kind of block, and `text` in every position that can hold one.
 #[allow(dead_code, reason = "not every test needs it")]
 pub fn page_of_everything(text: &str) -> Page {
     let text = || text.to_owned();
@@ -78,7 +78,7 @@ fn figure(text: &str) -> TopologyFigure {
     TopologyFigure { title: text.into(), topology, loads: vec![load] }
 }
 
-/// Panics if the document has a parse error, or a drawing that is no XML.
+/// Panics if the document has a parse error, or a drawing is not well-formed XML.
 pub fn assert_well_formed(html: &str) {
     let errors = parse_document(RcDom::default(), Default::default()).one(html).errors;
     assert!(errors.borrow().is_empty(), "{:?}", errors.borrow());
@@ -88,7 +88,7 @@ pub fn assert_well_formed(html: &str) {
         if let Err(error) = roxmltree::Document::parse(&drawing) {
             panic!("{error}: {drawing}");
         }
-        // No place or length is anything but a number.
+        // Every position and length is a number.
         for attribute in ["d", "x", "y", "width", "height", "cx", "cy", "viewBox"] {
             for value in drawing.split(&format!(" {attribute}=\"")).skip(1) {
                 let value = value.split('"').next().unwrap_or("");

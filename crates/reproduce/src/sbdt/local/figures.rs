@@ -14,7 +14,7 @@ use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{by_size, published, rate as rate_axis};
 use crate::sbdt::Curve;
 
-/// The rate of 1 GiB with buffers of a size, MB/s.
+/// Returns the rate of 1 GiB with buffers of a size, MB/s.
 fn whole(measured: &Measured, buffer_bytes: u64) -> f64 {
     let found = measured.buffers.iter().find(|(bytes, _)| *bytes == buffer_bytes);
     match found {
@@ -23,7 +23,7 @@ fn whole(measured: &Measured, buffer_bytes: u64) -> f64 {
     }
 }
 
-/// The points of buffers of a size, by size of transfer, MB/s.
+/// Returns the points of buffers of a size, by size of transfer, MB/s.
 fn curve(points: &[Point], way: Way, whole: f64) -> Curve {
     let of_way = points.iter().filter(|point| point.way == way);
     let rates = of_way.map(|point| (point.bytes as f64, rate(point.bytes, point.elapsed) / 1e6));
@@ -31,7 +31,7 @@ fn curve(points: &[Point], way: Way, whole: f64) -> Curve {
     Curve { name: way.words(), points }
 }
 
-/// The curves of figure 5.
+/// Returns the curves of figure 5.
 pub(super) fn curves(measured: &Measured) -> Vec<Curve> {
     let points = &measured.long;
     let curve = |way| curve(points, way, extrapolated(points, way, LONG_SIZES, WHOLE_BYTES));
@@ -42,7 +42,7 @@ pub(in crate::sbdt) fn plot(title: &str, series: Vec<Series>) -> Plot {
     by_size(title, "a transfer", rate_axis("MB/s"), series)
 }
 
-/// Figure 4.
+/// Returns the experiment of figure 4.
 pub(super) fn by_buffers(measured: &Measured) -> Experiment {
     let all: Vec<(u64, &[Point])> = measured
         .buffers
@@ -104,7 +104,7 @@ pub(super) fn by_buffers(measured: &Measured) -> Experiment {
     }
 }
 
-/// Figure 5.
+/// Returns the experiment of figure 5.
 pub(super) fn ways(context: &Context<'_>, measured: &Measured, curves: &[Curve]) -> Experiment {
     let mut table = Table::headed("transfer").with_numbers(Way::DRAWN.map(Way::words));
     let points = &measured.long;
@@ -124,7 +124,7 @@ pub(super) fn ways(context: &Context<'_>, measured: &Measured, curves: &[Curve])
         series.push(published(way.words(), [(WHOLE_BYTES as f64, value)]));
     }
     let mut rows = rows_of(context, points, LONG_SIZES);
-    // The last is of the next experiment.
+    // The last row belongs to the next experiment.
     rows.pop();
     let width = Width::new(8).expect("links of eight lanes there are");
     let link = LinkRate { generation: Generation::Gen3, width };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DMA within the node that has the FPGA (section 2.1 of the paper): through rings of host
-//! buffers, by sizes of transfers and of buffers (figure 4), on three ways (figure 5), and within
-//! the card; and the same with this project's own engine.
+//! DMA within the node that has the FPGA (section 2.1 of the paper): through rings of host buffers,
+//! by sizes of transfers and of buffers (figure 4), on three paths (figure 5), and within the card;
+//! and the same with this project's own engine.
 //!
-//! The paper's transfers are of up to 1 GiB. Here they are of up to 192 MiB: the time of one of
-//! 1 GiB is that of 192 MiB and 13 times what 192 MiB take more than 128 MiB, because from the
+//! The paper's transfers have up to 1 GiB, those here up to 192 MiB. From the third turn of the
+//! ring on, every turn takes as long as the one before it. The time of 1 GiB is therefore that of
+//! 192 MiB plus 13 times the difference between 192 MiB and 128 MiB.
 //! third turn of the ring on every turn is like the one before.
 
 pub(super) mod figures;
@@ -28,12 +29,12 @@ const MIB: u64 = 1 << 20;
 /// The size of the paper's figures, and of its buffers.
 const WHOLE_BYTES: u64 = 1 << 30;
 const WHOLE_BUFFER_BYTES: u64 = 8 * MIB;
-/// Sizes of buffers of figure 4: those of the others of it follow from them.
+/// Sizes of buffers of figure 4; its other sizes follow from them.
 const BUFFERS: [u64; 5] = [16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, MIB];
 /// Sizes of transfers.
 const SIZES: [u64; 9] =
     [KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 32 * MIB];
-/// The two from which that of 1 GiB follows.
+/// The two sizes from which 1 GiB is extrapolated.
 const LONG_SIZES: [u64; 2] = [128 * MIB, 192 * MIB];
 /// The same for sweeps over the lab's constants: two turns of the ring, and three.
 const QUICK_BUFFER_BYTES: u64 = 256 * KIB;
@@ -44,23 +45,23 @@ const OWN_BUFFER_BYTES: u64 = MIB;
 /// Start of the card's second channel of memory.
 const OTHER_CHANNEL: u64 = 4 << 30;
 
-/// A way of figure 5, or within the card.
+/// A path of figure 5, or within the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     ToCard,
     FromCard,
     Through,
-    /// Between its two channels of memory.
+    /// Between the card's two channels of memory.
     Within,
-    /// Within one of them.
+    /// Within one of these channels.
     WithinOne,
 }
 
 impl Way {
-    /// Those of figure 5.
+    /// The paths of figure 5.
     const DRAWN: [Self; 3] = [Self::ToCard, Self::FromCard, Self::Through];
 
-    /// The paper's name in the file of figures, and the conditions.
+    /// Returns the paper's name in the file of figures, and the conditions.
     const fn figure(self) -> (&'static str, &'static str) {
         const ALL: &str = "1 GB; 8 MB buffers";
         match self {
@@ -92,7 +93,7 @@ struct Scenario<'a> {
     is_registered: bool,
 }
 
-/// A point that was measured.
+/// A measured point.
 #[derive(Clone, Copy)]
 struct Point {
     way: Way,
@@ -100,26 +101,26 @@ struct Point {
     elapsed: Picoseconds,
 }
 
-/// Bytes per second.
+/// Returns bytes per second.
 fn rate(bytes: u64, elapsed: Picoseconds) -> f64 {
     bytes as f64 * 1e12 / elapsed.0.max(1) as f64
 }
 
-/// The measured time of a way and a size; the scenario has it.
+/// Returns the measured time of a path and a size, which the scenario contains.
 fn elapsed(points: &[Point], way: Way, bytes: u64) -> Picoseconds {
     let is_it = |point: &&Point| point.way == way && point.bytes == bytes;
     points.iter().find(is_it).expect("the scenario has this point").elapsed
 }
 
-/// Megabytes per second of so many bytes, from the times of two sizes: what the second takes more
-/// than the first is what each further one of that takes.
+/// Extrapolates to `bytes`, in megabytes per second, from the times of two sizes: each further
+/// difference between the two sizes takes as long as this one.
 fn extrapolated(points: &[Point], way: Way, [less, more]: [u64; 2], bytes: u64) -> f64 {
     let [less_ps, more_ps] = [less, more].map(|size| elapsed(points, way, size).0 as f64);
     let further = (bytes - more) as f64 / (more - less) as f64;
     bytes as f64 * 1e6 / (more_ps + further * (more_ps - less_ps))
 }
 
-/// The data of the largest transfer.
+/// Returns the data of the largest transfer.
 fn data(seed: u64, bytes: u64) -> Vec<u8> {
     let word = |n: u64| (n + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
     let words = (0..bytes.div_ceil(4)).flat_map(|n| (word(n) as u32).to_le_bytes());
@@ -135,7 +136,7 @@ struct Caller {
     registered: Option<[Buffer<LabBus>; 2]>,
 }
 
-/// A run: its DMA and the memory that data are moved from and to.
+/// A run: its DMA, and the memory that data are moved from and to.
 struct Run<'a> {
     scenario: Scenario<'a>,
     dma: LocalDma<LabBus>,
@@ -162,8 +163,8 @@ impl<'a> Run<'a> {
         Ok(Self { scenario, dma: LocalDma::new(device, scenario.options)?, caller })
     }
 
-    /// Moves bytes one way. What is read from the card is what was copied within it, where that is
-    /// in the scenario before.
+    /// Moves bytes over one path. If an earlier path of the scenario copied data within the card,
+    /// the read from the card returns the copy.
     async fn move_bytes(&mut self, way: Way, bytes: u64) -> Result<Moved, Problem> {
         let Caller { sent, back, registered } = &mut self.caller;
         let (from, to) = match registered {
@@ -188,7 +189,7 @@ impl<'a> Run<'a> {
         Ok(self.dma.transfer(job, Picoseconds::NEVER).await?)
     }
 
-    /// Compares what has come back with what was sent, and forgets it.
+    /// Compares received data with the sent data, and clears them.
     fn check(&mut self, bytes: u64) -> Result<(), Problem> {
         let Caller { sent, back, registered } = &mut self.caller;
         let part = ..bytes as usize;
@@ -202,7 +203,7 @@ impl<'a> Run<'a> {
     }
 
     async fn go(mut self) -> Result<Vec<Point>, Problem> {
-        // What is opened and pinned once is not timed.
+        // Opening and pinning, which happen once, are not timed.
         for way in self.scenario.ways {
             self.move_bytes(*way, KIB).await?;
         }
@@ -210,7 +211,7 @@ impl<'a> Run<'a> {
         let mut points = Vec::new();
         for bytes in self.scenario.sizes.iter().copied() {
             for way in self.scenario.ways.iter().copied() {
-                // The channels have changed what they do.
+                // The channels have changed their direction.
                 if self.scenario.ways.len() > 1 {
                     self.move_bytes(way, KIB).await?;
                 }
@@ -220,7 +221,7 @@ impl<'a> Run<'a> {
                     self.check(bytes)?;
                 }
             }
-            // Where nothing comes back by itself, what lies on the card is looked at once.
+            // A scenario without reads is checked once, by reading the card's data.
             if bytes == last && self.scenario.ways == [Way::ToCard] {
                 self.move_bytes(Way::FromCard, bytes).await?;
                 self.check(bytes)?;
@@ -248,17 +249,17 @@ fn run(
     })
 }
 
-/// The paper's call with buffers of a size.
+/// Returns the paper's call with buffers of a size.
 const fn of_document<'a>(buffer_bytes: u64, ways: &'a [Way], sizes: &'a [u64]) -> Scenario<'a> {
     let options = LocalOptions::of_document(buffer_bytes);
     Scenario { options, ways, sizes, is_registered: false }
 }
 
-/// The ways with the longest buffers in two scenarios, so that two cores have work.
+/// The paths with the longest buffers, divided into scenarios that run in parallel.
 const LONG_WAYS: [&[Way]; 3] =
     [&[Way::ToCard, Way::Within, Way::FromCard], &[Way::Through], &[Way::WithinOne]];
 
-/// The rates of 1 GiB with the longest buffers, or what stands for them.
+/// Returns the points of the longest buffers, or of their substitute in a sweep.
 fn long(
     context: &Context<'_>,
     buffer_bytes: u64,
@@ -276,7 +277,7 @@ fn long(
     Ok(measured?.into_iter().flatten().collect())
 }
 
-/// The rows that are compared.
+/// Returns the compared rows.
 fn rows_of(context: &Context<'_>, points: &[Point], sizes: [u64; 2]) -> Vec<Row> {
     let ways = Way::DRAWN.into_iter().chain([Way::Within]);
     ways.map(|way| {
@@ -294,7 +295,7 @@ pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>
     Ok(rows_of(context, &long(context, buffer_bytes, &sizes)?, sizes))
 }
 
-/// Ways to use this project's own engine: name, options, and whether memory is registered.
+/// Uses of this project's own engine: name, options, and whether memory is registered.
 const OWN: [(&str, LocalOptions, bool); 3] = [
     ("the paper's procedure", LocalOptions::of_document(OWN_BUFFER_BYTES), false),
     ("polled, two cores copy", own(), false),
@@ -311,16 +312,16 @@ const fn own() -> LocalOptions {
     }
 }
 
-/// Scenarios of this module.
+/// Number of scenarios of this module.
 pub(super) const SCENARIOS: u64 = (BUFFERS.len() + LONG_WAYS.len() + OWN.len()) as u64;
 
-/// The runs that all experiments here are made of.
+/// The runs of all experiments here.
 struct Measured {
-    /// Of each size of buffers.
+    /// Runs of each size of buffers.
     buffers: Vec<(u64, Vec<Point>)>,
-    /// With the longest buffers, all ways.
+    /// Runs with the longest buffers, all paths.
     long: Vec<Point>,
-    /// With this project's own engine.
+    /// Runs with this project's own engine.
     own: Vec<Vec<Point>>,
 }
 
@@ -354,7 +355,7 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
     })
 }
 
-/// All experiments here, and the curves of figure 5.
+/// Runs all experiments here; also returns the curves of figure 5.
 pub(super) fn experiments(
     context: &Context<'_>,
 ) -> Result<(Vec<Experiment>, Vec<Curve>), ReproduceError> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A reproduction that is run once for all tests of a file.
+//! A reproduction that runs once for all tests of a file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ impl Watch for Count {
     }
 }
 
-/// Runs a reproduction; it takes as many scenarios as it says.
+/// Runs a reproduction; checks that it takes the announced number of scenarios.
 pub fn reproduced(name: &str) -> Reproduction {
     let count = Count(AtomicU64::new(0));
     let reproduction = reproduce(name, 1, &count).unwrap_or_else(|error| panic!("{error}"));
@@ -29,13 +29,13 @@ pub fn reproduced(name: &str) -> Reproduction {
     reproduction
 }
 
-/// Runs what gives the compared rows of a study.
+/// Runs the compared rows of a study.
 pub fn compared(name: &str, effort: Effort) -> Vec<Row> {
     let context = Context::open(name, 1, &()).unwrap();
     study(name).unwrap().compared(&context, effort).unwrap()
 }
 
-/// The page of `docs/reproductions` has the tables as they are.
+/// Checks that the page of `docs/reproductions` has the current tables.
 pub fn assert_page_is_fresh(reproduction: &Reproduction) {
     let name = reproduction.name;
     let path = format!("../../docs/reproductions/{name}.md");
