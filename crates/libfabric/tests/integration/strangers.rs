@@ -12,6 +12,7 @@ use std::time::Duration;
 use crosslane_host::{Rdma, RdmaConnection, RdmaError, RdmaListener, RemoteAccess};
 use crosslane_libfabric::Provider;
 use futures_util::future::try_join;
+use support::peer::{HELD, lock_offset};
 use support::{EVERYWHERE, Pair, far, far_of, near_end, open, pair, pattern, region, run};
 
 #[test]
@@ -69,16 +70,8 @@ fn a_peer_that_stands_still() {
 fn hold_lock(process: u32) -> bool {
     let path = format!("/dev/shm/crosslane-{process}-1");
     let file = File::options().read(true).write(true).open(path).unwrap();
-    let mut version = [0];
-    file.read_exact_at(&mut version, 0).unwrap();
-    let offset = match version[0] {
-        2..=5 => 24,
-        6 => 64,
-        7 | 8 => 56,
-        _ => return false,
-    };
-    let held: i32 = if cfg!(target_arch = "x86_64") { 0 } else { 1 };
-    file.write_all_at(&held.to_ne_bytes(), offset).unwrap();
+    let Some(offset) = lock_offset(&file) else { return false };
+    file.write_all_at(&HELD.to_ne_bytes(), offset).unwrap();
     true
 }
 

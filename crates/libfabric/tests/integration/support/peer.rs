@@ -2,7 +2,9 @@
 //! The other process of a test: a second instance of this test program, which reads commands from
 //! its standard input and answers each line with one line.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crosslane_host::{
@@ -94,11 +96,60 @@ impl Peer {
         self.process.wait().unwrap();
     }
 
-    /// Stops the process, as if its machine had stopped.
+    /// Stops it where it holds no lock that this process needs: one that is held would be waited
+    /// for until the peer goes on.
     pub fn stop(&self) {
         let id = rustix::process::Pid::from_child(&self.process);
-        rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
+        let signal = |signal| rustix::process::kill_process(id, signal).unwrap();
+        loop {
+            signal(rustix::process::Signal::STOP);
+            while !self.is_stopped() {
+                std::thread::yield_now();
+            }
+            if ![self.id(), std::process::id()].into_iter().any(holds_lock) {
+                return;
+            }
+            signal(rustix::process::Signal::CONT);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
+
+    /// Whether all of its threads have stopped: the signal takes its time.
+    fn is_stopped(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
+        let stats = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")));
+        let state = |stat: &str| stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        stats.map(Result::unwrap).all(|stat| state(&stat) == Some('T'))
+    }
+}
+
+/// Value of a lock of libfabric's that is held.
+pub const HELD: i32 = if cfg!(target_arch = "x86_64") { 0 } else { 1 };
+
+/// Returns the place of the lock in the shared memory of an endpoint, by the version of its layout;
+/// `None` for a libfabric whose lock frees itself.
+pub fn lock_offset(file: &File) -> Option<u64> {
+    let mut version = [0];
+    file.read_exact_at(&mut version, 0).ok()?;
+    match version[0] {
+        2..=5 => Some(24),
+        6 => Some(64),
+        7 | 8 => Some(56),
+        _ => None,
+    }
+}
+
+/// Whether the lock of an endpoint of a process is held.
+fn holds_lock(process: u32) -> bool {
+    let own = format!("crosslane-{process}-");
+    let files = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let mut files = files.filter(|file| file.file_name().to_string_lossy().starts_with(&own));
+    files.any(|file| {
+        let Ok(file) = File::open(file.path()) else { return false };
+        let Some(offset) = lock_offset(&file) else { return false };
+        let mut lock = [0; 4];
+        file.read_exact_at(&mut lock, offset).is_ok() && i32::from_ne_bytes(lock) == HELD
+    })
 }
 
 impl Drop for Peer {

@@ -79,8 +79,8 @@ pub(super) fn by_buffers(measured: &Measured) -> Experiment {
              and no more than 1 % above or below it with larger ones), and rates fall below: \
              {at_128:.0} with 128 KiB, {at_64:.0} with 64 KiB, {least:.0} with 16 KiB. The cause \
              is one serial cost, the report of a chunk: from the interrupt until the thread runs \
-             that waits for it 84 us pass (interrupt_ns of the lab, fitted to bridged transfers and to \
-             nothing here). The vendor's sample asks for one at the end of each half of the ring; \
+             that waits for it 84 us pass (interrupt_ns of the lab, fitted to bridged transfers and \
+             to nothing here). The vendor's sample asks for one at the end of each half of the ring; \
              while it is on its way the other half of the ring, four buffers, has to keep the \
              controller busy. Four buffers of 128 KiB last for 78 us, four of 64 KiB for 39 us."
         ),
