@@ -75,14 +75,15 @@ pub(super) fn by_buffers(measured: &Measured) -> Experiment {
         [16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB].map(|bytes| whole(measured, bytes));
     let text = paragraphs([
         &format!(
-            "The size of the buffers has little effect from 256 KiB on ({at_256:.0} MB/s at 1 GiB, \
-             and no more than 1 % above or below it with larger ones), and rates fall below: \
+            "The size of the buffers has little effect from 256 KiB on ({at_256:.0} MB/s at 1 \
+             GiB, and no more than 1 % above or below it with larger ones), and rates fall below: \
              {at_128:.0} with 128 KiB, {at_64:.0} with 64 KiB, {least:.0} with 16 KiB. The cause \
              is one serial cost, the report of a chunk: from the interrupt until the thread runs \
-             that waits for it 84 us pass (interrupt_ns of the lab, fitted to bridged transfers and \
-             to nothing here). The vendor's sample asks for one at the end of each half of the ring; \
-             while it is on its way the other half of the ring, four buffers, has to keep the \
-             controller busy. Four buffers of 128 KiB last for 78 us, four of 64 KiB for 39 us."
+             that waits for it 84 us pass (interrupt_ns of the lab, fitted to bridged transfers \
+             and to nothing here). The vendor's sample asks for one at the end of each half of \
+             the ring; while it is on its way the other half of the ring, four buffers, has to \
+             keep the controller busy. Four buffers of 128 KiB last for 78 us, four of 64 KiB for \
+             39 us."
         ),
         "With short transfers the first copy and the last report are in the way instead, so that \
          buffers of 64 to 256 KiB are the best for transfers of 256 KiB to 32 MiB.",
