@@ -78,7 +78,7 @@ impl RdmaRegion for Region {
 
     fn remote(&self) -> RemoteMemory {
         let bytes = self.0.memory.size_bytes();
-        RemoteMemory { address: 0x10_0000 * self.0.key, key: self.0.key, bytes }
+        RemoteMemory { address: address_of(self.0.key), key: self.0.key, bytes }
     }
 }
 
@@ -252,26 +252,28 @@ impl Connection {
         Ok(matches!(fault, Fault::ChangeAt(at) if at == number))
     }
 
-    fn far(&self, far: FarEnd, bytes: u64, is_read: bool) -> Result<LabMemory, RdmaError> {
+    /// Finds registered memory by its key, and the offset there of the far end's first byte. As an
+    /// adapter does, this goes by what is registered and not by what the other end says of it.
+    fn far(&self, far: FarEnd, bytes: u64, is_read: bool) -> Result<(LabMemory, u64), RdmaError> {
         let state = self.0.network.state.borrow();
-        let found = state.regions.get(&far.memory.key);
         let may = |access: &RemoteAccess| if is_read { access.read } else { access.write };
-        match found {
-            Some((memory, access)) if may(access) && far.memory.holds(far.offset_bytes, bytes) => {
-                Ok(memory.clone())
-            }
-            _ => {
-                let operation = if is_read { "read" } else { "write" };
-                let why = Reason::new(ErrorKind::Denied, "no such memory");
-                Err(RdmaError::Refused { peer: self.peer(), operation, why })
-            }
+        let found = state.regions.get(&far.memory.key).filter(|(_, access)| may(access));
+        let start = far.memory.address.checked_add(far.offset_bytes);
+        let offset = start.and_then(|start| start.checked_sub(address_of(far.memory.key)));
+        if let (Some((memory, _)), Some(offset)) = (found, offset)
+            && offset.checked_add(bytes).is_some_and(|end| end <= memory.size_bytes())
+        {
+            return Ok((memory.clone(), offset));
         }
+        let operation = if is_read { "read" } else { "write" };
+        let why = Reason::new(ErrorKind::Denied, "no such memory");
+        Err(RdmaError::Refused { peer: self.peer(), operation, why })
     }
+}
 
-    /// Returns the offset of the first byte in the memory behind the far end's addresses.
-    fn offset(far: FarEnd) -> u64 {
-        far.memory.address - 0x10_0000 * far.memory.key + far.offset_bytes
-    }
+/// Returns the address of the memory that is registered under a key.
+const fn address_of(key: u64) -> u64 {
+    0x10_0000_u64.wrapping_mul(key)
 }
 
 fn copy(from: &LabMemory, at: u64, into: &LabMemory, to: u64, bytes: u64) {
@@ -310,9 +312,9 @@ impl RdmaConnection for Connection {
     }
 
     async fn read(&self, near: &NearEnd<Region>, far: FarEnd, bytes: u64) -> Result<(), RdmaError> {
-        let memory = self.far(far, bytes, true)?;
+        let (memory, offset) = self.far(far, bytes, true)?;
         let is_changed = self.cross(bytes, "read").await?;
-        copy(&memory, Self::offset(far), near.region.memory(), near.offset_bytes, bytes);
+        copy(&memory, offset, near.region.memory(), near.offset_bytes, bytes);
         change(near.region.memory(), near.offset_bytes, is_changed);
         Ok(())
     }
@@ -323,10 +325,10 @@ impl RdmaConnection for Connection {
         far: FarEnd,
         bytes: u64,
     ) -> Result<(), RdmaError> {
-        let memory = self.far(far, bytes, false)?;
+        let (memory, offset) = self.far(far, bytes, false)?;
         let is_changed = self.cross(bytes, "write").await?;
-        copy(near.region.memory(), near.offset_bytes, &memory, Self::offset(far), bytes);
-        change(&memory, Self::offset(far), is_changed);
+        copy(near.region.memory(), near.offset_bytes, &memory, offset, bytes);
+        change(&memory, offset, is_changed);
         Ok(())
     }
 
