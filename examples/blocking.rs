@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (to, from) = (device.buffer(bytes, PageSize::Huge)?, device.buffer(bytes, PageSize::Huge)?);
     to.copy_from_slice(0, &data)?;
     // Both channels use the card's memory, from its address 4096 on.
-    let options = ChannelOptions { card_memory: true, ..ChannelOptions::default() };
+    let options = ChannelOptions::default().with_card_memory(true);
     for (kind, buffer) in [(ChannelKind::H2c, &to), (ChannelKind::C2h, &from)] {
         let mut channel = device.channel(kind, 0, options)?;
         let target = Target::Card(buffer.clone(), 0..buffer.size_bytes(), 4096);

@@ -20,22 +20,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // The node with the card serves it to others.
         let (bus, network) = (simulation.bus(HostId(0)), simulation.rdma(HostId(0), "fnic")?);
         let cards = vec![("pac".to_owned(), Device::open_by_name(bus.clone(), "pac").await?)];
-        let options = ServerOptions { is_closed_network: true, ..ServerOptions::default() };
+        let options = ServerOptions::default().with_closed_network(true);
         let server = Server::new(cards, network, bus, options, |_| {}).await?;
         let listener = server.listen(ADDRESS).await?;
         drop(simulation.spawn("server", server.serve(listener, std::future::pending())));
 
         // The other node puts its memory there, and gets it back.
         let (bus, network) = (simulation.bus(HostId(1)), simulation.rdma(HostId(1), "rnic")?);
-        let deadline = bus.after(Duration::from_secs(1));
-        let me = Identity::default();
-        let client = Client::connect(network.clone(), bus, ADDRESS, &me, deadline).await?;
+        let (me, second) = (Identity::default(), Duration::from_secs(1));
+        let client = Client::connect(network.clone(), bus, ADDRESS, &me, second).await?;
         let (source, destination) = (memory(&network).await?, memory(&network).await?);
         let data: Vec<u8> = (0..BYTES).map(|n| (n ^ (n >> 8) ^ (n >> 16)) as u8).collect();
         source.region.memory().write(0, &data)?;
         let place = CardPlace { card: "pac".to_owned(), address: 4096 };
-        let time = Duration::from_secs(1).into();
-        let options = TransferOptions { time, ..TransferOptions::default() };
+        let options = TransferOptions::default().with_time(second);
         let put = client.put(&source, &place, &options, |_| {}).await?;
         let got = client.get(&place, &destination, &options, |_| {}).await?;
         client.close().await;

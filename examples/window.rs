@@ -13,7 +13,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let card = MemoryCard::open_by_name(bus.clone(), "f1").await?;
         for mapping in [Mapping::Uncached, Mapping::WriteCombined] {
             let contents = crosslane::driver::Contents::Memory;
-            let options = WindowOptions { bar: MEMORY_BAR, range: 0..65_536, mapping, contents };
+            let options = WindowOptions::new(MEMORY_BAR, 0..65_536)
+                .with_mapping(mapping)
+                .with_contents(contents);
             let window = card.window(options)?;
             card.take_metrics().await?;
             let begin = bus.now();

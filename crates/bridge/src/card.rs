@@ -12,8 +12,8 @@ use crosslane_driver::{
     ChannelKind, Completed, CompletionLevel, Device, Notification, StreamSource, Target, Ticket,
     Transfer, TransferError,
 };
-use crosslane_host::Bus;
 use crosslane_host::ErrorKind::Failed;
+use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::FutureExt;
@@ -29,6 +29,7 @@ const MOST_RETRIES: u32 = 8;
 
 /// Settings for the channels of a card.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CardWorking {
     /// Chunks posted at once. With 8 the link never waits for the host, and a new client soon has
     /// its turn; with 1 each chunk waits until the host knows that the one before it is complete.
@@ -44,6 +45,12 @@ impl Default for CardWorking {
         Self { posted_jobs: 8, notification: Notification::Poll, cores: [1, 2] }
     }
 }
+
+setters!(CardWorking {
+    with_posted_jobs(posted_jobs: usize),
+    with_notification(notification: Notification),
+    with_cores(cores: [u16; 2]),
+});
 
 /// The end of an order, which returns its slots.
 #[derive(Debug)]

@@ -59,12 +59,10 @@ impl<B: Bus> CardChannel<B> {
             return Ok(());
         }
         self.close().await?;
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::Ring { entries },
-            notification: self.notification,
-            card_memory,
-            ..ChannelOptions::default()
-        };
+        let options = ChannelOptions::default()
+            .with_descriptors(DescriptorSource::Ring { entries })
+            .with_notification(self.notification)
+            .with_card_memory(card_memory);
         let channel = device.on_core(self.core).channel(self.kind, 0, options).await?;
         self.open = Some(Open { channel, card_memory, entries });
         Ok(())

@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::pin::pin;
 
 use crosslane_host::ErrorKind::{InvalidArgument, Timeout};
-use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess};
+use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess, setters};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
 
 use crate::control::Control;
-use crate::deadline::by;
+use crate::deadline::{after, by};
 use crate::error::BridgeError;
 use crate::key::Key;
 use crate::messages::{PeerTarget, Region, Reply, Request, TransferRequest};
@@ -32,6 +32,7 @@ pub struct Identity {
 
 /// Settings of a transfer.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct TransferOptions {
     /// Pipelined or naive.
     pub mode: Mode,
@@ -57,6 +58,14 @@ impl Default for TransferOptions {
         }
     }
 }
+
+setters!(TransferOptions {
+    with_mode(mode: Mode),
+    with_chunk_bytes(chunk_bytes: Option<(u64, u64)>),
+    with_time(time: impl Into<Picoseconds>),
+    with_checksum(checksum: bool),
+    with_first(first: u64),
+});
 
 /// A part of registered memory.
 #[derive(Clone, Debug)]
@@ -104,17 +113,18 @@ pub struct Client<R: Rdma, C> {
 }
 
 impl<R: Rdma, C: Clock> Client<R, C> {
-    /// Connects and authenticates.
+    /// Connects and authenticates, in at most this time.
     ///
     /// # Errors
-    /// If the server does not answer, the key does not match, or the deadline passes.
+    /// If the server does not answer, the key does not match, or the time is over.
     pub async fn connect(
         rdma: R,
         clock: C,
         server: &str,
         identity: &Identity,
-        deadline: Picoseconds,
+        time: impl Into<Picoseconds>,
     ) -> Result<Self, BridgeError> {
+        let deadline = after(&clock, time.into());
         let connecting = async {
             let connection = rdma
                 .connect(server, deadline)

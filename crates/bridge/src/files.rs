@@ -31,13 +31,14 @@ use std::ops::Range;
 use std::task::Poll;
 
 use crc32fast::Hasher;
-use crosslane_host::{Clock, DmaMemory, ErrorKind, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_host::{
+    Clock, DmaMemory, ErrorKind, PageSize, Rdma, RdmaRegion, RemoteAccess, setters,
+};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::try_join;
 use thiserror::Error;
 
 use crate::client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
-use crate::deadline::after;
 use crate::error::BridgeError;
 use crate::messages::PeerTarget;
 use crate::report::Report;
@@ -51,6 +52,7 @@ const STEP_BYTES: u64 = 256 << 10;
 
 /// Settings of a [`FileClient`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct FileOptions {
     /// Size of a piece, bytes; at least 1. Each is one transfer, and two are in memory.
     pub piece_bytes: u64,
@@ -68,11 +70,18 @@ impl Default for FileOptions {
         Self {
             piece_bytes: 32 << 20,
             retries: 3,
-            time: Picoseconds::from_ns(600_000_000_000),
-            connecting: Picoseconds::from_ns(10_000_000_000),
+            time: Picoseconds::from_secs(600),
+            connecting: Picoseconds::from_secs(10),
         }
     }
 }
+
+setters!(FileOptions {
+    with_piece_bytes(piece_bytes: u64),
+    with_retries(retries: u32),
+    with_time(time: impl Into<Picoseconds>),
+    with_connecting(connecting: impl Into<Picoseconds>),
+});
 
 /// Hears of the course of a call; `()` ignores it.
 pub trait Watch {
@@ -381,9 +390,9 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
     }
 
     async fn connect(&self) -> Result<Client<R, C>, BridgeError> {
-        let deadline = after(&self.clock, self.options.connecting);
         let (rdma, clock) = (self.rdma.clone(), self.clock.clone());
-        Client::connect(rdma, clock, &self.server, &self.identity, deadline).await
+        let time = self.options.connecting;
+        Client::connect(rdma, clock, &self.server, &self.identity, time).await
     }
 }
 

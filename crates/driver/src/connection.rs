@@ -17,7 +17,7 @@ use crate::channel::{ChannelKind, DescriptorSource, payload_on_the_way};
 use crate::device::{Device, REGISTER_BAR, WINDOW_BAR};
 use crate::error::DriverError;
 use crate::peer::{LanePolicy, Peer, PeerOptions};
-use crate::plan::{Addressing, Place, Plan, PlanError};
+use crate::plan::{Addressing, PathEnd, Plan, PlanError};
 use crate::shared::channel_registers;
 
 /// Longest wait for data and credits in flight between two engines before both are restarted.
@@ -230,7 +230,7 @@ impl<B: Bus> Connection<B> {
         let bus = self.sender.bus();
         let is_translated = bus.is_translated(to).map_err(PlanError::Topology)?;
         if is_translated {
-            let back = Plan::new(bus, Place::Function(to), Place::Function(from))?;
+            let back = Plan::new(bus, PathEnd::Function(to), PathEnd::Function(from))?;
             if back.addressing == Addressing::Mapped {
                 self.credit_base = self.pin_bar((to, from, REGISTER_BAR)).await?;
             }
@@ -336,8 +336,8 @@ pub(crate) async fn connect<B: Bus>(
     if wanted.id == sender.function().id {
         return Err(shared.refused(InvalidArgument, "it cannot be connected to itself"));
     }
-    let from = Place::Function(sender.function().id);
-    let plan = Plan::new(sender.bus(), from, Place::Function(wanted.id))?;
+    let from = PathEnd::Function(sender.function().id);
+    let plan = Plan::new(sender.bus(), from, PathEnd::Function(wanted.id))?;
     refuse_second_connection(sender, number)?;
     let mut connection = claim(sender, target, options)?;
     let pinned = connection.pin(&plan).await;

@@ -9,10 +9,12 @@
 //! transfers (one doorbell each) and wait for them, or poll.
 //!
 //! ```
+//! use std::time::Duration;
+//!
 //! use crosslane_driver::*;
 //! use crosslane_host::PageSize;
 //! use crosslane_lab::{Simulation, open};
-//! use crosslane_pcie::units::{HostId, Picoseconds};
+//! use crosslane_pcie::units::HostId;
 //!
 //! let simulation = Simulation::new(open("rosta")?.build_engines(1)?);
 //! let bus = simulation.bus(HostId(0));
@@ -23,15 +25,9 @@
 //!     device.user().seed(7).await?;
 //!     let buffer = device.buffer(65_536, PageSize::Small).await?;
 //!     let mut channel = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await?;
-//!     let transfer = Transfer {
-//!         target: Target::Buffer(buffer.clone(), 0..65_536),
-//!         level: CompletionLevel::Visible,
-//!         deadline: Picoseconds::from_ms(1),
-//!     };
-//!     let completed = channel.transfer(transfer).await?;
-//!     let mut word = [0; 4];
-//!     buffer.read(400, &mut word)?;
-//!     assert_eq!(u32::from_le_bytes(word), User::<crosslane_lab::LabBus>::pattern(7, 100));
+//!     let deadline = device.deadline(Duration::from_millis(1));
+//!     let completed = channel.transfer(Transfer::of(&buffer, deadline)).await?;
+//!     assert_eq!(buffer.to_vec::<u32>(400..404)?, [pattern_word(7, 100)]);
 //!     channel.close().await?;
 //!     Ok::<_, Box<dyn std::error::Error>>(completed.bytes)
 //! })??;
@@ -77,7 +73,7 @@ pub use device::{Description, Device};
 pub use error::{DriverError, TransferError, TransferFault};
 pub use memory_card::{CardMetrics, FIFO_BAR, MEMORY_BAR, MemoryCard};
 pub use peer::{LaneCounters, LanePolicy, Peer, PeerOptions};
-pub use plan::{Addressing, Place, Plan, PlanError, Refusal, set_max_payload_on_path};
+pub use plan::{Addressing, PathEnd, Plan, PlanError, Refusal, set_max_payload_on_path};
 pub use slots::{MAX_MESSAGE_BYTES, SLOT_BYTES, SlotReceiver, SlotSender};
 pub use user::{Check, PingPong, StreamSource, User, pattern_word};
 pub use window::{Contents, LINE_BYTES, Window, WindowOptions};

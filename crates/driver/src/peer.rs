@@ -4,8 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crosslane_host::Bus;
 use crosslane_host::ErrorKind::Busy;
+use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::lane;
 
@@ -26,6 +26,7 @@ pub enum LanePolicy {
 
 /// Options of a connection between two engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PeerOptions {
     /// Number of the sender's peer channel.
     pub channel: u8,
@@ -42,6 +43,12 @@ impl Default for PeerOptions {
         Self { channel: 0, credits: true, policy: LanePolicy::Stall }
     }
 }
+
+setters!(PeerOptions {
+    with_channel(channel: u8),
+    with_credits(credits: bool),
+    with_policy(policy: LanePolicy),
+});
 
 /// Counters of a receive queue. Times are in clocks of its engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ mod translation;
 
 /// One end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum PathEnd {
     /// Host memory.
     HostMemory,
     /// Target behind a function's BARs.
@@ -224,7 +224,7 @@ impl Plan {
     ///
     /// # Errors
     /// An unknown function, a link that is down, or two ends that are the same.
-    pub fn new(topology: &impl Topology, from: Place, to: Place) -> Result<Self, PlanError> {
+    pub fn new(topology: &impl Topology, from: PathEnd, to: PathEnd) -> Result<Self, PlanError> {
         let functions = topology.functions()?;
         let redirects = |info: &FunctionInfo| Port::new(topology, info)?.redirects();
         let (path, turn) = way(&functions, from, to, redirects)?;
@@ -323,13 +323,13 @@ enum Turn {
 /// complex.
 fn addressing(
     topology: &impl Topology,
-    from: Place,
+    from: PathEnd,
     turn: &Turn,
 ) -> Result<Addressing, TopologyError> {
     Ok(match (from, turn) {
-        (Place::HostMemory, _) | (Place::Function(_), Turn::Switch) => Addressing::Bus,
-        (Place::Function(id), _) if topology.is_translated(id)? => Addressing::Mapped,
-        (Place::Function(_), _) => Addressing::Bus,
+        (PathEnd::HostMemory, _) | (PathEnd::Function(_), Turn::Switch) => Addressing::Bus,
+        (PathEnd::Function(id), _) if topology.is_translated(id)? => Addressing::Mapped,
+        (PathEnd::Function(_), _) => Addressing::Bus,
     })
 }
 
@@ -337,12 +337,12 @@ fn addressing(
 /// it sends along the path or, if one end is memory, for its reads.
 fn known_iommu(
     topology: &impl Topology,
-    ends: [Place; 2],
+    ends: [PathEnd; 2],
     turn: &Turn,
 ) -> Result<Option<IoTranslation>, TopologyError> {
     let function = ends.into_iter().find_map(|place| match place {
-        Place::Function(id) => Some(id),
-        Place::HostMemory => None,
+        PathEnd::Function(id) => Some(id),
+        PathEnd::HostMemory => None,
     });
     match (function, turn) {
         (Some(id), Turn::HostMemory | Turn::RootComplex | Turn::Redirected(_)) => {
@@ -371,10 +371,10 @@ fn way_up(functions: &[FunctionInfo], id: RoutingId) -> Result<Vec<&FunctionInfo
     Ok(way)
 }
 
-fn name_of(functions: &[FunctionInfo], place: Place) -> String {
+fn name_of(functions: &[FunctionInfo], place: PathEnd) -> String {
     match place {
-        Place::HostMemory => "host memory".to_owned(),
-        Place::Function(id) => functions
+        PathEnd::HostMemory => "host memory".to_owned(),
+        PathEnd::Function(id) => functions
             .iter()
             .find(|info| info.id == id)
             .map_or_else(|| id.to_string(), |info| info.name.clone()),
@@ -384,24 +384,24 @@ fn name_of(functions: &[FunctionInfo], place: Place) -> String {
 /// Returns every port from one end to the other, in the order of passing, and the turn.
 fn way(
     functions: &[FunctionInfo],
-    from: Place,
-    to: Place,
+    from: PathEnd,
+    to: PathEnd,
     redirects: impl Fn(&FunctionInfo) -> Result<bool, TopologyError>,
 ) -> Result<(Vec<FunctionInfo>, Turn), PlanError> {
     let up = match from {
-        Place::HostMemory => Vec::new(),
-        Place::Function(id) => way_up(functions, id)?,
+        PathEnd::HostMemory => Vec::new(),
+        PathEnd::Function(id) => way_up(functions, id)?,
     };
     let mut down = match to {
-        Place::HostMemory => Vec::new(),
-        Place::Function(id) => way_up(functions, id)?,
+        PathEnd::HostMemory => Vec::new(),
+        PathEnd::Function(id) => way_up(functions, id)?,
     };
     if from == to {
         let (from, to) = (name_of(functions, from), name_of(functions, to));
         return Err(PlanError::SamePlace { from, to });
     }
     let mut turn = match (from, to) {
-        (Place::Function(_), Place::Function(_)) => Turn::RootComplex,
+        (PathEnd::Function(_), PathEnd::Function(_)) => Turn::RootComplex,
         _ => Turn::HostMemory,
     };
     let mut path = Vec::new();
@@ -491,8 +491,8 @@ pub(crate) fn least_payload(
 /// Returns every port of the path between two ends.
 pub(crate) fn path(
     topology: &impl Topology,
-    from: Place,
-    to: Place,
+    from: PathEnd,
+    to: PathEnd,
 ) -> Result<Vec<FunctionInfo>, PlanError> {
     let redirects = |info: &FunctionInfo| Port::new(topology, info)?.redirects();
     Ok(way(&topology.functions()?, from, to, redirects)?.0)
@@ -502,8 +502,8 @@ pub(crate) fn path(
 pub(crate) fn path_as_it_was(
     topology: &impl Topology,
     functions: &[FunctionInfo],
-    from: Place,
-    to: Place,
+    from: PathEnd,
+    to: PathEnd,
 ) -> Vec<FunctionInfo> {
     let redirects = |info: &FunctionInfo| {
         Ok(Port::new(topology, info).and_then(|port| port.redirects()).unwrap_or(false))
@@ -518,8 +518,8 @@ pub(crate) fn path_as_it_was(
 /// A port does not support it: then nothing is changed.
 pub fn set_max_payload_on_path(
     topology: &impl Topology,
-    from: Place,
-    to: Place,
+    from: PathEnd,
+    to: PathEnd,
     bytes: u32,
 ) -> Result<Vec<String>, PlanError> {
     let is_size =

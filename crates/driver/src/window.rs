@@ -5,7 +5,9 @@ use std::fmt;
 use std::ops::Range;
 
 use crosslane_host::ErrorKind::{InvalidArgument, NotFound};
-use crosslane_host::{Bus, BusError, ErrorKind, FunctionInfo, Mapping, RegisterAddress, Stores};
+use crosslane_host::{
+    Bus, BusError, ErrorKind, FunctionInfo, Mapping, RegisterAddress, Stores, setters,
+};
 use crosslane_pcie::units::RoutingId;
 
 use crate::error::DriverError;
@@ -31,6 +33,7 @@ pub enum Contents {
 
 /// Options of a window: part of a BAR, mapping and contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WindowOptions {
     /// Number of the BAR.
     pub bar: u8,
@@ -41,6 +44,19 @@ pub struct WindowOptions {
     /// Kind of device behind it.
     pub contents: Contents,
 }
+
+impl WindowOptions {
+    /// Options of an uncached window on registers, the contents that permit the least.
+    #[must_use]
+    pub const fn new(bar: u8, range: Range<u64>) -> Self {
+        Self { bar, range, mapping: Mapping::Uncached, contents: Contents::Registers }
+    }
+}
+
+setters!(WindowOptions {
+    with_mapping(mapping: Mapping),
+    with_contents(contents: Contents),
+});
 
 /// A window into a function's BAR. Clones are the same window.
 #[derive(Clone)]

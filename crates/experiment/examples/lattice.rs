@@ -13,7 +13,7 @@ use crosslane_experiment::Lattice;
 use crosslane_experiment::lattice::{DIRECTIONS, Neighbour};
 use crosslane_lab::{LabBus, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
-use crosslane_torus::{Direction, Message, Node, NodeOptions, Peer, Place, TorusError};
+use crosslane_torus::{Coordinates, Direction, Message, Node, NodeOptions, Peer, TorusError};
 use futures_util::future::{join_all, try_join_all};
 
 /// Hosts of the lab `torus`, in each dimension.
@@ -74,11 +74,11 @@ struct Part {
 impl Part {
     async fn open(simulation: &Simulation, number: u16) -> Result<Self, TorusError> {
         let bus = simulation.bus(HostId(number));
-        let place = Place::of_node(number, &TORUS);
+        let place = Coordinates::of_node(number, &TORUS);
         let name = format!("fpga{}", number + 1);
         let node = Node::open(bus, &name, place, NodeOptions::default()).await?;
         let lattice = Lattice::new(PART).expect("a part has sites");
-        let begin: Vec<u32> = (node.place().dimensions().iter().zip(PART))
+        let begin: Vec<u32> = (node.coordinates().dimensions().iter().zip(PART))
             .map(|(dimension, extent)| u32::from(dimension.position) * extent)
             .collect();
         let whole = |site: usize| {
@@ -195,7 +195,7 @@ fn run(steps: u32) -> Outcome {
     for part in &parts {
         for (site, found) in part.field.iter().enumerate() {
             let inner = part.lattice.coordinates(site);
-            let begin = part.node.place().dimensions();
+            let begin = part.node.coordinates().dimensions();
             let at = std::array::from_fn(|dimension| {
                 u32::from(begin[dimension].position) * PART[dimension] + inner[dimension]
             });

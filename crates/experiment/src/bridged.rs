@@ -176,12 +176,10 @@ impl<R: Rdma, C: Clock> Run<'_, R, C> {
     }
 
     fn transfer(&self, mode: Mode) -> TransferOptions {
-        TransferOptions {
-            mode,
-            chunk_bytes: self.options.chunk_bytes.filter(|_| mode == Mode::Pipelined),
-            time: self.options.timeout,
-            ..TransferOptions::default()
-        }
+        TransferOptions::default()
+            .with_mode(mode)
+            .with_chunk_bytes(self.options.chunk_bytes.filter(|_| mode == Mode::Pipelined))
+            .with_time(self.options.timeout)
     }
 
     async fn go(&self, ends: &Ends<R::Region>) -> Result<crosslane_bridge::Outcome, BenchError> {

@@ -209,14 +209,12 @@ impl<'a, B: Bus> Run<'a, B> {
     }
 
     async fn open(&self, kind: ChannelKind, is_timed: bool) -> Result<Channel<B>, BenchError> {
-        let default = ChannelOptions { card_memory: true, ..ChannelOptions::default() };
+        let default = ChannelOptions::default().with_card_memory(true);
         let options = match is_timed {
-            true => ChannelOptions {
-                descriptors: self.options.descriptors,
-                notification: self.options.notification,
-                payload_bytes: self.options.payload_bytes,
-                ..default
-            },
+            true => default
+                .with_descriptors(self.options.descriptors)
+                .with_notification(self.options.notification)
+                .with_payload_bytes(self.options.payload_bytes),
             false => default,
         };
         Ok(self.device.channel(kind, 0, options).await?)

@@ -2,9 +2,8 @@
 //! Host memory through a row of cards and back to host memory.
 
 use crosslane_driver::{
-    Buffer, Channel, ChannelCounters, ChannelKind, ChannelOptions, CompletionLevel,
-    DescriptorSource, Device, DriverError, Peer, PeerOptions, Place, Plan, StreamSource, Target,
-    Transfer,
+    Buffer, Channel, ChannelCounters, ChannelKind, CompletionLevel, DescriptorSource, Device,
+    DriverError, PathEnd, Peer, PeerOptions, Plan, StreamSource, Target, Transfer,
 };
 use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
@@ -67,7 +66,7 @@ impl<B: Bus> Chain<B> {
         };
         check(&name, &names, options)?;
         let bus = first.bus();
-        let plan = Plan::new(bus, Place::HostMemory, Place::Function(first.function().id))
+        let plan = Plan::new(bus, PathEnd::HostMemory, PathEnd::Function(first.function().id))
             .map_err(DriverError::from)?;
         let begun = bus.now();
         let source = first.buffer(options.size_bytes, options.pages).await?;
@@ -76,14 +75,13 @@ impl<B: Bus> Chain<B> {
         let mut peers = Vec::new();
         let mut peer_channels = Vec::new();
         for pair in devices.windows(2) {
-            let credits = PeerOptions { credits: options.credits, ..PeerOptions::default() };
+            let credits = PeerOptions::default().with_credits(options.credits);
             peers.push(pair[0].connect(&pair[1], credits).await?);
-            let channel =
-                ChannelOptions { descriptors: DescriptorSource::CommandPort, ..options.channel() };
+            let channel = options.channel().with_descriptors(DescriptorSource::CommandPort);
             peer_channels.push(pair[0].channel(ChannelKind::Peer, 0, channel).await?);
         }
         // The payload is that of writes: reads are asked for as long as they may be.
-        let reads = ChannelOptions { payload_bytes: None, oversize: false, ..options.channel() };
+        let reads = options.channel().with_payload_bytes(None).with_oversize(false);
         let reading = first.channel(ChannelKind::H2c, 0, reads).await?;
         let writing = last.channel(ChannelKind::C2h, 0, options.channel()).await?;
         route(devices, &peers).await?;

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crosslane_driver::{
-    Buffer, Channel, ChannelKind, CompletionLevel, Device, Place, Plan, StreamSource, Target,
+    Buffer, Channel, ChannelKind, CompletionLevel, Device, PathEnd, Plan, StreamSource, Target,
     Transfer,
 };
 use crosslane_host::{Bus, HostWork};
@@ -82,11 +82,11 @@ impl<B: Bus> HostTransfer<B> {
         let (name, kind, from, to) = match direction {
             Direction::Write => {
                 let name = format!("{} -> host", function.name);
-                (name, ChannelKind::C2h, Place::Function(function.id), Place::HostMemory)
+                (name, ChannelKind::C2h, PathEnd::Function(function.id), PathEnd::HostMemory)
             }
             Direction::Read => {
                 let name = format!("host -> {}", function.name);
-                (name, ChannelKind::H2c, Place::HostMemory, Place::Function(function.id))
+                (name, ChannelKind::H2c, PathEnd::HostMemory, PathEnd::Function(function.id))
             }
         };
         options.check(&name)?;

@@ -78,15 +78,13 @@ pub async fn latency<B: Bus>(
     options: &LatencyOptions,
 ) -> Result<RoundTrips, BenchError> {
     let name = format!("{} -> {}", from.function().name, to.function().name);
-    let credits = PeerOptions { credits: options.credits, ..PeerOptions::default() };
+    let credits = PeerOptions::default().with_credits(options.credits);
     let there = from.connect(to, credits).await?;
     let back = to.connect(from, credits).await?;
     let payload = payload_bytes(&name, from, to, there.plan(), options)?;
-    let channel = ChannelOptions {
-        descriptors: DescriptorSource::CommandPort,
-        payload_bytes: Some(payload),
-        ..ChannelOptions::default()
-    };
+    let channel = ChannelOptions::default()
+        .with_descriptors(DescriptorSource::CommandPort)
+        .with_payload_bytes(Some(payload));
     let sending = from.channel(ChannelKind::Peer, 0, channel).await?;
     let returning = to.channel(ChannelKind::Peer, 0, channel).await?;
     from.user().route(StreamSource::Generator, StreamSource::Generator).await?;

@@ -89,7 +89,9 @@ pub async fn mmio<B: Bus>(
     }
     let window = |mapping| {
         let (range, contents) = (0..size_bytes, Contents::Memory);
-        card.window(WindowOptions { bar: MEMORY_BAR, range, mapping, contents })
+        card.window(
+            WindowOptions::new(MEMORY_BAR, range).with_mapping(mapping).with_contents(contents),
+        )
     };
     let stored = window(mapping)?;
     let data: Vec<u8> = (0..size_bytes / WORD_BYTES)

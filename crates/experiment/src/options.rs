@@ -104,14 +104,11 @@ impl Options {
 
     /// The options of the channel.
     pub(crate) fn channel(&self) -> ChannelOptions {
-        ChannelOptions {
-            descriptors: self.descriptors,
-            notification: self.notification,
-            payload_bytes: self.payload_bytes,
-            oversize: self.oversize,
-            relaxed_ordering: false,
-            card_memory: false,
-        }
+        ChannelOptions::default()
+            .with_descriptors(self.descriptors)
+            .with_notification(self.notification)
+            .with_payload_bytes(self.payload_bytes)
+            .with_oversize(self.oversize)
     }
 
     /// When a transfer that begins now has failed.

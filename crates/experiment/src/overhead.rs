@@ -154,8 +154,7 @@ impl<B: Bus> Transfers<'_, B> {
     ) -> Result<OverheadRow, BenchError> {
         let (device, seed, bytes) = (self.device, self.options.seed, self.bytes);
         let buffer = device.buffer(bytes, PageSize::Huge).await?;
-        let options =
-            ChannelOptions { notification: self.notification, ..ChannelOptions::default() };
+        let options = ChannelOptions::default().with_notification(self.notification);
         let mut channel = device.channel(self.kind, 0, options).await?;
         let user = device.user();
         user.route(StreamSource::Generator, StreamSource::Generator).await?;

@@ -58,7 +58,7 @@ impl<B: Bus> PeerWrite<B> {
     ) -> Result<Self, BenchError> {
         let name = format!("{} -> {}", from.function().name, to.function().name);
         check(&name, options)?;
-        let credits = PeerOptions { credits: options.credits, ..PeerOptions::default() };
+        let credits = PeerOptions::default().with_credits(options.credits);
         let peer = from.connect(to, credits).await?;
         let channel = from.channel(ChannelKind::Peer, 0, options.channel()).await?;
         for device in [from, to] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The way of a flow's packets through the tree.
 
-use crosslane_fabric::{DirectionId, NodeId, Way};
+use crosslane_fabric::{DirectionId, LinkDirection, NodeId};
 use crosslane_fabric::{Fabric, NodeKind};
 
 /// One step up: the link, and the node at its upper end.
@@ -22,7 +22,7 @@ fn way_up(fabric: &Fabric, node: NodeId) -> Vec<Step> {
         });
         let Some((link, upper)) = up else { return steps };
         at = fabric.port(upper).node;
-        steps.push(Step { direction: DirectionId { link, way: Way::Up }, node: at });
+        steps.push(Step { direction: DirectionId { link, heading: LinkDirection::Up }, node: at });
     }
 }
 
@@ -53,7 +53,7 @@ pub fn route(fabric: &Fabric, from: NodeId, to: NodeId, cargo: Cargo) -> Vec<Dir
     let below_turn = down.iter().position(|step| step.node == turn).map_or(0, |at| at + 1);
     let below_turn = if turn == to { 0 } else { below_turn };
     let links = down[..below_turn].iter().rev().map(|step| step.direction.link);
-    route.extend(links.map(|link| DirectionId { link, way: Way::Down }));
+    route.extend(links.map(|link| DirectionId { link, heading: LinkDirection::Down }));
     route
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters of links, read again and again, so that any span of a run can be cut out afterwards.
 
-use crosslane_fabric::{DirectionId, Fabric, IommuCounters, LinkCounters, LinkId, NodeKind, Way};
+use crosslane_fabric::{
+    DirectionId, Fabric, IommuCounters, LinkCounters, LinkDirection, LinkId, NodeKind,
+};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_results::IommuUse;
 
@@ -39,8 +41,10 @@ impl Samples {
         let count = directions.len();
         if 2 * fabric.links().len() <= MAX_DIRECTIONS {
             let links = (0..fabric.links().len()).map(|link| LinkId(link as u32));
-            let all =
-                links.flat_map(|link| [Way::Up, Way::Down].map(|way| DirectionId { link, way }));
+            let all = links.flat_map(|link| {
+                [LinkDirection::Up, LinkDirection::Down]
+                    .map(|heading| DirectionId { link, heading })
+            });
             for direction in all {
                 if !directions[..count].contains(&direction) {
                     directions.push(direction);

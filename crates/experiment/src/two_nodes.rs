@@ -112,7 +112,7 @@ impl TwoNodes {
         let device = Device::open_by_name(bus.clone(), &self.card)
             .await
             .map_err(|error| BridgeError::of(crosslane_bridge::Stage::Registration, error))?;
-        let options = ServerOptions { is_closed_network: true, ..options };
+        let options = options.with_closed_network(true);
         let cards = vec![(self.card.clone(), device)];
         let server = Server::new(cards, rdma, bus, options, |_| {}).await?;
         let listener = server.listen(&self.address).await?;
@@ -122,10 +122,10 @@ impl TwoNodes {
             let rdma = simulation.rdma(self.client.host, &self.client.nic).map_err(refused)?;
             let mut connected = Vec::new();
             for _ in 0..clients {
-                let deadline = Picoseconds(simulation.now().0 + CONNECTING.0);
                 let identity = Identity::default();
                 let (rdma, bus) = (rdma.clone(), bus.clone());
-                let client = Client::connect(rdma, bus, &self.address, &identity, deadline).await?;
+                let client =
+                    Client::connect(rdma, bus, &self.address, &identity, CONNECTING).await?;
                 connected.push(client);
             }
             Ok::<_, BridgeError>(connected)

@@ -548,13 +548,13 @@ mod tests {
     use crosslane_pcie::link::{Generation, LinkRate, Width};
 
     use super::*;
-    use crate::topology::{LinkId, Way};
+    use crate::topology::{LinkDirection, LinkId};
 
     fn direction() -> Direction {
         let (generation, width) = (Generation::from_number(3), Width::new(4));
         let rate = LinkRate { generation: generation.unwrap(), width: width.unwrap() };
         Direction::new(DirectionSetup {
-            id: DirectionId { link: LinkId(0), way: Way::Down },
+            id: DirectionId { link: LinkId(0), heading: LinkDirection::Down },
             transmitting_node: 0,
             receiving: (1, 1),
             receiver_cuts_through: false,

@@ -23,7 +23,8 @@ use crate::receiver::{CreditCount, UNLIMITED};
 use crate::root_complex::RootComplex;
 use crate::routing::Routes;
 use crate::topology::{
-    Behaviour, DirectionId, FabricBuilder, Link, LinkId, Node, NodeId, NodeKind, Port, PortId, Way,
+    Behaviour, DirectionId, FabricBuilder, Link, LinkDirection, LinkId, Node, NodeId, NodeKind,
+    Port, PortId,
 };
 use crate::trace::TraceSink;
 use crate::wire::Wire;
@@ -128,8 +129,8 @@ impl Fabric {
             links,
         };
         for index in 0..fabric.links.len() as u32 {
-            for way in [Way::Down, Way::Up] {
-                let direction = fabric.direction(DirectionId { link: LinkId(index), way });
+            for heading in [LinkDirection::Down, LinkDirection::Up] {
+                let direction = fabric.direction(DirectionId { link: LinkId(index), heading });
                 fabric.directions.push(direction);
             }
         }
@@ -141,9 +142,9 @@ impl Fabric {
 
     fn direction(&self, id: DirectionId) -> Direction {
         let link = &self.links[id.link.0 as usize];
-        let (from, to) = match id.way {
-            Way::Down => (link.upper, link.lower),
-            Way::Up => (link.lower, link.upper),
+        let (from, to) = match id.heading {
+            LinkDirection::Down => (link.upper, link.lower),
+            LinkDirection::Up => (link.lower, link.upper),
         };
         let node_of = |port: PortId| self.ports[port.0 as usize].node.0;
         let receiver = &self.ports[to.0 as usize].parameters;
@@ -224,9 +225,9 @@ impl Fabric {
     #[must_use]
     pub fn direction_ends(&self, id: DirectionId) -> (PortId, PortId) {
         let link = self.link(id.link);
-        match id.way {
-            Way::Down => (link.upper, link.lower),
-            Way::Up => (link.lower, link.upper),
+        match id.heading {
+            LinkDirection::Down => (link.upper, link.lower),
+            LinkDirection::Up => (link.lower, link.upper),
         }
     }
 
@@ -603,8 +604,8 @@ fn port_state(id: usize, port: &Port, nodes: &[Node], links: &[Link]) -> PortSta
     };
     if let Some(number) = port.link {
         let link = &links[number.0 as usize];
-        let way = if link.upper == id { Way::Down } else { Way::Up };
-        state.transmit = DirectionId { link: number, way }.index();
+        let heading = if link.upper == id { LinkDirection::Down } else { LinkDirection::Up };
+        state.transmit = DirectionId { link: number, heading }.index();
         let in_flight =
             port.parameters.transmit_latency.as_seconds() * link.parameters.rate.bytes_per_second();
         let largest = port.config.max_payload_supported_bytes() + 28;

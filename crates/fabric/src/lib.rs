@@ -78,7 +78,7 @@ pub use memory_fault::MemoryFault;
 pub use outside::OutsideMemory;
 pub use root_complex::MMIO_HOLE;
 pub use topology::{
-    BuildError, DirectionId, FabricBuilder, Link, LinkId, MAX_DOWNSTREAM_PORTS, MAX_NODES,
-    MAX_ROOT_PORTS, Node, NodeId, NodeKind, Port, PortId, Way,
+    BuildError, DirectionId, FabricBuilder, Link, LinkDirection, LinkId, MAX_DOWNSTREAM_PORTS,
+    MAX_NODES, MAX_ROOT_PORTS, Node, NodeId, NodeKind, Port, PortId,
 };
 pub use waits::{ChannelKind, ChannelWaits};

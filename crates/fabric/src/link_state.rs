@@ -17,14 +17,15 @@ use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
 use crate::link_pair::pair;
 use crate::packet::{NONE, PacketIndex};
-use crate::topology::{DirectionId, LinkId, Way};
+use crate::topology::{DirectionId, LinkDirection, LinkId};
 use crate::trace::HeaderLine;
 
 impl Fabric {
     /// Whether a link carries packets.
     #[must_use]
     pub fn is_link_up(&self, link: LinkId) -> bool {
-        !self.directions[DirectionId { link, way: Way::Down }.index() as usize].is_down
+        !self.directions[DirectionId { link, heading: LinkDirection::Down }.index() as usize]
+            .is_down
     }
 
     /// Takes a link down now, until `until` or until [`bring_link_up`](Self::bring_link_up). TLPs
@@ -35,7 +36,8 @@ impl Fabric {
     pub fn take_link_down(&mut self, link: LinkId, until: Option<Picoseconds>) {
         let now_ps = self.events.now_ps();
         let up_ps = until.map_or(u64::MAX, |until| until.0.max(now_ps));
-        let both = [Way::Down, Way::Up].map(|way| DirectionId { link, way }.index());
+        let both = [LinkDirection::Down, LinkDirection::Up]
+            .map(|heading| DirectionId { link, heading }.index());
         let was_up = self.is_link_up(link);
         for direction in both {
             self.directions[direction as usize].up_ps = up_ps;
@@ -87,7 +89,8 @@ impl Fabric {
             return;
         }
         let now_ps = self.events.now_ps();
-        let both = [Way::Down, Way::Up].map(|way| DirectionId { link, way }.index());
+        let both = [LinkDirection::Down, LinkDirection::Up]
+            .map(|heading| DirectionId { link, heading }.index());
         for direction in both {
             pair(&mut self.directions, direction).absorb(now_ps);
         }
@@ -106,7 +109,7 @@ impl Fabric {
     /// Brings a link up if its time has come.
     pub(crate) fn link_up_event(&mut self, link: u32) {
         let (link, now_ps) = (LinkId(link), self.events.now_ps());
-        let direction = DirectionId { link, way: Way::Down }.index();
+        let direction = DirectionId { link, heading: LinkDirection::Down }.index();
         if self.directions[direction as usize].up_ps == now_ps {
             self.bring_link_up(link);
         }

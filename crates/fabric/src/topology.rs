@@ -38,7 +38,7 @@ pub struct LinkId(pub u32);
 
 /// Direction on a link, seen from the root complex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Way {
+pub enum LinkDirection {
     /// Away from the root complex.
     Down,
     /// Towards the root complex.
@@ -51,16 +51,19 @@ pub struct DirectionId {
     /// The link.
     pub link: LinkId,
     /// Direction on that link.
-    pub way: Way,
+    pub heading: LinkDirection,
 }
 
 impl DirectionId {
     pub(crate) const fn index(self) -> u32 {
-        self.link.0 * 2 + matches!(self.way, Way::Up) as u32
+        self.link.0 * 2 + matches!(self.heading, LinkDirection::Up) as u32
     }
 
     pub(crate) const fn from_index(index: u32) -> Self {
-        Self { link: LinkId(index / 2), way: if index & 1 == 0 { Way::Down } else { Way::Up } }
+        Self {
+            link: LinkId(index / 2),
+            heading: if index & 1 == 0 { LinkDirection::Down } else { LinkDirection::Up },
+        }
     }
 }
 

@@ -142,11 +142,11 @@ impl fmt::Display for HeaderLine<'_> {
 /// Formats a record as a log line: time, event.
 impl fmt::Display for TraceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let way = match self.direction.way {
-            crate::topology::Way::Down => "down",
-            crate::topology::Way::Up => "up",
+        let heading = match self.direction.heading {
+            crate::topology::LinkDirection::Down => "down",
+            crate::topology::LinkDirection::Up => "up",
         };
-        write!(f, "{:>12.3} ns link {} {way:<4} ", self.time.as_ns(), self.direction.link.0)?;
+        write!(f, "{:>12.3} ns link {} {heading:<4} ", self.time.as_ns(), self.direction.link.0)?;
         match &self.event {
             TraceEvent::Tlp { header, sequence, wire_bytes, replay, corrupt, .. } => {
                 write!(f, "#{sequence} {} [{wire_bytes} B on the wire]", HeaderLine(header))?;

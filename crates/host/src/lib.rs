@@ -17,6 +17,7 @@ mod kind;
 mod layer;
 mod rdma;
 mod routines;
+mod setters;
 mod topology;
 
 pub use bus::{

@@ -14,7 +14,7 @@ use crate::lab::Lab;
 
 /// Simulated time after which a run is given up, unless it sets another limit: far beyond what a
 /// run simulates in an hour, so that only code that waits for ever reaches it.
-pub const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(1_000_000_000_000);
+pub const TIME_LIMIT: Picoseconds = Picoseconds::from_secs(1000);
 
 /// A run of host code in a simulation of its own.
 ///
@@ -91,8 +91,8 @@ impl CheckedRun {
 
     /// Gives the run up at another simulated time.
     #[must_use]
-    pub fn with_limit(self, limit: Picoseconds) -> Self {
-        self.simulation.set_time_limit(Some(limit));
+    pub fn with_limit(self, limit: impl Into<Picoseconds>) -> Self {
+        self.simulation.set_time_limit(Some(limit.into()));
         self
     }
 

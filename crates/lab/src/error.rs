@@ -15,7 +15,7 @@ use crate::enumerate::EnumerationError;
 
 /// A position in a lab file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// Name of the file, or of the shipped lab.
     pub file: Arc<str>,
     /// The whole text of the file.
@@ -30,7 +30,7 @@ pub struct Place {
     pub key: String,
 }
 
-impl Place {
+impl Position {
     /// Locates a span of a text. A span beyond the text is cut to it.
     #[must_use]
     pub fn new(file: Arc<str>, text: Arc<str>, span: Range<usize>, key: String) -> Self {
@@ -47,7 +47,7 @@ impl Place {
 }
 
 /// Prints the position as compilers do: `labs/rosta.toml:12:9`.
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }
@@ -319,7 +319,7 @@ pub struct LabError {
     /// The problem.
     pub problem: Box<Problem>,
     /// The position, if the problem is about part of a file.
-    pub place: Option<Box<Place>>,
+    pub place: Option<Box<Position>>,
 }
 
 impl LabError {
@@ -329,7 +329,7 @@ impl LabError {
         self.problem.kind()
     }
 
-    pub(crate) fn at(place: Place, problem: Problem) -> Self {
+    pub(crate) fn at(place: Position, problem: Problem) -> Self {
         Self { problem: Box::new(problem), place: Some(Box::new(place)) }
     }
 
@@ -380,7 +380,7 @@ impl Diagnostic for LabError {
 }
 
 /// Shows the text of the file under the file's name.
-impl SourceCode for Place {
+impl SourceCode for Position {
     fn read_span<'a>(
         &'a self,
         span: &miette::SourceSpan,
@@ -498,9 +498,9 @@ mod tests {
 
     #[test]
     fn a_place_counts_lines_and_characters() {
-        let place = Place::new("f".into(), "a\nüb = 1".into(), 4..5, String::new());
+        let place = Position::new("f".into(), "a\nüb = 1".into(), 4..5, String::new());
         assert_eq!((place.line, place.column), (2, 2));
-        let beyond = Place::new("f".into(), "ü".into(), 1..9, String::new());
+        let beyond = Position::new("f".into(), "ü".into(), 1..9, String::new());
         assert_eq!(beyond.span, 0..2);
     }
 }

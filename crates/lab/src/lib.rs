@@ -26,7 +26,7 @@ mod wiring;
 
 pub use checked_run::{CheckedRun, Ended, Ending, RunError, TIME_LIMIT};
 pub use engines::EngineKind;
-pub use error::{LabError, Place, Problem};
+pub use error::{LabError, Position, Problem};
 pub use executor::{
     LabBus, LabConnection, LabListener, LabMemory, LabRdma, LabRegion, MemoryInUse, Simulation,
     Stuck, Task, WhyStuck,

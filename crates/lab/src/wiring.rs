@@ -416,7 +416,7 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    fn place_of(&self, name: &str) -> Option<crate::error::Place> {
+    fn place_of(&self, name: &str) -> Option<crate::error::Position> {
         let node = name.split('.').next().unwrap_or(name);
         let span = match *self.names.get(node)? {
             Named::Host(index) => &self.lab.hosts[index].span,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 
 use crosslane_driver::{Device, DriverError};
-use crosslane_host::{Bus, BusError, ErrorKind, Topology};
+use crosslane_host::{Bus, BusError, ErrorKind, Topology, setters};
 use crosslane_lab::{EngineKind, Lab, LabBus, Simulation, Stuck};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_vfio::sysfs::ConfigurationWrites;
@@ -36,28 +36,11 @@ impl Default for SessionOptions {
     }
 }
 
-impl SessionOptions {
-    /// Sets the kind of a lab's engines.
-    #[must_use]
-    pub const fn with_engines(mut self, engines: EngineKind) -> Self {
-        self.engines = engines;
-        self
-    }
-
-    /// Sets the random seed of a lab.
-    #[must_use]
-    pub const fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Sets the options of the bus of real and served cards.
-    #[must_use]
-    pub const fn with_bus(mut self, bus: BusOptions) -> Self {
-        self.bus = bus;
-        self
-    }
-}
+setters!(SessionOptions {
+    with_engines(engines: EngineKind),
+    with_seed(seed: u64),
+    with_bus(bus: BusOptions),
+});
 
 /// A card of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]

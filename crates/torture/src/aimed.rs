@@ -31,10 +31,10 @@ pub(crate) async fn aimed(world: &World, ports: &[String], mut rng: Random) {
         let count = rng.u32(1..4);
         let Some(port) = busy(world, ports, trouble, &mut rng).await else { return };
         let link = link_below(world, port);
-        let TlpTrouble { fault, way, class, what } = trouble;
-        world.note(|| format!("{fault}: {count} {way:?} by the busy link below {port}"));
+        let TlpTrouble { fault, heading, class, what } = trouble;
+        world.note(|| format!("{fault}: {count} {heading:?} by the busy link below {port}"));
         let number = world.begin(fault, world.engines_below(link));
-        let direction = DirectionId { link, way };
+        let direction = DirectionId { link, heading };
         let goal = world.fabric(|fabric| {
             fabric.inject_fault(direction, class, what, Moment::Next(count));
             fabric.injected_count() + u64::from(count)
@@ -59,11 +59,11 @@ async fn busy<'p>(
     trouble: TlpTrouble,
     rng: &mut Random,
 ) -> Option<&'p String> {
-    let TlpTrouble { way, class, .. } = trouble;
+    let TlpTrouble { heading, class, .. } = trouble;
     let links: Vec<_> = ports.iter().map(|port| link_below(world, port)).collect();
     let carried = || -> Vec<u64> {
         let witness = world.bus.witness.lock().expect("nobody panics with it");
-        let directions = links.iter().map(|&link| DirectionId { link, way });
+        let directions = links.iter().map(|&link| DirectionId { link, heading });
         directions.map(|direction| witness.carried(direction, class)).collect()
     };
     while world.is_at_work() {

@@ -199,14 +199,11 @@ impl Line {
         let payload_bytes = rng.bool().then(|| 1 << rng.u32(4..=7));
         // Data into a receive queue must stay in order.
         let relaxed_ordering = kind != ChannelKind::Peer && rng.bool();
-        ChannelOptions {
-            descriptors,
-            notification,
-            payload_bytes,
-            oversize: false,
-            relaxed_ordering,
-            card_memory: false,
-        }
+        ChannelOptions::default()
+            .with_descriptors(descriptors)
+            .with_notification(notification)
+            .with_payload_bytes(payload_bytes)
+            .with_relaxed_ordering(relaxed_ordering)
     }
 
     /// Opens the channel, retrying for as long as faults prevent it. It stays closed if an engine

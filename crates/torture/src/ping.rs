@@ -94,11 +94,9 @@ impl Pingers {
         let there = near.connect(far, PeerOptions::default()).await?;
         let back = far.connect(near, PeerOptions::default()).await?;
         let payload_bytes = 1 << self.rng.u32(4..=7);
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::CommandPort,
-            payload_bytes: Some(payload_bytes),
-            ..ChannelOptions::default()
-        };
+        let options = ChannelOptions::default()
+            .with_descriptors(DescriptorSource::CommandPort)
+            .with_payload_bytes(Some(payload_bytes));
         let sending = near.channel(ChannelKind::Peer, 0, options).await?;
         let returning = far.channel(ChannelKind::Peer, 0, options).await?;
         let (generator, seed) = (StreamSource::Generator, self.rng.u32(..));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The faults of a lab at work.
 
-use crosslane_fabric::{DirectionId, LinkId, Moment, NodeKind, PortId, TlpFault, Way};
+use crosslane_fabric::{DirectionId, LinkDirection, LinkId, Moment, NodeKind, PortId, TlpFault};
 use crosslane_host::{Bus, Topology};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::tlp::Class;
@@ -55,37 +55,37 @@ pub(crate) fn link_below(world: &World, name: &str) -> LinkId {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TlpTrouble {
     pub fault: Fault,
-    pub way: Way,
+    pub heading: LinkDirection,
     pub class: Class,
     pub what: TlpFault,
 }
 
 impl TlpTrouble {
-    const fn new(fault: Fault, way: Way, class: Class, what: TlpFault) -> Self {
-        Self { fault, way, class, what }
+    const fn new(fault: Fault, heading: LinkDirection, class: Class, what: TlpFault) -> Self {
+        Self { fault, heading, class, what }
     }
 
     /// Poisoned, lost and doubled TLPs, in both directions.
     pub const ALL: [Self; 8] = [
-        Self::new(Fault::PoisonedTlp, Way::Down, Class::Completion, TlpFault::Poison),
-        Self::new(Fault::PoisonedWrite, Way::Down, Class::Posted, TlpFault::Poison),
-        Self::new(Fault::PoisonedWrite, Way::Up, Class::Posted, TlpFault::Poison),
-        Self::new(Fault::LostRead, Way::Down, Class::Completion, TlpFault::Drop),
-        Self::new(Fault::LostRead, Way::Up, Class::NonPosted, TlpFault::Drop),
-        Self::new(Fault::LostWrite, Way::Down, Class::Posted, TlpFault::Drop),
-        Self::new(Fault::LostWrite, Way::Up, Class::Posted, TlpFault::Drop),
-        Self::new(Fault::Doubled, Way::Down, Class::Completion, TlpFault::Duplicate),
+        Self::new(Fault::PoisonedTlp, LinkDirection::Down, Class::Completion, TlpFault::Poison),
+        Self::new(Fault::PoisonedWrite, LinkDirection::Down, Class::Posted, TlpFault::Poison),
+        Self::new(Fault::PoisonedWrite, LinkDirection::Up, Class::Posted, TlpFault::Poison),
+        Self::new(Fault::LostRead, LinkDirection::Down, Class::Completion, TlpFault::Drop),
+        Self::new(Fault::LostRead, LinkDirection::Up, Class::NonPosted, TlpFault::Drop),
+        Self::new(Fault::LostWrite, LinkDirection::Down, Class::Posted, TlpFault::Drop),
+        Self::new(Fault::LostWrite, LinkDirection::Up, Class::Posted, TlpFault::Drop),
+        Self::new(Fault::Doubled, LinkDirection::Down, Class::Completion, TlpFault::Duplicate),
     ];
 }
 
 /// Poisons, loses or doubles some TLPs on the link below a port, if it carries any.
 async fn bad_tlps(world: &World, port: &str, span: Picoseconds, rng: &mut Random) {
     let link = link_below(world, port);
-    let TlpTrouble { fault, way, class, what } = TlpTrouble::ALL[rng.usize(..8)];
+    let TlpTrouble { fault, heading, class, what } = TlpTrouble::ALL[rng.usize(..8)];
     let count = rng.u32(1..5);
-    world.note(|| format!("{fault}: {count} {way:?} by the link below {port}"));
+    world.note(|| format!("{fault}: {count} {heading:?} by the link below {port}"));
     let number = world.begin(fault, world.engines_below(link));
-    let direction = DirectionId { link, way };
+    let direction = DirectionId { link, heading };
     world.fabric(|fabric| fabric.inject_fault(direction, class, what, Moment::Next(count)));
     world.sleep(span).await;
     world.fabric(|fabric| fabric.clear_injections(direction));

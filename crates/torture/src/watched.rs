@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crosslane_fabric::trace::{TraceEvent, TraceRecord};
-use crosslane_fabric::{DirectionId, NodeKind, Way};
+use crosslane_fabric::{DirectionId, LinkDirection, NodeKind};
 use crosslane_host::{Bus, BusError, DmaMemory, Layer, Segment};
 use crosslane_lab::{Lab, LabBus, LabMemory, Simulation};
 use crosslane_pcie::tlp::{Class, Header, TlpKind};
@@ -74,11 +74,13 @@ impl Witness {
             let ports = fabric.ports().iter();
             let roots = ports.filter(|port| fabric.node(port.node).kind == NodeKind::RootComplex);
             let links = roots.filter_map(|port| port.link);
-            state.host_links = links.map(|link| DirectionId { link, way: Way::Up }).collect();
+            state.host_links =
+                links.map(|link| DirectionId { link, heading: LinkDirection::Up }).collect();
             let ports = fabric.ports().iter();
             let own = ports.filter(|port| fabric.node(port.node).kind == NodeKind::Endpoint);
             let links = own.filter_map(|port| port.link);
-            state.own_links = links.map(|link| DirectionId { link, way: Way::Up }).collect();
+            state.own_links =
+                links.map(|link| DirectionId { link, heading: LinkDirection::Up }).collect();
             state.timeouts = timeouts;
             drop(state);
             fabric.set_trace(Box::new(move |record: &TraceRecord| {
@@ -112,7 +114,8 @@ impl Witness {
         self.tlps += 1;
         for word in [
             record.time.0,
-            u64::from(record.direction.link.0) << 1 | u64::from(record.direction.way == Way::Up),
+            u64::from(record.direction.link.0) << 1
+                | u64::from(record.direction.heading == LinkDirection::Up),
             header.address.0,
             u64::from(*wire_bytes),
             u64::from(header.tag.0),
@@ -129,7 +132,7 @@ impl Witness {
     }
 
     const fn place(direction: DirectionId, class: Class) -> (u32, bool, u8) {
-        (direction.link.0, matches!(direction.way, Way::Up), class as u8)
+        (direction.link.0, matches!(direction.heading, LinkDirection::Up), class as u8)
     }
 
     /// Returns the TLPs of a class that one direction of a link has carried so far.

@@ -210,7 +210,7 @@ async fn pair(
     // drained.
     let may_stall = credits || route == FarRoute::Drained;
     let policy = if may_stall && rng.bool() { LanePolicy::Stall } else { LanePolicy::Drop };
-    let options = PeerOptions { credits, policy, ..PeerOptions::default() };
+    let options = PeerOptions::default().with_credits(credits).with_policy(policy);
     sender.user().seed(seed).await?;
     receiver.user().seed(seed).await?;
     let Some(peer) = first_connection(world, sender, receiver, options).await? else {
@@ -254,7 +254,7 @@ async fn relay(
 ) -> Result<Option<Vec<Chain>>, DriverError> {
     let seed = rng.u32(..);
     let policy = if rng.bool() { LanePolicy::Stall } else { LanePolicy::Drop };
-    let options = PeerOptions { credits: true, policy, ..PeerOptions::default() };
+    let options = PeerOptions::default().with_credits(true).with_policy(policy);
     let Some(there) = first_connection(world, first, middle, options).await? else {
         return Ok(None);
     };

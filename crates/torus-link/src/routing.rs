@@ -34,12 +34,12 @@ impl Dimension {
     const NONE: Self = Self { size: 1, wraps: false };
 
     /// Hops of the longest route in this direction.
-    const fn longest(self, way: Way) -> u16 {
-        match (self.wraps, way) {
+    const fn longest(self, direction: Direction) -> u16 {
+        match (self.wraps, direction) {
             (false, _) => self.size - 1,
-            (true, Way::Up) => self.size / 2,
+            (true, Direction::Up) => self.size / 2,
             // If both directions are equally long, up is taken.
-            (true, Way::Down) => (self.size - 1) / 2,
+            (true, Direction::Down) => (self.size - 1) / 2,
         }
     }
 
@@ -50,36 +50,39 @@ impl Dimension {
     }
 
     /// Next position in a direction, if a cable leads there.
-    const fn next(self, position: u16, way: Way) -> Option<u16> {
+    const fn next(self, position: u16, direction: Direction) -> Option<u16> {
         let last = self.size - 1;
-        match way {
+        match direction {
             _ if last == 0 => None,
-            Way::Up if position < last => Some(position + 1),
-            Way::Down if position > 0 => Some(position - 1),
+            Direction::Up if position < last => Some(position + 1),
+            Direction::Down if position > 0 => Some(position - 1),
             _ if !self.wraps => None,
-            Way::Up => Some(0),
-            Way::Down => Some(last),
+            Direction::Up => Some(0),
+            Direction::Down => Some(last),
         }
     }
 
     /// Direction of the shortest route from one position to another.
-    const fn way(self, from: u16, to: u16) -> Way {
-        let is_up =
-            if self.wraps { self.up(from, to) <= self.longest(Way::Up) as u32 } else { to > from };
-        if is_up { Way::Up } else { Way::Down }
+    const fn direction(self, from: u16, to: u16) -> Direction {
+        let is_up = if self.wraps {
+            self.up(from, to) <= self.longest(Direction::Up) as u32
+        } else {
+            to > from
+        };
+        if is_up { Direction::Up } else { Direction::Down }
     }
 }
 
 /// A direction within a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Direction {
     /// Towards the next higher position.
     Up,
     /// Towards the next lower position.
     Down,
 }
 
-impl Way {
+impl Direction {
     /// The opposite direction.
     #[must_use]
     pub const fn back(self) -> Self {
@@ -92,14 +95,14 @@ impl Way {
 
 /// Number of the link in direction `way` of a dimension.
 #[must_use]
-pub const fn link(dimension: usize, way: Way) -> u8 {
-    dimension as u8 * 2 + matches!(way, Way::Down) as u8
+pub const fn link(dimension: usize, direction: Direction) -> u8 {
+    dimension as u8 * 2 + matches!(direction, Direction::Down) as u8
 }
 
 /// Dimension and direction of a link.
 #[must_use]
-pub const fn direction(link: u8) -> (usize, Way) {
-    (link as usize / 2, if link.is_multiple_of(2) { Way::Up } else { Way::Down })
+pub const fn direction(link: u8) -> (usize, Direction) {
+    (link as usize / 2, if link.is_multiple_of(2) { Direction::Up } else { Direction::Down })
 }
 
 /// Error of building a torus.
@@ -242,18 +245,18 @@ impl Torus {
     /// If the node does not exist.
     #[must_use]
     pub fn neighbour(&self, node: u16, from: u8) -> Option<(u16, u8)> {
-        let (number, way) = direction(from);
+        let (number, direction) = direction(from);
         let dimension = self.dimensions.get(number)?;
         let mut position = self.position(node);
-        position[number] = dimension.next(position[number], way)?;
-        Some((self.node(&position)?, link(number, way.back())))
+        position[number] = dimension.next(position[number], direction)?;
+        Some((self.node(&position)?, link(number, direction.back())))
     }
 
     /// All cables, each once: node and link at the lower end, then at the upper end.
     pub fn cables(&self) -> impl Iterator<Item = ((u16, u8), (u16, u8))> + '_ {
         (0..self.nodes).flat_map(move |node| {
             (0..self.count).filter_map(move |number| {
-                let here = (node as u16, link(number, Way::Up));
+                let here = (node as u16, link(number, Direction::Up));
                 self.neighbour(here.0, here.1).map(|there| (here, there))
             })
         })
@@ -283,23 +286,23 @@ impl Torus {
         }
         let dimension = self.dimensions[number];
         let (began, is, ends) = (began[number], is[number], ends[number]);
-        let way = dimension.way(began, ends);
+        let direction = dimension.direction(began, ends);
         let up_to_here = dimension.up(began, is) + dimension.up(is, ends);
         let down_to_here = dimension.up(is, began) + dimension.up(ends, is);
-        let is_on_its_way = match way {
+        let is_on_its_way = match direction {
             _ if began == ends => false,
-            Way::Up => up_to_here == dimension.up(began, ends),
-            Way::Down => down_to_here == dimension.up(ends, began),
+            Direction::Up => up_to_here == dimension.up(began, ends),
+            Direction::Down => down_to_here == dimension.up(ends, began),
         };
-        let Some(next) = dimension.next(is, way).filter(|_| is_on_its_way) else {
+        let Some(next) = dimension.next(is, direction).filter(|_| is_on_its_way) else {
             return Err(off_its_way);
         };
         // Unless it has crossed the edge, a route up leads only to higher positions.
-        let is_behind_edge = match way {
-            Way::Up => next < began,
-            Way::Down => next > began,
+        let is_behind_edge = match direction {
+            Direction::Up => next < began,
+            Direction::Down => next > began,
         };
         let channel = if is_behind_edge { ROUTED_BEHIND_EDGE } else { ROUTED };
-        Ok(Hop::Link { link: link(number, way), channel })
+        Ok(Hop::Link { link: link(number, direction), channel })
     }
 }

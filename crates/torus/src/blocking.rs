@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Waker};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 
+use crate::coordinates::Peer;
 use crate::error::TorusError;
 use crate::node::{Message, Node, Receiving, Sending};
-use crate::place::Peer;
 use crosslane_driver::network_processor::Ended;
 
 /// Executor that runs a future to its end while the caller waits. A lab's executor is its

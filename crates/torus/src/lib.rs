@@ -14,8 +14,10 @@
 //! | [`put`](Node::put) | stores a short message into a link, with the processor |
 //!
 //! ```
+//! use std::time::Duration;
+//!
 //! use crosslane_lab::{Simulation, open};
-//! use crosslane_pcie::units::{HostId, Picoseconds};
+//! use crosslane_pcie::units::HostId;
 //! use crosslane_torus::*;
 //!
 //! // Two nodes of the lab's sixteen.
@@ -25,10 +27,10 @@
 //!     let mut nodes = Vec::new();
 //!     for number in 0..2 {
 //!         let (bus, name) = (simulation.bus(HostId(number)), format!("fpga{}", number + 1));
-//!         let place = Place::of_node(number, &[2]);
-//!         nodes.push(Node::open(bus, &name, place, NodeOptions::default()).await?);
+//!         let coordinates = Coordinates::of_node(number, &[2]);
+//!         nodes.push(Node::open(bus, &name, coordinates, NodeOptions::default()).await?);
 //!     }
-//!     let deadline = Picoseconds::from_secs(1);
+//!     let deadline = nodes[0].deadline(Duration::from_secs(1));
 //!     for node in &nodes {
 //!         node.links_up(deadline).await?;
 //!     }
@@ -68,16 +70,16 @@
 #![forbid(unsafe_code)]
 
 mod blocking;
+mod coordinates;
 mod error;
 mod node;
 mod operation;
-mod place;
 
 pub use blocking::{Blocking, Run, Spin};
+pub use coordinates::{Coordinates, Direction, Peer};
 pub use crosslane_driver::network_processor::{
     Buffers, Ended, LinkCounters, LinkState, Modes, NetworkError, NetworkFault, Requests,
     TorusDimension,
 };
 pub use error::TorusError;
 pub use node::{Message, Node, NodeOptions, Receiving, Sending};
-pub use place::{Direction, Peer, Place};

@@ -4,21 +4,23 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor as driver;
 use crosslane_driver::network_processor::{
     Ended, Key, MAX_PAYLOADS, Modes, NetworkProcessor, PAYLOAD_BYTES, ROUTED_PAYLOAD_BYTES,
 };
-use crosslane_host::{Bus, ErrorKind};
+use crosslane_host::{Bus, ErrorKind, setters};
 use crosslane_pcie::units::Picoseconds;
 
+use crate::coordinates::{Coordinates, Direction, Peer};
 use crate::error::TorusError;
 use crate::operation::{MessageDirection, Next, Operations, Posted, Whole, lock};
-use crate::place::{Direction, Peer, Place};
 
 /// Options of a node. All nodes of a torus need the same `piece_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeOptions {
     /// Modes of the driver.
     pub modes: Modes,
@@ -33,6 +35,11 @@ impl Default for NodeOptions {
         Self { modes: Modes::default(), piece_bytes: PAYLOAD_BYTES * MAX_PAYLOADS }
     }
 }
+
+setters!(NodeOptions {
+    with_modes(modes: Modes),
+    with_piece_bytes(piece_bytes: u64),
+});
 
 /// Message to be sent, or room for one to be received.
 pub struct Message<B: Bus> {
@@ -63,7 +70,7 @@ impl<B: Bus> fmt::Debug for Message<B> {
 
 /// State shared by all handles of a node.
 struct Shared<B: Bus> {
-    place: Place,
+    coordinates: Coordinates,
     options: NodeOptions,
     operations: Mutex<Operations<B>>,
 }
@@ -116,7 +123,7 @@ impl<B: Bus> Node<B> {
     pub async fn open(
         bus: B,
         name: &str,
-        place: Place,
+        coordinates: Coordinates,
         options: NodeOptions,
     ) -> Result<Self, TorusError> {
         let most = PAYLOAD_BYTES * MAX_PAYLOADS;
@@ -127,17 +134,23 @@ impl<B: Bus> Node<B> {
             return Err(refused(ErrorKind::InvalidArgument, problem));
         }
         let processor = NetworkProcessor::init(bus, name, options.modes).await?;
-        processor.place_in_torus(place.dimensions()).await?;
+        processor.place_in_torus(coordinates.dimensions()).await?;
         let links = processor.sizes().links;
-        for direction in place.directions() {
+        for direction in coordinates.directions() {
             if direction.link() >= links {
                 let problem = format!("it has {links} links, and none {direction}");
                 return Err(refused(ErrorKind::Unsupported, problem));
             }
             processor.enable_link(direction.link()).await?;
         }
-        let shared = Shared { place, options, operations: Mutex::default() };
+        let shared = Shared { coordinates, options, operations: Mutex::default() };
         Ok(Self { processor, shared: Arc::new(shared) })
+    }
+
+    /// Returns the time that is `span` from now by the clock of the bus: a deadline.
+    #[must_use]
+    pub fn deadline(&self, span: Duration) -> Picoseconds {
+        self.processor.bus().after(span)
     }
 
     /// Waits until the links to all neighbours are up.
@@ -145,7 +158,7 @@ impl<B: Bus> Node<B> {
     /// # Errors
     /// Returns an error if a link has failed or is not up at the deadline.
     pub async fn links_up(&self, deadline: Picoseconds) -> Result<(), TorusError> {
-        for direction in self.shared.place.directions() {
+        for direction in self.shared.coordinates.directions() {
             self.processor.wait_link_up(direction.link(), deadline).await?;
         }
         Ok(())
@@ -161,14 +174,14 @@ impl<B: Bus> Node<B> {
 
     /// Returns the node's position.
     #[must_use]
-    pub fn place(&self) -> &Place {
-        &self.shared.place
+    pub fn coordinates(&self) -> &Coordinates {
+        &self.shared.coordinates
     }
 
     /// Returns the node's number.
     #[must_use]
     pub fn number(&self) -> u16 {
-        self.shared.place.node()
+        self.shared.coordinates.node()
     }
 
     /// Returns the network processor of the node.
@@ -282,7 +295,7 @@ impl<B: Bus> Node<B> {
 
     fn check_peer(&self, peer: Peer, tag: u8) -> Result<(), TorusError> {
         let Peer::Neighbour { direction, .. } = peer else { return Ok(()) };
-        if self.shared.place.neighbour(direction).is_some() {
+        if self.shared.coordinates.neighbour(direction).is_some() {
             return Ok(());
         }
         let problem = "there is no node that way".to_owned();

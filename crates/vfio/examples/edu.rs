@@ -355,7 +355,8 @@ fn open_bus(addresses: &[Address], interface: Option<Interface>) -> Outcome<Vfio
         functions.push(Arc::new(function));
     }
     // Unpinned memory must not stay mapped: `Edu::fault` checks that.
-    let options = BusOptions { kept_bytes: 0, highest_address: (1 << ADDRESS_BITS) - 1 };
+    let options =
+        BusOptions::default().with_kept_bytes(0).with_highest_address((1 << ADDRESS_BITS) - 1);
     let segment = Machine::this().tree()?.segment(0, ConfigurationWrites::Forbidden);
     Ok(VfioBus::with_options(functions, Some(Arc::new(segment)), options)?)
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crosslane_host::setters;
 use crosslane_host::{
     Bus, BusError, Clock, DmaMemory, ErrorKind, FunctionInfo, HostWork, Mapping, PageSize, Reason,
     RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
@@ -38,6 +39,7 @@ pub type Tree = Arc<dyn Topology + Send + Sync>;
 
 /// Options of a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BusOptions {
     /// Bytes in each domain that may stay mapped after their last pin has ended. Pinning such
     /// memory again is free; until it is unmapped its device can still reach it. The memory
@@ -53,6 +55,11 @@ impl Default for BusOptions {
         Self { kept_bytes: 64 << 20, highest_address: u64::MAX }
     }
 }
+
+setters!(BusOptions {
+    with_kept_bytes(kept_bytes: u64),
+    with_highest_address(highest_address: u64),
+});
 
 /// A bus over PCI functions that VFIO provides, in the machine's time. Clones are the same bus;
 /// dropping the last one disables and releases the functions.

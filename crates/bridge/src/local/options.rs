@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_driver::{Buffer, Notification};
-use crosslane_host::Bus;
+use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
 
 use super::error::LocalError;
@@ -46,6 +46,7 @@ impl Cores {
 
 /// Settings of local transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LocalOptions {
     /// Size of each buffer of a ring, and of each piece of registered memory, bytes.
     pub buffer_bytes: u64,
@@ -72,6 +73,14 @@ impl Default for LocalOptions {
         }
     }
 }
+
+setters!(LocalOptions {
+    with_buffer_bytes(buffer_bytes: u64),
+    with_buffers(buffers: u16),
+    with_notification(notification: Notification),
+    with_reported_together(reported_together: u16),
+    with_cores(cores: Cores),
+});
 
 impl LocalOptions {
     /// The call of the sbdt paper: eight buffers, an interrupt for each half of the ring as in the

@@ -14,7 +14,7 @@ use std::pin::pin;
 
 use crosslane_driver::Device;
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{Bus, Clock, Rdma, RdmaListener};
+use crosslane_host::{Bus, Clock, Rdma, RdmaListener, setters};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -40,6 +40,7 @@ const SLOTS: std::ops::RangeInclusive<usize> = 1..=4096;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerOptions {
     /// Slots of each of the two rings, to the card and from it.
     pub slots: usize,
@@ -86,6 +87,20 @@ impl Default for ServerOptions {
         }
     }
 }
+
+setters!(ServerOptions {
+    with_slots(slots: usize),
+    with_slot_bytes(slot_bytes: u64),
+    with_least_chunk_bytes(least_chunk_bytes: u64),
+    with_window_bytes(window_bytes: u64),
+    with_guard(guard: Guard),
+    with_closed_network(is_closed_network: bool),
+    with_identity(identity: (String, Option<Key>)),
+    with_card(card: CardWorking),
+    with_most_naive_bytes(most_naive_bytes: u64),
+    with_pace(pace: impl Into<Picoseconds>),
+    with_greeting_time(greeting_time: impl Into<Picoseconds>),
+});
 
 /// An event at a server.
 #[derive(Clone, Debug)]
@@ -140,7 +155,7 @@ impl fmt::Display for ServerEvent {
 }
 
 /// A card with its rings.
-struct Place<B: Bus, R: Rdma<Memory = B::Memory>> {
+struct ServedCard<B: Bus, R: Rdma<Memory = B::Memory>> {
     name: String,
     device: Device<B>,
     orders: Orders<B>,
@@ -153,7 +168,7 @@ struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     rdma: R,
     clock: C,
     options: ServerOptions,
-    places: Vec<Place<B, R>>,
+    places: Vec<ServedCard<B, R>>,
     next_client: Cell<u64>,
     tell: Box<dyn Fn(&ServerEvent)>,
 }
@@ -184,7 +199,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
             let from_card = Ring::new(&device, &rdma, slots, slot_bytes).await?;
             let (card, orders) = Card::new(device.clone(), options.card);
             workers.push(card);
-            places.push(Place { name, device, orders, to_card, from_card });
+            places.push(ServedCard { name, device, orders, to_card, from_card });
         }
         let tell = Box::new(tell);
         let next_client = Cell::new(0);

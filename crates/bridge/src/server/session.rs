@@ -7,7 +7,7 @@ use crosslane_pcie::units::Picoseconds;
 use futures_util::FutureExt;
 
 use super::transfer::Transfer;
-use super::{Place, ServerEvent, Shared, naive, pipelined, to_peer};
+use super::{ServedCard, ServerEvent, Shared, naive, pipelined, to_peer};
 use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::BridgeError;
@@ -137,7 +137,7 @@ fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &'a Shared<B, R, C>,
     name: &str,
     request: &TransferRequest,
-) -> Result<&'a Place<B, R>, BridgeError> {
+) -> Result<&'a ServedCard<B, R>, BridgeError> {
     request.check()?;
     shared.options.guard.check(name, request)?;
     let place = shared.places.iter().find(|place| place.name == request.card);

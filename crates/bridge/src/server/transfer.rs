@@ -14,7 +14,7 @@ use futures_channel::{mpsc, oneshot};
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
-use super::{Place, Shared};
+use super::{ServedCard, Shared};
 use crate::card::{Ended, Order};
 use crate::control::Control;
 use crate::deadline::after;
@@ -58,7 +58,7 @@ impl Chunk {
 /// A transfer, for its stages.
 pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     pub shared: &'a Shared<B, R, C>,
-    pub place: &'a Place<B, R>,
+    pub place: &'a ServedCard<B, R>,
     pub control: &'a Control<R::Connection>,
     pub client: ClientId,
     pub request: &'a TransferRequest,
@@ -77,7 +77,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     /// Begins a transfer.
     pub fn new(
         shared: &'a Shared<B, R, C>,
-        place: &'a Place<B, R>,
+        place: &'a ServedCard<B, R>,
         control: &'a Control<R::Connection>,
         client: ClientId,
         request: &'a TransferRequest,
@@ -92,7 +92,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
 
     /// Takes part in both rings until the result is dropped.
     pub fn join(&self) -> [Membership; 2] {
-        let Place { to_card, from_card, .. } = self.place;
+        let ServedCard { to_card, from_card, .. } = self.place;
         [to_card, from_card].map(|ring| ring.credits.join(self.client))
     }
 

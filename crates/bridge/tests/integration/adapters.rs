@@ -42,7 +42,7 @@ impl Nodes {
             let bus = self.simulation.bus(HostId(0));
             let card = Device::open_by_name(bus.clone(), CARD).await.unwrap();
             // The lab has no other programs.
-            let options = ServerOptions { is_closed_network: true, ..ServerOptions::default() };
+            let options = ServerOptions::default().with_closed_network(true);
             let server = Server::new(
                 vec![(CARD.to_owned(), card)],
                 self.server.clone(),
@@ -58,7 +58,7 @@ impl Nodes {
             });
             let working = async {
                 let clock = self.simulation.bus(HostId(1));
-                let end = Picoseconds(self.simulation.now().0 + SECOND_PS);
+                let end = Picoseconds(SECOND_PS);
                 let identity = Identity::default();
                 let client =
                     Client::connect(self.client.clone(), clock, SERVER, &identity, end).await;
@@ -95,7 +95,7 @@ fn bytes_of(part: &MemoryPart<LabRegion>) -> Vec<u8> {
 }
 
 fn options(mode: Mode) -> TransferOptions {
-    TransferOptions { mode, time: Picoseconds(SECOND_PS), ..TransferOptions::default() }
+    TransferOptions::default().with_mode(mode).with_time(Picoseconds(SECOND_PS))
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_network_that_is_cut() {
         assert!(error.contains("no sign of the other node"), "{error}");
         nodes.simulation.with_fabric(|fabric| assert!(Nic::mend(fabric, node)));
         let clock = nodes.simulation.bus(HostId(1));
-        let end = Picoseconds(nodes.simulation.now().0 + SECOND_PS);
+        let end = Picoseconds(SECOND_PS);
         let identity = Identity::default();
         let again = Client::connect(nodes.client.clone(), clock, SERVER, &identity, end).await;
         let again = again.unwrap();

@@ -19,12 +19,10 @@ const CARD: &str = "kc705";
 const PIECE: u64 = 128 << 10;
 
 fn client(scene: &Scene) -> FileClient<Network, LabClock> {
-    let options = FileOptions {
-        piece_bytes: PIECE,
-        retries: 2,
-        time: Picoseconds(SECOND_PS),
-        ..FileOptions::default()
-    };
+    let options = FileOptions::default()
+        .with_piece_bytes(PIECE)
+        .with_retries(2)
+        .with_time(Picoseconds(SECOND_PS));
     FileClient::new(scene.network.clone(), scene.clock(), SERVER, Identity::default(), options)
 }
 

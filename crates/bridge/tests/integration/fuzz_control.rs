@@ -214,7 +214,7 @@ fn session(greets: bool, messages: &[Message]) {
         assert!(bytes_of(&foreign) == pattern(50_000, 2), "nobody has offered this memory");
         // The next client is served.
         let client = scene.client().await;
-        let options = TransferOptions { time: Picoseconds(SECOND_PS), ..Default::default() };
+        let options = TransferOptions::default().with_time(Picoseconds(SECOND_PS));
         client.put(&foreign, &place("kc705", 0), &options, |_| {}).await.expect("it is put");
         let back = scene.empty(50_000).await;
         client.get(&place("kc705", 0), &back, &options, |_| {}).await.expect("it is got");

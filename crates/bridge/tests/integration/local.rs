@@ -59,7 +59,7 @@ fn data(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 fn small() -> LocalOptions {
-    LocalOptions { buffer_bytes: 16 << 10, ..LocalOptions::default() }
+    LocalOptions::default().with_buffer_bytes(16 << 10)
 }
 
 async fn put(dma: &mut LocalDma<LabBus>, from: &[u8], to: u64) -> Moved {
@@ -188,13 +188,11 @@ fn rings_of_any_shape_do() {
     ];
     for (buffers, reported_together, notification) in cases {
         on("sbdt", async |device| {
-            let options = LocalOptions {
-                buffers,
-                reported_together,
-                notification,
-                cores: Cores::one_copier(),
-                ..small()
-            };
+            let options = small()
+                .with_buffers(buffers)
+                .with_reported_together(reported_together)
+                .with_notification(notification)
+                .with_cores(Cores::one_copier());
             let mut dma = LocalDma::new(&device, options).unwrap();
             for bytes in [100, 16 << 10, 7 * (16 << 10), 500_000] {
                 let sent = data(buffers.into(), bytes);
@@ -224,7 +222,7 @@ async fn rate(dma: &mut LocalDma<LabBus>, job: Job<'_, LabBus>) -> f64 {
 fn copies_overlap_and_registered_memory_saves_them() {
     on("sbdt:crosslane", async |device| {
         let bytes = 16 * MIB;
-        let options = LocalOptions { cores: Cores::one_copier(), ..LocalOptions::default() };
+        let options = LocalOptions::default().with_cores(Cores::one_copier());
         let mut dma = LocalDma::new(&device, options).unwrap();
         let buffers = [
             registered(&device, bytes, PageSize::Huge).await,
@@ -274,7 +272,7 @@ fn cores_copy_at_the_same_time() {
     let through = |cores| {
         on("sbdt:crosslane", async |device| {
             let mut dma =
-                LocalDma::new(&device, LocalOptions { cores, ..LocalOptions::default() }).unwrap();
+                LocalDma::new(&device, LocalOptions::default().with_cores(cores)).unwrap();
             let (sent, mut back) = (data(1, 16 * MIB), vec![0; 16 * MIB]);
             let job = Job::HostToHost {
                 from: HostSource::Copied(&sent),
@@ -306,7 +304,7 @@ fn card_memory_fault(fault: &LocalFault) -> bool {
 fn what_the_card_refuses_ends_a_transfer_with_what_has_arrived() {
     for notification in [Notification::Poll, Notification::InterruptOnly] {
         on("kc705:crosslane", async |device| {
-            let options = LocalOptions { notification, reported_together: 4, ..small() };
+            let options = small().with_notification(notification).with_reported_together(4);
             let mut dma = LocalDma::new(&device, options).unwrap();
             let (bytes, room) = (300_000, 200_192);
             let sent = data(2, bytes);
@@ -440,7 +438,7 @@ fn a_link_that_goes_down_ends_a_transfer_and_not_the_next() {
                 .with_fabric(|fabric| fabric.port(fabric.node(card).ports[0]).link.unwrap());
             let test = async {
                 let device = Device::open_by_name(bus.clone(), "pac").await.unwrap();
-                let options = LocalOptions { notification, ..small() };
+                let options = small().with_notification(notification);
                 let mut dma = LocalDma::new(&device, options).unwrap();
                 let sent = data(9, 2 * MIB);
                 put(&mut dma, &sent, 0).await;

@@ -4,7 +4,7 @@
 use crate::support;
 
 use crosslane_bridge::messages::PeerTarget;
-use crosslane_bridge::{Guard, Identity, Key, Mode, Policy, ServerOptions, Stage, TransferOptions};
+use crosslane_bridge::{Guard, Identity, Key, Mode, Policy, Stage, TransferOptions};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::join;
 
@@ -15,7 +15,7 @@ const CARD: &str = "kc705";
 const MIB: u64 = 1 << 20;
 
 fn options() -> TransferOptions {
-    TransferOptions { time: Picoseconds(SECOND_PS), ..TransferOptions::default() }
+    TransferOptions::default().with_time(Picoseconds(SECOND_PS))
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn what_is_put_comes_back_whatever_its_size() {
         {
             let source = scene.filled(bytes, bytes as u8).await;
             let to = place(CARD, address);
-            let checked = TransferOptions { checksum: true, ..options() };
+            let checked = options().with_checksum(true);
             let put = client.put(&source, &to, &checked, |_| {}).await.expect("it is put");
             assert_eq!(
                 (put.report.bytes, put.report.path.to_string()),
@@ -70,7 +70,7 @@ fn naive_transfers_take_the_documents_steps_one_after_the_other() {
     let scene = Scene::new(600);
     scene.with_server(&[CARD], Scene::small(), async || {
         let client = scene.client().await;
-        let naive = TransferOptions { mode: Mode::Naive, ..options() };
+        let naive = options().with_mode(Mode::Naive);
         let bytes = 300_000;
         let (source, back) = (scene.filled(bytes, 4).await, scene.empty(bytes).await);
         let trip = client.round_trip(CARD, &source, &back, &naive, |_| {}).await;
@@ -91,7 +91,7 @@ fn naive_transfers_take_the_documents_steps_one_after_the_other() {
         client.get(&to, &back, &naive, |_| {}).await.expect("it is got");
         assert!(bytes_of(&back) == pattern(bytes, 8));
         // More than the server allocates memory for.
-        let much = TransferOptions { mode: Mode::Naive, ..options() };
+        let much = options().with_mode(Mode::Naive);
         let error = client.put(&scene.filled(2 << 20, 0).await, &to, &much, |_| {}).await;
         let error = error.expect_err("it is too much");
         assert_eq!(error.stage, Stage::Registration, "{error}");
@@ -106,7 +106,7 @@ fn data_go_from_one_servers_card_to_another_ones() {
     let ((), events) = scene.with_server(&[CARD], Scene::small(), async || {
         let (stop, stopped) = futures_channel::oneshot::channel::<()>();
         // Slots of another size: announced pieces are cut.
-        let options = ServerOptions { slot_bytes: 8192, ..Scene::small() };
+        let options = Scene::small().with_slot_bytes(8192);
         let second = scene.server(&["second"], options, support::Events::default()).await;
         let listener = second.listen(other).await.expect("it is free");
         let serving = second.serve(listener, async {
@@ -165,7 +165,7 @@ fn each_stage_that_fails_is_named_and_the_next_client_is_served() {
             let source = scene.filled(bytes, 1).await;
             let client = scene.client().await;
             scene.network.set_fault(fault);
-            let short = TransferOptions { time: Picoseconds(SECOND_PS / 100), ..options() };
+            let short = options().with_time(Picoseconds(SECOND_PS / 100));
             let error = client.put(&source, &place(CARD, 0), &short, |_| {}).await;
             let error = error.expect_err("it fails");
             assert_eq!(error.stage, stage, "{error}");
@@ -183,7 +183,7 @@ fn each_stage_that_fails_is_named_and_the_next_client_is_served() {
                 client.get(&place(CARD, 0), &back, &options(), |_| {}).await.expect("it is got");
                 assert!(bytes_of(&back) == pattern(bytes, 1)[..arrived as usize]);
             }
-            let resumed = TransferOptions { first: arrived, ..options() };
+            let resumed = options().with_first(arrived);
             let put = client.put(&source, &place(CARD, 0), &resumed, |_| {}).await;
             assert_eq!(put.expect("it goes on").report.bytes, bytes - arrived);
             let back = scene.empty(bytes).await;
@@ -227,7 +227,7 @@ fn a_slow_card_and_a_slow_network_end_at_the_deadline_and_are_named() {
         scene.with_server(&[CARD], Scene::small(), async || {
             let client = scene.client().await;
             let source = scene.filled(4 * MIB, 1).await;
-            let short = TransferOptions { time: Picoseconds(SECOND_PS / 1000), ..options() };
+            let short = options().with_time(Picoseconds(SECOND_PS / 1000));
             let begun = scene.bus_now();
             let error = client.put(&source, &place(CARD, 0), &short, |_| {}).await;
             let error = error.expect_err("it is too slow");
@@ -313,7 +313,7 @@ fn only_who_has_the_key_is_let_in_and_only_to_what_is_its_own() {
     );
     let policy = Policy::parse("policy", &text, key(9), |_| Ok(key(3))).expect("it is right");
     let scene = Scene::new(100);
-    let server = ServerOptions { guard: Guard::Keys(policy), ..Scene::small() };
+    let server = Scene::small().with_guard(Guard::Keys(policy));
     let ((), events) = scene.with_server(&[CARD], server, async || {
         let identity = |name: &str, key| Identity { name: name.to_owned(), key };
         let why = async |identity: Identity| match scene.client_as(&identity).await {

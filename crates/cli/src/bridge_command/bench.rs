@@ -193,11 +193,8 @@ pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
     let file = report_of(arguments.report.as_ref())?;
     let lab = arguments.lab.as_deref().map(Lab::load).transpose()?;
     let pace = Picoseconds::from_ns(arguments.pace.unwrap_or(0).into());
-    let options = ServerOptions {
-        most_naive_bytes: MOST_NAIVE_BYTES,
-        pace,
-        ..server_options(&arguments.ring)
-    };
+    let options =
+        server_options(&arguments.ring).with_most_naive_bytes(MOST_NAIVE_BYTES).with_pace(pace);
     let (lines, place) = match (&lab, &arguments.target) {
         (Some(lab), _) => in_lab(arguments, &plan, options, lab)?,
         (None, Some(target)) => {
@@ -251,9 +248,9 @@ async fn connect<R: Rdma>(
     let identity = network::identity(&arguments.client)?;
     let mut clients = Vec::new();
     for _ in 0..arguments.clients {
-        let deadline = clock.after(std::time::Duration::from_secs(10));
+        let time = std::time::Duration::from_secs(10);
         let (network, clock) = (network.clone(), clock.clone());
-        clients.push(Client::connect(network, clock, server, &identity, deadline).await?);
+        clients.push(Client::connect(network, clock, server, &identity, time).await?);
     }
     Ok(clients)
 }

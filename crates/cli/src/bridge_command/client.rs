@@ -67,11 +67,9 @@ impl<'a> Remote<'a> {
         let clock = MachineClock::new();
         let identity = network::identity(arguments)?;
         let (network, why_network) = network::open(arguments.network, server, &clock)?;
-        let options = FileOptions {
-            retries: arguments.retries,
-            time: Duration::from_secs(arguments.timeout).into(),
-            ..FileOptions::default()
-        };
+        let options = FileOptions::default()
+            .with_retries(arguments.retries)
+            .with_time(Duration::from_secs(arguments.timeout));
         let files = FileClient::new(network.clone(), clock.clone(), server, identity, options);
         let begun = clock.now();
         Ok(Self { clock, network, why_network, arguments, files, begun })

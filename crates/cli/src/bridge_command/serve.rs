@@ -28,13 +28,11 @@ fn card_name(text: &str) -> Result<(&str, &str), CommandError> {
 
 /// Returns a server's settings, except its guard.
 pub fn server_options(ring: &RingArguments) -> ServerOptions {
-    ServerOptions {
-        slots: ring.buffers.into(),
-        slot_bytes: ring.buffer_size,
-        least_chunk_bytes: ServerOptions::default().least_chunk_bytes.min(ring.buffer_size),
-        window_bytes: ring.window,
-        ..ServerOptions::default()
-    }
+    ServerOptions::default()
+        .with_slots(ring.buffers.into())
+        .with_slot_bytes(ring.buffer_size)
+        .with_least_chunk_bytes(ServerOptions::default().least_chunk_bytes.min(ring.buffer_size))
+        .with_window_bytes(ring.window)
 }
 
 /// Runs a program beside a real network on the first card of a name; no other is opened.
@@ -78,11 +76,9 @@ pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         None => Guard::Open,
     };
     let key = arguments.key.as_deref().map(network::read_key).transpose()?;
-    let options = ServerOptions {
-        guard,
-        identity: (arguments.name.clone(), key),
-        ..server_options(&arguments.ring)
-    };
+    let options = server_options(&arguments.ring)
+        .with_guard(guard)
+        .with_identity((arguments.name.clone(), key));
     let (listen, choice) = (&arguments.listen, arguments.network);
     on_card(device_name, async |device| {
         // After the card, so that a wrong name is reported first.

@@ -17,7 +17,8 @@ use crate::output;
 /// A function that is not there or is kept by the system, and a missing right.
 pub fn bind(arguments: &BindArguments) -> Result<(), CommandError> {
     let machine = machine(&arguments.output.root);
-    let options = BindOptions { driver: arguments.driver.clone(), force: arguments.force };
+    let options =
+        BindOptions::default().with_driver(arguments.driver.clone()).with_force(arguments.force);
     let binding = machine::bind(&machine, arguments.address, &options)?;
     if arguments.output.json {
         return output::print_json(&binding);

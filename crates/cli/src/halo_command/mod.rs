@@ -90,7 +90,7 @@ fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), Comma
     let file = report_of(arguments.report.as_ref())?;
     let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
     let bus = session.bus();
-    let modes = |function| Modes { requests: Requests::fastest(bus, function), ..Modes::default() };
+    let modes = |function| Modes::default().with_requests(Requests::fastest(bus, function));
     let cards = session.cards().iter();
     let nodes: Vec<(&str, Modes)> =
         cards.map(|card| (card.endpoint.as_str(), modes(card.function))).collect();

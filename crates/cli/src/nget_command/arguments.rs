@@ -151,10 +151,11 @@ impl NgetArguments {
     /// The modes that are asked for; requests are written as `usual` where nothing is said.
     #[must_use]
     pub fn modes(&self, usual: Requests) -> Vec<Modes> {
-        let one = |buffers: BuffersWord, requests: Requests, waiting: WaitingWord| Modes {
-            buffers: buffers.into(),
-            requests,
-            waiting: waiting.into(),
+        let one = |buffers: BuffersWord, requests: Requests, waiting: WaitingWord| {
+            Modes::default()
+                .with_buffers(buffers.into())
+                .with_requests(requests)
+                .with_waiting(waiting.into())
         };
         if !self.all_modes {
             return vec![one(

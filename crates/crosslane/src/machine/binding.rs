@@ -2,7 +2,7 @@
 //! Changes to functions of this machine: their driver, their payload size, and their
 //! reconfiguration while the machine runs.
 
-use crosslane_driver::{Place, PlanError, set_max_payload_on_path};
+use crosslane_driver::{PathEnd, PlanError, set_max_payload_on_path};
 use crosslane_results::machine::{
     Binding, BoundFunction, FunctionPayload, PayloadSizes, PortPayload, Reload,
 };
@@ -98,7 +98,7 @@ pub fn set_max_payload(
         [None, None] => return Err(PathError::NoFunction),
     };
     let [from, to] =
-        ends.map(|end| end.map_or(Place::HostMemory, |address| Place::Function(address.id)));
+        ends.map(|end| end.map_or(PathEnd::HostMemory, |address| PathEnd::Function(address.id)));
     let before = machine.tree()?;
     let segment = before.segment(domain, ConfigurationWrites::Allowed);
     let names = set_max_payload_on_path(&segment, from, to, bytes)?;

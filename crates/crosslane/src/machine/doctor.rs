@@ -3,6 +3,7 @@
 //! paths.
 
 use crosslane_explain::ExplainError;
+use crosslane_host::setters;
 use crosslane_results::machine::{Candidate, CardDiagnosis, MachineDiagnosis, problems};
 use crosslane_vfio::sysfs::{Address, Machine, PciFunction, SysfsError, why_kept};
 use thiserror::Error;
@@ -33,31 +34,12 @@ impl Default for DoctorOptions {
     }
 }
 
-impl DoctorOptions {
-    /// Sets another card, to examine the path to it.
-    #[must_use]
-    pub const fn with_peer(self, peer: Option<Address>) -> Self {
-        Self { peer, ..self }
-    }
-
-    /// Sets whether the cards have this project's engine.
-    #[must_use]
-    pub const fn with_engine(self, has_engine: bool) -> Self {
-        Self { has_engine, ..self }
-    }
-
-    /// Sets whether to predict rates.
-    #[must_use]
-    pub const fn with_prediction(self, predicts: bool) -> Self {
-        Self { predicts, ..self }
-    }
-
-    /// Sets whether to measure rates.
-    #[must_use]
-    pub const fn with_measurement(self, measures: bool) -> Self {
-        Self { measures, ..self }
-    }
-}
+setters!(DoctorOptions {
+    with_peer(peer: Option<Address>),
+    with_engine(has_engine: bool),
+    with_prediction(predicts: bool),
+    with_measurement(measures: bool),
+});
 
 /// Reason for which a machine or a card cannot be examined.
 #[derive(Debug, Error)]

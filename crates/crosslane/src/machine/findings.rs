@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Findings of the doctor: each property examined, its severity, and the remedy.
 
-use crosslane_driver::{Place, Plan, Refusal};
+use crosslane_driver::{PathEnd, Plan, Refusal};
 use crosslane_experiment::size_words;
 use crosslane_results::machine::{Finding, Severity};
 use crosslane_vfio::sysfs::{
@@ -227,7 +227,7 @@ fn group(machine: &Machine, tree: &Tree, card: &PciFunction) -> Finding {
 /// Examines the paths to host memory and to a peer, and the reasons against faster paths.
 fn paths(tree: &Tree, card: &PciFunction, peer: Option<&PciFunction>) -> Vec<Finding> {
     let segment = tree.segment(card.address.domain, ConfigurationWrites::Forbidden);
-    let from = Place::Function(card.address.id);
+    let from = PathEnd::Function(card.address.id);
     let mut findings = Vec::new();
     let redirecting: Vec<String> = tree
         .above(card.address)
@@ -252,7 +252,7 @@ fn paths(tree: &Tree, card: &PciFunction, peer: Option<&PciFunction>) -> Vec<Fin
         findings.push(finding(Severity::Problem, &what, found, ""));
         return findings;
     }
-    match Plan::new(&segment, from, Place::Function(peer.address.id)) {
+    match Plan::new(&segment, from, PathEnd::Function(peer.address.id)) {
         Ok(plan) => {
             let refused: Vec<String> = plan.refused.iter().map(ToString::to_string).collect();
             let severity = if refused.is_empty() { Severity::Ok } else { Severity::Problem };

@@ -9,7 +9,7 @@ use crosslane_driver::{
     Transfer,
 };
 use crosslane_experiment::{AcceptanceOptions, Step, accept};
-use crosslane_host::{Bus, BusError, DmaMemory, PageSize};
+use crosslane_host::{Bus, BusError, DmaMemory, PageSize, setters};
 use crosslane_lab::Stuck;
 use crosslane_open::{Card, CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane_pcie::config::registers as reg;
@@ -50,25 +50,11 @@ impl Default for TestOptions {
     }
 }
 
-impl TestOptions {
-    /// Sets the longest transfer, bytes; a multiple of 4.
-    #[must_use]
-    pub const fn with_largest(self, largest_bytes: u64) -> Self {
-        Self { largest_bytes, ..self }
-    }
-
-    /// Sets the deadline of each transfer.
-    #[must_use]
-    pub const fn with_timeout(self, timeout: Duration) -> Self {
-        Self { timeout, ..self }
-    }
-
-    /// Sets the seed of the data.
-    #[must_use]
-    pub const fn with_seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
-    }
-}
+setters!(TestOptions {
+    with_largest(largest_bytes: u64),
+    with_timeout(timeout: Duration),
+    with_seed(seed: u64),
+});
 
 /// Reason for which cards cannot be tested.
 #[derive(Debug, Error)]
@@ -102,7 +88,7 @@ pub fn test_cards(
         guarded: !is_lab,
     };
     // Unpinned memory must be inaccessible at once: no mapping is kept.
-    let bus = BusOptions { kept_bytes: 0, ..BusOptions::default() };
+    let bus = BusOptions::default().with_kept_bytes(0);
     let opening = SessionOptions::default().with_seed(options.seed).with_bus(bus);
     let mut steps = Vec::new();
     let mut note = |step: &Step| {

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use crosslane_fabric::IdleReason;
 use crosslane_fabric::trace::{TraceEvent, TraceRecord};
-use crosslane_fabric::{DirectionId, Way};
+use crosslane_fabric::{DirectionId, LinkDirection};
 use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_pcie::units::Picoseconds;
 use prost::Message;
@@ -223,7 +223,7 @@ impl<W: Write> TraceWriter<W> {
         let uuid = RUN_TRACK + 1 + 2 * self.tracks.len() as u64;
         let counter = uuid + 1;
         let label = (self.label)(direction);
-        let rank = 2 * direction.link.0 as i32 + i32::from(direction.way == Way::Up);
+        let rank = 2 * direction.link.0 as i32 + i32::from(direction.heading == LinkDirection::Up);
         let slices = TrackDescriptor {
             uuid: Some(uuid),
             name: Some(label),
@@ -339,7 +339,7 @@ mod tests {
     use crosslane_pcie::RoutingId;
     use crosslane_pcie::units::BusAddress;
 
-    const UP: DirectionId = DirectionId { link: LinkId(3), way: Way::Up };
+    const UP: DirectionId = DirectionId { link: LinkId(3), heading: LinkDirection::Up };
 
     fn at(time_ps: u64, event: TraceEvent) -> TraceRecord {
         TraceRecord { time: Picoseconds(time_ps), direction: UP, event }

@@ -256,7 +256,7 @@ fn a_function_that_may_not_send_does_not() {
         bench.write(at, channel::DOORBELL, 16);
         bench.run(Some(ns(8_000)));
         bench.fabric.config_write(HOST, id, registers::COMMAND, 0b010, 0b0011);
-        let up = bench.direction(0, Way::Up);
+        let up = bench.direction(0, LinkDirection::Up);
         bench.run(Some(ns(10_000)));
         assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::NotBusMaster));
         let done = bench.read(at, channel::COMPLETED);
@@ -347,7 +347,7 @@ fn a_link_that_goes_down_stops_the_channels() {
             bench.write(at, channel::DOORBELL, 16);
         }
         bench.run(Some(ns(100 + moment * 773)));
-        let link = bench.direction(0, Way::Up).link;
+        let link = bench.direction(0, LinkDirection::Up).link;
         let until = bench.fabric.now() + ns(5_000);
         bench.fabric.take_link_down(link, Some(until));
         bench.wait_until(until + ns(60_000));

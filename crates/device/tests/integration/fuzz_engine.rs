@@ -116,7 +116,7 @@ fn throw(seed: u64, apart_ps: u64, thrown: &[Thrown]) {
     bench.store(bench.bars[1][1], &[0; 4]);
     bench.run(Some(ns(200_000)));
     // A channel told to move 4 GB continues, no faster than its link.
-    let up = bench.direction(0, Way::Up);
+    let up = bench.direction(0, LinkDirection::Up);
     let before = bench.fabric.counters(up);
     bench.run(Some(ns(10_000)));
     let sent = bench.fabric.counters(up).since(&before);

@@ -71,7 +71,7 @@ fn a_lost_completion_stops_the_channel_where_it_is_missing() {
         (39, ChannelError::CompletionTimeout),
     ] {
         let mut bench = reader();
-        let (at, down) = (h2c(0), bench.direction(0, Way::Down));
+        let (at, down) = (h2c(0), bench.direction(0, LinkDirection::Down));
         // Skip the completions of the fetch and of earlier reads.
         read(&mut bench, 16);
         while bench.fabric.counters(down).payload_bytes < 128 * nth + 512 {
@@ -106,7 +106,7 @@ fn the_second_of_each_completion_is_dropped() {
     let mut bench = reader_with(4);
     let at = h2c(0);
     bench.write(at, channel::PAYLOAD, 64);
-    let down = bench.direction(0, Way::Down);
+    let down = bench.direction(0, LinkDirection::Down);
     let always = Moment::Probability(1.0);
     bench.fabric.inject_fault(down, Class::Completion, TlpFault::Duplicate, always);
     bench.write(user(0), user_regs::H2C_CHECK_SEED, 8);
@@ -136,7 +136,7 @@ fn the_second_of_each_completion_is_dropped() {
 #[test]
 fn a_doubled_completion_within_a_read_does_not_fit() {
     let mut bench = reader();
-    let (at, down) = (h2c(0), bench.direction(0, Way::Down));
+    let (at, down) = (h2c(0), bench.direction(0, LinkDirection::Down));
     read(&mut bench, 16);
     while bench.fabric.counters(down).payload_bytes < 4096 {
         bench.run(Some(ns(20)));
@@ -176,7 +176,7 @@ fn an_answer_after_the_time_out_is_dropped() {
 #[test]
 fn a_poisoned_write_into_an_engine_has_no_effect() {
     let mut bench = bench(&settings(), &[own(), own()]);
-    let down = bench.direction(1, Way::Down);
+    let down = bench.direction(1, LinkDirection::Down);
     let poison = |bench: &mut Bench| {
         bench.fabric.inject_fault(down, Class::Posted, TlpFault::Poison, Moment::Next(1));
     };

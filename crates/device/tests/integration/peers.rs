@@ -155,7 +155,7 @@ fn a_full_lane_holds_the_port() {
     assert_eq!(bench.read(lane_of(1, 0), lane::STATUS), 0);
     assert_eq!(bench.read(lane_of(1, 0), lane::DRAINED), 65536);
     assert_eq!(bench.peek(DATA, 65536), pattern(0, 0, 65536));
-    let up = bench.direction(0, Way::Up);
+    let up = bench.direction(0, LinkDirection::Up);
     let idle = bench.fabric.counters(up).idle_ps[IdleReason::NoCredit as usize]
         + bench.fabric.counters(up).idle_ps[IdleReason::ReceiverBusy as usize];
     assert!(idle > ns(30_000).0, "the sender's port was held for {idle} ps");
@@ -231,7 +231,7 @@ fn an_aperture_wraps_addresses() {
     bench.start_ring(peer(0), 16);
     bench.write(peer(0), channel::DOORBELL, 1);
     assert_eq!(bench.run(None), RunEnd::Quiet);
-    let writes = log.tlps(bench.direction(1, Way::Down));
+    let writes = log.tlps(bench.direction(1, LinkDirection::Down));
     let data = writes.iter().filter(|tlp| tlp.header.address.0 >= base);
     let places: Vec<_> =
         data.map(|tlp| (tlp.header.address.0 - base, tlp.header.payload_bytes())).collect();

@@ -65,7 +65,7 @@ fn tags_on_the_wire() {
     bench.start_ring(h2c(0), 128);
     bench.write(h2c(0), channel::DOORBELL, 96);
     assert_eq!(bench.run(None), RunEnd::Quiet);
-    let sent = log.tlps(bench.direction(0, Way::Up));
+    let sent = log.tlps(bench.direction(0, LinkDirection::Up));
     let reads = sent.iter().filter(|tlp| tlp.header.kind == TlpKind::MemoryRead);
     let (fetches, data): (Vec<_>, Vec<_>) =
         reads.map(|tlp| tlp.header).partition(|header| header.request_bytes() > 3);

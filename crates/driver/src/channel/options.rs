@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crosslane_host::Bus;
+use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use crate::buffer::Buffer;
@@ -59,6 +59,7 @@ impl fmt::Display for ChannelKind {
 
 /// Options of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChannelOptions {
     /// Source of the descriptors.
     pub descriptors: DescriptorSource,
@@ -92,6 +93,15 @@ impl Default for ChannelOptions {
         }
     }
 }
+
+setters!(ChannelOptions {
+    with_descriptors(descriptors: DescriptorSource),
+    with_notification(notification: Notification),
+    with_payload_bytes(payload_bytes: Option<u32>),
+    with_oversize(oversize: bool),
+    with_relaxed_ordering(relaxed_ordering: bool),
+    with_card_memory(card_memory: bool),
+});
 
 /// Point at which a transfer counts as complete. Its meaning depends on the channel:
 ///

@@ -14,7 +14,7 @@ use super::{Channel, State};
 use crate::connection;
 use crate::device::Device;
 use crate::error::{DriverError, TransferFault};
-use crate::plan::{self, Place};
+use crate::plan::{self, PathEnd};
 use crate::ports::{Port, detected_words};
 
 /// Time that a stopped channel may show no progress while it finishes its TLPs and waits for
@@ -200,12 +200,12 @@ impl<B: Bus> Channel<B> {
         let far_end = match self.pending.front().map(|pending| &pending.target) {
             Some(Target::Bus(address, _)) => {
                 let holds = |info: &&FunctionInfo| info.bars.iter().any(|b| b.contains(*address));
-                functions.iter().find(holds).map(|info| Place::Function(info.id))
+                functions.iter().find(holds).map(|info| PathEnd::Function(info.id))
             }
             _ => None,
         };
-        let here = Place::Function(self.device.function().id);
-        let far_end = far_end.unwrap_or(Place::HostMemory);
+        let here = PathEnd::Function(self.device.function().id);
+        let far_end = far_end.unwrap_or(PathEnd::HostMemory);
         let (from, to) = match self.key().0 {
             ChannelKind::H2c => (far_end, here),
             ChannelKind::C2h | ChannelKind::Peer => (here, far_end),

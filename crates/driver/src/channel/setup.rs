@@ -19,7 +19,7 @@ use crate::buffer::lock;
 use crate::connection::{self, Connection};
 use crate::device::Device;
 use crate::error::DriverError;
-use crate::plan::{self, Place, PlanError};
+use crate::plan::{self, PathEnd, PlanError};
 use crate::ports::Port;
 use crate::shared::{Abandoned, ChannelKey, OpenChannel};
 
@@ -276,17 +276,17 @@ pub(crate) fn payload_on_the_way<B: Bus>(
         return Ok(asked_bytes.unwrap_or(0));
     }
     let bus = device.bus();
-    let here = Place::Function(device.function().id);
+    let here = PathEnd::Function(device.function().id);
     let ports = match (key.0, connection) {
         (ChannelKind::Peer, Some(connection)) => {
-            plan::path(bus, here, Place::Function(connection.target_id()))?
+            plan::path(bus, here, PathEnd::Function(connection.target_id()))?
         }
         // It may write anywhere except behind a link that is down.
         (ChannelKind::Peer, None) => {
             let functions = bus.functions().map_err(PlanError::from)?;
             functions.into_iter().filter(|info| Port::new(bus, info).is_ok()).collect()
         }
-        _ => plan::path(bus, here, Place::HostMemory)?,
+        _ => plan::path(bus, here, PathEnd::HostMemory)?,
     };
     let (most_bytes, port) = plan::least_payload(bus, &ports).map_err(PlanError::from)?;
     match asked_bytes {

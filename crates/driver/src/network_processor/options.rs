@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crosslane_host::{Bus, Mapping, Waiting};
+use crosslane_host::{Bus, Mapping, Waiting, setters};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::network_request::what;
 
@@ -59,6 +59,7 @@ impl Requests {
 
 /// Modes of the driver: the three choices of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Modes {
     /// Location of the data.
     pub buffers: Buffers,
@@ -67,6 +68,21 @@ pub struct Modes {
     /// Means of waiting for the end of a message.
     pub waiting: Waiting,
 }
+
+impl Modes {
+    /// Memory that the driver has mapped, requests through a write-combined mapping, and polling.
+    pub const FASTEST: Self = Self {
+        buffers: Buffers::Mapped,
+        requests: Requests::Stores(Mapping::WriteCombined),
+        waiting: Waiting::Polling,
+    };
+}
+
+setters!(Modes {
+    with_buffers(buffers: Buffers),
+    with_requests(requests: Requests),
+    with_waiting(waiting: Waiting),
+});
 
 impl Default for Modes {
     /// Registered pages, requests stored without a system call, and polling.

@@ -36,7 +36,8 @@ impl Bench {
     }
 
     fn window(&self, bar: u8, bytes: u64, mapping: Mapping, contents: Contents) -> Window<LabBus> {
-        let options = WindowOptions { bar, range: 0..bytes, mapping, contents };
+        let options =
+            WindowOptions::new(bar, 0..bytes).with_mapping(mapping).with_contents(contents);
         Window::open(self.bus.clone(), self.card, options).unwrap()
     }
 
@@ -45,7 +46,7 @@ impl Bench {
     }
 
     fn refusal(&self, bar: u8, range: std::ops::Range<u64>, contents: Contents) -> String {
-        let options = WindowOptions { bar, range, mapping: COMBINED, contents };
+        let options = WindowOptions::new(bar, range).with_mapping(COMBINED).with_contents(contents);
         Window::open(self.bus.clone(), self.card, options).unwrap_err().to_string()
     }
 }
@@ -207,12 +208,9 @@ fn messages_in_slots_survive_any_order() {
         let far = Window::open(
             bench.bus.on_core(1),
             bench.card,
-            WindowOptions {
-                bar: MEMORY_BAR,
-                range: 0..bytes,
-                mapping: Mapping::Uncached,
-                contents: Contents::Memory,
-            },
+            WindowOptions::new(MEMORY_BAR, 0..bytes)
+                .with_mapping(Mapping::Uncached)
+                .with_contents(Contents::Memory),
         );
         let mut sender = bench.run(async {
             bench.opened().await;

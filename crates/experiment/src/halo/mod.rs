@@ -131,8 +131,8 @@ impl<B: Bus> HaloNode<B> {
             return Err(refused(problem));
         }
         let (mut faces, mut offset) = (Vec::new(), 0);
-        for direction in node.place().directions() {
-            let Some(neighbour) = node.place().neighbour(direction) else { continue };
+        for direction in node.coordinates().directions() {
+            let Some(neighbour) = node.coordinates().neighbour(direction) else { continue };
             let bytes = options.face_bytes(direction.dimension().into());
             faces.push(Face { direction, neighbour, offset, bytes });
             offset += bytes;

@@ -4,28 +4,19 @@
 
 use std::sync::Arc;
 
-use crosslane_driver::network_processor::{
-    Buffers, Modes, PAYLOAD_BYTES, Requests, TorusDimension,
-};
-use crosslane_host::{Bus, Mapping, Waiting};
+use crosslane_driver::network_processor::{Modes, PAYLOAD_BYTES, TorusDimension};
+use crosslane_host::Bus;
 use crosslane_lab::file::HostBuffers;
 use crosslane_lab::{CheckedRun, Lab, LabBus};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Detail, Exchange, Flow};
-use crosslane_torus::{Node, NodeOptions, Place};
+use crosslane_torus::{Coordinates, Node, NodeOptions};
 use futures_util::future::try_join_all;
 
 use super::{HaloMeasured, HaloNode, HaloOptions};
 use crate::error::BenchError;
 use crate::nget::host_of;
-
-/// Modes of the nodes' drivers: those with the least cost.
-const MODES: Modes = Modes {
-    buffers: Buffers::Mapped,
-    requests: Requests::Stores(Mapping::WriteCombined),
-    waiting: Waiting::Polling,
-};
 
 /// Longest simulated time of a run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
@@ -66,7 +57,7 @@ pub struct HaloOutcome {
 
 impl HaloOutcome {
     /// Puts the measurements of nodes together; `place` is that of the first.
-    fn of(options: &HaloOptions, place: &Place, nodes: Vec<HaloMeasured>) -> Self {
+    fn of(options: &HaloOptions, place: &Coordinates, nodes: Vec<HaloMeasured>) -> Self {
         let begun = nodes.iter().map(|node| node.begun).min().unwrap_or_default();
         let ended = nodes.iter().filter_map(|node| node.ended.last().copied()).max();
         let ended = ended.unwrap_or(begun);
@@ -150,7 +141,7 @@ impl HaloRun {
         };
         let run = CheckedRun::new(&self.lab, self.seed)?.with_limit(TIME_LIMIT);
         let simulation = run.simulation();
-        let node_options = NodeOptions { modes: MODES, ..NodeOptions::default() };
+        let node_options = NodeOptions::default().with_modes(Modes::FASTEST);
         let mut ready = Vec::new();
         for (number, processor) in (0..).zip(&torus.nodes) {
             let (bus, options) = (simulation.bus(host_of(simulation, processor)?), self.options);
@@ -185,13 +176,13 @@ impl HaloRun {
     }
 
     /// Returns the place of a node in the torus.
-    fn place(&self, number: u16) -> Place {
+    fn place(&self, number: u16) -> Coordinates {
         let torus = &self.lab.file().tori[0].torus;
         let positions = torus.position(number);
         let dimensions = torus.dimensions().iter().zip(positions).map(|(dimension, position)| {
             TorusDimension { size: dimension.size, position, is_open: !dimension.wraps }
         });
-        Place::new(&dimensions.collect::<Vec<_>>())
+        Coordinates::new(&dimensions.collect::<Vec<_>>())
     }
 
     /// Returns the payload that the link of the first node carries in writes to its host.
@@ -228,14 +219,14 @@ pub async fn halo_on<B: Bus>(
     options: HaloOptions,
 ) -> Result<HaloOutcome, BenchError> {
     let place = |number| {
-        let closed = Place::of_node(number, sizes);
+        let closed = Coordinates::of_node(number, sizes);
         let dimensions = closed.dimensions().iter();
         let dimensions = dimensions.map(|dimension| TorusDimension { is_open, ..*dimension });
-        Place::new(&dimensions.collect::<Vec<_>>())
+        Coordinates::new(&dimensions.collect::<Vec<_>>())
     };
     let mut opened = Vec::new();
     for (number, &(name, modes)) in (0..).zip(nodes) {
-        let node_options = NodeOptions { modes, ..NodeOptions::default() };
+        let node_options = NodeOptions::default().with_modes(modes);
         opened.push(Node::open(bus.clone(), name, place(number), node_options).await?);
     }
     // Links come up when both their ends are open.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requests};
 use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
-use crosslane_fabric::{DirectionId, LinkCounters, LinkId, Way};
+use crosslane_fabric::{DirectionId, LinkCounters, LinkDirection, LinkId};
 use crosslane_host::{Bus, Mapping, Waiting};
 use crosslane_lab::{CheckedRun, Lab, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
@@ -181,7 +181,7 @@ fn down_to(simulation: &Simulation, name: &str) -> Option<DirectionId> {
     let port = simulation.find_port(name)?;
     simulation.with_fabric(|fabric| {
         let index = fabric.links().iter().position(|link| link.lower == port)?;
-        Some(DirectionId { link: LinkId(index as u32), way: Way::Down })
+        Some(DirectionId { link: LinkId(index as u32), heading: LinkDirection::Down })
     })
 }
 

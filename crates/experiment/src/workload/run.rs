@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crosslane_driver::{Device, Place, set_max_payload_on_path};
+use crosslane_driver::{Device, PathEnd, set_max_payload_on_path};
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::TraceSink;
 use crosslane_lab::{CheckedRun, Lab, LabBus, Simulation};
@@ -142,18 +142,18 @@ impl WorkloadRun {
         for flow in &self.flows {
             let bus = self.bus(simulation, flow);
             let tree = &simulation.hosts()[flow.host].tree;
-            let mut places: Vec<Place> = flow
+            let mut places: Vec<PathEnd> = flow
                 .cards
                 .iter()
                 .filter_map(|card| tree.find(&card.name))
-                .map(|function| Place::Function(function.routing_id))
+                .map(|function| PathEnd::Function(function.routing_id))
                 .collect();
             match self.workload {
-                Workload::Write(_) => places.push(Place::HostMemory),
-                Workload::Read(_) => places.insert(0, Place::HostMemory),
+                Workload::Write(_) => places.push(PathEnd::HostMemory),
+                Workload::Read(_) => places.insert(0, PathEnd::HostMemory),
                 Workload::Chain(_) => {
-                    places.insert(0, Place::HostMemory);
-                    places.push(Place::HostMemory);
+                    places.insert(0, PathEnd::HostMemory);
+                    places.push(PathEnd::HostMemory);
                 }
                 Workload::Peer(_) | Workload::Latency(_) => {}
             }

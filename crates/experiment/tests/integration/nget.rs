@@ -3,15 +3,9 @@
 
 use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requests};
 use crosslane_experiment::{BenchError, NgetMeasured, NgetOptions, nget};
-use crosslane_host::{Mapping, Waiting};
+use crosslane_host::Mapping;
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::{HostId, Picoseconds};
-
-const MODES: Modes = Modes {
-    buffers: Buffers::Mapped,
-    requests: Requests::Stores(Mapping::WriteCombined),
-    waiting: Waiting::Polling,
-};
 
 fn options(size_bytes: u64, in_flight: u32, per_loop: u32, loops: u64) -> NgetOptions {
     let timeout = Picoseconds::from_ns(1_000_000);
@@ -35,13 +29,13 @@ fn run(lab: &str, modes: Modes, options: NgetOptions) -> Result<NgetMeasured, Be
 /// that times their number (Little's law), which lies between N - M and N.
 #[test]
 fn durations_and_intervals_fit_together() {
-    let one = run("nget", MODES, options(1024, 1, 1, 100)).unwrap();
+    let one = run("nget", Modes::FASTEST, options(1024, 1, 1, 100)).unwrap();
     assert_eq!(one.gets(), 100);
     assert_eq!((one.stamps.len(), one.datagrams), (100, 800));
     assert_eq!((one.compared, one.wrong), (1, 0));
     let typical = one.durations.typical_ps as f64;
     assert!((one.interval_ps() / typical - 1.0).abs() < 0.01, "{one:?}");
-    let many = run("nget", MODES, options(1024, 16, 4, 200)).unwrap();
+    let many = run("nget", Modes::FASTEST, options(1024, 16, 4, 200)).unwrap();
     assert_eq!(many.gets(), 12 + 800);
     assert_eq!((many.compared, many.wrong), (16, 0));
     let (average, interval) = (many.durations.average_ps as f64, many.interval_ps());
@@ -55,7 +49,7 @@ fn durations_and_intervals_fit_together() {
 /// Same options, same lab: the same to the picosecond.
 #[test]
 fn runs_are_the_same() {
-    let twice = [(); 2].map(|()| run("nget", MODES, options(4096, 8, 2, 50)).unwrap());
+    let twice = [(); 2].map(|()| run("nget", Modes::FASTEST, options(4096, 8, 2, 50)).unwrap());
     assert_eq!(twice[0], twice[1]);
 }
 
@@ -66,12 +60,12 @@ fn modes_cost_what_the_lab_says() {
         let found = run("nget", modes, options(1024, 1, 1, 50)).unwrap();
         found.durations.typical_ps as f64 / 1e3
     };
-    let base = typical(Modes { requests: Requests::Stores(Mapping::Uncached), ..MODES });
+    let base = typical(Modes::FASTEST.with_requests(Requests::Stores(Mapping::Uncached)));
     // The kernel's stores are uncached.
-    let call = typical(Modes { requests: Requests::SystemCall, ..MODES });
+    let call = typical(Modes::FASTEST.with_requests(Requests::SystemCall));
     assert!((call - base - 200.0).abs() < 5.0, "{call} {base}");
-    let copied = typical(Modes { buffers: Buffers::Copied, ..MODES });
-    assert!((copied - typical(MODES) - 204.8).abs() < 5.0, "{copied}");
+    let copied = typical(Modes::FASTEST.with_buffers(Buffers::Copied));
+    assert!((copied - typical(Modes::FASTEST) - 204.8).abs() < 5.0, "{copied}");
 }
 
 #[test]
@@ -83,7 +77,7 @@ fn what_cannot_be_is_refused() {
         (options(64, 2, 3, 1), "3 gets in each loop"),
         (options(64, 1, 1, 0), "no loop"),
     ] {
-        let error = run("nget", MODES, wrong).unwrap_err().to_string();
+        let error = run("nget", Modes::FASTEST, wrong).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
 }

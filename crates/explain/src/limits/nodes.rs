@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crosslane_fabric::Way;
+use crosslane_fabric::LinkDirection;
 use crosslane_fabric::parameters::{Forwarding, PeerToPeer};
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
@@ -38,7 +38,7 @@ pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
 
 /// Returns the downstream ports of switches through which a peer's requests come up.
 fn comes_up_by(ways: &Ways, transfer: &Transfer) -> Vec<usize> {
-    let up = transfer.requests.iter().filter(|direction| direction.way == Way::Up);
+    let up = transfer.requests.iter().filter(|direction| direction.heading == LinkDirection::Up);
     let ports = up.map(|direction| ways.ends(*direction).1.parameters);
     let switch = |port| if let PortRef::Down(index) = port { Some(index) } else { None };
     ports.filter_map(switch).collect()
@@ -46,7 +46,8 @@ fn comes_up_by(ways: &Ways, transfer: &Transfer) -> Vec<usize> {
 
 /// Returns the switches through which a transfer comes down again.
 fn comes_down_by(ways: &Ways, transfer: &Transfer) -> Vec<usize> {
-    let down = transfer.requests.iter().filter(|direction| direction.way == Way::Down);
+    let down =
+        transfer.requests.iter().filter(|direction| direction.heading == LinkDirection::Down);
     let ports = down.map(|direction| ways.ends(*direction).0.parameters);
     let switch = |port| if let PortRef::Down(index) = port { Some(index) } else { None };
     ports.filter_map(switch).collect()
@@ -59,7 +60,7 @@ fn redirection(file: &LabFile, ways: &Ways) -> Vec<Spot> {
         let down = comes_down_by(ways, transfer);
         for switch in comes_up_by(ways, transfer) {
             let passes_up = transfer.requests.iter().any(|direction| {
-                direction.way == Way::Up
+                direction.heading == LinkDirection::Up
                     && ways.ends(*direction).0.parameters == PortRef::Up(switch)
             });
             let redirects = passes_up && down.contains(&switch) && file.switches[switch].acs;

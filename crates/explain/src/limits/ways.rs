@@ -8,7 +8,9 @@ use crosslane_experiment::{
     Cargo, ScenarioError, StoreRun, TrafficRun, Workload, WorkloadRun, route,
 };
 use crosslane_fabric::parameters::PortParameters;
-use crosslane_fabric::{DirectionId, Fabric, FlowKind, FlowSource, NodeId, NodeKind, Way};
+use crosslane_fabric::{
+    DirectionId, Fabric, FlowKind, FlowSource, LinkDirection, NodeId, NodeKind,
+};
 use crosslane_lab::{Lab, LabFile, RunningLab};
 
 use crate::error::ExplainError;
@@ -191,9 +193,9 @@ impl Ways {
     /// Returns the sending and the receiving port of a direction.
     pub fn ends(&self, direction: DirectionId) -> (&PortInfo, &PortInfo) {
         let [upper, lower] = &self.ports[link_of(direction)];
-        match direction.way {
-            Way::Up => (lower, upper),
-            Way::Down => (upper, lower),
+        match direction.heading {
+            LinkDirection::Up => (lower, upper),
+            LinkDirection::Down => (upper, lower),
         }
     }
 

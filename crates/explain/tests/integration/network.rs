@@ -3,19 +3,12 @@
 
 use std::sync::Arc;
 
-use crosslane_driver::network_processor::{Buffers, Modes, Requests};
+use crosslane_driver::network_processor::{Modes, Requests};
 use crosslane_experiment::{HaloOptions, HaloRun, Lattice, NgetOptions, NgetRun};
 use crosslane_explain::explain;
-use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::{Lab, open};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Explanation, LimitKind};
-
-const MODES: Modes = Modes {
-    buffers: Buffers::Mapped,
-    requests: Requests::Stores(Mapping::WriteCombined),
-    waiting: Waiting::Polling,
-};
 
 fn gets(lab: Lab, modes: Modes, size_bytes: u64, in_flight: u32) -> NgetRun {
     let options = NgetOptions::enough(size_bytes, in_flight, 1, 1);
@@ -33,19 +26,20 @@ fn named(explanation: &Explanation, kind: LimitKind, words: &str) {
 #[test]
 fn few_tags_hold_long_gets() {
     let lab = open("nget").unwrap().with_constant("part.stratix4.requester.tags", 2.0).unwrap();
-    let explanation = explain(&gets(lab, MODES, 16 << 10, 32), None, 1, &|_| ()).unwrap();
+    let explanation = explain(&gets(lab, Modes::FASTEST, 16 << 10, 32), None, 1, &|_| ()).unwrap();
     named(&explanation, LimitKind::Tags, "the 2 tags of fpga1");
 }
 
 #[test]
 fn one_get_at_a_time_holds_short_gets() {
-    let explanation = explain(&gets(open("nget").unwrap(), MODES, 64, 1), None, 1, &|_| ());
+    let explanation =
+        explain(&gets(open("nget").unwrap(), Modes::FASTEST, 64, 1), None, 1, &|_| ());
     named(&explanation.unwrap(), LimitKind::Outstanding, "one get of fpga1 at a time");
 }
 
 #[test]
 fn system_calls_hold_many_short_gets() {
-    let modes = Modes { requests: Requests::SystemCall, ..MODES };
+    let modes = Modes::FASTEST.with_requests(Requests::SystemCall);
     let explanation = explain(&gets(open("nget").unwrap(), modes, 64, 64), None, 1, &|_| ());
     named(&explanation.unwrap(), LimitKind::SystemCall, "the system call for each get of fpga1");
 }

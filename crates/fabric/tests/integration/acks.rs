@@ -35,7 +35,7 @@ fn a_lone_tlp_is_answered_at_the_limit_of_the_table() {
         let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), u64::from(max_payload));
         flow.operations = 20;
         stand.run(vec![flow]);
-        let up = stand.direction(0, Way::Up);
+        let up = stand.direction(0, LinkDirection::Up);
         let at = settings.rate;
         let limit = timers::ack_latency_limit(at.generation, at.width, u32::from(max_payload));
         let due: Vec<u64> = log.tlps(up).iter().map(|tlp| tlp.end_ps + 7_000 + limit.0).collect();
@@ -81,8 +81,8 @@ fn acks_keep_the_limit_under_load() {
         let busy_bytes = u64::from(max_payload) + 20 + 5 * 8;
         let busy_ps = (busy_bytes as f64 / at.bytes_per_second() * 1e12) as u64 + 1;
         for link in 0..stand.fabric.links().len() as u32 {
-            for way in [Way::Down, Way::Up] {
-                let direction = DirectionId { link: LinkId(link), way };
+            for heading in [LinkDirection::Down, LinkDirection::Up] {
+                let direction = DirectionId { link: LinkId(link), heading };
                 let mut acks = log.dllps(opposite(direction)).into_iter();
                 let mut newest = None;
                 for tlp in log.tlps(direction) {
@@ -121,7 +121,7 @@ fn dllps_cost_the_wire_time_of_the_opposite_traffic() {
         // The DLLPs are counted: 500 x 16 TLPs in each direction.
         let tlps = 8000;
         for (endpoint, report) in reports.iter().enumerate() {
-            let sent = log.dllps(stand.direction(endpoint, Way::Up));
+            let sent = log.dllps(stand.direction(endpoint, LinkDirection::Up));
             let acks = sent.iter().filter(|dllp| dllp.kind == DllpKind::Ack).count() as u32;
             let updates = sent.len() as u32 - acks;
             for (got, of) in [(acks, Some(acks_of)), (updates, updates_of)] {
@@ -154,7 +154,7 @@ fn rates_are_what_the_dllps_in_the_trace_leave() {
         stand.fabric.start_flow(flow).unwrap();
     }
     let (from, to) = (ns(20_000), ns(220_000));
-    let down = stand.direction(0, Way::Down);
+    let down = stand.direction(0, LinkDirection::Down);
     assert_eq!(stand.fabric.run(Some(from)), RunEnd::Limit);
     let before = stand.fabric.counters(down);
     assert_eq!(stand.fabric.run(Some(to)), RunEnd::Limit);
@@ -215,7 +215,7 @@ fn a_full_replay_buffer_meets_littles_law() {
             let expected = expected.min(256.0 / (276.0 * byte_ps * 1e-12));
             let error = off(report.steady_bytes_per_second().unwrap(), expected);
             assert!(error < 0.01, "{tlps} TLPs, {coalesced} an Ack: {error}");
-            let counted = stand.fabric.counters(stand.direction(0, Way::Up));
+            let counted = stand.fabric.counters(stand.direction(0, LinkDirection::Up));
             let idle = counted.idle_ps[IdleReason::ReplayBuffer as usize];
             assert_eq!(idle > 0, tlps < 12, "{tlps}");
             assert_eq!(counted.replayed_tlps, 0);

@@ -188,7 +188,7 @@ fn a_root_complex_can_forbid_peer_traffic() {
         assert_eq!(first.0, "rp0");
         let sentence = "would go from one root port to another, which host forbids";
         assert!(first.1.ends_with(sentence), "{first:?}");
-        let down = stand.direction(1, Way::Down);
+        let down = stand.direction(1, LinkDirection::Down);
         assert_eq!(stand.fabric.counters(down).tlps, 0);
         if kind == FlowKind::Write {
             assert_stuck(&end, "0");
@@ -224,16 +224,17 @@ fn acs_redirects_peer_traffic_through_the_root_complex() {
         let flow = stand.flow(0, FlowKind::Write, stand.bar(1), 1024);
         let report = &stand.run(vec![Flow { operations: 100, ..flow }])[0];
         let uplink = stand.fabric.port(port(&stand, "up0")).link.unwrap();
-        for way in [Way::Up, Way::Down] {
-            let counters = stand.fabric.counters(DirectionId { link: uplink, way });
+        for heading in [LinkDirection::Up, LinkDirection::Down] {
+            let counters = stand.fabric.counters(DirectionId { link: uplink, heading });
             let expected = if redirected { (400, 102_400) } else { (0, 0) };
-            assert_eq!((counters.tlps, counters.payload_bytes), expected, "{way:?}");
+            assert_eq!((counters.tlps, counters.payload_bytes), expected, "{heading:?}");
         }
         assert_eq!(report.operations, 100);
         // The return path is not redirected: the other endpoint's port lacks the bit.
         let flow = stand.flow(1, FlowKind::Write, stand.bar(0), 1024);
         stand.run(vec![Flow { operations: 100, ..flow }]);
-        let counters = stand.fabric.counters(DirectionId { link: uplink, way: Way::Up });
+        let counters =
+            stand.fabric.counters(DirectionId { link: uplink, heading: LinkDirection::Up });
         assert_eq!(counters.tlps, if redirected { 400 } else { 0 });
     }
 }
@@ -247,9 +248,9 @@ fn acs_redirects_completions_of_peer_reads() {
     let flow = stand.flow(0, FlowKind::Read, stand.bar(1), 256);
     stand.run(vec![Flow { operations: 100, ..flow }]);
     let uplink = stand.fabric.port(port(&stand, "up0")).link.unwrap();
-    for way in [Way::Up, Way::Down] {
-        let counters = stand.fabric.counters(DirectionId { link: uplink, way });
-        assert_eq!((counters.tlps, counters.payload_bytes), (100, 25_600), "{way:?}");
+    for heading in [LinkDirection::Up, LinkDirection::Down] {
+        let counters = stand.fabric.counters(DirectionId { link: uplink, heading });
+        assert_eq!((counters.tlps, counters.payload_bytes), (100, 25_600), "{heading:?}");
     }
 }
 
@@ -297,7 +298,7 @@ fn an_endpoint_that_is_no_bus_master_sends_nothing() {
     let (end, report) = run(&mut stand, flow);
     assert_eq!((end, report.failed, report.operations), (RunEnd::Quiet, 10, 0));
     assert!(report.errors[0].ends_with("while its Bus Master Enable bit is off"));
-    let up = stand.direction(0, Way::Up);
+    let up = stand.direction(0, LinkDirection::Up);
     assert_eq!(stand.fabric.counters(up).tlps, 0);
 }
 

@@ -64,7 +64,7 @@ fn observed(read: Read, completer: Completer, cut: Option<(CompletionCut, u32)>)
     stand.run(vec![flow]);
     let mut answers = Answers::new();
     let (mut answer, mut left) = (Vec::new(), length);
-    for tlp in log.tlps(stand.direction(0, Way::Down)) {
+    for tlp in log.tlps(stand.direction(0, LinkDirection::Down)) {
         let payload = tlp.header.payload_bytes();
         // Each states the bytes left before it (PCIe 6.x 2.3.1.1).
         assert_eq!(u32::from(tlp.header.byte_count), left);
@@ -131,7 +131,7 @@ fn a_share_in_single_units_has_the_sizes_and_the_rate_of_its_closed_form() {
         flow.outstanding = 16;
         let report = &stand.run(vec![flow])[0];
         let mut count = BTreeMap::new();
-        for tlp in log.tlps(stand.direction(0, Way::Down)) {
+        for tlp in log.tlps(stand.direction(0, LinkDirection::Down)) {
             *count.entry(tlp.header.payload_bytes()).or_insert(0) += 1;
         }
         // Two completions of 256 B for each read. If 2^-32 does not divide the share, the last cut

@@ -23,8 +23,8 @@ fn pair(free: bool) -> (u64, [LinkCounters; 2]) {
     }
     let reports = stand.run(flows);
     let last = reports.iter().map(|report| report.last_done.0).max().unwrap();
-    let ways = [0, 1].map(|endpoint| stand.direction(endpoint, Way::Up));
-    (last, ways.map(|way| stand.fabric.counters(way)))
+    let ways = [0, 1].map(|endpoint| stand.direction(endpoint, LinkDirection::Up));
+    (last, ways.map(|heading| stand.fabric.counters(heading)))
 }
 
 /// The wires are never idle, so the run is shorter by the time of the DLLPs sent on one of them

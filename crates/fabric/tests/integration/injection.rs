@@ -61,7 +61,7 @@ fn a_poisoned_write_has_no_effect_and_is_noted_where_it_ends() {
     for (to_peer, finder) in [(false, "rp0"), (true, "ep1")] {
         let mut stand = one_switch(&settings(), 2);
         let target = if to_peer { stand.bar(1) } else { BusAddress(0x10_0000) };
-        let up = stand.direction(0, Way::Up);
+        let up = stand.direction(0, LinkDirection::Up);
         stand.fabric.inject_fault(up, Class::Posted, TlpFault::Poison, Moment::Next(1));
         let flow = Flow { operations: 40, ..stand.flow(0, FlowKind::Write, target, 256) };
         let report = &run(&mut stand, vec![flow])[0];
@@ -80,7 +80,7 @@ fn a_poisoned_write_has_no_effect_and_is_noted_where_it_ends() {
 #[test]
 fn a_poisoned_interrupt_does_not_come() {
     let mut stand = direct(&settings());
-    let up = stand.direction(0, Way::Up);
+    let up = stand.direction(0, LinkDirection::Up);
     stand.fabric.inject_fault(up, Class::Posted, TlpFault::Poison, Moment::Next(1));
     let interrupts = BusAddress(INTERRUPT_ADDRESSES.start);
     let mut flow = Flow { operations: 1, ..stand.flow(0, FlowKind::Write, interrupts, 4) };
@@ -94,7 +94,7 @@ fn a_poisoned_interrupt_does_not_come() {
 #[test]
 fn a_lost_completion_ends_in_a_completion_timeout() {
     let mut stand = one_switch(&settings(), 2);
-    let down = stand.direction(0, Way::Down);
+    let down = stand.direction(0, LinkDirection::Down);
     stand.fabric.inject_fault(down, Class::Completion, TlpFault::Drop, Moment::Next(3));
     let flow = stand.flow(0, FlowKind::Read, BusAddress(0), 256);
     let report = &run(&mut stand, vec![Flow { operations: 40, ..flow }])[0];
@@ -107,7 +107,7 @@ fn a_lost_completion_ends_in_a_completion_timeout() {
 #[test]
 fn a_lost_request_ends_in_a_completion_timeout_and_a_lost_write_in_nothing() {
     let mut stand = one_switch(&settings(), 2);
-    let up = stand.direction(0, Way::Up);
+    let up = stand.direction(0, LinkDirection::Up);
     stand.fabric.inject_fault(up, Class::NonPosted, TlpFault::Drop, Moment::Next(1));
     stand.fabric.inject_fault(up, Class::Posted, TlpFault::Drop, Moment::Next(1));
     let flows = [
@@ -130,7 +130,7 @@ fn the_second_of_a_doubled_completion_is_unexpected() {
         settings.requester.read_interval = ns(1_000);
         let mut stand = one_switch(&settings, 2);
         stand.fabric.set_shuffle(shuffle);
-        let down = stand.direction(0, Way::Down);
+        let down = stand.direction(0, LinkDirection::Down);
         stand.fabric.inject_fault(down, Class::Completion, TlpFault::Duplicate, Moment::Next(5));
         let flow = stand.flow(0, FlowKind::Read, BusAddress(0), 64);
         let report = &run(&mut stand, vec![Flow { operations: 40, ..flow }])[0];
@@ -145,7 +145,7 @@ fn the_second_of_a_doubled_completion_is_unexpected() {
 #[should_panic(expected = "only completions are doubled")]
 fn requests_are_not_doubled() {
     let mut stand = direct(&settings());
-    let up = stand.direction(0, Way::Up);
+    let up = stand.direction(0, LinkDirection::Up);
     stand.fabric.inject_fault(up, Class::Posted, TlpFault::Duplicate, Moment::Next(1));
 }
 
@@ -163,9 +163,9 @@ fn after_a_storm_of_faults_nothing_is_missing() {
             let mut stand = tree(&settings, seed as usize);
             stand.fabric.set_shuffle(seed % 3 == 0);
             let links = 0..stand.fabric.links().len() as u32;
-            let both = [Way::Down, Way::Up];
+            let both = [LinkDirection::Down, LinkDirection::Up];
             let all: Vec<_> = links
-                .flat_map(|link| both.map(|way| DirectionId { link: LinkId(link), way }))
+                .flat_map(|link| both.map(|heading| DirectionId { link: LinkId(link), heading }))
                 .collect();
             for direction in &all {
                 for (class, fault) in [
@@ -223,10 +223,10 @@ fn what_stalls_holds_its_credits_and_goes_on_in_order() {
         let mut stand = one_switch(&settings, 2);
         let target = if to_peer { stand.bar(1) } else { BusAddress(0) };
         let (node, by) = if to_peer {
-            (stand.endpoints[1], stand.direction(1, Way::Down))
+            (stand.endpoints[1], stand.direction(1, LinkDirection::Down))
         } else {
             let uplink = stand.fabric.ports().iter().find(|port| port.name == "up0").unwrap();
-            (stand.root, DirectionId { link: uplink.link.unwrap(), way: Way::Up })
+            (stand.root, DirectionId { link: uplink.link.unwrap(), heading: LinkDirection::Up })
         };
         let mut flow = stand.flow(0, FlowKind::Write, target, 256);
         (flow.operations, flow.outstanding) = (200, 64);
@@ -315,9 +315,10 @@ fn bit_errors_can_begin_and_end() {
             flows.into_iter().map(|flow| stand.fabric.start_flow(flow).unwrap()).collect();
         let links: Vec<_> = (0..stand.fabric.links().len() as u32).map(LinkId).collect();
         let corrupt = |stand: &mut Stand| -> u64 {
-            let both = [Way::Down, Way::Up];
-            let all =
-                links.iter().flat_map(|link| both.map(|way| DirectionId { link: *link, way }));
+            let both = [LinkDirection::Down, LinkDirection::Up];
+            let all = links
+                .iter()
+                .flat_map(|link| both.map(|heading| DirectionId { link: *link, heading }));
             all.map(|direction| stand.fabric.counters(direction).corrupt_tlps).sum()
         };
         for (from_ns, rate) in [(777 + seed, 5e-5), (8_000 + seed, 2e-5), (11_000 + seed, 0.0)] {

@@ -75,10 +75,10 @@ fn the_first_request_to_a_page_waits_for_a_walk() {
         assert_eq!((counters.walking, counters.waited), (ns(2 * WALK_NS), waited));
         assert_eq!((counters.requests(), counters.queued), (128, Picoseconds::ZERO));
         // The root port has nothing to send while a read waits; a write alone fills no buffer.
-        for (way, idle) in [(Way::Up, 0), (Way::Down, waited.0)] {
-            let counters = stand.fabric.counters(stand.direction(0, way));
+        for (heading, idle) in [(LinkDirection::Up, 0), (LinkDirection::Down, waited.0)] {
+            let counters = stand.fabric.counters(stand.direction(0, heading));
             let idle = if kind == FlowKind::Write { 0 } else { idle };
-            assert_eq!(counters.idle_ps[IdleReason::Translation as usize], idle, "{way:?}");
+            assert_eq!(counters.idle_ps[IdleReason::Translation as usize], idle, "{heading:?}");
         }
         let mut there = [0; 64];
         stand.fabric.peek(HOST, BusAddress(0x123_1fc0), &mut there);
@@ -311,7 +311,7 @@ fn a_buffer_full_of_writes_that_walk_is_idle_time_of_translation() {
     let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 4096);
     (flow.operations, flow.outstanding, flow.window_bytes) = (64, 8, 64 * 4096);
     stand.run(vec![flow]);
-    let counters = stand.fabric.counters(stand.direction(0, Way::Up));
+    let counters = stand.fabric.counters(stand.direction(0, LinkDirection::Up));
     let idle = |reason: IdleReason| counters.idle_ps[reason as usize];
     let walking = stand.fabric.iommu_counters(HOST).unwrap().walking;
     assert_eq!(walking, ns(64 * WALK_NS));

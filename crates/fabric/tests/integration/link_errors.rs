@@ -21,8 +21,8 @@ fn bit_error_rate(probability: f64, bytes: u32) -> f64 {
 
 fn all_directions(stand: &Stand) -> Vec<DirectionId> {
     let links = 0..stand.fabric.links().len() as u32;
-    let both = [Way::Down, Way::Up];
-    links.flat_map(|link| both.map(|way| DirectionId { link: LinkId(link), way })).collect()
+    let both = [LinkDirection::Down, LinkDirection::Up];
+    links.flat_map(|link| both.map(|heading| DirectionId { link: LinkId(link), heading })).collect()
 }
 
 /// Up to one TLP in ten corrupt, through up to three switches, writes and reads, all directions
@@ -134,7 +134,7 @@ fn the_rate_falls_as_go_back_n_says() {
         flow.outstanding = 64;
         flow.window_bytes = 8 << 20;
         let report = &stand.run(vec![flow])[0];
-        let counters = stand.fabric.counters(stand.direction(0, Way::Up));
+        let counters = stand.fabric.counters(stand.direction(0, LinkDirection::Up));
         assert_eq!(counters.tlps, 80_000);
 
         let tlp_ps = 276.0 * 126.953125;
@@ -179,7 +179,7 @@ fn lost_acks_lead_to_the_replay_timer_and_doubles_are_dropped() {
         stand.run(vec![flow]);
         let at = settings.rate;
         let limit = timers::replay_timer(at.generation, at.width, u32::from(max_payload)).0;
-        let up = stand.direction(0, Way::Up);
+        let up = stand.direction(0, LinkDirection::Up);
         let (tlps, answers) = (log.tlps(up), log.dllps(opposite(up)));
         let (mut by_nak, mut by_timer, mut doubles) = (0, 0, 0);
         for pair in tlps.windows(2) {
@@ -228,7 +228,7 @@ fn replay_num_rolls_over_into_retraining() {
     let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 4);
     flow.operations = 300;
     stand.run(vec![flow]);
-    let up = stand.direction(0, Way::Up);
+    let up = stand.direction(0, LinkDirection::Up);
     let records = log.records();
     let tlps = log.tlps(up);
     let mut retrainings = 0;
@@ -294,7 +294,7 @@ fn a_lost_update_fc_heals_within_30_us() {
     let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 4);
     flow.operations = 1000;
     let report = &stand.run(vec![flow])[0];
-    let down = stand.direction(0, Way::Down);
+    let down = stand.direction(0, LinkDirection::Down);
     let updates: Vec<_> = log
         .dllps(down)
         .into_iter()

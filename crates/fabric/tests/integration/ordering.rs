@@ -100,7 +100,7 @@ fn shuffling_reorders_what_may_be_reordered() {
                 let mut beside = stand.flow(1, kind, BusAddress(1 << 24), 16_384);
                 (beside.operations, beside.relaxed_ordering) = (20, relaxed);
                 stand.run(vec![flow, beside]);
-                let up = DirectionId { link: LinkId(0), way: Way::Up };
+                let up = DirectionId { link: LinkId(0), heading: LinkDirection::Up };
                 let overtakings = overtakings(&log.tlps(up), of);
                 let may = shuffle && (relaxed || kind == FlowKind::Read);
                 if may {
@@ -179,8 +179,8 @@ fn completions_push_the_writes_before_them() {
             }
             list
         };
-        let left = order(log.tlps(stand.direction(0, Way::Up)));
-        let came = order(log.tlps(DirectionId { link: LinkId(0), way: Way::Up }));
+        let left = order(log.tlps(stand.direction(0, LinkDirection::Up)));
+        let came = order(log.tlps(DirectionId { link: LinkId(0), heading: LinkDirection::Up }));
         assert_eq!(left.len(), 30);
         for (left, came) in left.iter().zip(&came) {
             assert!(

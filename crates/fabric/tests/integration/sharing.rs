@@ -122,9 +122,9 @@ fn what_goes_into_a_switch_comes_out() {
                 for port in &node.ports {
                     let link = stand.fabric.port(*port).link.unwrap();
                     let is_lower = stand.fabric.link(link).lower == *port;
-                    for way in [Way::Down, Way::Up] {
-                        let counters = stand.fabric.counters(DirectionId { link, way });
-                        let inward = (way == Way::Down) == is_lower;
+                    for heading in [LinkDirection::Down, LinkDirection::Up] {
+                        let counters = stand.fabric.counters(DirectionId { link, heading });
+                        let inward = (heading == LinkDirection::Down) == is_lower;
                         let sum = if inward { &mut came } else { &mut went };
                         sum[0] += counters.tlps;
                         sum[1] += counters.payload_bytes;
@@ -138,8 +138,8 @@ fn what_goes_into_a_switch_comes_out() {
             assert!(switches > 0);
             let mut sent = 0;
             for endpoint in 0..count {
-                for way in [Way::Down, Way::Up] {
-                    let direction = stand.direction(endpoint, way);
+                for heading in [LinkDirection::Down, LinkDirection::Up] {
+                    let direction = stand.direction(endpoint, heading);
                     sent += stand.fabric.counters(direction).payload_bytes;
                 }
             }
@@ -176,16 +176,16 @@ fn busy_and_idle_time_are_all_the_time() {
         let now_ps = stand.fabric.now().0;
         assert!(now_ps >= 60_000_000_000, "{now_ps}");
         for link in 0..stand.fabric.links().len() as u32 {
-            for way in [Way::Down, Way::Up] {
+            for heading in [LinkDirection::Down, LinkDirection::Up] {
                 let link = LinkId(link);
                 let at = stand.fabric.link(link).parameters.rate;
-                let counters = stand.fabric.counters(DirectionId { link, way });
+                let counters = stand.fabric.counters(DirectionId { link, heading });
                 let busy_ps = counters.wire_bytes() as f64 / at.bytes_per_second() * 1e12;
                 let idle_ps = counters.idle_ps.iter().sum::<u64>() as f64;
                 let error_ps = (busy_ps + idle_ps - now_ps as f64).abs();
                 assert!(busy_ps > 1e8);
                 // The last DLLPs and an ordered set may reach beyond the end: less than 1 in 10^6.
-                assert!(error_ps < 45e3, "{link:?} {way:?}: {busy_ps} {idle_ps} {now_ps}");
+                assert!(error_ps < 45e3, "{link:?} {heading:?}: {busy_ps} {idle_ps} {now_ps}");
             }
         }
     }

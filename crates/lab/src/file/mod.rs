@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 
-use crate::error::{LabError, Place, Problem, nearest};
+use crate::error::{LabError, Position, Problem, nearest};
 use constant::Constant;
 pub use crosslane_device::network_processor::CableParameters;
 pub use crosslane_device::nic::NetworkParameters;
@@ -168,8 +168,8 @@ impl LabFile {
     }
 
     /// Returns the position of a problem with an instance.
-    pub(crate) fn place(&self, span: std::ops::Range<usize>, key: &str) -> Place {
-        Place::new(self.file.clone(), self.text.clone(), span, key.to_owned())
+    pub(crate) fn place(&self, span: std::ops::Range<usize>, key: &str) -> Position {
+        Position::new(self.file.clone(), self.text.clone(), span, key.to_owned())
     }
 
     pub(crate) fn error(

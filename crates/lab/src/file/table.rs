@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::constant::{Constant, Provenance, unit_of};
-use crate::error::{LabError, Place, Problem, nearest};
+use crate::error::{LabError, Position, Problem, nearest};
 
 /// Longest time of a constant, nanoseconds: 1000 s.
 const LONGEST_NS: f64 = 1e12;
@@ -35,8 +35,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub fn place(&self, span: Range<usize>, key: &str) -> Place {
-        Place::new(self.file.clone(), self.text.clone(), span, key.to_owned())
+    pub fn place(&self, span: Range<usize>, key: &str) -> Position {
+        Position::new(self.file.clone(), self.text.clone(), span, key.to_owned())
     }
 
     pub fn error(&self, span: Range<usize>, key: &str, problem: Problem) -> LabError {

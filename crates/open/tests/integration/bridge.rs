@@ -38,11 +38,10 @@ fn contents(part: &MemoryPart<Region>) -> Vec<u8> {
 async fn client(address: &str, card: &str, number: u64) {
     let clock = MachineClock::new();
     let network = Network::open(Provider::Tcp, &clock).unwrap();
-    let deadline = clock.after(Duration::from_secs(60));
-    let client =
-        Client::connect(network.clone(), clock, address, &Identity::default(), deadline).await;
+    let time = Duration::from_secs(60);
+    let client = Client::connect(network.clone(), clock, address, &Identity::default(), time).await;
     let client = client.unwrap();
-    let options = TransferOptions { time: PATIENCE, checksum: true, ..TransferOptions::default() };
+    let options = TransferOptions::default().with_time(PATIENCE).with_checksum(true);
     let mut place = number * (64 << 20);
     for bytes in [1, 4095, 100_000, 8 << 20] {
         let data = pattern(number ^ bytes, bytes);
@@ -65,7 +64,7 @@ async fn serve(session: &Session, clients: u64) -> String {
     let clock = MachineClock::new();
     let rdma = AnyRdma::new(Network::open(Provider::Tcp, &clock).unwrap(), session.bus());
     let (name, device, card) = (rdma.name(), session.device(0).await.unwrap(), "card");
-    let options = ServerOptions { slot_bytes: 256 << 10, ..ServerOptions::default() };
+    let options = ServerOptions::default().with_slot_bytes(256 << 10);
     let devices = vec![(card.to_owned(), device)];
     let server = Server::new(devices, rdma, clock, options, |_| {}).await.unwrap();
     let listener = server.listen("127.0.0.1:0").await.unwrap();

@@ -101,7 +101,9 @@ async fn fifo(simulation: &Simulation) -> Result<Table, BenchError> {
 async fn stale_load(simulation: &Simulation) -> Result<[u32; 2], BenchError> {
     let (_, card) = open(simulation).await?;
     let (mapping, contents) = (Mapping::WriteCombined, Contents::Memory);
-    let window = card.window(WindowOptions { bar: MEMORY_BAR, range: 0..64, mapping, contents })?;
+    let window = card.window(
+        WindowOptions::new(MEMORY_BAR, 0..64).with_mapping(mapping).with_contents(contents),
+    )?;
     window.write_burst(0, &[0xf001_cafe]).await?;
     let mut found = [[0; 4]; 2];
     window.read(0, &mut found[0]).await?;

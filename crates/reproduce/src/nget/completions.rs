@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Cost of the hub's fragmentation: the mixture of completion sizes beside completions of one size.
 
+use crosslane_driver::network_processor::Modes;
 use crosslane_pcie::link::TLP_FRAMING_BYTES;
 use crosslane_report::{Axis, Scale, Table};
 use rayon::prelude::*;
 
-use super::{ALL_IN_FLIGHT, MODES, Machine, NgetOutcome, gets};
+use super::{ALL_IN_FLIGHT, Machine, NgetOutcome, gets};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::ReproduceError;
@@ -46,7 +47,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
                 context,
                 lab.as_ref().unwrap_or(context.lab()),
                 Machine::Gpu1,
-                MODES,
+                Modes::FASTEST,
                 (size, ALL_IN_FLIGHT),
             )
         })

@@ -15,9 +15,8 @@ mod peak;
 
 use std::sync::Arc;
 
-use crosslane_driver::network_processor::{Buffers, Modes, Requests};
+use crosslane_driver::network_processor::Modes;
 use crosslane_experiment::{NgetOptions, NgetOutcome, NgetRun};
-use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::Lab;
 
 use crate::comparison::Row;
@@ -28,14 +27,6 @@ use crate::study::{Effort, Reproducible, Study};
 
 /// Gets in flight at which the engine reaches its highest rate.
 const ALL_IN_FLIGHT: u32 = 64;
-/// The driver's modes for the curves, those of least cost: memory that the driver has mapped,
-/// mapped stores, polling of user memory.
-const MODES: Modes = Modes {
-    buffers: Buffers::Mapped,
-    requests: Requests::Stores(Mapping::WriteCombined),
-    waiting: Waiting::Polling,
-};
-
 /// A machine of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Machine {

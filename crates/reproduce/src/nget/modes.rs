@@ -38,7 +38,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     for (buffers, first) in BUFFERS {
         for (requests, second) in REQUESTS {
             for (waiting, third) in WAITING {
-                modes.push((Modes { buffers, requests, waiting }, [first, second, third]));
+                modes.push((
+                    Modes::default()
+                        .with_buffers(buffers)
+                        .with_requests(requests)
+                        .with_waiting(waiting),
+                    [first, second, third],
+                ));
             }
         }
     }

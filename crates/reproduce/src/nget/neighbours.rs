@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Short messages from gpu1 to gpu2, and the terms of their time.
 
-use crosslane_driver::network_processor::TorusDimension;
+use crosslane_driver::network_processor::{Modes, TorusDimension};
 use crosslane_experiment::{OneWayOptions, SendWay, host_of, one_way};
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_lab::Lab;
 use crosslane_lab::file::HostBuffers;
 use crosslane_pcie::link::{LinkRate, TLP_FRAMING_BYTES};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_torus::{Direction, Node, NodeOptions, Place};
+use crosslane_torus::{Coordinates, Direction, Node, NodeOptions};
 
-use super::MODES;
 use crate::context::{Context, TIME_LIMIT};
 use crate::error::ReproduceError;
 
@@ -36,10 +35,10 @@ pub(super) fn one_way_ns(
     let found = context.run_verified(&name, lab, async |simulation| {
         let open = async |at: usize| {
             let dimension = TorusDimension { size: 2, position: at as u16, is_open: true };
-            let options = NodeOptions { modes: MODES, ..NodeOptions::default() };
+            let options = NodeOptions::default().with_modes(Modes::FASTEST);
             let name = ["fpga1", "fpga2"][at];
             let bus = simulation.bus(host_of(simulation, name)?);
-            Ok::<_, Problem>(Node::open(bus, name, Place::new(&[dimension]), options).await?)
+            Ok::<_, Problem>(Node::open(bus, name, Coordinates::new(&[dimension]), options).await?)
         };
         let (from, to) = (open(0).await?, open(1).await?);
         from.links_up(TIME_LIMIT).await?;

@@ -2,6 +2,7 @@
 //! Our engine on modern hosts: gets beside the ceiling of each size of completions, and short
 //! messages to a neighbour's memory with the terms of their time.
 
+use crosslane_driver::network_processor::Modes;
 use std::sync::Arc;
 
 use crosslane_experiment::SendWay;
@@ -10,7 +11,7 @@ use crosslane_report::{Axis, Scale, Table};
 use rayon::prelude::*;
 
 use super::neighbours::{one_way_ns, terms};
-use super::{ALL_IN_FLIGHT, MODES, Machine, NgetOutcome, gets};
+use super::{ALL_IN_FLIGHT, Machine, NgetOutcome, gets};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::ReproduceError;
@@ -51,7 +52,7 @@ fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>, Reprod
             let part = Arc::make_mut(&mut file.hosts[0].part);
             part.parameters.completer.completion_bytes = payload;
         })?;
-        gets(context, &lab, Machine::Gpu1, MODES, (size, ALL_IN_FLIGHT))
+        gets(context, &lab, Machine::Gpu1, Modes::FASTEST, (size, ALL_IN_FLIGHT))
     };
     jobs.par_iter().map(run).collect()
 }

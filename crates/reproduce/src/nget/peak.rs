@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Duration and bandwidth of gets by size, for one to 64 in flight, on both machines.
 
+use crosslane_driver::network_processor::Modes;
 use crosslane_report::{Axis, Scale, Series, Table};
 use rayon::prelude::*;
 
-use super::{ALL_IN_FLIGHT, MODES, Machine, gets};
+use super::{ALL_IN_FLIGHT, Machine, gets};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::ReproduceError;
@@ -50,7 +51,7 @@ fn measure(
         }
     }
     let point = |&(machine, size_bytes, in_flight): &(Machine, u64, u32)| {
-        let found = gets(context, context.lab(), machine, MODES, (size_bytes, in_flight))?;
+        let found = gets(context, context.lab(), machine, Modes::FASTEST, (size_bytes, in_flight))?;
         Ok(Point {
             machine,
             size_bytes,

@@ -9,7 +9,7 @@ use crosslane_host::PageSize;
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
 
-use super::scene::{Engine, Host, LinkDirection, Scene};
+use super::scene::{Engine, Host, Scene, SentOnLink};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::{Experiment, mebibytes, paragraphs};
@@ -117,7 +117,7 @@ fn measure(scene: &Scene<'_>, goal: Goal) -> Result<Met, ReproduceError> {
 /// Returns the ceiling of the slowest link on the path of the data, less its DLLPs.
 fn ceiling(
     measured: &Measured,
-    links: &[LinkDirection],
+    links: &[SentOnLink],
     completion_bytes: u32,
     work: Work,
 ) -> Option<f64> {

@@ -5,10 +5,10 @@
 use std::cell::RefCell;
 
 use crosslane_driver::{
-    DescriptorSource, Device, DriverError, Notification, Place, set_max_payload_on_path,
+    DescriptorSource, Device, DriverError, Notification, PathEnd, set_max_payload_on_path,
 };
 use crosslane_experiment::{BenchError, Common, Observer, Options, Registration, Verified};
-use crosslane_fabric::{DirectionId, Fabric, PortId, Way};
+use crosslane_fabric::{DirectionId, Fabric, LinkDirection, PortId};
 use crosslane_host::{FunctionInfo, PageSize, Topology};
 use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::link::LinkRate;
@@ -187,7 +187,7 @@ impl<'a> Scene<'a> {
 }
 
 /// One direction of a link.
-pub(super) struct LinkDirection {
+pub(super) struct SentOnLink {
     /// The sending port.
     pub(super) from: String,
     /// The receiving port.
@@ -197,17 +197,17 @@ pub(super) struct LinkDirection {
     pub(super) dllp_bytes: u64,
 }
 
-fn link_directions(fabric: &mut Fabric) -> Vec<LinkDirection> {
+fn link_directions(fabric: &mut Fabric) -> Vec<SentOnLink> {
     let mut directions = Vec::new();
     for link in (0..).take(fabric.links().len()).map(crosslane_fabric::LinkId) {
-        for way in [Way::Down, Way::Up] {
-            let id = DirectionId { link, way };
+        for heading in [LinkDirection::Down, LinkDirection::Up] {
+            let id = DirectionId { link, heading };
             let (from, to) = fabric.direction_ends(id);
             let name = |port: PortId| fabric.port(port).name.clone();
             let (from, to) = (name(from), name(to));
             let rate = fabric.link(link).parameters.rate;
             let dllp_bytes = fabric.counters(id).dllp_bytes;
-            directions.push(LinkDirection { from, to, rate, dllp_bytes });
+            directions.push(SentOnLink { from, to, rate, dllp_bytes });
         }
     }
     directions
@@ -226,7 +226,7 @@ impl<'a> Host<'a> {
     }
 
     /// Returns the current state of every direction of every link.
-    pub(super) fn links(&self) -> Vec<LinkDirection> {
+    pub(super) fn links(&self) -> Vec<SentOnLink> {
         self.simulation.with_fabric(link_directions)
     }
 
@@ -253,7 +253,7 @@ impl<'a> Host<'a> {
     ) -> Result<(), BenchError> {
         let [from, to] =
             [self.function(&format!("fpga{from}"))?, self.function(&format!("fpga{to}"))?];
-        let [from, to] = [from, to].map(|function| Place::Function(function.id));
+        let [from, to] = [from, to].map(|function| PathEnd::Function(function.id));
         set_max_payload_on_path(&self.bus, from, to, bytes).map_err(DriverError::from)?;
         Ok(())
     }
@@ -300,14 +300,14 @@ impl<'a> PortObserver<'a> {
     /// Observes the link below `upper`, and those of FPGAs by their numbers, in the direction of
     /// their data.
     pub(super) fn new(host: &Host<'a>, upper: &str, direction: Direction, devices: &[u32]) -> Self {
-        let way = match direction {
-            Direction::Write => Way::Up,
-            Direction::Read => Way::Down,
+        let heading = match direction {
+            Direction::Write => LinkDirection::Up,
+            Direction::Read => LinkDirection::Down,
         };
         let link_of = |port: &str| {
             let port = host.simulation.find_port(port)?;
             let link = host.simulation.with_fabric(|fabric| fabric.port(port).link)?;
-            Some(DirectionId { link, way })
+            Some(DirectionId { link, heading })
         };
         Self {
             host: host.clone(),

@@ -73,18 +73,14 @@ impl Point {
 /// Returns the options of the paper's server: one read and one chunk at a time, and an interrupt at
 /// the end of each.
 fn of_document(buffer_bytes: u64) -> ServerOptions {
-    ServerOptions {
-        slots: 8,
-        slot_bytes: buffer_bytes,
-        least_chunk_bytes: buffer_bytes,
-        window_bytes: buffer_bytes,
-        card: CardWorking {
-            posted_jobs: 1,
-            notification: Notification::Interrupt,
-            ..CardWorking::default()
-        },
-        ..ServerOptions::default()
-    }
+    ServerOptions::default()
+        .with_slots(8)
+        .with_slot_bytes(buffer_bytes)
+        .with_least_chunk_bytes(buffer_bytes)
+        .with_window_bytes(buffer_bytes)
+        .with_card(
+            CardWorking::default().with_posted_jobs(1).with_notification(Notification::Interrupt),
+        )
 }
 
 /// Makes transfers of each size on one path.

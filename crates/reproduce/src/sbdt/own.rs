@@ -5,7 +5,7 @@
 use crosslane_bridge::{CardPlace, MemoryPart, ServerOptions, TransferOptions};
 use crosslane_driver::pattern_word;
 use crosslane_experiment::{DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
-use crosslane_fabric::{DirectionId, LinkId, Way};
+use crosslane_fabric::{DirectionId, LinkDirection, LinkId};
 use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane_lab::{LabRegion, Simulation};
 use crosslane_pcie::units::Picoseconds;
@@ -61,10 +61,10 @@ impl Direction {
         })
     }
 
-    const fn way(self) -> Way {
+    const fn heading(self) -> LinkDirection {
         match self {
-            Self::ToCard => Way::Down,
-            Self::FromCard => Way::Up,
+            Self::ToCard => LinkDirection::Down,
+            Self::FromCard => LinkDirection::Up,
         }
     }
 }
@@ -106,7 +106,7 @@ async fn measure(
     seed: u32,
 ) -> Result<Vec<Point>, String> {
     let link = card_link(simulation, card).ok_or("no link leads to the card")?;
-    let id = DirectionId { link, way: direction.way() };
+    let id = DirectionId { link, heading: direction.heading() };
     let dllps = || simulation.with_fabric(|fabric| fabric.counters(id).dllp_bytes);
     let rate = simulation.with_fabric(|fabric| fabric.link(link).parameters.rate);
     let place = CardPlace { card: card.to_owned(), address: 0 };
@@ -150,11 +150,11 @@ fn run(context: &Context<'_>, direction: Direction) -> Result<Vec<Point>, Reprod
     let lab = context.variant("crosslane")?;
     let nodes = TwoNodes::find(&lab)?;
     let card = nodes.card().to_owned();
-    let way = (direction, direction.payload_bytes(context)?);
+    let heading = (direction, direction.payload_bytes(context)?);
     let (seed, options) = (context.seed, ServerOptions::default());
     let ran = nodes.run(&lab, seed, &name, options, 1, async |simulation, clients| {
         let client = clients.first().ok_or("there is no client")?;
-        measure(simulation, client, &card, way, seed as u32).await
+        measure(simulation, client, &card, heading, seed as u32).await
     });
     let (points, now) = ran?;
     context.done(&name, now);

@@ -81,7 +81,7 @@ fn a_server_that_is_killed_is_an_error_at_once() {
             let generator = StreamSource::Generator;
             device.user().route(generator, generator).await.unwrap();
             let memory = buffer(&device, 64 * MIB).await;
-            let options = ChannelOptions { notification, ..ChannelOptions::default() };
+            let options = ChannelOptions::default().with_notification(notification);
             let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
             let posted = c2h.post(&[whole(&device, &memory)]).await.unwrap()[0];
             // It has begun.

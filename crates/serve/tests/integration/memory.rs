@@ -75,7 +75,8 @@ fn a_memory_card_is_mapped_and_its_registers_trap() {
         for (mapping, at) in [(Mapping::Uncached, 12_340), (Mapping::WriteCombined, MIB + 5)] {
             let range = 0..BANKS_BYTES;
             let contents = Contents::Memory;
-            let options = WindowOptions { bar: MEMORY_BAR, range, mapping, contents };
+            let options =
+                WindowOptions::new(MEMORY_BAR, range).with_mapping(mapping).with_contents(contents);
             let window = Window::open(bus.clone(), card.id(), options).unwrap();
             let data = pattern(at as u32, MIB);
             window.copy(at, &data).await.unwrap();

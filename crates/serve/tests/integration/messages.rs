@@ -37,7 +37,7 @@ async fn loop_back(device: &Device<VfioBus>, notification: Notification, bytes: 
     device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
     let (out, back) = (buffer(device, bytes).await, buffer(device, bytes).await);
     out.write(0, &pattern(7, bytes)).unwrap();
-    let options = ChannelOptions { notification, ..ChannelOptions::default() };
+    let options = ChannelOptions::default().with_notification(notification);
     let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
     let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
     let written = c2h.post(&[whole(device, &back)]).await.unwrap();

@@ -49,8 +49,9 @@ fn data_go_out_and_come_back_in_every_way() {
         let device = open_all(&bus).await.remove(0);
         for notification in [Notification::Poll, Notification::Interrupt] {
             for descriptors in [DescriptorSource::Ring { entries: 64 }, DescriptorSource::Table] {
-                let options =
-                    ChannelOptions { notification, descriptors, ..ChannelOptions::default() };
+                let options = ChannelOptions::default()
+                    .with_notification(notification)
+                    .with_descriptors(descriptors);
                 for bytes in [PAGE, 40 * PAGE, MIB] {
                     loop_back(&device, options, bytes).await;
                 }
@@ -216,7 +217,7 @@ fn the_next_client_finds_the_device_as_after_a_reset() {
             assert_eq!(control & reg::MSIX_ENABLE, 0, "round {round}");
             let device = open_all(&bus).await.remove(0);
             for notification in [Notification::Poll, Notification::Interrupt] {
-                let options = ChannelOptions { notification, ..ChannelOptions::default() };
+                let options = ChannelOptions::default().with_notification(notification);
                 loop_back(&device, options, 40 * PAGE).await;
             }
         });
@@ -246,8 +247,7 @@ fn a_reset_keeps_addresses_and_interrupts() {
         let register = RegisterAddress { function: id, bar: 0, offset_bytes: 0 };
         bus.read_register(register).await.unwrap();
         let device = open_all(&bus).await.remove(0);
-        let options =
-            ChannelOptions { notification: Notification::Interrupt, ..ChannelOptions::default() };
+        let options = ChannelOptions::default().with_notification(Notification::Interrupt);
         loop_back(&device, options, 40 * PAGE).await;
     });
 }
@@ -280,7 +280,7 @@ fn msi_x_registers_are_kept_and_do_nothing() {
     block_on(async {
         let device = open_all(&bus).await.remove(0);
         let notification = Notification::InterruptOnly;
-        let options = ChannelOptions { notification, ..ChannelOptions::default() };
+        let options = ChannelOptions::default().with_notification(notification);
         loop_back(&device, options, 40 * PAGE).await;
     });
 }

@@ -98,18 +98,17 @@ async fn open(
 ) -> Result<World, DriverError> {
     let (mut nodes, mut models) = (Vec::new(), Vec::new());
     for (number, name) in (0_u16..).zip(names) {
-        let modes = Modes {
-            buffers: pick(rng, &[Buffers::User, Buffers::Copied, Buffers::Mapped]),
-            requests: pick(
+        let modes = Modes::default()
+            .with_buffers(pick(rng, &[Buffers::User, Buffers::Copied, Buffers::Mapped]))
+            .with_requests(pick(
                 rng,
                 &[
                     Requests::SystemCall,
                     Requests::Stores(Mapping::Uncached),
                     Requests::Stores(Mapping::WriteCombined),
                 ],
-            ),
-            waiting: pick(rng, &[Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor]),
-        };
+            ))
+            .with_waiting(pick(rng, &[Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor]));
         let node = NetworkProcessor::init(simulation.bus(HostId(number)), name, modes).await?;
         let position = torus.position(number);
         let dimensions: Vec<TorusDimension> = (torus.dimensions().iter().zip(position))

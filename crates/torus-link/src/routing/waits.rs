@@ -3,7 +3,7 @@
 //! of buffers that wait for each other, routed datagrams cannot block each other for ever (Dally
 //! and Seitz 1987).
 
-use super::{Dimension, ROUTED, ROUTED_BEHIND_EDGE, Torus, Way, direction, link};
+use super::{Dimension, Direction, ROUTED, ROUTED_BEHIND_EDGE, Torus, direction, link};
 use crate::frame::Channel;
 
 /// The buffer of one channel at the far end of a cable. It holds datagrams that have left `node` by
@@ -40,20 +40,25 @@ impl Buffer {
 #[derive(Clone, Copy)]
 struct RingHop {
     dimension: Dimension,
-    way: Way,
+    direction: Direction,
     at: u32,
     is_behind_edge: bool,
 }
 
 impl RingHop {
     /// A hop from `position`.
-    const fn new(dimension: Dimension, way: Way, position: u16, channel: Channel) -> Self {
-        let at = match way {
-            Way::Up => position,
-            Way::Down => dimension.size - 1 - position,
+    const fn new(
+        dimension: Dimension,
+        direction: Direction,
+        position: u16,
+        channel: Channel,
+    ) -> Self {
+        let at = match direction {
+            Direction::Up => position,
+            Direction::Down => dimension.size - 1 - position,
         };
         let is_behind_edge = channel.number() == ROUTED_BEHIND_EDGE.number();
-        Self { dimension, way, at: at as u32, is_behind_edge }
+        Self { dimension, direction, at: at as u32, is_behind_edge }
     }
 
     /// Hops of the shortest route that ends with this one, from the earliest possible start.
@@ -71,7 +76,7 @@ impl RingHop {
     const fn is_used(self) -> bool {
         match self.shortest() {
             Some(hops) => {
-                hops <= self.dimension.longest(self.way) as u32
+                hops <= self.dimension.longest(self.direction) as u32
                     && (self.dimension.wraps || !self.is_behind_edge)
             }
             None => false,
@@ -86,7 +91,7 @@ impl RingHop {
     /// Channel of the next hop in the same dimension, if a route continues there.
     const fn next(self) -> Option<Channel> {
         let Some(hops) = self.shortest() else { return None };
-        if hops >= self.dimension.longest(self.way) as u32 {
+        if hops >= self.dimension.longest(self.direction) as u32 {
             return None;
         }
         let is_over_edge = self.at + 2 == self.dimension.size as u32;
@@ -122,10 +127,10 @@ impl<'a> Waits<'a> {
     }
 
     fn hop(self, buffer: Buffer) -> Option<RingHop> {
-        let (number, way) = direction(buffer.link);
+        let (number, direction) = direction(buffer.link);
         let dimension = *self.torus.dimensions().get(number)?;
         let position = self.torus.position(buffer.node)[number];
-        Some(RingHop::new(dimension, way, position, buffer.channel))
+        Some(RingHop::new(dimension, direction, position, buffer.channel))
     }
 
     fn is_used(self, buffer: Buffer) -> bool {
@@ -144,10 +149,10 @@ impl<'a> Waits<'a> {
         let further = number + 1..self.torus.dimensions().len();
         let turns = here.filter(|_| hop.is_some()).into_iter().flat_map(move |node| {
             further.clone().flat_map(move |number| {
-                [Way::Up, Way::Down].into_iter().flat_map(move |way| {
+                [Direction::Up, Direction::Down].into_iter().flat_map(move |direction| {
                     [ROUTED, ROUTED_BEHIND_EDGE].map(|channel| Buffer {
                         node,
-                        link: link(number, way),
+                        link: link(number, direction),
                         channel,
                     })
                 })

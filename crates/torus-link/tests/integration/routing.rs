@@ -39,7 +39,7 @@ fn distance(dimension: Dimension, from: u16, to: u16) -> u16 {
 }
 
 /// Follows a datagram and returns the buffers on its route.
-fn way(torus: &Torus, source: u16, to: u16) -> Vec<Buffer> {
+fn route(torus: &Torus, source: u16, to: u16) -> Vec<Buffer> {
     let mut here = source;
     let mut buffers = Vec::new();
     loop {
@@ -95,7 +95,7 @@ fn every_way_is_the_shortest_by_dimension_order() {
     for torus in tori(48) {
         for source in 0..torus.nodes() as u16 {
             for to in 0..torus.nodes() as u16 {
-                let buffers = way(&torus, source, to);
+                let buffers = route(&torus, source, to);
                 let (from, at) = (torus.position(source), torus.position(to));
                 let steps = torus.dimensions().iter().zip(from.iter().zip(at));
                 let wanted: u16 = steps.map(|(size, (from, at))| distance(*size, *from, at)).sum();
@@ -111,7 +111,7 @@ fn every_way_is_the_shortest_by_dimension_order() {
 fn channel_7_is_from_the_edge_on() {
     let ring = Torus::new(&[6], true).unwrap();
     let channels = |from, to| -> Vec<(u8, u8)> {
-        let buffers = way(&ring, from, to);
+        let buffers = route(&ring, from, to);
         buffers.iter().map(|buffer| (buffer.link, buffer.channel.number())).collect()
     };
     assert_eq!(channels(0, 3), [(0, 6); 3], "up where both ways are as long");
@@ -120,7 +120,7 @@ fn channel_7_is_from_the_edge_on() {
     assert_eq!(channels(0, 4), [(1, 7), (1, 7)]);
     // The next dimension begins on the first channel again.
     let torus = Torus::new(&[3, 3], true).unwrap();
-    let buffers = way(&torus, 2, 3);
+    let buffers = route(&torus, 2, 3);
     let channels: Vec<u8> = buffers.iter().map(|buffer| buffer.channel.number()).collect();
     assert_eq!(channels, [7, 6]);
 }
@@ -133,7 +133,7 @@ fn what_is_off_its_way_is_told() {
     for source in 0..20 {
         for to in 0..20 {
             let on_the_way: BTreeSet<u16> =
-                way(&torus, source, to).iter().map(|buffer| buffer.node).collect();
+                route(&torus, source, to).iter().map(|buffer| buffer.node).collect();
             for here in 0..20 {
                 match torus.next_hop(source, here, to) {
                     Ok(Hop::Arrived) => assert_eq!(here, to),
@@ -150,7 +150,7 @@ fn by_pairs(torus: &Torus) -> BTreeSet<(Buffer, Buffer)> {
     let mut edges = BTreeSet::new();
     for source in 0..torus.nodes() as u16 {
         for to in 0..torus.nodes() as u16 {
-            let buffers = way(torus, source, to);
+            let buffers = route(torus, source, to);
             edges.extend(buffers.windows(2).map(|pair| (pair[0], pair[1])));
         }
     }

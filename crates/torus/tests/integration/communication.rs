@@ -56,9 +56,9 @@ impl Stand {
             let mut nodes = Vec::new();
             for node in 0..sizes.iter().product() {
                 let bus = simulation.bus(HostId(node));
-                let place = Place::of_node(node, sizes);
+                let coordinates = Coordinates::of_node(node, sizes);
                 let name = format!("fpga{}", node + 1);
-                nodes.push(Node::open(bus, &name, place, options).await.unwrap());
+                nodes.push(Node::open(bus, &name, coordinates, options).await.unwrap());
             }
             for node in &nodes {
                 node.links_up(late(node)).await.unwrap();
@@ -93,8 +93,8 @@ impl Stand {
 }
 
 fn mapped() -> NodeOptions {
-    let modes = Modes { buffers: Buffers::Mapped, ..Modes::default() };
-    NodeOptions { modes, ..NodeOptions::default() }
+    let modes = Modes::default().with_buffers(Buffers::Mapped);
+    NodeOptions::default().with_modes(modes)
 }
 
 fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
@@ -142,7 +142,7 @@ fn all_nodes_exchange_with_all_neighbours_at_once() {
     for sizes in [&[2][..], &[3, 3], &[2, 4]] {
         let stand = Stand::new(sizes, NodeOptions::default());
         stand.on_all(|node| async move {
-            let directions: Vec<Direction> = node.place().directions().collect();
+            let directions: Vec<Direction> = node.coordinates().directions().collect();
             for round in 0..3 {
                 let mut receiving = Vec::new();
                 for &direction in &directions {
@@ -163,7 +163,7 @@ fn all_nodes_exchange_with_all_neighbours_at_once() {
                 }
                 for (&direction, (begun, room)) in directions.iter().zip(&receiving) {
                     assert_eq!(node.rx_f(begun).await.unwrap().bytes, BYTES);
-                    let from = node.place().neighbour(direction).unwrap();
+                    let from = node.coordinates().neighbour(direction).unwrap();
                     let want = halo(from, direction.opposite(), BYTES);
                     assert!(contents(room) == want, "{} {direction}", node.number());
                 }
@@ -240,13 +240,13 @@ fn many_messages_of_different_tags_are_matched() {
 
 #[test]
 fn long_messages_go_in_pieces_both_ways_whatever_is_waited_for_first() {
-    let user = NodeOptions { piece_bytes: 50_000, ..NodeOptions::default() };
-    let copied = Modes { buffers: Buffers::Copied, ..Modes::default() };
-    let copied = NodeOptions { modes: copied, ..NodeOptions::default() };
+    let user = NodeOptions::default().with_piece_bytes(50_000);
+    let copied = Modes::default().with_buffers(Buffers::Copied);
+    let copied = NodeOptions::default().with_modes(copied);
     for (options, bytes) in [(user, 333_333), (copied, 2_500_000), (mapped(), 3 << 20)] {
         let stand = Stand::new(&[2], options);
         stand.on_all(move |node| async move {
-            let other = node.place().neighbour(Direction::Up(0)).unwrap();
+            let other = node.coordinates().neighbour(Direction::Up(0)).unwrap();
             let room = node.buffer(bytes).await.unwrap();
             let data = filled(&node, &pattern(node.number().into(), bytes)).await;
             let receiving = node.rx_i(message(&node, down(0), 9, &room)).await.unwrap();
@@ -301,7 +301,7 @@ fn a_long_message_keeps_the_link_busy() {
 fn any_node_reaches_any_other() {
     let stand = Stand::new(&[3, 2], mapped());
     stand.on_all(|node| async move {
-        let (own, nodes) = (node.number(), node.place().nodes() as u16);
+        let (own, nodes) = (node.number(), node.coordinates().nodes() as u16);
         let others: Vec<u16> = (0..nodes).filter(|&other| other != own).collect();
         let mut receiving = Vec::new();
         for &other in &others {
@@ -441,8 +441,9 @@ fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
     use std::task::Poll;
     let (mut whole, mut interrupted) = (0, 0);
     for polls in 1..12 {
-        let modes = Modes { requests: Requests::SystemCall, ..mapped().modes };
-        let stand = Stand::new(&[2], NodeOptions { modes, piece_bytes: 4096 });
+        let modes = mapped().modes.with_requests(Requests::SystemCall);
+        let stand =
+            Stand::new(&[2], NodeOptions::default().with_modes(modes).with_piece_bytes(4096));
         let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
         stand.run(async {
             let room = to.buffer(10_000).await.unwrap();
@@ -494,23 +495,23 @@ fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
 #[test]
 fn options_that_cannot_be_are_refused() {
     let simulation = lab(&[2]);
-    let open = |place: Place, options| {
-        let node = Node::open(simulation.bus(HostId(0)), "fpga1", place, options);
+    let open = |coordinates: Coordinates, options| {
+        let node = Node::open(simulation.bus(HostId(0)), "fpga1", coordinates, options);
         simulation.run("open", node).unwrap().map(drop).unwrap_err().to_string()
     };
-    let place = Place::of_node(0, &[2]);
+    let coordinates = Coordinates::of_node(0, &[2]);
     for piece_bytes in [127, (1 << 20) + 1] {
-        let options = NodeOptions { piece_bytes, ..NodeOptions::default() };
+        let options = NodeOptions::default().with_piece_bytes(piece_bytes);
         assert_eq!(
-            open(place.clone(), options),
+            open(coordinates.clone(), options),
             format!("fpga1: pieces of {piece_bytes} B: they have 128 to 1048576")
         );
     }
     assert_eq!(
-        open(Place::of_node(0, &[2, 2, 2]), NodeOptions::default()),
+        open(Coordinates::of_node(0, &[2, 2, 2]), NodeOptions::default()),
         "fpga1: it has 4 links, and none up in dimension 2"
     );
-    let outside = Place::new(&[TorusDimension { size: 2, position: 2, is_open: false }]);
+    let outside = Coordinates::new(&[TorusDimension { size: 2, position: 2, is_open: false }]);
     assert_eq!(
         open(outside, NodeOptions::default()),
         "fpga1: position 2 of 2 in dimension 0: sizes are 1 to 32767"
@@ -529,8 +530,8 @@ impl Run for InLab<'_> {
 #[test]
 fn the_same_calls_wait_for_a_program_that_does() {
     for waiting in [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor] {
-        let modes = Modes { waiting, ..Modes::default() };
-        let stand = Stand::new(&[2], NodeOptions { modes, ..NodeOptions::default() });
+        let modes = Modes::default().with_waiting(waiting);
+        let stand = Stand::new(&[2], NodeOptions::default().with_modes(modes));
         let [from, to] =
             [0, 1].map(|node| Blocking::new(stand.nodes[node].clone(), InLab(&stand.simulation)));
         let room = stand.run(to.node().buffer(3000)).unwrap();

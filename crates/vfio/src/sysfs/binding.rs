@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crosslane_host::ErrorKind::{Busy, Denied, Failed, InvalidArgument, NotFound, Unsupported};
-use crosslane_host::Reason;
+use crosslane_host::{Reason, setters};
 
 use super::attribute::{link_name, write};
 use super::function::is_vfio_driver;
@@ -29,6 +29,7 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// Options of a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BindOptions {
     /// The driver to bind to.
     pub driver: String,
@@ -43,6 +44,11 @@ impl Default for BindOptions {
         Self { driver: VFIO_PCI.to_owned(), force: false }
     }
 }
+
+setters!(BindOptions {
+    with_driver(driver: impl Into<String>),
+    with_force(force: bool),
+});
 
 /// Outcome of a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]

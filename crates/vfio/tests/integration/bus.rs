@@ -279,7 +279,7 @@ fn windows_of_bridges_are_kept_off() {
 
 #[test]
 fn a_device_reads_and_writes_what_is_pinned_and_nothing_else() {
-    let (bus, fakes) = bus_of(2, BusOptions { kept_bytes: 0, ..BusOptions::default() });
+    let (bus, fakes) = bus_of(2, BusOptions::default().with_kept_bytes(0));
     let fake = &fakes[0];
     let (from, to) = (9000, 100_000);
     let source = bus.allocate(from, PageSize::Small).unwrap();
@@ -343,7 +343,7 @@ fn one_mapping_serves_the_functions_of_a_domain() {
 
 #[test]
 fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
-    let options = BusOptions { kept_bytes: 3 * 4096, ..BusOptions::default() };
+    let options = BusOptions::default().with_kept_bytes(3 * 4096);
     let (bus, fakes) = bus_of(1, options);
     let fake = &fakes[0];
     let memories: Vec<_> = (0..4).map(|_| bus.allocate(4096, PageSize::Small).unwrap()).collect();
@@ -422,7 +422,7 @@ fn a_full_domain_gives_up_what_is_only_kept() {
 
 #[test]
 fn addresses_have_a_limit_where_the_device_has_one() {
-    let options = BusOptions { highest_address: (1 << 22) - 1, ..BusOptions::default() };
+    let options = BusOptions::default().with_highest_address((1 << 22) - 1);
     let (bus, fakes) = bus_of(1, options);
     let memory = bus.allocate(1 << 20, PageSize::Small).unwrap();
     assert!(pin(&bus, &fakes[0], &memory) + (1 << 20) <= 1 << 22);

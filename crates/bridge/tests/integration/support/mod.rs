@@ -85,14 +85,12 @@ impl Scene {
     }
 
     pub fn small() -> ServerOptions {
-        ServerOptions {
-            slots: 4,
-            slot_bytes: 16_384,
-            least_chunk_bytes: 4096,
-            window_bytes: 65_536,
-            most_naive_bytes: 1 << 20,
-            ..ServerOptions::default()
-        }
+        ServerOptions::default()
+            .with_slots(4)
+            .with_slot_bytes(16_384)
+            .with_least_chunk_bytes(4096)
+            .with_window_bytes(65_536)
+            .with_most_naive_bytes(1 << 20)
     }
 
     /// Runs a program beside a server of these cards, then stops the server and checks that nothing
@@ -153,8 +151,8 @@ impl Scene {
         &self,
         identity: &Identity,
     ) -> Result<Client<Network, LabClock>, BridgeError> {
-        let end = Picoseconds(Bus::now(&self.bus).0 + SECOND_PS);
-        Client::connect(self.network.clone(), self.clock(), SERVER, identity, end).await
+        let second = Picoseconds(SECOND_PS);
+        Client::connect(self.network.clone(), self.clock(), SERVER, identity, second).await
     }
 
     /// Returns registered memory with bytes that depend on their position and the seed.

@@ -375,9 +375,9 @@ impl Bench {
     }
 
     /// Returns the direction from or to an engine.
-    pub fn direction(&self, engine: usize, way: Way) -> DirectionId {
+    pub fn direction(&self, engine: usize, heading: LinkDirection) -> DirectionId {
         let port = self.fabric.node(self.nodes[engine]).ports[0];
-        DirectionId { link: self.fabric.port(port).link.unwrap(), way }
+        DirectionId { link: self.fabric.port(port).link.unwrap(), heading }
     }
 
     pub fn port_of(&self, engine: usize) -> PortId {

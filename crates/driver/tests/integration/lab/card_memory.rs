@@ -14,7 +14,7 @@ const VISIBLE: CompletionLevel = CompletionLevel::Visible;
 const CARD_BYTES: u64 = 1 << 30;
 
 fn options() -> ChannelOptions {
-    ChannelOptions { card_memory: true, ..ChannelOptions::default() }
+    ChannelOptions::default().with_card_memory(true)
 }
 
 async fn both(device: &Device<LabBus>, options: ChannelOptions) -> [Channel<LabBus>; 2] {
@@ -53,11 +53,9 @@ fn buffers_go_to_the_card_and_back() {
 #[test]
 fn a_table_moves_to_the_cards_first_address() {
     run_on("kc705", ["kc705"], async |[device]| {
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::Table,
-            notification: Notification::Interrupt,
-            ..options()
-        };
+        let options = options()
+            .with_descriptors(DescriptorSource::Table)
+            .with_notification(Notification::Interrupt);
         let [mut h2c, mut c2h] = both(&device, options).await;
         let buffer = device.buffer(4 << 20, PageSize::Huge).await.unwrap();
         buffer.write(0, &pattern(7, 0, PAGE)).unwrap();
@@ -141,7 +139,7 @@ fn bytes_are_copied_within_the_card() {
             let error = h2c.transfer(to(copy(0, PAGE, PAGE), VISIBLE)).await.unwrap_err();
             assert!(error.to_string().contains("C2H channels copy"), "{error}");
             c2h.close().await.unwrap();
-            let table = ChannelOptions { descriptors: DescriptorSource::Table, ..options() };
+            let table = options().with_descriptors(DescriptorSource::Table);
             for (options, problem) in [
                 (table, "copies need a ring"),
                 (ChannelOptions::default(), "it was not opened for the card's memory"),

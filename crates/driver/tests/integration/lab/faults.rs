@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use crosslane_driver::{
-    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
-    PeerOptions, Place, StreamSource, Target, TransferFault, set_max_payload_on_path,
+    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification, PathEnd,
+    PeerOptions, StreamSource, Target, TransferFault, set_max_payload_on_path,
 };
 use crosslane_fabric::MemoryFault;
 use crosslane_host::{Bus, PageSize, Topology};
@@ -168,7 +168,7 @@ fn a_read_that_is_refused_stops_its_channel_only() {
         run(&simulation, async |bus| {
             let [device] = open_all(&bus, ["fpga1"]).await;
             let source = filled(&device, MEGABYTE, 1).await;
-            let options = ChannelOptions { notification, ..ChannelOptions::default() };
+            let options = ChannelOptions::default().with_notification(notification);
             let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
             device.user().check_h2c(1).await.unwrap();
             let batch = [whole(&source, VISIBLE), part(&source, 0, PAGE, VISIBLE)];
@@ -224,7 +224,7 @@ fn memory_that_answers_badly_stops_one_channel_at_that_byte() {
             run(&simulation, async |bus| {
                 let [device] = open_all(&bus, ["fpga3"]).await;
                 let source = filled(&device, MEGABYTE, 1).await;
-                let options = ChannelOptions { notification, ..ChannelOptions::default() };
+                let options = ChannelOptions::default().with_notification(notification);
                 let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
                 device.user().check_h2c(1).await.unwrap();
                 // The 77th page, from its middle on.
@@ -273,7 +273,7 @@ fn a_link_that_goes_down_while_data_move_is_named() {
             run(&simulation, async |bus| {
                 let [device] = open_all(&bus, ["fpga1"]).await;
                 let buffer = filled(&device, MEGABYTE, 1).await;
-                let options = ChannelOptions { notification, ..ChannelOptions::default() };
+                let options = ChannelOptions::default().with_notification(notification);
                 let mut channel = device.channel(kind, 0, options).await.unwrap();
                 let batch = [whole(&buffer, VISIBLE)];
                 let ticket = channel.post(&batch).await.unwrap()[0];
@@ -404,7 +404,7 @@ fn a_device_that_is_no_bus_master_says_so() {
 
 /// Options for payloads longer than the path takes.
 fn oversize(bytes: u32) -> ChannelOptions {
-    ChannelOptions { payload_bytes: Some(bytes), oversize: true, ..ChannelOptions::default() }
+    ChannelOptions::default().with_payload_bytes(Some(bytes)).with_oversize(true)
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn payloads_that_a_port_does_not_take_are_found_by_its_name() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
         let [from, to_] = open_all(&bus, ["fpga1", "fpga2"]).await;
-        let place = |name| Place::Function(function(&bus, name));
+        let place = |name| PathEnd::Function(function(&bus, name));
         // The sender and its link take 256 B, the port to the target does not.
         set_max_payload_on_path(&bus, place("fpga1"), place("fpga3"), 256).unwrap();
         let peer = from.connect(&to_, PeerOptions::default()).await.unwrap();
@@ -426,7 +426,7 @@ fn payloads_that_a_port_does_not_take_are_found_by_its_name() {
         assert_eq!(error.moved_bytes, 0, "all of it was handed to the link and lost: {error}");
         channel.close().await.unwrap();
         // Asking for 256 B without `oversize` is refused, with the same name.
-        let asked = ChannelOptions { payload_bytes: Some(256), ..ChannelOptions::default() };
+        let asked = ChannelOptions::default().with_payload_bytes(Some(256));
         let refused = from.channel(ChannelKind::Peer, 0, asked).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
@@ -528,8 +528,7 @@ fn descriptors_of_a_dropped_posting_are_never_used() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
         let [device] = open_all(&bus, ["fpga1"]).await;
-        let options =
-            ChannelOptions { descriptors: DescriptorSource::Table, ..ChannelOptions::default() };
+        let options = ChannelOptions::default().with_descriptors(DescriptorSource::Table);
         let (old, new) = (empty(&device, PAGE).await, empty(&device, PAGE).await);
         device.user().seed(1).await.unwrap();
         for lost in 1..=12 {

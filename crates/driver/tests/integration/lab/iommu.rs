@@ -3,7 +3,7 @@
 //! faults.
 
 use crosslane_driver::{
-    Addressing, ChannelKind, Check, CompletionLevel, PeerOptions, Place, Plan, Refusal,
+    Addressing, ChannelKind, Check, CompletionLevel, PathEnd, PeerOptions, Plan, Refusal,
     StreamSource, Target,
 };
 use crosslane_fabric::{ErrorKind, IommuCounters};
@@ -29,7 +29,7 @@ fn faults(simulation: &Simulation) -> Vec<ErrorKind> {
     all.filter(|kind| matches!(kind, ErrorKind::IommuFault { .. })).collect()
 }
 
-fn plan(bus: &LabBus, from: Place, to: Place) -> Plan {
+fn plan(bus: &LabBus, from: PathEnd, to: PathEnd) -> Plan {
     Plan::new(bus, from, to).unwrap()
 }
 
@@ -37,10 +37,10 @@ fn plan(bus: &LabBus, from: Place, to: Place) -> Plan {
 fn the_plan_says_where_addresses_are_translated() {
     let simulation = simulation(LAB);
     run(&simulation, async |bus| {
-        let place = |name: &str| Place::Function(function(&bus, name));
+        let place = |name: &str| PathEnd::Function(function(&bus, name));
         let known = bus.translation(function(&bus, "fpga1")).unwrap();
         let translated = Refusal::Iommu { function: "fpga1".to_owned(), known };
-        let up = plan(&bus, place("fpga1"), Place::HostMemory);
+        let up = plan(&bus, place("fpga1"), PathEnd::HostMemory);
         assert_eq!(
             (up.addressing, &up.refused[..]),
             (Addressing::Mapped, &[translated.clone()][..])
@@ -51,7 +51,7 @@ fn the_plan_says_where_addresses_are_translated() {
              of 112 pages does not hold costs a walk of its table, 253 ns each and 5 at once"
         );
         // A core's requests are not translated, nor those that a switch turns round itself.
-        let down = plan(&bus, Place::HostMemory, place("fpga1"));
+        let down = plan(&bus, PathEnd::HostMemory, place("fpga1"));
         assert_eq!((down.addressing, down.refused), (Addressing::Bus, vec![]));
         let peers = plan(&bus, place("fpga1"), place("fpga5"));
         assert_eq!(peers.addressing, Addressing::Bus);
@@ -66,8 +66,8 @@ fn the_plan_says_where_addresses_are_translated() {
     });
     // Without an IOMMU nothing needs to be mapped.
     run(&crate::lab::setup::simulation("rosta"), async |bus| {
-        let from = Place::Function(function(&bus, "fpga1"));
-        let up = plan(&bus, from, Place::HostMemory);
+        let from = PathEnd::Function(function(&bus, "fpga1"));
+        let up = plan(&bus, from, PathEnd::HostMemory);
         assert_eq!((up.addressing, up.refused), (Addressing::Bus, vec![]));
     });
 }
@@ -110,16 +110,16 @@ fn walks_are_part_of_what_is_expected() {
     });
     let simulation = Simulation::new(lab.build_engines(1).unwrap());
     run(&simulation, async |bus| {
-        let card = Place::Function(function(&bus, "fpga1"));
-        let plain = plan(&bus, card, Place::HostMemory);
+        let card = PathEnd::Function(function(&bus, "fpga1"));
+        let plain = plan(&bus, card, PathEnd::HostMemory);
         let near = |rate: f64, expected: f64| (rate / expected - 1.0).abs() < 1e-9;
         assert!(near(plain.expected_bytes_per_second, 4096.0 / 20e-6), "{plain:?}");
         assert!(near(plain.expected_at(BusAddress(1 << 32)), 4096.0 / 20e-6));
-        let link = Plan::new(&Unknown(bus.clone()), card, Place::HostMemory).unwrap();
+        let link = Plan::new(&Unknown(bus.clone()), card, PathEnd::HostMemory).unwrap();
         assert!(link.expected_bytes_per_second > 1.7e9, "{link:?}");
         let [refusal] = &link.refused[..] else { panic!("{link:?}") };
         assert!(refusal.to_string().ends_with("is left out of the expected rate"), "{refusal}");
-        for (from, to) in [(card, Place::HostMemory), (Place::HostMemory, card)] {
+        for (from, to) in [(card, PathEnd::HostMemory), (PathEnd::HostMemory, card)] {
             let expected = |bytes, pages| {
                 plan(&bus, from, to).streaming(bytes, pages).expected_bytes_per_second
             };
@@ -129,7 +129,7 @@ fn walks_are_part_of_what_is_expected() {
             }
         }
         // A switch turns peers round before they meet it.
-        let peers = plan(&bus, card, Place::Function(function(&bus, "fpga2")));
+        let peers = plan(&bus, card, PathEnd::Function(function(&bus, "fpga2")));
         assert!(near(peers.expected_bytes_per_second, link.expected_bytes_per_second));
     });
 }

@@ -35,7 +35,7 @@ fn whole(buffer: &Buffer<Proxy>, deadline: Picoseconds) -> Transfer<Proxy> {
 }
 
 async fn c2h(device: &Device<Proxy>, notification: Notification) -> Channel<Proxy> {
-    let options = ChannelOptions { notification, ..ChannelOptions::default() };
+    let options = ChannelOptions::default().with_notification(notification);
     device.channel(ChannelKind::C2h, 0, options).await.unwrap()
 }
 

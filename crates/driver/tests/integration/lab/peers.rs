@@ -3,7 +3,7 @@
 
 use crosslane_driver::{
     Channel, ChannelKind, ChannelOptions, Check, CompletionLevel, DescriptorSource, Device,
-    LanePolicy, Peer, PeerOptions, Place, StreamSource, set_max_payload_on_path,
+    LanePolicy, PathEnd, Peer, PeerOptions, StreamSource, set_max_payload_on_path,
 };
 use crosslane_lab::LabBus;
 use crosslane_pcie::units::Picoseconds;
@@ -15,7 +15,7 @@ const MEGABYTE: u64 = 1 << 20;
 /// Opens a peer channel that takes its descriptors from the command port.
 async fn commanded(device: &Device<LabBus>) -> Channel<LabBus> {
     let descriptors = DescriptorSource::CommandPort;
-    let options = ChannelOptions { descriptors, ..ChannelOptions::default() };
+    let options = ChannelOptions::default().with_descriptors(descriptors);
     device.channel(ChannelKind::Peer, 0, options).await.unwrap()
 }
 
@@ -24,7 +24,7 @@ fn a_peer_takes_what_the_generator_sends_at_both_levels() {
     for credits in [true, false] {
         for lab in ["rosta", "rosta:crosslane"] {
             run_on(lab, ["fpga1", "fpga6"], async |[from, to_]| {
-                let options = PeerOptions { credits, ..PeerOptions::default() };
+                let options = PeerOptions::default().with_credits(credits);
                 let peer = from.connect(&to_, options).await.unwrap();
                 from.user().seed(3).await.unwrap();
                 peer.check(3).await.unwrap();
@@ -114,8 +114,7 @@ fn a_lane_that_nobody_empties_is_never_overrun_by_a_sender_with_credits() {
 #[test]
 fn without_credits_a_full_lane_drops_if_it_is_told_to() {
     run_on("rosta", ["fpga1", "fpga2"], async |[from, to_]| {
-        let options =
-            PeerOptions { credits: false, policy: LanePolicy::Drop, ..PeerOptions::default() };
+        let options = PeerOptions::default().with_credits(false).with_policy(LanePolicy::Drop);
         let peer = from.connect(&to_, options).await.unwrap();
         let lane = StreamSource::Lane(peer.lane());
         to_.user().route(lane, StreamSource::Generator).await.unwrap();
@@ -221,7 +220,7 @@ fn the_command_port_sends_and_messages_go_to_and_fro() {
 fn the_command_port_sends_the_payloads_that_its_way_takes() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
-        let place = |name| Place::Function(function(&bus, name));
+        let place = |name| PathEnd::Function(function(&bus, name));
         set_max_payload_on_path(&bus, place("fpga1"), place("fpga2"), 256).unwrap();
         let [a, b] = open_all(&bus, ["fpga1", "fpga2"]).await;
         let channel = commanded(&a).await;

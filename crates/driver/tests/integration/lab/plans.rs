@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plans: path, rate, and reasons against a faster route.
 
-use crosslane_driver::{Place, Plan, PlanError, Refusal, set_max_payload_on_path};
+use crosslane_driver::{PathEnd, Plan, PlanError, Refusal, set_max_payload_on_path};
 use crosslane_host::Topology;
 use crosslane_lab::LabBus;
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
@@ -11,8 +11,8 @@ use crosslane_pcie::units::BusAddress;
 
 use crate::lab::setup::*;
 
-fn place(bus: &LabBus, name: &str) -> Place {
-    Place::Function(function(bus, name))
+fn place(bus: &LabBus, name: &str) -> PathEnd {
+    PathEnd::Function(function(bus, name))
 }
 
 fn path(plan: &Plan) -> Vec<&str> {
@@ -77,15 +77,15 @@ fn host_memory_is_reached_by_way_of_the_root_port() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
         let here = place(&bus, "fpga8");
-        let up = Plan::new(&bus, here, Place::HostMemory).unwrap();
+        let up = Plan::new(&bus, here, PathEnd::HostMemory).unwrap();
         let mut names =
             vec!["fpga8", "rc47b.down3", "rc47b.up", "rha25.down1", "rha25.up", "host0.port0"];
         assert_eq!(path(&up), names);
-        let down = Plan::new(&bus, Place::HostMemory, here).unwrap();
+        let down = Plan::new(&bus, PathEnd::HostMemory, here).unwrap();
         names.reverse();
         assert_eq!(path(&down), names);
         assert!(!up.through_root_complex && up.refused.is_empty());
-        let nowhere = Plan::new(&bus, Place::HostMemory, Place::HostMemory).unwrap_err();
+        let nowhere = Plan::new(&bus, PathEnd::HostMemory, PathEnd::HostMemory).unwrap_err();
         let sentence = "no link on the path from host memory to host memory";
         assert_eq!(nowhere.to_string(), sentence);
         assert!(Plan::new(&bus, here, here).is_err());
@@ -140,11 +140,11 @@ fn payloads_are_set_along_the_path_and_nowhere_else() {
         let plan = Plan::new(&bus, from, to).unwrap();
         assert_eq!((plan.max_payload_bytes, plan.refused), (256, vec![]));
         // The upstream port was not on the path.
-        let upward = Plan::new(&bus, from, Place::HostMemory).unwrap();
+        let upward = Plan::new(&bus, from, PathEnd::HostMemory).unwrap();
         assert_eq!(upward.max_payload_bytes, 128);
         // The root port supports 128: nothing is changed at all.
         let other = place(&bus, "fpga6");
-        let error = set_max_payload_on_path(&bus, other, Place::HostMemory, 256).unwrap_err();
+        let error = set_max_payload_on_path(&bus, other, PathEnd::HostMemory, 256).unwrap_err();
         assert_eq!(error.to_string(), "host0.port0 supports payloads up to 128 B, not 256 B");
         let plan = Plan::new(&bus, other, place(&bus, "fpga7")).unwrap();
         assert_eq!(plan.max_payload_bytes, 128);

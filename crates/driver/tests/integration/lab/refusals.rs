@@ -136,10 +136,8 @@ fn buffers_in_flight() {
 fn batches_that_are_too_large() {
     run_on("rosta", ["fpga1"], async |[device]| {
         let buffer = empty(&device, 40 * PAGE).await;
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::Ring { entries: 16 },
-            ..ChannelOptions::default()
-        };
+        let options =
+            ChannelOptions::default().with_descriptors(DescriptorSource::Ring { entries: 16 });
         let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
         let pieces = buffer.segments().len();
         assert!(pieces > 16, "small pages lie anywhere");
@@ -156,11 +154,7 @@ fn batches_that_are_too_large() {
         assert_eq!(c2h.post(&batch[..16]).await.unwrap().len(), 16);
         assert_eq!(c2h.post(&[]).await.unwrap(), []);
         let mut table = device
-            .channel(
-                ChannelKind::H2c,
-                0,
-                ChannelOptions { descriptors: DescriptorSource::Table, ..options },
-            )
+            .channel(ChannelKind::H2c, 0, options.with_descriptors(DescriptorSource::Table))
             .await
             .unwrap();
         let words = empty(&device, 4 * 1025).await;
@@ -218,7 +212,7 @@ fn peers() {
         );
         let own = device.connect(&device, PeerOptions::default()).await.unwrap_err();
         assert_eq!(own.to_string(), "fpga1: it cannot be connected to itself");
-        let options = PeerOptions { channel: 1, ..PeerOptions::default() };
+        let options = PeerOptions::default().with_channel(1);
         let error = device.connect(&other, options).await.unwrap_err();
         assert_eq!(error.to_string(), "fpga1: there is no peer channel 1: it has 1, from 0 on");
     });
@@ -278,12 +272,11 @@ fn an_endpoint_that_is_no_engine() {
 fn channels() {
     run_on("rosta", ["fpga1"], async |[device]| {
         let default = ChannelOptions::default();
-        let ring =
-            |entries| ChannelOptions { descriptors: DescriptorSource::Ring { entries }, ..default };
-        let table = ChannelOptions { descriptors: DescriptorSource::Table, ..default };
-        let command = ChannelOptions { descriptors: DescriptorSource::CommandPort, ..default };
-        let payload = |bytes| ChannelOptions { payload_bytes: Some(bytes), ..default };
-        let oversize = ChannelOptions { oversize: true, ..default };
+        let ring = |entries| default.with_descriptors(DescriptorSource::Ring { entries });
+        let table = default.with_descriptors(DescriptorSource::Table);
+        let command = default.with_descriptors(DescriptorSource::CommandPort);
+        let payload = |bytes| default.with_payload_bytes(Some(bytes));
+        let oversize = default.with_oversize(true);
         let (h2c, c2h, peer) = (ChannelKind::H2c, ChannelKind::C2h, ChannelKind::Peer);
         for (kind, number, options, sentence) in [
             (c2h, 1, default, "fpga1: there is no C2H channel 1: it has 1, from 0 on"),
@@ -359,11 +352,9 @@ fn user_circuits() {
             error.to_string(),
             "fpga1 user circuit: there is no lane 8: it has 8, from 0 on"
         );
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::CommandPort,
-            notification: Notification::Poll,
-            ..ChannelOptions::default()
-        };
+        let options = ChannelOptions::default()
+            .with_descriptors(DescriptorSource::CommandPort)
+            .with_notification(Notification::Poll);
         let _channel = device.channel(ChannelKind::Peer, 0, options).await.unwrap();
         let error = user.command(BusAddress(0x1000), 0).await.unwrap_err();
         assert!(error.to_string().ends_with("0 B at 0x1000"), "{error}");

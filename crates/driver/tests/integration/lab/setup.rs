@@ -7,7 +7,7 @@ use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
     Notification, Target, Transfer, User,
 };
-use crosslane_fabric::{DirectionId, Moment, TlpFault, Way};
+use crosslane_fabric::{DirectionId, LinkDirection, Moment, TlpFault};
 use crosslane_host::{Bus, PageSize, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
 use crosslane_pcie::config::registers;
@@ -139,7 +139,11 @@ pub fn every_way() -> Vec<ChannelOptions> {
     let mut ways = Vec::new();
     for descriptors in [DescriptorSource::Table, DescriptorSource::Ring { entries: 1024 }] {
         for notification in [Notification::Poll, Notification::Interrupt] {
-            ways.push(ChannelOptions { descriptors, notification, ..ChannelOptions::default() });
+            ways.push(
+                ChannelOptions::default()
+                    .with_descriptors(descriptors)
+                    .with_notification(notification),
+            );
         }
     }
     ways
@@ -150,7 +154,7 @@ pub fn lose_writes(simulation: &Simulation, card: &str, count: u32) -> Direction
     let port = simulation.find_port(card).unwrap();
     simulation.with_fabric(|fabric| {
         let link = fabric.port(port).link.unwrap();
-        let direction = DirectionId { link, way: Way::Down };
+        let direction = DirectionId { link, heading: LinkDirection::Down };
         fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, Moment::Next(count));
         direction
     })

@@ -119,10 +119,8 @@ fn any_bytes_go_out_and_come_back() {
 #[test]
 fn thousands_of_transfers_go_round_a_small_ring() {
     run_on("rosta:crosslane", ["fpga1"], async |[device]| {
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::Ring { entries: 16 },
-            ..ChannelOptions::default()
-        };
+        let options =
+            ChannelOptions::default().with_descriptors(DescriptorSource::Ring { entries: 16 });
         device.user().seed(5).await.unwrap();
         let buffer = device.buffer(64 * 256, PageSize::Huge).await.unwrap();
         let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();

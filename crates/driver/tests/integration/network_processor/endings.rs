@@ -143,7 +143,7 @@ fn what_cannot_be_is_refused_before_it_is_written() {
 
 #[test]
 fn a_channel_that_waits_blocks_no_other() {
-    let stand = pair(Modes { buffers: Buffers::Mapped, ..Modes::default() });
+    let stand = pair(Modes::default().with_buffers(Buffers::Mapped));
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     let bytes = 256 * 1024;
     stand.run(async {
@@ -169,7 +169,7 @@ fn a_deadline_gives_the_memory_back() {
         Requests::Stores(Mapping::Uncached),
         Requests::Stores(Mapping::WriteCombined),
     ] {
-        let stand = pair(Modes { requests, ..Modes::default() });
+        let stand = pair(Modes::default().with_requests(requests));
         let to = &stand.nodes[1];
         stand.run(async {
             let target = to.buffer(4096).await.unwrap();
@@ -195,7 +195,7 @@ fn a_deadline_gives_the_memory_back() {
 
 #[test]
 fn a_get_that_is_cancelled_ends_the_message_at_the_other_end() {
-    let stand = pair(Modes { buffers: Buffers::Mapped, ..Modes::default() });
+    let stand = pair(Modes::default().with_buffers(Buffers::Mapped));
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     let bytes = 512 * 1024;
     stand.run(async {
@@ -222,7 +222,7 @@ fn a_get_that_is_cancelled_ends_the_message_at_the_other_end() {
 #[test]
 fn a_message_that_is_too_long_fills_its_room_and_no_more() {
     for buffers in [Buffers::User, Buffers::Copied, Buffers::Mapped] {
-        let stand = pair(Modes { buffers, ..Modes::default() });
+        let stand = pair(Modes::default().with_buffers(buffers));
         let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
         stand.run(async {
             let data = pattern(1, 4096);
@@ -282,7 +282,7 @@ fn a_link_that_is_taken_down_ends_its_messages_and_no_others() {
 
 #[test]
 fn a_reset_ends_everything_and_leaves_it_usable() {
-    let stand = pair(Modes { buffers: Buffers::Mapped, ..Modes::default() });
+    let stand = pair(Modes::default().with_buffers(Buffers::Mapped));
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     let bytes = 512 * 1024;
     stand.run(async {
@@ -341,7 +341,7 @@ fn futures_may_be_dropped_at_any_step() {
     ] {
         for buffers in [Buffers::User, Buffers::Copied] {
             for polls in 0..12 {
-                let stand = pair(Modes { buffers, requests, ..Modes::default() });
+                let stand = pair(Modes::default().with_buffers(buffers).with_requests(requests));
                 let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
                 stand.run(async {
                     // Four pages, so four requests in mode `User`.

@@ -34,7 +34,7 @@ fn a_loop_brings_back_what_is_sent() {
 
 #[test]
 fn a_sink_takes_everything_and_counts_it() {
-    let stand = Stand::new(&[2], Modes { buffers: Buffers::Mapped, ..Modes::default() });
+    let stand = Stand::new(&[2], Modes::default().with_buffers(Buffers::Mapped));
     let node = &stand.nodes[0];
     stand.run(async {
         node.set_link_mode(0, LinkMode::Sink).await.unwrap();
@@ -75,7 +75,7 @@ fn generator_and_checker_agree_and_leave_other_channels_alone() {
 
 #[test]
 fn a_link_that_trains_anew_loses_nothing() {
-    let stand = Stand::new(&[2], Modes { buffers: Buffers::Mapped, ..Modes::default() });
+    let stand = Stand::new(&[2], Modes::default().with_buffers(Buffers::Mapped));
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     let bytes = 1 << 20;
     stand.run(async {
@@ -104,7 +104,7 @@ fn a_link_that_trains_anew_loses_nothing() {
 fn registers_are_read_and_written_as_the_mode_has_it() {
     let mut took = Vec::new();
     for requests in [Requests::Stores(crosslane_host::Mapping::Uncached), Requests::SystemCall] {
-        let stand = Stand::new(&[2], Modes { requests, ..Modes::default() });
+        let stand = Stand::new(&[2], Modes::default().with_requests(requests));
         let node = &stand.nodes[0];
         took.push(stand.run(async {
             let begun = node.bus().now();
@@ -127,7 +127,7 @@ fn registers_are_read_and_written_as_the_mode_has_it() {
 #[test]
 fn buffers_that_were_made_ready_cost_no_message_anything() {
     let took = |is_ready| {
-        let modes = Modes { buffers: Buffers::Copied, ..Modes::default() };
+        let modes = Modes::default().with_buffers(Buffers::Copied);
         let stand = Stand::new(&[2], modes);
         let node = &stand.nodes[0];
         stand.run(async {

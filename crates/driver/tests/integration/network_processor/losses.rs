@@ -11,7 +11,7 @@ use crosslane_pcie::units::HostId;
 use crate::network_processor::stand::*;
 
 fn mapped() -> Modes {
-    Modes { buffers: Buffers::Mapped, ..Modes::default() }
+    Modes::default().with_buffers(Buffers::Mapped)
 }
 
 #[test]

@@ -22,7 +22,13 @@ fn every_mode_moves_every_length() {
     for buffers in BUFFERS {
         for requests in REQUESTS {
             for waiting in WAITINGS {
-                let stand = Stand::new(&[2], Modes { buffers, requests, waiting });
+                let stand = Stand::new(
+                    &[2],
+                    Modes::default()
+                        .with_buffers(buffers)
+                        .with_requests(requests)
+                        .with_waiting(waiting),
+                );
                 for (tag, bytes) in
                     [0, 1, 127, 128, 129, 4096, 4097, 20_000, 60_000].into_iter().enumerate()
                 {
@@ -52,7 +58,7 @@ fn combined_requests_and_puts_rely_on_no_order_of_their_lines() {
             }
         });
         let lab = lab.unwrap();
-        let modes = Modes { requests, ..Modes::default() };
+        let modes = Modes::default().with_requests(requests);
         let stand = Stand::of_seed(&lab, &[2], modes, seed);
         // Lines leave at any time, in any order and in pieces.
         stand.simulation.with_fabric(|fabric| fabric.set_shuffle(true));
@@ -76,7 +82,7 @@ fn combined_requests_and_puts_rely_on_no_order_of_their_lines() {
 
 #[test]
 fn the_longest_message_takes_a_request_for_each_run() {
-    let modes = Modes { buffers: Buffers::Mapped, ..Modes::default() };
+    let modes = Modes::default().with_buffers(Buffers::Mapped);
     let stand = Stand::new(&[2], modes);
     stand.run(carry(&stand.nodes, (0, 0), &pattern(1, 1 << 20)));
     stand.run(async {
@@ -106,26 +112,26 @@ fn each_mode_costs_what_the_processor_takes_for_it() {
     const TICK: Picoseconds = ns(500);
     let base = Modes::default();
     let polled = duration(base);
-    assert_eq!(polled, duration(Modes { buffers: Buffers::Mapped, ..base }));
-    let called = duration(Modes { requests: Requests::SystemCall, ..base });
+    assert_eq!(polled, duration(base.with_buffers(Buffers::Mapped)));
+    let called = duration(base.with_requests(Requests::SystemCall));
     same(called, polled + SYSTEM_CALL);
     // One core copies 9 GB/s.
-    let copied = duration(Modes { buffers: Buffers::Copied, ..base });
+    let copied = duration(base.with_buffers(Buffers::Copied));
     same(copied, polled + Picoseconds(64 * 1000 / 9));
-    let watched = duration(Modes { waiting: Waiting::Monitor, ..base });
+    let watched = duration(base.with_waiting(Waiting::Monitor));
     same(watched, polled + WAKE + Picoseconds(SYSTEM_CALL.0 / 2));
-    let kernel = duration(Modes { waiting: Waiting::KernelPolling, ..base });
+    let kernel = duration(base.with_waiting(Waiting::KernelPolling));
     let ticked = kernel.0 - polled.0 - SYSTEM_CALL.0 / 2;
     assert!(ticked < TICK.0, "{ticked} ps after the change");
     // A whole line is combined: 32 B more on the link than an uncached store of the request.
     let requests = Requests::Stores(Mapping::WriteCombined);
-    let combined = duration(Modes { requests, ..base });
+    let combined = duration(base.with_requests(requests));
     assert!(polled < combined && combined < polled + ns(10), "{combined} and {polled}");
 }
 
 /// Time that eight requests keep the core busy.
 fn posting(requests: Requests) -> Picoseconds {
-    let stand = Stand::new(&[2], Modes { requests, ..Modes::default() });
+    let stand = Stand::new(&[2], Modes::default().with_requests(requests));
     let from = &stand.nodes[0];
     stand.run(async {
         let buffer = filled(from, &pattern(1, 64)).await;
@@ -167,19 +173,19 @@ fn a_mode_that_the_host_does_not_have_is_refused() {
     for (key, modes, sentence) in [
         (
             "kernel_poll_ns",
-            Modes { waiting: Waiting::KernelPolling, ..Modes::default() },
+            Modes::default().with_waiting(Waiting::KernelPolling),
             "fpga1: waiting by polling in the kernel is not supported: the processor of node1 \
              has no kernel_poll_ns",
         ),
         (
             "monitor_wake_ns",
-            Modes { waiting: Waiting::Monitor, ..Modes::default() },
+            Modes::default().with_waiting(Waiting::Monitor),
             "fpga1: waiting by monitor and wait is not supported: the processor of node1 has no \
              monitor_wake_ns",
         ),
         (
             "combining",
-            Modes { requests: Requests::Stores(Mapping::WriteCombined), ..Modes::default() },
+            Modes::default().with_requests(Requests::Stores(Mapping::WriteCombined)),
             "fpga1: BAR2 of 01:00.0 cannot be write-combined: the processor has no \
              write-combining buffers",
         ),

@@ -26,11 +26,10 @@ fn modes(random: &mut crosslane_random::Random) -> Modes {
     ];
     let buffers = [Buffers::User, Buffers::Copied, Buffers::Mapped];
     let waitings = [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor];
-    Modes {
-        buffers: buffers[random.usize(..3)],
-        requests: requests[random.usize(..3)],
-        waiting: waitings[random.usize(..3)],
-    }
+    Modes::default()
+        .with_buffers(buffers[random.usize(..3)])
+        .with_requests(requests[random.usize(..3)])
+        .with_waiting(waitings[random.usize(..3)])
 }
 
 /// The only data that a message of this key and length can have, so that a receiver can check them.

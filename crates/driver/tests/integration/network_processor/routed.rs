@@ -24,7 +24,7 @@ async fn place(stand: &Stand, sizes: &[u16]) {
 #[test]
 fn every_node_reaches_every_other() {
     let sizes = [3, 3];
-    let modes = Modes { buffers: Buffers::Mapped, ..Modes::default() };
+    let modes = Modes::default().with_buffers(Buffers::Mapped);
     let stand = Stand::new(&sizes, modes);
     let bytes = 1000;
     stand.run(async {

@@ -168,7 +168,7 @@ fn unloaded_latencies_are_the_same() {
     if !is_wanted() {
         return;
     }
-    let table = ChannelOptions { descriptors: DescriptorSource::Table, ..Default::default() };
+    let table = ChannelOptions::default().with_descriptors(DescriptorSource::Table);
     let ring = ChannelOptions::default();
     let mut failures = String::new();
     for kind in [ChannelKind::H2c, ChannelKind::C2h, ChannelKind::Peer] {

@@ -2,7 +2,7 @@
 //! Short workloads of the reproduction `rosta`: to and from host memory, between cards on a board
 //! and over the shared cable, the row of eight, and ping-pong.
 
-use crosslane_driver::{Device, Place, set_max_payload_on_path};
+use crosslane_driver::{Device, PathEnd, set_max_payload_on_path};
 use crosslane_experiment::{
     Flow, LatencyOptions, NoObserver, Options, Workload, chain, latency, peer_write, read,
     together, write,
@@ -152,6 +152,6 @@ impl Rosta {
 }
 
 fn set_payload(bus: &LabBus, from: &Device<LabBus>, to: &Device<LabBus>, bytes: u32) {
-    let place = |device: &Device<LabBus>| Place::Function(device.function().id);
+    let place = |device: &Device<LabBus>| PathEnd::Function(device.function().id);
     set_max_payload_on_path(bus, place(from), place(to), bytes).unwrap();
 }

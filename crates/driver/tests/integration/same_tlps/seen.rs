@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crosslane_driver::ChannelKind;
 use crosslane_fabric::trace::{HeaderLine, TraceEvent, TraceRecord};
-use crosslane_fabric::{DirectionId, Way};
+use crosslane_fabric::{DirectionId, LinkDirection};
 use crosslane_lab::Simulation;
 use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_regs::engine::{self, channel, user};
@@ -225,7 +225,7 @@ impl Recorder {
             let link = |of: &DirectionId| of.link == record.direction.link;
             let Some(device) = places.links.iter().position(link) else { continue };
             let seen = Seen { header, time_ps, end_ps: end.0 };
-            if record.direction.way == Way::Up {
+            if record.direction.heading == LinkDirection::Up {
                 step.tlps.entry(places.source(device, &header)).or_default().push(seen);
             } else if let Some(channel) = places.doorbell(device, &header) {
                 step.doorbells.entry((device, channel)).or_insert(seen.end_ps);

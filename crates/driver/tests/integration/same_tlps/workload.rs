@@ -5,7 +5,7 @@ use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
     PeerOptions, StreamSource,
 };
-use crosslane_fabric::{DirectionId, Way};
+use crosslane_fabric::{DirectionId, LinkDirection};
 use crosslane_host::{Bus, FunctionInfo, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
 use crosslane_pcie::link::{Generation, LinkRate, TICKS_PER_PS, Width};
@@ -24,7 +24,7 @@ pub fn links_of(simulation: &Simulation, names: &[&str]) -> Vec<DirectionId> {
     let link_of = |name: &&str| {
         let port = simulation.find_port(name).unwrap();
         let link = simulation.with_fabric(|fabric| fabric.port(port).link.unwrap());
-        DirectionId { link, way: Way::Up }
+        DirectionId { link, heading: LinkDirection::Up }
     };
     names.iter().map(link_of).collect()
 }
@@ -130,17 +130,18 @@ impl Workload {
     pub fn random(seed: u64) -> Self {
         let mut rng = Random::with_seed(seed);
         let route = [Route::Nowhere, Route::ToC2h, Route::ToPeer][rng.usize(..3)];
-        let options = |rng: &mut Random, payloads: &[Option<u32>]| ChannelOptions {
-            descriptors: match rng.usize(..3) {
-                0 => DescriptorSource::Table,
-                1 => DescriptorSource::Ring { entries: 64 },
-                _ => DescriptorSource::Ring { entries: 1024 },
-            },
-            notification: [Notification::Poll, Notification::Interrupt][rng.usize(..2)],
-            payload_bytes: payloads[rng.usize(..payloads.len())],
-            oversize: false,
-            relaxed_ordering: rng.bool(),
-            card_memory: false,
+        let options = |rng: &mut Random, payloads: &[Option<u32>]| {
+            ChannelOptions::default()
+                .with_descriptors(match rng.usize(..3) {
+                    0 => DescriptorSource::Table,
+                    1 => DescriptorSource::Ring { entries: 64 },
+                    _ => DescriptorSource::Ring { entries: 1024 },
+                })
+                .with_notification([Notification::Poll, Notification::Interrupt][rng.usize(..2)])
+                .with_payload_bytes(payloads[rng.usize(..payloads.len())])
+                .with_oversize(false)
+                .with_relaxed_ordering(rng.bool())
+                .with_card_memory(false)
         };
         let read_bytes = [128, 256, 512, 1024, 4096][rng.usize(..5)];
         let mut reads = vec![None, Some(128), Some(256), Some(512), Some(1024)];
@@ -259,7 +260,7 @@ impl Workload {
             Route::ToPeer => (generator, StreamSource::H2c),
         };
         card.user().route(c2h, peer).await.unwrap();
-        let options = PeerOptions { credits: self.credits, ..PeerOptions::default() };
+        let options = PeerOptions::default().with_credits(self.credits);
         let peer = match devices.get(1) {
             Some(other) => Some(card.connect(other, options).await.unwrap()),
             None => None,
@@ -267,7 +268,7 @@ impl Workload {
         let target = |bytes| peer.as_ref().expect("there is another card").target(bytes);
         let ring = DescriptorSource::Ring { entries: 64 };
         let of_peer = match self.writes.descriptors {
-            DescriptorSource::Table => ChannelOptions { descriptors: ring, ..self.writes },
+            DescriptorSource::Table => self.writes.with_descriptors(ring),
             _ => self.writes,
         };
         let mut channels = [

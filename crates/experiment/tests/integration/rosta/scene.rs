@@ -3,7 +3,7 @@
 
 use crosslane_driver::Device;
 use crosslane_experiment::BenchError;
-use crosslane_fabric::{DirectionId, Fabric, Way};
+use crosslane_fabric::{DirectionId, Fabric, LinkDirection};
 use crosslane_lab::{LabBus, Simulation, open};
 use crosslane_pcie::units::HostId;
 
@@ -58,5 +58,5 @@ pub fn leaving(fabric: &Fabric, port: &str) -> DirectionId {
     let index = fabric.ports().iter().position(|other| other.name == port).unwrap();
     let link = fabric.ports()[index].link.unwrap();
     let is_lower = fabric.link(link).lower.0 as usize == index;
-    DirectionId { link, way: if is_lower { Way::Up } else { Way::Down } }
+    DirectionId { link, heading: if is_lower { LinkDirection::Up } else { LinkDirection::Down } }
 }

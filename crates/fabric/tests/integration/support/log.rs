@@ -101,9 +101,9 @@ fn control(record: &TraceRecord) -> Option<Control> {
 
 /// The other direction of the same link.
 pub fn opposite(direction: DirectionId) -> DirectionId {
-    let way = match direction.way {
-        Way::Down => Way::Up,
-        Way::Up => Way::Down,
+    let heading = match direction.heading {
+        LinkDirection::Down => LinkDirection::Up,
+        LinkDirection::Up => LinkDirection::Down,
     };
-    DirectionId { way, ..direction }
+    DirectionId { heading, ..direction }
 }

@@ -395,9 +395,9 @@ impl Stand {
     }
 
     /// The direction from an endpoint towards the root complex, or back.
-    pub fn direction(&self, endpoint: usize, way: Way) -> DirectionId {
+    pub fn direction(&self, endpoint: usize, heading: LinkDirection) -> DirectionId {
         let port = self.fabric.node(self.endpoints[endpoint]).ports[0];
-        DirectionId { link: self.fabric.port(port).link.unwrap(), way }
+        DirectionId { link: self.fabric.port(port).link.unwrap(), heading }
     }
 }
 

@@ -2,7 +2,7 @@
 //! Rates of the network of lab `sbdt`, compared with the sbdt paper and with arithmetic.
 
 use crosslane_device::nic::Nic;
-use crosslane_fabric::{DirectionId, Way};
+use crosslane_fabric::{DirectionId, LinkDirection};
 use crosslane_host::*;
 use crosslane_lab::*;
 use crosslane_pcie::units::{HostId, Picoseconds};
@@ -132,7 +132,7 @@ fn with_reads_of_the_card(nodes: &Nodes) -> (f64, f64) {
     let function = nodes.simulation.with_fabric(|fabric| fabric.routing_id(card));
     let direction = nodes.simulation.with_fabric(|fabric| {
         let link = fabric.port(card).link.unwrap();
-        DirectionId { link, way: Way::Down }
+        DirectionId { link, heading: LinkDirection::Down }
     });
     // One descriptor after the other from one ring, repeatedly: 64 of 128 KiB.
     let ring = bus.allocate(4096, PageSize::Small).unwrap();

@@ -10,8 +10,8 @@
 
 pub(super) mod figures;
 
-use crosslane_bridge::local::{Cores, HostSink, HostSource, Job, LocalDma, LocalOptions, Moved};
-use crosslane_driver::{Buffer, Device, Notification};
+use crosslane_bridge::local::{HostSink, HostSource, Job, LocalDma, LocalOptions, Moved};
+use crosslane_driver::{Buffer, Device};
 use crosslane_host::PageSize;
 use crosslane_lab::{Lab, LabBus};
 use crosslane_pcie::units::Picoseconds;
@@ -295,21 +295,18 @@ pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>
     Ok(rows_of(context, &long(context, buffer_bytes, &sizes)?, sizes))
 }
 
-/// Uses of this project's own engine: name, options, and whether memory is registered.
-const OWN: [(&str, LocalOptions, bool); 3] = [
-    ("the paper's procedure", LocalOptions::of_document(OWN_BUFFER_BYTES), false),
-    ("polled, two cores copy", own(), false),
-    ("polled, registered memory", own(), true),
+/// Uses of this project's own engine.
+const OWN: [Own; 3] = [
+    ("the paper's procedure", LocalOptions::of_document, false),
+    ("polled, two cores copy", own, false),
+    ("polled, registered memory", own, true),
 ];
 
-const fn own() -> LocalOptions {
-    LocalOptions {
-        buffer_bytes: OWN_BUFFER_BYTES,
-        buffers: 8,
-        notification: Notification::Poll,
-        reported_together: 1,
-        cores: Cores::apart(),
-    }
+/// Name, options for buffers of a size, and whether memory is registered.
+type Own = (&'static str, fn(u64) -> LocalOptions, bool);
+
+fn own(buffer_bytes: u64) -> LocalOptions {
+    LocalOptions::default().with_buffer_bytes(buffer_bytes)
 }
 
 /// Number of scenarios of this module.
@@ -336,6 +333,7 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
     });
     let own = OWN.map(|(name, options, is_registered)| {
         let ways = &[Way::ToCard, Way::Within, Way::FromCard, Way::Through];
+        let options = options(OWN_BUFFER_BYTES);
         let scenario = Scenario { options, ways, sizes: &OWN_SIZES, is_registered };
         (&own_lab, format!("local, our engine, {name}"), scenario)
     });

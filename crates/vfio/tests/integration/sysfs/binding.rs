@@ -37,9 +37,9 @@ fn a_driver_that_refuses_leaves_all_as_it_was() {
     fake.start(|root| bind_and_unbind(root, Some("native"), &["odd-driver"]));
     fs::create_dir_all(fake.sys("bus/pci/drivers/odd-driver")).unwrap();
     let (machine, card) = (fake.machine(), address("03:00.0"));
-    let native = BindOptions { driver: "vfio-pci".to_owned(), force: false };
+    let native = BindOptions::default().with_driver("vfio-pci");
     bind(&machine, card, &native).unwrap();
-    let odd = BindOptions { driver: "odd-driver".to_owned(), force: false };
+    let odd = BindOptions::default().with_driver("odd-driver");
     let error = bind(&machine, card, &odd).unwrap_err().to_string();
     assert!(error.contains("odd-driver did not take it; it has no driver"), "{error}");
     let function = machine.tree().unwrap().function(card).unwrap().clone();
@@ -72,9 +72,9 @@ fn what_must_not_be_taken_is_refused() {
     assert!(words.contains("no IOMMU group") && words.contains("intel_iommu=on"), "{words}");
     let words = refused("01:00.0", &options());
     assert!(words.contains("upstream port of a switch"), "{words}");
-    let words = refused("03:00.0", &BindOptions { driver: "no-such".to_owned(), force: false });
+    let words = refused("03:00.0", &BindOptions::default().with_driver("no-such"));
     assert!(words.ends_with("Load it: sudo modprobe no-such"), "{words}");
-    let words = refused("03:00.0", &BindOptions { driver: "../x".to_owned(), force: false });
+    let words = refused("03:00.0", &BindOptions::default().with_driver("../x"));
     assert!(words.contains("no driver's name"), "{words}");
     for at in ["07:00.0", "03:00.0"] {
         let folder = fake.folder(&format!("0000:{at}"));

@@ -90,11 +90,11 @@ impl fmt::Display for Peer {
 
 /// Position of a node in a torus of up to four dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Coordinates {
     dimensions: Vec<TorusDimension>,
 }
 
-impl Place {
+impl Coordinates {
     /// Creates a position, which the device checks.
     #[must_use]
     pub fn new(dimensions: &[TorusDimension]) -> Self {
@@ -178,15 +178,17 @@ mod tests {
 
     #[test]
     fn who_is_next_to_whom() {
-        let place = Place::of_node(7, &[3, 4, 2]);
-        assert_eq!((place.node(), place.nodes()), (7, 24));
-        let positions: Vec<u16> = place.dimensions().iter().map(|it| it.position).collect();
+        let coordinates = Coordinates::of_node(7, &[3, 4, 2]);
+        assert_eq!((coordinates.node(), coordinates.nodes()), (7, 24));
+        let positions: Vec<u16> = coordinates.dimensions().iter().map(|it| it.position).collect();
         assert_eq!(positions, [1, 2, 0]);
-        let neighbours: Vec<_> =
-            place.directions().map(|way| (way.link(), place.neighbour(way).unwrap())).collect();
+        let neighbours: Vec<_> = coordinates
+            .directions()
+            .map(|way| (way.link(), coordinates.neighbour(way).unwrap()))
+            .collect();
         assert_eq!(neighbours, [(0, 8), (1, 6), (2, 10), (3, 4), (4, 19), (5, 19)]);
         // Across the edge.
-        let corner = Place::of_node(0, &[3, 4]);
+        let corner = Coordinates::of_node(0, &[3, 4]);
         assert_eq!(corner.neighbour(Direction::Down(0)), Some(2));
         assert_eq!(corner.neighbour(Direction::Down(1)), Some(9));
         assert_eq!(corner.neighbour(Direction::Up(2)), None);
@@ -196,10 +198,10 @@ mod tests {
     fn each_is_the_neighbour_of_its_neighbours() {
         let sizes = [2, 3, 1, 4];
         for node in 0..24 {
-            let place = Place::of_node(node, &sizes);
-            assert_eq!(place.directions().count(), 6);
-            for way in place.directions() {
-                let other = Place::of_node(place.neighbour(way).unwrap(), &sizes);
+            let coordinates = Coordinates::of_node(node, &sizes);
+            assert_eq!(coordinates.directions().count(), 6);
+            for way in coordinates.directions() {
+                let other = Coordinates::of_node(coordinates.neighbour(way).unwrap(), &sizes);
                 assert_eq!(other.neighbour(way.opposite()), Some(node), "{node} {way}");
             }
         }
@@ -207,7 +209,8 @@ mod tests {
 
     #[test]
     fn a_line_has_ends() {
-        let at = |position| Place::new(&[TorusDimension { size: 3, position, is_open: true }]);
+        let at =
+            |position| Coordinates::new(&[TorusDimension { size: 3, position, is_open: true }]);
         assert_eq!(at(0).directions().collect::<Vec<_>>(), [Direction::Up(0)]);
         assert_eq!(at(1).directions().count(), 2);
         assert_eq!(at(2).directions().collect::<Vec<_>>(), [Direction::Down(0)]);
