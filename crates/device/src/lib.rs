@@ -9,12 +9,12 @@
 
 mod card_memory;
 mod engine;
+pub mod kit;
 mod little_endian;
 mod memory_card;
 pub mod network_processor;
 pub mod nic;
 mod parameters;
-mod reads;
 
 pub use card_memory::{CardMemoryParameters, Copying, DramParameters};
 pub use engine::Engine;

@@ -6,23 +6,19 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crosslane_fabric::trace::HeaderLine;
-use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Memory, Received};
+use crosslane_fabric::{Consumed, Device, DevicePort, Memory, Received};
 use crosslane_pcie::config::ConfigSpace;
-use crosslane_pcie::split;
-use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
+use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::memory_card as map;
 
-use crate::engine::{READ_COMPLETION_BOUNDARY_BYTES, Window};
+use crate::kit::{self, Answer, Arrival, Completer, Function, Held, Place, Timer};
 use crate::parameters::{ParameterError, SECOND, power_of_two, within};
 
 /// BAR of the FIFO aperture.
 pub const FIFO_BAR: usize = 2;
 /// BAR of the board memory.
 pub const MEMORY_BAR: usize = 4;
-/// Byte enables of a whole double word.
-const ALL_BYTES: u8 = 0xf;
 
 /// Build parameters of a memory card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +43,10 @@ pub struct MemoryCardParameters {
 }
 
 impl MemoryCardParameters {
+    fn memory_bytes(&self) -> u64 {
+        self.bank_bytes * u64::from(self.banks)
+    }
+
     /// Checks that a card can be built with these parameters.
     ///
     /// # Errors
@@ -82,30 +82,11 @@ enum Counted {
     Read,
 }
 
-/// Completion waiting to be sent.
-struct Answer {
-    ready_ps: u64,
-    header: Header,
-    payload: Vec<u8>,
-    /// Read whose receive buffer is freed with its last completion.
-    frees: Option<(Received, Header, u32)>,
-}
-
-/// Target of a request.
-enum RequestTarget {
-    Register(u64),
-    Fifo(u64),
-    Memory(u64),
-    Nowhere,
-}
-
 /// Endpoint device with board memory and a FIFO: registers in BAR 0, the FIFO in BAR 2, the memory
 /// in BAR 4.
 pub struct MemoryCard {
     parameters: MemoryCardParameters,
-    /// BARs 0, 2 and 4.
-    windows: [Window; 3],
-    max_payload_bytes: u32,
+    function: Function,
     /// Offset of BAR 4 in `memory`.
     memory_offset: u64,
     memory: Memory,
@@ -114,8 +95,8 @@ pub struct MemoryCard {
     fifo: VecDeque<u8>,
     counting: Counters,
     taken: Counters,
-    answers: VecDeque<Answer>,
-    timer_ps: u64,
+    completer: Completer,
+    timer: Timer,
 }
 
 impl MemoryCard {
@@ -133,36 +114,15 @@ impl MemoryCard {
         }
         Self {
             parameters,
-            windows: [Window::default(); 3],
-            max_payload_bytes: 128,
+            function: Function::default(),
             memory_offset: 0,
             memory: Memory::new(),
             busy_ps: 0,
             fifo: VecDeque::new(),
             counting: Counters::default(),
             taken: Counters::default(),
-            answers: VecDeque::new(),
-            timer_ps: u64::MAX,
-        }
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.parameters.bank_bytes * u64::from(self.parameters.banks)
-    }
-
-    fn target(&self, address: u64, bytes: u32) -> RequestTarget {
-        let offset = |window: &Window| window.offset(address, bytes);
-        let [registers, fifo, memory] = &self.windows;
-        if let Some(at) = offset(registers) {
-            return RequestTarget::Register(at);
-        }
-        if let Some(at) = offset(fifo) {
-            return RequestTarget::Fifo(at);
-        }
-        let is_there = |at: &u64| at + u64::from(bytes) <= self.memory_bytes();
-        match offset(memory).filter(is_there) {
-            Some(at) => RequestTarget::Memory(at),
-            None => RequestTarget::Nowhere,
+            completer: Completer::default(),
+            timer: Timer::new(0),
         }
     }
 
@@ -184,44 +144,37 @@ impl MemoryCard {
 
     // --- Writes --------------------------------------------------------------------------
 
+    /// Takes a write. Returns when its receive buffer is free.
     fn take_write(
         &mut self,
+        place: Place,
         header: &Header,
         payload: &[u8],
-        port: &mut DevicePort<'_>,
+        now_ps: u64,
     ) -> Consumed {
-        let (address, bytes) = (header.address.0, header.request_bytes());
-        let what = || HeaderLine(header).to_string();
-        if header.poisoned {
-            port.report(ErrorKind::PoisonedWrite { what: what() });
-            return Consumed::Now;
-        }
-        let skip = (address & 3) as usize;
+        let Place { bar, offset } = place;
+        let bytes = header.request_bytes();
+        let skip = (header.address.0 & 3) as usize;
         let data = &payload[skip..skip + bytes as usize];
-        match self.target(address, bytes) {
-            RequestTarget::Register(offset) => {
-                if offset == u64::from(map::CONTROL) && data.len() == 4 {
-                    self.control(u32::from_le_bytes([data[0], data[1], data[2], data[3]]));
-                }
-                Consumed::Now
-            }
-            RequestTarget::Fifo(offset) => {
-                self.push(offset, data);
-                Consumed::Now
-            }
-            RequestTarget::Memory(offset) => {
+        match bar {
+            FIFO_BAR => self.push(offset, data),
+            MEMORY_BAR => {
                 let beats = self.count(offset, bytes, Counted::Write);
                 self.memory.write(self.memory_offset + offset, data);
                 let further_ps = (beats - 1) * self.parameters.beat.0;
-                let begin_ps = self.busy_ps.max(port.now_ps());
+                let begin_ps = self.busy_ps.max(now_ps);
                 self.busy_ps = begin_ps + self.parameters.write_interval.0 + further_ps;
-                Consumed::At(Picoseconds(self.busy_ps))
+                return Consumed::At(Picoseconds(self.busy_ps));
             }
-            RequestTarget::Nowhere => {
-                port.report(ErrorKind::Unrouted { what: what(), address: header.address });
-                Consumed::Now
+            _ => {
+                for (register, word) in kit::whole_words(offset, header, payload) {
+                    if register == map::CONTROL {
+                        self.control(word);
+                    }
+                }
             }
         }
+        Consumed::Now
     }
 
     fn control(&mut self, word: u32) {
@@ -250,57 +203,15 @@ impl MemoryCard {
 
     // --- Reads ---------------------------------------------------------------------------
 
-    /// Takes a read. Its receive buffer is held until the read is answered.
-    fn take_read(&mut self, tlp: Received, request: &Header, port: &mut DevicePort<'_>) {
-        let (address, bytes) = (request.address.0, request.request_bytes());
-        let ready_ps = self.busy_ps.max(port.now_ps()) + self.parameters.read_latency.0;
-        let frees = (tlp, *request, port.data_credits(tlp));
-        let id = port.routing_id();
-        let refused = |status| {
-            let header = Header::completion_error(request, id, status);
-            Answer { ready_ps, header, payload: Vec::new(), frees: Some(frees) }
-        };
-        let whole = request.length_dw == 1 && request.first_byte_enables == ALL_BYTES;
-        let data = match self.target(address, bytes) {
-            RequestTarget::Register(offset) if whole => {
-                self.register(offset as u32).to_le_bytes().to_vec()
-            }
-            // A read of no bytes is a flush and always valid.
-            RequestTarget::Register(_) | RequestTarget::Fifo(_) | RequestTarget::Memory(_)
-                if bytes == 0 =>
-            {
-                Vec::new()
-            }
-            RequestTarget::Register(_) => {
-                self.answers.push_back(refused(CompletionStatus::CompleterAbort));
-                return;
-            }
-            // FIFO bytes are read through the register fifo_pop.
-            RequestTarget::Fifo(_) => vec![0; bytes as usize],
-            RequestTarget::Memory(offset) => {
-                self.count(offset, bytes, Counted::Read);
-                let mut data = vec![0; bytes as usize];
-                self.memory.read(self.memory_offset + offset, &mut data);
-                data
-            }
-            RequestTarget::Nowhere => {
-                let what = HeaderLine(request).to_string();
-                port.report(ErrorKind::Unrouted { what, address: request.address });
-                self.answers.push_back(refused(CompletionStatus::UnsupportedRequest));
-                return;
-            }
-        };
-        let mut left = data.len() as u32;
-        let (boundary, most) = (READ_COMPLETION_BOUNDARY_BYTES, self.max_payload_bytes);
-        for (at, length) in split::completions(request.address, left, boundary, most) {
-            let header = Header::completion_data(request, id, at, length, left);
-            let begin = data.len() - left as usize;
-            let payload = data[begin..begin + length as usize].to_vec();
-            left -= length;
-            let frees = (left == 0).then_some(frees);
-            self.answers.push_back(Answer { ready_ps, header, payload, frees });
+    /// Takes a read of an aperture. FIFO bytes are read through the register `fifo_pop`.
+    fn read(&mut self, Place { bar, offset }: Place, bytes: u32) -> Answer {
+        if bar != MEMORY_BAR {
+            return Answer::Word(0);
         }
-        assert!(left == 0, "a read of {bytes} B is answered without {left} B");
+        self.count(offset, bytes, Counted::Read);
+        let mut data = vec![0; bytes as usize];
+        self.memory.read(self.memory_offset + offset, &mut data);
+        Answer::Data(data)
     }
 
     fn register(&mut self, offset: u32) -> u32 {
@@ -343,77 +254,43 @@ impl MemoryCard {
             _ => 0,
         }
     }
-
-    /// Sends the answers that are ready and sets a timer for the next one.
-    fn go_on(&mut self, port: &mut DevicePort<'_>) {
-        while let Some(first) = self.answers.front() {
-            if first.ready_ps > port.now_ps() {
-                if first.ready_ps < self.timer_ps {
-                    self.timer_ps = first.ready_ps;
-                    port.timer(first.ready_ps, 0);
-                }
-                return;
-            }
-            if !port.has_room() {
-                return;
-            }
-            let Some(answer) = self.answers.pop_front() else { return };
-            let skip = (answer.header.address.0 & 3) as usize;
-            port.send(answer.header, |payload| {
-                payload.fill(0);
-                if !payload.is_empty() {
-                    payload[skip..skip + answer.payload.len()].copy_from_slice(&answer.payload);
-                }
-            });
-            if let Some((tlp, request, data_credits)) = answer.frees {
-                port.release(tlp, &request, data_credits);
-            }
-        }
-    }
 }
 
 impl Device for MemoryCard {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
-        match header.kind {
-            TlpKind::MemoryWrite => {
-                let payload = port.payload(tlp).to_vec();
-                self.take_write(&header, &payload, port)
+        let answer = match self.function.sort(&header, port) {
+            Arrival::Write(place) => {
+                return self.take_write(place, &header, port.payload(tlp), port.now_ps());
             }
-            TlpKind::MemoryRead => {
-                self.take_read(tlp, &header, port);
-                self.go_on(port);
-                Consumed::Held
+            Arrival::Register(offset) => Answer::Word(self.register(offset)),
+            Arrival::Read(place) => self.read(place, header.request_bytes()),
+            Arrival::Answered(answer) => answer,
+            Arrival::Completion => {
+                kit::report_unexpected(&header, port);
+                return Consumed::Now;
             }
-            TlpKind::Completion | TlpKind::CompletionData => {
-                let what = HeaderLine(&header).to_string();
-                port.report(ErrorKind::UnexpectedCompletion { what });
-                Consumed::Now
-            }
-            // Configuration requests take no simulated time; messages have no effect.
-            TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {
-                Consumed::Now
-            }
-        }
+            Arrival::Poisoned(_) | Arrival::Ignored => return Consumed::Now,
+        };
+        let ready_ps = self.busy_ps.max(port.now_ps()) + self.parameters.read_latency.0;
+        self.completer.answer(Held::new(tlp, port), answer, ready_ps, &self.function, port);
+        self.transmit_ready(port);
+        Consumed::Held
     }
 
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
-        self.go_on(port);
+        while self.completer.send(&mut self.timer, port) {}
     }
 
     fn timer(&mut self, _token: u32, port: &mut DevicePort<'_>) {
-        if self.timer_ps <= port.now_ps() {
-            self.timer_ps = u64::MAX;
-        }
-        self.go_on(port);
+        self.timer.come(port.now_ps());
+        self.transmit_ready(port);
     }
 
     fn configured(&mut self, config: &ConfigSpace) {
-        self.windows = [0, FIFO_BAR, MEMORY_BAR].map(|index| {
-            let bar = config.bar(index).filter(|_| config.memory_enabled());
-            bar.map_or(Window::default(), |bar| Window { base: bar.base.0, bytes: bar.size_bytes })
-        });
-        self.max_payload_bytes = config.max_payload_bytes();
+        self.function = config.into();
+        let memory = &mut self.function.bars[MEMORY_BAR];
+        memory.bytes = memory.bytes.min(self.parameters.memory_bytes());
         self.memory_offset = crosslane_fabric::bar_offset_bytes(config, MEMORY_BAR);
     }
 
@@ -424,12 +301,11 @@ impl Device for MemoryCard {
     /// Returns the banks. Accesses past the bus are not counted and take no time.
     fn plain_memory(&self, config: &ConfigSpace, bar: usize) -> Option<Range<u64>> {
         let bar_bytes = config.bar(bar).filter(|_| bar == MEMORY_BAR)?.size_bytes;
-        Some(0..self.memory_bytes().min(bar_bytes))
+        Some(0..self.parameters.memory_bytes().min(bar_bytes))
     }
 
     fn unfinished(&self) -> Vec<String> {
-        let answers = self.answers.len();
-        (answers > 0).then(|| format!("{answers} completions wait")).into_iter().collect()
+        kit::unfinished(&[(self.completer.len(), "completions wait")])
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

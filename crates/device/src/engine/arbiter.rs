@@ -95,7 +95,7 @@ impl Engine {
         if self.next(index, port) != Next::Tlp || !self.has_room(index, port) {
             return false;
         }
-        if !self.function.bus_master {
+        if !self.function.is_bus_master {
             // Stop in the middle of the descriptor: the function may no longer send.
             port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
             let (error, address) =
@@ -169,9 +169,9 @@ impl Engine {
 
     /// Returns the next time at which the passage of time alone lets something be sent.
     fn next_time_ps(&self, now_ps: u64) -> u64 {
-        let answer_ps = self.answers.front().map_or(u64::MAX, |answer| answer.ready_ps);
+        let answer_ps = self.completer.next_ps();
         let channels = (0..self.channels.len()).map(|index| self.next_channel_ps(index, now_ps));
-        let credit_ps = if self.function.bus_master { self.next_credit_ps() } else { u64::MAX };
+        let credit_ps = if self.function.is_bus_master { self.next_credit_ps() } else { u64::MAX };
         let status_ps = self.next_status_ps(now_ps);
         let confirmed_ps = self.next_confirmed_ps();
         answer_ps

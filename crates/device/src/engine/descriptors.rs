@@ -200,7 +200,7 @@ impl Engine {
         let can_be = !descriptor.is_copied() || self.copies(index);
         let error = if !descriptor.is_good() || !can_be {
             ChannelError::BadDescriptor
-        } else if !self.function.bus_master {
+        } else if !self.function.is_bus_master {
             port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
             ChannelError::NotBusMaster
         } else {
@@ -348,7 +348,7 @@ impl Engine {
             if self.fetches_ps(index) > port.now_ps() {
                 continue;
             }
-            if !self.function.bus_master {
+            if !self.function.is_bus_master {
                 port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
                 let (error, address) = (ChannelError::NotBusMaster, fetch.address);
                 self.channels[index].fault = Some(Fault { error, address });
@@ -360,13 +360,13 @@ impl Engine {
             self.assert_in_ring(index, &fetch);
             let bytes = fetch.descriptors * ring_descriptor::BYTES;
             let deadline_ps = port.now_ps() + self.parameters.completion_timeout.0;
-            self.tags.begin(tag, index, fetch.address, bytes, deadline_ps);
-            self.arm_time_out(deadline_ps, port);
+            self.tags.begin(Some(tag), index, fetch.address, bytes, deadline_ps);
+            self.time_outs.at(deadline_ps, port);
             let channel = &mut self.channels[index];
             channel.fetches.push_back(tag);
             channel.requested = channel.requested.wrapping_add(fetch.descriptors);
             let id = port.routing_id();
-            let tag = self.tags.on_the_wire(tag);
+            let tag = self.tags.table.on_the_wire(tag);
             let header = Header::memory_read(id, tag, BusAddress(fetch.address), bytes);
             self.send(header, port, |_| {});
             return true;
@@ -400,10 +400,10 @@ impl Engine {
         let seen_ps = there_ps + self.parameters.drain_ps();
         while let Some(tag) = self.channels[index].fetches.front().copied() {
             let slot = *self.tags.get(tag);
-            let owner = slot.channel;
+            let owner = slot.purpose.channel;
             assert!(owner == index, "channel {index} fetches by tag {tag}, which {owner} has");
             let channel = &mut self.channels[index];
-            if let Some(error) = slot.error {
+            if let Some(error) = slot.channel_error() {
                 let address = slot.address.wrapping_add(u64::from(slot.good));
                 channel.fault.get_or_insert(Fault { error, address });
                 // The batch fails as a whole; later batches are discarded.
@@ -412,7 +412,7 @@ impl Engine {
                 }
                 return;
             }
-            if !self.tags.is_answered(tag) {
+            if !slot.is_answered() {
                 return;
             }
             let entries = self.tags.data(tag, 0).chunks_exact(ring_descriptor::BYTES as usize);

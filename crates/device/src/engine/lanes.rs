@@ -2,7 +2,7 @@
 //! Receive queues: writes of other devices into BAR 1, and the credits returned for them. A full
 //! queue may block everything behind it.
 
-use crosslane_fabric::{DevicePort, Received};
+use crosslane_fabric::DevicePort;
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::lane::control;
@@ -10,6 +10,7 @@ use crosslane_regs::engine::lane::control;
 use super::fifo::Fifo;
 use super::pattern::Checker;
 use super::{Engine, Taken};
+use crate::kit::Held;
 use crate::parameters::EngineParameters;
 
 /// Clocks without new data after which an empty FIFO returns its credits. Without this delay, each
@@ -19,9 +20,7 @@ pub(super) const CREDIT_DELAY_CLOCKS: u64 = 256;
 
 /// TLP waiting for room in a receive queue, or behind one that does.
 pub(super) struct Stalled {
-    pub tlp: Received,
-    pub header: Header,
-    pub data_credits: u32,
+    pub held: Held,
     pub payload: Vec<u8>,
 }
 
@@ -180,19 +179,15 @@ impl Engine {
         !self.stalled.is_empty()
     }
 
-    pub(super) fn stall(&mut self, stalled: Stalled) {
-        self.stalled.push_back(stalled);
-    }
-
     /// Takes stalled TLPs while they have room.
     pub(super) fn take_stalled(&mut self, port: &mut DevicePort<'_>) {
-        while let Some(Stalled { tlp, header, data_credits, payload }) = self.stalled.pop_front() {
-            match self.take_request(&header, &payload, Some(tlp), data_credits, port) {
+        while let Some(Stalled { held, payload }) = self.stalled.pop_front() {
+            match self.take(held, &payload, port) {
                 Taken::Full => {
-                    self.stalled.push_front(Stalled { tlp, header, data_credits, payload });
+                    self.stalled.push_front(Stalled { held, payload });
                     return;
                 }
-                Taken::Now => port.release(tlp, &header, data_credits),
+                Taken::Now => held.release(port),
                 Taken::Later => {}
             }
             self.spare.push(payload);
@@ -201,7 +196,7 @@ impl Engine {
 
     /// Returns the bytes of BAR 1 for each receive queue.
     pub(super) fn lane_window_bytes(&self) -> u64 {
-        self.function.receive.bytes / self.lanes.len() as u64
+        self.receive.bytes / self.lanes.len() as u64
     }
 
     /// Takes a write into BAR 1.
@@ -255,7 +250,7 @@ impl Engine {
     pub(super) fn build_credit(&mut self, port: &mut DevicePort<'_>) -> bool {
         let (count, now_ps) = (self.lanes.len(), port.now_ps());
         let clock_ps = self.parameters.clock.0;
-        if !self.function.bus_master {
+        if !self.function.is_bus_master {
             return false;
         }
         for ahead in 0..count {

@@ -4,7 +4,6 @@
 //!
 //! Read first: `channel.rs` for the channels, `arbiter.rs` for the order of transmission.
 
-mod answers;
 mod arbiter;
 mod channel;
 mod descriptors;
@@ -23,59 +22,31 @@ mod write;
 use std::any::Any;
 use std::collections::VecDeque;
 
-use crosslane_fabric::{ChannelWaits, Consumed, Device, DevicePort, ErrorKind, Received};
+use crosslane_fabric::{ChannelWaits, Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::{ConfigSpace, MsixRequest};
-use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_regs::engine::{ChannelError, MSIX_PENDING, MSIX_TABLE};
 
+use crate::kit::{Answer, Aperture, Arrival, Completer, Function, Held, Msix, Timer, whole_words};
 use crate::parameters::EngineParameters;
-use answers::Answer;
 use channel::{Channel, Fault, Kind};
 use fifo::Fifo;
 use lanes::{Lane, Stalled};
 use memory::Board;
-use status::Msix;
 use tags::Tags;
 use user::User;
-
-pub(crate) use answers::READ_COMPLETION_BOUNDARY_BYTES;
 
 /// Timer token: look for work.
 const STEP: u32 = 0;
 /// Timer token: check for completion time-outs.
 const TIMEOUT: u32 = 1;
 
-/// A BAR: base address and size.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Window {
-    pub base: u64,
-    pub bytes: u64,
-}
-
-impl Window {
-    /// Returns the offset in the BAR of `bytes` at `address` if it contains them all.
-    pub fn offset(&self, address: u64, bytes: u32) -> Option<u64> {
-        let offset = address.checked_sub(self.base)?;
-        (offset.checked_add(u64::from(bytes))? <= self.bytes).then_some(offset)
-    }
-}
-
-/// Settings of the function's configuration space.
-#[derive(Clone, Copy, Debug, Default)]
-struct Function {
-    registers: Window,
-    receive: Window,
-    max_payload_bytes: u32,
-    max_read_request_bytes: u32,
-    relaxed_ordering: bool,
-    bus_master: bool,
-}
-
 /// DMA engine as an endpoint's device: registers in BAR 0, receive queues in BAR 1 or the next BAR
 /// present.
 pub struct Engine {
     parameters: EngineParameters,
     function: Function,
+    /// Aperture of the receive queues: BAR 1 or the next one present.
+    receive: Aperture,
     /// Channels in the order H2C, C2H, peer.
     channels: Vec<Channel>,
     tags: Tags,
@@ -94,7 +65,7 @@ pub struct Engine {
     tables: [Vec<u8>; 2],
     /// Words stored in each table entry since it was taken up, one bit each.
     stored: [Vec<u8>; 2],
-    answers: VecDeque<Answer>,
+    completer: Completer,
     /// High word of the engine time, latched when the low one was read.
     latched_time: u32,
     /// Arbiter slot that is served next.
@@ -107,7 +78,8 @@ pub struct Engine {
     status_free_ps: u64,
     engine_free_ps: u64,
     timer_ps: u64,
-    deadline_ps: u64,
+    /// Check for completion time-outs.
+    time_outs: Timer,
     /// Set if something has changed that may let the engine proceed.
     wake: bool,
 }
@@ -134,11 +106,8 @@ impl Engine {
         let stream_latency_ps = p.clocks_ps(p.stream_latency_clocks);
         let table = || vec![0; usize::from(p.table_descriptors) * TABLE_ENTRY_BYTES];
         Self {
-            function: Function {
-                max_payload_bytes: 128,
-                max_read_request_bytes: 128,
-                ..Function::default()
-            },
+            function: Function::default(),
+            receive: Aperture::default(),
             channels: channels.collect(),
             tags: Tags::new(p),
             board: p.card_memory.map(Board::new),
@@ -147,10 +116,10 @@ impl Engine {
             stalled: VecDeque::new(),
             spare: Vec::new(),
             user: User::default(),
-            msix: Msix::default(),
+            msix: Msix::new(status::VECTORS, MSIX_TABLE.bytes),
             tables: [table(), table()],
             stored: [(); 2].map(|()| vec![0; usize::from(p.table_descriptors)]),
-            answers: VecDeque::new(),
+            completer: Completer::default(),
             latched_time: 0,
             turn: 0,
             fetch_turn: 0,
@@ -159,7 +128,7 @@ impl Engine {
             status_free_ps: 0,
             engine_free_ps: 0,
             timer_ps: u64::MAX,
-            deadline_ps: u64::MAX,
+            time_outs: Timer::of_deadlines(TIMEOUT),
             wake: false,
             parameters,
         }
@@ -181,7 +150,7 @@ impl Engine {
     /// reads whose data wait, and tags kept out of use after a time-out.
     #[must_use]
     pub fn tags_in_use(&self) -> usize {
-        self.tags.in_use()
+        self.tags.table.in_use()
     }
 
     /// Converts simulated time to engine time, in clocks.
@@ -199,50 +168,45 @@ impl Engine {
             }
     }
 
-    /// Takes a posted TLP or a read as if nothing were stalled. Returns [`Taken::Full`] if its
-    /// receive queue is full.
-    fn take_request(
-        &mut self,
-        header: &Header,
-        payload: &[u8],
-        tlp: Option<Received>,
-        data_credits: u32,
-        port: &mut DevicePort<'_>,
-    ) -> Taken {
-        match header.kind {
-            TlpKind::MemoryWrite => self.take_write(header, payload, port),
-            TlpKind::MemoryRead => self.take_read(header, tlp, data_credits, port),
-            TlpKind::Completion | TlpKind::CompletionData => {
+    /// Takes a TLP as if nothing were stalled. Returns [`Taken::Full`] if its receive queue is full.
+    fn take(&mut self, held: Held, payload: &[u8], port: &mut DevicePort<'_>) -> Taken {
+        let (header, now_ps) = (&held.header, port.now_ps());
+        let answer = match self.function.sort(header, port) {
+            Arrival::Write(place) if place.bar == 0 => {
+                for (offset, word) in whole_words(place.offset, header, payload) {
+                    self.write_register(offset, word, now_ps);
+                }
+                self.wake = true;
+                return Taken::Now;
+            }
+            Arrival::Write(place) | Arrival::Poisoned(place) => {
+                if place.bar == 0 {
+                    return Taken::Now;
+                }
+                return self.take_lane_write(place.offset, header, payload, now_ps);
+            }
+            Arrival::Completion => {
                 self.take_completion(header, payload, port);
-                Taken::Now
+                return Taken::Now;
             }
-            // Configuration requests take no simulated time; messages have no effect.
-            TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {
-                Taken::Now
-            }
-        }
+            Arrival::Ignored => return Taken::Now,
+            Arrival::Register(offset) => Answer::Word(self.read_register(offset, now_ps)),
+            // The receive aperture reads as zero.
+            Arrival::Read(_) => Answer::Word(0),
+            Arrival::Answered(answer) => answer,
+        };
+        let ready_ps = now_ps + self.parameters.register_latency.0;
+        self.completer.answer(held, answer, ready_ps, &self.function, port);
+        self.wake = true;
+        Taken::Later
     }
 
-    /// Takes a memory write to the registers or a receive queue.
-    fn take_write(&mut self, header: &Header, payload: &[u8], port: &mut DevicePort<'_>) -> Taken {
-        let (address, bytes) = (header.address.0, header.request_bytes());
-        if header.poisoned {
-            let what = crosslane_fabric::trace::HeaderLine(header).to_string();
-            port.report(ErrorKind::PoisonedWrite { what });
-        }
-        if let Some(offset) = self.function.registers.offset(address, bytes) {
-            if !header.poisoned {
-                self.write_registers(offset as u32, header, payload, port.now_ps());
-                self.wake = true;
-            }
-            return Taken::Now;
-        }
-        if let Some(offset) = self.function.receive.offset(address, bytes) {
-            return self.take_lane_write(offset, header, payload, port.now_ps());
-        }
-        let what = crosslane_fabric::trace::HeaderLine(header).to_string();
-        port.report(ErrorKind::Unrouted { what, address: header.address });
-        Taken::Now
+    /// Sends the next completion if one is ready. Returns whether it sent one.
+    fn build_answer(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let Some(completion) = self.completer.take(port.now_ps()) else { return false };
+        self.send(completion.header, port, |payload| completion.fill(payload));
+        completion.release(port);
+        true
     }
 }
 
@@ -262,27 +226,20 @@ enum Taken {
 
 impl Device for Engine {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
-        let header = port.header(tlp);
-        let data_credits = port.data_credits(tlp);
+        let held = Held::new(tlp, port);
         // The payload borrows the port, which the calls below need.
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.clear();
         payload.extend_from_slice(port.payload(tlp));
-        let consumed = if self.must_wait_behind_stalled() {
-            self.stall(Stalled { tlp, header, data_credits, payload });
-            Consumed::Held
-        } else {
-            match self.take_request(&header, &payload, Some(tlp), data_credits, port) {
-                Taken::Full => {
-                    self.stall(Stalled { tlp, header, data_credits, payload });
-                    Consumed::Held
-                }
-                taken => {
-                    self.spare.push(payload);
-                    if taken == Taken::Now { Consumed::Now } else { Consumed::Held }
-                }
-            }
+        let taken = match self.must_wait_behind_stalled() {
+            true => Taken::Full,
+            false => self.take(held, &payload, port),
         };
+        match taken {
+            Taken::Full => self.stalled.push_back(Stalled { held, payload }),
+            Taken::Now | Taken::Later => self.spare.push(payload),
+        }
+        let consumed = if taken == Taken::Now { Consumed::Now } else { Consumed::Held };
         self.go_on(port);
         consumed
     }
@@ -319,19 +276,9 @@ impl Device for Engine {
     }
 
     fn configured(&mut self, config: &ConfigSpace) {
-        let bar = |index| {
-            let bar = config.bar(index).filter(|_| config.memory_enabled())?;
-            Some(Window { base: bar.base.0, bytes: bar.size_bytes })
-        };
-        self.function = Function {
-            registers: bar(0).unwrap_or_default(),
-            // A 64-bit BAR 0 takes two BARs.
-            receive: (1..6).find_map(bar).unwrap_or_default(),
-            max_payload_bytes: config.max_payload_bytes(),
-            max_read_request_bytes: config.max_read_request_bytes(),
-            relaxed_ordering: config.relaxed_ordering_enabled(),
-            bus_master: config.bus_master_enabled(),
-        };
+        self.function = config.into();
+        let others = self.function.bars.iter().skip(1);
+        self.receive = others.copied().find(|bar| bar.bytes > 0).unwrap_or_default();
         self.msix.configured(config);
     }
 

@@ -8,10 +8,10 @@ use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::StreamSource;
 use crosslane_regs::engine::channel::control;
 
+use super::Engine;
 use super::channel::{Current, Fault, Kind, Wait};
-use super::tags::Answered;
 use super::write::floor_power;
-use super::{Engine, TIMEOUT};
+use crate::kit::{Answered, part_bytes, report_unexpected};
 
 impl Engine {
     /// Returns the longest read of a channel: the least of its setting, the engine's limit and the
@@ -30,11 +30,10 @@ impl Engine {
 
     /// Returns the length of an H2C channel's next read.
     fn next_read_bytes(&self, index: usize, current: &Current) -> u32 {
-        let most = u64::from(self.read_limit_bytes(index));
         let address = current.descriptor.address.wrapping_add(u64::from(current.built));
-        let left = u64::from(current.descriptor.bytes - current.built);
-        // The limit is a power of two up to 4096, so no read crosses a 4 KiB boundary.
-        left.min(most - address % most).min(self.left_of_copy(index, current).into()) as u32
+        let left = current.descriptor.bytes - current.built;
+        let left = left.min(self.left_of_copy(index, current));
+        part_bytes(address, left.into(), self.read_limit_bytes(index))
     }
 
     /// Returns the reason that an H2C channel with a descriptor cannot send a read now, if any.
@@ -54,7 +53,7 @@ impl Engine {
         // Data being drained may overlap with this much room.
         let clocks = room / p.datapath_bytes;
         let room_ps = channel.drained_ps.saturating_sub(p.clocks_ps(clocks));
-        room_ps.max(self.tags.free_ps()).max(self.copies_ps(index, current))
+        room_ps.max(self.tags.table.free_ps()).max(self.copies_ps(index, current))
     }
 
     /// Asserts that the next TLP lies within its descriptor and a page of 4 KiB, and obeys the
@@ -98,14 +97,14 @@ impl Engine {
         let relaxed = control::RELAXED_ORDERING.get(channel.control) != 0;
         let now_ps = port.now_ps();
         let deadline_ps = now_ps + self.parameters.completion_timeout.0;
-        let tag = self.tags.take(index, address, bytes, deadline_ps);
+        let tag = self.tags.begin(None, index, address, bytes, deadline_ps);
         let channel = &mut self.channels[index];
         channel.reads.push_back(tag);
         let id = port.routing_id();
         let mut header =
-            Header::memory_read(id, self.tags.on_the_wire(tag), BusAddress(address), bytes);
+            Header::memory_read(id, self.tags.table.on_the_wire(tag), BusAddress(address), bytes);
         header.attributes.relaxed_ordering = relaxed && self.function.relaxed_ordering;
-        self.arm_time_out(deadline_ps, port);
+        self.time_outs.at(deadline_ps, port);
         self.send(header, port, |_| {});
         let channel = &mut self.channels[index];
         // The last time is the arrival of the last data.
@@ -116,26 +115,18 @@ impl Engine {
         }
     }
 
-    /// Schedules the time-out check.
-    pub(super) fn arm_time_out(&mut self, deadline_ps: u64, port: &mut DevicePort<'_>) {
-        if self.deadline_ps == u64::MAX {
-            self.deadline_ps = deadline_ps;
-            port.deadline(deadline_ps, TIMEOUT);
-        }
-    }
-
     /// Handles the earliest deadline.
     pub(super) fn time_out(&mut self, port: &mut DevicePort<'_>) {
         let timeout = self.parameters.completion_timeout;
         let now_ps = port.now_ps();
         let mut waiting = Vec::new();
-        let next = self.tags.time_out(now_ps, timeout.0, |tag, slot| {
+        let next = self.tags.time_out(now_ps, timeout.0, |tag, channel| {
             port.report(ErrorKind::CompletionTimeout { tag, timeout });
-            waiting.push(slot.channel);
+            waiting.push(channel);
         });
-        self.deadline_ps = u64::MAX;
+        self.time_outs.reset();
         if let Some(next_ps) = next {
-            self.arm_time_out(next_ps, port);
+            self.time_outs.at(next_ps, port);
         }
         for channel in waiting {
             self.advance_reads(channel, now_ps);
@@ -157,21 +148,17 @@ impl Engine {
             Answered::Unexpected
         };
         match answered {
-            Answered::Unexpected => {
-                let what = crosslane_fabric::trace::HeaderLine(header).to_string();
-                port.report(ErrorKind::UnexpectedCompletion { what });
-            }
+            Answered::Unexpected => report_unexpected(header, port),
             // An orphan's tag may have become free.
-            Answered::Dropped => self.wake = true,
-            Answered::Taken => {
-                let Some(tag) = self.tags.of_completion(header) else { return };
+            Answered::Dropped(_) => self.wake = true,
+            Answered::Taken(tag, _) => {
                 let slot = *self.tags.get(tag);
                 if slot.error.is_some() {
                     report_refusal(header, slot.address, slot.bytes, port);
                 } else if self.tags.is_for_data(tag) {
-                    self.channels[slot.channel].note_data(port.now_ps());
+                    self.channels[slot.purpose.channel].note_data(port.now_ps());
                 }
-                self.advance_reads(slot.channel, port.now_ps());
+                self.advance_reads(slot.purpose.channel, port.now_ps());
                 self.wake = true;
             }
         }
@@ -201,12 +188,12 @@ impl Engine {
         let seen_ps = now_ps + self.parameters.drain_ps();
         while let Some(tag) = self.channels[index].reads.front().copied() {
             let slot = *self.tags.get(tag);
-            let owner = slot.channel;
+            let owner = slot.purpose.channel;
             assert!(
                 owner == index,
                 "channel {index} waits for tag {tag}, which channel {owner} has"
             );
-            let data = self.tags.data(tag, slot.delivered);
+            let data = self.tags.data(tag, slot.purpose.delivered);
             let bytes = data.len() as u32;
             if let Some(board) = self.board.as_mut().filter(|_| in_memory) {
                 if board.has_failed() {
@@ -225,12 +212,12 @@ impl Engine {
                 let begin_ps = channel.drained_ps.max(seen_ps);
                 channel.drained_ps = begin_ps + p.clocks_ps(clocks);
             }
-            self.tags.get_mut(tag).delivered += bytes;
+            self.tags.table.get_mut(tag).purpose.delivered += bytes;
             // Data for memory are delivered once they are there.
             if !in_memory {
                 self.note_delivered(index, bytes, now_ps);
             }
-            if let Some(error) = slot.error {
+            if let Some(error) = slot.channel_error() {
                 let address = slot.address.wrapping_add(u64::from(slot.good));
                 let fault = Fault { error, address };
                 match self.board.as_mut().filter(|_| in_memory) {
@@ -239,7 +226,7 @@ impl Engine {
                 }
                 return;
             }
-            if !(self.tags.is_answered(tag) && slot.is_whole()) {
+            if !(slot.is_answered() && slot.is_whole()) {
                 return;
             }
             self.channels[index].reads.pop_front();

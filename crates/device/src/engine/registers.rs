@@ -2,7 +2,6 @@
 //! Register file of the engine: reads and writes of each register. The map is
 //! `registers/engine.rdl`.
 
-use crosslane_pcie::tlp::Header;
 use crosslane_regs::engine::{
     C2H, C2H_TABLE, GLOBAL, H2C, H2C_TABLE, LANES, MSIX_PENDING, MSIX_TABLE, PEER, USER, channel,
     global, lane, user,
@@ -252,30 +251,7 @@ impl Engine {
 
     // --- Writes --------------------------------------------------------------------------
 
-    /// Takes a write to BAR 0. Double words that are not whole have no effect.
-    pub(super) fn write_registers(
-        &mut self,
-        offset: u32,
-        header: &Header,
-        payload: &[u8],
-        now_ps: u64,
-    ) {
-        let words = payload.as_chunks::<4>().0;
-        let last = words.len().saturating_sub(1);
-        for (at, word) in words.iter().enumerate() {
-            let enables = match at {
-                0 => header.first_byte_enables,
-                _ if at == last => header.last_byte_enables,
-                _ => 0xf,
-            };
-            if enables == 0xf {
-                let offset = (offset & !3) + at as u32 * 4;
-                self.write_register(offset, u32::from_le_bytes(*word), now_ps);
-            }
-        }
-    }
-
-    fn write_register(&mut self, offset: u32, value: u32, now_ps: u64) {
+    pub(super) fn write_register(&mut self, offset: u32, value: u32, now_ps: u64) {
         match place_of(offset) {
             DecodedRegister::Global(global::CONTROL) => {
                 if global::control::RESET_COUNTERS.get(value) != 0 {

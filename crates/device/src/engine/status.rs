@@ -2,10 +2,9 @@
 //! Status blocks in host memory, and the interrupts that follow them.
 
 use crosslane_fabric::DevicePort;
-use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
-use crosslane_regs::engine::{MSIX_TABLE, global};
+use crosslane_regs::engine::global;
 use crosslane_regs::status_block;
 
 use super::Engine;
@@ -16,75 +15,10 @@ pub(super) const VECTORS: u32 = global::counts::VECTORS.get(global::COUNTS_RESET
 /// Alignment of a status block, bytes.
 const STATUS_ALIGNMENT: u64 = 64;
 
-/// Words of an entry of the MSI-X table (PCIe 6.x 7.7.2.2).
-const ENTRY_WORDS: usize = 4;
-const ENTRY_ADDRESS_LOW: usize = 0;
-const ENTRY_ADDRESS_HIGH: usize = 1;
-const ENTRY_DATA: usize = 2;
-const ENTRY_CONTROL: usize = 3;
-const ENTRY_MASKED: u32 = 1;
-
-/// MSI-X table and its pending bits.
-pub(super) struct Msix {
-    table: Vec<u32>,
-    pub pending: u32,
-    /// Whether the function may send messages.
-    is_enabled: bool,
-}
-
-impl Default for Msix {
-    /// Masks every vector.
-    fn default() -> Self {
-        let mut table = vec![0; MSIX_TABLE.bytes as usize / 4];
-        table.iter_mut().skip(ENTRY_CONTROL).step_by(ENTRY_WORDS).for_each(|word| {
-            *word = ENTRY_MASKED;
-        });
-        Self { table, pending: 0, is_enabled: false }
-    }
-}
-
-impl Msix {
-    pub fn configured(&mut self, config: &ConfigSpace) {
-        self.is_enabled = config.msix().is_some_and(|msix| msix.enabled && !msix.function_masked);
-    }
-
-    /// Returns a word of the table by its number.
-    pub fn word(&self, number: usize) -> u32 {
-        self.table[number]
-    }
-
-    pub fn set_word(&mut self, number: usize, value: u32) {
-        self.table[number] =
-            if number % ENTRY_WORDS == ENTRY_CONTROL { value & ENTRY_MASKED } else { value };
-    }
-
-    fn request(&mut self, vector: u32) {
-        if vector < VECTORS {
-            self.pending |= 1 << vector;
-        }
-    }
-
-    /// Takes a pending vector that may be sent. Returns address and data of its message.
-    fn take(&mut self) -> Option<(u64, u32)> {
-        if !self.is_enabled || self.pending == 0 {
-            return None;
-        }
-        let vector = (0..VECTORS as usize).find(|vector| {
-            let control = self.table[vector * ENTRY_WORDS + ENTRY_CONTROL];
-            self.pending & 1 << vector != 0 && control & ENTRY_MASKED == 0
-        })?;
-        self.pending &= !(1 << vector);
-        let entry = &self.table[vector * ENTRY_WORDS..];
-        let high = u64::from(entry[ENTRY_ADDRESS_HIGH]) << 32;
-        let address = high | u64::from(entry[ENTRY_ADDRESS_LOW] & !3);
-        Some((address, entry[ENTRY_DATA]))
-    }
-}
-
 impl Engine {
     /// Sends a due interrupt or status block. Returns whether it sent one.
     pub(super) fn build_status(&mut self, port: &mut DevicePort<'_>) -> bool {
-        if !self.function.bus_master {
+        if !self.function.is_bus_master {
             // Neither can be sent, but the registers hold the state.
             self.channels.iter_mut().for_each(|channel| channel.due.clear());
             return false;

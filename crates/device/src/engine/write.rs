@@ -10,6 +10,7 @@ use super::Engine;
 use super::channel::{Channel, Current, Kind, Origin, Wait};
 use super::pattern;
 use super::user::Feed;
+use crate::kit::part_bytes;
 
 /// Returns the largest power of two up to `value`; 1 for 0.
 pub(super) fn floor_power(value: u32) -> u32 {
@@ -56,11 +57,10 @@ impl Engine {
         if current.is_copied() {
             return self.next_copy_bytes(index, current);
         }
-        let most = u64::from(self.payload_limit_bytes(index, port));
         let address = target_address(&self.channels[index], current);
-        let left = u64::from(current.descriptor.bytes - current.built);
-        // The limit is a power of two up to 4096, so no write crosses a 4 KiB boundary.
-        left.min(most - address % most).min(self.left_of_copy(index, current).into()) as u32
+        let left = current.descriptor.bytes - current.built;
+        let left = left.min(self.left_of_copy(index, current));
+        part_bytes(address, left.into(), self.payload_limit_bytes(index, port))
     }
 
     /// Returns the number of bytes that a write channel can take from its feed.

@@ -5,19 +5,16 @@
 
 use std::collections::VecDeque;
 
-use crosslane_fabric::trace::HeaderLine;
-use crosslane_fabric::{DevicePort, ErrorKind, Received};
-use crosslane_pcie::link::PAGE_BYTES;
-use crosslane_pcie::tlp::{Class, Header};
-use crosslane_pcie::units::BusAddress;
+use crosslane_fabric::{DevicePort, Received};
+use crosslane_pcie::tlp::Header;
 use crosslane_regs::network_notification::NetworkStatus;
 use crosslane_torus_link::frame::{Kind, PAYLOAD_BYTES, Payload};
 
+use super::NetworkProcessor;
 use super::outbound::Outbound;
 use super::request::{Key, Party, Request, Routing};
 use super::send::Piece;
-use super::{NetworkProcessor, TIMEOUT};
-use crate::reads::Completed;
+use crate::kit::{Completed, part_bytes};
 
 /// Last byte of the payload of a datagram that aborts its message.
 pub(super) const ABORT: u8 = 0xff;
@@ -168,7 +165,7 @@ impl NetworkProcessor {
                 piece.is_void = true;
             }
         }
-        self.reads.abandon(|target| target.key == key && target.number == number);
+        self.requester.abandon(|target| target.key == key && target.number == number);
         self.sendable(out);
         self.finish_get(key);
         self.line_up(out);
@@ -232,7 +229,7 @@ impl NetworkProcessor {
 
     /// Requests the next data of a channel. Returns whether it did anything.
     pub(super) fn ask(&mut self, port: &mut DevicePort<'_>) -> bool {
-        if self.line.is_empty() || !self.reads.has_free() || !port.has_room_for(Class::NonPosted) {
+        if self.line.is_empty() || !self.requester.can_read(port) {
             return false;
         }
         let Some(out) = self.line.pop_front() else { return false };
@@ -266,25 +263,22 @@ impl NetworkProcessor {
 
     /// Requests the next data of a message. Returns whether its channel can continue.
     fn ask_for(&mut self, out: usize, key: Key, port: &mut DevicePort<'_>) -> bool {
-        let most = self.parameters.max_read_bytes.min(self.function.max_read_request_bytes);
+        let most = self.requester.limit_bytes(&self.function);
         let staging = self.parameters.staging_bytes as usize / PAYLOAD_BYTES;
         let own_node = self.node;
-        let (unit, timeout_ps) = (key.party.unit(), self.parameters.completion_timeout.0);
+        let unit = key.party.unit();
         let channel = &mut self.channels[out];
         let Some(sending) = self.sending.get_mut(&key) else { return true };
         let number = sending.number;
         let Some(run) = sending.runs.front_mut() else { return true };
         let address = run.address + u64::from(run.asked);
-        let to_boundary = most - (address % u64::from(most)) as u32;
-        let bytes = (run.bytes - run.asked).min(to_boundary);
+        let bytes = part_bytes(address, (run.bytes - run.asked).into(), most);
         let begun = run.asked.div_ceil(unit);
         // A message of no bytes still takes one datagram.
         let ends = (run.asked + bytes).div_ceil(unit).max(1);
         if channel.pieces.len() + (ends - begun) as usize > staging {
             return false;
         }
-        let in_page = address % PAGE_BYTES + u64::from(bytes);
-        assert!(in_page <= PAGE_BYTES, "{bytes} B at {address:#x} cross a boundary of 4 KiB");
         if run.asked == 0 {
             run.first = channel.base + channel.pieces.len() as u64;
         }
@@ -316,35 +310,13 @@ impl NetworkProcessor {
         }
         sending.reads += 1;
         self.reading += 1;
-        let deadline_ps = port.now_ps() + timeout_ps;
         let target = Target { key, number, out, first, offset };
-        let tag = self.reads.begin(target, address, bytes, deadline_ps);
-        let tag = tag.expect("a tag is free: it was looked for before");
-        self.arm_time_out(deadline_ps, port);
-        let header = Header::memory_read(port.routing_id(), tag, BusAddress(address), bytes);
-        port.send(header, |_| {});
+        self.requester.read(target, address, bytes, &self.function, port);
         true
     }
 
-    fn arm_time_out(&mut self, deadline_ps: u64, port: &mut DevicePort<'_>) {
-        if self.deadline_ps == u64::MAX {
-            self.deadline_ps = deadline_ps;
-            port.deadline(deadline_ps, TIMEOUT);
-        }
-    }
-
     pub(super) fn time_out_reads(&mut self, port: &mut DevicePort<'_>) {
-        let timeout = self.parameters.completion_timeout;
-        let mut failed = Vec::new();
-        let next = self.reads.time_out(port.now_ps(), timeout.0, |tag, target| {
-            port.report(ErrorKind::CompletionTimeout { tag, timeout });
-            failed.push(target);
-        });
-        self.deadline_ps = u64::MAX;
-        if let Some(next_ps) = next {
-            self.arm_time_out(next_ps, port);
-        }
-        for target in failed {
+        for target in self.requester.time_out(port) {
             self.read_ended(&target, Err(NetworkStatus::HostMemory));
         }
     }
@@ -355,18 +327,10 @@ impl NetworkProcessor {
         header: &Header,
         port: &mut DevicePort<'_>,
     ) {
-        let completed = match header.requester == port.routing_id() {
-            true => self.reads.complete(header),
-            false => Completed::Unexpected,
-        };
-        match completed {
-            Completed::Unexpected => {
-                let what = HeaderLine(header).to_string();
-                port.report(ErrorKind::UnexpectedCompletion { what });
-            }
-            Completed::Dropped(None) => {}
-            Completed::Dropped(Some(target)) => self.read_ended(&target, Ok(())),
-            Completed::Failed { target } => {
+        match self.requester.complete(header, port) {
+            Completed::Nothing => {}
+            Completed::Dropped(target) => self.read_ended(&target, Ok(())),
+            Completed::Failed(target) => {
                 self.read_ended(&target, Err(NetworkStatus::HostMemory));
             }
             Completed::Data { target, skip, offset, bytes, ends } => {
@@ -425,12 +389,6 @@ impl NetworkProcessor {
             self.end_get(target.key, target.number, status);
         }
         self.finish_get(target.key);
-    }
-
-    /// Drops all reads in flight.
-    pub(super) fn lose_reads(&mut self, deadline_ps: u64) {
-        self.reads.lose_all(deadline_ps, |_| {});
-        self.reading = 0;
     }
 }
 

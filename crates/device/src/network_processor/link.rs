@@ -14,6 +14,7 @@ use crosslane_torus_link::wire;
 
 use super::parameters::CableParameters;
 use super::{LINK_TIMER, NetworkProcessor};
+use crate::kit::Timer;
 
 /// Line bits of a symbol (8b/10b).
 const SYMBOL_BITS: u64 = 10;
@@ -64,8 +65,7 @@ pub(super) struct Link {
     /// Datagrams taken by the modes `sink` and `loopback`.
     pub sunk: u32,
     pub trainings: u32,
-    /// Earliest timer that is set.
-    timer_ps: u64,
+    pub timer: Timer,
 }
 
 impl Cable {
@@ -103,7 +103,7 @@ impl Cable {
 }
 
 impl Link {
-    pub fn new() -> Self {
+    pub fn new(number: u8) -> Self {
         Self {
             cable: None,
             is_enabled: false,
@@ -115,7 +115,7 @@ impl Link {
             sendable: 0,
             sunk: 0,
             trainings: 0,
-            timer_ps: u64::MAX,
+            timer: Timer::new(LINK_TIMER + u32::from(number)),
         }
     }
 
@@ -141,20 +141,6 @@ impl Link {
             () if self.is_failed => LinkState::Failed,
             () if self.is_enabled => LinkState::Training,
             () => LinkState::Absent,
-        }
-    }
-
-    /// Schedules a look at the link.
-    pub fn wake_at(&mut self, number: u8, time_ps: u64, port: &mut DevicePort<'_>) {
-        if time_ps < self.timer_ps {
-            self.timer_ps = time_ps;
-            port.timer(time_ps, LINK_TIMER + u32::from(number));
-        }
-    }
-
-    pub fn timer_has_come(&mut self, now_ps: u64) {
-        if self.timer_ps <= now_ps {
-            self.timer_ps = u64::MAX;
         }
     }
 }
@@ -240,8 +226,8 @@ impl NetworkProcessor {
             cable.far_session = Some(far_cable.session);
             far_cable.far_session = Some(cable.session);
         }
-        link.timer_ps = u64::MAX;
-        link.wake_at(number, trained_ps, port);
+        link.timer.reset();
+        link.timer.at(trained_ps, port);
         port.timer_of(node, trained_ps, LINK_TIMER + u32::from(far_number));
     }
 
@@ -325,7 +311,7 @@ impl NetworkProcessor {
             return;
         }
         self.arrived.push_back((ready_ps, number, datagram));
-        self.wake_at(ready_ps, port);
+        self.timer.at(ready_ps, port);
     }
 
     // --- What goes -----------------------------------------------------------------------------
@@ -378,7 +364,7 @@ impl NetworkProcessor {
             false => cable.end.wakes_at_ps(),
         };
         if let Some(wakes_ps) = wakes_ps {
-            link.wake_at(number, wakes_ps.max(now_ps + 1), port);
+            link.timer.at(wakes_ps.max(now_ps + 1), port);
         }
     }
 }

@@ -18,24 +18,22 @@ mod send;
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
-use crosslane_fabric::trace::HeaderLine;
-use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Received};
+use crosslane_fabric::{Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::ConfigSpace;
-use crosslane_pcie::tlp::{Header, TlpKind};
+use crosslane_pcie::tlp::Header;
 use crosslane_regs::network_notification::NetworkStatus;
 use crosslane_regs::network_processor::LinkMode;
 use crosslane_torus_link::frame::Datagram;
 use crosslane_torus_link::routing::{Hop, Torus};
 
-use crate::engine::Window as Bar;
-use crate::reads::Reads;
+use crate::kit::{self, Answer, Arrival, Completer, Function, Held, Place, Requester, Timer};
 pub use control::LinkCounters;
 use get::{Sending, Target};
 use link::Link;
 use outbound::Outbound;
 pub use parameters::{CableParameters, NetworkProcessorParameters};
 use receive::{Credit, Taken, Waiting};
-use registers::{Answer, Counters};
+use registers::Counters;
 pub use request::REQUEST_WINDOW_BYTES;
 use request::{Key, Party, PutWindow, Request, RequestWindows, Window};
 use send::SendChannel;
@@ -53,17 +51,6 @@ pub const REQUEST_BAR: usize = 2;
 pub const PUT_BAR: usize = 4;
 /// Size of the register file in BAR 0, bytes.
 pub const REGISTER_BYTES: u32 = crosslane_regs::network_processor::BYTES;
-
-/// Settings of the function's configuration space.
-#[derive(Clone, Copy, Debug)]
-struct Function {
-    registers: Bar,
-    requests: Bar,
-    puts: Bar,
-    max_payload_bytes: u32,
-    max_read_request_bytes: u32,
-    is_bus_master: bool,
-}
 
 /// Network processor as an endpoint's device: registers in BAR 0, request apertures in BAR 2, put
 /// aperture in BAR 4.
@@ -99,15 +86,14 @@ pub struct NetworkProcessor {
     waiting: BTreeMap<Key, Waiting>,
     /// Delivered datagrams: time to handle each, link, and datagram.
     arrived: VecDeque<(u64, u8, Datagram)>,
-    reads: Reads<Target>,
+    requester: Requester<Target>,
     /// Number of unanswered reads.
     reading: u32,
     outbound: VecDeque<Outbound>,
-    answers: VecDeque<Answer>,
+    completer: Completer,
     /// Whether reads or writes go next on the link to the host.
     reads_first: bool,
-    timer_ps: u64,
-    deadline_ps: u64,
+    timer: Timer,
 }
 
 impl NetworkProcessor {
@@ -124,22 +110,20 @@ impl NetworkProcessor {
         Self {
             request_windows: RequestWindows::new(parameters.get_slots, parameters.credit_slots),
             put_window: PutWindow::new(parameters.links, parameters.put_slots),
-            reads: Reads::new(parameters.tags),
+            requester: Requester::new(
+                parameters.tags,
+                parameters.max_read_bytes,
+                parameters.completion_timeout,
+                TIMEOUT,
+            ),
             parameters,
-            function: Function {
-                registers: Bar::default(),
-                requests: Bar::default(),
-                puts: Bar::default(),
-                max_payload_bytes: 128,
-                max_read_request_bytes: 128,
-                is_bus_master: false,
-            },
+            function: Function::default(),
             counters: Counters::default(),
             put_counts: 0,
             extents: [0; 4],
             torus: None,
             node: 0,
-            links: std::iter::repeat_with(Link::new).take(links).collect(),
+            links: (0..parameters.links).map(Link::new).collect(),
             busy_links: 0,
             channels: std::iter::repeat_with(SendChannel::default).take(links * 8).collect(),
             line: VecDeque::new(),
@@ -155,10 +139,9 @@ impl NetworkProcessor {
             arrived: VecDeque::new(),
             reading: 0,
             outbound: VecDeque::new(),
-            answers: VecDeque::new(),
+            completer: Completer::default(),
             reads_first: false,
-            timer_ps: u64::MAX,
-            deadline_ps: u64::MAX,
+            timer: Timer::new(STEP),
         }
     }
 
@@ -183,18 +166,10 @@ impl NetworkProcessor {
         self.busy_links |= 1 << link;
     }
 
-    /// Schedules [`STEP`] at a time.
-    fn wake_at(&mut self, time_ps: u64, port: &mut DevicePort<'_>) {
-        if time_ps < self.timer_ps {
-            self.timer_ps = time_ps;
-            port.timer(time_ps, STEP);
-        }
-    }
-
     /// Does all that can be done now.
     fn go_on(&mut self, port: &mut DevicePort<'_>) {
         loop {
-            let mut goes_on = self.build_answer(port);
+            let mut goes_on = self.completer.send(&mut self.timer, port);
             goes_on |= self.look_at_request(port);
             goes_on |= self.place(port);
             // Writes to the host and reads share the link; the kind that went last waits.
@@ -220,36 +195,33 @@ impl NetworkProcessor {
     // --- Requests ------------------------------------------------------------------------------
 
     /// Takes a write of the host.
-    fn take_write(&mut self, tlp: Received, header: &Header, port: &mut DevicePort<'_>) {
-        let what = || HeaderLine(header).to_string();
-        if header.poisoned {
-            port.report(ErrorKind::PoisonedWrite { what: what() });
-            return;
-        }
-        let (address, bytes) = (header.address.0, header.request_bytes());
-        let skip = (address & 3) as usize;
+    fn take_write(
+        &mut self,
+        place: Place,
+        tlp: Received,
+        header: &Header,
+        port: &mut DevicePort<'_>,
+    ) {
+        let Place { bar, offset } = place;
+        let skip = (header.address.0 & 3) as usize;
         let data = port.payload(tlp);
-        let data = data.get(skip..skip + bytes as usize).unwrap_or_default();
-        let now_ps = port.now_ps();
-        let Function { registers, requests, puts, .. } = self.function;
-        if let Some(offset) = registers.offset(address, bytes) {
-            let words = data.as_chunks::<4>();
-            let whole = words.1.is_empty() && offset.is_multiple_of(4);
-            let words: Vec<u32> = words.0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-            for (at, word) in (offset as u32..).step_by(4).zip(words).filter(|_| whole) {
-                self.write_register(at, word, port);
+        let bytes = data.get(skip..skip + header.request_bytes() as usize).unwrap_or_default();
+        match bar {
+            REQUEST_BAR => {
+                let ready_ps = port.now_ps() + self.parameters.request_latency.0;
+                let (queue, counters) = (&mut self.requests, &mut self.counters);
+                self.request_windows.store(offset, bytes, |request| match request {
+                    Some(request) => queue.push_back((ready_ps, request)),
+                    None => counters.refuse(),
+                });
             }
-        } else if let Some(offset) = requests.offset(address, bytes) {
-            let ready_ps = now_ps + self.parameters.request_latency.0;
-            let (queue, counters) = (&mut self.requests, &mut self.counters);
-            self.request_windows.store(offset, data, |request| match request {
-                Some(request) => queue.push_back((ready_ps, request)),
-                None => counters.refuse(),
-            });
-        } else if let Some(offset) = puts.offset(address, bytes) {
-            self.take_puts(offset, data);
-        } else {
-            port.report(ErrorKind::Unrouted { what: what(), address: header.address });
+            PUT_BAR => self.take_puts(offset, bytes),
+            _ => {
+                let words: Vec<_> = kit::whole_words(offset, header, data).collect();
+                for (register, word) in words {
+                    self.write_register(register, word, port);
+                }
+            }
         }
     }
 
@@ -286,7 +258,7 @@ impl NetworkProcessor {
         let Some(&(ready_ps, request)) = self.requests.front() else { return false };
         let at_ps = ready_ps.max(self.next_request_ps);
         if at_ps > port.now_ps() {
-            self.wake_at(at_ps, port);
+            self.timer.at(at_ps, port);
             return false;
         }
         self.requests.pop_front();
@@ -422,17 +394,24 @@ impl Device for NetworkProcessor {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
         let mut consumed = Consumed::Now;
-        match header.kind {
-            TlpKind::MemoryWrite => self.take_write(tlp, &header, port),
-            TlpKind::MemoryRead => {
-                self.take_read(tlp, &header, port);
-                consumed = Consumed::Held;
+        let answer = match self.function.sort(&header, port) {
+            Arrival::Write(place) => {
+                self.take_write(place, tlp, &header, port);
+                None
             }
-            TlpKind::Completion | TlpKind::CompletionData => {
+            Arrival::Completion => {
                 self.take_completion(tlp, &header, port);
+                None
             }
-            // Configuration requests take no simulated time; messages have no effect.
-            TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {}
+            Arrival::Register(offset) => Some(Answer::Word(self.read_register(offset))),
+            Arrival::Read(_) => Some(Answer::Word(0)),
+            Arrival::Answered(answer) => Some(answer),
+            Arrival::Poisoned(_) | Arrival::Ignored => None,
+        };
+        if let Some(answer) = answer {
+            let ready_ps = port.now_ps() + self.parameters.register_latency.0;
+            self.completer.answer(Held::new(tlp, port), answer, ready_ps, &self.function, port);
+            consumed = Consumed::Held;
         }
         self.go_on(port);
         consumed
@@ -443,7 +422,8 @@ impl Device for NetworkProcessor {
     }
 
     fn link_down(&mut self, port: &mut DevicePort<'_>) {
-        self.lose_reads(port.now_ps() + self.parameters.completion_timeout.0);
+        self.requester.lose_all(port.now_ps());
+        self.reading = 0;
         for sending in self.sending.values_mut() {
             sending.reads_lost();
         }
@@ -454,15 +434,11 @@ impl Device for NetworkProcessor {
     fn timer(&mut self, token: u32, port: &mut DevicePort<'_>) {
         match token {
             TIMEOUT => self.time_out_reads(port),
-            STEP => {
-                if self.timer_ps <= port.now_ps() {
-                    self.timer_ps = u64::MAX;
-                }
-            }
+            STEP => self.timer.come(port.now_ps()),
             _ => {
                 let number = (token - LINK_TIMER) as u8;
                 if let Some(link) = self.links.get_mut(usize::from(number)) {
-                    link.timer_has_come(port.now_ps());
+                    link.timer.come(port.now_ps());
                 }
                 self.take_frames(number, port);
                 self.work_on(number);
@@ -472,32 +448,17 @@ impl Device for NetworkProcessor {
     }
 
     fn configured(&mut self, config: &ConfigSpace) {
-        let bar = |index: usize| {
-            let bar = config.bar(index).filter(|_| config.memory_enabled());
-            bar.map_or(Bar::default(), |bar| Bar { base: bar.base.0, bytes: bar.size_bytes })
-        };
-        self.function = Function {
-            registers: bar(0),
-            requests: bar(REQUEST_BAR),
-            puts: bar(PUT_BAR),
-            max_payload_bytes: config.max_payload_bytes(),
-            max_read_request_bytes: config.max_read_request_bytes(),
-            is_bus_master: config.bus_master_enabled(),
-        };
+        self.function = config.into();
     }
 
     fn unfinished(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut add = |count: usize, what: &str| {
-            if count > 0 {
-                lines.push(format!("{count} {what}"));
-            }
-        };
-        add(self.sending.len(), "messages are being read from host memory");
-        add(self.channels.iter().map(SendChannel::waiting).sum(), "datagrams wait for a link");
-        add(self.outbound.len(), "writes wait");
-        add(self.answers.len(), "completions wait");
-        lines
+        let datagrams = self.channels.iter().map(SendChannel::waiting).sum();
+        kit::unfinished(&[
+            (self.sending.len(), "messages are being read from host memory"),
+            (datagrams, "datagrams wait for a link"),
+            (self.outbound.len(), "writes wait"),
+            (self.completer.len(), "completions wait"),
+        ])
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -5,12 +5,12 @@
 use std::ops::Range;
 
 use crosslane_fabric::DevicePort;
-use crosslane_pcie::tlp::{Class, Header};
-use crosslane_pcie::units::BusAddress;
+use crosslane_pcie::tlp::Class;
 use crosslane_regs::network_notification::{self as notification, NetworkStatus};
 use crosslane_torus_link::frame::{Channel, Payload};
 
 use super::NetworkProcessor;
+use crate::kit::send_write;
 
 /// Item to be written.
 pub(super) enum Outbound {
@@ -49,13 +49,13 @@ impl NetworkProcessor {
                 let word = notification::word::TOKEN.put(token.into())
                     | notification::word::STATUS.put(status as u32);
                 let both = u64::from(bytes) << 32 | u64::from(word);
-                send(address, &both.to_le_bytes(), port);
+                send_write(address, &both.to_le_bytes(), port);
             }
             Some(Outbound::Count { out }) => {
                 let channel = &mut self.channels[out];
                 channel.is_count_due = false;
                 let address = self.put_counts + 4 * out as u64;
-                send(address, &channel.put_count.to_le_bytes(), port);
+                send_write(address, &channel.put_count.to_le_bytes(), port);
             }
             Some(Outbound::Data { .. }) | None => {}
         }
@@ -91,18 +91,6 @@ impl NetworkProcessor {
         }
         let bytes = data.len() as u64;
         assert!(bytes > 0 && bytes <= room, "a write of {bytes} B at {first:#x}, with {room} B");
-        send(first, &data, port);
+        send_write(first, &data, port);
     }
-}
-
-/// Sends a write to host memory, within 4 KiB.
-fn send(address: u64, data: &[u8], port: &mut DevicePort<'_>) {
-    let header = Header::memory_write(port.routing_id(), BusAddress(address), data.len() as u32);
-    let skip = (address & 3) as usize;
-    port.send(header, |payload| {
-        if payload.len() > data.len() {
-            payload.fill(0);
-        }
-        payload[skip..skip + data.len()].copy_from_slice(data);
-    });
 }

@@ -237,7 +237,7 @@ impl NetworkProcessor {
             self.match_up(key, link, datagram);
         }
         if let Some((ready_ps, ..)) = self.arrived.front() {
-            self.wake_at(*ready_ps, port);
+            self.timer.at(*ready_ps, port);
         }
         goes_on
     }

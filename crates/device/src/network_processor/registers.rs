@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registers of BAR 0, and reads of all BARs.
+//! Registers of BAR 0.
 
-use crosslane_fabric::trace::HeaderLine;
-use crosslane_fabric::{DevicePort, ErrorKind, Received};
-use crosslane_pcie::split;
-use crosslane_pcie::tlp::{Class, CompletionStatus, Header};
+use crosslane_fabric::DevicePort;
 use crosslane_regs::network_processor as map;
 use crosslane_torus_link::routing::{Dimension, MAX_DIMENSIONS, Torus};
 
 use super::NetworkProcessor;
-use crate::engine::READ_COMPLETION_BOUNDARY_BYTES;
-
-/// Byte enables of a whole double word.
-const ALL_BYTES: u8 = 0xf;
 
 /// Counters of the whole device, which wrap at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,16 +22,6 @@ impl Counters {
     pub fn refuse(&mut self) {
         self.refused = self.refused.wrapping_add(1);
     }
-}
-
-/// Completion waiting to be sent.
-pub(super) struct Answer {
-    ready_ps: u64,
-    header: Header,
-    /// Word that fills the payload.
-    word: u32,
-    /// Read whose receive buffer is freed with its last completion.
-    frees: Option<(Received, Header, u32)>,
 }
 
 impl NetworkProcessor {
@@ -84,7 +67,7 @@ impl NetworkProcessor {
         self.node = place.map(|(_, node)| node).unwrap_or_default();
     }
 
-    fn read_register(&self, offset: u32) -> u32 {
+    pub(super) fn read_register(&self, offset: u32) -> u32 {
         use map::{put_sizes, sizes, status};
         let parameters = &self.parameters;
         let counters = &self.counters;
@@ -159,80 +142,6 @@ impl NetworkProcessor {
             link_map::WRONG => link.checked[1],
             _ => 0,
         }
-    }
-
-    // --- Reads ---------------------------------------------------------------------------------
-
-    /// Takes a read. Registers are read one whole double word at a time; any other read of them
-    /// gets Completer Abort (PCIe 6.x 2.3.1). The apertures read as zero. A read of no bytes is a
-    /// flush and always valid.
-    pub(super) fn take_read(&mut self, tlp: Received, request: &Header, port: &mut DevicePort<'_>) {
-        let ready_ps = port.now_ps() + self.parameters.register_latency.0;
-        let frees = Some((tlp, *request, port.data_credits(tlp)));
-        let (id, bytes) = (port.routing_id(), request.request_bytes());
-        let address = request.address.0;
-        let super::Function { registers, requests, puts, max_payload_bytes, .. } = self.function;
-        let is_whole = request.length_dw == 1 && request.first_byte_enables == ALL_BYTES;
-        let in_window = requests.offset(address, bytes).or(puts.offset(address, bytes)).is_some();
-        let mut answer = |header, word, frees| {
-            self.answers.push_back(Answer { ready_ps, header, word, frees });
-        };
-        match registers.offset(address, bytes) {
-            found if bytes == 0 && (in_window || found.is_some()) => {
-                let header = Header::completion_data(request, id, request.address, 0, 0);
-                answer(header, 0, frees);
-            }
-            Some(offset) if is_whole => {
-                let word = self.read_register(offset as u32);
-                let header = Header::completion_data(request, id, request.address, 4, 4);
-                self.answers.push_back(Answer { ready_ps, header, word, frees });
-            }
-            Some(_) => {
-                let status = CompletionStatus::CompleterAbort;
-                answer(Header::completion_error(request, id, status), 0, frees);
-            }
-            None if in_window => {
-                let (mut left, boundary) = (bytes, READ_COMPLETION_BOUNDARY_BYTES);
-                let pieces =
-                    split::completions(request.address, bytes, boundary, max_payload_bytes);
-                for (at, length) in pieces {
-                    let header = Header::completion_data(request, id, at, length, left);
-                    left -= length;
-                    answer(header, 0, frees.filter(|_| left == 0));
-                }
-            }
-            None => {
-                let what = HeaderLine(request).to_string();
-                port.report(ErrorKind::Unrouted { what, address: request.address });
-                let status = CompletionStatus::UnsupportedRequest;
-                answer(Header::completion_error(request, id, status), 0, frees);
-            }
-        }
-    }
-
-    /// Sends the next completion if one is ready. Returns whether it sent one.
-    pub(super) fn build_answer(&mut self, port: &mut DevicePort<'_>) -> bool {
-        let Some(ready_ps) = self.answers.front().map(|answer| answer.ready_ps) else {
-            return false;
-        };
-        if ready_ps > port.now_ps() {
-            self.wake_at(ready_ps, port);
-            return false;
-        }
-        if !port.has_room_for(Class::Completion) {
-            return false;
-        }
-        let Some(answer) = self.answers.pop_front() else { return false };
-        let word = answer.word.to_le_bytes();
-        port.send(answer.header, |payload| {
-            for chunk in payload.as_chunks_mut::<4>().0 {
-                *chunk = word;
-            }
-        });
-        if let Some((tlp, request, data_credits)) = answer.frees {
-            port.release(tlp, &request, data_credits);
-        }
-        true
     }
 }
 

@@ -115,7 +115,7 @@ impl NetworkProcessor {
                 }
                 Next::At(ready_ps) => {
                     if let Some(link) = self.links.get_mut(usize::from(number)) {
-                        link.wake_at(number, ready_ps, port);
+                        link.timer.at(ready_ps, port);
                     }
                     return;
                 }

@@ -119,7 +119,7 @@ impl Nic {
     /// a time-out.
     #[must_use]
     pub fn tags_in_use(&self) -> usize {
-        self.reads.in_use()
+        self.requester.in_use()
     }
 
     /// Creates a queue pair with its rings in `memory`, which must be zeroed.
@@ -139,7 +139,7 @@ impl Nic {
         if bytes > have_bytes || !(0..bytes.div_ceil(PAGE_BYTES)).all(|at| whole(at * PAGE_BYTES)) {
             return Err(NicError::Rings { bytes, have_bytes });
         }
-        let most = (self.function.doorbells.bytes / DOORBELL_BYTES) as usize;
+        let most = (self.function.bars[0].bytes / DOORBELL_BYTES) as usize;
         let most = most.min(MAX_QUEUE_PAIRS);
         let free = self.slots.iter().position(|slot| slot.pair.is_none());
         let at = free.unwrap_or(self.slots.len());
@@ -192,7 +192,7 @@ impl Nic {
                 pair.told = pair.layout.messages;
                 pair.sign_ps = now_ps;
                 if down_ps.is_some() {
-                    nic.arm_retry(now_ps + nic.parameters.retry_timeout.0, port);
+                    nic.retry.at(now_ps + nic.parameters.retry_timeout.0, port);
                 }
             });
         }
@@ -236,7 +236,7 @@ impl Nic {
             if let Some(link) = nic.link.as_mut() {
                 link.down_since_ps.get_or_insert(now_ps);
             }
-            nic.arm_retry(now_ps + timeout_ps, port);
+            nic.retry.at(now_ps + timeout_ps, port);
         })
     }
 

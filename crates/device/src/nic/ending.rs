@@ -4,10 +4,10 @@
 
 use crosslane_fabric::DevicePort;
 
+use super::Nic;
 use super::layout::{Entry, EntryKind, Status};
 use super::packet::{Kind, Packet};
 use super::pair::State;
-use super::{Nic, RETRY};
 
 impl Nic {
     /// Ends a queue pair, with an error for `request` if it is known.
@@ -54,7 +54,7 @@ impl Nic {
             }
         }
         self.making = self.making.filter(|making| making.pair != number);
-        self.reads.abandon(|target| target.pair == number);
+        self.requester.abandon(|target| target.pair == number);
         let other_knows = matches!(status, Status::ClosedThere | Status::RefusedHere);
         if was_connected && !other_knows {
             let (kind, payload) = (Kind::Disconnect, Vec::new());
@@ -63,7 +63,7 @@ impl Nic {
         self.look_at_ending(number);
         // Others may wait for the resources that it held.
         let now_ps = port.now_ps();
-        self.wake_at(now_ps, port);
+        self.timer.at(now_ps, port);
     }
 
     pub(super) fn end_all(&mut self, status: Status, port: &mut DevicePort<'_>) {
@@ -95,19 +95,9 @@ impl Nic {
         }
     }
 
-    /// Schedules the check for queue pairs without a sign of the other end.
-    pub(super) fn arm_retry(&mut self, time_ps: u64, port: &mut DevicePort<'_>) {
-        if time_ps < self.retry_ps {
-            self.retry_ps = time_ps;
-            port.deadline(time_ps, RETRY);
-        }
-    }
-
     pub(super) fn time_out_pairs(&mut self, port: &mut DevicePort<'_>) {
         let (now_ps, timeout_ps) = (port.now_ps(), self.parameters.retry_timeout.0);
-        if self.retry_ps <= now_ps {
-            self.retry_ps = u64::MAX;
-        }
+        self.retry.come(now_ps);
         let down_ps = self.link.as_ref().and_then(|link| link.down_since_ps);
         let mut next_ps = u64::MAX;
         for number in self.numbers() {
@@ -124,7 +114,7 @@ impl Nic {
             }
         }
         if next_ps < u64::MAX {
-            self.arm_retry(next_ps, port);
+            self.retry.at(next_ps, port);
         }
     }
 }

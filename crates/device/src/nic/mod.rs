@@ -21,14 +21,10 @@ mod send;
 use std::any::Any;
 use std::collections::VecDeque;
 
-use crosslane_fabric::trace::HeaderLine;
-use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Received};
+use crosslane_fabric::{Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::ConfigSpace;
-use crosslane_pcie::split;
-use crosslane_pcie::tlp::{Class, CompletionStatus, Header, TlpKind};
 
-use crate::engine::{READ_COMPLETION_BOUNDARY_BYTES, Window};
-use crate::reads::Reads;
+use crate::kit::{self, Answer, Arrival, Completer, Function, Held, Requester, Timer};
 pub use control::{NicError, PairNumber};
 use layout::{DOORBELL_BYTES, Entry, RECEIVE_DOORBELL, Status};
 use link::Link;
@@ -50,26 +46,11 @@ const RETRY: u32 = 2;
 /// Most queue pairs of a NIC: numbers of 16 bits, next to a count of uses.
 pub const MAX_QUEUE_PAIRS: usize = 1 << 16;
 
-/// Settings of the function's configuration space.
-#[derive(Clone, Copy, Debug)]
-struct Function {
-    doorbells: Window,
-    max_payload_bytes: u32,
-    max_read_request_bytes: u32,
-    is_bus_master: bool,
-}
-
 /// Slot of a queue pair, and the number of its uses.
 #[derive(Default)]
 struct Slot {
     turn: u16,
     pair: Option<Box<QueuePair>>,
-}
-
-/// Completion waiting to be sent, and the read whose receive buffer is freed with it.
-struct Answer {
-    header: Header,
-    frees: Option<(Received, Header, u32)>,
 }
 
 /// Packet being built.
@@ -88,7 +69,7 @@ pub struct Nic {
     link: Option<Link>,
     regions: Regions,
     slots: Vec<Slot>,
-    reads: Reads<Target>,
+    requester: Requester<Target>,
     /// Packets being built, and free indices in `made`.
     made: Vec<Option<Made>>,
     made_free: Vec<u32>,
@@ -108,12 +89,11 @@ pub struct Nic {
     notices: VecDeque<Packet>,
     /// Completion entries for the host, in order.
     entries: VecDeque<(u32, Entry)>,
-    answers: VecDeque<Answer>,
+    completer: Completer,
     /// Earliest time to begin the next work request.
     next_request_ps: u64,
-    timer_ps: u64,
-    deadline_ps: u64,
-    retry_ps: u64,
+    timer: Timer,
+    retry: Timer,
 }
 
 impl Nic {
@@ -127,14 +107,14 @@ impl Nic {
             panic!("the parameters of a NIC are checked before: {error}");
         }
         Self {
-            reads: Reads::new(parameters.tags),
+            requester: Requester::new(
+                parameters.tags,
+                parameters.max_read_bytes,
+                parameters.completion_timeout,
+                TIMEOUT,
+            ),
             parameters,
-            function: Function {
-                doorbells: Window::default(),
-                max_payload_bytes: 128,
-                max_read_request_bytes: 128,
-                is_bus_master: false,
-            },
+            function: Function::default(),
             link: None,
             regions: Regions::default(),
             slots: Vec::new(),
@@ -150,11 +130,10 @@ impl Nic {
             acknowledge_line: VecDeque::new(),
             notices: VecDeque::new(),
             entries: VecDeque::new(),
-            answers: VecDeque::new(),
+            completer: Completer::default(),
             next_request_ps: 0,
-            timer_ps: u64::MAX,
-            deadline_ps: u64::MAX,
-            retry_ps: u64::MAX,
+            timer: Timer::new(STEP),
+            retry: Timer::of_deadlines(RETRY),
         }
     }
 
@@ -167,18 +146,10 @@ impl Nic {
         slot.pair.as_deref_mut()
     }
 
-    /// Schedules [`STEP`] at a time.
-    fn wake_at(&mut self, time_ps: u64, port: &mut DevicePort<'_>) {
-        if time_ps < self.timer_ps {
-            self.timer_ps = time_ps;
-            port.timer(time_ps, STEP);
-        }
-    }
-
     /// Does all that can be done now.
     fn go_on(&mut self, port: &mut DevicePort<'_>) {
         loop {
-            let mut goes_on = self.build_answer(port);
+            let mut goes_on = self.completer.send(&mut self.timer, port);
             if self.function.is_bus_master {
                 // One of each in turn, because writes to the host and reads of it share the link.
                 goes_on |= self.write_entry(port);
@@ -190,31 +161,6 @@ impl Nic {
             if !goes_on {
                 return;
             }
-        }
-    }
-
-    // --- The function's own registers ----------------------------------------------------------
-
-    fn take_write(&mut self, tlp: Received, header: &Header, port: &mut DevicePort<'_>) {
-        let what = || HeaderLine(header).to_string();
-        if header.poisoned {
-            port.report(ErrorKind::PoisonedWrite { what: what() });
-            return;
-        }
-        let (address, bytes) = (header.address.0, header.request_bytes());
-        let Some(offset) = self.function.doorbells.offset(address, bytes) else {
-            port.report(ErrorKind::Unrouted { what: what(), address: header.address });
-            return;
-        };
-        let payload = port.payload(tlp);
-        // Doorbells take whole words only.
-        if !offset.is_multiple_of(4) || !bytes.is_multiple_of(4) {
-            return;
-        }
-        let words: Vec<u32> =
-            payload.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        for (at, word) in (0_u64..).zip(words) {
-            self.ring(offset + at * 4, word);
         }
     }
 
@@ -235,56 +181,30 @@ impl Nic {
             self.line_up_fetch(number);
         }
     }
-
-    /// Takes a read of BAR 0. Doorbells read as zero.
-    fn take_read(&mut self, tlp: Received, request: &Header, port: &mut DevicePort<'_>) {
-        let frees = (tlp, *request, port.data_credits(tlp));
-        let (id, bytes) = (port.routing_id(), request.request_bytes());
-        if self.function.doorbells.offset(request.address.0, bytes).is_none() {
-            let what = HeaderLine(request).to_string();
-            port.report(ErrorKind::Unrouted { what, address: request.address });
-            let status = CompletionStatus::UnsupportedRequest;
-            let header = Header::completion_error(request, id, status);
-            self.answers.push_back(Answer { header, frees: Some(frees) });
-            return;
-        }
-        let (mut left, most) = (bytes, self.function.max_payload_bytes);
-        let boundary = READ_COMPLETION_BOUNDARY_BYTES;
-        for (at, length) in split::completions(request.address, bytes, boundary, most) {
-            let header = Header::completion_data(request, id, at, length, left);
-            left -= length;
-            self.answers.push_back(Answer { header, frees: (left == 0).then_some(frees) });
-        }
-    }
-
-    fn build_answer(&mut self, port: &mut DevicePort<'_>) -> bool {
-        if self.answers.is_empty() || !port.has_room_for(Class::Completion) {
-            return false;
-        }
-        let Some(Answer { header, frees }) = self.answers.pop_front() else { return false };
-        port.send(header, |payload| payload.fill(0));
-        if let Some((tlp, request, data_credits)) = frees {
-            port.release(tlp, &request, data_credits);
-        }
-        true
-    }
 }
 
 impl Device for Nic {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
-        let mut consumed = Consumed::Now;
-        match header.kind {
-            TlpKind::MemoryWrite => self.take_write(tlp, &header, port),
-            TlpKind::MemoryRead => {
-                self.take_read(tlp, &header, port);
-                consumed = Consumed::Held;
+        let answer = match self.function.sort(&header, port) {
+            Arrival::Write(place) => {
+                for (offset, word) in kit::whole_words(place.offset, &header, port.payload(tlp)) {
+                    self.ring(offset.into(), word);
+                }
+                None
             }
-            TlpKind::Completion | TlpKind::CompletionData => {
+            Arrival::Completion => {
                 self.take_completion(tlp, &header, port);
+                None
             }
-            // Configuration requests take no simulated time; messages have no effect.
-            TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {}
+            Arrival::Register(_) | Arrival::Read(_) => Some(Answer::Word(0)),
+            Arrival::Answered(answer) => Some(answer),
+            Arrival::Poisoned(_) | Arrival::Ignored => None,
+        };
+        let consumed = if answer.is_some() { Consumed::Held } else { Consumed::Now };
+        if let Some(answer) = answer {
+            let read = Held::new(tlp, port);
+            self.completer.answer(read, answer, port.now_ps(), &self.function, port);
         }
         self.go_on(port);
         consumed
@@ -295,11 +215,8 @@ impl Device for Nic {
     }
 
     fn link_down(&mut self, port: &mut DevicePort<'_>) {
-        let deadline_ps = port.now_ps() + self.parameters.completion_timeout.0;
-        let mut lost = Vec::new();
-        self.reads.lose_all(deadline_ps, |target| lost.push(target.pair));
-        for number in lost {
-            self.read_ended(number);
+        for target in self.requester.lose_all(port.now_ps()) {
+            self.read_ended(target.pair);
         }
         self.end_all(Status::LinkDown, port);
         self.go_on(port);
@@ -310,9 +227,7 @@ impl Device for Nic {
             TIMEOUT => self.time_out_reads(port),
             RETRY => self.time_out_pairs(port),
             _ => {
-                if self.timer_ps <= port.now_ps() {
-                    self.timer_ps = u64::MAX;
-                }
+                self.timer.come(port.now_ps());
                 self.line_up_grown();
             }
         }
@@ -320,30 +235,17 @@ impl Device for Nic {
     }
 
     fn configured(&mut self, config: &ConfigSpace) {
-        let bar = config.bar(0).filter(|_| config.memory_enabled());
-        self.function = Function {
-            doorbells: bar.map_or(Window::default(), |bar| Window {
-                base: bar.base.0,
-                bytes: bar.size_bytes,
-            }),
-            max_payload_bytes: config.max_payload_bytes(),
-            max_read_request_bytes: config.max_read_request_bytes(),
-            is_bus_master: config.bus_master_enabled(),
-        };
+        self.function = config.into();
     }
 
     fn unfinished(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut add = |count: usize, what: &str| {
-            if count > 0 {
-                lines.push(format!("{count} {what}"));
-            }
-        };
-        add(self.made.len() - self.made_free.len(), "packets wait for data or the network");
-        add(self.link.as_ref().map_or(0, |link| link.inbound.len()), "packets have come");
-        add(self.entries.len(), "completion entries wait");
-        add(self.answers.len(), "completions wait");
-        lines
+        let inbound = self.link.as_ref().map_or(0, |link| link.inbound.len());
+        kit::unfinished(&[
+            (self.made.len() - self.made_free.len(), "packets wait for data or the network"),
+            (inbound, "packets have come"),
+            (self.entries.len(), "completion entries wait"),
+            (self.completer.len(), "completions wait"),
+        ])
     }
 
     fn as_any_mut(&mut self) -> &mut dyn Any {

@@ -7,14 +7,14 @@
 //! posted write). One such flush covers all earlier writes.
 
 use crosslane_fabric::DevicePort;
-use crosslane_pcie::tlp::{Class, Header};
-use crosslane_pcie::units::BusAddress;
+use crosslane_pcie::tlp::Class;
 
-use super::layout::{ENTRY_BYTES, Entry, EntryKind, Operation, Status};
+use super::layout::{Entry, EntryKind, Operation, Status};
 use super::packet::{Kind, Packet};
 use super::pair::{Response, Role};
 use super::request::{Purpose, Target};
 use super::{Nic, STEP};
+use crate::kit::{part_bytes, send_write};
 
 /// Outcome of placing a packet.
 enum Placed {
@@ -98,21 +98,12 @@ impl Nic {
     /// available there.
     fn put(&mut self, packet: &Packet, place: (u64, u64), port: &mut DevicePort<'_>) -> Placed {
         let most = self.parameters.max_write_bytes.min(self.function.max_payload_bytes);
-        let most = u64::from(most);
         let Some(link) = self.link.as_mut() else { return Placed::Whole };
         let begin = link.placed_bytes as usize;
         let left = (packet.payload.len() - begin) as u64;
         let (address, run) = place;
-        let bytes = left.min(run).min(most - address % most) as usize;
-        let header = Header::memory_write(port.routing_id(), BusAddress(address), bytes as u32);
-        let skip = (address & 3) as usize;
-        let data = &packet.payload[begin..begin + bytes];
-        port.send(header, |payload| {
-            if payload.len() > bytes {
-                payload.fill(0);
-            }
-            payload[skip..skip + bytes].copy_from_slice(data);
-        });
+        let bytes = part_bytes(address, left.min(run), most) as usize;
+        send_write(address, &packet.payload[begin..begin + bytes], port);
         link.placed_bytes += bytes as u32;
         let (placed, all) = (link.placed_bytes as usize, packet.payload.len());
         assert!(bytes > 0 && placed <= all, "{placed} B of a packet of {all} B are placed");
@@ -376,10 +367,7 @@ impl Nic {
         let Some((address, _)) = pair.memory.locate(layout.entry_offset(count)) else {
             return true;
         };
-        let id = port.routing_id();
-        let header = Header::memory_write(id, BusAddress(address), ENTRY_BYTES as u32);
-        let bytes = entry.to_bytes(layout.entry_turn(count));
-        port.send(header, |payload| payload.copy_from_slice(&bytes));
+        send_write(address, &entry.to_bytes(layout.entry_turn(count)), port);
         true
     }
 }

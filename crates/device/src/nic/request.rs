@@ -2,17 +2,14 @@
 //! Work that a NIC starts itself: fetching work requests, building packets of them and of the other
 //! end's reads, and reading payloads from host memory.
 
-use crosslane_fabric::trace::HeaderLine;
-use crosslane_fabric::{DevicePort, ErrorKind, Received};
-use crosslane_pcie::link::PAGE_BYTES;
-use crosslane_pcie::tlp::{Class, Header};
-use crosslane_pcie::units::BusAddress;
+use crosslane_fabric::{DevicePort, Received};
+use crosslane_pcie::tlp::Header;
 
 use super::layout::{Operation, REQUEST_BYTES, Status, WorkRequest};
 use super::packet::{Kind, Packet};
 use super::pair::{Request, Role};
-use super::{Made, Nic, TIMEOUT};
-use crate::reads::Completed;
+use super::{Made, Nic};
+use crate::kit::{Completed, part_bytes};
 
 /// Purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +113,7 @@ impl Nic {
         };
         if ready_ps > now_ps {
             self.young.push(number);
-            self.wake_at(ready_ps, port);
+            self.timer.at(ready_ps, port);
             return Make::Nothing;
         }
         let is_read = work.operation == Operation::Read;
@@ -126,7 +123,7 @@ impl Nic {
         }
         if prepared == 0 && next_request_ps > now_ps {
             self.young.push(number);
-            self.wake_at(next_request_ps, port);
+            self.timer.at(next_request_ps, port);
             return Make::Nothing;
         }
         let left = work.bytes - prepared;
@@ -179,7 +176,7 @@ impl Nic {
         self.begin_packet((number, Role::Requester), packet, near);
         self.line_up_fetch(number);
         let retry_ps = now_ps + self.parameters.retry_timeout.0;
-        self.arm_retry(retry_ps, port);
+        self.retry.at(retry_ps, port);
         Make::Made
     }
 
@@ -247,19 +244,13 @@ impl Nic {
 
     /// Sends one read of host memory if one is due.
     pub(super) fn ask(&mut self, port: &mut DevicePort<'_>) -> bool {
-        if !self.reads.has_free() || !port.has_room_for(Class::NonPosted) {
-            return false;
-        }
-        self.ask_flush(port) || self.ask_work(port) || self.ask_payload(port)
-    }
-
-    fn read_limit_bytes(&self) -> u64 {
-        self.parameters.max_read_bytes.min(self.function.max_read_request_bytes).into()
+        self.requester.can_read(port)
+            && (self.ask_flush(port) || self.ask_work(port) || self.ask_payload(port))
     }
 
     fn ask_work(&mut self, port: &mut DevicePort<'_>) -> bool {
         let Some(number) = self.fetch_line.pop_front() else { return false };
-        let limit = (self.read_limit_bytes() / REQUEST_BYTES) as u32;
+        let limit = self.requester.limit_bytes(&self.function) / REQUEST_BYTES as u32;
         let Some(pair) = self.pair(number) else { return true };
         pair.in_fetch_line = false;
         let offset = pair.layout.request_offset(pair.fetched);
@@ -282,7 +273,7 @@ impl Nic {
 
     fn ask_payload(&mut self, port: &mut DevicePort<'_>) -> bool {
         let Some(making) = self.making else { return false };
-        let most = self.read_limit_bytes();
+        let most = self.requester.limit_bytes(&self.function);
         let place = self.regions.locate(making.key, making.address);
         let Some((address, run)) = place else {
             // The memory was deregistered after the packet was begun.
@@ -292,8 +283,7 @@ impl Nic {
         };
         let (asked, all) = (making.asked, making.bytes);
         assert!(asked < all, "{asked} B of a packet were asked for, of {all} B");
-        let left = u64::from(all - asked);
-        let bytes = left.min(run).min(most - address % most) as u32;
+        let bytes = part_bytes(address, run.min((all - asked).into()), most);
         let (packet, offset) = (making.packet, making.asked);
         let next = Making {
             asked: making.asked + bytes,
@@ -314,39 +304,14 @@ impl Nic {
         bytes: u32,
         port: &mut DevicePort<'_>,
     ) {
-        let deadline_ps = port.now_ps() + self.parameters.completion_timeout.0;
-        let most = self.read_limit_bytes();
-        assert!(u64::from(bytes) <= most, "a read of {bytes} B, and {most} B are allowed");
-        let in_page = address % PAGE_BYTES + u64::from(bytes);
-        assert!(in_page <= PAGE_BYTES, "{bytes} B at {address:#x} cross a boundary of 4 KiB");
-        let Some(tag) = self.reads.begin(target, address, bytes, deadline_ps) else { return };
         if let Some(pair) = self.pair(target.pair) {
             pair.reads += 1;
         }
-        self.arm_time_out(deadline_ps, port);
-        let header = Header::memory_read(port.routing_id(), tag, BusAddress(address), bytes);
-        port.send(header, |_| {});
-    }
-
-    fn arm_time_out(&mut self, deadline_ps: u64, port: &mut DevicePort<'_>) {
-        if self.deadline_ps == u64::MAX {
-            self.deadline_ps = deadline_ps;
-            port.deadline(deadline_ps, TIMEOUT);
-        }
+        self.requester.read(target, address, bytes, &self.function, port);
     }
 
     pub(super) fn time_out_reads(&mut self, port: &mut DevicePort<'_>) {
-        let timeout = self.parameters.completion_timeout;
-        let mut failed = Vec::new();
-        let next = self.reads.time_out(port.now_ps(), timeout.0, |tag, target| {
-            port.report(ErrorKind::CompletionTimeout { tag, timeout });
-            failed.push(target);
-        });
-        self.deadline_ps = u64::MAX;
-        if let Some(next_ps) = next {
-            self.arm_time_out(next_ps, port);
-        }
-        for target in failed {
+        for target in self.requester.time_out(port) {
             self.read_ended(target.pair);
             self.read_failed(target, port);
         }
@@ -358,21 +323,10 @@ impl Nic {
         header: &Header,
         port: &mut DevicePort<'_>,
     ) {
-        let completed = match header.requester == port.routing_id() {
-            true => self.reads.complete(header),
-            false => Completed::Unexpected,
-        };
-        match completed {
-            Completed::Unexpected => {
-                let what = HeaderLine(header).to_string();
-                port.report(ErrorKind::UnexpectedCompletion { what });
-            }
-            Completed::Dropped(ended) => {
-                if let Some(target) = ended {
-                    self.read_ended(target.pair);
-                }
-            }
-            Completed::Failed { target } => {
+        match self.requester.complete(header, port) {
+            Completed::Nothing => {}
+            Completed::Dropped(target) => self.read_ended(target.pair),
+            Completed::Failed(target) => {
                 self.read_ended(target.pair);
                 self.read_failed(target, port);
             }

@@ -39,7 +39,7 @@ impl Nic {
         match link.begins_ps(now_ps, wire_bytes) {
             None => return false,
             Some(begins_ps) if begins_ps > now_ps => {
-                self.wake_at(begins_ps, port);
+                self.timer.at(begins_ps, port);
                 return false;
             }
             Some(_) => {}

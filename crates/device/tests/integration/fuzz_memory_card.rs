@@ -11,8 +11,8 @@ use crate::support;
 use crosslane_device::{MemoryCard, MemoryCardParameters};
 use crosslane_fabric::parameters::CombiningParameters;
 use crosslane_fabric::*;
-use crosslane_pcie::config::{BarKind, BarRequest, Identity, registers};
-use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
+use crosslane_pcie::config::{BarKind, BarRequest, Identity};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::memory_card as map;
 use support::fabric_support::{Stand, direct_device};
 use support::*;
@@ -54,17 +54,10 @@ impl Host {
         let bars = [bar(sizes[0]), None, bar(sizes[1]), None, bar(sizes[2]), None];
         let mut stand = direct_device(&settings, Identity::default(), bars, Box::new(card));
         stand.fabric.set_shuffle(seed % 2 == 1);
-        // Reassign the BARs in order, wherever the stand has put them.
-        let (mut places, mut next) = ([0; 3], MMIO_HOLE.start);
-        for ((place, size), index) in places.iter_mut().zip(sizes).zip([0_u16, 2, 4]) {
-            next = next.next_multiple_of(size);
-            *place = next;
-            let register = registers::BAR0 + index * 4;
-            let id = RoutingId::new(1, 0, 0);
-            stand.fabric.config_write(HOST, id, register, next as u32, 0xf);
-            next += size;
-        }
-        Self { stand, bars: places, events: Vec::new() }
+        let port = stand.fabric.node(stand.endpoints[0]).ports[0];
+        let config = &stand.fabric.port(port).config;
+        let bars = [0, 2, 4].map(|number| config.bar(number).unwrap().base.0);
+        Self { stand, bars, events: Vec::new() }
     }
 
     /// Runs all accesses and returns the values of the loads, in order.

@@ -2,7 +2,6 @@
 //! Refusals, cancels, lost links and hosts that do not answer: every message ends exactly once, and
 //! nothing else is affected.
 
-use crosslane_device::network_processor::NetworkProcessor;
 use crosslane_fabric::{LinkId, MemoryFault};
 use crosslane_pcie::units::HostId;
 use crosslane_regs::network_notification::NetworkStatus as Status;
@@ -164,13 +163,12 @@ fn a_cable_that_is_cut_and_mended() {
     stand.poke(0, DATA, &data);
     let credit = stand.ask(1, Ask::credit(1, 0, 1, DATA, 300_000));
     let get = stand.ask(0, Ask::get(0, 0, 1, DATA, 300_000));
-    let node = stand.ends[0].node;
     for _ in 0..8 {
         stand.run_for(ns(9_000));
-        stand.fabric.command(node, |nwp: &mut NetworkProcessor, port| nwp.cut(0, port));
+        stand.command(0, |nwp, port| nwp.cut(0, port));
         assert_eq!(state(&mut stand, 1, 1), LinkState::Training as u32);
         stand.run_for(ns(1_000));
-        stand.fabric.command(node, |nwp: &mut NetworkProcessor, port| nwp.mend(0, port));
+        stand.command(0, |nwp, port| nwp.mend(0, port));
     }
     stand.run();
     assert_eq!(stand.ended(&get), Some((Status::Done, 300_000)));

@@ -4,25 +4,26 @@
 use crosslane_device::network_processor::{
     CableParameters, NetworkProcessor, NetworkProcessorParameters, REQUEST_WINDOW_BYTES,
 };
-use crosslane_fabric::parameters::{LinkParameters, RootComplexParameters};
 use crosslane_fabric::*;
-use crosslane_pcie::config::{BarKind, BarRequest, Identity, registers};
-use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_pcie::config::{BarKind, BarRequest};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::network_notification::{self as notification, NetworkStatus};
 use crosslane_regs::{network_processor as map, network_request, put_control};
 use crosslane_torus_link::end::EndParameters;
 use crosslane_torus_link::routing::Torus;
 
 use crate::support::fabric_support::{Settings, ns, rate};
+use crate::support::hosts::Hosts;
+pub use crate::support::hosts::bytes;
 
 /// Start of notifications, counts and data in each host's memory.
 const NOTIFICATIONS: u64 = 0x10_0000;
 pub const COUNTS: u64 = 0x20_0000;
 pub const DATA: u64 = 0x400_0000;
 const REGISTERS: u64 = MMIO_HOLE.start;
-pub const REQUESTS: u64 = MMIO_HOLE.start + 0x10_0000;
+pub const REQUESTS: u64 = MMIO_HOLE.start + REQUEST_WINDOW_BYTES;
 pub const CREDITS: u64 = REQUESTS + 0x4000;
-pub const PUTS: u64 = MMIO_HOLE.start + 0x20_0000;
+pub const PUTS: u64 = MMIO_HOLE.start + 0x1_0000;
 pub const PUT_SLOTS: u64 = 8;
 
 /// A network processor that is never the limit.
@@ -77,18 +78,24 @@ pub fn settings() -> Settings {
     settings
 }
 
-pub struct End {
-    pub host: HostId,
-    pub root: NodeId,
-    pub node: NodeId,
-    next_notification: u64,
-}
-
 pub struct Stand {
-    pub fabric: Fabric,
-    pub ends: Vec<End>,
+    hosts: Hosts<NetworkProcessor>,
     pub torus: Torus,
     token: u16,
+}
+
+impl std::ops::Deref for Stand {
+    type Target = Hosts<NetworkProcessor>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.hosts
+    }
+}
+
+impl std::ops::DerefMut for Stand {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.hosts
+    }
 }
 
 /// Content of a request.
@@ -140,63 +147,19 @@ impl Stand {
         cable: CableParameters,
     ) -> Self {
         let torus = Torus::new(sizes, true).unwrap();
-        let mut builder = FabricBuilder::new(settings.seed);
-        let id = Identity::default();
         let kind = BarKind::Memory32 { prefetchable: true };
         let bar = |size_bytes| Some(BarRequest { kind, size_bytes });
         let puts = NetworkProcessor::put_window_bytes(&parameters).next_power_of_two();
         let bars = [bar(4096), None, bar(REQUEST_WINDOW_BYTES), None, bar(puts), None];
-        let mut parts = Vec::new();
-        for at in 0..torus.nodes() {
-            let root_complex = RootComplexParameters {
-                memory_bytes: settings.memory_bytes,
-                completer: settings.completer,
-                peer_to_peer: settings.peer_to_peer,
-                iommu: None,
-                cpu: settings.cpu,
-            };
-            let host = HostId(at as u16);
-            let root = builder.root_complex(&format!("host{at}"), host, root_complex);
-            let top = builder.root_port(root, &format!("rp{at}"), id, settings.port.clone());
-            let device = Box::new(NetworkProcessor::new(parameters));
-            let (name, port) = (format!("fpga{at}"), settings.port.clone());
-            let (node, lower) = builder.endpoint_with_device(&name, id, bars, None, port, device);
-            let link = LinkParameters { rate: settings.rate, ..settings.link };
-            builder.link(&name, top, lower, link);
-            parts.push((host, root, node, top, lower));
+        let settings = vec![settings.clone(); torus.nodes() as usize];
+        let mut hosts =
+            Hosts::build(&settings, NOTIFICATIONS, bars, |_| NetworkProcessor::new(parameters));
+        for ends in torus.cables() {
+            let joined =
+                <[_; 2]>::from(ends).map(|(node, link)| (hosts.ends[usize::from(node)].node, link));
+            assert!(NetworkProcessor::join(&mut hosts.fabric, joined, cable));
         }
-        let mut fabric = builder.build().unwrap();
-        let ends = parts.into_iter().map(|(host, root, node, top, lower)| {
-            for port in [top, lower] {
-                let id = fabric.routing_id(port);
-                let config = &fabric.port(port).config;
-                let express = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
-                let control = express + registers::DEVICE_CONTROL;
-                let mps = settings.max_payload.trailing_zeros() - 7;
-                let mrrs = settings.max_read_request.trailing_zeros() - 7;
-                let bits = mps << 5 | mrrs << 12 | 1 << 8 | 1 << 4;
-                fabric.config_write(host, id, control, bits, 0b0011);
-                fabric.config_write(host, id, registers::COMMAND, 0b110, 0b0011);
-                if port == top {
-                    let limit = (PUTS + 0x10_0000) as u32 & 0xfff0_0000;
-                    let window = (REGISTERS >> 16) as u32 & 0xfff0 | limit;
-                    fabric.config_write(host, id, registers::PRIMARY_BUS, 0x01_01_00, 0xf);
-                    fabric.config_write(host, id, registers::MEMORY_BASE_LIMIT, window, 0xf);
-                } else {
-                    for (bar, base) in [(0, REGISTERS), (2, REQUESTS), (4, PUTS)] {
-                        let register = registers::BAR0 + 4 * bar;
-                        fabric.config_write(host, id, register, base as u32, 0xf);
-                    }
-                }
-            }
-            End { host, root, node, next_notification: NOTIFICATIONS }
-        });
-        let ends: Vec<End> = ends.collect();
-        for (lower, upper) in torus.cables() {
-            let joined = [lower, upper].map(|(node, link)| (ends[usize::from(node)].node, link));
-            assert!(NetworkProcessor::join(&mut fabric, joined, cable));
-        }
-        Self { fabric, ends, torus, token: 0 }
+        Self { hosts, torus, token: 0 }
     }
 
     /// Enables all links, waits until they are up, and sets the position of each node.
@@ -220,31 +183,11 @@ impl Stand {
         self.write(end, map::LINKS.at(link) + map::torus_link::CONTROL, word);
     }
 
-    pub fn processor(&mut self, end: usize) -> &mut NetworkProcessor {
-        self.fabric.device_as(self.ends[end].node).unwrap()
-    }
-
-    pub fn peek(&mut self, end: usize, address: u64, bytes: usize) -> Vec<u8> {
-        let mut out = vec![0; bytes];
-        assert!(self.fabric.peek(self.ends[end].host, BusAddress(address), &mut out));
-        out
-    }
-
-    pub fn poke(&mut self, end: usize, address: u64, bytes: &[u8]) {
-        assert!(self.fabric.poke(self.ends[end].host, BusAddress(address), bytes));
-    }
-
     /// Stores into the device, 8 bytes at a time where possible.
     pub fn store(&mut self, end: usize, address: u64, bytes: &[u8]) {
         let root = self.ends[end].root;
         self.fabric.host_store(root, 0, BusAddress(address), bytes, 8, 1).unwrap();
         self.step();
-    }
-
-    /// Runs until the core's store is done.
-    fn step(&mut self) {
-        assert!(self.fabric.run_until_host_event(), "the fabric has run dry");
-        self.fabric.take_host_events(&mut Vec::new());
     }
 
     pub fn write(&mut self, end: usize, offset: u32, word: u32) {
@@ -292,9 +235,7 @@ impl Stand {
     /// Allocates a notification and a token.
     pub fn notification(&mut self, end: usize, ask: Ask) -> Asked {
         self.token += 1;
-        let notify = self.ends[end].next_notification;
-        self.ends[end].next_notification += 8;
-        self.poke(end, notify, &[0; 8]);
+        let notify = self.share(end, 8);
         Asked { end, notify, token: self.token, ask }
     }
 
@@ -348,22 +289,11 @@ impl Stand {
 
     /// Runs until nothing is left to do and the last writes can be seen.
     pub fn run(&mut self) {
-        assert_eq!(self.fabric.run(None), RunEnd::Quiet);
-        let seen = self.fabric.now() + ns(1_000);
-        self.fabric.host_timer(seen, 8);
-        while self.fabric.now() < seen {
-            self.step();
-        }
-    }
-
-    pub fn run_for(&mut self, time: Picoseconds) {
-        let limit = self.fabric.now() + time;
-        self.fabric.run(Some(limit));
+        self.run_and_see(1_000);
     }
 
     /// Runs until a request has ended. Returns its outcome and the time at which it could be seen.
     pub fn wait(&mut self, asked: &Asked) -> (NetworkStatus, u32, Picoseconds) {
-        let root = self.ends[asked.end].root;
         let limit = self.fabric.now() + ns(100_000_000);
         // Time-outs occur only while a program waits.
         self.fabric.host_timer(limit, 8);
@@ -373,8 +303,7 @@ impl Stand {
                 return (status, bytes, self.fabric.now());
             }
             assert!(self.fabric.now() < limit, "it does not end: {asked:?}");
-            self.fabric.host_watch(root, asked.notify..asked.notify + 4, 9);
-            self.step();
+            self.wait_change(asked.end, asked.notify);
         }
     }
 
@@ -382,16 +311,9 @@ impl Stand {
     pub fn assert_quiet(&mut self) {
         self.run();
         assert_eq!(self.fabric.errors(), &[]);
-        assert_eq!(self.fabric.check_quiet(), Vec::<String>::new());
+        self.assert_at_rest();
         for end in 0..self.ends.len() {
-            assert_eq!(Device::unfinished(self.processor(end)), Vec::<String>::new());
             assert_eq!(self.read(end, map::STATUS), 1, "quiet");
         }
     }
-}
-
-/// Returns pseudo-random bytes, so that misplaced data are noticed.
-pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
-    let mut random = crosslane_random::Random::with_seed(seed);
-    (0..count).map(|_| random.u8(..)).collect()
 }

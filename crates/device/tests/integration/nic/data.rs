@@ -40,8 +40,8 @@ fn moves(stand: &mut Stand, pair: &mut Pair, operation: Operation, at: [u64; 2],
     assert!(near_after == near_expected, "near of {operation:?} {at:?} {bytes_}");
     assert!(far_after == far_expected, "far of {operation:?} {at:?} {bytes_}");
     let keys = [near.key, far.key];
-    assert!(stand.nic(pair.end).deregister(keys[0]));
-    assert!(stand.nic(1 - pair.end).deregister(keys[1]));
+    assert!(stand.device(pair.end).deregister(keys[0]));
+    assert!(stand.device(1 - pair.end).deregister(keys[1]));
 }
 
 #[test]

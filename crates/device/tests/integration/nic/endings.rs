@@ -50,9 +50,9 @@ fn what_the_other_end_refuses() {
         assert_eq!(entries, [ended(1, status), closed(Status::ClosedThere)], "{operation:?} {at}");
         assert_eq!(stand.entries(&mut far), [closed(Status::RefusedHere)]);
         assert!(bytes_of(&mut stand) == before, "nothing was written");
-        assert!(stand.nic(0).destroy(pair.number) && stand.nic(1).destroy(far.number));
-        assert!(!stand.nic(0).destroy(pair.number));
-        assert_eq!((stand.nic(0).pairs(), stand.nic(1).pairs()), (0, 0));
+        assert!(stand.device(0).destroy(pair.number) && stand.device(1).destroy(far.number));
+        assert!(!stand.device(0).destroy(pair.number));
+        assert_eq!((stand.device(0).pairs(), stand.device(1).pairs()), (0, 0));
         stand.assert_quiet();
     }
 }
@@ -71,9 +71,9 @@ fn a_link_that_is_cut() {
     let memory = stand.register(1, DATA, 1 << 20, WRITE);
     stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&memory, 0), 1 << 20));
     stand.run_for(ns(40_000));
-    let node = stand.ends[0].nic;
+    let node = stand.ends[0].node;
     assert!(Nic::cut(&mut stand.fabric, node));
-    assert_eq!(stand.nic(1).is_link_up(), Some(false));
+    assert_eq!(stand.device(1).is_link_up(), Some(false));
     let cut = stand.fabric.now();
     let mut other = far;
     let (near_time, entries) = stand.run_to_entries(&mut pair);
@@ -87,7 +87,7 @@ fn a_link_that_is_cut() {
     assert_eq!(stand.fabric.run(None), RunEnd::Quiet);
     // After mending, the held packets find their connections ended.
     assert!(Nic::mend(&mut stand.fabric, node));
-    assert!(stand.nic(0).destroy(pair.number) && stand.nic(1).destroy(far.number));
+    assert!(stand.device(0).destroy(pair.number) && stand.device(1).destroy(far.number));
     let [mut again, _] = stand.connect(4);
     stand.post(&mut again, work(Operation::Write, 3, (&near, 0), (&memory, 0), 1 << 20));
     stand.run();
@@ -110,7 +110,7 @@ fn a_link_that_is_mended_in_time() {
         let half = 1 << 19;
         stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&memory, 0), half));
         stand.post(&mut pair, work(Operation::Read, 2, (&near, half), (&memory, half), 10_000));
-        let node = stand.ends[1].nic;
+        let node = stand.ends[1].node;
         for _ in 0..20 {
             stand.run_for(ns(2_500));
             assert!(Nic::cut(&mut stand.fabric, node));
@@ -145,8 +145,7 @@ fn closed_in_the_middle() {
         }
         stand.run_for(ns(step * 400));
         let closing = if step % 2 == 0 { &mut pair } else { &mut far };
-        let (node, number) = (stand.ends[closing.end].nic, closing.number);
-        stand.fabric.command(node, |nic: &mut Nic, port| nic.close(number, port));
+        stand.close(closing);
         let last = loop {
             let (_, entries) = stand.run_to_entries(closing);
             if let Some(last) = entries.last().filter(|last| last.kind == EntryKind::Closed) {
@@ -163,7 +162,7 @@ fn closed_in_the_middle() {
         let other = if end == 0 { &mut far } else { &mut pair };
         assert_eq!(stand.entries(other).last(), Some(&closed(Status::ClosedThere)));
         assert_eq!(stand.entries(if end == 0 { &mut pair } else { &mut far }), []);
-        assert!(stand.nic(0).destroy(pair.number) && stand.nic(1).destroy(far.number));
+        assert!(stand.device(0).destroy(pair.number) && stand.device(1).destroy(far.number));
         stand.assert_quiet();
     }
 }
@@ -190,7 +189,7 @@ fn memory_that_cannot_be_read() {
         assert_eq!(stand.entries(&mut far).last().unwrap().kind, EntryKind::Closed);
         stand.run();
         for end in 0..2 {
-            assert_eq!(stand.nic(end).tags_in_use(), 0);
+            assert_eq!(stand.device(end).tags_in_use(), 0);
         }
     }
 }
@@ -205,13 +204,12 @@ fn queue_pairs_are_used_again() {
         stand.post(&mut pair, message(round, (&near, 0), 7));
         stand.run();
         assert_eq!(stand.entries(&mut pair), [done(round)]);
-        let (node, number) = (stand.ends[0].nic, pair.number);
-        stand.fabric.command(node, |nic: &mut Nic, port| nic.close(number, port));
+        stand.close(&pair);
         stand.run();
         assert_eq!(stand.entries(&mut pair), [closed(Status::ClosedHere)]);
         assert_eq!(stand.entries(&mut far).len(), 2);
-        assert!(stand.nic(0).destroy(pair.number) && stand.nic(1).destroy(far.number));
-        assert_eq!((stand.nic(0).pairs(), stand.nic(1).pairs()), (0, 0));
+        assert!(stand.device(0).destroy(pair.number) && stand.device(1).destroy(far.number));
+        assert_eq!((stand.device(0).pairs(), stand.device(1).pairs()), (0, 0));
     }
     stand.assert_quiet();
 }
@@ -221,7 +219,7 @@ fn queue_pairs_are_used_again() {
 fn destroyed_pairs_have_written_their_last_entry() {
     let mut stand = Stand::new(nic());
     let mut idle: Vec<Pair> = (0..64).map(|_| stand.connect(4)[1]).collect();
-    let node = stand.ends[1].nic;
+    let node = stand.ends[1].node;
     let numbers: Vec<_> = idle.iter().map(|pair| pair.number).collect();
     let mut destroyed = vec![false; idle.len()];
     stand.fabric.command(node, |nic: &mut Nic, port| {
@@ -232,7 +230,7 @@ fn destroyed_pairs_have_written_their_last_entry() {
     let mut rounds = 0;
     while destroyed.contains(&false) {
         for (number, is_destroyed) in numbers.iter().zip(&mut destroyed) {
-            *is_destroyed |= stand.nic(1).destroy(*number);
+            *is_destroyed |= stand.device(1).destroy(*number);
         }
         stand.run_for(ns(10));
         rounds += 1;

@@ -9,7 +9,6 @@
 use bolero::TypeGenerator;
 use crosslane_device::nic::layout::{Operation, WorkRequest};
 use crosslane_device::nic::{Access, Nic};
-use crosslane_fabric::Device;
 
 use crate::nic::stand::*;
 use crate::support::fabric_support::ns;
@@ -86,16 +85,15 @@ fn run(seed: u8, steps: &[Step]) {
             Step::Register { end } => {
                 let end = usize::from(end);
                 let key = regions[end].key;
-                assert!(stand.nic(end).deregister(key));
+                assert!(stand.device(end).deregister(key));
                 regions[end] = stand.register(end, DATA, REGION_BYTES, access);
             }
             Step::Close { pair } => {
                 let pair = pairs[usize::from(pair) % pairs.len()];
-                let node = stand.ends[pair.end].nic;
-                stand.fabric.command(node, |nic: &mut Nic, port| nic.close(pair.number, port));
+                stand.close(&pair);
             }
             Step::Cut { mend } => {
-                let node = stand.ends[0].nic;
+                let node = stand.ends[0].node;
                 match mend {
                     true => assert!(Nic::mend(&mut stand.fabric, node)),
                     false => assert!(Nic::cut(&mut stand.fabric, node)),
@@ -103,22 +101,20 @@ fn run(seed: u8, steps: &[Step]) {
             }
         }
     }
-    let node = stand.ends[0].nic;
+    let node = stand.ends[0].node;
     Nic::mend(&mut stand.fabric, node);
     for pair in &pairs {
-        let (node, number) = (stand.ends[pair.end].nic, pair.number);
-        stand.fabric.command(node, |nic: &mut Nic, port| nic.close(number, port));
+        stand.close(pair);
     }
     stand.run();
     for pair in &pairs {
-        assert!(stand.nic(pair.end).destroy(pair.number), "{pair:?} has not ended");
+        assert!(stand.device(pair.end).destroy(pair.number), "{pair:?} has not ended");
     }
     for (end, before) in before.into_iter().enumerate() {
         assert_eq!(stand.peek(end, DATA + REGION_BYTES, 70_000), before);
-        assert_eq!(stand.nic(end).tags_in_use(), 0);
-        assert_eq!(Device::unfinished(stand.nic(end)), Vec::<String>::new());
+        assert_eq!(stand.device(end).tags_in_use(), 0);
     }
-    assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
+    stand.assert_at_rest();
 }
 
 #[test]

@@ -21,11 +21,11 @@ fn a_write_takes_the_wire_for_its_bytes() {
     let (time, entries) = stand.run_to_entries(&mut pair);
     assert_eq!(entries, [done(1)]);
     let wire = 80 * (256 * (4096 + 26) + 16);
-    let counters = stand.nic(0).counters();
+    let counters = stand.device(0).counters();
     assert_eq!(counters.busy, Picoseconds(wire));
     assert_eq!((counters.packets, counters.payload_bytes), (256, 1 << 20));
     assert_eq!(counters.header_bytes, 256 * 26 + 16);
-    let back = stand.nic(1).counters();
+    let back = stand.device(1).counters();
     assert_eq!((back.packets, back.payload_bytes, back.header_bytes), (1, 0, 30));
     // Before: doorbell, work request, data of the first packet. After: latency of the last packet,
     // its data to memory, flush, acknowledgement and entry.
@@ -106,7 +106,7 @@ fn a_slow_receiver_holds_the_network_back() {
     stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&far, 0), 1 << 20));
     stand.run_for(ns(100_000));
     // The sent bytes are bounded by those that came through and those that fit in buffers.
-    let sent = stand.nic(0).counters().payload_bytes;
+    let sent = stand.device(0).counters().payload_bytes;
     assert!(sent <= 200_000 + 16_384 + 4096 + 8192, "{sent} B have left");
     let (time, _) = stand.run_to_entries(&mut pair);
     let expected = f64::from(1 << 20) / 2.0;

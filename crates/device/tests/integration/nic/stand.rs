@@ -3,12 +3,13 @@
 
 use crosslane_device::nic::layout::{Entry, EntryKind, Operation, QueueLayout, WorkRequest};
 use crosslane_device::nic::{Access, NetworkParameters, Nic, NicParameters, PairNumber, Runs};
-use crosslane_fabric::parameters::{LinkParameters, RootComplexParameters};
-use crosslane_fabric::*;
-use crosslane_pcie::config::{BarKind, BarRequest, Identity, registers};
-use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_fabric::MMIO_HOLE;
+use crosslane_pcie::config::{BarKind, BarRequest};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use crate::support::fabric_support::{Settings, ns, rate};
+use crate::support::hosts::Hosts;
+pub use crate::support::hosts::bytes;
 
 /// Start of queue memory and of data in each host's memory.
 const QUEUES: u64 = 0x10_0000;
@@ -56,18 +57,7 @@ pub fn settings() -> Settings {
     settings
 }
 
-pub struct End {
-    pub host: HostId,
-    pub root: NodeId,
-    pub nic: NodeId,
-    bar: u64,
-    next_queue: u64,
-}
-
-pub struct Stand {
-    pub fabric: Fabric,
-    pub ends: [End; 2],
-}
+pub type Stand = Hosts<Nic>;
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +78,7 @@ pub struct Registered {
     pub runs: Vec<(u64, u64)>,
 }
 
-impl Stand {
+impl Hosts<Nic> {
     pub fn new(parameters: NicParameters) -> Self {
         Self::of(&[settings(), settings()], [parameters; 2], network())
     }
@@ -98,72 +88,12 @@ impl Stand {
         parameters: [NicParameters; 2],
         network: NetworkParameters,
     ) -> Self {
-        let mut builder = FabricBuilder::new(settings[0].seed);
-        let id = Identity::default();
-        let mut parts = Vec::new();
-        for (at, settings) in settings.iter().enumerate() {
-            let root_complex = RootComplexParameters {
-                memory_bytes: settings.memory_bytes,
-                completer: settings.completer,
-                peer_to_peer: settings.peer_to_peer,
-                iommu: None,
-                cpu: settings.cpu,
-            };
-            let host = HostId(at as u16);
-            let root = builder.root_complex(&format!("host{at}"), host, root_complex);
-            let top = builder.root_port(root, &format!("rp{at}"), id, settings.port.clone());
-            let kind = BarKind::Memory32 { prefetchable: false };
-            let bar = Some(BarRequest { kind, size_bytes: BAR_BYTES });
-            let bars = [bar, None, None, None, None, None];
-            let device = Box::new(Nic::new(parameters[at]));
-            let name = format!("nic{at}");
-            let port = settings.port.clone();
-            let (nic, lower) = builder.endpoint_with_device(&name, id, bars, None, port, device);
-            let link = LinkParameters { rate: settings.rate, ..settings.link };
-            builder.link(&name, top, lower, link);
-            parts.push((host, root, nic, top, lower));
-        }
-        let mut fabric = builder.build().unwrap();
-        let bar = MMIO_HOLE.start;
-        let ends = [0, 1].map(|at: usize| {
-            let (host, root, nic, top, lower) = parts[at];
-            for port in [top, lower] {
-                let id = fabric.routing_id(port);
-                let config = &fabric.port(port).config;
-                let express = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
-                let control = express + registers::DEVICE_CONTROL;
-                let mps = settings[at].max_payload.trailing_zeros() - 7;
-                let mrrs = settings[at].max_read_request.trailing_zeros() - 7;
-                let bits = mps << 5 | mrrs << 12 | 1 << 8 | 1 << 4;
-                fabric.config_write(host, id, control, bits, 0b0011);
-                fabric.config_write(host, id, registers::COMMAND, 0b110, 0b0011);
-                if port == top {
-                    let window = (bar >> 16) as u32 & 0xfff0 | (bar as u32 & 0xfff0_0000);
-                    fabric.config_write(host, id, registers::PRIMARY_BUS, 0x01_01_00, 0xf);
-                    fabric.config_write(host, id, registers::MEMORY_BASE_LIMIT, window, 0xf);
-                } else {
-                    fabric.config_write(host, id, registers::BAR0, bar as u32, 0xf);
-                }
-            }
-            End { host, root, nic, bar, next_queue: QUEUES }
-        });
-        let nodes = [ends[0].nic, ends[1].nic];
-        assert!(Nic::join(&mut fabric, nodes, network));
-        Self { fabric, ends }
-    }
-
-    pub fn nic(&mut self, end: usize) -> &mut Nic {
-        self.fabric.device_as(self.ends[end].nic).unwrap()
-    }
-
-    pub fn peek(&mut self, end: usize, address: u64, bytes: usize) -> Vec<u8> {
-        let mut out = vec![0; bytes];
-        assert!(self.fabric.peek(self.ends[end].host, BusAddress(address), &mut out));
-        out
-    }
-
-    pub fn poke(&mut self, end: usize, address: u64, bytes: &[u8]) {
-        assert!(self.fabric.poke(self.ends[end].host, BusAddress(address), bytes));
+        let kind = BarKind::Memory32 { prefetchable: false };
+        let bars = [Some(BarRequest { kind, size_bytes: BAR_BYTES }), None, None, None, None, None];
+        let mut stand = Self::build(settings, QUEUES, bars, |end| Nic::new(parameters[end]));
+        let ends = [stand.ends[0].node, stand.ends[1].node];
+        assert!(Nic::join(&mut stand.fabric, ends, network));
+        stand
     }
 
     /// Registers one run of memory, with its bus address as network address.
@@ -179,7 +109,7 @@ impl Stand {
     ) -> Registered {
         let address = runs[0].0;
         let parts = Runs::new(runs.iter().map(|(address, bytes)| (BusAddress(*address), *bytes)));
-        let key = self.nic(end).register(address, access, parts);
+        let key = self.device(end).register(address, access, parts);
         Registered { end, key, address, runs }
     }
 
@@ -203,14 +133,12 @@ impl Stand {
     pub fn connect(&mut self, messages: u32) -> [Pair; 2] {
         let layout = QueueLayout::new(64, messages);
         let pairs = [0, 1].map(|end: usize| {
-            let memory = self.ends[end].next_queue;
-            self.ends[end].next_queue += layout.bytes();
-            self.poke(end, memory, &vec![0; layout.bytes() as usize]);
+            let memory = self.share(end, layout.bytes());
             let runs = Runs::new([(BusAddress(memory), layout.bytes())]);
-            let number = self.nic(end).create_pair(layout, runs).unwrap();
+            let number = self.device(end).create_pair(layout, runs).unwrap();
             Pair { end, number, layout, memory, posted: 0, seen: 0 }
         });
-        let ends = pairs.map(|pair| (self.ends[pair.end].nic, pair.number));
+        let ends = pairs.map(|pair| (self.ends[pair.end].node, pair.number));
         Nic::connect(&mut self.fabric, ends).unwrap();
         pairs
     }
@@ -240,9 +168,8 @@ impl Stand {
     }
 
     pub fn doorbell(&mut self, pair: &Pair, offset: u64, word: u32) {
-        let end = &self.ends[pair.end];
-        let address = BusAddress(end.bar + pair.number.doorbells() + offset);
-        let root = end.root;
+        let address = BusAddress(MMIO_HOLE.start + pair.number.doorbells() + offset);
+        let root = self.ends[pair.end].root;
         self.fabric.host_store(root, 0, address, &word.to_le_bytes(), 4, 1).unwrap();
     }
 
@@ -268,32 +195,22 @@ impl Stand {
 
     /// Runs until nothing is left to do and the last writes can be seen.
     pub fn run(&mut self) {
-        assert_eq!(self.fabric.run(None), RunEnd::Quiet);
-        let seen = self.fabric.now() + ns(20_000);
-        self.fabric.host_timer(seen, 8);
-        while self.fabric.now() < seen {
-            assert!(self.fabric.run_until_host_event());
-            self.fabric.take_host_events(&mut Vec::new());
-        }
+        self.run_and_see(20_000);
     }
 
-    pub fn run_for(&mut self, time: Picoseconds) {
-        let limit = self.fabric.now() + time;
-        self.fabric.run(Some(limit));
+    pub fn close(&mut self, pair: &Pair) {
+        self.command(pair.end, |nic, port| nic.close(pair.number, port));
     }
 
     /// Runs, across time-outs, until there are entries.
     pub fn run_to_entries(&mut self, pair: &mut Pair) -> (Picoseconds, Vec<Entry>) {
         let at = pair.memory + pair.layout.entry_offset(pair.seen);
-        let root = self.ends[pair.end].root;
         loop {
             let entries = self.entries(pair);
             if !entries.is_empty() {
                 return (self.fabric.now(), entries);
             }
-            self.fabric.host_watch(root, at..at + 4, 9);
-            assert!(self.fabric.run_until_host_event(), "the fabric has run dry");
-            self.fabric.take_host_events(&mut Vec::new());
+            self.wait_change(pair.end, at);
         }
     }
 
@@ -301,10 +218,9 @@ impl Stand {
     pub fn assert_quiet(&mut self) {
         self.run();
         assert_eq!(self.fabric.errors(), &[]);
-        assert_eq!(self.fabric.check_quiet(), Vec::<String>::new());
+        self.assert_at_rest();
         for end in 0..2 {
-            assert_eq!(self.nic(end).tags_in_use(), 0);
-            assert_eq!(Device::unfinished(self.nic(end)), Vec::<String>::new());
+            assert_eq!(self.device(end).tags_in_use(), 0);
         }
     }
 }
@@ -335,10 +251,4 @@ pub fn message(id: u32, near: (&Registered, u64), bytes: u64) -> WorkRequest {
 pub fn done(id: u32) -> Entry {
     let status = crosslane_device::nic::layout::Status::Done;
     Entry { kind: EntryKind::Request { id }, status }
-}
-
-/// Returns pseudo-random bytes, so that misplaced data are noticed.
-pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
-    let mut random = crosslane_random::Random::with_seed(seed);
-    (0..count).map(|_| random.u8(..)).collect()
 }

@@ -4,16 +4,18 @@
 
 #[path = "../../../../fabric/tests/integration/support/mod.rs"]
 pub mod fabric_support;
+pub mod hosts;
 pub mod script;
 
 use crosslane_device::{Engine, EngineParameters};
-use crosslane_fabric::parameters::{LinkParameters, RootComplexParameters};
+use crosslane_fabric::parameters::LinkParameters;
 use crosslane_fabric::*;
 use crosslane_pcie::config::{BarKind, BarRequest, Identity, PortType, registers};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use crosslane_regs::engine::{self, ChannelError, ChannelState, channel, lane};
 use crosslane_regs::{ring_descriptor, table_descriptor};
 pub use fabric_support::{Settings, ns, rate};
+use fabric_support::{enumerate_host, root_parameters};
 
 pub const HOST: HostId = HostId(0);
 pub const BAR1_BYTES: u64 = 1 << 20;
@@ -84,24 +86,15 @@ pub fn bench(settings: &Settings, engines: &[EngineParameters]) -> Bench {
 
 pub fn bench_of(settings: &Settings, devices: Vec<Box<dyn Device>>) -> Bench {
     let mut builder = FabricBuilder::new(settings.seed);
-    let parameters = RootComplexParameters {
-        memory_bytes: settings.memory_bytes,
-        completer: settings.completer,
-        peer_to_peer: settings.peer_to_peer,
-        iommu: None,
-        cpu: settings.cpu,
-    };
     let (id, port) = (Identity::default(), settings.port.clone());
-    let root = builder.root_complex("host", HOST, parameters);
+    let root = builder.root_complex("host", HOST, root_parameters(settings));
     let top = builder.root_port(root, "rp0", id, port.clone());
     let mut uppers = vec![top];
-    let mut switch_up = None;
     if devices.len() > 1 {
         let switch = builder.switch("switch", settings.switch);
         let up = builder.switch_port(switch, "up", PortType::UpstreamPort, id, port.clone());
         let link = LinkParameters { rate: settings.uplink, ..settings.link };
         builder.link("uplink", top, up, link);
-        switch_up = Some(up);
         uppers = (0..devices.len())
             .map(|at| {
                 let kind = PortType::DownstreamPort;
@@ -113,7 +106,7 @@ pub fn bench_of(settings: &Settings, devices: Vec<Box<dyn Device>>) -> Bench {
         Some(BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes })
     };
     let bars = [bar(u64::from(engine::BYTES)), bar(BAR1_BYTES), None, None, None, None];
-    let (mut nodes, mut ports) = (Vec::new(), Vec::new());
+    let mut nodes = Vec::new();
     for (at, (device, upper)) in devices.into_iter().zip(&uppers).enumerate() {
         let (name, msix) = (format!("ep{at}"), Some(Engine::msix_request()));
         let (node, lower) =
@@ -121,72 +114,20 @@ pub fn bench_of(settings: &Settings, devices: Vec<Box<dyn Device>>) -> Bench {
         let link = LinkParameters { rate: settings.rate, ..settings.link };
         builder.link(&name, *upper, lower, link);
         nodes.push(node);
-        ports.push(lower);
     }
     let mut fabric = builder.build().unwrap();
-    let bars = enumerate(&mut fabric, settings, top, switch_up, &uppers, &ports);
-    Bench { fabric, root, nodes, bars, events: Vec::new(), interrupts: Vec::new() }
-}
-
-/// Sets up buses, bridge ranges, BARs and settings.
-fn enumerate(
-    fabric: &mut Fabric,
-    settings: &Settings,
-    top: PortId,
-    switch_up: Option<PortId>,
-    uppers: &[PortId],
-    ports: &[PortId],
-) -> Vec<[u64; 2]> {
-    let first = MMIO_HOLE.start;
-    // 2 MiB for each engine.
-    let end = first + (ports.len() as u64) * (2 << 20);
-    let window = |from: u64, to: u64| (from >> 16) as u32 & 0xfff0 | (to - 1) as u32 & 0xfff0_0000;
-    let bridge = |fabric: &mut Fabric, port, primary: u32, second: u32, last: u32, range| {
-        set_up(fabric, settings, port);
+    enumerate_host(&mut fabric, settings, root);
+    let bars = nodes.iter().map(|node| {
+        let port = fabric.node(*node).ports[0];
+        let config = &fabric.port(port).config;
+        let bars = [0, 1].map(|number| config.bar(number).unwrap().base.0);
+        let msix = config.find_capability(registers::CAPABILITY_MSIX).unwrap();
         let id = fabric.routing_id(port);
-        let buses = last << 16 | second << 8 | primary;
-        fabric.config_write(HOST, id, registers::PRIMARY_BUS, buses, 0xf);
-        fabric.config_write(HOST, id, registers::MEMORY_BASE_LIMIT, range, 0xf);
-    };
-    let last = 2 + ports.len() as u32;
-    bridge(fabric, top, 0, 1, last, window(first, end));
-    if let Some(up) = switch_up {
-        bridge(fabric, up, 1, 2, last, window(first, end));
-        for (at, down) in uppers.iter().enumerate() {
-            let base = first + at as u64 * (2 << 20);
-            let bus = 3 + at as u32;
-            bridge(fabric, *down, 2, bus, bus, window(base, base + (2 << 20)));
-        }
-    }
-    let mut all = Vec::new();
-    for (at, port) in ports.iter().enumerate() {
-        set_up(fabric, settings, *port);
-        let base = first + at as u64 * (2 << 20);
-        let bars = [base, base + BAR1_BYTES];
-        let id = fabric.routing_id(*port);
-        for (number, bar) in bars.iter().enumerate() {
-            let offset = registers::BAR0 + 4 * number as u16;
-            fabric.config_write(HOST, id, offset, *bar as u32, 0xf);
-        }
-        all.push(bars);
-        let at = fabric.port(*port).config.find_capability(registers::CAPABILITY_MSIX).unwrap();
-        fabric.config_write(HOST, id, at, 1 << 31, 0xf);
-    }
-    all
-}
-
-fn express(fabric: &Fabric, port: PortId) -> u16 {
-    let config = &fabric.port(port).config;
-    config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap()
-}
-
-fn set_up(fabric: &mut Fabric, settings: &Settings, port: PortId) {
-    let id = fabric.routing_id(port);
-    let control = express(fabric, port) + registers::DEVICE_CONTROL;
-    let mps = settings.max_payload.trailing_zeros() - 7;
-    let mrrs = settings.max_read_request.trailing_zeros() - 7;
-    fabric.config_write(HOST, id, control, mps << 5 | mrrs << 12 | 1 << 8 | 1 << 4, 0b0011);
-    fabric.config_write(HOST, id, registers::COMMAND, 0b110, 0b0011);
+        fabric.config_write(HOST, id, msix, 1 << 31, 0xf);
+        bars
+    });
+    let bars = bars.collect();
+    Bench { fabric, root, nodes, bars, events: Vec::new(), interrupts: Vec::new() }
 }
 
 /// Register file of an engine: number of the engine, offset of the registers.

@@ -171,12 +171,11 @@ pub fn direct_device(
     let (node, lower) = builder.endpoint_with_device("ep0", identity, bars, None, port, device);
     builder.link("ep0", upper, lower, LinkParameters { rate: settings.rate, ..settings.link });
     let mut fabric = builder.build().unwrap();
-    let (mut bus, mut address) = (0, MMIO_HOLE.start);
-    enumerate(&mut fabric, settings, upper, 0, &mut bus, &mut address);
+    enumerate_host(&mut fabric, settings, root);
     Stand { fabric, root, endpoints: vec![node] }
 }
 
-fn root_parameters(settings: &Settings) -> RootComplexParameters {
+pub fn root_parameters(settings: &Settings) -> RootComplexParameters {
     RootComplexParameters {
         memory_bytes: settings.memory_bytes,
         completer: settings.completer,
@@ -242,10 +241,7 @@ fn build_hosts(settings: &Settings, hosts: &[impl AsRef<[Below]>]) -> Stand {
     }
     let mut fabric = builder.build().unwrap();
     for root in &roots {
-        let (mut bus, mut address) = (0, MMIO_HOLE.start);
-        for port in fabric.node(*root).ports.clone() {
-            enumerate(&mut fabric, settings, port, 0, &mut bus, &mut address);
-        }
+        enumerate_host(&mut fabric, settings, *root);
     }
     Stand { fabric, root: roots[0], endpoints }
 }
@@ -297,7 +293,14 @@ fn add(
     }
 }
 
-/// Sets buses, bridge ranges, BARs, MPS and MRRS, in the order of the ports.
+/// Sets buses, bridge ranges, BARs, MPS and MRRS below a root complex, in the order of the ports.
+pub fn enumerate_host(fabric: &mut Fabric, settings: &Settings, root: NodeId) {
+    let (mut bus, mut address) = (0, MMIO_HOLE.start);
+    for port in fabric.node(root).ports.clone() {
+        enumerate(fabric, settings, port, 0, &mut bus, &mut address);
+    }
+}
+
 fn enumerate(
     fabric: &mut Fabric,
     settings: &Settings,
@@ -315,14 +318,21 @@ fn enumerate(
     fabric.config_write(host, id, control, value, 0b0011);
     fabric.config_write(host, id, registers::COMMAND, 0b110, 0b0011);
     if !fabric.port(port).config.port_type().is_bridge() {
-        fabric.config_write(host, id, registers::BAR0, *address as u32, 0xf);
-        *address += settings.bar_bytes;
+        for number in 0..6_u8 {
+            let Some(bar) = fabric.port(port).config.bar(number.into()) else { continue };
+            let base = address.next_multiple_of(bar.size_bytes);
+            let register = registers::BAR0 + 4 * u16::from(number);
+            fabric.config_write(host, id, register, base as u32, 0xf);
+            *address = base + bar.size_bytes;
+        }
         return;
     }
     *bus += 1;
     let secondary = *bus;
     let buses = |last: u8| u32::from(last) << 16 | u32::from(secondary) << 8 | u32::from(primary);
     fabric.config_write(host, id, registers::PRIMARY_BUS, buses(0xff), 0xf);
+    // Ranges of bridges are multiples of 1 MiB.
+    *address = address.next_multiple_of(1 << 20);
     let first = *address;
     let children: Vec<PortId> = match fabric.port(port).config.port_type() {
         PortType::UpstreamPort => {
@@ -335,11 +345,12 @@ fn enumerate(
         enumerate(fabric, settings, child, secondary, bus, address);
     }
     fabric.config_write(host, id, registers::PRIMARY_BUS, buses(*bus), 0xf);
+    *address = address.next_multiple_of(1 << 20);
     let window = (first >> 16) as u32 & 0xfff0 | ((*address - 1) as u32 & 0xfff0_0000);
     fabric.config_write(host, id, registers::MEMORY_BASE_LIMIT, window, 0xf);
 }
 
-fn express(fabric: &Fabric, port: PortId) -> u16 {
+pub fn express(fabric: &Fabric, port: PortId) -> u16 {
     let config = &fabric.port(port).config;
     config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap()
 }

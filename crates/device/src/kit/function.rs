@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Function of a device as its configuration space sets it, and the TLPs that arrive at it.
+
+use crosslane_fabric::trace::HeaderLine;
+use crosslane_fabric::{DevicePort, ErrorKind};
+use crosslane_pcie::config::ConfigSpace;
+use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
+
+use super::completer::Answer;
+use super::registers::ALL_BYTES;
+
+/// Address range of a BAR.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Aperture {
+    /// First address.
+    pub base: u64,
+    /// Size in bytes; 0 while the BAR is absent or memory requests are disabled.
+    pub bytes: u64,
+}
+
+/// Position of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the BAR.
+    pub bar: usize,
+    /// Offset of the first byte in it.
+    pub offset: u64,
+}
+
+/// TLP that has arrived, by what a device does with it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Write into an aperture.
+    Write(Place),
+    /// Write whose data are poisoned and have no effect.
+    Poisoned(Place),
+    /// Read of the register at this offset of BAR 0, a whole double word.
+    Register(u32),
+    /// Read of another aperture.
+    Read(Place),
+    /// Read whose answer does not depend on the device.
+    Answered(Answer),
+    /// Completion.
+    Completion,
+    /// TLP without an effect.
+    Ignored,
+}
+
+/// Settings of a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// Apertures of the BARs.
+    pub bars: [Aperture; 6],
+    /// Max_Payload_Size, bytes.
+    pub max_payload_bytes: u32,
+    /// Max_Read_Request_Size, bytes.
+    pub max_read_request_bytes: u32,
+    /// Whether requests may have relaxed ordering.
+    pub relaxed_ordering: bool,
+    /// Whether the function may send requests.
+    pub is_bus_master: bool,
+}
+
+impl Default for Function {
+    /// Returns the settings after a reset.
+    fn default() -> Self {
+        Self {
+            bars: [Aperture::default(); 6],
+            max_payload_bytes: 128,
+            max_read_request_bytes: 128,
+            relaxed_ordering: false,
+            is_bus_master: false,
+        }
+    }
+}
+
+impl From<&ConfigSpace> for Function {
+    fn from(config: &ConfigSpace) -> Self {
+        let bars = [0, 1, 2, 3, 4, 5].map(|number| {
+            let bar = config.bar(number).filter(|_| config.memory_enabled());
+            bar.map_or(Aperture::default(), |bar| Aperture {
+                base: bar.base.0,
+                bytes: bar.size_bytes,
+            })
+        });
+        Self {
+            bars,
+            max_payload_bytes: config.max_payload_bytes(),
+            max_read_request_bytes: config.max_read_request_bytes(),
+            relaxed_ordering: config.relaxed_ordering_enabled(),
+            is_bus_master: config.bus_master_enabled(),
+        }
+    }
+}
+
+impl Function {
+    /// Returns the position of a request; `None` unless one aperture contains all of it.
+    #[must_use]
+    pub fn place(&self, request: &Header) -> Option<Place> {
+        let bytes = u64::from(request.request_bytes());
+        (0..).zip(&self.bars).find_map(|(bar, aperture)| {
+            let offset = request.address.0.checked_sub(aperture.base)?;
+            // A request of no bytes addresses one, too.
+            let end = offset.checked_add(bytes.max(1))?;
+            (end <= aperture.bytes).then_some(Place { bar, offset })
+        })
+    }
+
+    /// Sorts a TLP that has arrived, and reports what is wrong with it.
+    ///
+    /// Registers are behind BAR 0 and are read one whole double word at a time; any other read of
+    /// them violates the programming model and gets Completer Abort (PCIe 6.x 2.3.1). A read of no
+    /// bytes is a flush and always valid. A request that no aperture contains gets Unsupported
+    /// Request, whether or not it is poisoned (6.2.3.2.3).
+    pub fn sort(&self, header: &Header, port: &mut DevicePort<'_>) -> Arrival {
+        let place = match header.kind {
+            TlpKind::MemoryWrite | TlpKind::MemoryRead => self.place(header),
+            TlpKind::Completion | TlpKind::CompletionData => return Arrival::Completion,
+            // Configuration requests take no simulated time; messages have no effect.
+            TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {
+                return Arrival::Ignored;
+            }
+        };
+        let is_write = header.kind == TlpKind::MemoryWrite;
+        let is_word = header.length_dw == 1 && header.first_byte_enables == ALL_BYTES;
+        match place {
+            None => {
+                let what = HeaderLine(header).to_string();
+                port.report(ErrorKind::Unrouted { what, address: header.address });
+                match is_write {
+                    true => Arrival::Ignored,
+                    false => {
+                        Arrival::Answered(Answer::Refused(CompletionStatus::UnsupportedRequest))
+                    }
+                }
+            }
+            Some(place) if is_write && header.poisoned => {
+                port.report(ErrorKind::PoisonedWrite { what: HeaderLine(header).to_string() });
+                Arrival::Poisoned(place)
+            }
+            Some(place) if is_write => Arrival::Write(place),
+            Some(_) if header.request_bytes() == 0 => Arrival::Answered(Answer::Word(0)),
+            Some(Place { bar: 0, offset }) if is_word => Arrival::Register(offset as u32),
+            Some(Place { bar: 0, .. }) => {
+                Arrival::Answered(Answer::Refused(CompletionStatus::CompleterAbort))
+            }
+            Some(place) => Arrival::Read(place),
+        }
+    }
+}
+
+/// Reports a completion that no read waits for (PCIe 6.x 2.3.2).
+pub fn report_unexpected(header: &Header, port: &mut DevicePort<'_>) {
+    let what = HeaderLine(header).to_string();
+    port.report(ErrorKind::UnexpectedCompletion { what });
+}
