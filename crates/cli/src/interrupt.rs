@@ -5,14 +5,11 @@
 //! at. Any other signal ends the program at once.
 
 use std::collections::BTreeSet;
-use std::future::poll_fn;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
-use std::task::Poll;
 
-use crosslane::experiment::ScenarioError;
+use crosslane::experiment::ExperimentError;
 use crosslane::results::Interrupted;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -78,24 +75,15 @@ pub fn is_asked() -> bool {
     ASKED.load(Ordering::SeqCst) != 0
 }
 
-/// Work, until it is asked to end; it is looked at whenever the work has got on.
-pub async fn until_asked<T>(work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending if is_asked() => Poll::Ready(None),
-        Poll::Pending => Poll::Pending,
-    })
-    .await
-}
-
 /// Result of a run; `None` if it was interrupted.
 ///
 /// # Errors
 /// All others.
-pub fn unless_interrupted<T>(result: Result<T, ScenarioError>) -> Result<Option<T>, ScenarioError> {
+pub fn unless_interrupted<T>(
+    result: Result<T, ExperimentError>,
+) -> Result<Option<T>, ExperimentError> {
     match result {
-        Err(ScenarioError::Interrupted) => Ok(None),
+        Err(ExperimentError::Interrupted) => Ok(None),
         other => other.map(Some),
     }
 }

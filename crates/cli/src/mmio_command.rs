@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crosslane::driver::MemoryCard;
-use crosslane::experiment::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
-use crosslane::experiment::{StoreRun, size_words};
+use crosslane::experiment::{
+    ExperimentError, MmioMeasured, MmioOptions, NoProgress, Outcome as _, Program, Scenario as Run,
+    StoreWork, mmio, size_words,
+};
 use crosslane::host::{Mapping, Routines};
 use crosslane::lab::Lab;
 use crosslane::open::{DeviceName, Session, SessionOptions};
-use crosslane::results::{
-    Better, Detail, Figure, Flow, Platform, Scenario, Stores, WritesByLength,
-};
+use crosslane::results::{Better, Figure, Platform, Scenario};
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
 
 use crate::arguments::MmioArguments;
@@ -84,19 +84,19 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
     let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(jobs.len() as u64, "runs");
     let case = |job: &Job| {
-        let (lab, card) = (lab.clone(), card.clone());
-        StoreRun { lab, card, options: job.options, seed: arguments.seed }
+        let work = StoreWork { card: card.clone(), options: job.options };
+        Run::new(lab.clone(), work).with_seed(arguments.seed)
     };
     let cases = jobs.into_iter().map(|job| (case(&job), job)).collect::<Vec<_>>();
     let measured = steps.watch.each(&cases, |(case, job)| {
         let failed = |why| CommandError::Usage(format!("bench mmio, {}: {why}", job.name()));
-        let measured = case.run().map_err(failed)?;
+        let measured = case.run(&NoProgress, None).map_err(failed)?;
         steps.shown(job.name(), measured.elapsed);
         Ok::<_, CommandError>(Some(measured))
     });
     steps.finish();
     let (cases, measured) = kept(cases, measured?);
-    let (cases, jobs): (Vec<StoreRun>, Vec<Job>) = cases.into_iter().unzip();
+    let (cases, jobs): (Vec<Run<StoreWork>>, Vec<Job>) = cases.into_iter().unzip();
     let whys = match arguments.no_why {
         true => vec![Why::LeftOut; cases.len()],
         false => explain_all(&made(&cases, &measured), arguments.json),
@@ -120,7 +120,7 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
     let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
     let (bus, card) = (session.bus(), &session.cards()[0]);
     // Errors name the card.
-    let failed = |error: BenchError| CommandError::Card(error.to_string());
+    let failed = |error: ExperimentError| CommandError::Card(error.to_string());
     let runs = run_on(&session, async {
         let card = MemoryCard::open_by_name(bus.clone(), &card.endpoint).await;
         let card = card.map_err(|error| failed(error.into()))?;
@@ -220,8 +220,11 @@ fn jobs(arguments: &MmioArguments, routines: Option<Routines>) -> Vec<Job> {
         .collect()
 }
 
-fn made<'a>(cases: &'a [StoreRun], measured: &[MmioMeasured]) -> Vec<Made<'a, StoreRun>> {
-    let made = |(case, run): (&'a StoreRun, &MmioMeasured)| Made {
+fn made<'a>(
+    cases: &'a [Run<StoreWork>],
+    measured: &[MmioMeasured],
+) -> Vec<Made<'a, Run<StoreWork>>> {
+    let made = |(case, run): (&'a Run<StoreWork>, &MmioMeasured)| Made {
         case,
         measured: Some(Figure { value: run.bytes_per_second(), better: Better::Higher }),
         account: None,
@@ -277,24 +280,8 @@ fn page(runs: &[Stored], verbose: bool) -> String {
     page
 }
 
-fn scenario(Stored { job, run, why }: &Stored) -> Scenario {
-    let sizes = run.metrics.writes_by_length();
-    let sizes = sizes.map(|(up_to_bytes, writes)| WritesByLength { up_to_bytes, writes });
-    let flow = Flow {
-        name: job.name().to_owned(),
-        bytes: job.options.size_bytes,
-        iterations: job.options.passes,
-        bytes_per_second: Some(run.bytes_per_second()),
-        detail: Detail::Stores(Stores {
-            elapsed_ns: run.elapsed.as_seconds() * 1e9,
-            fence_ns: run.fence.as_seconds() * 1e9,
-            wrong_words: run.data_errors.words,
-            writes_by_length: sizes.collect(),
-            beats_by_bank: run.metrics.beats.iter().map(|beats| beats.0).collect(),
-        }),
-        ..Flow::default()
-    };
-    explained(Scenario { bytes: Some(flow.bytes), flows: vec![flow], ..Scenario::default() }, why)
+fn scenario(Stored { run, why, .. }: &Stored) -> Scenario {
+    explained(run.result(), why)
 }
 
 /// How long the writes were that came to the card, of the longest block of each mode.

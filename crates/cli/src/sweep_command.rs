@@ -11,6 +11,7 @@ use crosslane::experiment::sweep::{
     Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
     measure_point,
 };
+use crosslane::experiment::{ExperimentError, unless_over};
 use crosslane::lab::Lab;
 use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::pcie::link::{Generation, LinkRate, Width};
@@ -19,7 +20,7 @@ use crosslane::results::{Outcome, SCHEMA, Sweep};
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
 use crate::bench_outcome::platform;
 use crate::error::CommandError;
-use crate::interrupt::{is_asked, until_asked};
+use crate::interrupt::is_asked;
 use crate::output::{print, print_json};
 use crate::output_file::{Kind, OutputFile, not_written};
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
@@ -193,7 +194,7 @@ fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(
                 output.steps.shown(point.kind.word(), measured.elapsed);
                 Ok(Some(measured))
             }
-            Err(SweepError::Interrupted) => Ok(None),
+            Err(SweepError::Run(ExperimentError::Interrupted)) => Ok(None),
             Err(error) => Err(CommandError::from(error)),
         });
     let measured = measured?;
@@ -218,7 +219,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), Comma
     let mut all = Vec::new();
     for point in &points {
         let options = options(arguments);
-        let measuring = until_asked(measure_point(&device, point, &options));
+        let measuring = unless_over(measure_point(&device, point, &options), is_asked);
         let measured =
             run_on(&session, async { measuring.await.transpose().map_err(|e| failed(&e)) })?;
         let Some(measured) = measured else { break };
@@ -235,7 +236,7 @@ fn usage(sentence: String) -> CommandError {
 impl From<SweepError> for CommandError {
     fn from(error: SweepError) -> Self {
         match error {
-            SweepError::Lab(error) => Self::Lab(error),
+            SweepError::Run(ExperimentError::Lab(error)) => Self::Lab(error),
             SweepError::Value { .. } => Self::Usage(format!("--{error}")),
             error => Self::Usage(error.to_string()),
         }

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crosslane::explain::{Liftable, STEPS, explain};
+use crosslane::explain::{Case, STEPS, explain};
 use crosslane::results::{
     Account, Better, Consequence, Explanation, Figure, Flow, LimitKind, Step,
 };
@@ -42,7 +42,7 @@ pub struct Made<'a, C> {
 
 /// Explains each run: by others, many more than there were. Pages and reports say of the last what
 /// would hold it next, and of the others the bottleneck alone; JSON says all of `every` run.
-pub fn explain_all<C: Liftable>(made: &[Made<'_, C>], every: bool) -> Vec<Why> {
+pub fn explain_all<C: Case>(made: &[Made<'_, C>], every: bool) -> Vec<Why> {
     let progress = Explaining::new(made.len() as u64);
     let whys = made.par_iter().enumerate().map(|(index, run)| {
         if is_asked() {
@@ -66,7 +66,7 @@ pub fn has_column(whys: &[Why]) -> bool {
 
 /// Explains runs whose figures are the rates of their flows and whose data were compared; accounts
 /// may be missing.
-pub fn explained<C: Liftable>(
+pub fn explained<C: Case>(
     cases: &[C],
     flows: &[Flow],
     accounts: &[Account],
@@ -89,7 +89,7 @@ pub fn why_block(whys: &[Why]) -> String {
     block.map_or(String::new(), |block| format!("\n{}\n", block.trim_end()))
 }
 
-fn why<C: Liftable>(made: &Made<'_, C>, steps: usize, progress: &Explaining) -> Why {
+fn why<C: Case>(made: &Made<'_, C>, steps: usize, progress: &Explaining) -> Why {
     if made.has_errors {
         return Why::Unknown("the run had errors".to_owned());
     }

@@ -15,7 +15,7 @@ use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::card_transfer::{CardDirection, CardOptions, card_transfer};
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::host_transfer::{read, write};
 use crate::latency::{LatencyOptions, latency};
 use crate::loopback::{Loopback, loopback};
@@ -176,10 +176,7 @@ impl<B: Bus> One<'_, B> {
         Step { place, what: what.to_owned(), outcome, took }
     }
 
-    async fn checked(
-        &self,
-        run: impl Future<Output = Result<Measured, BenchError>>,
-    ) -> Result<(), String> {
+    async fn checked(&self, run: impl Future<Output = Result<Measured>>) -> Result<(), String> {
         compared(run.await.map_err(|error| error.to_string())?.data_errors)
     }
 

@@ -12,7 +12,7 @@ use crosslane_driver::{
 use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, median, rate};
 use crate::pattern::{WORD_BYTES, compare, fill};
 
@@ -109,7 +109,7 @@ impl CardOptions {
         }
     }
 
-    fn check(&self, place: &str) -> Result<(), BenchError> {
+    fn check(&self, place: &str) -> Result<()> {
         let size = self.size_bytes;
         let problem = if size == 0 || !size.is_multiple_of(WORD_BYTES) {
             format!("a transfer of {size} B: it has to be a multiple of 4 B, and not 0")
@@ -127,7 +127,7 @@ impl CardOptions {
         } else {
             return Ok(());
         };
-        Err(BenchError::Refused { place: place.to_owned(), problem })
+        Err(ExperimentError::refused(place, problem))
     }
 
     /// How many places on the card transfers go to in turn: the last one to each is compared.
@@ -180,7 +180,7 @@ impl CardMeasured {
 pub async fn card_transfer<B: Bus>(
     device: &Device<B>,
     options: &CardOptions,
-) -> Result<CardMeasured, BenchError> {
+) -> Result<CardMeasured> {
     let name = format!("{}, {}", device.function().name, options.direction.words());
     options.check(&name)?;
     let run = Run::prepare(device, options).await?;
@@ -197,7 +197,7 @@ struct Run<'a, B: Bus> {
 }
 
 impl<'a, B: Bus> Run<'a, B> {
-    async fn prepare(device: &'a Device<B>, options: &'a CardOptions) -> Result<Self, BenchError> {
+    async fn prepare(device: &'a Device<B>, options: &'a CardOptions) -> Result<Self> {
         let slots = u64::from(options.outstanding).min(options.iterations);
         // As memory that is kept from the kernel: in one piece.
         let buffer = device.buffer(slots * options.size_bytes, PageSize::Huge).await?;
@@ -208,7 +208,7 @@ impl<'a, B: Bus> Run<'a, B> {
         Ok(run)
     }
 
-    async fn open(&self, kind: ChannelKind, is_timed: bool) -> Result<Channel<B>, BenchError> {
+    async fn open(&self, kind: ChannelKind, is_timed: bool) -> Result<Channel<B>> {
         let default = ChannelOptions::default().with_card_memory(true);
         let options = match is_timed {
             true => default
@@ -244,25 +244,25 @@ impl<'a, B: Bus> Run<'a, B> {
         }
     }
 
-    fn fill(&self, index: u64) -> Result<(), BenchError> {
+    fn fill(&self, index: u64) -> Result<()> {
         let (size, seed) = (self.options.size_bytes, self.options.seed);
         fill(&self.buffer, self.slot(index).start, size, seed, self.first_word(index))
     }
 
     /// Makes sure that what is found in a slot has come there.
-    fn scrub(&self, index: u64) -> Result<(), BenchError> {
+    fn scrub(&self, index: u64) -> Result<()> {
         let (size, seed) = (self.options.size_bytes, !self.options.seed);
         fill(&self.buffer, self.slot(index).start, size, seed, self.first_word(index))
     }
 
-    fn compare(&mut self, index: u64) -> Result<(), BenchError> {
+    fn compare(&mut self, index: u64) -> Result<()> {
         let (size, seed) = (self.options.size_bytes, self.options.seed);
         let (start, first) = (self.slot(index).start, self.first_word(index));
         compare(&self.buffer, start, size, seed, first, &mut self.data_errors)
     }
 
     /// Puts into the card's memory what is to be read from it.
-    async fn fill_card(&self) -> Result<(), BenchError> {
+    async fn fill_card(&self) -> Result<()> {
         let mut channel = self.open(ChannelKind::H2c, false).await?;
         for place in 0..self.options.places() {
             self.fill(place)?;
@@ -272,7 +272,7 @@ impl<'a, B: Bus> Run<'a, B> {
     }
 
     /// Compares what the card's memory holds.
-    async fn compare_card(&mut self) -> Result<(), BenchError> {
+    async fn compare_card(&mut self) -> Result<()> {
         let mut channel = self.open(ChannelKind::C2h, false).await?;
         let (iterations, places) = (self.options.iterations, self.options.places());
         for index in iterations - places..iterations {
@@ -283,7 +283,7 @@ impl<'a, B: Bus> Run<'a, B> {
         Ok(channel.close().await?)
     }
 
-    async fn go(mut self) -> Result<CardMeasured, BenchError> {
+    async fn go(mut self) -> Result<CardMeasured> {
         let mut channel = self.open(self.options.direction.channel(), true).await?;
         let bus = self.device.bus().clone();
         let (mut times, mut posted) = (Vec::new(), VecDeque::new());
@@ -325,7 +325,7 @@ impl<'a, B: Bus> Run<'a, B> {
         index: u64,
         completed: Completed,
         times: &mut Vec<Picoseconds>,
-    ) -> Result<(), BenchError> {
+    ) -> Result<()> {
         times.push(completed.completed.since(completed.posted));
         match self.options.direction {
             CardDirection::ToCard => Ok(()),

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measurements of a workload.
 
-use crosslane_driver::{ChannelCounters, ChannelKind, LaneCounters, Plan};
+use crosslane_driver::{ChannelCounters, ChannelKind, Check, Device, LaneCounters, Plan};
 use crosslane_fabric::ChannelWaits;
+use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::Latencies;
+use crosslane_results::{Better, Figure, Latencies};
 
 use crate::card_transfer::CardMeasured;
 use crate::latency::RoundTrips;
 use crate::mmio::MmioMeasured;
 use crate::neighbour::OneWay;
+use crate::options::Options;
+use crate::posting::Timing;
 use crate::rdma::RdmaMeasured;
 use crate::together::Together;
 
@@ -49,6 +52,16 @@ pub struct ChannelReport {
 }
 
 impl ChannelReport {
+    pub(crate) fn new<B: Bus>(
+        device: &Device<B>,
+        kind: ChannelKind,
+        counters: ChannelCounters,
+        counted_clocks: u64,
+    ) -> Self {
+        let (name, clock) = (device.function().name.clone(), device.description().clock);
+        Self { device: name, kind, counters, clock, counted_clocks }
+    }
+
     /// Average payload of a write or length of a read request, bytes.
     #[must_use]
     pub fn tlp_bytes(&self) -> f64 {
@@ -63,9 +76,7 @@ impl ChannelReport {
         let around = self.counted_clocks.saturating_sub(moving);
         u64::from(self.counters.no_descriptor_clocks).saturating_sub(around)
     }
-}
 
-impl ChannelReport {
     /// Returns the waits of the channel while data moved, as far as its registers tell: clocks
     /// without a descriptor are one reason, whether or not one was posted.
     #[must_use]
@@ -97,6 +108,13 @@ pub struct LaneReport {
     pub clock: Picoseconds,
 }
 
+impl LaneReport {
+    pub(crate) fn new<B: Bus>(device: &Device<B>, lane: u8, counters: LaneCounters) -> Self {
+        let (name, clock) = (device.function().name.clone(), device.description().clock);
+        Self { device: name, lane, counters, clock }
+    }
+}
+
 /// Words of 4 B that were not what was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataErrors {
@@ -104,6 +122,13 @@ pub struct DataErrors {
     pub words: u64,
     /// Number of the first of them in the stream, if there is one.
     pub first_word: Option<u64>,
+}
+
+/// Errors that the checker of an engine found.
+impl From<Check> for DataErrors {
+    fn from(check: Check) -> Self {
+        Self { words: check.errors.into(), first_word: check.first_word.map(u64::from) }
+    }
 }
 
 /// Measurements of a workload.
@@ -143,6 +168,33 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Makes the measurement of a run; `hardware` is its time by the engines' timers.
+    pub(crate) fn new(
+        name: String,
+        options: &Options,
+        timing: Timing,
+        hardware: HardwareTime,
+        plan: Plan,
+        data_errors: DataErrors,
+    ) -> Self {
+        Self {
+            name,
+            size_bytes: options.size_bytes,
+            iterations: options.iterations,
+            bytes: options.size_bytes * options.iterations,
+            latencies: timing.latencies,
+            started: timing.started,
+            ended: timing.ended,
+            hardware: Some(hardware),
+            channels: Vec::new(),
+            lanes: Vec::new(),
+            post_to_first_tlp: timing.first_post.map(|post| hardware.first.since(post)),
+            registration: None,
+            plan,
+            data_errors,
+        }
+    }
+
     /// Bytes per second as the application sees it.
     #[must_use]
     pub fn application_bytes_per_second(&self) -> f64 {
@@ -173,6 +225,18 @@ pub(crate) fn median(times: &[Picoseconds]) -> Picoseconds {
 /// Bytes per second; zero if no time has passed.
 pub(crate) fn rate(bytes: u64, span: Picoseconds) -> f64 {
     if span == Picoseconds::ZERO { 0.0 } else { bytes as f64 / span.as_seconds() }
+}
+
+/// All bytes of flows, from the first beginning to the last end.
+pub(crate) fn total_rate(flows: impl Iterator<Item = (u64, Picoseconds, Picoseconds)>) -> Figure {
+    let (mut bytes, mut started, mut ended) = (0, None::<Picoseconds>, Picoseconds::ZERO);
+    for (moved, from, to) in flows {
+        bytes += moved;
+        started = Some(started.map_or(from, |started| started.min(from)));
+        ended = ended.max(to);
+    }
+    let value = rate(bytes, ended.since(started.unwrap_or_default()));
+    Figure { value, better: Better::Higher }
 }
 
 /// A result of a workload that compared what arrived with what was sent.

@@ -7,7 +7,7 @@ use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Direction, Message, Node, Peer};
 
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::pattern::WORD_BYTES;
 
 /// Channel of the messages.
@@ -82,7 +82,7 @@ pub async fn one_way<B: Bus>(
     to: &Node<B>,
     direction: Direction,
     options: &OneWayOptions,
-) -> Result<OneWay, BenchError> {
+) -> Result<OneWay> {
     let OneWayOptions { bytes, rounds, way, seed, timeout } = *options;
     let (sent, received) = (from.buffer(bytes).await?, to.buffer(bytes).await?);
     let bus = from.processor().bus();

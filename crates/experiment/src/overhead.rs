@@ -9,7 +9,7 @@ use crosslane_driver::{
 use crosslane_host::{Bus, Clock, PageSize};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, rate};
 use crate::pattern::{WORD_BYTES, compare, fill};
 
@@ -99,12 +99,12 @@ impl<'a, B: Bus, C: Clock> Stopwatch<'a, B, C> {
 /// transfers one at a time. The data of the last transfer of each kind are compared.
 ///
 /// # Errors
-/// What fails on the way, and [`BenchError::Refused`] where data are not what was sent.
+/// What fails on the way, and [`ExperimentError::Refused`] where data are not what was sent.
 pub async fn overhead<B: Bus, C: Clock>(
     device: &Device<B>,
     clock: &C,
     options: &OverheadOptions,
-) -> Result<Vec<OverheadRow>, BenchError> {
+) -> Result<Vec<OverheadRow>> {
     let (bus, rounds) = (device.bus(), options.rounds);
     let mut rows = Vec::new();
     let watch = Stopwatch::start(bus, clock);
@@ -147,11 +147,7 @@ struct Transfers<'a, B: Bus> {
 }
 
 impl<B: Bus> Transfers<'_, B> {
-    async fn made<C: Clock>(
-        &self,
-        what: &'static str,
-        clock: &C,
-    ) -> Result<OverheadRow, BenchError> {
+    async fn made<C: Clock>(&self, what: &'static str, clock: &C) -> Result<OverheadRow> {
         let (device, seed, bytes) = (self.device, self.options.seed, self.bytes);
         let buffer = device.buffer(bytes, PageSize::Huge).await?;
         let options = ChannelOptions::default().with_notification(self.notification);
@@ -194,7 +190,7 @@ impl<B: Bus> Transfers<'_, B> {
         if errors.words > 0 {
             let place = device.function().name.clone();
             let problem = format!("{what}: {} words of 4 B are not what was sent", errors.words);
-            return Err(BenchError::Refused { place, problem });
+            return Err(ExperimentError::refused(place, problem));
         }
         Ok(row)
     }

@@ -4,7 +4,7 @@
 use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::{Bus, DmaMemory};
 
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::measured::DataErrors;
 
 /// Bytes of one word of the pattern.
@@ -19,16 +19,12 @@ pub(crate) fn fill<B: Bus>(
     bytes: u64,
     seed: u32,
     first_word: u64,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     fill_with(bytes, seed, first_word, |at, piece| Ok(buffer.write(offset_bytes + at, piece)?))
 }
 
 /// The same into any memory, from its beginning on.
-pub(crate) fn fill_memory(
-    memory: &impl DmaMemory,
-    bytes: u64,
-    seed: u32,
-) -> Result<(), BenchError> {
+pub(crate) fn fill_memory(memory: &impl DmaMemory, bytes: u64, seed: u32) -> Result<()> {
     fill_with(bytes, seed, 0, |at, piece| Ok(memory.write(at, piece)?))
 }
 
@@ -36,8 +32,8 @@ fn fill_with(
     bytes: u64,
     seed: u32,
     first_word: u64,
-    write: impl Fn(u64, &[u8]) -> Result<(), BenchError>,
-) -> Result<(), BenchError> {
+    write: impl Fn(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
     let mut piece = Vec::new();
     for (at, length) in pieces(bytes) {
         piece.clear();
@@ -58,7 +54,7 @@ pub(crate) fn compare<B: Bus>(
     seed: u32,
     first_word: u64,
     errors: &mut DataErrors,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let read = |at, piece: &mut [u8]| Ok(buffer.read(offset_bytes + at, piece)?);
     compare_with(bytes, seed, first_word, read, errors)
 }
@@ -69,7 +65,7 @@ pub(crate) fn compare_memory(
     bytes: u64,
     seed: u32,
     errors: &mut DataErrors,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     compare_with(bytes, seed, 0, |at, piece| Ok(memory.read(at, piece)?), errors)
 }
 
@@ -77,9 +73,9 @@ fn compare_with(
     bytes: u64,
     seed: u32,
     first_word: u64,
-    read: impl Fn(u64, &mut [u8]) -> Result<(), BenchError>,
+    read: impl Fn(u64, &mut [u8]) -> Result<()>,
     errors: &mut DataErrors,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let mut piece = vec![0; PIECE_BYTES.min(bytes) as usize];
     for (at, length) in pieces(bytes) {
         let piece = &mut piece[..length as usize];

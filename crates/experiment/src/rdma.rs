@@ -14,7 +14,7 @@ use crosslane_results::Latencies;
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, rate};
 use crate::pattern::WORD_BYTES;
 
@@ -136,7 +136,7 @@ pub async fn rdma_target<R: Rdma>(
     network: &R,
     connection: &R::Connection,
     bytes: u64,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let memory = network.allocate(bytes, PageSize::Huge)?;
     let region = network.register(&memory, RemoteAccess::READ_WRITE).await?;
     let RemoteMemory { address, key, bytes } = region.remote();
@@ -156,11 +156,11 @@ pub async fn rdma<R: Rdma, C: Clock>(
     connection: &R::Connection,
     clock: &C,
     options: &RdmaOptions,
-) -> Result<RdmaMeasured, BenchError> {
+) -> Result<RdmaMeasured> {
     let place = || options.direction.words().to_owned();
     if options.size_bytes == 0 || options.iterations == 0 || options.in_flight == 0 {
         let problem = "size, iterations and operations in flight have to be above 0".to_owned();
-        return Err(BenchError::Refused { place: place(), problem });
+        return Err(ExperimentError::refused(place(), problem));
     }
     let deadline = Picoseconds(clock.now().0.saturating_add(options.timeout.0));
     let run = pin!(run(network, connection, clock, options));
@@ -175,13 +175,13 @@ async fn run<R: Rdma, C: Clock>(
     connection: &R::Connection,
     clock: &C,
     options: &RdmaOptions,
-) -> Result<RdmaMeasured, BenchError> {
+) -> Result<RdmaMeasured> {
     let offer = connection.receive().await?;
     let (far, bytes) = (offered(&offer, connection)?, options.memory_bytes());
     if far.bytes < bytes {
         let place = options.direction.words().to_owned();
         let problem = format!("the other end gives {} B, and {bytes} B are needed", far.bytes);
-        return Err(BenchError::Refused { place, problem });
+        return Err(ExperimentError::refused(place, problem));
     }
     let memory = network.allocate(bytes, PageSize::Huge)?;
     let region = network.register(&memory, RemoteAccess::NONE).await?;
@@ -215,7 +215,7 @@ async fn timed<R: Rdma, C: Clock>(
     options: &RdmaOptions,
     region: &R::Region,
     far: RemoteMemory,
-) -> Result<(Picoseconds, Vec<u64>), BenchError> {
+) -> Result<(Picoseconds, Vec<u64>)> {
     let one = |number: u64| {
         let offset_bytes = number % options.places() * options.stride_bytes();
         let near = NearEnd { region: region.clone(), offset_bytes };
@@ -245,11 +245,11 @@ async fn timed<R: Rdma, C: Clock>(
 }
 
 /// The memory that the far end gives.
-fn offered(message: &[u8], connection: &impl RdmaConnection) -> Result<RemoteMemory, BenchError> {
+fn offered(message: &[u8], connection: &impl RdmaConnection) -> Result<RemoteMemory> {
     let number = |at: usize| message[at..].first_chunk().copied().map_or(0, u64::from_le_bytes);
     if message.len() != OFFER_BYTES {
         let problem = format!("{} B are no offer of memory", message.len());
-        return Err(BenchError::Refused { place: connection.peer(), problem });
+        return Err(ExperimentError::refused(connection.peer(), problem));
     }
     Ok(RemoteMemory { address: number(0), key: number(8), bytes: number(16) })
 }
@@ -267,7 +267,7 @@ fn pattern(seed: u32, from: u64, bytes: u64, into: &mut Vec<u8>) {
     into.truncate(bytes as usize);
 }
 
-fn fill(memory: &impl DmaMemory, bytes: u64, seed: u32) -> Result<(), BenchError> {
+fn fill(memory: &impl DmaMemory, bytes: u64, seed: u32) -> Result<()> {
     let mut piece = Vec::new();
     for from in (0..bytes).step_by(PIECE_BYTES as usize) {
         pattern(seed, from, PIECE_BYTES.min(bytes - from), &mut piece);
@@ -277,7 +277,7 @@ fn fill(memory: &impl DmaMemory, bytes: u64, seed: u32) -> Result<(), BenchError
 }
 
 /// Compares the bytes of each place with the source's.
-fn compare(memory: &impl DmaMemory, options: &RdmaOptions) -> Result<DataErrors, BenchError> {
+fn compare(memory: &impl DmaMemory, options: &RdmaOptions) -> Result<DataErrors> {
     let mut errors = DataErrors::default();
     let (mut expected, mut found) = (Vec::new(), Vec::new());
     for place in 0..options.places() {

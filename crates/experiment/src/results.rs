@@ -6,49 +6,21 @@ use crosslane_driver::{ChannelKind, Plan};
 use crosslane_fabric::{FlowSource, IdleReason};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{
-    Channel, Detail, Flow, Hardware, Lane, Latency, Link, LinkShares, PlanSummary, Scenario,
-    Together, Traffic, Transfers,
+    Account, Channel, Detail, Figure, Flow, Hardware, Lane, Latency, Link, LinkShares, PlanSummary,
+    Scenario, Traffic, Transfers,
 };
 
 use crate::links::{DirectionOutcome, wire_share};
+use crate::scenario::Outcome;
 use crate::traffic::{TrafficFlow, TrafficOutcome};
 use crate::words::kind_word;
-use crate::workload::{Workload, WorkloadFlow, WorkloadOutcome};
+use crate::workload::{Workload, WorkloadFlow};
 
-impl WorkloadOutcome {
-    /// Returns the outcome as plain data, without an explanation.
-    #[must_use]
-    pub fn scenario(&self) -> Scenario {
-        let span = self.span.unwrap_or_default();
-        Scenario {
-            bytes: Some(self.workload.size_bytes()),
-            flows: self.flows.iter().map(|flow| flow.result(&self.workload)).collect(),
-            while_all_active: self.common.map(|common| Together {
-                from_ps: common.from.0,
-                to_ps: common.to.0,
-                bytes: common.bytes,
-                bytes_per_second: common.bytes_per_second(),
-            }),
-            latency: self.round_trips.as_ref().map(RoundTrips::result),
-            links: self.directions.iter().map(|link| link.result(span)).collect(),
-            link_loads: self.loads.clone(),
-            links_span_ps: self.span.map(|span| span.0),
-            ports_set: self.ports_set.clone(),
-            simulated_ps: self.span.map(|_| self.simulated.0),
-            errors: self.errors.clone(),
-            error_count: self.error_count,
-            ..Scenario::default()
-        }
-    }
-}
-
-impl TrafficOutcome {
-    /// Returns the outcome as plain data, without an explanation.
-    #[must_use]
-    pub fn scenario(&self) -> Scenario {
+impl Outcome for TrafficOutcome {
+    fn result(&self) -> Scenario {
         let links = self.directions.iter().map(|direction| direction.result(self.simulated));
         Scenario {
-            flows: self.flows.iter().map(|flow| self.flow(flow)).collect(),
+            flows: self.flows.iter().map(TrafficFlow::result).collect(),
             links: links.collect(),
             link_loads: self.loads.clone(),
             simulated_ps: Some(self.simulated.0),
@@ -59,31 +31,55 @@ impl TrafficOutcome {
         }
     }
 
-    fn flow(&self, flow: &TrafficFlow) -> Flow {
-        let planned = &flow.planned;
+    fn figure(&self) -> Option<Figure> {
+        Some(self.figure)
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.simulated
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        None
+    }
+
+    fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
+    fn deadlock(&self) -> Option<&str> {
+        self.deadlock.as_deref()
+    }
+}
+
+impl TrafficFlow {
+    /// Returns the flow as plain data.
+    #[must_use]
+    pub fn result(&self) -> Flow {
+        let planned = &self.planned;
         let kind = kind_word(planned.flow.kind).to_owned();
         Flow {
             name: format!("{} -> {}, {kind}", planned.from, planned.to),
             bytes: planned.flow.operation_bytes,
-            iterations: flow.operations,
+            iterations: self.operations,
             in_flight: Some(planned.in_flight()),
-            latency: Some(flow.latencies),
+            latency: Some(self.latencies),
             application_bytes_per_second: None,
             hardware: None,
-            bytes_per_second: Some(flow.bytes_per_second),
-            ceiling: flow.ceiling.clone(),
-            share_of_ceiling: flow.share(),
+            bytes_per_second: Some(self.bytes_per_second),
+            ceiling: self.ceiling.clone(),
+            share_of_ceiling: self.share(),
             detail: Detail::Traffic(Traffic {
                 from: planned.from.clone(),
                 to: planned.to.clone(),
                 kind,
                 is_core: matches!(planned.flow.source, FlowSource::Core { .. }),
-                failed: flow.failed,
+                failed: self.failed,
                 outstanding: planned.flow.outstanding,
                 target: planned.flow.target.0,
-                moved_bytes: flow.bytes,
-                request_tlps: flow.tlps,
-                steady_bytes_per_second: flow.steady_bytes_per_second,
+                moved_bytes: self.bytes,
+                request_tlps: self.tlps,
+                steady_bytes_per_second: self.steady_bytes_per_second,
             }),
         }
     }

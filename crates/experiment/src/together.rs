@@ -10,10 +10,11 @@ use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, join_all, select};
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::host_transfer::{Direction, HostTransfer};
 use crate::measured::{Measured, rate};
 use crate::peer_write::PeerWrite;
+use crate::samples::thin;
 use crate::workload::Workload;
 
 /// One of several flows.
@@ -101,10 +102,7 @@ impl Together {
 ///
 /// # Panics
 /// If a flow has fewer devices than its workload takes.
-pub async fn together<B: Bus, O: Observer>(
-    flows: &[Flow<B>],
-    observer: &O,
-) -> Result<Together, BenchError> {
+pub async fn together<B: Bus, O: Observer>(flows: &[Flow<B>], observer: &O) -> Result<Together> {
     let mut prepared = Vec::new();
     for flow in flows {
         prepared.push(Prepared::new(flow).await?);
@@ -144,11 +142,11 @@ enum Prepared<B: Bus> {
 }
 
 impl<B: Bus> Prepared<B> {
-    async fn new(flow: &Flow<B>) -> Result<Self, BenchError> {
+    async fn new(flow: &Flow<B>) -> Result<Self> {
         let first = flow.devices[0].on_core(flow.core);
         let host = async |direction, options| {
             let transfer = HostTransfer::prepare(&first, direction, options).await?;
-            Ok::<_, BenchError>(Self::Host(Box::new(transfer)))
+            Ok::<_, ExperimentError>(Self::Host(Box::new(transfer)))
         };
         match &flow.workload {
             Workload::Write(options) => host(Direction::Write, options).await,
@@ -157,21 +155,21 @@ impl<B: Bus> Prepared<B> {
                 let transfer = PeerWrite::prepare(&first, &flow.devices[1], options).await?;
                 Ok(Self::Peer(Box::new(transfer)))
             }
-            Workload::Chain(_) | Workload::Latency(_) => Err(BenchError::Refused {
+            Workload::Chain(_) | Workload::Latency(_) => Err(ExperimentError::Refused {
                 place: first.function().name.clone(),
                 problem: "chains and ping-pongs are no flows beside others".to_owned(),
             }),
         }
     }
 
-    async fn run(&mut self) -> Result<(), BenchError> {
+    async fn run(&mut self) -> Result<()> {
         match self {
             Self::Host(transfer) => transfer.run().await,
             Self::Peer(transfer) => transfer.run().await,
         }
     }
 
-    async fn finish(self) -> Result<Measured, BenchError> {
+    async fn finish(self) -> Result<Measured> {
         match self {
             Self::Host(transfer) => transfer.finish().await,
             Self::Peer(transfer) => transfer.finish().await,
@@ -202,11 +200,7 @@ impl Samples {
 
     fn add(&mut self, now: Picoseconds, bytes: u64, interval: &mut u64) {
         if self.taken.len() == MAX_SAMPLES {
-            let mut position = 0;
-            self.taken.retain(|_| {
-                position += 1;
-                position % 2 == 1
-            });
+            thin(&mut self.taken);
             *interval *= 2;
         }
         self.taken.push((now, bytes));

@@ -14,9 +14,8 @@ mod case;
 mod consequence;
 mod error;
 mod limits;
-mod network;
 mod search;
 
-pub use case::{Case, Short};
+pub use case::{Case, Explainable, Short};
 pub use error::ExplainError;
-pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};
+pub use search::{CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};

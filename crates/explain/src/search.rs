@@ -61,16 +61,6 @@ pub struct Lever<C> {
     pub(crate) lift: Lift<C>,
 }
 
-/// A run that lists its possible limits, and can be repeated without each of them.
-pub trait Liftable: Case {
-    /// Lists its limits. `first` is the run before anything was lifted: the capabilities of its
-    /// ports tell a link that is trained down from one that was made faster.
-    ///
-    /// # Errors
-    /// A lab that cannot be built.
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError>;
-}
-
 /// Finds the bottleneck of a run and the next ones, in at most `most_steps` steps: [`STEPS`] make a
 /// complete explanation, one step is the bottleneck alone and takes about half the runs. `measured`
 /// is the figure of the run itself, if it was made: a run that is explained in its place is
@@ -80,7 +70,7 @@ pub trait Liftable: Case {
 ///
 /// # Errors
 /// The first run that cannot be made or goes wrong, and more limits than can be tried.
-pub fn explain<C: Liftable>(
+pub fn explain<C: Case>(
     case: &C,
     measured: Option<Figure>,
     most_steps: usize,

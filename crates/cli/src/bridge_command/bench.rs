@@ -2,7 +2,7 @@
 //! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
 
 use crosslane::bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
-use crosslane::experiment::{BenchError, BridgedMeasured, BridgedOptions, TwoNodes, bridged};
+use crosslane::experiment::{BridgedMeasured, BridgedOptions, ExperimentError, TwoNodes, bridged};
 use crosslane::host::{Clock, Rdma};
 use crosslane::lab::{Lab, Simulation};
 use crosslane::network::MachineClock;
@@ -80,7 +80,7 @@ impl Plan {
         &self,
         clients: &[Client<R, C>],
         (card, address): (&str, u64),
-    ) -> Result<Vec<Line>, BenchError> {
+    ) -> Result<Vec<Line>, ExperimentError> {
         let mut lines = Vec::new();
         for path in &self.paths {
             for size_bytes in &self.sizes {
@@ -232,9 +232,9 @@ async fn measured<R: Rdma, C: Clock>(
     plan.measure(clients, place).await.map_err(failed)
 }
 
-fn failed(error: BenchError) -> CommandError {
+fn failed(error: ExperimentError) -> CommandError {
     match error {
-        BenchError::Bridge(error) => CommandError::Bridge(error),
+        ExperimentError::Bridge(error) => CommandError::Bridge(error),
         error => CommandError::Bridge(BridgeError::of(Stage::Request, error)),
     }
 }

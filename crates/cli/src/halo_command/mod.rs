@@ -6,7 +6,7 @@ pub mod arguments;
 use std::sync::Arc;
 
 use crosslane::driver::network_processor::{Modes, Requests};
-use crosslane::experiment::{HaloOptions, HaloRun, halo_on};
+use crosslane::experiment::{HaloOptions, NoProgress, Scenario as Run, halo_on};
 use crosslane::lab::Lab;
 use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::pcie::units::Picoseconds;
@@ -64,12 +64,12 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
     let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(labs.len() as u64, "tori");
     let (options, seed) = (options(arguments, TIMEOUT), arguments.seed);
-    let runs = labs.into_iter().map(|lab| HaloRun { lab: Arc::new(lab), options, seed });
-    let runs: Vec<HaloRun> = runs.collect();
+    let runs = labs.into_iter().map(|lab| Run::new(Arc::new(lab), options).with_seed(seed));
+    let runs: Vec<Run<HaloOptions>> = runs.collect();
     let mut flows = Vec::new();
     for run in &runs {
-        let outcome = run.run()?;
-        let flow = outcome.flow(arguments.exchanges);
+        let outcome = run.run(&NoProgress, None)?;
+        let flow = outcome.flow();
         steps.done(&flow.name, outcome.now);
         flows.push(flow);
         if is_asked() {
@@ -100,7 +100,7 @@ fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), Comma
         let outcome = halo_on(bus, &nodes, &sizes, arguments.open, options).await;
         outcome.map_err(|error| CommandError::Card(error.to_string()))
     })?;
-    let flow = outcome.flow(arguments.exchanges);
+    let flow = outcome.flow();
     steps.done(&flow.name, outcome.now);
     steps.finish();
     show(arguments, Where::Cards(names), &steps, (vec![flow], Vec::new()), file)

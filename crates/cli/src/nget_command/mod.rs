@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crosslane::driver::network_processor::{Modes, Requests};
-use crosslane::experiment::{NgetOptions, NgetRun, nget_on};
+use crosslane::experiment::{
+    GetWork, NgetOptions, NoProgress, Outcome as _, Scenario as Run, Work as _, nget_on,
+};
 use crosslane::host::Mapping;
 use crosslane::lab::Lab;
 use crosslane::open::{DeviceName, Session, SessionOptions};
@@ -112,15 +114,15 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
     let lab = Arc::new(lab);
     let runs = jobs.map(|(processor, modes, in_flight, size)| {
         let options = options(arguments, size, in_flight);
-        NgetRun { lab: lab.clone(), processor, modes, options, seed: arguments.seed }
+        Run::new(lab.clone(), GetWork { processor, modes, options }).with_seed(arguments.seed)
     });
-    let runs: Vec<NgetRun> = runs.collect();
+    let runs: Vec<Run<GetWork>> = runs.collect();
     let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(runs.len() as u64, "runs");
     let made = steps.watch.each(&runs, |run| {
-        let outcome = run.run()?;
-        steps.shown(&run.name(), outcome.now);
-        let flow = outcome.flow(&run.processor, run.modes);
+        let outcome = run.run(&NoProgress, None)?;
+        steps.shown(&run.work.name(), outcome.now);
+        let flow = outcome.result().flows.swap_remove(0);
         Ok::<_, CommandError>(Some((flow, outcome.account)))
     });
     steps.finish();

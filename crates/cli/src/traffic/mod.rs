@@ -5,7 +5,9 @@ mod report;
 
 use std::sync::Arc;
 
-use crosslane::experiment::{Choices, ScenarioError, TrafficOutcome, TrafficRun};
+use crosslane::experiment::{
+    Choices, ExperimentError, Outcome as _, Scenario as Run, TrafficOutcome, TrafficWork,
+};
 use crosslane::lab::Lab;
 use crosslane::results::{Platform, Scenario};
 
@@ -31,21 +33,19 @@ const PRINTED_ERRORS: usize = 10;
 pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     let why = "its flows are a lab's generators, which --flow names";
     let lab = Arc::new(Lab::load(&arguments.place.named()?.whole_lab(why)?)?);
-    let runs: Vec<TrafficRun> = scenario_sizes(arguments)?
+    let runs: Vec<Run<TrafficWork>> = scenario_sizes(arguments)?
         .into_iter()
-        .map(|sizes| TrafficRun {
-            lab: Arc::clone(&lab),
-            flows: arguments.flows.iter().zip(sizes).map(|(f, size)| f.request(size)).collect(),
-            choices: Choices {
+        .map(|sizes| {
+            let flows = arguments.flows.iter().zip(sizes).map(|(f, size)| f.request(size));
+            let choices = Choices {
                 operations: arguments.operations,
                 outstanding: arguments.outstanding,
                 relaxed: arguments.relaxed,
                 relaxed_reads: false,
-            },
-            seed: arguments.seed,
-            shuffle: arguments.shuffle,
-            max_payload_bytes: arguments.mps,
-            dllps_free: false,
+            };
+            let (flows, shuffle) = (flows.collect(), arguments.shuffle);
+            let run = Run::new(Arc::clone(&lab), TrafficWork { flows, choices, shuffle });
+            Run { seed: arguments.seed, max_payload_bytes: arguments.mps, ..run }
         })
         .collect();
     if arguments.trace.is_some() && runs.len() > 1 {
@@ -61,7 +61,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     let file = report_of(arguments.report.as_ref())?;
     let progress = Progress::new(bytes);
     let watch = Watch::begin(runs.len() as u64, "sizes");
-    let made: Result<Vec<Option<TrafficOutcome>>, ScenarioError> = match &arguments.trace {
+    let made: Result<Vec<Option<TrafficOutcome>>, ExperimentError> = match &arguments.trace {
         Some(path) => traced(path, lab.name(), arguments.trace_unit, running, |trace| {
             watch.each(&runs, |run| unless_interrupted(run.run(&progress, Some(trace.sink()))))
         })?,
@@ -72,7 +72,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     let (runs, outcomes) = kept(runs, made?);
     let whys = whys(arguments, &runs, &outcomes);
     let scenarios = outcomes.iter().zip(&whys);
-    let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why));
+    let scenarios = scenarios.map(|(outcome, why)| explained(outcome.result(), why));
     let scenarios: Vec<Scenario> = scenarios.collect();
     let text = report::page(&scenarios, &whys, arguments.relaxed);
     let platform = Platform::Lab { lab: lab.name().to_owned() };
@@ -93,7 +93,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
 
 fn whys(
     arguments: &TrafficArguments,
-    runs: &[TrafficRun],
+    runs: &[Run<TrafficWork>],
     outcomes: &[TrafficOutcome],
 ) -> Vec<Why> {
     if arguments.no_why {

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use crosslane::driver::{DescriptorSource, Notification};
 use crosslane::experiment::{
-    FlowEnds, LatencyOptions, Options, ScenarioError, Workload, WorkloadOutcome, WorkloadRun,
-    default_in_flight, default_operations,
+    EngineWork, ExperimentError, FlowEnds, LatencyOptions, Options, Outcome as _, Scenario as Run,
+    Workload, WorkloadOutcome, default_in_flight, default_operations,
 };
 use crosslane::host::PageSize;
 use crosslane::lab::{EngineKind, Lab, RunningLab};
@@ -275,15 +275,12 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Runs each size and prints; `running` is a lab like those that run, to name its links.
     fn run(&self, running: RunningLab, workloads: &[Workload]) -> Result<(), CommandError> {
-        let mut runs: Vec<WorkloadRun> = workloads
+        let mut runs: Vec<Run<EngineWork>> = workloads
             .iter()
-            .map(|workload| WorkloadRun {
-                lab: Arc::clone(self.lab),
-                workload: *workload,
-                flows: self.ends.to_vec(),
-                seed: self.common.seed,
-                max_payload_bytes: self.common.mps,
-                dllps_free: false,
+            .map(|workload| {
+                let work = EngineWork { workload: *workload, flows: self.ends.to_vec() };
+                let run = Run::new(Arc::clone(self.lab), work).with_seed(self.common.seed);
+                Run { max_payload_bytes: self.common.mps, ..run }
             })
             .collect();
         if self.common.trace.is_some() && runs.len() > 1 {
@@ -291,11 +288,11 @@ impl Bench<'_> {
             return Err(usage(sentence.into()));
         }
         let file = report_of(self.common.report.as_ref())?;
-        let bytes = runs.iter().map(WorkloadRun::total_bytes);
+        let bytes = runs.iter().map(|run| run.work.total_bytes());
         let progress = Progress::new(bytes.fold(0, u64::saturating_add));
         let begun = Instant::now();
         let watch = Watch::begin(runs.len() as u64, "sizes");
-        let made: Result<Vec<Option<WorkloadOutcome>>, ScenarioError> = match &self.common.trace {
+        let made: Result<Vec<Option<WorkloadOutcome>>, ExperimentError> = match &self.common.trace {
             Some(path) => {
                 traced(path, self.lab.name(), self.common.trace_unit, running, |trace| {
                     watch.each(&runs, |run| {
@@ -312,7 +309,7 @@ impl Bench<'_> {
         self.common.engines.print_speed(begun);
         let whys = self.whys(&runs, &outcomes);
         let scenarios = outcomes.iter().zip(&whys);
-        let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why));
+        let scenarios = scenarios.map(|(outcome, why)| explained(outcome.result(), why));
         let scenarios: Vec<Scenario> = scenarios.collect();
         let text = report::page(&scenarios, workloads, &whys);
         let platform = Platform::Lab { lab: self.lab.name().to_owned() };
@@ -332,7 +329,7 @@ impl Bench<'_> {
         print_errors(count, std::iter::empty(), outcomes.iter().flat_map(|outcome| &outcome.errors))
     }
 
-    fn whys(&self, runs: &[WorkloadRun], outcomes: &[WorkloadOutcome]) -> Vec<Why> {
+    fn whys(&self, runs: &[Run<EngineWork>], outcomes: &[WorkloadOutcome]) -> Vec<Why> {
         if self.common.no_why {
             return vec![Why::LeftOut; runs.len()];
         }
@@ -340,12 +337,12 @@ impl Bench<'_> {
         let is_rtl = self.common.engines.engine == EngineWord::Rtl;
         let model = is_rtl.then(|| Arc::new((**self.lab).clone().with_engines(EngineKind::Model)));
         let lab = model.as_ref().unwrap_or(self.lab);
-        let cases: Vec<WorkloadRun> =
-            runs.iter().map(|run| WorkloadRun { lab: Arc::clone(lab), ..run.clone() }).collect();
+        let cases: Vec<Run<EngineWork>> =
+            runs.iter().map(|run| Run { lab: Arc::clone(lab), ..run.clone() }).collect();
         let made = cases.iter().zip(outcomes).map(|(case, outcome)| Made {
             case,
             measured: outcome.figure(),
-            account: outcome.account.as_ref(),
+            account: outcome.account(),
             has_errors: outcome.error_count > 0,
         });
         let whys = explain_all(&made.collect::<Vec<_>>(), self.common.json);

@@ -2,7 +2,7 @@
 //! Workloads on cards that are opened by name: boards, and cards that a server shows on a socket.
 //! Time is the machine's there.
 
-use crosslane::experiment::{NoObserver, Workload, WorkloadOutcome};
+use crosslane::experiment::{NoObserver, Outcome as _, Workload, WorkloadOutcome};
 use crosslane::open::{CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane::results::{Platform, Scenario};
 
@@ -96,7 +96,7 @@ pub fn run(
     let is_served = is_served(names);
     let devices = names.iter().map(ToString::to_string).collect();
     let platform = Platform::Cards { devices, served: is_served };
-    let scenarios: Vec<Scenario> = outcomes.iter().map(WorkloadOutcome::scenario).collect();
+    let scenarios: Vec<Scenario> = outcomes.iter().map(WorkloadOutcome::result).collect();
     let text = cards_page(&scenarios, workloads, is_served, common.no_why);
     let wrong: u64 = outcomes.iter().map(WorkloadOutcome::wrong_words).sum();
     let outcome = bench_outcome(bench, platform, common.seed, scenarios, None);

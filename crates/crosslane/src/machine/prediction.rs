@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crosslane_experiment::{
-    Choices, FlowRequest, NoProgress, Progress, TrafficOutcome, TrafficRun,
+    Choices, FlowRequest, NoProgress, Progress, Scenario, TrafficOutcome, TrafficWork,
 };
 use crosslane_explain::{ExplainError, STEPS, explain};
 use crosslane_fabric::FlowKind;
@@ -122,7 +122,7 @@ fn paths<'a>(
 }
 
 impl Path<'_> {
-    fn run(&self) -> Result<TrafficRun, ExplainError> {
+    fn run(&self) -> Result<Scenario<TrafficWork>, ExplainError> {
         let lab = Arc::new(Lab::from_text("this machine", &self.lab.text)?);
         let request = FlowRequest {
             label: self.what.clone(),
@@ -132,10 +132,13 @@ impl Path<'_> {
             operation_bytes: self.operation_bytes,
             payload_bytes: None,
         };
-        let operations = Some(PREDICTED_BYTES / self.operation_bytes);
-        let outstanding = Some(OUTSTANDING);
-        let choices = Choices { operations, outstanding, relaxed: false, relaxed_reads: false };
-        Ok(TrafficRun::new(lab, vec![request], choices))
+        let choices = Choices {
+            operations: Some(PREDICTED_BYTES / self.operation_bytes),
+            outstanding: Some(OUTSTANDING),
+            ..Choices::default()
+        };
+        let work = TrafficWork { flows: vec![request], choices, shuffle: false };
+        Ok(Scenario::new(lab, work))
     }
 }
 
@@ -143,7 +146,7 @@ fn run(
     paths: &[Path<'_>],
     progress: &impl PredictionProgress,
 ) -> Result<Vec<PredictedRate>, ExplainError> {
-    let runs: Vec<TrafficRun> = paths.iter().map(Path::run).collect::<Result<_, _>>()?;
+    let runs: Vec<Scenario<TrafficWork>> = paths.iter().map(Path::run).collect::<Result<_, _>>()?;
     progress.begin(PREDICTED_BYTES * runs.len() as u64);
     let outcomes: Result<Vec<TrafficOutcome>, _> =
         runs.par_iter().map(|run| run.run(progress, None)).collect();
@@ -161,7 +164,7 @@ fn run(
 }
 
 fn why(
-    run: &TrafficRun,
+    run: &Scenario<TrafficWork>,
     outcome: &TrafficOutcome,
     steps: usize,
     progress: &impl PredictionProgress,

@@ -2,8 +2,8 @@
 //! Nearest-neighbour exchange of a lattice between the nodes of a torus: each node sends each of
 //! its faces to the neighbour on that side, and gets theirs.
 //!
-//! Read first: [`Lattice`], [`HaloOptions`], then [`HaloRun`], all nodes of a lab's torus; or
-//! [`HaloNode`], one of them on any bus.
+//! Read first: [`Lattice`], then [`HaloOptions`], the work of a [`Scenario`](crate::Scenario) with
+//! all nodes of a lab's torus; or [`HaloNode`], one of them on any bus.
 
 pub mod lattice;
 mod run;
@@ -14,10 +14,10 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Direction, Message, Node, Peer, Receiving, Sending};
 use futures_util::future::try_join_all;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::pattern::WORD_BYTES;
 use lattice::{DIMENSIONS, Lattice};
-pub use run::{HaloOutcome, HaloRun, halo_on};
+pub use run::{HaloOutcome, halo_on};
 
 /// Channel that faces are sent on.
 const CHANNEL: u8 = 0;
@@ -122,14 +122,9 @@ impl<B: Bus> HaloNode<B> {
     ///
     /// # Errors
     /// Options that cannot be, a node without neighbours, a link that does not come up, no memory.
-    pub async fn prepare(node: Node<B>, options: HaloOptions) -> Result<Self, BenchError> {
-        let refused = |problem: String| BenchError::Refused {
-            place: format!("node {}", node.number()),
-            problem,
-        };
-        if let Some(problem) = options.problem() {
-            return Err(refused(problem));
-        }
+    pub async fn prepare(node: Node<B>, options: HaloOptions) -> Result<Self> {
+        let name = format!("node {}", node.number());
+        ExperimentError::check(&name, options.problem())?;
         let (mut faces, mut offset) = (Vec::new(), 0);
         for direction in node.coordinates().directions() {
             let Some(neighbour) = node.coordinates().neighbour(direction) else { continue };
@@ -138,7 +133,7 @@ impl<B: Bus> HaloNode<B> {
             offset += bytes;
         }
         if faces.is_empty() {
-            return Err(refused("no link leads to a neighbour".to_owned()));
+            return Err(ExperimentError::refused(name, "no link leads to a neighbour"));
         }
         node.links_up(node.processor().bus().now() + options.timeout).await?;
         let (sent, received) = (node.buffer(offset).await?, node.buffer(offset).await?);
@@ -155,7 +150,7 @@ impl<B: Bus> HaloNode<B> {
     ///
     /// # Errors
     /// A message that fails.
-    pub async fn exchange(&self) -> Result<HaloMeasured, BenchError> {
+    pub async fn exchange(&self) -> Result<HaloMeasured> {
         let bus = self.node.processor().bus();
         let exchanges = self.options.exchanges;
         let bytes = self.bytes() * u64::from(exchanges);
@@ -174,7 +169,7 @@ impl<B: Bus> HaloNode<B> {
     ///
     /// # Errors
     /// It does not answer.
-    pub async fn close(self) -> Result<(), BenchError> {
+    pub async fn close(self) -> Result<()> {
         Ok(self.node.close().await?)
     }
 
@@ -189,7 +184,7 @@ impl<B: Bus> HaloNode<B> {
     }
 
     /// RX_i in all directions, TX_i in all directions, and then RX_f and TX_f.
-    async fn exchange_once(&self, number: u32) -> Result<(), BenchError> {
+    async fn exchange_once(&self, number: u32) -> Result<()> {
         let mut receiving: Vec<Receiving<B>> = Vec::new();
         for face in &self.faces {
             receiving.push(self.node.rx_i(self.message(face, &self.received, number)).await?);
@@ -204,7 +199,7 @@ impl<B: Bus> HaloNode<B> {
     }
 
     /// Writes what is sent. Programs would have computed it there.
-    fn fill(&self, number: u32) -> Result<(), BenchError> {
+    fn fill(&self, number: u32) -> Result<()> {
         for face in &self.faces {
             let seed = seed_of(self.options.seed, self.node.number(), face.direction, number);
             self.sent.write(face.offset, &face_data(seed, face.bytes))?;
@@ -213,7 +208,7 @@ impl<B: Bus> HaloNode<B> {
     }
 
     /// Compares what has come with what the neighbours have sent.
-    fn check(&self, number: u32, measured: &mut HaloMeasured) -> Result<(), BenchError> {
+    fn check(&self, number: u32, measured: &mut HaloMeasured) -> Result<()> {
         for face in &self.faces {
             let mut found = vec![0; face.bytes as usize];
             self.received.read(face.offset, &mut found)?;

@@ -11,7 +11,7 @@ use crosslane_results::{Parameter, SweepRow};
 
 use super::axes::{Descriptors, Point, TransferKind};
 use crate::card_transfer::{CardDirection, CardOptions, card_transfer};
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::host_transfer::{read, write};
 use crate::options::Options;
 
@@ -116,7 +116,7 @@ pub async fn measure_point<B: Bus>(
     device: &Device<B>,
     point: &Point,
     options: &SweepOptions,
-) -> Result<SweepPoint, BenchError> {
+) -> Result<SweepPoint> {
     let (outstanding, seed) = (point.posted(), options.seed as u32);
     let (notification, iterations) = (options.notification, options.iterations(point));
     let descriptors = match point.descriptors.unwrap_or(Descriptors::Ring) {

@@ -3,11 +3,13 @@
 //! rates are exact.
 
 use crosslane_driver::Device;
-use crosslane_experiment::{BenchError, CardDirection, CardMeasured, CardOptions, card_transfer};
+use crosslane_experiment::{
+    CardDirection, CardMeasured, CardOptions, ExperimentError, card_transfer,
+};
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::HostId;
 
-fn run(lab: &str, options: &CardOptions) -> Result<CardMeasured, BenchError> {
+fn run(lab: &str, options: &CardOptions) -> Result<CardMeasured, ExperimentError> {
     let simulation = Simulation::new(open(lab).unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));
     let measured = simulation.run("card", async {

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs that can be repeated with one thing changed.
 
+mod network;
 mod stores;
 mod traffic;
 mod workload;
 
-use crosslane_experiment::size_words;
+use std::sync::Arc;
+
+use crosslane_experiment::{NoProgress, Outcome, Scenario, Work, size_words};
 use crosslane_lab::Lab;
 use crosslane_results::{Account, Figure};
 
 use crate::error::ExplainError;
+use crate::search::Lever;
 
-/// A run that can be repeated with one thing changed.
+/// A run that can be repeated with one thing changed, and lists what may limit it. Each
+/// [`Scenario`] is one.
 pub trait Case: Clone + Send + Sync {
     /// Returns the lab in which it is made.
     fn lab(&self) -> &Lab;
@@ -20,13 +25,10 @@ pub trait Case: Clone + Send + Sync {
     #[must_use]
     fn with_lab(self, lab: Lab) -> Self;
 
-    /// Makes the run and returns its figure: the rate of all flows together as the application sees
-    /// it, from the first post to the last completion, or the typical latency one way.
+    /// Makes the run and returns its figure, as [`Scenario::figure`].
     ///
     /// # Errors
-    /// A run that cannot be made, and [`ScenarioError::Failed`] if anything goes wrong in it.
-    ///
-    /// [`ScenarioError::Failed`]: crosslane_experiment::ScenarioError::Failed
+    /// As [`Scenario::figure`].
     fn figure(&self) -> Result<Figure, ExplainError>;
 
     /// Makes the run and returns the account of the busiest direction; `None` without an account.
@@ -42,6 +44,60 @@ pub trait Case: Clone + Send + Sync {
     /// shortened. A run that is short enough to be made many times contains itself, without
     /// description.
     fn shortened(&self) -> Vec<Short<Self>>;
+
+    /// Lists its limits. `first` is the run before anything was lifted: the capabilities of its
+    /// ports tell a link that is trained down from one that was made faster.
+    ///
+    /// # Errors
+    /// A lab that cannot be built.
+    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError>;
+}
+
+/// Work whose scenarios can be explained.
+pub trait Explainable: Work {
+    /// Whether its outcomes have accounts.
+    const HAS_ACCOUNT: bool;
+
+    /// Returns scenarios that can be explained in place of one, as [`Case::shortened`].
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>>;
+
+    /// Lists the limits of a scenario, as [`Case::levers`].
+    ///
+    /// # Errors
+    /// As [`Case::levers`].
+    fn levers(
+        scenario: &Scenario<Self>,
+        first: &Scenario<Self>,
+    ) -> Result<Vec<Lever<Scenario<Self>>>, ExplainError>;
+}
+
+impl<W: Explainable> Case for Scenario<W> {
+    fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    fn with_lab(self, lab: Lab) -> Self {
+        Self { lab: Arc::new(lab), ..self }
+    }
+
+    fn figure(&self) -> Result<Figure, ExplainError> {
+        Ok(self.figure()?)
+    }
+
+    fn account(&self) -> Result<Option<Account>, ExplainError> {
+        if !W::HAS_ACCOUNT {
+            return Ok(None);
+        }
+        Ok(self.run(&NoProgress, None)?.account().cloned())
+    }
+
+    fn shortened(&self) -> Vec<Short<Self>> {
+        W::shortened(self)
+    }
+
+    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
+        W::levers(self, first)
+    }
 }
 
 /// A run that is explained in place of another, and how it was shortened; `None` for the run
@@ -50,13 +106,24 @@ pub type Short<C> = (C, Option<String>);
 
 /// Factors by which a shortened run is lengthened, in bytes and transfers, one after the other,
 /// until it is as fast as the whole run.
-pub(crate) const LENGTHS: [u64; 4] = [1, 2, 4, 8];
+const LENGTHS: [u64; 4] = [1, 2, 4, 8];
+
+/// Returns a shortened run for each of [`LENGTHS`], up to the first that is the whole run.
+fn lengthened<C>(short: impl Fn(u64) -> Short<C>) -> Vec<Short<C>> {
+    let mut all: Vec<Short<C>> = Vec::new();
+    for times in LENGTHS {
+        if all.last().is_none_or(|(_, words)| words.is_some()) {
+            all.push(short(times));
+        }
+    }
+    all
+}
 
 /// Bytes that a shortened run moves, as far as the numbers below allow: enough time for every
 /// buffer and credit window on the path to fill and empty many times.
-pub(crate) const SHORT_BYTES: u64 = 1 << 20;
+const SHORT_BYTES: u64 = 1 << 20;
 /// The same for each of several flows, or for each card of a chain.
-pub(crate) const SHORT_SHARED_BYTES: u64 = 512 << 10;
+const SHORT_SHARED_BYTES: u64 = 512 << 10;
 /// Most transfers of a shortened run before it is lengthened.
 const SHORT_TRANSFERS: u64 = 1024;
 /// Least number of times that the transfers in flight are posted anew: with fewer, the beginning
@@ -71,7 +138,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// A flow's transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Transfers {
+struct Transfers {
     pub count: u64,
     pub size_bytes: u64,
     pub outstanding: u64,
@@ -86,7 +153,7 @@ impl Transfers {
     /// about `bytes` of them, then up to the last of [`LENGTHS`] times as many. If the transfers in
     /// flight exceed `held_bytes`, they still do afterwards: a cache of that size must be as
     /// useless to the shortened run.
-    pub(crate) fn shortened(self, bytes: u64, held_bytes: u64) -> Vec<Short<Self>> {
+    fn shortened(self, bytes: u64, held_bytes: u64) -> Vec<Short<Self>> {
         let first = self.cut(bytes, 1, held_bytes);
         let mut found = vec![first];
         for times in LENGTHS {

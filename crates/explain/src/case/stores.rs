@@ -1,48 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stores of a core into a memory card as a case.
 
-use std::sync::Arc;
+use crosslane_experiment::{MmioOptions, Scenario, StoreWork, size_words};
 
-use crosslane_experiment::{MmioOptions, StoreRun, size_words};
-use crosslane_lab::Lab;
-use crosslane_results::Figure;
-
-use super::{Case, LENGTHS, Short};
+use super::{Explainable, Short, lengthened};
 use crate::error::ExplainError;
+use crate::limits;
+use crate::search::Lever;
 
 /// Most bytes of a shortened run, before it is lengthened: the bytes that fill queues ahead of the
 /// rate then count for little.
 const SHORT_BYTES: u64 = 256 << 10;
 
-impl Case for StoreRun {
-    fn lab(&self) -> &Lab {
-        &self.lab
-    }
+impl Explainable for StoreWork {
+    const HAS_ACCOUNT: bool = false;
 
-    fn with_lab(self, lab: Lab) -> Self {
-        Self { lab: Arc::new(lab), ..self }
-    }
-
-    fn figure(&self) -> Result<Figure, ExplainError> {
-        Ok(self.figure()?)
-    }
-
-    fn shortened(&self) -> Vec<Short<Self>> {
-        let MmioOptions { size_bytes, passes, .. } = self.options;
-        let mut shortened = Vec::new();
-        for bytes in LENGTHS.map(|times| SHORT_BYTES * times) {
-            let mut short = self.clone();
-            short.options.size_bytes = size_bytes.min(bytes);
-            short.options.passes = (bytes / size_bytes).clamp(1, passes);
-            let MmioOptions { size_bytes: bytes, passes: fewer, .. } = short.options;
-            if (bytes, fewer) == (size_bytes, passes) {
-                shortened.push((short, None));
-                break;
-            }
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
+        let MmioOptions { size_bytes, passes, .. } = scenario.work.options;
+        lengthened(|times| {
+            let most = SHORT_BYTES * times;
+            let (bytes, fewer) = (size_bytes.min(most), (most / size_bytes).clamp(1, passes));
+            let mut short = scenario.clone();
+            (short.work.options.size_bytes, short.work.options.passes) = (bytes, fewer);
             let [size, whole] = [bytes, size_bytes].map(size_words);
+            let is_whole = (bytes, fewer) == (size_bytes, passes);
             let words = format!("{fewer} x {size} instead of {passes} x {whole}");
-            shortened.push((short, Some(words)));
-        }
-        shortened
+            (short, (!is_whole).then_some(words))
+        })
+    }
+
+    fn levers(
+        scenario: &Scenario<Self>,
+        first: &Scenario<Self>,
+    ) -> Result<Vec<Lever<Scenario<Self>>>, ExplainError> {
+        limits::of_stores(scenario, first)
     }
 }

@@ -1,38 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of generic requesters as a case.
 
-use std::sync::Arc;
+use crosslane_experiment::{PlannedFlow, Scenario, TrafficWork};
 
-use crosslane_experiment::{NoProgress, PlannedFlow, TrafficRun};
-use crosslane_lab::Lab;
-use crosslane_results::{Account, Figure};
-
-use super::{Case, LENGTHS, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers};
+use super::{Explainable, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers, lengthened};
 use crate::error::ExplainError;
+use crate::limits;
+use crate::search::Lever;
 
-impl Case for TrafficRun {
-    fn lab(&self) -> &Lab {
-        &self.lab
-    }
-
-    fn with_lab(self, lab: Lab) -> Self {
-        Self { lab: Arc::new(lab), ..self }
-    }
-
-    fn figure(&self) -> Result<Figure, ExplainError> {
-        Ok(self.figure()?)
-    }
-
-    fn account(&self) -> Result<Option<Account>, ExplainError> {
-        Ok(self.run(&NoProgress, None)?.account)
-    }
+impl Explainable for TrafficWork {
+    const HAS_ACCOUNT: bool = true;
 
     /// Shortens only the number of operations if flows differ in operation size: the number is the
     /// same for all of them.
-    fn shortened(&self) -> Vec<Short<Self>> {
-        let running = self.lab.build(self.seed).ok();
-        let planned = running.and_then(|running| self.plan(&running).ok());
-        let Some(planned) = planned else { return vec![(self.clone(), None)] };
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
+        let running = scenario.lab.build(scenario.seed).ok();
+        let planned = running.and_then(|running| scenario.plan(&running).ok());
+        let Some(planned) = planned else { return vec![(scenario.clone(), None)] };
         let of = |planned: &PlannedFlow| Transfers {
             count: planned.flow.operations,
             size_bytes: planned.flow.operation_bytes,
@@ -43,37 +27,35 @@ impl Case for TrafficRun {
         let bytes = if others.is_empty() { SHORT_BYTES } else { SHORT_SHARED_BYTES };
         if others.iter().all(|flow| flow == first) {
             let with = |(transfers, words): Short<Transfers>| {
-                if words.is_none() {
-                    return (self.clone(), None);
+                let mut short = scenario.clone();
+                if words.is_some() {
+                    short.work.choices.operations = Some(transfers.count);
+                    short.work.choices.outstanding = Some(first.outstanding as u32);
+                    let flows = short.work.flows.iter_mut();
+                    flows.for_each(|flow| flow.operation_bytes = transfers.size_bytes);
                 }
-                let mut short = self.clone();
-                short.choices.operations = Some(transfers.count);
-                short.choices.outstanding = Some(first.outstanding as u32);
-                let flows = short.flows.iter_mut();
-                flows.for_each(|flow| flow.operation_bytes = transfers.size_bytes);
                 (short, words)
             };
             return first.shortened(bytes, 0).into_iter().map(with).collect();
         }
-        with_fewer_operations(self, &flows)
+        let most = flows.iter().map(|flow| flow.count).max().unwrap_or_default();
+        lengthened(|times| {
+            let bytes = SHORT_SHARED_BYTES * times;
+            let counts = flows.iter().map(|flow| flow.shortened(bytes, 0).swap_remove(0).0.count);
+            let count = counts.max().unwrap_or_default();
+            if count >= most {
+                return (scenario.clone(), None);
+            }
+            let mut short = scenario.clone();
+            short.work.choices.operations = Some(count);
+            (short, Some(format!("{count} operations of each flow")))
+        })
     }
-}
 
-/// Returns runs with the same, smaller number of operations for each of several different flows.
-fn with_fewer_operations(run: &TrafficRun, flows: &[Transfers]) -> Vec<Short<TrafficRun>> {
-    let most = flows.iter().map(|flow| flow.count).max().unwrap_or_default();
-    let mut shortened = Vec::new();
-    for times in LENGTHS {
-        let bytes = SHORT_SHARED_BYTES * times;
-        let counts = flows.iter().map(|flow| flow.shortened(bytes, 0).swap_remove(0).0.count);
-        let count = counts.max().unwrap_or_default();
-        if count >= most {
-            shortened.push((run.clone(), None));
-            break;
-        }
-        let mut short = run.clone();
-        short.choices.operations = Some(count);
-        shortened.push((short, Some(format!("{count} operations of each flow"))));
+    fn levers(
+        scenario: &Scenario<Self>,
+        first: &Scenario<Self>,
+    ) -> Result<Vec<Lever<Scenario<Self>>>, ExplainError> {
+        limits::of_traffic(scenario, first)
     }
-    shortened
 }

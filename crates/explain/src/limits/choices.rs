@@ -2,9 +2,12 @@
 //! Choices of the program that moves data, and the levers of each kind of run.
 
 use crosslane_driver::{DescriptorSource, Notification};
-use crosslane_experiment::{Options, PlannedFlow, Registration, TrafficRun, Workload, WorkloadRun};
+use crosslane_experiment::{
+    EngineWork, Options, PlannedFlow, Registration, Scenario, TrafficWork, Workload,
+};
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
+use crosslane_lab::LabFile;
 use crosslane_results::{Limit, LimitKind};
 
 use super::payloads::{self, Asked};
@@ -12,7 +15,9 @@ use super::requesters::{descriptors, windows};
 use super::ways::{Requester, Transfer, Ways, traffic_ways, workload_ways};
 use super::{levers_of, list, of_lab};
 use crate::error::ExplainError;
-use crate::search::{Lever, Liftable};
+use crate::search::Lever;
+
+type Levers<W> = Result<Vec<Lever<Scenario<W>>>, ExplainError>;
 
 /// Most transfers or operations in flight that are tried: enough of the smallest to cover any round
 /// trip.
@@ -44,27 +49,20 @@ where
 }
 
 /// The DLLPs in the direction of the data.
-fn dllps<C: Clone + 'static>(
-    ways: &Ways,
-    free: impl Fn(&mut C) + Send + Sync + 'static,
-) -> Lever<C> {
-    let mut names: Vec<String> = Vec::new();
-    for (direction, _) in ways.data_directions() {
-        names.push(ways.direction_name(direction));
-    }
+fn dllps<W: Clone + 'static>(ways: &Ways) -> Lever<Scenario<W>> {
+    let directions = ways.data_directions().into_iter();
+    let names: Vec<String> = directions.map(|(id, _)| ways.direction_name(id)).collect();
     let place = match names.len() {
         0..=2 => list(&names),
         count => format!("the {count} directions that data cross"),
     };
     let words = "Acks and UpdateFCs beside the data".to_owned();
-    lever(LimitKind::Dllps, (&place, words, "they take no time"), free)
+    lever(LimitKind::Dllps, (&place, words, "they take no time"), |run: &mut Scenario<W>| {
+        run.dllps_free = true;
+    })
 }
 
-impl Asked for WorkloadRun {
-    fn set_max_payload(&mut self, bytes: u32) {
-        self.max_payload_bytes = Some(bytes);
-    }
-
+impl Asked for EngineWork {
     fn asked_bytes(&self) -> Option<u32> {
         match &self.workload {
             Workload::Latency(options) => options.payload_bytes,
@@ -93,37 +91,39 @@ impl Asked for WorkloadRun {
     }
 }
 
-impl Liftable for WorkloadRun {
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let ways = workload_ways(self)?;
-        let file = self.lab.file();
-        let mut spots = of_lab(&self.lab, &first.lab, &ways);
-        if self.workload.keeps_windows() {
-            spots.extend(windows(file, &ways));
-        }
-        if let Some(source) = self.workload.options().map(|options| options.descriptors)
-            && source != DescriptorSource::CommandPort
-        {
-            let from_ring = matches!(source, DescriptorSource::Ring { .. });
-            spots.extend(descriptors(file, &ways, from_ring));
-        }
-        let mut levers = levers_of(spots);
-        levers.extend(payloads::levers(self, &ways));
-        levers.push(dllps(&ways, |run: &mut Self| run.dllps_free = true));
-        levers.extend(program(self));
-        Ok(levers)
+/// Lists the limits of a run of engines.
+pub(crate) fn of_engines(
+    case: &Scenario<EngineWork>,
+    first: &Scenario<EngineWork>,
+) -> Levers<EngineWork> {
+    let ways = workload_ways(case)?;
+    let file = case.lab.file();
+    let mut spots = of_lab(&case.lab, &first.lab, &ways);
+    if case.work.workload.keeps_windows() {
+        spots.extend(windows(file, &ways));
     }
+    if let Some(source) = case.work.workload.options().map(|options| options.descriptors)
+        && source != DescriptorSource::CommandPort
+    {
+        let from_ring = matches!(source, DescriptorSource::Ring { .. });
+        spots.extend(descriptors(file, &ways, from_ring));
+    }
+    let mut levers = levers_of(spots);
+    levers.extend(payloads::levers(case, &ways));
+    levers.push(dllps(&ways));
+    levers.extend(program(&case.work));
+    Ok(levers)
 }
 
 /// The choices of the host's program.
-fn program(case: &WorkloadRun) -> Vec<Lever<WorkloadRun>> {
+fn program(case: &EngineWork) -> Vec<Lever<Scenario<EngineWork>>> {
     let (Some(options), Some(flow)) = (case.workload.options(), case.flows.first()) else {
         return Vec::new();
     };
     let host = flow.memory.name.as_str();
     let choose = |kind, words: String, lifted: &str, set: fn(&mut Options)| {
-        lever(kind, (host, words, lifted), move |run: &mut WorkloadRun| {
-            run.workload.options_mut().into_iter().for_each(set);
+        lever(kind, (host, words, lifted), move |run: &mut Scenario<EngineWork>| {
+            run.work.workload.options_mut().into_iter().for_each(set);
         })
     };
     let mut levers = Vec::new();
@@ -149,7 +149,11 @@ fn program(case: &WorkloadRun) -> Vec<Lever<WorkloadRun>> {
     levers
 }
 
-fn outstanding(case: &WorkloadRun, options: &Options, host: &str) -> Option<Lever<WorkloadRun>> {
+fn outstanding(
+    case: &EngineWork,
+    options: &Options,
+    host: &str,
+) -> Option<Lever<Scenario<EngineWork>>> {
     let one_at_a_time = options.registration == Registration::Within
         || options.descriptors == DescriptorSource::CommandPort
         || matches!(case.workload, Workload::Chain(_));
@@ -168,8 +172,9 @@ fn outstanding(case: &WorkloadRun, options: &Options, host: &str) -> Option<Leve
         _ => format!("the {now} transfers at once that {host} posts"),
     };
     let lifted = format!("{many} at once");
-    Some(lever(LimitKind::Outstanding, (host, words, &lifted), move |run: &mut WorkloadRun| {
-        if let Some(options) = run.workload.options_mut() {
+    let said = (host, words, lifted.as_str());
+    Some(lever(LimitKind::Outstanding, said, move |run: &mut Scenario<EngineWork>| {
+        if let Some(options) = run.work.workload.options_mut() {
             options.outstanding = many as u32;
             if let DescriptorSource::Ring { entries } = &mut options.descriptors {
                 *entries = needed.max(*entries);
@@ -178,107 +183,94 @@ fn outstanding(case: &WorkloadRun, options: &Options, host: &str) -> Option<Leve
     }))
 }
 
-impl Asked for TrafficRun {
-    fn set_max_payload(&mut self, bytes: u32) {
-        self.max_payload_bytes = Some(bytes);
-    }
-
+impl Asked for TrafficWork {
     fn asked_bytes(&self) -> Option<u32> {
         self.flows.iter().filter_map(|flow| flow.payload_bytes).min()
     }
 
-    fn can_have(&self, _payload_bytes: u32) -> bool {
-        true
-    }
-
     fn ask_for_longest(&mut self) {
-        for flow in &mut self.flows {
-            flow.payload_bytes = None;
-        }
+        self.flows.iter_mut().for_each(|flow| flow.payload_bytes = None);
     }
 }
 
-impl Liftable for TrafficRun {
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let ways = traffic_ways(self)?;
-        let mut levers = levers_of(of_lab(&self.lab, &first.lab, &ways));
-        levers.extend(payloads::levers(self, &ways));
-        levers.push(dllps(&ways, |run: &mut Self| run.dllps_free = true));
-        levers.extend(strict_ordering(self, &ways));
-        levers.extend(in_flight(self, &ways)?);
-        Ok(levers)
-    }
+/// Lists the limits of a run of generic requesters.
+pub(crate) fn of_traffic(
+    case: &Scenario<TrafficWork>,
+    first: &Scenario<TrafficWork>,
+) -> Levers<TrafficWork> {
+    let running = case.lab.build(case.seed)?;
+    let planned = case.plan(&running)?;
+    let ways = traffic_ways(case, &running, &planned);
+    let mut levers = levers_of(of_lab(&case.lab, &first.lab, &ways));
+    levers.extend(payloads::levers(case, &ways));
+    levers.push(dllps(&ways));
+    levers.extend(strict_ordering(case, &ways));
+    levers.extend(in_flight(case, &planned, &ways));
+    Ok(levers)
 }
 
 /// Read completions that share a direction with posted writes.
-fn strict_ordering(case: &TrafficRun, ways: &Ways) -> Option<Lever<TrafficRun>> {
-    if case.choices.relaxed || case.choices.relaxed_reads {
+fn strict_ordering(
+    case: &Scenario<TrafficWork>,
+    ways: &Ways,
+) -> Option<Lever<Scenario<TrafficWork>>> {
+    if case.work.choices.relaxed || case.work.choices.relaxed_reads {
         return None;
     }
-    let file = case.lab.file();
     let writes: Vec<&Transfer> = ways.transfers.iter().filter(|it| it.writes).collect();
     let meets = |read: &&Transfer| {
         let shared = |direction| writes.iter().any(|it| it.requests.contains(direction));
         read.reads && read.completions.iter().any(shared)
     };
-    let mut names: Vec<String> = Vec::new();
-    for read in ways.transfers.iter().filter(meets) {
-        let name = match read.requester {
-            Requester::Engine(index) | Requester::Generic(index) | Requester::Processor(index) => {
-                &file.endpoints[index].name
-            }
-            Requester::Core(index) => &file.hosts[index].name,
-        };
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
+    let requesters = ways.transfers.iter().filter(meets).map(|read| read.requester);
+    let names = names_of(case.lab.file(), requesters);
     if names.is_empty() {
         return None;
     }
     let place = list(&names);
     let words = format!("the completions for {place}, which wait behind posted writes");
     let said = (place.as_str(), words, "reads with relaxed ordering");
-    Some(lever(LimitKind::StrictOrdering, said, |run: &mut TrafficRun| {
-        run.choices.relaxed_reads = true;
+    Some(lever(LimitKind::StrictOrdering, said, |run: &mut Scenario<TrafficWork>| {
+        run.work.choices.relaxed_reads = true;
     }))
 }
 
-fn in_flight(case: &TrafficRun, ways: &Ways) -> Result<Option<Lever<TrafficRun>>, ExplainError> {
-    let planned = case.plan(&case.lab.build(case.seed)?)?;
-    let Some(now) = planned.iter().map(|flow| flow.in_flight()).min() else { return Ok(None) };
+/// Returns the names of requesters, each once.
+fn names_of(file: &LabFile, requesters: impl IntoIterator<Item = Requester>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for requester in requesters {
+        let name = requester.name(file);
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+fn in_flight(
+    case: &Scenario<TrafficWork>,
+    planned: &[PlannedFlow],
+    ways: &Ways,
+) -> Option<Lever<Scenario<TrafficWork>>> {
+    let now = planned.iter().map(PlannedFlow::in_flight).min()?;
     let room = planned.iter().map(|planned| {
         let stride = planned.flow.operation_bytes.next_multiple_of(64).max(1);
         planned.flow.operations.min(planned.flow.window_bytes / stride)
     });
     let many = room.min().unwrap_or(0).min(MANY);
-    let is_load = |flow: &&PlannedFlow| {
+    let is_load = |flow: &PlannedFlow| {
         flow.flow.kind == FlowKind::Read && flow.in_flight() == 1 && flow.flow.outstanding > 1
     };
-    if many <= now || planned.iter().any(|flow| is_load(&flow)) {
-        return Ok(None);
+    if many <= now || planned.iter().any(is_load) {
+        return None;
     }
-    let file = case.lab.file();
-    let mut names: Vec<String> = Vec::new();
-    for requester in ways.requesters() {
-        names.push(match requester {
-            Requester::Engine(index) | Requester::Generic(index) | Requester::Processor(index) => {
-                file.endpoints[index].name.clone()
-            }
-            Requester::Core(index) => file.hosts[index].name.clone(),
-        });
-    }
-    let place = list(&names);
+    let place = list(&names_of(case.lab.file(), ways.requesters()));
     let words = match now {
         1 => format!("one operation at a time, which {place} posts"),
         _ => format!("the {now} operations at once that {place} posts"),
     };
-    let lifted = format!("{many} at once");
-    Ok(Some(lever(
-        LimitKind::Outstanding,
-        (&place, words, &lifted),
-        move |run: &mut TrafficRun| {
-            run.choices.outstanding = Some(many as u32);
-        },
-    )))
+    let said = (place.as_str(), words, &*format!("{many} at once"));
+    Some(lever(LimitKind::Outstanding, said, move |run: &mut Scenario<TrafficWork>| {
+        run.work.choices.outstanding = Some(many as u32);
+    }))
 }

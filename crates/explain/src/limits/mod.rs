@@ -25,6 +25,9 @@ use crosslane_results::{Limit, LimitKind};
 
 use crate::case::Case;
 use crate::search::Lever;
+pub(crate) use choices::{of_engines, of_traffic};
+pub(crate) use network::{of_exchanges, of_gets};
+pub(crate) use stores::of_stores;
 use ways::Ways;
 
 /// Lifts a limit of a lab.

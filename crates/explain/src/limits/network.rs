@@ -2,7 +2,7 @@
 //! Limits of network processors, their cables, and the choices of their driver.
 
 use crosslane_driver::network_processor::{Buffers, Requests};
-use crosslane_experiment::{HaloRun, MAX_IN_FLIGHT, NgetRun, size_words};
+use crosslane_experiment::{GetWork, HaloOptions, MAX_IN_FLIGHT, Scenario, size_words};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
@@ -13,7 +13,7 @@ use super::requesters::edit_part;
 use super::ways::{Requester, Ways, network_ways};
 use super::{Spot, levers_of, of_lab};
 use crate::error::ExplainError;
-use crate::search::{Lever, Liftable};
+use crate::search::Lever;
 
 /// Largest staging memory of a network processor, bytes (docs/network-processor.md).
 const LARGE_STAGING_BYTES: u32 = 1 << 16;
@@ -21,33 +21,37 @@ const LARGE_STAGING_BYTES: u32 = 1 << 16;
 const MOST_LANES: u8 = 8;
 const MOST_LANE_BITS: u64 = 5_000_000_000;
 
-impl Liftable for NgetRun {
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let ways = network_ways(&self.lab, self.seed, &[&self.processor], (false, true))?;
-        let file = self.lab.file();
-        let mut spots = of_lab(&self.lab, &first.lab, &ways);
-        spots.extend(processors(file, &ways));
-        let mut levers = levers_of(spots);
-        levers.extend(driver(self));
-        Ok(levers)
-    }
+/// Lists the limits of gets.
+pub(crate) fn of_gets(
+    case: &Scenario<GetWork>,
+    first: &Scenario<GetWork>,
+) -> Result<Vec<Lever<Scenario<GetWork>>>, ExplainError> {
+    let processors = [case.work.processor.as_str()];
+    let ways = network_ways(&case.lab, case.seed, &processors, (false, true))?;
+    let mut spots = of_lab(&case.lab, &first.lab, &ways);
+    spots.extend(processors_of(case.lab.file(), &ways));
+    let mut levers = levers_of(spots);
+    levers.extend(driver(&case.work));
+    Ok(levers)
 }
 
-impl Liftable for HaloRun {
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let file = self.lab.file();
-        let nodes: Vec<&str> =
-            file.tori.iter().flat_map(|torus| &torus.nodes).map(String::as_str).collect();
-        let ways = network_ways(&self.lab, self.seed, &nodes, (true, true))?;
-        let mut spots = of_lab(&self.lab, &first.lab, &ways);
-        spots.extend(processors(file, &ways));
-        spots.extend(cables(file));
-        Ok(levers_of(spots))
-    }
+/// Lists the limits of exchanges in a torus.
+pub(crate) fn of_exchanges(
+    case: &Scenario<HaloOptions>,
+    first: &Scenario<HaloOptions>,
+) -> Result<Vec<Lever<Scenario<HaloOptions>>>, ExplainError> {
+    let file = case.lab.file();
+    let nodes = file.tori.iter().flat_map(|torus| &torus.nodes).map(String::as_str);
+    let nodes: Vec<&str> = nodes.collect();
+    let ways = network_ways(&case.lab, case.seed, &nodes, (true, true))?;
+    let mut spots = of_lab(&case.lab, &first.lab, &ways);
+    spots.extend(processors_of(file, &ways));
+    spots.extend(cables(file));
+    Ok(levers_of(spots))
 }
 
 /// Staging memory and times of network processors.
-fn processors(file: &LabFile, ways: &Ways) -> Vec<Spot> {
+fn processors_of(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     let mut spots = Vec::new();
     for requester in ways.requesters() {
         let Requester::Processor(index) = requester else { continue };
@@ -137,7 +141,7 @@ fn cables(file: &LabFile) -> Vec<Spot> {
 }
 
 /// Choices of the program and its driver.
-fn driver(case: &NgetRun) -> Vec<Lever<NgetRun>> {
+fn driver(case: &GetWork) -> Vec<Lever<Scenario<GetWork>>> {
     let name = case.processor.as_str();
     let mut levers = Vec::new();
     let in_flight = case.options.in_flight;
@@ -148,8 +152,8 @@ fn driver(case: &NgetRun) -> Vec<Lever<NgetRun>> {
         };
         let lifted = format!("{MAX_IN_FLIGHT} at once");
         let said = (name, words, lifted.as_str());
-        levers.push(lever(LimitKind::Outstanding, said, |case: &mut NgetRun| {
-            case.options.in_flight = MAX_IN_FLIGHT;
+        levers.push(lever(LimitKind::Outstanding, said, |case: &mut Scenario<GetWork>| {
+            case.work.options.in_flight = MAX_IN_FLIGHT;
         }));
     }
     let requests = match case.modes.requests {
@@ -161,21 +165,21 @@ fn driver(case: &NgetRun) -> Vec<Lever<NgetRun>> {
     };
     if let Some((kind, words)) = requests {
         let said = (name, format!("{words} of {name}"), "write combining");
-        levers.push(lever(kind, said, |case: &mut NgetRun| {
-            case.modes.requests = Requests::Stores(Mapping::WriteCombined);
+        levers.push(lever(kind, said, |case: &mut Scenario<GetWork>| {
+            case.work.modes.requests = Requests::Stores(Mapping::WriteCombined);
         }));
     }
     if case.modes.buffers == Buffers::Copied {
         let said = (name, format!("the copy of the data of each get of {name}"), "none");
-        levers.push(lever(LimitKind::Processor, said, |case: &mut NgetRun| {
-            case.modes.buffers = Buffers::Mapped;
+        levers.push(lever(LimitKind::Processor, said, |case: &mut Scenario<GetWork>| {
+            case.work.modes.buffers = Buffers::Mapped;
         }));
     }
     if case.modes.waiting != Waiting::Polling {
         let words = format!("how notifications of {name} are detected");
         levers.push(lever(LimitKind::Notification, (name, words, "polling"), |case| {
-            let case: &mut NgetRun = case;
-            case.modes.waiting = Waiting::Polling;
+            let case: &mut Scenario<GetWork> = case;
+            case.work.modes.waiting = Waiting::Polling;
         }));
     }
     levers

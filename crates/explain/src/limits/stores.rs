@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{Program, StoreRun};
+use crosslane_experiment::{Program, Scenario, StoreWork};
 use crosslane_host::Mapping;
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
@@ -13,43 +13,45 @@ use super::choices::lever;
 use super::ways::store_ways;
 use super::{Spot, levers_of, of_lab};
 use crate::error::ExplainError;
-use crate::search::{Lever, Liftable};
+use crate::search::Lever;
 
 /// Bytes of a store in the integer loop.
 const INTEGER_BYTES: u32 = 4;
 
-impl Liftable for StoreRun {
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let ways = store_ways(self)?;
-        let mut spots = of_lab(&self.lab, &first.lab, &ways);
-        // Stores into combining buffers take another time and are a separate limit; the remedy for
-        // slow uncached stores is combining.
-        let cpu = self.lab.file().hosts.first().map(|host| host.part.parameters.cpu);
-        if cpu.is_some_and(|cpu| cpu.combining.is_some()) {
-            spots.retain(|spot| spot.kind != LimitKind::Processor);
-        }
-        spots.extend(processor(self));
-        spots.extend(memory(self));
-        let mut levers = levers_of(spots);
-        levers.extend(choices(self));
-        Ok(levers)
+/// Lists the limits of stores.
+pub(crate) fn of_stores(
+    case: &Scenario<StoreWork>,
+    first: &Scenario<StoreWork>,
+) -> Result<Vec<Lever<Scenario<StoreWork>>>, ExplainError> {
+    let ways = store_ways(case)?;
+    let mut spots = of_lab(&case.lab, &first.lab, &ways);
+    // Stores into combining buffers take another time and are a separate limit; the remedy for
+    // slow uncached stores is combining.
+    let cpu = case.lab.file().hosts.first().map(|host| host.part.parameters.cpu);
+    if cpu.is_some_and(|cpu| cpu.combining.is_some()) {
+        spots.retain(|spot| spot.kind != LimitKind::Processor);
     }
+    spots.extend(processor(case));
+    spots.extend(memory(case));
+    let mut levers = levers_of(spots);
+    levers.extend(choices(case));
+    Ok(levers)
 }
 
-fn choices(case: &StoreRun) -> Vec<Lever<StoreRun>> {
+fn choices(case: &Scenario<StoreWork>) -> Vec<Lever<Scenario<StoreWork>>> {
     let Some(host) = case.lab.file().hosts.first() else { return Vec::new() };
     let cpu = &host.part.parameters.cpu;
     let name = host.name.as_str();
     let mut levers = Vec::new();
-    if case.options.mapping == Mapping::Uncached && cpu.combining.is_some() {
+    if case.work.options.mapping == Mapping::Uncached && cpu.combining.is_some() {
         let words = format!("uncached stores of {name}, each of which is a write of its own");
         let said = (name, words, "write combining");
-        levers.push(lever(LimitKind::UncachedStores, said, |run: &mut StoreRun| {
-            run.options.mapping = Mapping::WriteCombined;
+        levers.push(lever(LimitKind::UncachedStores, said, |run: &mut Scenario<StoreWork>| {
+            run.work.options.mapping = Mapping::WriteCombined;
         }));
     }
     let widest = cpu.widest_store_bytes;
-    let words = match case.options.program {
+    let words = match case.work.options.program {
         Program::Copy => None,
         Program::Burst if widest <= INTEGER_BYTES => None,
         Program::Burst => Some(format!("stores of {INTEGER_BYTES} B")),
@@ -59,18 +61,18 @@ fn choices(case: &StoreRun) -> Vec<Lever<StoreRun>> {
     if let Some(words) = words {
         let lifted = format!("stores of {widest} B, with no call");
         let said = (name, words, lifted.as_str());
-        levers.push(lever(LimitKind::StoreWidth, said, |run: &mut StoreRun| {
-            run.options.program = Program::Copy;
+        levers.push(lever(LimitKind::StoreWidth, said, |run: &mut Scenario<StoreWork>| {
+            run.work.options.program = Program::Copy;
         }));
     }
     levers
 }
 
 /// Time of the core for a store into a combining buffer, and for a call of the library.
-fn processor(case: &StoreRun) -> Option<Spot> {
+fn processor(case: &Scenario<StoreWork>) -> Option<Spot> {
     let host = case.lab.file().hosts.first()?;
     let combining = host.part.parameters.cpu.combining?;
-    if case.options.mapping == Mapping::Uncached || combining.store == Picoseconds::ZERO {
+    if case.work.options.mapping == Mapping::Uncached || combining.store == Picoseconds::ZERO {
         return None;
     }
     let words = format!("the {} for each store of a core of {{}}", combining.store);
@@ -82,9 +84,9 @@ fn processor(case: &StoreRun) -> Option<Spot> {
 }
 
 /// Rate at which the card's memory takes writes.
-fn memory(case: &StoreRun) -> Option<Spot> {
+fn memory(case: &Scenario<StoreWork>) -> Option<Spot> {
     let file = case.lab.file();
-    let index = file.endpoints.iter().position(|endpoint| endpoint.name == case.card)?;
+    let index = file.endpoints.iter().position(|endpoint| endpoint.name == case.work.card)?;
     let memory = file.endpoints[index].part.memory_card?;
     let per_write = memory.write_interval;
     if per_write == Picoseconds::ZERO {
@@ -95,5 +97,5 @@ fn memory(case: &StoreRun) -> Option<Spot> {
         let part = Arc::make_mut(&mut file.endpoints[index].part);
         part.memory_card.iter_mut().for_each(|it| it.write_interval = Picoseconds::ZERO);
     };
-    Some(Spot::new(LimitKind::SlowReader, &case.card, words, "any rate", edit))
+    Some(Spot::new(LimitKind::SlowReader, &case.work.card, words, "any rate", edit))
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_experiment::{
-    Choices, FlowEnds, FlowRequest, NoProgress, Options, TrafficOutcome, TrafficRun, Workload,
-    WorkloadOutcome, WorkloadRun,
+    Choices, EngineWork, FlowEnds, FlowRequest, NoProgress, Options, Scenario, TrafficOutcome,
+    TrafficWork, Workload, WorkloadOutcome,
 };
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
@@ -22,7 +22,8 @@ fn workload(lab: &str, cards: &[&[&str]], workload: Workload) -> WorkloadOutcome
 fn workload_in(lab: Lab, cards: &[&[&str]], workload: Workload) -> WorkloadOutcome {
     let running = lab.build_engines(1).unwrap();
     let flows = cards.iter().map(|cards| FlowEnds::find(&lab, &running, cards).unwrap()).collect();
-    let outcome = WorkloadRun::new(Arc::new(lab), workload, flows).run(&NoProgress, None).unwrap();
+    let outcome = Scenario::new(Arc::new(lab), EngineWork { workload, flows });
+    let outcome = outcome.run(&NoProgress, None).unwrap();
     assert_eq!(outcome.errors, [""; 0]);
     outcome
 }
@@ -38,7 +39,8 @@ fn traffic(lab: &str, flows: &[(&str, &str, FlowKind)], bytes: u64, count: u64) 
     };
     let lab = Arc::new(Lab::load(lab).unwrap());
     let choices = Choices { operations: Some(count), ..Choices::default() };
-    let run = TrafficRun::new(lab, flows.iter().map(request).collect(), choices);
+    let flows = flows.iter().map(request).collect();
+    let run = Scenario::new(lab, TrafficWork { flows, choices, shuffle: false });
     let outcome = run.run(&NoProgress, None).unwrap();
     assert_eq!(outcome.errors, [""; 0]);
     outcome
@@ -271,7 +273,8 @@ fn requesters_of_traffic_have_their_pace_and_their_tags() {
         payload_bytes: None,
     };
     let choices = Choices { operations: Some(8), ..Choices::default() };
-    let outcome = TrafficRun::new(tags("rosta"), vec![flow], choices).run(&NoProgress, None);
+    let outcome = TrafficWork { flows: vec![flow], choices, shuffle: false };
+    let outcome = Scenario::new(tags("rosta"), outcome).run(&NoProgress, None);
     let account = outcome.unwrap().account.unwrap();
     assert_eq!(largest_wait(&account), Use::NoTag, "{account:?}");
 }
