@@ -33,7 +33,7 @@ fn compared(scene: &Scene<'_>, measured: &Measured) -> Row {
 
 /// Runs the paper's engine alone.
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
-    Ok(vec![compared(scene, &measure(scene, Engine::Document)?)])
+    Ok(vec![compared(scene, &measure(scene, Engine::Paper)?)])
 }
 
 /// Plots Fig. 6: the rate along the chain.
@@ -69,7 +69,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
         ]);
         let conditions = format!("{CONDITIONS}{}", engine.condition());
         match engine {
-            Engine::Document => rows.push(compared(scene, measured)),
+            Engine::Paper => rows.push(compared(scene, measured)),
             Engine::Own => rows.push(Row::simulated("chain_rate", &conditions, "MiB/s", timers)),
         }
         rows.push(Row::simulated("chain_rate_application", &conditions, "MiB/s", application));

@@ -216,8 +216,8 @@ pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
         (Direction::Read, 2),
         (Direction::Read, 3),
     ] {
-        let shares = measure(scene, Engine::Document, direction, count)?;
-        let all = rows_of(scene, Engine::Document, direction, count, &shares);
+        let shares = measure(scene, Engine::Paper, direction, count)?;
+        let all = rows_of(scene, Engine::Paper, direction, count, &shares);
         rows.extend(all.into_iter().filter(Row::is_compared));
     }
     Ok(rows)
@@ -299,14 +299,14 @@ fn plot(scene: &Scene<'_>, direction: Direction, results: &[Shares]) -> Plot {
     };
     let mut series = vec![
         ceiling("x8 Gen2 at the host", all().map(|count| (count, mebibytes(limit)))),
-        ours("channel, document's engine", line(Engine::Document, Shares::channel)),
+        ours("channel, paper's engine", line(Engine::Paper, Shares::channel)),
         ours("channel, our engine", line(Engine::Own, Shares::channel)),
-        ours("each, document's engine", line(Engine::Document, Shares::hardware_average)),
+        ours("each, paper's engine", line(Engine::Paper, Shares::hardware_average)),
         ours("each, our engine", line(Engine::Own, Shares::hardware_average)),
     ];
     for (name, (quantity, conditions, counts)) in points {
         let value = scene.figures().value(quantity, conditions);
-        let name = format!("{name}, document's engine");
+        let name = format!("{name}, paper's engine");
         series.push(published(&name, counts.map(|count| (f64::from(count), value))));
     }
     rates(title, counts("FPGAs at once"), series)

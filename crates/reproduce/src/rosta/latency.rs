@@ -67,7 +67,7 @@ fn compared(scene: &Scene<'_>, one: f64, three: f64) -> Vec<Row> {
 
 /// Runs the paper's engine alone.
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
-    let [one, three] = WAYS.map(|way| measure(scene, Engine::Document, way));
+    let [one, three] = WAYS.map(|way| measure(scene, Engine::Paper, way));
     Ok(compared(scene, one_way_ns(&one?), one_way_ns(&three?)))
 }
 
@@ -79,15 +79,15 @@ fn plot(scene: &Scene<'_>, results: &[RoundTrips]) -> Plot {
         switches.into_iter().zip(trips.iter().map(one_way_ns)).collect::<Vec<_>>()
     };
     let value = |switches| scene.figures().value("p2p_latency", &conditions(switches));
-    let of_document = WAYS.map(|(switches, _)| (f64::from(switches), value(switches)));
+    let of_paper = WAYS.map(|(switches, _)| (f64::from(switches), value(switches)));
     Plot {
         title: "One-way latency of 128 B (Fig. 8)".to_owned(),
         x: counts("switches on the way"),
         y: Axis::new("one way", "ns", Scale::Linear),
         series: vec![
-            ours("document's engine", line(theirs)),
+            ours("paper's engine", line(theirs)),
             ours("our engine", line(our)),
-            published("document's engine", of_document),
+            published("paper's engine", of_paper),
         ],
     }
 }

@@ -44,7 +44,7 @@ impl Way {
 }
 
 fn measure(scene: &Scene<'_>, way: Way, payload: u32) -> Result<Measured, ReproduceError> {
-    let engine = if way == Way::Own { Engine::Own } else { Engine::Document };
+    let engine = if way == Way::Own { Engine::Own } else { Engine::Paper };
     let mut options = Options { payload_bytes: Some(payload), ..scene.options(engine) };
     if way == Way::Ring {
         options.descriptors = Options::default().descriptors;
@@ -166,20 +166,20 @@ fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
     let application: fn(&Measured) -> f64 = Measured::application_bytes_per_second;
     let theory =
         PAYLOADS_BYTES.map(|bytes| (f64::from(bytes), mebibytes(limit_with_skp(gen2(4), bytes))));
-    let of_document = |quantity, conditions| {
+    let of_paper = |quantity, conditions| {
         [(f64::from(PUBLISHED_BYTES), scene.figures().value(quantity, conditions))]
     };
-    let by_timer = of_document("ram_write_rate_hardware", "1 device; 4 MiB; MPS 128");
+    let by_timer = of_paper("ram_write_rate_hardware", "1 device; 4 MiB; MPS 128");
     let by_application =
-        of_document("ram_write_rate_application", "1 device; 4 MiB; MPS 128; descriptor table");
+        of_paper("ram_write_rate_application", "1 device; 4 MiB; MPS 128; descriptor table");
     let series = vec![
         ceiling("the paper's formula", theory),
         ours("our engine, timer", line(Way::Own, timer)),
-        ours("document's engine, table, timer", line(Way::Table, timer)),
-        ours("document's engine, ring, application", line(Way::Ring, application)),
-        ours("document's engine, table, application", line(Way::Table, application)),
-        published("document's engine, table, timer", by_timer),
-        published("document's engine, table, application", by_application),
+        ours("paper's engine, table, timer", line(Way::Table, timer)),
+        ours("paper's engine, ring, application", line(Way::Ring, application)),
+        ours("paper's engine, table, application", line(Way::Table, application)),
+        published("paper's engine, table, timer", by_timer),
+        published("paper's engine, table, application", by_application),
     ];
     rates("fpga1 writes 4 MiB to RAM (Fig. 3)", payloads(), series)
 }

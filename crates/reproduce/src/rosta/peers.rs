@@ -52,7 +52,7 @@ fn average(together: &Together) -> f64 {
 pub(super) fn options(scene: &Scene<'_>, engine: Engine) -> Options {
     let options = Options { credits: engine == Engine::Own, ..scene.registered(engine) };
     match engine {
-        Engine::Document => Options { descriptors: DescriptorSource::CommandPort, ..options },
+        Engine::Paper => Options { descriptors: DescriptorSource::CommandPort, ..options },
         Engine::Own => options,
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn measure(
 /// # Errors
 /// A lab that cannot be built, or a transfer that fails.
 pub(super) fn ring_rate(scene: &Scene<'_>, dllps_free: bool) -> Result<f64, ReproduceError> {
-    let together = measure(scene, Engine::Document, RING, PAYLOADS_BYTES[0], dllps_free)?;
+    let together = measure(scene, Engine::Paper, RING, PAYLOADS_BYTES[0], dllps_free)?;
     Ok(mebibytes(average(&together)))
 }
 
@@ -114,7 +114,7 @@ fn published_at(case: Case, payload: u32) -> Option<(&'static str, &'static str)
 
 fn row_of(scene: &Scene<'_>, engine: Engine, case: Case, payload: u32, rate: f64) -> Row {
     match (engine, published_at(case, payload)) {
-        (Engine::Document, Some((quantity, conditions))) => {
+        (Engine::Paper, Some((quantity, conditions))) => {
             scene.figures().compare(quantity, conditions, rate)
         }
         _ => {
@@ -128,9 +128,9 @@ fn row_of(scene: &Scene<'_>, engine: Engine, case: Case, payload: u32, rate: f64
 pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
     let mut rows = Vec::new();
     for (case, payload) in [(ONE, 128), (ONE, 256), (ACROSS, 128)] {
-        let together = measure(scene, Engine::Document, case, payload, false)?;
+        let together = measure(scene, Engine::Paper, case, payload, false)?;
         let rate = mebibytes(average(&together));
-        rows.push(row_of(scene, Engine::Document, case, payload, rate));
+        rows.push(row_of(scene, Engine::Paper, case, payload, rate));
     }
     Ok(rows)
 }
@@ -173,7 +173,7 @@ fn plot(scene: &Scene<'_>, cases: &[Case], results: &[Together]) -> Plot {
         let limit = mebibytes(write_ceiling_bytes_per_second(gen2(4), HEADER_DW, payload));
         let flat = (0..cases.len()).map(|case| (case as f64, limit));
         series.push(ceiling(format!("x4 Gen2, packets of {payload} B"), flat));
-        for (first, words) in [(2, "our engine"), (0, "document's engine")] {
+        for (first, words) in [(2, "our engine"), (0, "paper's engine")] {
             let all = results.iter().skip(first + column).step_by(4);
             let points = (0_u32..).map(f64::from).zip(all.map(|one| mebibytes(average(one))));
             series.push(ours(format!("{words}, MPS {payload}"), points));
@@ -183,7 +183,7 @@ fn plot(scene: &Scene<'_>, cases: &[Case], results: &[Together]) -> Plot {
             .filter_map(|(at, case)| Some((at, published_at(*case, payload)?)))
             .map(|(at, (quantity, under))| (f64::from(at), scene.figures().value(quantity, under)))
             .collect();
-        series.push(published(format!("document's engine, MPS {payload}"), points));
+        series.push(published(format!("paper's engine, MPS {payload}"), points));
     }
     let x = names("case", cases.iter().map(|case| case.name));
     rates("FPGA to FPGA, average of the transfers (Table 3, Fig. 7)", x, series)

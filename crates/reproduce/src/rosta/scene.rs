@@ -34,18 +34,18 @@ const OBSERVER_INTERVAL: Picoseconds = Picoseconds::from_ns(5_000);
 pub(super) enum Engine {
     /// The paper's: idle clocks, a gap, a table of descriptors, pages pinned in each system
     /// call, interrupts.
-    Document,
+    Paper,
     /// This project's with its defaults: a ring, registered buffers, polling.
     Own,
 }
 
 impl Engine {
-    pub(super) const ALL: [Self; 2] = [Self::Document, Self::Own];
+    pub(super) const ALL: [Self; 2] = [Self::Paper, Self::Own];
 
     /// Returns its name in tables.
     pub(super) const fn words(self) -> &'static str {
         match self {
-            Self::Document => "document",
+            Self::Paper => "paper",
             Self::Own => "our engine",
         }
     }
@@ -53,7 +53,7 @@ impl Engine {
     /// Returns its suffix of a row's conditions.
     pub(super) const fn condition(self) -> &'static str {
         match self {
-            Self::Document => "",
+            Self::Paper => "",
             Self::Own => "; our engine",
         }
     }
@@ -112,7 +112,7 @@ impl<'a> Scene<'a> {
     /// Returns the lab with that engine, as a model.
     pub(super) fn lab(&self, engine: Engine) -> &Lab {
         match engine {
-            Engine::Document => self.context.lab(),
+            Engine::Paper => self.context.lab(),
             Engine::Own => &self.own,
         }
     }
@@ -137,7 +137,7 @@ impl<'a> Scene<'a> {
         let options = Options { size_bytes: self.transfer_bytes, ..Options::default() };
         match engine {
             Engine::Own => options,
-            Engine::Document => Options {
+            Engine::Paper => Options {
                 descriptors: DescriptorSource::Table,
                 notification: Notification::Interrupt,
                 pages: PageSize::Small,
@@ -164,7 +164,7 @@ impl<'a> Scene<'a> {
         work: impl AsyncFnOnce(Host<'_>) -> Result<T, ExperimentError>,
     ) -> Result<T, ReproduceError> {
         let lab = match engine {
-            Engine::Document => self.context.lab(),
+            Engine::Paper => self.context.lab(),
             Engine::Own => &self.own_in_runs,
         };
         let scenario = format!("{scenario}{}", engine.condition());

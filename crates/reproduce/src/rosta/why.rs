@@ -69,7 +69,7 @@ fn runs(scene: &Scene<'_>) -> Result<Vec<Run>, ReproduceError> {
             runs.push(Run { experiment, name, run });
             Ok::<(), ReproduceError>(())
         };
-        if engine == Engine::Document {
+        if engine == Engine::Paper {
             add(3, "payloads of 8 B", Workload::Write(small), &one(), None)?;
         }
         add(3, "payloads of 128 B", Workload::Write(options), &one(), None)?;

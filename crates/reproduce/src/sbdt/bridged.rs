@@ -72,7 +72,7 @@ impl Point {
 
 /// Returns the options of the paper's server: one read and one chunk at a time, and an interrupt at
 /// the end of each.
-fn of_document(buffer_bytes: u64) -> ServerOptions {
+fn of_paper(buffer_bytes: u64) -> ServerOptions {
     ServerOptions::default()
         .with_slots(8)
         .with_slot_bytes(buffer_bytes)
@@ -98,7 +98,7 @@ fn run(
     context.may_begin()?;
     let lab = context.lab();
     let nodes = TwoNodes::find(lab)?;
-    let options = of_document(buffer_bytes);
+    let options = of_paper(buffer_bytes);
     let card = nodes.card().to_owned();
     let ran = nodes.run(lab, context.seed, &name, options, 1, async |_, clients| {
         let mut points = Vec::new();
@@ -218,7 +218,7 @@ fn naive_steps(context: &Context<'_>, points: &[Point]) -> Experiment {
         steps.filter(|step| step.what.starts_with(number)).map(|step| step.time_ps).sum()
     };
     let mut rows = rows_of_naive(context, points);
-    let mut table = Table::headed("step | document s: | lab s:");
+    let mut table = Table::headed("step | paper s: | lab s:");
     let mut add = |words: &str, time_ps: &dyn Fn(&Point) -> u64| {
         let seconds = whole_ps(points, NAIVE_BYTES, time_ps) / 1e12;
         let figure = context.figures.at("naive_step_time", words);

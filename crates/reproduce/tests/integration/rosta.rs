@@ -197,17 +197,17 @@ fn limits(run: &str) -> Vec<Vec<String>> {
 #[test]
 fn what_the_document_says_of_its_limits_is_found() {
     // One page is read for at a time, to which its 1000 MiB/s was fitted.
-    assert_eq!(limits("1 FPGA reads, document")[0], ["reading_descriptors"]);
+    assert_eq!(limits("1 FPGA reads, paper")[0], ["reading_descriptors"]);
     // Its time is spent on writing about a thousand descriptors with the processor.
-    assert_eq!(limits("payloads of 128 B, document")[0], ["processor"]);
-    assert_eq!(limits("payloads of 8 B, document")[0], ["max_payload"]);
+    assert_eq!(limits("payloads of 128 B, paper")[0], ["processor"]);
+    assert_eq!(limits("payloads of 8 B, paper")[0], ["max_payload"]);
     // "100 % of the common channel", once nothing in the host limits it.
     assert_eq!(limits("8 FPGAs write, our engine")[0], ["shared_link"]);
     assert_eq!(limits("8 FPGAs read, our engine")[0], ["shared_link"]);
     // The paper measured this gain with packets of 256 B.
-    assert_eq!(limits("case 1, MPS 128, document")[0], ["max_payload"]);
-    assert_eq!(limits("1 switch, document")[0], ["endpoint_latency"]);
-    assert_eq!(limits("3 switches, document")[1], ["switch_latency"]);
+    assert_eq!(limits("case 1, MPS 128, paper")[0], ["max_payload"]);
+    assert_eq!(limits("1 switch, paper")[0], ["endpoint_latency"]);
+    assert_eq!(limits("3 switches, paper")[1], ["switch_latency"]);
 }
 
 #[test]
