@@ -216,11 +216,8 @@ impl MemoryCard {
 
     fn register(&mut self, offset: u32) -> u32 {
         let p = &self.parameters;
-        let [banks, sizes] = [map::BANKS, map::SIZE_CLASSES].map(|array| {
-            let at = offset.checked_sub(array.base)?;
-            let index = at / array.stride;
-            (index < array.count).then_some((index as usize, at % array.stride))
-        });
+        let [banks, sizes] = [map::BANKS, map::SIZE_CLASSES]
+            .map(|array| array.find(offset).map(|(index, register)| (index as usize, register)));
         if let Some((bank, register)) = banks {
             return match register {
                 map::bank::WRITE_BEATS => self.taken.beats[bank][Counted::Write as usize],

@@ -22,11 +22,13 @@ use crosslane_fabric::{Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::tlp::Header;
 use crosslane_regs::network_notification::NetworkStatus;
-use crosslane_regs::network_processor::LinkMode;
+use crosslane_regs::network_processor::{self as map, LinkMode};
 use crosslane_torus_link::frame::Datagram;
 use crosslane_torus_link::routing::{Hop, Torus};
 
-use crate::kit::{self, Answer, Arrival, Completer, Function, Held, Place, Requester, Timer};
+use crate::kit::{
+    self, Answer, Arrival, Completer, Function, Held, Place, RegisterFile, Requester, Timer,
+};
 pub use control::LinkCounters;
 use get::{Sending, Target};
 use link::Link;
@@ -60,8 +62,7 @@ pub struct NetworkProcessor {
     request_windows: RequestWindows,
     put_window: PutWindow,
     counters: Counters,
-    /// Bus address at which counts of puts are written; 0 for none.
-    put_counts: u64,
+    registers: RegisterFile,
     /// Values of the registers `dimensions`, and the torus that they describe.
     extents: [u32; 4],
     torus: Option<Torus>,
@@ -119,7 +120,7 @@ impl NetworkProcessor {
             parameters,
             function: Function::default(),
             counters: Counters::default(),
-            put_counts: 0,
+            registers: RegisterFile::new(map::WRITTEN),
             extents: [0; 4],
             torus: None,
             node: 0,
@@ -385,7 +386,7 @@ impl NetworkProcessor {
             (channel.put_count, channel.is_count_due) = (0, false);
         }
         self.counters = Counters::default();
-        (self.put_counts, self.extents) = (0, [0; 4]);
+        (self.registers, self.extents) = (RegisterFile::new(map::WRITTEN), [0; 4]);
         (self.torus, self.node) = (None, 0);
     }
 }
