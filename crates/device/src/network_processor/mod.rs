@@ -27,7 +27,7 @@ use crosslane_torus_link::frame::Datagram;
 use crosslane_torus_link::routing::{Hop, Torus};
 
 use crate::kit::{
-    self, Answer, Arrival, Completer, Function, Held, Place, RegisterFile, Requester, Timer,
+    self, Answer, Arrival, Completer, Function, Place, RegisterFile, Requester, Timer,
 };
 pub use control::LinkCounters;
 use get::{Sending, Target};
@@ -394,7 +394,6 @@ impl NetworkProcessor {
 impl Device for NetworkProcessor {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
-        let mut consumed = Consumed::Now;
         let answer = match self.function.sort(&header, port) {
             Arrival::Write(place) => {
                 self.take_write(place, tlp, &header, port);
@@ -409,11 +408,8 @@ impl Device for NetworkProcessor {
             Arrival::Answered(answer) => Some(answer),
             Arrival::Poisoned(_) | Arrival::Ignored => None,
         };
-        if let Some(answer) = answer {
-            let ready_ps = port.now_ps() + self.parameters.register_latency.0;
-            self.completer.answer(Held::new(tlp, port), answer, ready_ps, &self.function, port);
-            consumed = Consumed::Held;
-        }
+        let ready_ps = port.now_ps() + self.parameters.register_latency.0;
+        let consumed = self.completer.reply(tlp, answer, ready_ps, &self.function, port);
         self.go_on(port);
         consumed
     }
