@@ -5,58 +5,74 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
+use crosslane::device::kit::{
+    Answer, Arrival, Completer, Function, Timer, send_write, whole_words,
+};
 use crosslane::fabric::{Consumed, Device, DevicePort, Received};
 use crosslane::host::RegisterAddress;
 use crosslane::lab::Simulation;
 use crosslane::pcie::config::{ConfigSpace, registers};
-use crosslane::pcie::tlp::{Header, TlpKind};
-use crosslane::pcie::units::{BusAddress, HostId};
+use crosslane::pcie::tlp::Class;
+use crosslane::pcie::units::HostId;
 use crosslane::prelude::*;
 
 /// Register: a store adds a number, a load returns the sum.
-const SUM: u64 = 0;
+const SUM: u32 = 0;
 /// Register: a store of a bus address makes the card write the sum there.
-const REPORT: u64 = 4;
+const REPORT: u32 = 4;
 
-#[derive(Default)]
 struct Adder {
-    registers: u64,
+    function: Function,
+    completer: Completer,
+    timer: Timer,
     sum: u32,
-    /// TLPs that wait for room in the port.
-    waiting: VecDeque<(Header, u32)>,
+    /// Addresses and sums that wait for room in the port.
+    reports: VecDeque<(u32, u32)>,
+}
+
+impl Adder {
+    fn new() -> Self {
+        let (function, completer, timer) =
+            (Function::default(), Completer::default(), Timer::new(0));
+        Self { function, completer, timer, sum: 0, reports: VecDeque::new() }
+    }
 }
 
 impl Device for Adder {
     /// The host has written the configuration space: the BAR may have moved.
     fn configured(&mut self, config: &ConfigSpace) {
-        self.registers = config.bar(0).map_or(0, |bar| bar.base.0);
+        self.function = config.into();
     }
 
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
-        let (request, id) = (port.header(tlp), port.routing_id());
-        let value = port.payload(tlp).first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-        match (request.kind, request.address.0.wrapping_sub(self.registers), request.length_dw) {
-            (TlpKind::MemoryWrite, SUM, 1) => self.sum = self.sum.wrapping_add(value),
-            (TlpKind::MemoryWrite, REPORT, 1) => {
-                let write = Header::memory_write(id, BusAddress(value.into()), 4);
-                self.waiting.push_back((write, self.sum));
+        let header = port.header(tlp);
+        let answer = match self.function.sort(&header, port) {
+            Arrival::Write(place) => {
+                for word in whole_words(place.offset, &header, port.payload(tlp)) {
+                    match word {
+                        (SUM, number) => self.sum = self.sum.wrapping_add(number),
+                        (REPORT, address) => self.reports.push_back((address, self.sum)),
+                        _ => {}
+                    }
+                }
+                None
             }
-            (TlpKind::MemoryRead, SUM, 1) => {
-                let completion = Header::completion_data(&request, id, request.address, 4, 4);
-                self.waiting.push_back((completion, self.sum));
-            }
-            _ => port.refuse(tlp),
-        }
+            Arrival::Register(SUM) => Some(Answer::Word(self.sum)),
+            Arrival::Register(_) | Arrival::Read(_) => Some(Answer::Word(0)),
+            Arrival::Answered(answer) => Some(answer),
+            Arrival::Poisoned(_) | Arrival::Completion | Arrival::Ignored => None,
+        };
+        let consumed = self.completer.reply(tlp, answer, port.now_ps(), &self.function, port);
         self.transmit_ready(port);
-        Consumed::Now
+        consumed
     }
 
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
-        while let Some((header, value)) = self.waiting.front().copied()
-            && port.has_room_for(header.class())
+        while self.completer.send(&mut self.timer, port) {}
+        while port.has_room_for(Class::Posted)
+            && let Some((address, sum)) = self.reports.pop_front()
         {
-            port.send(header, |payload| payload.copy_from_slice(&value.to_le_bytes()));
-            self.waiting.pop_front();
+            send_write(address.into(), &sum.to_le_bytes(), port);
         }
     }
 
@@ -71,7 +87,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The card of a shipped lab, with its BARs and its link, behaves as an adder.
     let mut lab = crosslane::lab::open("minimal")?.build(1)?;
     let card = lab.find("card0").ok_or("the lab has a card")?;
-    assert!(lab.fabric.set_device(card, Box::new(Adder::default())));
+    assert!(lab.fabric.set_device(card, Box::new(Adder::new())));
     let simulation = Simulation::new(lab);
     let bus = simulation.bus(HostId(0));
     simulation.run("adder", async {
@@ -79,7 +95,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let card = functions.iter().find(|info| info.name == "card0").ok_or("it is enumerated")?;
         let on = registers::COMMAND_MEMORY_SPACE | registers::COMMAND_BUS_MASTER;
         bus.config_write(card.id, registers::COMMAND, on, 0b0011)?;
-        let register = |offset_bytes| RegisterAddress { function: card.id, bar: 0, offset_bytes };
+        let register = |offset: u32| RegisterAddress {
+            function: card.id,
+            bar: 0,
+            offset_bytes: offset.into(),
+        };
         for number in 1..=100 {
             bus.write_register(register(SUM), number).await?;
         }

@@ -117,7 +117,8 @@ def generate(sources: Path) -> dict[str, str]:
     files = {}
     for name, file in RUST_MAPS.items():
         top = elaborate(sources, file, name)
-        files[f"{RUST_FOLDER}/{name}.rs"] = map_as_rust(top, f"registers/{file}")
+        is_layout = file == "descriptors.rdl"
+        files[f"{RUST_FOLDER}/{name}.rs"] = map_as_rust(top, f"registers/{file}", is_layout)
     files[f"{RUST_FOLDER}/lib.rs"] = crate_root(list(RUST_MAPS))
     for name, (file, parts) in C_MAPS.items():
         top = elaborate(sources, file, name)

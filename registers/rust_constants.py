@@ -149,6 +149,41 @@ def access(register: RegNode) -> str:
     return "" if register.has_sw_writable else "Read-only."
 
 
+def write_written(writer: Writer, registers: list[RegNode]) -> None:
+    """Writes the table of the registers that software writes, if there are any."""
+    rows = []
+    for register in registers:
+        bits = {True: 0, False: 0}
+        for item in register.fields():
+            if item.is_sw_writable:
+                mask = ((1 << item.width) - 1) << item.low
+                bits[bool(item.get_property("singlepulse"))] |= mask
+        if bits[True] or bits[False]:
+            name = register.inst_name.upper()
+            rows.append(
+                f"Written {{ offset: {name}, keeps: {bits[False]:#x}, acts: {bits[True]:#x} }}"
+            )
+    if not rows:
+        return
+    writer.line()
+    writer.doc("Registers that software writes.")
+    one = f"pub const WRITTEN: &[Written] = &[{', '.join(rows)}];"
+    if len(one) + 4 * writer.depth <= MAX_COLUMNS:
+        writer.line(one)
+        return
+    writer.line("pub const WRITTEN: &[Written] = &[")
+    writer.depth += 1
+    for row in rows:
+        writer.line(row + ",")
+    writer.depth -= 1
+    writer.line("];")
+
+
+def is_written(registers: list[RegNode]) -> bool:
+    """Whether software writes one of the registers."""
+    return any(register.has_sw_writable for register in registers)
+
+
 def collect_files(top: AddrmapNode) -> dict[str, RegisterFile]:
     """All types of register file of a map. Instances of one type may leave registers out."""
     files: dict[str, RegisterFile] = {}
@@ -176,6 +211,9 @@ def write_files(writer: Writer, files: dict[str, RegisterFile]) -> None:
         writer.doc(f"{text} Offsets from the base of {instances}.")
         writer.open(f"pub mod {name}")
         registers = sorted(file.registers.values(), key=lambda item: item.raw_address_offset)
+        if is_written(registers):
+            writer.line("use crate::Written;")
+            writer.line()
         for position, register in enumerate(registers):
             found_in = file.found_in[register.inst_name]
             remark = access(register)
@@ -184,6 +222,7 @@ def write_files(writer: Writer, files: dict[str, RegisterFile]) -> None:
             if position:
                 writer.line()
             write_register(writer, register, remark)
+        write_written(writer, registers)
         writer.close()
 
 
@@ -250,16 +289,18 @@ def write_encodings(writer: Writer, top: AddrmapNode) -> None:
         writer.close()
 
 
-def map_as_rust(top: AddrmapNode, source: str) -> str:
-    """The Rust file of one map; `source` is its description."""
+def map_as_rust(top: AddrmapNode, source: str, layout: bool = False) -> str:
+    """The Rust file of one map, or of a layout in memory; `source` is its description."""
     writer = Writer()
     writer.lines += header(source)
     title = top.get_property("name", default=None) or top.inst_name
     writer.doc(sentence(top, f"{title}."), "//!")
     children = list(top.children(unroll=False))
+    registers = [node for node in children if isinstance(node, RegNode) and not layout]
     used = {
         "Array": any(isinstance(node, RegfileNode) and node.is_array for node in children),
         "Memory": any(isinstance(node, MemNode) for node in children),
+        "Written": is_written(registers),
     }
     imports = [name for name, is_used in used.items() if is_used]
     if imports:
@@ -277,6 +318,7 @@ def map_as_rust(top: AddrmapNode, source: str) -> str:
             write_place(writer, node)
         else:
             raise MapError(f"{node.get_path()}: a map holds registers, register files, memories")
+    write_written(writer, registers)
     write_files(writer, collect_files(top))
     write_encodings(writer, top)
     return writer.text()
@@ -337,6 +379,24 @@ impl Array {
         assert!(index < self.count, "there are fewer register files than that");
         self.base + index * self.stride
     }
+
+    /// Number of the register file that has `offset`, and the offset in it.
+    pub const fn find(self, offset: u32) -> Option<(u32, u32)> {
+        let Some(within) = offset.checked_sub(self.base) else { return None };
+        let index = within / self.stride;
+        if index < self.count { Some((index, within %% self.stride)) } else { None }
+    }
+}
+
+/// A register that software writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its offset in bytes.
+    pub offset: u32,
+    /// Bits that keep what is written.
+    pub keeps: u32,
+    /// Bits that act once when a 1 is written, and read as 0.
+    pub acts: u32,
 }
 
 /// A memory among the registers.
@@ -346,6 +406,16 @@ pub struct Memory {
     pub base: u32,
     /// Its size in bytes.
     pub bytes: u32,
+}
+
+impl Memory {
+    /// Offset in the memory, if it has `offset`.
+    pub const fn find(self, offset: u32) -> Option<u32> {
+        match offset.checked_sub(self.base) {
+            Some(within) if within < self.bytes => Some(within),
+            _ => None,
+        }
+    }
 }
 """
 

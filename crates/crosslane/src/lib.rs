@@ -53,6 +53,7 @@ pub mod machine;
 pub mod trace;
 
 pub use crosslane_bridge as bridge;
+pub use crosslane_device as device;
 pub use crosslane_driver as driver;
 pub use crosslane_experiment as experiment;
 pub use crosslane_explain as explain;

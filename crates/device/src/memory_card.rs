@@ -12,7 +12,7 @@ use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::memory_card as map;
 
-use crate::kit::{self, Answer, Arrival, Completer, Function, Held, Place, Timer};
+use crate::kit::{self, Answer, Arrival, Completer, Function, Place, Timer};
 use crate::parameters::{ParameterError, SECOND, power_of_two, within};
 
 /// BAR of the FIFO aperture.
@@ -216,11 +216,8 @@ impl MemoryCard {
 
     fn register(&mut self, offset: u32) -> u32 {
         let p = &self.parameters;
-        let [banks, sizes] = [map::BANKS, map::SIZE_CLASSES].map(|array| {
-            let at = offset.checked_sub(array.base)?;
-            let index = at / array.stride;
-            (index < array.count).then_some((index as usize, at % array.stride))
-        });
+        let [banks, sizes] = [map::BANKS, map::SIZE_CLASSES]
+            .map(|array| array.find(offset).map(|(index, register)| (index as usize, register)));
         if let Some((bank, register)) = banks {
             return match register {
                 map::bank::WRITE_BEATS => self.taken.beats[bank][Counted::Write as usize],
@@ -263,19 +260,19 @@ impl Device for MemoryCard {
             Arrival::Write(place) => {
                 return self.take_write(place, &header, port.payload(tlp), port.now_ps());
             }
-            Arrival::Register(offset) => Answer::Word(self.register(offset)),
-            Arrival::Read(place) => self.read(place, header.request_bytes()),
-            Arrival::Answered(answer) => answer,
+            Arrival::Register(offset) => Some(Answer::Word(self.register(offset))),
+            Arrival::Read(place) => Some(self.read(place, header.request_bytes())),
+            Arrival::Answered(answer) => Some(answer),
             Arrival::Completion => {
                 kit::report_unexpected(&header, port);
-                return Consumed::Now;
+                None
             }
-            Arrival::Poisoned(_) | Arrival::Ignored => return Consumed::Now,
+            Arrival::Poisoned(_) | Arrival::Ignored => None,
         };
         let ready_ps = self.busy_ps.max(port.now_ps()) + self.parameters.read_latency.0;
-        self.completer.answer(Held::new(tlp, port), answer, ready_ps, &self.function, port);
+        let consumed = self.completer.reply(tlp, answer, ready_ps, &self.function, port);
         self.transmit_ready(port);
-        Consumed::Held
+        consumed
     }
 
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {

@@ -40,6 +40,8 @@ pub const C2H_TABLE: Memory = Memory { base: 0xc000, bytes: 0x4000 };
 
 /// Registers of `global`. Offsets from the base of [`GLOBAL`].
 pub mod global {
+    use crate::Written;
+
     /// Identifies a Crosslane engine. Read-only.
     pub const ID: u32 = 0x0;
     /// Reset value of [`ID`].
@@ -216,10 +218,15 @@ pub mod global {
         /// Bits 15:0.
         pub const VALUE: Field = Field { shift: 0, width: 16 };
     }
+
+    /// Registers that software writes.
+    pub const WRITTEN: &[Written] = &[Written { offset: CONTROL, keeps: 0x0, acts: 0x1 }];
 }
 
 /// Registers of `user`. Offsets from the base of [`USER`].
 pub mod user {
+    use crate::Written;
+
     /// Sources of the write channels.
     pub const INTERCONNECT: u32 = 0x0;
     /// Fields of `interconnect`.
@@ -417,10 +424,25 @@ pub mod user {
         /// Bits 31:0.
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
+
+    /// Registers that software writes.
+    pub const WRITTEN: &[Written] = &[
+        Written { offset: INTERCONNECT, keeps: 0xf0f, acts: 0x0 },
+        Written { offset: GENERATOR_SEED, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: H2C_CHECK, keeps: 0x1, acts: 0x80000000 },
+        Written { offset: H2C_CHECK_SEED, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: COMMAND_LOW, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: COMMAND_HIGH, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: COMMAND_BYTES, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: COMMAND, keeps: 0x0, acts: 0x1 },
+        Written { offset: PING, keeps: 0xffff0000, acts: 0x1 },
+    ];
 }
 
 /// Registers of `channel`. Offsets from the base of [`H2C`], [`C2H`], [`PEER`].
 pub mod channel {
+    use crate::Written;
+
     /// Run, options and restart of the channel.
     pub const CONTROL: u32 = 0x0;
     /// Fields of `control`.
@@ -780,10 +802,28 @@ pub mod channel {
         /// Bits 31:0.
         pub const BYTES: Field = Field { shift: 0, width: 32 };
     }
+
+    /// Registers that software writes.
+    pub const WRITTEN: &[Written] = &[
+        Written { offset: CONTROL, keeps: 0xff, acts: 0x80000000 },
+        Written { offset: PAYLOAD, keeps: 0xffff, acts: 0x0 },
+        Written { offset: VECTOR, keeps: 0xffff, acts: 0x0 },
+        Written { offset: RING_LOW, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: RING_HIGH, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: RING_ENTRIES, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: DOORBELL, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: STATUS_LOW, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: STATUS_HIGH, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: CREDIT, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: CREDIT_WINDOW, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: APERTURE, keeps: 0xffffffff, acts: 0x0 },
+    ];
 }
 
 /// Registers of `lane`. Offsets from the base of [`LANES`].
 pub mod lane {
+    use crate::Written;
+
     /// Handling of received data.
     pub const CONTROL: u32 = 0x0;
     /// Fields of `control`.
@@ -939,6 +979,14 @@ pub mod lane {
         /// Bits 31:0.
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
+
+    /// Registers that software writes.
+    pub const WRITTEN: &[Written] = &[
+        Written { offset: CONTROL, keeps: 0xf, acts: 0x80000000 },
+        Written { offset: CREDIT_LOW, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: CREDIT_HIGH, keeps: 0xffffffff, acts: 0x0 },
+        Written { offset: CHECK_SEED, keeps: 0xffffffff, acts: 0x0 },
+    ];
 }
 
 /// Values of `c2h_source` in `user.interconnect` and of fields like it.

@@ -63,6 +63,24 @@ impl Array {
         assert!(index < self.count, "there are fewer register files than that");
         self.base + index * self.stride
     }
+
+    /// Number of the register file that has `offset`, and the offset in it.
+    pub const fn find(self, offset: u32) -> Option<(u32, u32)> {
+        let Some(within) = offset.checked_sub(self.base) else { return None };
+        let index = within / self.stride;
+        if index < self.count { Some((index, within % self.stride)) } else { None }
+    }
+}
+
+/// A register that software writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its offset in bytes.
+    pub offset: u32,
+    /// Bits that keep what is written.
+    pub keeps: u32,
+    /// Bits that act once when a 1 is written, and read as 0.
+    pub acts: u32,
 }
 
 /// A memory among the registers.
@@ -72,4 +90,14 @@ pub struct Memory {
     pub base: u32,
     /// Its size in bytes.
     pub bytes: u32,
+}
+
+impl Memory {
+    /// Offset in the memory, if it has `offset`.
+    pub const fn find(self, offset: u32) -> Option<u32> {
+        match offset.checked_sub(self.base) {
+            Some(within) if within < self.bytes => Some(within),
+            _ => None,
+        }
+    }
 }

@@ -4,9 +4,16 @@
 use std::collections::VecDeque;
 
 pub(super) use crosslane_fabric::ChannelKind as Kind;
-use crosslane_regs::engine::channel::{control, status};
+use crosslane_regs::engine::channel::{self, control, status};
 use crosslane_regs::engine::{ChannelError, ChannelState, DescriptorSource};
-use crosslane_regs::ring_descriptor;
+use crosslane_regs::{Field, ring_descriptor};
+
+use crate::kit::RegisterFile;
+
+/// Returns the largest power of two up to `value`; 1 for 0.
+pub(super) fn floor_power(value: u32) -> u32 {
+    1 << value.max(1).ilog2()
+}
 
 /// Reason for a channel to send nothing. The registers count the first two as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,22 +132,14 @@ pub(super) struct Channel {
     pub kind: Kind,
     /// Number among the channels of its kind.
     pub number: usize,
-    // Registers.
-    pub control: u32,
-    pub payload: u32,
-    pub vector: u32,
-    pub ring: u64,
-    pub ring_entries: u32,
+    pub registers: RegisterFile,
     pub doorbell: u32,
-    pub status_address: u64,
     pub completed: u32,
     pub stopped_at: u32,
     pub error: ChannelError,
     pub error_address: u64,
     pub credit: u32,
-    pub credit_window: u32,
     pub sent: u32,
-    pub aperture: u32,
     /// High words, latched when the low words were read: bytes, first, last.
     pub latched: [u32; 3],
     pub counters: Counters,
@@ -183,21 +182,14 @@ impl Channel {
         Self {
             kind,
             number,
-            control: 0,
-            payload: 0,
-            vector: 0,
-            ring: 0,
-            ring_entries: 0,
+            registers: RegisterFile::new(channel::WRITTEN),
             doorbell: 0,
-            status_address: 0,
             completed: 0,
             stopped_at: 0,
             error: ChannelError::None,
             error_address: 0,
             credit: 0,
-            credit_window: 0,
             sent: 0,
-            aperture: 0,
             latched: [0; 3],
             counters: Counters::default(),
             requested: 0,
@@ -221,17 +213,38 @@ impl Channel {
         }
     }
 
+    /// Returns a field of the control register.
+    pub fn control(&self, field: Field) -> u32 {
+        field.get(self.registers.get(channel::CONTROL))
+    }
+
+    /// Clears a field of the control register.
+    pub fn clear_control(&mut self, field: Field) {
+        let control = self.registers.get(channel::CONTROL);
+        self.registers.set(channel::CONTROL, control & !field.mask());
+    }
+
+    /// Returns the longest TLP: the least of the channel's setting, the engine's limit, and the
+    /// function's limit unless the host permits longer ones.
+    pub fn limit_bytes(&self, own: u32, allowed: u32) -> u32 {
+        let wanted = match self.registers.get(channel::PAYLOAD) {
+            0 => own,
+            bytes => floor_power(bytes).max(4).min(own),
+        };
+        if self.control(control::OVERSIZE) != 0 { wanted } else { wanted.min(allowed) }
+    }
+
     pub fn is_stopped(&self) -> bool {
         self.error != ChannelError::None
     }
 
     /// Whether the channel may take up descriptors and build TLPs.
     pub fn is_running(&self) -> bool {
-        control::RUN.get(self.control) != 0 && !self.is_stopped()
+        self.control(control::RUN) != 0 && !self.is_stopped()
     }
 
     pub fn source(&self) -> Option<DescriptorSource> {
-        DescriptorSource::from_bits(control::SOURCE.get(self.control))
+        DescriptorSource::from_bits(self.control(control::SOURCE))
     }
 
     /// Returns the number of descriptors posted and not taken up.
@@ -312,8 +325,8 @@ impl Channel {
         let open = begun.wrapping_sub(completed) as i32;
         assert!(open > 0, "descriptor {completed} is complete, and {begun} were taken up");
         self.completed = completed.wrapping_add(1);
-        let enabled = |field: crosslane_regs::Field| field.get(self.control) != 0;
-        let asked = |field: crosslane_regs::Field| field.get(bits) != 0;
+        let enabled = |field| self.control(field) != 0;
+        let asked = |field: Field| field.get(bits) != 0;
         self.fall_due(
             asked(ring_descriptor::control::STATUS) && enabled(control::STATUS_ENABLE),
             asked(ring_descriptor::control::INTERRUPT) && enabled(control::INTERRUPT_ENABLE),
@@ -352,7 +365,7 @@ impl Channel {
         // One block reports the error and the descriptors completed before it.
         let from_ps = self.due.front().map_or(0, |due| due.from_ps);
         self.due.clear();
-        let enabled = |field: crosslane_regs::Field| field.get(self.control) != 0;
+        let enabled = |field| self.control(field) != 0;
         self.fall_due(enabled(control::STATUS_ENABLE), enabled(control::INTERRUPT_ENABLE), from_ps);
         self.forget();
     }

@@ -5,7 +5,7 @@ use crosslane_fabric::{DevicePort, ErrorKind};
 use crosslane_pcie::link::PAGE_BYTES;
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
-use crosslane_regs::engine::{ChannelError, DescriptorSource};
+use crosslane_regs::engine::{ChannelError, DescriptorSource, channel};
 use crosslane_regs::{ring_descriptor, table_descriptor};
 
 use super::channel::{Awaiting, Current, Descriptor, Fault, Kind, Origin, Reading};
@@ -93,7 +93,7 @@ impl Engine {
                 self.table_of(index).map(|_| u32::from(self.parameters.table_descriptors))
             }
             DescriptorSource::Ring => {
-                let entries = channel.ring_entries;
+                let entries = channel.registers.get(channel::RING_ENTRIES);
                 let fits = RING_ENTRIES.contains(&entries) && entries.is_power_of_two();
                 fits.then_some(entries)
             }
@@ -158,7 +158,7 @@ impl Engine {
         }
         let open = channel.doorbell.wrapping_sub(channel.completed);
         if places.is_none_or(|places| open > places) {
-            let address = channel.ring;
+            let address = channel.registers.wide(channel::RING_LOW);
             channel.fault = Some(Fault { error: ChannelError::BadDescriptor, address });
         }
     }
@@ -329,7 +329,7 @@ impl Engine {
             return None;
         }
         let first = channel.requested % entries;
-        let address = (channel.ring & !(RING_ALIGNMENT - 1))
+        let address = (channel.registers.wide(channel::RING_LOW) & !(RING_ALIGNMENT - 1))
             .wrapping_add(u64::from(first) * u64::from(ring_descriptor::BYTES));
         let p = &self.parameters;
         let most = p.max_read_bytes.min(self.function.max_read_request_bytes);

@@ -5,12 +5,12 @@
 use crosslane_fabric::DevicePort;
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
-use crosslane_regs::engine::lane::control;
+use crosslane_regs::engine::lane::{self, control};
 
 use super::fifo::Fifo;
 use super::pattern::Checker;
 use super::{Engine, Taken};
-use crate::kit::Held;
+use crate::kit::{Held, RegisterFile};
 use crate::parameters::EngineParameters;
 
 /// Clocks without new data after which an empty FIFO returns its credits. Without this delay, each
@@ -26,9 +26,8 @@ pub(super) struct Stalled {
 
 /// Receive queue.
 pub(super) struct Lane {
-    pub control: u32,
+    pub registers: RegisterFile,
     pub overflow: bool,
-    pub credit_address: u64,
     pub fifo: Fifo,
     pub received: u32,
     pub drained: u32,
@@ -53,9 +52,8 @@ pub(super) struct Lane {
 impl Lane {
     pub fn new(p: &EngineParameters) -> Self {
         Self {
-            control: 0,
+            registers: RegisterFile::new(lane::WRITTEN),
             overflow: false,
-            credit_address: 0,
             fifo: Fifo::new(p.lane_fifo_bytes, p.clocks_ps(p.stream_latency_clocks)),
             received: 0,
             drained: 0,
@@ -73,7 +71,7 @@ impl Lane {
     }
 
     fn is_set(&self, field: crosslane_regs::Field) -> bool {
-        field.get(self.control) != 0
+        field.get(self.registers.get(lane::CONTROL)) != 0
     }
 
     /// Takes out bytes for a channel.
@@ -261,7 +259,7 @@ impl Engine {
             }
             self.credit_turn = number + 1;
             let drained = lane.give_credit(now_ps);
-            let address = BusAddress(lane.credit_address & !3);
+            let address = BusAddress(lane.registers.wide(lane::CREDIT_LOW) & !3);
             let header = Header::memory_write(port.routing_id(), address, 4);
             self.send(header, port, |payload| payload.copy_from_slice(&drained.to_le_bytes()));
             return true;

@@ -341,7 +341,7 @@ impl Engine {
     /// Whether a channel uses the card's memory.
     pub(super) fn in_memory(&self, index: usize) -> bool {
         let channel = &self.channels[index];
-        self.has_memory_mode(index) && control::CARD_MEMORY.get(channel.control) != 0
+        self.has_memory_mode(index) && channel.control(control::CARD_MEMORY) != 0
     }
 
     /// Whether a channel can use the card's memory.

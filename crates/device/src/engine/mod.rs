@@ -115,7 +115,7 @@ impl Engine {
             lanes: (0..p.lanes).map(|_| Lane::new(p)).collect(),
             stalled: VecDeque::new(),
             spare: Vec::new(),
-            user: User::default(),
+            user: User::new(),
             msix: Msix::new(status::VECTORS, MSIX_TABLE.bytes),
             tables: [table(), table()],
             stored: [(); 2].map(|()| vec![0; usize::from(p.table_descriptors)]),

@@ -10,22 +10,14 @@ use crosslane_regs::engine::channel::control;
 
 use super::Engine;
 use super::channel::{Current, Fault, Kind, Wait};
-use super::write::floor_power;
 use crate::kit::{Answered, part_bytes, report_unexpected};
 
 impl Engine {
     /// Returns the longest read of a channel: the least of its setting, the engine's limit and the
     /// function's limit.
     fn read_limit_bytes(&self, channel: usize) -> u32 {
-        let channel = &self.channels[channel];
-        let own = self.parameters.max_read_bytes;
-        let wanted = if channel.payload == 0 { own } else { floor_power(channel.payload).max(4) };
-        let allowed = if control::OVERSIZE.get(channel.control) != 0 {
-            own
-        } else {
-            self.function.max_read_request_bytes
-        };
-        wanted.min(own).min(allowed)
+        let (own, allowed) = (self.parameters.max_read_bytes, self.function.max_read_request_bytes);
+        self.channels[channel].limit_bytes(own, allowed)
     }
 
     /// Returns the length of an H2C channel's next read.
@@ -73,7 +65,7 @@ impl Engine {
         );
         let in_page = address % PAGE_BYTES + u64::from(bytes);
         assert!(in_page <= PAGE_BYTES, "{bytes} B at {address:#x} cross a boundary of 4 KiB");
-        let is_allowed = control::OVERSIZE.get(self.channels[index].control) != 0;
+        let is_allowed = self.channels[index].control(control::OVERSIZE) != 0;
         assert!(
             is_allowed || bytes <= allowed_bytes,
             "a TLP of {bytes} B, and the function is set to {allowed_bytes} B"
@@ -94,7 +86,7 @@ impl Engine {
         let (reserved, room) = (channel.unread_bytes + untaken, self.parameters.staging_bytes);
         assert!(reserved <= room, "{reserved} B are staged or on their way, in {room} B");
         let ends = current.built == current.descriptor.bytes;
-        let relaxed = control::RELAXED_ORDERING.get(channel.control) != 0;
+        let relaxed = channel.control(control::RELAXED_ORDERING) != 0;
         let now_ps = port.now_ps();
         let deadline_ps = now_ps + self.parameters.completion_timeout.0;
         let tag = self.tags.begin(None, index, address, bytes, deadline_ps);

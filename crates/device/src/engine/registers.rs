@@ -6,7 +6,6 @@ use crosslane_regs::engine::{
     C2H, C2H_TABLE, GLOBAL, H2C, H2C_TABLE, LANES, MSIX_PENDING, MSIX_TABLE, PEER, USER, channel,
     global, lane, user,
 };
-use crosslane_regs::{Array, Field, Memory};
 
 use super::channel::{Channel, Kind, Wait};
 use super::{Engine, TABLE_ENTRY_BYTES, status};
@@ -29,34 +28,24 @@ enum DecodedRegister {
     Nothing,
 }
 
-fn in_array(array: Array, offset: u32) -> Option<(usize, u32)> {
-    let within = offset.checked_sub(array.base)?;
-    let number = within / array.stride;
-    (number < array.count).then_some((number as usize, within % array.stride))
-}
-
-fn in_memory(memory: Memory, offset: u32) -> Option<u32> {
-    offset.checked_sub(memory.base).filter(|within| *within < memory.bytes)
-}
-
 fn place_of(offset: u32) -> DecodedRegister {
     for (kind, array) in [(Kind::H2c, H2C), (Kind::C2h, C2H), (Kind::Peer, PEER)] {
-        if let Some((number, within)) = in_array(array, offset) {
-            return DecodedRegister::Channel(kind, number, within);
+        if let Some((number, within)) = array.find(offset) {
+            return DecodedRegister::Channel(kind, number as usize, within);
         }
     }
-    if let Some((number, within)) = in_array(LANES, offset) {
-        return DecodedRegister::Lane(number, within);
+    if let Some((number, within)) = LANES.find(offset) {
+        return DecodedRegister::Lane(number as usize, within);
     }
     for (table, memory) in [H2C_TABLE, C2H_TABLE].into_iter().enumerate() {
-        if let Some(within) = in_memory(memory, offset) {
+        if let Some(within) = memory.find(offset) {
             return DecodedRegister::Table(table, within as usize);
         }
     }
-    if let Some(within) = in_memory(MSIX_TABLE, offset) {
+    if let Some(within) = MSIX_TABLE.find(offset) {
         return DecodedRegister::MsixTable(within as usize / 4);
     }
-    if let Some(within) = in_memory(MSIX_PENDING, offset) {
+    if let Some(within) = MSIX_PENDING.find(offset) {
         return DecodedRegister::MsixPending(within / 4);
     }
     match offset {
@@ -80,13 +69,9 @@ fn low(value: u64, latched: &mut u32) -> u32 {
     value as u32
 }
 
-fn set_low(value: &mut u64, word: u32) {
-    *value = *value & !0xffff_ffff | u64::from(word);
-}
-
-fn set_high(value: &mut u64, word: u32) {
-    *value = *value & 0xffff_ffff | u64::from(word) << 32;
-}
+/// Registers that peer channels alone have.
+const PEER_ONLY: [u32; 4] =
+    [channel::CREDIT, channel::CREDIT_WINDOW, channel::SENT, channel::APERTURE];
 
 impl Engine {
     pub(super) fn read_register(&mut self, offset: u32, now_ps: u64) -> u32 {
@@ -151,46 +136,33 @@ impl Engine {
     fn read_user(&mut self, offset: u32) -> u32 {
         let user = &mut self.user;
         match offset {
-            user::INTERCONNECT => user.interconnect,
-            user::GENERATOR_SEED => user.generator_seed,
-            user::H2C_CHECK => user::h2c_check::ENABLE.put(u32::from(user.h2c_check.enabled)),
-            user::H2C_CHECK_SEED => user.h2c_check.seed,
             user::H2C_CHECK_ERRORS => user.h2c_check.errors,
             user::H2C_CHECK_FIRST => user.h2c_check.first,
-            user::COMMAND_LOW => user.command_address as u32,
-            user::COMMAND_HIGH => high(user.command_address),
-            user::COMMAND_BYTES => user.command_bytes,
             user::COMMAND_STATUS => user::command_status::BUSY.put(u32::from(user.is_busy)),
             user::COMMAND_DONE => user.command_done,
-            user::PING => user::ping::ROUNDS.put(user.ping_rounds),
             user::PING_DONE => user.ping.done,
             user::PING_SUM_LOW => low(user.ping.sum_clocks, &mut user.ping.latched),
             user::PING_SUM_HIGH => user.ping.latched,
             user::PING_LEAST => user.ping.least_clocks,
             user::PING_MOST => user.ping.most_clocks,
-            _ => 0,
+            _ => user.registers.get(offset),
         }
     }
 
     fn read_channel(&mut self, kind: Kind, number: usize, offset: u32, now_ps: u64) -> u32 {
         let clock_ps = self.parameters.clock.0;
         let Some(index) = self.find_channel(kind, number) else { return 0 };
+        if kind != Kind::Peer && PEER_ONLY.contains(&offset) {
+            return 0;
+        }
         let in_flight = self.tags.waiting_of(index);
         let c = &mut self.channels[index];
         let clocks = |ps| (ps / clock_ps) as u32;
         let idle = |c: &Channel, wait| clocks(c.idle_ps(wait, now_ps));
         match offset {
-            channel::CONTROL => c.control,
             channel::STATUS => c.status(in_flight),
-            channel::PAYLOAD => c.payload,
-            channel::VECTOR => c.vector,
-            channel::RING_LOW => c.ring as u32,
-            channel::RING_HIGH => high(c.ring),
-            channel::RING_ENTRIES => c.ring_entries,
             channel::DOORBELL => c.doorbell,
             channel::COMPLETED => c.completed,
-            channel::STATUS_LOW => c.status_address as u32,
-            channel::STATUS_HIGH => high(c.status_address),
             channel::STOPPED_AT => c.shown_moved(),
             channel::ERROR_LOW => c.error_address as u32,
             channel::ERROR_HIGH => high(c.error_address),
@@ -212,12 +184,9 @@ impl Engine {
             channel::IDLE_LINK => idle(c, Wait::Link),
             channel::IDLE_NO_CREDIT => idle(c, Wait::Credit),
             channel::IDLE_GAP => idle(c, Wait::Gap),
-            _ if kind != Kind::Peer => 0,
             channel::CREDIT => c.credit,
-            channel::CREDIT_WINDOW => c.credit_window,
             channel::SENT => c.sent,
-            channel::APERTURE => c.aperture,
-            _ => 0,
+            _ => c.registers.get(offset),
         }
     }
 
@@ -225,21 +194,17 @@ impl Engine {
         let clock_ps = self.parameters.clock.0;
         let Some(l) = self.lanes.get_mut(number) else { return 0 };
         match offset {
-            lane::CONTROL => l.control,
             lane::STATUS => lane::status::OVERFLOW.put(u32::from(l.overflow)),
-            lane::CREDIT_LOW => l.credit_address as u32,
-            lane::CREDIT_HIGH => high(l.credit_address),
             lane::FILL => l.fifo.length(),
             lane::RECEIVED => l.received,
             lane::DRAINED => l.drained,
-            lane::CHECK_SEED => l.checker.seed,
             lane::CHECK_ERRORS => l.checker.errors,
             lane::CHECK_FIRST => l.checker.first,
             lane::FIRST_LOW => low(l.first_ps.unwrap_or(0) / clock_ps, &mut l.latched[0]),
             lane::FIRST_HIGH => l.latched[0],
             lane::LAST_LOW => low(l.last_ps / clock_ps, &mut l.latched[1]),
             lane::LAST_HIGH => l.latched[1],
-            _ => 0,
+            _ => l.registers.get(offset),
         }
     }
 
@@ -280,18 +245,10 @@ impl Engine {
 
     fn write_user(&mut self, offset: u32, value: u32, now_ps: u64) {
         let user = &mut self.user;
+        let Some(value) = user.registers.write(offset, value) else { return };
         match offset {
-            user::INTERCONNECT => {
-                user.interconnect = value
-                    & (user::interconnect::C2H_SOURCE.mask()
-                        | user::interconnect::PEER_SOURCE.mask()
-                        | user::interconnect::LANE.mask());
-                self.settle_streams(now_ps);
-            }
-            user::GENERATOR_SEED => {
-                user.generator_seed = value;
-                self.channels.iter_mut().for_each(|c| c.generated = 0);
-            }
+            user::INTERCONNECT => self.settle_streams(now_ps),
+            user::GENERATOR_SEED => self.channels.iter_mut().for_each(|c| c.generated = 0),
             user::H2C_CHECK => {
                 user.h2c_check.enabled = user::h2c_check::ENABLE.get(value) != 0;
                 if user::h2c_check::RESTART.get(value) != 0 {
@@ -299,63 +256,41 @@ impl Engine {
                 }
             }
             user::H2C_CHECK_SEED => user.h2c_check.seed = value,
-            user::COMMAND_LOW => set_low(&mut user.command_address, value),
-            user::COMMAND_HIGH => set_high(&mut user.command_address, value),
-            user::COMMAND_BYTES => user.command_bytes = value,
             user::COMMAND if user::command::START.get(value) != 0 => user.start_command(now_ps),
-            user::PING => {
-                user.ping_rounds = user::ping::ROUNDS.get(value);
-                if user::ping::START.get(value) != 0 {
-                    user.start_ping(now_ps);
-                }
-            }
+            user::PING if user::ping::START.get(value) != 0 => user.start_ping(now_ps),
             _ => {}
         }
     }
 
     fn write_channel(&mut self, kind: Kind, number: usize, offset: u32, value: u32, now_ps: u64) {
         let Some(index) = self.find_channel(kind, number) else { return };
+        if kind != Kind::Peer && PEER_ONLY.contains(&offset) {
+            return;
+        }
         let clock_ps = self.parameters.clock.0;
         let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
         let c = &mut self.channels[index];
+        let Some(value) = c.registers.write(offset, value) else { return };
         match offset {
             channel::CONTROL => self.control_channel(index, value, now_ps),
-            channel::PAYLOAD => c.payload = channel::payload::BYTES.get(value),
-            channel::VECTOR => c.vector = channel::vector::VALUE.get(value),
-            channel::RING_LOW => set_low(&mut c.ring, value),
-            channel::RING_HIGH => set_high(&mut c.ring, value),
-            channel::RING_ENTRIES => c.ring_entries = value,
             channel::DOORBELL if !c.is_stopped() => c.post(value, now_ps),
-            channel::STATUS_LOW => set_low(&mut c.status_address, value),
-            channel::STATUS_HIGH => set_high(&mut c.status_address, value),
-            _ if kind != Kind::Peer => {}
             channel::CREDIT if (value.wrapping_sub(c.credit) as i32) > 0 => {
                 c.credit = value;
                 c.settle_credit(now_ps + latency_ps, clock_ps);
             }
-            channel::CREDIT_WINDOW => c.credit_window = value,
-            channel::APERTURE => c.aperture = value,
             _ => {}
         }
     }
 
     fn control_channel(&mut self, index: usize, value: u32, now_ps: u64) {
         use channel::control;
-        let bits = |fields: &[Field]| fields.iter().fold(0, |all, field| all | field.mask());
-        let kept = bits(&[
-            control::RUN,
-            control::SOURCE,
-            control::INTERRUPT_ENABLE,
-            control::STATUS_ENABLE,
-            control::RELAXED_ORDERING,
-            control::OVERSIZE,
-        ]);
-        let of_memory = if self.has_memory_mode(index) { control::CARD_MEMORY.mask() } else { 0 };
-        self.channels[index].control = value & (kept | of_memory);
+        if !self.has_memory_mode(index) {
+            self.channels[index].clear_control(control::CARD_MEMORY);
+        }
         if control::RESTART.get(value) == 0 {
             return;
         }
-        self.channels[index].control &= !control::RUN.mask();
+        self.channels[index].clear_control(control::RUN);
         self.give_up_tags(index);
         self.channels[index].restart();
         self.forget_memory(index);
@@ -369,21 +304,14 @@ impl Engine {
 
     fn write_lane(&mut self, number: usize, offset: u32, value: u32) {
         let Some(l) = self.lanes.get_mut(number) else { return };
+        let Some(value) = l.registers.write(offset, value) else { return };
         match offset {
             lane::CONTROL => {
-                use lane::control;
-                let kept = control::ENABLE.mask()
-                    | control::DROP_WHEN_FULL.mask()
-                    | control::RETURN_CREDITS.mask()
-                    | control::CHECK.mask();
-                l.control = value & kept;
-                l.checker.enabled = control::CHECK.get(value) != 0;
-                if control::RESTART.get(value) != 0 {
+                l.checker.enabled = lane::control::CHECK.get(value) != 0;
+                if lane::control::RESTART.get(value) != 0 {
                     l.restart();
                 }
             }
-            lane::CREDIT_LOW => set_low(&mut l.credit_address, value),
-            lane::CREDIT_HIGH => set_high(&mut l.credit_address, value),
             lane::CHECK_SEED => l.checker.seed = value,
             _ => {}
         }

@@ -4,7 +4,7 @@
 use crosslane_fabric::DevicePort;
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
-use crosslane_regs::engine::global;
+use crosslane_regs::engine::{channel, global};
 use crosslane_regs::status_block;
 
 use super::Engine;
@@ -31,7 +31,7 @@ impl Engine {
             let index = (self.status_turn + ahead) % count;
             let Some(due) = self.take_due(index, now_ps) else { continue };
             if due.interrupt {
-                self.msix.request(self.channels[index].vector);
+                self.msix.request(self.channels[index].registers.get(channel::VECTOR));
             }
             if due.status {
                 self.status_turn = index + 1;
@@ -92,7 +92,8 @@ impl Engine {
             (status_block::TIME_LOW, clocks as u32),
             (status_block::TIME_HIGH, (clocks >> 32) as u32),
         ];
-        let address = BusAddress(channel.status_address & !(STATUS_ALIGNMENT - 1));
+        let address =
+            BusAddress(channel.registers.wide(channel::STATUS_LOW) & !(STATUS_ALIGNMENT - 1));
         let header = Header::memory_write(port.routing_id(), address, status_block::BYTES);
         self.status_free_ps = self.send(header, port, |payload| {
             for (offset, word) in words {

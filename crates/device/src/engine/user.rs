@@ -2,11 +2,12 @@
 //! User circuit: routing of the streams, checker of H2C data, command port, and ping-pong.
 
 use crosslane_regs::engine::StreamSource;
-use crosslane_regs::engine::user::interconnect;
+use crosslane_regs::engine::user::{self, interconnect};
 
 use super::Engine;
 use super::channel::{Descriptor, Kind, Origin};
 use super::pattern::Checker;
+use crate::kit::RegisterFile;
 
 /// Data source of a write channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +38,9 @@ pub(super) struct Ping {
     pub latched: u32,
 }
 
-#[derive(Default)]
 pub(super) struct User {
-    pub interconnect: u32,
-    pub generator_seed: u32,
+    pub registers: RegisterFile,
     pub h2c_check: Checker,
-    pub command_address: u64,
-    pub command_bytes: u32,
     /// Command waiting for the peer channel.
     command: Option<Descriptor>,
     /// Time at which the command or message was issued.
@@ -51,18 +48,29 @@ pub(super) struct User {
     /// Set from the start of a command to its end.
     pub is_busy: bool,
     pub command_done: u32,
-    pub ping_rounds: u32,
     pub ping: Ping,
 }
 
 impl User {
+    pub fn new() -> Self {
+        Self {
+            registers: RegisterFile::new(user::WRITTEN),
+            h2c_check: Checker::default(),
+            command: None,
+            command_since_ps: 0,
+            is_busy: false,
+            command_done: 0,
+            ping: Ping::default(),
+        }
+    }
+
     fn sources(&self) -> [Option<StreamSource>; 2] {
         [interconnect::C2H_SOURCE, interconnect::PEER_SOURCE]
-            .map(|field| StreamSource::from_bits(field.get(self.interconnect)))
+            .map(|field| StreamSource::from_bits(field.get(self.registers.get(user::INTERCONNECT))))
     }
 
     fn lane(&self) -> usize {
-        interconnect::LANE.get(self.interconnect) as usize
+        interconnect::LANE.get(self.registers.get(user::INTERCONNECT)) as usize
     }
 
     /// Whether a stream feeds a channel.
@@ -93,7 +101,8 @@ impl User {
     }
 
     fn command_descriptor(&self) -> Descriptor {
-        Descriptor { address: self.command_address, card: 0, bytes: self.command_bytes, control: 0 }
+        let address = self.registers.wide(user::COMMAND_LOW);
+        Descriptor { address, card: 0, bytes: self.registers.get(user::COMMAND_BYTES), control: 0 }
     }
 
     /// Executes `command.start`, which has no effect while a command is in progress.
@@ -108,7 +117,7 @@ impl User {
     /// Executes `ping.start`.
     pub fn start_ping(&mut self, now_ps: u64) {
         self.command_since_ps = now_ps;
-        let rounds = self.ping_rounds;
+        let rounds = user::ping::ROUNDS.get(self.registers.get(user::PING));
         self.ping = Ping { rounds_left: rounds, is_ready: rounds > 0, ..Ping::default() };
     }
 }
@@ -165,7 +174,7 @@ impl Engine {
         if self.user.ping.rounds_left == 0 || lane != self.user.lane() {
             return;
         }
-        let message_bytes = u64::from(self.user.command_bytes);
+        let message_bytes = u64::from(self.user.registers.get(user::COMMAND_BYTES));
         let ping = &mut self.user.ping;
         let Some(begun_clocks) = ping.begun_clocks else { return };
         if ping.returned == 0 {

@@ -4,27 +4,24 @@
 use crosslane_fabric::DevicePort;
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
-use crosslane_regs::engine::channel::control;
+use crosslane_regs::engine::channel::{self, control};
+use crosslane_regs::engine::user;
 
 use super::Engine;
-use super::channel::{Channel, Current, Kind, Origin, Wait};
+use super::channel::{Channel, Current, Kind, Origin, Wait, floor_power};
 use super::pattern;
 use super::user::Feed;
 use crate::kit::part_bytes;
 
-/// Returns the largest power of two up to `value`; 1 for 0.
-pub(super) fn floor_power(value: u32) -> u32 {
-    1 << value.max(1).ilog2()
-}
-
 /// Returns the address of the next bytes that a write channel sends.
 fn target_address(channel: &Channel, current: &Current) -> u64 {
     let address = current.descriptor.address.wrapping_add(u64::from(current.built));
-    if channel.kind != Kind::Peer || channel.aperture < 4 {
+    let aperture = channel.registers.get(channel::APERTURE);
+    if channel.kind != Kind::Peer || aperture < 4 {
         return address;
     }
     // Wrap around within the receive queue, which is aligned to its size.
-    let within = u64::from(floor_power(channel.aperture)) - 1;
+    let within = u64::from(floor_power(aperture)) - 1;
     current.descriptor.address & !within | address & within
 }
 
@@ -34,15 +31,10 @@ impl Engine {
     fn payload_limit_bytes(&self, index: usize, port: &DevicePort<'_>) -> u32 {
         let channel = &self.channels[index];
         let own = self.parameters.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
-        let wanted = if channel.payload == 0 { own } else { floor_power(channel.payload).max(4) };
-        let allowed = if control::OVERSIZE.get(channel.control) != 0 {
-            own
-        } else {
-            self.function.max_payload_bytes
-        };
-        let mut most = wanted.min(own).min(allowed);
+        let mut most = channel.limit_bytes(own, self.function.max_payload_bytes);
         if channel.kind == Kind::Peer {
-            for bytes in [channel.credit_window, channel.aperture] {
+            for register in [channel::CREDIT_WINDOW, channel::APERTURE] {
+                let bytes = channel.registers.get(register);
                 if bytes >= 4 {
                     most = most.min(floor_power(bytes));
                 }
@@ -112,9 +104,10 @@ impl Engine {
     ) -> Option<Wait> {
         let channel = &self.channels[index];
         let bytes = self.next_write_bytes(index, current, port);
-        if channel.kind == Kind::Peer && channel.credit_window > 0 {
+        let window = channel.registers.get(channel::CREDIT_WINDOW);
+        if channel.kind == Kind::Peer && window > 0 {
             let beyond = channel.sent.wrapping_add(bytes).wrapping_sub(channel.credit);
-            if i64::from(beyond as i32) > i64::from(channel.credit_window) {
+            if i64::from(beyond as i32) > i64::from(window) {
                 return Some(Wait::Credit);
             }
         }
@@ -144,20 +137,21 @@ impl Engine {
         let there = self.available_bytes(feed, port.now_ps());
         assert!(there >= bytes, "{feed:?} has {there} B for a TLP of {bytes} B");
         let channel = &mut self.channels[index];
-        let (sent, credit, window) = (channel.sent, channel.credit, channel.credit_window);
+        let (sent, credit) = (channel.sent, channel.credit);
+        let window = channel.registers.get(channel::CREDIT_WINDOW);
         let beyond = sent.wrapping_add(bytes).wrapping_sub(credit) as i32;
         assert!(
             channel.kind != Kind::Peer || window == 0 || i64::from(beyond) <= i64::from(window),
             "{bytes} B behind {sent} B, with {credit} B drained of a window of {window} B"
         );
         let mut header = Header::memory_write(port.routing_id(), BusAddress(address), bytes);
-        let relaxed = control::RELAXED_ORDERING.get(channel.control) != 0;
+        let relaxed = channel.control(control::RELAXED_ORDERING) != 0;
         header.attributes.relaxed_ordering = relaxed && self.function.relaxed_ordering;
         let now_ps = port.now_ps();
         let whole_ps = self.occupy(&header, now_ps);
         let (channel, stream) = (&self.channels[index], &mut self.stream);
         let (lanes, board) = (&mut self.lanes, &mut self.board);
-        let (seed, generated) = (self.user.generator_seed, channel.generated);
+        let (seed, generated) = (self.user.registers.get(user::GENERATOR_SEED), channel.generated);
         let skip = (address & 3) as usize;
         port.send(header, |payload| {
             // Zero the bytes that are not enabled.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crosslane_fabric::{DevicePort, Received};
+use crosslane_fabric::{Consumed, DevicePort, Received};
 use crosslane_pcie::split;
 use crosslane_pcie::tlp::{Class, CompletionStatus, Header};
 
@@ -119,6 +119,21 @@ impl Completer {
             self.waiting.push_back(Completion { header, ready_ps, word, data, ends });
         }
         assert!(left == 0, "a read of {bytes} B is answered without {left} B");
+    }
+
+    /// Adds the answer to a TLP that has arrived, if it has one, as [`answer`](Self::answer) does.
+    /// Returns when the TLP's receive buffer becomes free.
+    pub fn reply(
+        &mut self,
+        tlp: Received,
+        answer: Option<Answer>,
+        ready_ps: u64,
+        function: &Function,
+        port: &DevicePort<'_>,
+    ) -> Consumed {
+        let Some(answer) = answer else { return Consumed::Now };
+        self.answer(Held::new(tlp, port), answer, ready_ps, function, port);
+        Consumed::Held
     }
 
     /// Returns the number of completions that wait.

@@ -3,7 +3,8 @@
 //! behaviour. `docs/device-kit.md` shows a device on them.
 //!
 //! Read first: [`Function`] sorts the TLPs that arrive; [`Completer`] answers reads; [`Requester`]
-//! reads host memory.
+//! reads host memory;
+//! [`RegisterFile`] has the words that software writes.
 
 mod completer;
 mod function;
@@ -20,7 +21,7 @@ use crosslane_pcie::units::BusAddress;
 pub use completer::{Answer, Completer, Completion, Held};
 pub use function::{Aperture, Arrival, Function, Place, report_unexpected};
 pub use msix::Msix;
-pub use registers::whole_words;
+pub use registers::{RegisterFile, whole_words};
 pub use requester::{Completed, Requester};
 pub use tags::{Answered, ReadError, Tag, Tags};
 pub use timer::Timer;

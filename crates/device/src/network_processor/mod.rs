@@ -22,11 +22,13 @@ use crosslane_fabric::{Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::tlp::Header;
 use crosslane_regs::network_notification::NetworkStatus;
-use crosslane_regs::network_processor::LinkMode;
+use crosslane_regs::network_processor::{self as map, LinkMode};
 use crosslane_torus_link::frame::Datagram;
 use crosslane_torus_link::routing::{Hop, Torus};
 
-use crate::kit::{self, Answer, Arrival, Completer, Function, Held, Place, Requester, Timer};
+use crate::kit::{
+    self, Answer, Arrival, Completer, Function, Place, RegisterFile, Requester, Timer,
+};
 pub use control::LinkCounters;
 use get::{Sending, Target};
 use link::Link;
@@ -60,8 +62,7 @@ pub struct NetworkProcessor {
     request_windows: RequestWindows,
     put_window: PutWindow,
     counters: Counters,
-    /// Bus address at which counts of puts are written; 0 for none.
-    put_counts: u64,
+    registers: RegisterFile,
     /// Values of the registers `dimensions`, and the torus that they describe.
     extents: [u32; 4],
     torus: Option<Torus>,
@@ -119,7 +120,7 @@ impl NetworkProcessor {
             parameters,
             function: Function::default(),
             counters: Counters::default(),
-            put_counts: 0,
+            registers: RegisterFile::new(map::WRITTEN),
             extents: [0; 4],
             torus: None,
             node: 0,
@@ -385,7 +386,7 @@ impl NetworkProcessor {
             (channel.put_count, channel.is_count_due) = (0, false);
         }
         self.counters = Counters::default();
-        (self.put_counts, self.extents) = (0, [0; 4]);
+        (self.registers, self.extents) = (RegisterFile::new(map::WRITTEN), [0; 4]);
         (self.torus, self.node) = (None, 0);
     }
 }
@@ -393,7 +394,6 @@ impl NetworkProcessor {
 impl Device for NetworkProcessor {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
-        let mut consumed = Consumed::Now;
         let answer = match self.function.sort(&header, port) {
             Arrival::Write(place) => {
                 self.take_write(place, tlp, &header, port);
@@ -408,11 +408,8 @@ impl Device for NetworkProcessor {
             Arrival::Answered(answer) => Some(answer),
             Arrival::Poisoned(_) | Arrival::Ignored => None,
         };
-        if let Some(answer) = answer {
-            let ready_ps = port.now_ps() + self.parameters.register_latency.0;
-            self.completer.answer(Held::new(tlp, port), answer, ready_ps, &self.function, port);
-            consumed = Consumed::Held;
-        }
+        let ready_ps = port.now_ps() + self.parameters.register_latency.0;
+        let consumed = self.completer.reply(tlp, answer, ready_ps, &self.function, port);
         self.go_on(port);
         consumed
     }

@@ -26,8 +26,9 @@ pub(super) enum Outbound {
 impl NetworkProcessor {
     /// Schedules the count of a channel's puts to be written to the host.
     pub(super) fn count_puts(&mut self, out: usize) {
+        let address = self.put_counts();
         let channel = &mut self.channels[out];
-        if self.put_counts != 0 && !std::mem::replace(&mut channel.is_count_due, true) {
+        if address != 0 && !std::mem::replace(&mut channel.is_count_due, true) {
             self.outbound.push_back(Outbound::Count { out });
         }
     }
@@ -52,9 +53,9 @@ impl NetworkProcessor {
                 send_write(address, &both.to_le_bytes(), port);
             }
             Some(Outbound::Count { out }) => {
+                let address = self.put_counts() + 4 * out as u64;
                 let channel = &mut self.channels[out];
                 channel.is_count_due = false;
-                let address = self.put_counts + 4 * out as u64;
                 send_write(address, &channel.put_count.to_le_bytes(), port);
             }
             Some(Outbound::Data { .. }) | None => {}

@@ -26,31 +26,29 @@ impl Counters {
 
 impl NetworkProcessor {
     pub(super) fn write_register(&mut self, offset: u32, word: u32, port: &mut DevicePort<'_>) {
-        let halves = |value: u64| (value as u32, (value >> 32) as u32);
+        self.registers.write(offset, word);
         match offset {
             map::CONTROL if map::control::RESET.get(word) != 0 => self.reset(true, port),
-            map::PUT_COUNTS_LOW => {
-                let (_, high) = halves(self.put_counts);
-                // Aligned to whole lines, so that each count lies in one line.
-                self.put_counts = u64::from(high) << 32 | u64::from(word & !63);
-            }
             map::PUT_COUNTS_HIGH => {
-                let (low, _) = halves(self.put_counts);
-                self.put_counts = u64::from(word) << 32 | u64::from(low);
                 for out in 0..self.channels.len() {
                     self.count_puts(out);
                 }
             }
             _ => {
-                if let Some((index, map::torus_dimension::EXTENT)) = place(map::DIMENSIONS, offset)
-                {
+                if let Some((index, map::torus_dimension::EXTENT)) = map::DIMENSIONS.find(offset) {
                     self.extents[index as usize] = word;
                     self.make_torus();
-                } else if let Some((index, map::torus_link::CONTROL)) = place(map::LINKS, offset) {
+                } else if let Some((index, map::torus_link::CONTROL)) = map::LINKS.find(offset) {
                     self.control_link(index as u8, word, port);
                 }
             }
         }
+    }
+
+    /// Returns the bus address at which counts of puts are written, a multiple of 64 so that each
+    /// lies in one line; 0 for none.
+    pub(super) fn put_counts(&self) -> u64 {
+        self.registers.wide(map::PUT_COUNTS_LOW) & !63
     }
 
     /// Sets the torus that the registers describe, and this node's number in it.
@@ -83,8 +81,7 @@ impl NetworkProcessor {
             map::STATUS => {
                 status::QUIET.put(u32::from(self.reading == 0 && self.outbound.is_empty()))
             }
-            map::PUT_COUNTS_LOW => self.put_counts as u32,
-            map::PUT_COUNTS_HIGH => (self.put_counts >> 32) as u32,
+            map::PUT_COUNTS_LOW => self.put_counts() as u32,
             map::GETS => counters.gets,
             map::CREDITS => counters.credits,
             map::PUTS => counters.puts,
@@ -93,13 +90,12 @@ impl NetworkProcessor {
             map::MISROUTED => counters.misrouted,
             map::WAITING => self.waiting_count(),
             _ => {
-                if let Some((index, map::torus_dimension::EXTENT)) = place(map::DIMENSIONS, offset)
-                {
+                if let Some((index, map::torus_dimension::EXTENT)) = map::DIMENSIONS.find(offset) {
                     self.extents[index as usize]
-                } else if let Some((index, register)) = place(map::LINKS, offset) {
+                } else if let Some((index, register)) = map::LINKS.find(offset) {
                     self.read_link(index as u8, register)
                 } else {
-                    0
+                    self.registers.get(offset)
                 }
             }
         }
@@ -143,11 +139,4 @@ impl NetworkProcessor {
             _ => 0,
         }
     }
-}
-
-/// Returns the index of an offset in an array of register files, and the offset within that file.
-fn place(array: crosslane_regs::Array, offset: u32) -> Option<(u32, u32)> {
-    let within = offset.checked_sub(array.base)?;
-    let index = within / array.stride;
-    (index < array.count).then_some((index, within % array.stride))
 }

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use crosslane_fabric::{Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::ConfigSpace;
 
-use crate::kit::{self, Answer, Arrival, Completer, Function, Held, Requester, Timer};
+use crate::kit::{self, Answer, Arrival, Completer, Function, Requester, Timer};
 pub use control::{NicError, PairNumber};
 use layout::{DOORBELL_BYTES, Entry, RECEIVE_DOORBELL, Status};
 use link::Link;
@@ -201,11 +201,7 @@ impl Device for Nic {
             Arrival::Answered(answer) => Some(answer),
             Arrival::Poisoned(_) | Arrival::Ignored => None,
         };
-        let consumed = if answer.is_some() { Consumed::Held } else { Consumed::Now };
-        if let Some(answer) = answer {
-            let read = Held::new(tlp, port);
-            self.completer.answer(read, answer, port.now_ps(), &self.function, port);
-        }
+        let consumed = self.completer.reply(tlp, answer, port.now_ps(), &self.function, port);
         self.go_on(port);
         consumed
     }

@@ -6,6 +6,7 @@ mod errors;
 mod fuzz_engine;
 mod fuzz_memory_card;
 mod injected;
+mod kit;
 mod moves_data;
 mod network_processor;
 mod nic;

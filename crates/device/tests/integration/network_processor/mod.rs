@@ -5,4 +5,4 @@ mod data;
 mod endings;
 mod fuzz;
 mod rates;
-mod stand;
+pub mod stand;
