@@ -82,15 +82,12 @@ impl From<BusError> for BridgeError {
 mod tests {
     use std::error::Error;
 
-    use ErrorKind::{
-        Cancelled, Data, Denied, Failed, InvalidArgument, LinkDown, NotFound, Timeout,
-    };
+    use ErrorKind::{Data, Denied, Failed, LinkDown, NotFound};
     use crosslane_driver::TransferFault;
     use crosslane_host::TopologyError;
-    use crosslane_pcie::units::{Picoseconds, RoutingId};
+    use crosslane_pcie::units::RoutingId;
 
     use super::*;
-    use crate::local::{LocalError, LocalFault};
     use crate::messages::Failure;
 
     fn transfer(fault: TransferFault) -> TransferError {
@@ -136,25 +133,5 @@ mod tests {
         }
         let error = BridgeError::from(poisoned.clone());
         assert_eq!(error.source().and_then(|source| source.downcast_ref()), Some(&poisoned));
-    }
-
-    #[test]
-    fn every_error_of_a_local_transfer_has_its_kind() {
-        let failed = |fault| LocalError::Failed {
-            stage: Stage::Request,
-            fault,
-            arrived_bytes: 0,
-            total_bytes: 1,
-        };
-        for (error, kind) in [
-            (LocalError::Refused { problem: String::new() }, InvalidArgument),
-            (LocalError::Device(driver()), NotFound),
-            (failed(transfer(TransferFault::Poisoned).into()), Data),
-            (failed(driver().into()), NotFound),
-            (failed(LocalFault::Deadline(Picoseconds::ZERO)), Timeout),
-            (failed(LocalFault::Cancelled), Cancelled),
-        ] {
-            assert_eq!(error.kind(), kind, "{error}");
-        }
     }
 }

@@ -118,8 +118,8 @@ impl Part {
             buffer.write(0, &bytes_of(face))?;
             sending.push(self.node.tx_i(self.message(direction, buffer)).await?);
         }
-        try_join_all(receiving.iter().map(|message| self.node.rx_f(message))).await?;
-        try_join_all(sending.iter().map(|message| self.node.tx_f(message))).await?;
+        try_join_all(receiving.iter().map(|message| self.node.finish(message))).await?;
+        try_join_all(sending.iter().map(|message| self.node.finish(message))).await?;
         let mut halo = Vec::new();
         for buffer in &self.received {
             let mut bytes = vec![0; buffer.size_bytes() as usize];

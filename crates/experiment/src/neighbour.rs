@@ -112,10 +112,10 @@ pub async fn one_way<B: Bus>(
             }
             SendWay::Get => Some(from.tx_i(message(direction, sent.clone())).await?),
         };
-        let ended = to.rx_f(&room).await?;
+        let ended = to.finish(&room).await?;
         found.times.push(ended.ended.since(begun));
         if let Some(sending) = sending {
-            from.tx_f(&sending).await?;
+            from.finish(&sending).await?;
         }
         let mut come = vec![0; bytes as usize];
         received.read(0, &mut come)?;

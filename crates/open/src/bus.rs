@@ -21,7 +21,7 @@ pub enum AnyBus {
 }
 
 /// Memory of an [`AnyBus`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum AnyMemory {
     /// Memory of a simulated host.
     Lab(LabMemory),

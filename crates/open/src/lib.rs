@@ -6,16 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod bus;
-mod direct;
 mod name;
 mod network;
 mod pool;
 mod session;
-mod staged;
 
 pub use bus::{AnyBus, AnyMemory};
-pub use direct::{DirectConnection, DirectListener, DirectRdma, DirectRegion};
 pub use name::{DeviceName, LabDevice, OpenError};
 pub use network::{AnyConnection, AnyListener, AnyRdma, AnyRegion};
 pub use session::{Card, CardError, Session, SessionOptions};
-pub use staged::{StagedConnection, StagedListener, StagedRdma, StagedRegion};

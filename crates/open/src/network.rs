@@ -1,82 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A real network for the memory of any bus.
+//! A real network for the memory of any bus: it reaches the pages of real cards, and copies of a
+//! lab's simulated memory.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crosslane_host::{
     Bus, DmaMemory, ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
     RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
 };
-use crosslane_lab::LabMemory;
-use crosslane_libfabric::Network;
+use crosslane_libfabric::{Connection, Listener, Network, NetworkMemory, Region};
 use crosslane_pcie::units::Picoseconds;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::bus::{AnyBus, AnyMemory};
-use crate::direct::{DirectConnection, DirectListener, DirectRdma, DirectRegion};
-use crate::staged::{StagedConnection, StagedListener, StagedRdma, StagedRegion};
+use crate::pool::{BUFFER_BYTES, Pool};
 
-type LabNetwork = StagedRdma<Network, LabMemory>;
+/// Pieces of one read or write in flight at once; all operations share the buffers.
+const PIECES_AT_ONCE: usize = 8;
 
 /// A network that reads and writes memory of an [`AnyBus`].
-#[derive(Clone, Debug)]
-pub enum AnyRdma {
-    /// Data are copied to and from a lab's memory.
-    Staged(LabNetwork),
-    /// The network reaches the pages that cards use.
-    Direct(DirectRdma),
+///
+/// Memory of real and served cards is a nameless file, and the network registers the same pages
+/// that the cards access: nothing is copied between the two, remote reads see the current data, and
+/// remote writes are allowed. Each registration maps the file separately, and thus keeps its pages
+/// for as long as the network may use them, whether or not the bus still exists. The end of a
+/// registration changes nothing for the cards.
+///
+/// A lab's memory is simulated. Reads and writes of it are split into pieces of 512 KiB, up to 16
+/// at once, which are copied through buffers that are registered with the network. Memory with
+/// remote read access has a copy: readers see the data as of the last
+/// [publication](RdmaRegion::publish). Remote write access is refused. A read or write whose future
+/// is dropped starts no further piece, and a dropped read copies nothing more.
+#[derive(Clone)]
+pub struct AnyRdma {
+    bus: AnyBus,
+    pool: Arc<Pool>,
 }
 
 /// Memory that is registered with an [`AnyRdma`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct AnyRegion {
     memory: AnyMemory,
-    region: EitherRegion,
+    /// The registration of the same pages, or of the copy of a lab's memory, if others may read it.
+    real: Option<Region>,
 }
 
-#[derive(Clone)]
-enum EitherRegion {
-    Staged(StagedRegion<Network, LabMemory>),
-    Direct(DirectRegion),
+/// Accepts connections of an [`AnyRdma`].
+pub struct AnyListener {
+    listener: Listener,
+    pool: Arc<Pool>,
 }
 
 /// A connection of an [`AnyRdma`].
 #[derive(Clone)]
-pub enum AnyConnection {
-    /// Over a copying network.
-    Staged(StagedConnection<Network, LabMemory>),
-    /// Over a network without copies.
-    Direct(DirectConnection),
-}
-
-/// Accepts connections of an [`AnyRdma`].
-pub enum AnyListener {
-    /// Over a copying network.
-    Staged(StagedListener<Network, LabMemory>),
-    /// Over a network without copies.
-    Direct(DirectListener),
-}
-
-/// Calls the implementation of either kind.
-macro_rules! on {
-    ($type:ident, $this:expr, $own:ident => $call:expr) => {
-        match $this {
-            $type::Staged($own) => $call,
-            $type::Direct($own) => $call,
-        }
-    };
+pub struct AnyConnection {
+    connection: Connection,
+    pool: Arc<Pool>,
+    is_closed: Arc<AtomicBool>,
 }
 
 impl AnyRdma {
     /// Joins a bus to a network.
     #[must_use]
     pub fn new(network: Network, bus: &AnyBus) -> Self {
-        match bus {
-            AnyBus::Lab(bus) => {
-                let bus = bus.clone();
-                let allocate = move |bytes, pages| bus.allocate(bytes, pages);
-                let why = "the lab's memory is simulated";
-                Self::Staged(StagedRdma::new(network, why, allocate))
-            }
-            AnyBus::Vfio(bus) => Self::Direct(DirectRdma::new(network, bus)),
-        }
+        Self { bus: bus.clone(), pool: Arc::new(Pool::new(network)) }
+    }
+}
+
+impl fmt::Debug for AnyRdma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AnyRdma({})", self.name())
     }
 }
 
@@ -87,18 +82,20 @@ impl Rdma for AnyRdma {
     type Listener = AnyListener;
 
     fn name(&self) -> String {
-        on!(Self, self, network => network.name())
+        let name = self.pool.network.name();
+        match self.bus {
+            AnyBus::Lab(_) => format!("{name}, copied: the lab's memory is simulated"),
+            AnyBus::Vfio(_) => format!("{name}, in the card's own buffers"),
+        }
     }
 
     fn is_zero_copy(&self) -> bool {
-        on!(Self, self, network => network.is_zero_copy())
+        matches!(self.bus, AnyBus::Vfio(_)) && self.pool.network.is_zero_copy()
     }
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<AnyMemory, RdmaError> {
-        match self {
-            Self::Staged(network) => network.allocate(bytes, pages).map(AnyMemory::Lab),
-            Self::Direct(network) => network.allocate(bytes, pages).map(AnyMemory::Vfio),
-        }
+        let memory = self.bus.allocate(bytes, pages);
+        memory.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
     }
 
     async fn register(
@@ -106,25 +103,34 @@ impl Rdma for AnyRdma {
         memory: &AnyMemory,
         access: RemoteAccess,
     ) -> Result<AnyRegion, RdmaError> {
-        let region = match (self, memory) {
-            (Self::Staged(network), AnyMemory::Lab(memory)) => {
-                EitherRegion::Staged(network.register(memory, access).await?)
+        let bytes = memory.size_bytes();
+        let refused =
+            |kind, why| Err(RdmaError::Registration { bytes, why: Reason::new(kind, why) });
+        let network = &self.pool.network;
+        let pages = match (&self.bus, memory) {
+            (AnyBus::Vfio(_), AnyMemory::Vfio(own)) => {
+                Some(NetworkMemory::of_file(own.pages().file(), bytes)?)
             }
-            (Self::Direct(network), AnyMemory::Vfio(memory)) => {
-                EitherRegion::Direct(network.register(memory, access).await?)
+            (AnyBus::Lab(_), AnyMemory::Lab(_)) if access.write => {
+                let why = "others cannot write to memory that is copied";
+                return refused(ErrorKind::Unsupported, why);
             }
-            _ => {
-                return Err(other_bus(memory.size_bytes()));
+            (AnyBus::Lab(_), AnyMemory::Lab(_)) if access.read => {
+                Some(network.allocate(bytes, PageSize::Huge)?)
             }
+            (AnyBus::Lab(_), AnyMemory::Lab(_)) => None,
+            _ => return refused(ErrorKind::InvalidArgument, "it belongs to another bus"),
         };
-        Ok(AnyRegion { memory: memory.clone(), region })
+        let real = match pages {
+            Some(pages) => Some(network.register(&pages, access).await?),
+            None => None,
+        };
+        Ok(AnyRegion { memory: memory.clone(), real })
     }
 
     async fn listen(&self, address: &str) -> Result<AnyListener, RdmaError> {
-        match self {
-            Self::Staged(network) => network.listen(address).await.map(AnyListener::Staged),
-            Self::Direct(network) => network.listen(address).await.map(AnyListener::Direct),
-        }
+        let listener = self.pool.network.listen(address).await?;
+        Ok(AnyListener { listener, pool: self.pool.clone() })
     }
 
     async fn connect(
@@ -132,14 +138,8 @@ impl Rdma for AnyRdma {
         address: &str,
         deadline: Picoseconds,
     ) -> Result<AnyConnection, RdmaError> {
-        match self {
-            Self::Staged(network) => {
-                network.connect(address, deadline).await.map(AnyConnection::Staged)
-            }
-            Self::Direct(network) => {
-                network.connect(address, deadline).await.map(AnyConnection::Direct)
-            }
-        }
+        let connection = self.pool.network.connect(address, deadline).await?;
+        Ok(AnyConnection::new(connection, &self.pool))
     }
 }
 
@@ -151,11 +151,35 @@ impl RdmaRegion for AnyRegion {
     }
 
     fn remote(&self) -> RemoteMemory {
-        on!(EitherRegion, &self.region, region => region.remote())
+        match &self.real {
+            Some(real) => real.remote(),
+            // This key is unknown everywhere, because nothing is registered.
+            None => RemoteMemory { address: 0, key: 0, bytes: self.memory.size_bytes() },
+        }
     }
 
     fn publish(&self, offset_bytes: u64, bytes: u64) -> Result<(), RdmaError> {
-        on!(EitherRegion, &self.region, region => region.publish(offset_bytes, bytes))
+        let size_bytes = self.memory.size_bytes();
+        if offset_bytes.checked_add(bytes).is_none_or(|end| end > size_bytes) {
+            let what = "the near";
+            return Err(RdmaError::BeyondMemory { what, offset_bytes, bytes, size_bytes });
+        }
+        if let (AnyMemory::Lab(own), Some(copied)) = (&self.memory, &self.real) {
+            copy(own, offset_bytes, copied.memory(), offset_bytes, bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Copies between two memories of this node; the caller has checked the bounds.
+fn copy(from: &impl DmaMemory, at: u64, to: &impl DmaMemory, there: u64, bytes: u64) {
+    /// Bytes that are copied at once, so that they stay in a near cache.
+    const STEP: u64 = 32 << 10;
+    let mut scratch = vec![0; STEP.min(bytes) as usize];
+    for done in (0..bytes).step_by(STEP as usize) {
+        let part = &mut scratch[..STEP.min(bytes - done) as usize];
+        let copied = from.read(at + done, part).and_then(|()| to.write(there + done, part));
+        copied.expect("both ends of a copy were checked");
     }
 }
 
@@ -163,81 +187,130 @@ impl RdmaListener for AnyListener {
     type Connection = AnyConnection;
 
     fn address(&self) -> String {
-        on!(Self, self, listener => listener.address())
+        self.listener.address()
     }
 
     async fn accept(&self) -> Result<AnyConnection, RdmaError> {
-        match self {
-            Self::Staged(listener) => listener.accept().await.map(AnyConnection::Staged),
-            Self::Direct(listener) => listener.accept().await.map(AnyConnection::Direct),
-        }
+        Ok(AnyConnection::new(self.listener.accept().await?, &self.pool))
     }
 }
 
-fn near<R: RdmaRegion + Clone>(near: &NearEnd<AnyRegion>, region: &R) -> NearEnd<R> {
-    NearEnd { region: region.clone(), offset_bytes: near.offset_bytes }
-}
+impl AnyConnection {
+    fn new(connection: Connection, pool: &Arc<Pool>) -> Self {
+        Self { connection, pool: pool.clone(), is_closed: Arc::default() }
+    }
 
-/// Returns the error for near memory of another kind of bus.
-fn foreign(near: &NearEnd<AnyRegion>) -> RdmaError {
-    other_bus(near.region.memory.size_bytes())
-}
+    /// Has the network move bytes between near memory and the far end.
+    async fn exchange(
+        &self,
+        is_read: bool,
+        near: &NearEnd<Region>,
+        far: FarEnd,
+        bytes: u64,
+    ) -> Result<(), RdmaError> {
+        match is_read {
+            true => self.connection.read(near, far, bytes).await,
+            false => self.connection.write(near, far, bytes).await,
+        }
+    }
 
-fn other_bus(bytes: u64) -> RdmaError {
-    let why = Reason::new(ErrorKind::InvalidArgument, "it belongs to another bus");
-    RdmaError::Registration { bytes, why }
+    async fn transfer(
+        &self,
+        is_read: bool,
+        near: &NearEnd<AnyRegion>,
+        far: FarEnd,
+        bytes: u64,
+    ) -> Result<(), RdmaError> {
+        let NearEnd { region: AnyRegion { memory, real }, offset_bytes } = near;
+        if let (AnyMemory::Vfio(_), Some(region)) = (memory, real) {
+            let near = NearEnd { region: region.clone(), offset_bytes: *offset_bytes };
+            return self.exchange(is_read, &near, far, bytes).await;
+        }
+        near.check(far, bytes)?;
+        let mut starts = (0..bytes).step_by(BUFFER_BYTES as usize);
+        let mut pieces = FuturesUnordered::new();
+        let mut result = Ok(());
+        loop {
+            // The next piece, until a piece fails.
+            let next = if result.is_ok() { starts.next() } else { None };
+            if let Some(start) = next {
+                let far = FarEnd { offset_bytes: far.offset_bytes + start, ..far };
+                let piece = BUFFER_BYTES.min(bytes - start);
+                pieces.push(self.piece(is_read, (memory, offset_bytes + start), far, piece));
+                if pieces.len() < PIECES_AT_ONCE {
+                    continue;
+                }
+            }
+            match pieces.next().await {
+                Some(ended) => result = result.and(ended),
+                None => return result,
+            }
+        }
+    }
+
+    /// Moves a piece through a buffer of the pool.
+    async fn piece(
+        &self,
+        is_read: bool,
+        (memory, at): (&AnyMemory, u64),
+        far: FarEnd,
+        bytes: u64,
+    ) -> Result<(), RdmaError> {
+        let buffer = self.pool.take().await?;
+        let real = NearEnd { region: buffer.region().clone(), offset_bytes: 0 };
+        if !is_read {
+            copy(memory, at, real.region.memory(), 0, bytes);
+        }
+        // After an error the network may still use the buffer.
+        self.exchange(is_read, &real, far, bytes).await?;
+        if is_read {
+            if self.is_closed.load(Ordering::Acquire) {
+                let why = "it was closed at this end".into();
+                return Err(RdmaError::Lost { peer: self.peer(), why });
+            }
+            copy(real.region.memory(), 0, memory, at, bytes);
+        }
+        drop(real);
+        buffer.give_back();
+        Ok(())
+    }
 }
 
 impl RdmaConnection for AnyConnection {
     type Region = AnyRegion;
 
     fn peer(&self) -> String {
-        on!(Self, self, connection => connection.peer())
+        self.connection.peer()
     }
 
     async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
-        on!(Self, self, connection => connection.send(message).await)
+        self.connection.send(message).await
     }
 
     async fn receive(&self) -> Result<Vec<u8>, RdmaError> {
-        on!(Self, self, connection => connection.receive().await)
+        self.connection.receive().await
     }
 
     async fn read(
         &self,
-        at: &NearEnd<AnyRegion>,
+        near: &NearEnd<AnyRegion>,
         far: FarEnd,
         bytes: u64,
     ) -> Result<(), RdmaError> {
-        match (self, &at.region.region) {
-            (Self::Staged(connection), EitherRegion::Staged(region)) => {
-                connection.read(&near(at, region), far, bytes).await
-            }
-            (Self::Direct(connection), EitherRegion::Direct(region)) => {
-                connection.read(&near(at, region), far, bytes).await
-            }
-            _ => Err(foreign(at)),
-        }
+        self.transfer(true, near, far, bytes).await
     }
 
     async fn write(
         &self,
-        at: &NearEnd<AnyRegion>,
+        near: &NearEnd<AnyRegion>,
         far: FarEnd,
         bytes: u64,
     ) -> Result<(), RdmaError> {
-        match (self, &at.region.region) {
-            (Self::Staged(connection), EitherRegion::Staged(region)) => {
-                connection.write(&near(at, region), far, bytes).await
-            }
-            (Self::Direct(connection), EitherRegion::Direct(region)) => {
-                connection.write(&near(at, region), far, bytes).await
-            }
-            _ => Err(foreign(at)),
-        }
+        self.transfer(false, near, far, bytes).await
     }
 
     async fn close(&self) {
-        on!(Self, self, connection => connection.close().await);
+        self.is_closed.store(true, Ordering::Release);
+        self.connection.close().await;
     }
 }

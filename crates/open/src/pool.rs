@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use crosslane_host::{PageSize, Rdma, RdmaError, RemoteAccess};
+use crosslane_libfabric::{Network, Region};
 
 /// Size of a buffer, bytes: so long that a piece costs little more than its copy.
 pub const BUFFER_BYTES: u64 = 512 << 10;
@@ -13,12 +14,13 @@ pub const BUFFER_BYTES: u64 = 512 << 10;
 const BUFFERS: usize = 16;
 
 /// Buffers of one network, allocated on demand.
-pub struct Pool<R: Rdma> {
-    inner: Mutex<Inner<R>>,
+pub struct Pool {
+    pub network: Network,
+    inner: Mutex<Inner>,
 }
 
-struct Inner<R: Rdma> {
-    free: Vec<R::Region>,
+struct Inner {
+    free: Vec<Region>,
     /// Number of buffers in use or free.
     made: usize,
     waiting: Vec<Waker>,
@@ -26,24 +28,24 @@ struct Inner<R: Rdma> {
 
 /// A buffer. It returns to the pool only by `give_back`: when it is merely
 /// dropped, an unfinished operation may still use it.
-pub struct Buffer<R: Rdma> {
-    pool: Arc<Pool<R>>,
-    region: Option<R::Region>,
+pub struct Buffer {
+    pool: Arc<Pool>,
+    region: Option<Region>,
     is_idle: bool,
 }
 
-impl<R: Rdma> Pool<R> {
-    pub const fn new() -> Self {
+impl Pool {
+    pub const fn new(network: Network) -> Self {
         let inner = Inner { free: Vec::new(), made: 0, waiting: Vec::new() };
-        Self { inner: Mutex::new(inner) }
+        Self { network, inner: Mutex::new(inner) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<R>> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a buffer.
-    pub async fn take(self: &Arc<Self>, network: &R) -> Result<Buffer<R>, RdmaError> {
+    pub async fn take(self: &Arc<Self>) -> Result<Buffer, RdmaError> {
         let region = poll_fn(|context| {
             let mut inner = self.lock();
             if let Some(region) = inner.free.pop() {
@@ -60,13 +62,13 @@ impl<R: Rdma> Pool<R> {
         // The buffer is counted from here on, even if the rest fails or is dropped.
         let mut buffer = Buffer { pool: self.clone(), region, is_idle: false };
         if buffer.region.is_none() {
-            let memory = network.allocate(BUFFER_BYTES, PageSize::Huge)?;
-            buffer.region = Some(network.register(&memory, RemoteAccess::NONE).await?);
+            let memory = self.network.allocate(BUFFER_BYTES, PageSize::Huge)?;
+            buffer.region = Some(self.network.register(&memory, RemoteAccess::NONE).await?);
         }
         Ok(buffer)
     }
 
-    fn put(&self, region: Option<R::Region>) {
+    fn put(&self, region: Option<Region>) {
         let mut inner = self.lock();
         match region {
             Some(region) => inner.free.push(region),
@@ -81,9 +83,9 @@ impl<R: Rdma> Pool<R> {
     }
 }
 
-impl<R: Rdma> Buffer<R> {
+impl Buffer {
     /// Returns its registration.
-    pub fn region(&self) -> &R::Region {
+    pub fn region(&self) -> &Region {
         self.region.as_ref().expect("a buffer that was taken has one")
     }
 
@@ -93,7 +95,7 @@ impl<R: Rdma> Buffer<R> {
     }
 }
 
-impl<R: Rdma> Drop for Buffer<R> {
+impl Drop for Buffer {
     fn drop(&mut self) {
         let region = self.region.take();
         self.pool.put(region.filter(|_| self.is_idle));

@@ -2,15 +2,13 @@
 //! Two-sided communication between the nodes of a torus: a node sends into room that another node
 //! has made, and both identify the message by link, channel and tag.
 //!
-//! Read first: [`Node`], [`Message`]. `docs/network-processor.md` describes the device below;
-//! [`Blocking`] has the same calls for programs that wait.
+//! Read first: [`Node`], [`Message`]. `docs/network-processor.md` describes the device below.
 //!
 //! | call | effect |
 //! | --- | --- |
 //! | [`tx_i`](Node::tx_i) | begins to send |
-//! | [`tx_f`](Node::tx_f) | waits until the program may reuse the buffer |
 //! | [`rx_i`](Node::rx_i) | makes room |
-//! | [`rx_f`](Node::rx_f) | waits until the message has arrived |
+//! | [`finish`](Node::finish) | waits until a message has left its buffer, or is in it |
 //! | [`put`](Node::put) | stores a short message into a link, with the processor |
 //!
 //! ```
@@ -45,8 +43,8 @@
 //!     buffer.write(0, &[42; 4096])?;
 //!     let data = Message { peer: peer(Direction::Up(0)), buffer, ..room.clone() };
 //!     let sending = from.tx_i(data).await?;
-//!     from.tx_f(&sending).await?;
-//!     to.rx_f(&receiving).await?;
+//!     from.finish(&sending).await?;
+//!     to.finish(&receiving).await?;
 //!     let mut bytes = [0; 4096];
 //!     room.buffer.read(0, &mut bytes)?;
 //!     Ok::<_, Box<dyn std::error::Error>>(bytes)
@@ -69,17 +67,15 @@
 
 #![forbid(unsafe_code)]
 
-mod blocking;
 mod coordinates;
 mod error;
 mod node;
 mod operation;
 
-pub use blocking::{Blocking, Run, Spin};
 pub use coordinates::{Coordinates, Direction, Peer};
 pub use crosslane_driver::network_processor::{
     Buffers, Ended, LinkCounters, LinkState, Modes, NetworkError, NetworkFault, Requests,
     TorusDimension,
 };
 pub use error::TorusError;
-pub use node::{Message, Node, NodeOptions, Receiving, Sending};
+pub use node::{Begun, Message, Node, NodeOptions};

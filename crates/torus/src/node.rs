@@ -9,14 +9,15 @@ use std::time::Duration;
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor as driver;
 use crosslane_driver::network_processor::{
-    Ended, Key, MAX_PAYLOADS, Modes, NetworkProcessor, PAYLOAD_BYTES, ROUTED_PAYLOAD_BYTES,
+    Ended, InFlight, Key, MAX_PAYLOADS, Modes, NetworkProcessor, PAYLOAD_BYTES,
+    ROUTED_PAYLOAD_BYTES,
 };
 use crosslane_host::{Bus, ErrorKind, setters};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::coordinates::{Coordinates, Direction, Peer};
 use crate::error::TorusError;
-use crate::operation::{MessageDirection, Next, Operations, Posted, Whole, lock};
+use crate::operation::{MessageDirection, Next, Operations, Whole, lock};
 
 /// Options of a node. All nodes of a torus need the same `piece_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +76,9 @@ struct Shared<B: Bus> {
     operations: Mutex<Operations<B>>,
 }
 
-/// Message that has begun.
-struct Begun<B: Bus> {
+/// Message being sent, which continues if this is dropped (later calls post the remaining pieces of
+/// a long one); or room for one to be received, which the next call then takes back.
+pub struct Begun<B: Bus> {
     shared: Arc<Shared<B>>,
     id: u64,
 }
@@ -86,13 +88,6 @@ impl<B: Bus> Drop for Begun<B> {
         lock(&self.shared.operations).abandon(self.id);
     }
 }
-
-/// Message being sent. It continues if dropped; later calls post the remaining pieces of a long
-/// one.
-pub struct Sending<B: Bus>(Begun<B>);
-
-/// Room for a message to be received. If dropped, the next call takes the room back.
-pub struct Receiving<B: Bus>(Begun<B>);
 
 /// Node of a torus. Clones share the node.
 pub struct Node<B: Bus> {
@@ -209,33 +204,16 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error for an invalid message, or if its request gets no slot before the deadline.
-    pub async fn tx_i(&self, message: Message<B>) -> Result<Sending<B>, TorusError> {
-        Ok(Sending(self.begin(MessageDirection::Sent, message).await?))
+    pub async fn tx_i(&self, message: Message<B>) -> Result<Begun<B>, TorusError> {
+        self.begin(MessageDirection::Sent, message).await
     }
 
-    /// Waits until all data of a message have left the buffer (TX_f).
-    ///
-    /// # Errors
-    /// Returns an error if the message failed or its deadline passed.
-    pub async fn tx_f(&self, sending: &Sending<B>) -> Result<Ended, TorusError> {
-        self.finish(&sending.0).await
-    }
-
-    /// Sends a message and waits: [`tx_i`](Self::tx_i), then [`tx_f`](Self::tx_f).
+    /// Sends a message and waits: [`tx_i`](Self::tx_i), then [`finish`](Self::finish).
     ///
     /// # Errors
     /// Returns the errors of both.
     pub async fn tx(&self, message: Message<B>) -> Result<Ended, TorusError> {
-        let sending = self.tx_i(message).await?;
-        self.tx_f(&sending).await
-    }
-
-    /// Checks whether a message has left its buffer, without waiting.
-    ///
-    /// # Errors
-    /// Returns an error if the message failed.
-    pub async fn tx_test(&self, sending: &Sending<B>) -> Result<Option<Ended>, TorusError> {
-        self.test(&sending.0).await
+        self.finish(&self.tx_i(message).await?).await
     }
 
     /// Makes room for a message (RX_i). Its part of the buffer belongs to the device until it has
@@ -243,33 +221,16 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns the errors of [`tx_i`](Self::tx_i).
-    pub async fn rx_i(&self, message: Message<B>) -> Result<Receiving<B>, TorusError> {
-        Ok(Receiving(self.begin(MessageDirection::Received, message).await?))
+    pub async fn rx_i(&self, message: Message<B>) -> Result<Begun<B>, TorusError> {
+        self.begin(MessageDirection::Received, message).await
     }
 
-    /// Waits until a message has arrived (RX_f).
-    ///
-    /// # Errors
-    /// Returns an error if the message failed or its deadline passed.
-    pub async fn rx_f(&self, receiving: &Receiving<B>) -> Result<Ended, TorusError> {
-        self.finish(&receiving.0).await
-    }
-
-    /// Receives a message and waits: [`rx_i`](Self::rx_i), then [`rx_f`](Self::rx_f).
+    /// Receives a message and waits: [`rx_i`](Self::rx_i), then [`finish`](Self::finish).
     ///
     /// # Errors
     /// Returns the errors of both.
     pub async fn rx(&self, message: Message<B>) -> Result<Ended, TorusError> {
-        let receiving = self.rx_i(message).await?;
-        self.rx_f(&receiving).await
-    }
-
-    /// Checks whether a message has arrived, without waiting.
-    ///
-    /// # Errors
-    /// Returns an error if the message failed.
-    pub async fn rx_test(&self, receiving: &Receiving<B>) -> Result<Option<Ended>, TorusError> {
-        self.test(&receiving.0).await
+        self.finish(&self.rx_i(message).await?).await
     }
 
     /// Stores a short message into the link to a neighbour, with the processor. The neighbour
@@ -337,32 +298,26 @@ impl<B: Bus> Node<B> {
         Ok(Begun { shared: Arc::clone(&self.shared), id })
     }
 
-    async fn post(&self, whole: &Whole<B>, part: Range<u64>) -> Result<Posted<B>, TorusError> {
+    async fn post(&self, whole: &Whole<B>, part: Range<u64>) -> Result<InFlight<B>, TorusError> {
         let buffer = whole.buffer.clone();
         let message = driver::Message { key: whole.key, buffer, part, deadline: whole.deadline };
         Ok(match whole.direction {
-            MessageDirection::Sent => Posted::Get(self.processor.nget(message).await?),
-            MessageDirection::Received => Posted::Credit(self.processor.credit(message).await?),
+            MessageDirection::Sent => self.processor.nget(message).await?,
+            MessageDirection::Received => self.processor.credit(message).await?,
         })
     }
 
-    fn poll(&self, piece: &Posted<B>) -> bool {
-        // A failure is an end too.
-        match piece {
-            Posted::Get(get) => !matches!(self.processor.nget_poll(get), Ok(None)),
-            Posted::Credit(credit) => !matches!(self.processor.credit_poll(credit), Ok(None)),
-        }
+    /// Whether a piece has ended; a failure is an end too.
+    fn poll(&self, piece: &InFlight<B>) -> bool {
+        !matches!(self.processor.poll(piece), Ok(None))
     }
 
-    async fn wait(&self, piece: &Posted<B>, deadline: Picoseconds) -> Result<Ended, TorusError> {
-        Ok(match piece {
-            Posted::Get(get) => self.processor.nget_wait(get, deadline).await?,
-            Posted::Credit(credit) => self.processor.credit_wait(credit, deadline).await?,
-        })
+    async fn wait(&self, piece: &InFlight<B>, deadline: Picoseconds) -> Result<Ended, TorusError> {
+        Ok(self.processor.wait(piece, deadline).await?)
     }
 
     /// Advances a message whose piece has ended.
-    async fn advance(&self, id: u64, piece: &Arc<Posted<B>>, ended: Result<Ended, TorusError>) {
+    async fn advance(&self, id: u64, piece: &Arc<InFlight<B>>, ended: Result<Ended, TorusError>) {
         let next = lock(&self.shared.operations).piece_ended(id, piece, ended);
         let Some(Next::Post(part)) = next else { return };
         let Some(whole) = lock(&self.shared.operations).whole(id) else { return };
@@ -394,13 +349,21 @@ impl<B: Bus> Node<B> {
         }
     }
 
-    async fn test(&self, begun: &Begun<B>) -> Result<Option<Ended>, TorusError> {
+    /// Checks whether a message has ended, without waiting.
+    ///
+    /// # Errors
+    /// Returns an error if the message failed.
+    pub async fn test(&self, begun: &Begun<B>) -> Result<Option<Ended>, TorusError> {
         self.progress().await;
         self.look(begun.id).await;
         lock(&self.shared.operations).result(begun.id).transpose()
     }
 
-    async fn finish(&self, begun: &Begun<B>) -> Result<Ended, TorusError> {
+    /// Waits until all data of a message have left the buffer (TX_f), or have arrived in it (RX_f).
+    ///
+    /// # Errors
+    /// Returns an error if the message failed or its deadline passed.
+    pub async fn finish(&self, begun: &Begun<B>) -> Result<Ended, TorusError> {
         let id = begun.id;
         loop {
             self.progress().await;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crosslane_driver::Buffer;
-use crosslane_driver::network_processor::{Credit, Ended, Get, Key};
+use crosslane_driver::network_processor::{Ended, InFlight, Key};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 
@@ -22,12 +22,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) enum MessageDirection {
     Sent,
     Received,
-}
-
-/// Piece posted to the device.
-pub(crate) enum Posted<B: Bus> {
-    Get(Get<B>),
-    Credit(Credit<B>),
 }
 
 /// Properties common to all pieces of a message.
@@ -54,7 +48,7 @@ pub(crate) struct Operation<B: Bus> {
     /// Piece that the device has, or had last.
     piece: Range<u64>,
     /// `None` while the next piece is being posted.
-    current: Option<Arc<Posted<B>>>,
+    current: Option<Arc<InFlight<B>>>,
     moved_bytes: u64,
     posted: Picoseconds,
     result: Option<Result<Ended, TorusError>>,
@@ -93,7 +87,7 @@ impl<B: Bus> Operations<B> {
     }
 
     /// Adds a message whose key is reserved and whose first piece is posted.
-    pub fn begin(&mut self, whole: Arc<Whole<B>>, first: Posted<B>, now: Picoseconds) -> u64 {
+    pub fn begin(&mut self, whole: Arc<Whole<B>>, first: InFlight<B>, now: Picoseconds) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let piece = whole.piece(whole.part.start);
@@ -119,7 +113,7 @@ impl<B: Bus> Operations<B> {
     }
 
     /// Returns the piece that the device has.
-    pub fn current(&self, id: u64) -> Option<Arc<Posted<B>>> {
+    pub fn current(&self, id: u64) -> Option<Arc<InFlight<B>>> {
         self.by_id.get(&id)?.current.clone()
     }
 
@@ -135,7 +129,7 @@ impl<B: Bus> Operations<B> {
     pub fn piece_ended(
         &mut self,
         id: u64,
-        piece: &Arc<Posted<B>>,
+        piece: &Arc<InFlight<B>>,
         ended: Result<Ended, TorusError>,
     ) -> Option<Next> {
         let operation = self.by_id.get_mut(&id)?;
@@ -162,7 +156,7 @@ impl<B: Bus> Operations<B> {
     }
 
     /// Records that the next piece has been posted.
-    pub fn posted(&mut self, id: u64, piece: Posted<B>) {
+    pub fn posted(&mut self, id: u64, piece: InFlight<B>) {
         if let Some(operation) = self.by_id.get_mut(&id) {
             operation.current = Some(Arc::new(piece));
         }

@@ -8,7 +8,6 @@
 //! copied. Copies and controllers are separate tasks: in the lab each has its core; on a real
 //! machine they share the thread that polls the call.
 
-mod error;
 mod options;
 mod stages;
 
@@ -16,17 +15,18 @@ use std::fmt;
 use std::pin::pin;
 
 use crosslane_driver::{Buffer, ChannelKind, Device, DriverError, StreamSource};
+use crosslane_host::ErrorKind::Cancelled;
 use crosslane_host::{Bus, Clock, PageSize};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, pending, select};
 
-pub use error::{LocalError, LocalFault};
 pub use options::{
     Arrived, BUFFER_BYTES, BUFFERS, Cores, HostSink, HostSource, Job, LocalOptions, Moved,
 };
-use stages::{Ends, Failure, HostEnd, Side};
+use stages::{Ends, HostEnd, Side};
 
 use crate::card_channel::{CardChannel, LEAST_ENTRIES};
+use crate::error::BridgeError;
 use crate::pipeline::Pipeline;
 use crate::stage::Stage;
 
@@ -81,8 +81,8 @@ impl<B: Bus> LocalDma<B> {
     /// them, and kept.
     ///
     /// # Errors
-    /// [`LocalError::Refused`] for invalid options.
-    pub fn new(device: &Device<B>, options: LocalOptions) -> Result<Self, LocalError> {
+    /// Invalid options.
+    pub fn new(device: &Device<B>, options: LocalOptions) -> Result<Self, BridgeError> {
         options.check()?;
         let LocalOptions { cores, notification, .. } = options;
         Ok(Self {
@@ -119,7 +119,7 @@ impl<B: Bus> LocalDma<B> {
         &mut self,
         job: Job<'_, B>,
         deadline: Picoseconds,
-    ) -> Result<Moved, LocalError> {
+    ) -> Result<Moved, BridgeError> {
         self.transfer_until(job, deadline, pending()).await
     }
 
@@ -127,18 +127,18 @@ impl<B: Bus> LocalDma<B> {
     /// error carries the bytes that have arrived by then.
     ///
     /// # Errors
-    /// As [`transfer`](Self::transfer), and [`LocalFault::Cancelled`].
+    /// As [`transfer`](Self::transfer), and that it was cancelled.
     pub async fn transfer_until(
         &mut self,
         job: Job<'_, B>,
         deadline: Picoseconds,
         cancel: impl Future<Output = ()>,
-    ) -> Result<Moved, LocalError> {
+    ) -> Result<Moved, BridgeError> {
         job.check()?;
         let bus = self.device.bus().clone();
         let begun = bus.now();
         let total_bytes = job.bytes();
-        self.prepare(&job).await?;
+        self.prepare(&job).await.map_err(BridgeError::driver(Stage::Registration))?;
         self.is_under_way = true;
         let arrived = self.arrived();
         let pipeline = Pipeline::new(BusClock(bus.clone()), Picoseconds::ZERO, 0);
@@ -150,10 +150,10 @@ impl<B: Bus> LocalDma<B> {
             let running = pin!(run(&mut transmit, &mut receive, deadline));
             match select(running, pin!(cancel)).await {
                 Either::Left((ended, _)) => ended,
-                Either::Right(_) => Err((Stage::Request, LocalFault::Cancelled)),
+                Either::Right(_) => Err(BridgeError::new(Stage::Request, Cancelled, "cancelled")),
             }
         };
-        let Err((stage, fault)) = ended else {
+        let Err(error) = ended else {
             let elapsed = bus.now().since(begun);
             let noted = pipeline.stages();
             let stages = STAGES.into_iter().filter(|stage| noted.contains(stage));
@@ -172,24 +172,28 @@ impl<B: Bus> LocalDma<B> {
         drop((transmit, receive));
         let arrived_bytes = pipeline.arrived_bytes();
         self.is_under_way = !is_stopped;
-        Err(LocalError::Failed { stage, fault, arrived_bytes, total_bytes })
+        Err(error.arrived(arrived_bytes, total_bytes))
     }
 
     /// Releases channels and rings, and stops an abandoned transfer.
     ///
     /// # Errors
     /// If the device does not answer: the driver then keeps the memory that it may still use.
-    pub async fn close(mut self) -> Result<(), LocalError> {
-        self.transmit.close().await?;
-        self.receive.close().await?;
-        for ring in [self.transmit_ring.take(), self.receive_ring.take()].into_iter().flatten() {
-            ring.unregister().await?;
-        }
-        Ok(())
+    pub async fn close(mut self) -> Result<(), BridgeError> {
+        let closing = async {
+            self.transmit.close().await?;
+            self.receive.close().await?;
+            for ring in [self.transmit_ring.take(), self.receive_ring.take()].into_iter().flatten()
+            {
+                ring.unregister().await?;
+            }
+            Ok(())
+        };
+        closing.await.map_err(BridgeError::driver(Stage::Registration))
     }
 
     /// Stops an abandoned transfer, and sets up channels and rings for a new one.
-    async fn prepare(&mut self, job: &Job<'_, B>) -> Result<(), LocalError> {
+    async fn prepare(&mut self, job: &Job<'_, B>) -> Result<(), DriverError> {
         if self.is_under_way {
             for side in [&mut self.transmit, &mut self.receive] {
                 if let Some(channel) = side.channel() {
@@ -304,7 +308,7 @@ async fn run<B: Bus>(
     transmit: &mut Option<Side<'_, B>>,
     receive: &mut Option<Side<'_, B>>,
     deadline: Picoseconds,
-) -> Result<(), Failure> {
+) -> Result<(), BridgeError> {
     match (transmit, receive) {
         (Some(transmit), Some(receive)) => {
             futures_util::try_join!(transmit.run(deadline), receive.run(deadline))?;

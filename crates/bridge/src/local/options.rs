@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_driver::{Buffer, Notification};
+use crosslane_host::ErrorKind::InvalidArgument;
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
 
-use super::error::LocalError;
+use crate::error::BridgeError;
 use crate::stage::{Stage, StageStatistics};
 
 /// Sizes of a ring's buffers, bytes: the sbdt paper measured 16 KB to 8 MB and had 16 MB.
@@ -101,7 +102,7 @@ impl LocalOptions {
         u64::from(self.buffers) * self.buffer_bytes
     }
 
-    pub(super) fn check(&self) -> Result<(), LocalError> {
+    pub(super) fn check(&self) -> Result<(), BridgeError> {
         let problem = if !BUFFER_BYTES.contains(&self.buffer_bytes) {
             let (least, most) = (BUFFER_BYTES.start(), BUFFER_BYTES.end());
             format!("buffers of {} B: {least} to {most} B are possible", self.buffer_bytes)
@@ -116,7 +117,7 @@ impl LocalOptions {
         } else {
             return Ok(());
         };
-        Err(LocalError::Refused { problem })
+        Err(BridgeError::new(Stage::Request, InvalidArgument, problem))
     }
 }
 
@@ -203,7 +204,7 @@ impl<B: Bus> Job<'_, B> {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), LocalError> {
+    pub(super) fn check(&self) -> Result<(), BridgeError> {
         let bytes = self.bytes();
         let problem = match self {
             _ if bytes == 0 => "a transfer of 0 B is not possible".to_owned(),
@@ -225,7 +226,7 @@ impl<B: Bus> Job<'_, B> {
             }
             _ => return Ok(()),
         };
-        Err(LocalError::Refused { problem })
+        Err(BridgeError::new(Stage::Request, InvalidArgument, problem))
     }
 }
 

@@ -10,6 +10,7 @@ use std::pin::pin;
 use crosslane_driver::{
     Buffer, Channel, Completed, CompletionLevel, Device, Target, Ticket, Transfer, TransferError,
 };
+use crosslane_host::ErrorKind::Timeout;
 use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
@@ -17,13 +18,10 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
 use super::BusClock;
-use super::error::LocalFault;
 use super::options::{Arrived, LocalOptions};
+use crate::error::BridgeError;
 use crate::pipeline::Pipeline;
 use crate::stage::Stage;
-
-/// A stage and its fault.
-pub(super) type Failure = (Stage, LocalFault);
 
 /// A piece of a transfer.
 struct Piece<B: Bus> {
@@ -78,7 +76,7 @@ pub(super) struct Feeder<'a, B: Bus> {
 
 impl<B: Bus> Feeder<'_, B> {
     /// Runs until all pieces are handed on.
-    pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), Failure> {
+    pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), BridgeError> {
         for start in (0..self.total_bytes).step_by(self.buffer_bytes as usize) {
             let bytes = start..self.total_bytes.min(start + self.buffer_bytes);
             let asked = self.bus.now();
@@ -93,7 +91,7 @@ impl<B: Bus> Feeder<'_, B> {
                 core.work(HostWork::Copy(length)).await;
                 self.pipeline.ended(Stage::CopyIn, length);
                 let written = ring.write(self::slot(self.buffer_bytes, slot, length).start, from);
-                written.map_err(|error| (Stage::CopyIn, error.into()))?;
+                written.map_err(|error| BridgeError::of(Stage::CopyIn, error))?;
             }
             let target = self.target(&bytes, slot);
             let is_last = bytes.end == self.total_bytes;
@@ -137,7 +135,7 @@ pub(super) struct Controller<'a, B: Bus> {
 
 impl<B: Bus> Controller<'_, B> {
     /// Runs until all pieces are moved.
-    pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), Failure> {
+    pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), BridgeError> {
         let mut has_all = false;
         loop {
             let Some((last, ticket)) = self.next_report(has_all) else {
@@ -169,7 +167,7 @@ impl<B: Bus> Controller<'_, B> {
         Ok(())
     }
 
-    async fn post(&mut self, piece: Piece<B>, deadline: Picoseconds) -> Result<(), Failure> {
+    async fn post(&mut self, piece: Piece<B>, deadline: Picoseconds) -> Result<(), BridgeError> {
         let level = CompletionLevel::Visible;
         let transfer = Transfer { target: piece.target.clone(), level, deadline };
         let transfers = std::slice::from_ref(&transfer);
@@ -179,7 +177,7 @@ impl<B: Bus> Controller<'_, B> {
             true => self.channel.post(transfers).await,
             false => self.channel.post_unreported(transfers).await,
         };
-        let tickets = posted.map_err(|error| (self.stage, error.into()))?;
+        let tickets = posted.map_err(BridgeError::driver(self.stage))?;
         self.pipeline.begin(self.stage);
         self.pending.extend(tickets.into_iter().zip([piece]));
         Ok(())
@@ -201,7 +199,7 @@ impl<B: Bus> Controller<'_, B> {
         &mut self,
         last: usize,
         outcome: Result<Completed, TransferError>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BridgeError> {
         for _ in 0..last {
             let Some((ticket, _)) = self.pending.front() else { break };
             let outcome = self.channel.wait(*ticket).await;
@@ -211,7 +209,7 @@ impl<B: Bus> Controller<'_, B> {
     }
 
     /// Handles the end of the oldest piece: hands on the bytes that it moved, if any.
-    fn end(&mut self, outcome: Result<Completed, TransferError>) -> Result<(), Failure> {
+    fn end(&mut self, outcome: Result<Completed, TransferError>) -> Result<(), BridgeError> {
         let Some((_, mut piece)) = self.pending.pop_front() else { return Ok(()) };
         let result = match outcome {
             Ok(_) => {
@@ -221,7 +219,7 @@ impl<B: Bus> Controller<'_, B> {
             Err(error) => {
                 piece.bytes.end = piece.bytes.end.min(piece.bytes.start + error.moved_bytes);
                 self.pending.clear();
-                Err((self.stage, error.into()))
+                Err(BridgeError::of(self.stage, error))
             }
         };
         // A drainer that is gone has failed, and reports that itself.
@@ -230,8 +228,8 @@ impl<B: Bus> Controller<'_, B> {
     }
 
     /// Stops the channel and counts what it has moved.
-    pub async fn stop(&mut self) -> Result<(), LocalFault> {
-        self.channel.cancel().await?;
+    pub async fn stop(&mut self) -> Result<(), BridgeError> {
+        self.channel.cancel().await.map_err(BridgeError::driver(self.stage))?;
         while let Some((ticket, _)) = self.pending.front() {
             let outcome = self.channel.wait(*ticket).await;
             // Its fault is known already, or it was stopped.
@@ -258,7 +256,7 @@ pub(super) struct Drainer<'a, B: Bus> {
 
 impl<B: Bus> Drainer<'_, B> {
     /// Runs until no more pieces come.
-    pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), Failure> {
+    pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), BridgeError> {
         while let Some(piece) = self.full.next().await {
             self.current = Some(piece);
             if self.sink.is_some() {
@@ -270,7 +268,7 @@ impl<B: Bus> Drainer<'_, B> {
     }
 
     /// Drains what the controller has moved.
-    pub async fn rest(&mut self) -> Result<(), Failure> {
+    pub async fn rest(&mut self) -> Result<(), BridgeError> {
         loop {
             self.drain().await?;
             let Ok(piece) = self.full.try_recv() else { return Ok(()) };
@@ -279,13 +277,13 @@ impl<B: Bus> Drainer<'_, B> {
     }
 
     /// Drains the current piece, which stays if this future is dropped.
-    async fn drain(&mut self) -> Result<(), Failure> {
+    async fn drain(&mut self) -> Result<(), BridgeError> {
         let Some(Piece { bytes, slot, .. }) = &self.current else { return Ok(()) };
         let (bytes, slot) = (bytes.clone(), *slot);
         if let Some((data, ring, core)) = &mut self.sink {
             let into = &mut data[bytes.start as usize..bytes.end as usize];
             let read = ring.read(slot as u64 * self.buffer_bytes, into);
-            read.map_err(|error| (Stage::CopyOut, error.into()))?;
+            read.map_err(|error| BridgeError::of(Stage::CopyOut, error))?;
             let length = bytes.end - bytes.start;
             self.pipeline.begin(Stage::CopyOut);
             core.work(HostWork::Copy(length)).await;
@@ -302,8 +300,12 @@ impl<B: Bus> Drainer<'_, B> {
     }
 }
 
-fn check_deadline<B: Bus>(bus: &B, deadline: Picoseconds, stage: Stage) -> Result<(), Failure> {
-    if bus.now() < deadline { Ok(()) } else { Err((stage, LocalFault::Deadline(deadline))) }
+fn check_deadline<B: Bus>(bus: &B, deadline: Picoseconds, stage: Stage) -> Result<(), BridgeError> {
+    if bus.now() < deadline {
+        return Ok(());
+    }
+    let why = format!("not complete at the deadline, {deadline}");
+    Err(BridgeError::new(stage, Timeout, why))
 }
 
 /// All stages of one controller.
@@ -380,7 +382,7 @@ impl<'a, B: Bus> Side<'a, B> {
     }
 
     /// Runs all stages to the end.
-    pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), Failure> {
+    pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), BridgeError> {
         let feeding = self.feeder.run(deadline);
         let moving = self.controller.run(deadline);
         let draining = self.drainer.run(deadline);
@@ -389,9 +391,9 @@ impl<'a, B: Bus> Side<'a, B> {
     }
 
     /// Stops the controller and brings what it has moved to its destination.
-    pub async fn stop(&mut self) -> Result<(), LocalFault> {
+    pub async fn stop(&mut self) -> Result<(), BridgeError> {
         let stopped = self.controller.stop().await;
-        self.drainer.rest().await.map_err(|(_, fault)| fault)?;
+        self.drainer.rest().await?;
         stopped
     }
 }

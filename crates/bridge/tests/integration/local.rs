@@ -5,12 +5,11 @@
 use std::future::Future;
 use std::pin::pin;
 
-use crosslane_bridge::Stage;
-use crosslane_bridge::local::{
-    Cores, HostSink, HostSource, Job, LocalDma, LocalError, LocalFault, LocalOptions, Moved,
-};
-use crosslane_driver::{Buffer, Device, Notification, TransferFault};
-use crosslane_host::{Bus, PageSize};
+use crosslane_bridge::local::{Cores, HostSink, HostSource, Job, LocalDma, LocalOptions, Moved};
+use crosslane_bridge::{BridgeError, Stage};
+use crosslane_driver::{Buffer, Device, DriverError, Notification, TransferError, TransferFault};
+use crosslane_host::ErrorKind::{Cancelled, InvalidArgument, Timeout};
+use crosslane_host::{Bus, PageSize, Reason};
 use crosslane_lab::{LabBus, Simulation, open};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use futures_util::future::{Either, select};
@@ -287,17 +286,18 @@ fn cores_copy_at_the_same_time() {
     assert!(two > 1.3 * one, "{one} {two}");
 }
 
-fn failed(error: LocalError) -> (Stage, LocalFault, usize, usize) {
-    match error {
-        LocalError::Failed { stage, fault, arrived_bytes, total_bytes } => {
-            (stage, fault, arrived_bytes as usize, total_bytes as usize)
-        }
-        other => panic!("{other}"),
-    }
+fn failed(error: BridgeError) -> (Stage, Reason, usize, usize) {
+    let BridgeError { stage, why, arrived_bytes, total_bytes } = error;
+    (stage, why, arrived_bytes as usize, total_bytes as usize)
 }
 
-fn card_memory_fault(fault: &LocalFault) -> bool {
-    matches!(fault, LocalFault::Transfer(error) if error.fault == TransferFault::CardMemory)
+/// Returns the fault of the transfer that failed, if one did.
+fn transfer_fault(why: &Reason) -> Option<&TransferFault> {
+    why.downcast_ref().map(|error: &TransferError| &error.fault)
+}
+
+fn card_memory_fault(why: &Reason) -> bool {
+    transfer_fault(why) == Some(&TransferFault::CardMemory)
 }
 
 #[test]
@@ -368,13 +368,15 @@ fn deadlines_and_cancels_tell_what_has_arrived() {
                     let (stage, fault, arrived, total) = failed(ended.unwrap_err());
                     let place = format!("way {way}, {after_us} us, {is_cancelled}: {fault}");
                     assert_eq!(total, 2 * MIB);
-                    match (is_cancelled, &fault) {
-                        (true, LocalFault::Cancelled) => assert_eq!(stage, Stage::Request),
-                        (false, LocalFault::Deadline(deadline)) => assert_eq!(*deadline, end),
-                        (false, LocalFault::Transfer(error)) => assert!(
-                            matches!(error.fault, TransferFault::Deadline { .. }),
-                            "{place}"
-                        ),
+                    match (is_cancelled, transfer_fault(&fault)) {
+                        (true, None) => {
+                            assert_eq!((stage, fault.kind()), (Stage::Request, Cancelled));
+                        }
+                        (false, None) => {
+                            let words = format!("not complete at the deadline, {end}");
+                            assert_eq!((fault.to_string(), fault.kind()), (words, Timeout));
+                        }
+                        (false, Some(TransferFault::Deadline { .. })) => {}
                         _ => panic!("{place}"),
                     }
                     assert!(arrived < 2 * MIB, "{place}");
@@ -477,7 +479,8 @@ fn a_link_that_goes_down_ends_a_transfer_and_not_the_next() {
                 assert!(bus.now() < up, "it was found while it was down");
                 let job = Job::HostToCard { from: HostSource::Copied(&sent), to: 0 };
                 let error = dma.transfer(job, NEVER).await.unwrap_err();
-                assert!(matches!(error, LocalError::Device(_)), "{error}");
+                assert!(error.why.is::<DriverError>(), "{error}");
+                assert_eq!(error.total_bytes, 0, "{error}");
                 bus.sleep_until(up + us(50_000)).await;
                 put(&mut dma, &sent, 1 << 20).await;
                 assert!(get(&mut dma, 1 << 20, 2 * MIB).await == sent, "way {way}");
@@ -545,9 +548,11 @@ fn what_cannot_be_asked_for_is_refused_in_words() {
         let options = |change: fn(&mut LocalOptions)| {
             let mut options = LocalOptions::default();
             change(&mut options);
-            LocalDma::new(&device, options).unwrap_err().to_string()
+            let error = LocalDma::new(&device, options).unwrap_err();
+            assert_eq!(error.kind(), InvalidArgument);
+            error.to_string()
         };
-        let sentence = "local transfer: buffers of 1024 B: 16384 to 16777216 B are possible";
+        let sentence = "request: buffers of 1024 B: 16384 to 16777216 B are possible";
         assert_eq!(options(|it| it.buffer_bytes = 1024), sentence);
         assert!(options(|it| it.buffers = 0).contains("rings of 0 buffers: 1 to 64"));
         assert!(options(|it| it.reported_together = 9).contains("9 pieces reported together"));

@@ -26,26 +26,21 @@ const CANCEL_PATIENCE: Picoseconds = Picoseconds::from_ms(200);
 /// Longest time between two checks by a message that waits for a slot.
 const PLACE_LOOK: Picoseconds = Picoseconds::from_us(10);
 
-/// A posted message; see [`Get`] and [`Credit`].
-pub(super) struct Posted<B: Bus> {
+/// A message being sent, or room for one to be received. Dropping it does not stop a message being
+/// sent, but takes room back.
+pub struct InFlight<B: Bus> {
     shared: Arc<Shared<B>>,
     id: u64,
 }
 
-impl<B: Bus> Drop for Posted<B> {
+impl<B: Bus> Drop for InFlight<B> {
     fn drop(&mut self) {
         lock(&self.shared.flights).abandon(self.id);
     }
 }
 
-/// A message being sent. Dropping it does not stop the message.
-pub struct Get<B: Bus>(Posted<B>);
-
-/// Room for a message to be received. Dropping it takes the room back.
-pub struct Credit<B: Bus>(Posted<B>);
-
 /// A waiter for a message's notification, until this is dropped.
-struct Waiter<'a, B: Bus>(&'a Posted<B>);
+struct Waiter<'a, B: Bus>(&'a InFlight<B>);
 
 impl<B: Bus> Drop for Waiter<'_, B> {
     fn drop(&mut self) {
@@ -72,29 +67,8 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// An impossible message, a key in use, or no slot until the message's deadline.
-    pub async fn nget(&self, message: Message<B>) -> Result<Get<B>, NetworkError> {
-        Ok(Get(self.post(Kind::Get, message).await?))
-    }
-
-    /// Waits until all data of a message have left host memory.
-    ///
-    /// # Errors
-    /// The message failed. At the deadline it is taken back, and the memory is the program's again
-    /// on return, except with [`NetworkFault::NoNotification`].
-    pub async fn nget_wait(
-        &self,
-        get: &Get<B>,
-        deadline: Picoseconds,
-    ) -> Result<Ended, NetworkError> {
-        self.wait(&get.0, deadline).await
-    }
-
-    /// Returns the end of a message if it has ended, without waiting.
-    ///
-    /// # Errors
-    /// The message failed.
-    pub fn nget_poll(&self, get: &Get<B>) -> Result<Option<Ended>, NetworkError> {
-        self.poll(&get.0)
+    pub async fn nget(&self, message: Message<B>) -> Result<InFlight<B>, NetworkError> {
+        self.post(Kind::Get, message).await
     }
 
     /// Makes room for a message to be received. Its part of the buffer belongs to the device until
@@ -102,46 +76,8 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// See [`nget`](Self::nget).
-    pub async fn credit(&self, message: Message<B>) -> Result<Credit<B>, NetworkError> {
-        Ok(Credit(self.post(Kind::Credit, message).await?))
-    }
-
-    /// Waits until the message is in the buffer.
-    ///
-    /// # Errors
-    /// See [`nget_wait`](Self::nget_wait).
-    pub async fn credit_wait(
-        &self,
-        credit: &Credit<B>,
-        deadline: Picoseconds,
-    ) -> Result<Ended, NetworkError> {
-        self.wait(&credit.0, deadline).await
-    }
-
-    /// Returns the end of a message if it has arrived, without waiting. Copied data are in the
-    /// program's buffer only after [`credit_wait`](Self::credit_wait).
-    ///
-    /// # Errors
-    /// The message failed.
-    pub fn credit_poll(&self, credit: &Credit<B>) -> Result<Option<Ended>, NetworkError> {
-        self.poll(&credit.0)
-    }
-
-    /// Cancels a message being sent. A wait for it then returns [`NetworkFault::Cancelled`], or its
-    /// result if it had ended before.
-    ///
-    /// # Errors
-    /// The device cannot be written to.
-    pub async fn cancel_get(&self, get: &Get<B>) -> Result<(), NetworkError> {
-        self.cancel(&get.0).await
-    }
-
-    /// Cancels room for a message, with the same results.
-    ///
-    /// # Errors
-    /// The device cannot be written to.
-    pub async fn cancel_credit(&self, credit: &Credit<B>) -> Result<(), NetworkError> {
-        self.cancel(&credit.0).await
+    pub async fn credit(&self, message: Message<B>) -> Result<InFlight<B>, NetworkError> {
+        self.post(Kind::Credit, message).await
     }
 
     fn place_of(&self, key: Key) -> String {
@@ -209,7 +145,7 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    async fn post(&self, kind: Kind, message: Message<B>) -> Result<Posted<B>, NetworkError> {
+    async fn post(&self, kind: Kind, message: Message<B>) -> Result<InFlight<B>, NetworkError> {
         self.settle().await.map_err(|error| self.no_answer(message.key, error))?;
         self.check(&message)?;
         // Dropped messages hold their memory for a moment; this one may want it.
@@ -244,7 +180,7 @@ impl<B: Bus> NetworkProcessor<B> {
         message: &Message<B>,
         runs: usize,
         held: Held<B>,
-    ) -> Result<Posted<B>, NetworkError> {
+    ) -> Result<InFlight<B>, NetworkError> {
         let Message { key, part, deadline, .. } = message;
         let mut held = Some(held);
         let mut in_line: Option<InLine<'_, B>> = None;
@@ -275,7 +211,7 @@ impl<B: Bus> NetworkProcessor<B> {
                 begun
             };
             match begun {
-                Ok(id) => return Ok(Posted { shared: Arc::clone(&self.shared), id }),
+                Ok(id) => return Ok(InFlight { shared: Arc::clone(&self.shared), id }),
                 Err(NotNow::KeyInUse) => {
                     let problem = "another message has it and has not ended";
                     return Err(self.refuse(*key, Busy, problem));
@@ -331,7 +267,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// from then on.
     async fn write_requests(
         &self,
-        posted: &Posted<B>,
+        posted: &InFlight<B>,
         kind: Kind,
         runs: &[Run],
     ) -> Result<(), BusError> {
@@ -446,7 +382,16 @@ impl<B: Bus> NetworkProcessor<B> {
         lock(&self.shared.flights).reap(now, read);
     }
 
-    async fn wait(&self, posted: &Posted<B>, deadline: Picoseconds) -> Result<Ended, NetworkError> {
+    /// Waits until all data of a message have left host memory, or are in the buffer.
+    ///
+    /// # Errors
+    /// The message failed. At the deadline it is taken back, and the memory is the program's again
+    /// on return, except with [`NetworkFault::NoNotification`].
+    pub async fn wait(
+        &self,
+        posted: &InFlight<B>,
+        deadline: Picoseconds,
+    ) -> Result<Ended, NetworkError> {
         let key = self.key_of(posted);
         let no_answer = |error| self.no_answer(key, error);
         self.settle().await.map_err(no_answer)?;
@@ -469,7 +414,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Waits until a message has ended.
     async fn wait_for_word(
         &self,
-        posted: &Posted<B>,
+        posted: &InFlight<B>,
         waiting: Waiting,
         deadline: Picoseconds,
     ) -> Result<(), BusError> {
@@ -489,7 +434,12 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    async fn cancel(&self, posted: &Posted<B>) -> Result<(), NetworkError> {
+    /// Cancels a message. A wait for it then returns [`NetworkFault::Cancelled`], or its result if
+    /// it had ended before.
+    ///
+    /// # Errors
+    /// The device cannot be written to.
+    pub async fn cancel(&self, posted: &InFlight<B>) -> Result<(), NetworkError> {
         if let Some(flight) = lock(&self.shared.flights).get_mut(posted.id) {
             flight.cancel_due = flight.outcome.is_none();
         }
@@ -497,7 +447,12 @@ impl<B: Bus> NetworkProcessor<B> {
         self.settle().await.map_err(|error| self.no_answer(key, error))
     }
 
-    fn poll(&self, posted: &Posted<B>) -> Result<Option<Ended>, NetworkError> {
+    /// Returns the end of a message if it has ended, without waiting. Copied data are in the
+    /// program's buffer only after [`wait`](Self::wait).
+    ///
+    /// # Errors
+    /// The message failed.
+    pub fn poll(&self, posted: &InFlight<B>) -> Result<Option<Ended>, NetworkError> {
         self.reap();
         let outcome = lock(&self.shared.flights).get(posted.id).and_then(|flight| flight.outcome);
         outcome.map(|outcome| self.ended(posted, outcome, None)).transpose()
@@ -506,7 +461,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Returns the result of an ended message, with its data in the program's buffer.
     async fn result(
         &self,
-        posted: &Posted<B>,
+        posted: &InFlight<B>,
         deadline: Option<Picoseconds>,
     ) -> Result<Ended, NetworkError> {
         let (outcome, bounce) = {
@@ -524,7 +479,7 @@ impl<B: Bus> NetworkProcessor<B> {
 
     fn ended(
         &self,
-        posted: &Posted<B>,
+        posted: &InFlight<B>,
         outcome: Outcome,
         deadline: Option<Picoseconds>,
     ) -> Result<Ended, NetworkError> {
@@ -541,12 +496,12 @@ impl<B: Bus> NetworkProcessor<B> {
         Err(self.failed(posted, fault, bytes))
     }
 
-    fn key_of(&self, posted: &Posted<B>) -> Key {
+    fn key_of(&self, posted: &InFlight<B>) -> Key {
         let flights = lock(&self.shared.flights);
         flights.get(posted.id).expect("its handle is there").key
     }
 
-    fn failed(&self, posted: &Posted<B>, fault: NetworkFault, moved_bytes: u64) -> NetworkError {
+    fn failed(&self, posted: &InFlight<B>, fault: NetworkFault, moved_bytes: u64) -> NetworkError {
         let flights = lock(&self.shared.flights);
         let flight = flights.get(posted.id).expect("its handle is there");
         let (place, total_bytes) = (self.place_of(flight.key), flight.total_bytes);

@@ -27,7 +27,7 @@ use crosslane_regs::network_processor as map;
 
 pub use error::{NetworkError, NetworkFault};
 pub use links::{LinkCounters, TorusDimension};
-pub use messages::{Credit, Get};
+pub use messages::InFlight;
 pub use options::{
     Buffers, CHANNELS, Ended, Key, MAX_PAYLOADS, Message, Modes, PAYLOAD_BYTES,
     ROUTED_PAYLOAD_BYTES, Requests, TAGS,

@@ -11,7 +11,7 @@ mod run;
 use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_torus::{Direction, Message, Node, Peer, Receiving, Sending};
+use crosslane_torus::{Begun, Direction, Message, Node, Peer};
 use futures_util::future::try_join_all;
 
 use crate::error::{ExperimentError, Result};
@@ -185,16 +185,16 @@ impl<B: Bus> HaloNode<B> {
 
     /// RX_i in all directions, TX_i in all directions, and then RX_f and TX_f.
     async fn exchange_once(&self, number: u32) -> Result<()> {
-        let mut receiving: Vec<Receiving<B>> = Vec::new();
+        let mut receiving: Vec<Begun<B>> = Vec::new();
         for face in &self.faces {
             receiving.push(self.node.rx_i(self.message(face, &self.received, number)).await?);
         }
-        let mut sending: Vec<Sending<B>> = Vec::new();
+        let mut sending: Vec<Begun<B>> = Vec::new();
         for face in &self.faces {
             sending.push(self.node.tx_i(self.message(face, &self.sent, number)).await?);
         }
-        try_join_all(receiving.iter().map(|message| self.node.rx_f(message))).await?;
-        try_join_all(sending.iter().map(|message| self.node.tx_f(message))).await?;
+        try_join_all(receiving.iter().map(|message| self.node.finish(message))).await?;
+        try_join_all(sending.iter().map(|message| self.node.finish(message))).await?;
         Ok(())
     }
 

@@ -12,7 +12,7 @@ mod run;
 use std::collections::VecDeque;
 
 use crosslane_driver::network_processor::{
-    Get, Key, LinkMode, LinkState, Message, NetworkProcessor, PAYLOAD_BYTES, TAGS,
+    InFlight, Key, LinkMode, LinkState, Message, NetworkProcessor, PAYLOAD_BYTES, TAGS,
 };
 use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::Bus;
@@ -101,7 +101,7 @@ impl NgetMeasured {
 }
 
 /// The gets in flight, oldest first.
-struct InFlight<'a, B: Bus> {
+struct Flight<'a, B: Bus> {
     processor: &'a NetworkProcessor<B>,
     options: &'a NgetOptions,
     links: u64,
@@ -109,7 +109,7 @@ struct InFlight<'a, B: Bus> {
     buffers: Vec<Buffer<B>>,
     /// How many have been started.
     started: u64,
-    waiting: VecDeque<(Get<B>, Picoseconds)>,
+    waiting: VecDeque<(InFlight<B>, Picoseconds)>,
     durations_ps: Vec<u64>,
 }
 
@@ -124,7 +124,7 @@ fn key(number: u64, links: u64) -> Key {
     }
 }
 
-impl<B: Bus> InFlight<'_, B> {
+impl<B: Bus> Flight<'_, B> {
     /// Runs start-up, loops and drain; returns its begin and the ends of the loops.
     async fn run(&mut self) -> Result<(Picoseconds, Vec<Picoseconds>)> {
         let NgetOptions { in_flight, per_loop, loops, .. } = *self.options;
@@ -168,7 +168,7 @@ impl<B: Bus> InFlight<'_, B> {
     async fn wait(&mut self) -> Result<()> {
         let bus = self.processor.bus();
         let (get, begun) = self.waiting.pop_front().expect("no more are awaited than started");
-        let ended = self.processor.nget_wait(&get, bus.now() + self.options.timeout).await?;
+        let ended = self.processor.wait(&get, bus.now() + self.options.timeout).await?;
         if ended.bytes != self.options.size_bytes {
             let problem = format!("{} of {} B were read", ended.bytes, self.options.size_bytes);
             let place = format!("a get of {}", self.processor.name());
@@ -225,7 +225,7 @@ async fn nget_sampled<B: Bus, S>(
     }
     let links = processor.sizes().links;
     let before = sent(processor, links).await?;
-    let mut flight = InFlight {
+    let mut flight = Flight {
         processor,
         options,
         links: u64::from(links),
@@ -297,8 +297,8 @@ async fn compare<B: Bus>(
         };
         let room = processor.credit(message(&received)).await?;
         let get = processor.nget(message(buffer)).await?;
-        processor.nget_wait(&get, deadline).await?;
-        processor.credit_wait(&room, deadline).await?;
+        processor.wait(&get, deadline).await?;
+        processor.wait(&room, deadline).await?;
         let mut found = vec![0; bytes as usize];
         received.read(0, &mut found)?;
         compared += 1;

@@ -15,9 +15,9 @@ use crosslane_host::{
     RdmaRegion, RemoteAccess,
 };
 use crosslane_libfabric::{Connection, MachineClock, Network, Provider};
-use crosslane_open::{DirectConnection, DirectRdma};
+use crosslane_open::{AnyBus, AnyConnection, AnyMemory, AnyRdma};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_vfio::{VfioBus, VfioMemory, block_on};
+use crosslane_vfio::{VfioBus, block_on};
 use futures_util::future::{Either, select, try_join};
 use support::served::{ServedCard, pattern};
 
@@ -36,9 +36,9 @@ fn run<F: Future>(future: F) -> F::Output {
 
 /// A node with a card, and a client of its network.
 struct Scene {
-    direct: DirectRdma,
+    direct: AnyRdma,
     client: Network,
-    here: DirectConnection,
+    here: AnyConnection,
     there: Connection,
     bus: VfioBus,
     _card: ServedCard,
@@ -48,7 +48,7 @@ fn scene(test: &str) -> Scene {
     let card = ServedCard::start(test);
     let (bus, clock) = (card.bus(), MachineClock::new());
     let open = || Network::open(Provider::Tcp, &clock).unwrap();
-    let (direct, client) = (DirectRdma::new(open(), &bus), open());
+    let (direct, client) = (AnyRdma::new(open(), &AnyBus::Vfio(bus.clone())), open());
     let (here, there) = run(async {
         let listener = direct.listen("127.0.0.1:0").await.unwrap();
         let (address, deadline) = (listener.address(), clock.after(LONG));
@@ -76,7 +76,9 @@ fn what_others_write_and_read_is_the_card_s_buffer_itself() {
     const BYTES: u64 = 300_000;
     let Scene { direct, client, here, there, bus, _card } = scene("direct");
     run(async {
-        let device = Device::open(bus.clone(), bus.own_functions().next().unwrap()).await.unwrap();
+        let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
+            .await
+            .unwrap();
         // Copies have to refuse remote write access.
         let all = RemoteAccess::READ_WRITE;
         let out = direct.allocate(BYTES, PageSize::Small).unwrap();
@@ -141,7 +143,8 @@ fn wait_until_mapped(inode: u64, times: usize) {
     }
 }
 
-fn inode(memory: &VfioMemory) -> u64 {
+fn inode(memory: &AnyMemory) -> u64 {
+    let AnyMemory::Vfio(memory) = memory else { panic!("it is a card's") };
     rustix::fs::fstat(memory.pages().file().as_fd()).unwrap().st_ino
 }
 
@@ -150,7 +153,9 @@ fn pages_are_there_as_long_as_anybody_has_them_and_no_longer() {
     const BYTES: u64 = 8 << 20;
     let Scene { direct, client, here, there, bus, _card } = scene("lifetimes");
     run(async {
-        let device = Device::open(bus.clone(), bus.own_functions().next().unwrap()).await.unwrap();
+        let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
+            .await
+            .unwrap();
         let memory = client.allocate(BYTES, PageSize::Small).unwrap();
         let own = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
         memory.write(0, &pattern(1, BYTES)).unwrap();

@@ -5,22 +5,19 @@ use std::future::Future;
 use std::time::Duration;
 
 use crosslane_host::{
-    Bus, Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
-    RdmaListener, RdmaRegion, RemoteAccess,
+    Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
+    RdmaRegion, RemoteAccess,
 };
-use crosslane_lab::LabMemory;
 use crosslane_libfabric::{Connection, MachineClock, Network, Provider};
-use crosslane_open::{AnyBus, Session, StagedConnection, StagedRdma};
+use crosslane_open::{AnyConnection, AnyRdma, Session};
 use futures_util::future::{Either, join_all, select, try_join};
-
-type Staged = StagedRdma<Network, LabMemory>;
 
 /// A node with a lab's memory, and a client.
 struct Scene {
     lab: Session,
-    staged: Staged,
+    staged: AnyRdma,
     client: Network,
-    here: StagedConnection<Network, LabMemory>,
+    here: AnyConnection,
     there: Connection,
 }
 
@@ -37,14 +34,11 @@ fn run<F: Future>(lab: &Session, future: F) -> F::Output {
 
 fn scene() -> Scene {
     let lab = Session::open("lab:minimal").unwrap();
-    let AnyBus::Lab(bus) = lab.bus().clone() else { panic!("a lab has a lab's bus") };
     let clock = MachineClock::new();
     let (real, client) =
         (Network::open(Provider::Tcp, &clock), Network::open(Provider::Tcp, &clock));
     let (real, client) = (real.unwrap(), client.unwrap());
-    let staged = StagedRdma::new(real, "the lab's memory is simulated", move |bytes, pages| {
-        bus.allocate(bytes, pages)
-    });
+    let staged = AnyRdma::new(real, lab.bus());
     let (here, there) = run(&lab, async {
         let listener = staged.listen("127.0.0.1:0").await.unwrap();
         let address = listener.address();

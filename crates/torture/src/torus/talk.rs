@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crosslane_driver::network_processor::{
-    Buffers, Credit, Ended, Key, Message, NetworkError, NetworkFault, NetworkProcessor,
+    Buffers, Ended, InFlight, Key, Message, NetworkError, NetworkFault, NetworkProcessor,
     PAYLOAD_BYTES,
 };
 use crosslane_host::Bus;
@@ -254,9 +254,9 @@ impl Talk {
         if let Some(after) = cancel_after {
             let bus = node.bus();
             Bus::sleep_until(bus, Bus::now(bus) + after).await;
-            node.cancel_get(&get).await?;
+            node.cancel(&get).await?;
         }
-        node.nget_wait(&get, deadline).await
+        node.wait(&get, deadline).await
     }
 
     /// Runs the receiver.
@@ -282,7 +282,7 @@ impl Talk {
                 if may_be_taken_back {
                     self.take_back_in_time(&node, &credit, deadline).await?;
                 }
-                node.credit_wait(&credit, deadline).await
+                node.wait(&credit, deadline).await
             };
             let ended = ended.await;
             heard.note(Bus::now(&bus), letter);
@@ -336,20 +336,20 @@ impl Talk {
     async fn take_back_in_time(
         &self,
         node: &NetworkProcessor<LabBus>,
-        credit: &Credit<LabBus>,
+        credit: &InFlight<LabBus>,
         deadline: Picoseconds,
     ) -> Result<(), NetworkError> {
         let bus = node.bus();
         let mut taken_back_at = None;
         while Bus::now(bus) < deadline {
             // The data are there once the wait has ended.
-            if !matches!(node.credit_poll(credit), Ok(None)) {
+            if !matches!(node.poll(credit), Ok(None)) {
                 break;
             }
             let now = Bus::now(bus);
             if self.is_taken_back.get() && now > *taken_back_at.get_or_insert(now) + SHORT_PATIENCE
             {
-                return node.cancel_credit(credit).await;
+                return node.cancel(credit).await;
             }
             Bus::sleep_until(bus, now + LOOK).await;
         }

@@ -159,10 +159,10 @@ fn all_nodes_exchange_with_all_neighbours_at_once() {
                     sending.push(begun);
                 }
                 for begun in &sending {
-                    assert_eq!(node.tx_f(begun).await.unwrap().bytes, BYTES);
+                    assert_eq!(node.finish(begun).await.unwrap().bytes, BYTES);
                 }
                 for (&direction, (begun, room)) in directions.iter().zip(&receiving) {
-                    assert_eq!(node.rx_f(begun).await.unwrap().bytes, BYTES);
+                    assert_eq!(node.finish(begun).await.unwrap().bytes, BYTES);
                     let from = node.coordinates().neighbour(direction).unwrap();
                     let want = halo(from, direction.opposite(), BYTES);
                     assert!(contents(room) == want, "{} {direction}", node.number());
@@ -186,7 +186,7 @@ fn the_library_adds_nothing_to_the_time_of_the_driver() {
                 let room = to.rx_i(message(to, down(0), 0, &target)).await.unwrap();
                 let begun = bus.now();
                 from.tx(message(from, up(0), 0, &source)).await.unwrap();
-                to.rx_f(&room).await.unwrap();
+                to.finish(&room).await.unwrap();
                 took.push(bus.now().0 - begun.0);
                 continue;
             }
@@ -200,8 +200,8 @@ fn the_library_adds_nothing_to_the_time_of_the_driver() {
             let room = processor.credit(of(to, 1, &target)).await.unwrap();
             let begun = bus.now();
             let get = from.processor().nget(of(from, 0, &source)).await.unwrap();
-            from.processor().nget_wait(&get, late(from)).await.unwrap();
-            processor.credit_wait(&room, late(to)).await.unwrap();
+            from.processor().wait(&get, late(from)).await.unwrap();
+            processor.wait(&room, late(to)).await.unwrap();
             took.push(bus.now().0 - begun.0);
         }
         (took[0], took[1])
@@ -229,11 +229,11 @@ fn many_messages_of_different_tags_are_matched() {
             sending.push(from.tx_i(message(from, peer, tag, &data)).await.unwrap());
         }
         for (tag, begun, room) in &rooms {
-            to.rx_f(begun).await.unwrap();
+            to.finish(begun).await.unwrap();
             assert!(contents(room) == pattern((*tag).into(), 700), "tag {tag}");
         }
         for begun in &sending {
-            from.tx_f(begun).await.unwrap();
+            from.finish(begun).await.unwrap();
         }
     });
 }
@@ -251,8 +251,8 @@ fn long_messages_go_in_pieces_both_ways_whatever_is_waited_for_first() {
             let data = filled(&node, &pattern(node.number().into(), bytes)).await;
             let receiving = node.rx_i(message(&node, down(0), 9, &room)).await.unwrap();
             let sending = node.tx_i(message(&node, up(0), 9, &data)).await.unwrap();
-            assert_eq!(node.tx_f(&sending).await.unwrap().bytes, bytes);
-            assert_eq!(node.rx_f(&receiving).await.unwrap().bytes, bytes);
+            assert_eq!(node.finish(&sending).await.unwrap().bytes, bytes);
+            assert_eq!(node.finish(&receiving).await.unwrap().bytes, bytes);
             assert!(contents(&room) == pattern(other.into(), bytes), "{bytes} B have changed");
         });
     }
@@ -268,8 +268,8 @@ fn a_long_message_keeps_the_link_busy() {
         let data = filled(from, &pattern(1, bytes)).await;
         let receiving = to.rx_i(message(to, down(0), 0, &room)).await.unwrap();
         let sending = from.tx_i(message(from, up(0), 0, &data)).await.unwrap();
-        let receiver = async { to.rx_f(&receiving).await.unwrap() };
-        let sender = async { from.tx_f(&sending).await.unwrap() };
+        let receiver = async { to.finish(&receiving).await.unwrap() };
+        let sender = async { from.finish(&sending).await.unwrap() };
         let (mut receiver, mut sender) = (Box::pin(receiver), Box::pin(sender));
         let (mut received, mut sent) = (None, None);
         std::future::poll_fn(|context| {
@@ -317,7 +317,7 @@ fn any_node_reaches_any_other() {
             node.tx(message(&node, Peer::Node(other), 1, &data)).await.unwrap();
         }
         for (other, begun, room) in &receiving {
-            node.rx_f(begun).await.unwrap();
+            node.finish(begun).await.unwrap();
             assert!(contents(room) == pattern(u64::from(other * 16 + own), 5000));
         }
     });
@@ -329,12 +329,12 @@ fn any_node_reaches_any_other() {
         let data = filled(from, &pattern(3, bytes)).await;
         let receiving = to.rx_i(message(to, Peer::Node(0), 2, &room)).await.unwrap();
         let sending = from.tx_i(message(from, Peer::Node(4), 2, &data)).await.unwrap();
-        while from.tx_test(&sending).await.unwrap().is_none() {
-            assert_eq!(to.rx_test(&receiving).await.unwrap(), None);
+        while from.test(&sending).await.unwrap().is_none() {
+            assert_eq!(to.test(&receiving).await.unwrap(), None);
             let bus = from.processor().bus();
             bus.sleep_until(bus.now() + ns(20_000)).await;
         }
-        to.rx_f(&receiving).await.unwrap();
+        to.finish(&receiving).await.unwrap();
         assert!(contents(&room) == pattern(3, bytes));
     });
 }
@@ -347,7 +347,7 @@ fn a_put_is_received_like_any_message() {
         let room = to.buffer(64).await.unwrap();
         let receiving = to.rx_i(message(to, down(0), 5, &room)).await.unwrap();
         from.put(up(0), 5, &pattern(1, 64), late(from)).await.unwrap();
-        assert_eq!(to.rx_f(&receiving).await.unwrap().bytes, 64);
+        assert_eq!(to.finish(&receiving).await.unwrap().bytes, 64);
         assert!(contents(&room) == pattern(1, 64));
         let error = from.put(up(1), 5, &[1], late(from)).await.unwrap_err();
         assert_eq!(
@@ -372,7 +372,7 @@ fn what_fails_says_why_and_leaves_everything_usable() {
             "fpga2, the neighbour down in dimension 0, channel 0, tag 1: another message has \
              this peer, channel and tag, and has not ended"
         );
-        let error = to.rx_f(&receiving).await.unwrap_err();
+        let error = to.finish(&receiving).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -380,13 +380,13 @@ fn what_fails_says_why_and_leaves_everything_usable() {
                  were moved"
             )
         );
-        assert_eq!(to.rx_f(&receiving).await.unwrap_err(), error, "asked again");
+        assert_eq!(to.finish(&receiving).await.unwrap_err(), error, "asked again");
         // Dropped room is taken back, and the next room gets the message.
         drop(to.rx_i(message(to, down(0), 1, &room)).await.unwrap());
         let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
         let data = filled(from, &pattern(1, 4096)).await;
         from.tx(message(from, up(0), 1, &data)).await.unwrap();
-        to.rx_f(&receiving).await.unwrap();
+        to.finish(&receiving).await.unwrap();
         assert!(contents(&room) == pattern(1, 4096));
         // A refused message releases its key.
         let short = from.buffer(1).await.unwrap();
@@ -396,12 +396,12 @@ fn what_fails_says_why_and_leaves_everything_usable() {
         from.tx(message(from, up(0), 1, &data)).await.unwrap();
         // A message dropped while being sent continues with all of its pieces.
         let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
-        to.rx_f(&receiving).await.unwrap();
+        to.finish(&receiving).await.unwrap();
         let long = filled(from, &pattern(7, 3 << 20)).await;
         let room = to.buffer(3 << 20).await.unwrap();
         let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
         drop(from.tx_i(message(from, up(0), 1, &long)).await.unwrap());
-        while to.rx_test(&receiving).await.unwrap().is_none() {
+        while to.test(&receiving).await.unwrap().is_none() {
             let bus = from.processor().bus();
             bus.sleep_until(bus.now() + ns(20_000)).await;
             from.put(up(0), 2, &[1], late(from)).await.unwrap();
@@ -428,7 +428,7 @@ fn a_long_message_that_is_given_up_fails_at_both_ends() {
         let early = Message { deadline, ..message(from, up(0), 0, &data) };
         let error = from.tx(early).await.unwrap_err();
         assert!(error.to_string().contains("not ended at the deadline"), "{error}");
-        let error = to.rx_f(&receiving).await.unwrap_err();
+        let error = to.finish(&receiving).await.unwrap_err();
         let TorusError::Message(error) = error else { panic!("{error}") };
         assert_eq!(error.fault, NetworkFault::FarEnd);
         data.write(0, &[1]).unwrap();
@@ -455,7 +455,7 @@ fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
             let receiving = to.rx_i(patient).await.unwrap();
             let sending = from.tx_i(message(from, up(0), 0, &data)).await.unwrap();
             {
-                let mut finish = Box::pin(from.tx_f(&sending));
+                let mut finish = Box::pin(from.finish(&sending));
                 let mut left = polls;
                 std::future::poll_fn(|context| {
                     left -= 1;
@@ -464,8 +464,8 @@ fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
                 })
                 .await;
             }
-            let sent = from.tx_f(&sending).await;
-            let received = to.rx_f(&receiving).await;
+            let sent = from.finish(&sending).await;
+            let received = to.finish(&receiving).await;
             match sent {
                 Ok(ended) => {
                     assert_eq!((ended.bytes, received.unwrap().bytes), (10_000, 10_000));
@@ -518,36 +518,26 @@ fn options_that_cannot_be_are_refused() {
     );
 }
 
-/// Executor that runs calls in simulated time.
-struct InLab<'a>(&'a Simulation);
-
-impl Run for InLab<'_> {
-    fn run<F: Future>(&self, future: F) -> F::Output {
-        self.0.run("call", future).unwrap()
-    }
-}
-
 #[test]
-fn the_same_calls_wait_for_a_program_that_does() {
+fn each_call_may_be_waited_for_alone() {
     for waiting in [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor] {
         let modes = Modes::default().with_waiting(waiting);
         let stand = Stand::new(&[2], NodeOptions::default().with_modes(modes));
-        let [from, to] =
-            [0, 1].map(|node| Blocking::new(stand.nodes[node].clone(), InLab(&stand.simulation)));
-        let room = stand.run(to.node().buffer(3000)).unwrap();
-        let data = stand.run(filled(from.node(), &pattern(1, 3000)));
-        let receiving = to.rx_i(message(to.node(), down(0), 0, &room)).unwrap();
-        let sending = from.tx_i(message(from.node(), up(0), 0, &data)).unwrap();
-        assert_eq!(from.tx_f(&sending).unwrap().bytes, 3000);
-        assert_eq!(to.rx_f(&receiving).unwrap().bytes, 3000);
+        let [from, to] = [0, 1].map(|node| stand.nodes[node].clone());
+        let room = stand.run(to.buffer(3000)).unwrap();
+        let data = stand.run(filled(&from, &pattern(1, 3000)));
+        let receiving = stand.run(to.rx_i(message(&to, down(0), 0, &room))).unwrap();
+        let sending = stand.run(from.tx_i(message(&from, up(0), 0, &data))).unwrap();
+        assert_eq!(stand.run(from.finish(&sending)).unwrap().bytes, 3000);
+        assert_eq!(stand.run(to.finish(&receiving)).unwrap().bytes, 3000);
         assert!(contents(&room) == pattern(1, 3000));
-        from.tx(message(from.node(), up(0), 0, &data)).unwrap();
-        to.rx(message(to.node(), down(0), 0, &room)).unwrap();
-        let receiving = to.rx_i(message(to.node(), down(0), 0, &room)).unwrap();
-        from.put(up(0), 0, &pattern(2, 9), late(from.node())).unwrap();
-        assert_eq!(to.rx_f(&receiving).unwrap().bytes, 9);
+        stand.run(from.tx(message(&from, up(0), 0, &data))).unwrap();
+        stand.run(to.rx(message(&to, down(0), 0, &room))).unwrap();
+        let receiving = stand.run(to.rx_i(message(&to, down(0), 0, &room))).unwrap();
+        stand.run(from.put(up(0), 0, &pattern(2, 9), late(&from))).unwrap();
+        assert_eq!(stand.run(to.finish(&receiving)).unwrap().bytes, 9);
         for node in [from, to] {
-            stand.run(node.node().clone().close()).unwrap();
+            stand.run(node.close()).unwrap();
         }
     }
 }

@@ -35,11 +35,11 @@ fn more_messages_than_places_go_through() {
             gets.push(from.nget(get).await.unwrap());
         }
         for get in &gets {
-            assert_eq!(from.nget_wait(get, late(from)).await.unwrap().bytes, bytes);
-            assert_eq!(from.nget_poll(get).unwrap().unwrap().bytes, bytes, "asked twice");
+            assert_eq!(from.wait(get, late(from)).await.unwrap().bytes, bytes);
+            assert_eq!(from.poll(get).unwrap().unwrap().bytes, bytes, "asked twice");
         }
         for (number, (credit, room)) in credits.iter().enumerate() {
-            assert_eq!(to.credit_wait(credit, late(to)).await.unwrap().bytes, bytes);
+            assert_eq!(to.wait(credit, late(to)).await.unwrap().bytes, bytes);
             assert!(contents(room, bytes) == pattern(number as u64, bytes), "{number}");
         }
     });
@@ -153,11 +153,11 @@ fn a_channel_that_waits_blocks_no_other() {
         for channel in 1..8 {
             carry(&stand.nodes, (channel, 0), &pattern(channel.into(), 5000)).await;
         }
-        assert_eq!(from.nget_poll(&held).unwrap(), None);
+        assert_eq!(from.poll(&held).unwrap(), None);
         let target = to.buffer(bytes).await.unwrap();
         let credit = to.credit(message(to, key(1, 0, 0), &target, bytes)).await.unwrap();
-        from.nget_wait(&held, late(from)).await.unwrap();
-        to.credit_wait(&credit, late(to)).await.unwrap();
+        from.wait(&held, late(from)).await.unwrap();
+        to.wait(&credit, late(to)).await.unwrap();
         assert!(contents(&target, bytes) == pattern(1, bytes));
     });
 }
@@ -176,7 +176,7 @@ fn a_deadline_gives_the_memory_back() {
             let credit = to.credit(message(to, key(1, 0, 0), &target, 4096)).await.unwrap();
             assert!(target.read(0, &mut [0]).is_err(), "it is the device's");
             let deadline = to.bus().now() + ns(20_000);
-            let error = to.credit_wait(&credit, deadline).await.unwrap_err();
+            let error = to.wait(&credit, deadline).await.unwrap_err();
             assert_eq!(error.fault, NetworkFault::Deadline { deadline });
             assert_eq!(
                 error.to_string(),
@@ -204,17 +204,17 @@ fn a_get_that_is_cancelled_ends_the_message_at_the_other_end() {
         let credit = to.credit(message(to, key(1, 0, 0), &target, bytes)).await.unwrap();
         let get = from.nget(message(from, key(0, 0, 0), &source, bytes)).await.unwrap();
         from.bus().sleep_until(from.bus().now() + ns(20_000)).await;
-        from.cancel_get(&get).await.unwrap();
-        let error = from.nget_wait(&get, late(from)).await.unwrap_err();
+        from.cancel(&get).await.unwrap();
+        let error = from.wait(&get, late(from)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::Cancelled);
         assert!(error.moved_bytes > 0 && error.moved_bytes < bytes, "{error}");
-        let error = to.credit_wait(&credit, late(to)).await.unwrap_err();
+        let error = to.wait(&credit, late(to)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::FarEnd);
         source.write(0, &[1]).unwrap();
         target.write(0, &[1]).unwrap();
         // Cancels after the end do nothing.
-        from.cancel_get(&get).await.unwrap();
-        to.cancel_credit(&credit).await.unwrap();
+        from.cancel(&get).await.unwrap();
+        to.cancel(&credit).await.unwrap();
     });
     stand.run(carry(&stand.nodes, (0, 0), &pattern(2, 5000)));
 }
@@ -230,8 +230,8 @@ fn a_message_that_is_too_long_fills_its_room_and_no_more() {
             let target = filled(to, &[0xee; 4096]).await;
             let credit = to.credit(message(to, key(1, 0, 0), &target, 1000)).await.unwrap();
             let get = from.nget(message(from, key(0, 0, 0), &source, 4096)).await.unwrap();
-            from.nget_wait(&get, late(from)).await.unwrap();
-            let error = to.credit_wait(&credit, late(to)).await.unwrap_err();
+            from.wait(&get, late(from)).await.unwrap();
+            let error = to.wait(&credit, late(to)).await.unwrap_err();
             assert_eq!((error.fault, error.moved_bytes), (NetworkFault::TooLong, 1000));
             let seen = contents(&target, 4096);
             assert!(seen[..1000] == data[..1000]);
@@ -251,17 +251,17 @@ fn a_link_that_is_taken_down_ends_its_messages_and_no_others() {
         let first = to.credit(on(1, 0..4096)).await.unwrap();
         let second = to.credit(on(0, 4096..8192)).await.unwrap();
         to.disable_link(1).await.unwrap();
-        let error = to.credit_wait(&first, late(to)).await.unwrap_err();
+        let error = to.wait(&first, late(to)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::LinkDown);
         // Later messages fail too.
         let third = to.credit(on(1, 0..4096)).await.unwrap();
-        let error = to.credit_wait(&third, late(to)).await.unwrap_err();
+        let error = to.wait(&third, late(to)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::LinkDown);
         let data = pattern(3, 4096);
         let source = filled(from, &data).await;
         let get = from.nget(message(from, key(1, 0, 0), &source, 4096)).await.unwrap();
-        from.nget_wait(&get, late(from)).await.unwrap();
-        to.credit_wait(&second, late(to)).await.unwrap();
+        from.wait(&get, late(from)).await.unwrap();
+        to.wait(&second, late(to)).await.unwrap();
         let mut seen = vec![0; 4096];
         target.read(4096, &mut seen).unwrap();
         assert!(seen == data);
@@ -292,9 +292,9 @@ fn a_reset_ends_everything_and_leaves_it_usable() {
         let credit = from.credit(message(from, key(0, 0, 0), &room, 4096)).await.unwrap();
         from.bus().sleep_until(from.bus().now() + ns(10_000)).await;
         from.reset().await.unwrap();
-        let error = from.nget_wait(&get, late(from)).await.unwrap_err();
+        let error = from.wait(&get, late(from)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::Reset);
-        let error = from.credit_wait(&credit, late(from)).await.unwrap_err();
+        let error = from.wait(&credit, late(from)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::Reset);
         source.write(0, &[0]).unwrap();
         room.write(0, &[0]).unwrap();
@@ -349,7 +349,7 @@ fn futures_may_be_dropped_at_any_step() {
                     let credit = message(to, key(1, 0, 0), &target, 16_384);
                     let receive = async {
                         let credit = to.credit(credit).await.unwrap();
-                        to.credit_wait(&credit, late(to)).await
+                        to.wait(&credit, late(to)).await
                     };
                     if let Some(ended) = drop_after(polls, receive).await {
                         let fault = ended.unwrap_err().fault;
@@ -359,7 +359,7 @@ fn futures_may_be_dropped_at_any_step() {
                     let get = message(from, key(0, 1, 0), &source, 16_384);
                     let send = async {
                         let get = from.nget(get).await.unwrap();
-                        from.nget_wait(&get, late(from)).await
+                        from.wait(&get, late(from)).await
                     };
                     drop(drop_after(polls, send).await);
                     // The next call takes back dropped messages; then their key is free, too.
@@ -374,7 +374,7 @@ fn futures_may_be_dropped_at_any_step() {
                     let room = to.buffer(16_384).await.unwrap();
                     let credit = to.credit(message(to, key(1, 1, 0), &room, 16_384)).await.unwrap();
                     let deadline = to.bus().now() + ns(100_000);
-                    match to.credit_wait(&credit, deadline).await {
+                    match to.wait(&credit, deadline).await {
                         Ok(_) => assert!(contents(&room, 16_384) == [0x11; 16_384]),
                         Err(error) => assert!(
                             matches!(
@@ -447,5 +447,5 @@ fn futures_may_go_to_other_threads() {
     drop(sendable(from.put(key(0, 0, 0), &[1], late(from))));
     drop(sendable(from.reset()));
     let get = stand.run(from.nget(message)).unwrap();
-    drop(sendable(from.nget_wait(&get, late(from))));
+    drop(sendable(from.wait(&get, late(from))));
 }

@@ -20,14 +20,14 @@ fn a_loop_brings_back_what_is_sent() {
             let (source, target) = (filled(node, &data).await, node.buffer(5000).await.unwrap());
             let credit = node.credit(message(node, key(0, 1, 0), &target, bytes)).await.unwrap();
             let get = node.nget(message(node, key(0, 1, 0), &source, bytes)).await.unwrap();
-            node.nget_wait(&get, late(node)).await.unwrap();
-            assert_eq!(node.credit_wait(&credit, late(node)).await.unwrap().bytes, bytes);
+            node.wait(&get, late(node)).await.unwrap();
+            assert_eq!(node.wait(&credit, late(node)).await.unwrap().bytes, bytes);
             assert!(contents(&target, bytes) == data);
         }
         let target = node.buffer(64).await.unwrap();
         let credit = node.credit(message(node, key(0, 1, 0), &target, 64)).await.unwrap();
         node.put(key(0, 1, 0), &pattern(1, 64), late(node)).await.unwrap();
-        node.credit_wait(&credit, late(node)).await.unwrap();
+        node.wait(&credit, late(node)).await.unwrap();
         assert!(contents(&target, 64) == pattern(1, 64));
     });
 }
@@ -41,7 +41,7 @@ fn a_sink_takes_everything_and_counts_it() {
         let source = node.buffer(1 << 20).await.unwrap();
         for tag in 0..4 {
             let get = node.nget(message(node, key(0, 0, tag), &source, 1 << 20)).await.unwrap();
-            assert_eq!(node.nget_wait(&get, late(node)).await.unwrap().bytes, 1 << 20);
+            assert_eq!(node.wait(&get, late(node)).await.unwrap().bytes, 1 << 20);
         }
         node.put_drained(0, 0, late(node)).await.unwrap();
         let counters = node.link_counters(0).await.unwrap();
@@ -90,8 +90,8 @@ fn a_link_that_trains_anew_loses_nothing() {
             assert_eq!(from.link_state(0).await.unwrap(), LinkState::Training);
             from.wait_link_up(0, late(from)).await.unwrap();
         }
-        from.nget_wait(&get, late(from)).await.unwrap();
-        assert_eq!(to.credit_wait(&credit, late(to)).await.unwrap().bytes, bytes);
+        from.wait(&get, late(from)).await.unwrap();
+        assert_eq!(to.wait(&credit, late(to)).await.unwrap().bytes, bytes);
         assert!(contents(&target, bytes) == pattern(1, bytes));
         let after = from.link_counters(0).await.unwrap();
         assert_eq!(after.trainings - before.trainings, 3);
@@ -137,7 +137,7 @@ fn buffers_that_were_made_ready_cost_no_message_anything() {
             let source = filled(node, &pattern(1, 4096)).await;
             let begun = node.bus().now();
             let get = node.nget(message(node, key(0, 0, 0), &source, 4096)).await.unwrap();
-            node.nget_wait(&get, late(node)).await.unwrap();
+            node.wait(&get, late(node)).await.unwrap();
             node.bus().now().0 - begun.0
         })
     };

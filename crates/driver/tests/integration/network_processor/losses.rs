@@ -31,10 +31,10 @@ fn a_read_that_fails_ends_its_message_at_both_ends() {
             let room = Message { deadline: late(to), ..message(to, key(1, 0, 0), &target, bytes) };
             let credit = to.credit(room).await.unwrap();
             let get = from.nget(message(from, key(0, 0, 0), &source, bytes)).await.unwrap();
-            let error = from.nget_wait(&get, late(from)).await.unwrap_err();
+            let error = from.wait(&get, late(from)).await.unwrap_err();
             assert_eq!(error.fault, NetworkFault::HostMemory, "{fault:?}");
             assert!(error.moved_bytes < bytes, "{error}");
-            let error = to.credit_wait(&credit, late(to)).await.unwrap_err();
+            let error = to.wait(&credit, late(to)).await.unwrap_err();
             assert_eq!(error.fault, NetworkFault::FarEnd, "{fault:?}");
             stand.simulation.with_fabric(|fabric| {
                 assert!(fabric.set_memory_fault(HostId(0), at..at + 64, None));
@@ -42,8 +42,8 @@ fn a_read_that_fails_ends_its_message_at_both_ends() {
             // Again, now that it answers.
             let credit = to.credit(message(to, key(1, 0, 0), &target, bytes)).await.unwrap();
             let get = from.nget(message(from, key(0, 0, 0), &source, bytes)).await.unwrap();
-            from.nget_wait(&get, late(from)).await.unwrap();
-            to.credit_wait(&credit, late(to)).await.unwrap();
+            from.wait(&get, late(from)).await.unwrap();
+            to.wait(&credit, late(to)).await.unwrap();
             assert!(contents(&target, bytes) == pattern(1, bytes));
         });
     }
@@ -69,7 +69,7 @@ fn memory_is_kept_while_no_notification_comes() {
         // The device cannot write, so it cannot confirm that it has taken the credit back.
         set_bus_master(to.bus(), false);
         let deadline = to.bus().now() + ns(10_000);
-        let error = to.credit_wait(&credit, deadline).await.unwrap_err();
+        let error = to.wait(&credit, deadline).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::NoNotification { deadline });
         assert_eq!(
             error.to_string(),
@@ -82,7 +82,7 @@ fn memory_is_kept_while_no_notification_comes() {
         assert!(target.write(0, &[0]).is_err(), "it is the device's");
         // The notification comes after all.
         set_bus_master(to.bus(), true);
-        let error = to.credit_wait(&credit, late(to)).await.unwrap_err();
+        let error = to.wait(&credit, late(to)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::Cancelled);
         target.write(0, &[0]).unwrap();
     });
@@ -97,7 +97,7 @@ fn a_reset_gives_memory_back_whose_notification_does_not_come() {
         let target = to.buffer(4096).await.unwrap();
         let credit = to.credit(message(to, key(1, 0, 0), &target, 4096)).await.unwrap();
         set_bus_master(to.bus(), false);
-        let error = to.credit_wait(&credit, to.bus().now() + ns(1_000)).await.unwrap_err();
+        let error = to.wait(&credit, to.bus().now() + ns(1_000)).await.unwrap_err();
         assert!(matches!(error.fault, NetworkFault::NoNotification { .. }), "{error}");
         drop(credit);
         assert!(target.write(0, &[0]).is_err(), "nobody asks for it, and it is the device's yet");

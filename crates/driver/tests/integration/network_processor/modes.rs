@@ -72,7 +72,7 @@ fn combined_requests_and_puts_rely_on_no_order_of_their_lines() {
                 let credit = to.credit(message(to, key(1, 1, 1), &target, bytes)).await.unwrap();
                 let data = pattern(seed * 8 + round, bytes);
                 from.put(key(0, 1, 1), &data, late(from)).await.unwrap();
-                to.credit_wait(&credit, late(to)).await.unwrap();
+                to.wait(&credit, late(to)).await.unwrap();
                 assert!(contents(&target, bytes) == data);
             }
             assert_eq!(from.counters().await.unwrap().refused, 0);
@@ -142,7 +142,7 @@ fn posting(requests: Requests) -> Picoseconds {
         }
         let posted = Picoseconds(from.bus().now().0 - begun.0);
         for get in &gets {
-            from.nget_wait(get, late(from)).await.unwrap();
+            from.wait(get, late(from)).await.unwrap();
         }
         posted
     })

@@ -17,7 +17,7 @@ const PLACES: u8 = 32;
 const CHANNEL_DATAGRAMS: u64 = 64;
 
 /// Credits for a page each that take all slots, with tags from 0.
-async fn take_all_places(node: &Processor, room: &Buffer<LabBus>) -> Vec<Credit<LabBus>> {
+async fn take_all_places(node: &Processor, room: &Buffer<LabBus>) -> Vec<InFlight<LabBus>> {
     let mut credits = Vec::new();
     for tag in 0..PLACES {
         let credit = message(node, key(1, u8::from(tag > 0), tag), room, 0);
@@ -60,8 +60,8 @@ fn small_credits_do_not_pass_a_large_one() {
             let source = filled(from, &[tag; 128]).await;
             let get = message(from, key(0, u8::from(tag > 0), tag), &source, 128);
             let get = from.nget(get).await.unwrap();
-            from.nget_wait(&get, late(from)).await.unwrap();
-            to.credit_wait(&credits[usize::from(tag)], late(to)).await.unwrap();
+            from.wait(&get, late(from)).await.unwrap();
+            to.wait(&credits[usize::from(tag)], late(to)).await.unwrap();
             to.bus().sleep_until(to.bus().now() + ns(30_000)).await;
             begun.push(order.borrow().len());
         }
@@ -85,7 +85,7 @@ fn data_without_a_credit_hold_up_their_channel() {
         let bytes = 128 * CHANNEL_DATAGRAMS;
         let first = filled(from, &pattern(1, bytes)).await;
         let first = from.nget(message(from, key(0, 0, 40), &first, bytes)).await.unwrap();
-        from.nget_wait(&first, late(from)).await.unwrap();
+        from.wait(&first, late(from)).await.unwrap();
         let target = to.buffer(bytes).await.unwrap();
         let deadline = to.bus().now() + ns(100_000);
         let credit = Message { deadline, ..message(to, key(1, 0, 40), &target, bytes) };
@@ -94,16 +94,16 @@ fn data_without_a_credit_hold_up_their_channel() {
         // The next message has a credit, but cannot arrive.
         let second = filled(from, &pattern(2, 128)).await;
         let second = from.nget(message(from, key(0, 0, 0), &second, 128)).await.unwrap();
-        from.nget_wait(&second, late(from)).await.unwrap();
+        from.wait(&second, late(from)).await.unwrap();
         to.bus().sleep_until(to.bus().now() + ns(100_000)).await;
-        assert_eq!(to.credit_poll(&credits[0]).unwrap(), None);
+        assert_eq!(to.poll(&credits[0]).unwrap(), None);
         // With slots for the first one's credit both arrive.
         credits.truncate(16);
         let credit = Message { deadline: late(to), ..credit };
         let credit = to.credit(credit).await.unwrap();
-        to.credit_wait(&credit, late(to)).await.unwrap();
+        to.wait(&credit, late(to)).await.unwrap();
         assert!(contents(&target, bytes) == pattern(1, bytes));
-        to.credit_wait(&credits[0], late(to)).await.unwrap();
+        to.wait(&credits[0], late(to)).await.unwrap();
         assert!(contents(&room, 128) == pattern(2, 128));
     });
 }

@@ -95,10 +95,10 @@ async fn sends(node: Processor, own: u8, seed: u64) {
                 Err(error) => return expected(&error),
             };
             if random.u8(..5) == 0 {
-                node.cancel_get(&get).await.unwrap();
+                node.cancel(&get).await.unwrap();
             }
             if random.u8(..5) > 0 {
-                match node.nget_wait(&get, short).await {
+                match node.wait(&get, short).await {
                     Ok(ended) => assert_eq!(ended.bytes, bytes),
                     Err(error) => expected(&error),
                 }
@@ -136,9 +136,9 @@ async fn receives(node: Processor, from: u8, seed: u64) -> u32 {
                 }
             };
             if random.u8(..8) == 0 {
-                node.cancel_credit(&credit).await.unwrap();
+                node.cancel(&credit).await.unwrap();
             }
-            match node.credit_wait(&credit, deadline).await {
+            match node.wait(&credit, deadline).await {
                 Ok(ended) => Some(ended.bytes),
                 Err(error) => {
                     expected(&error);

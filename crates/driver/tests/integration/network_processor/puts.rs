@@ -20,7 +20,7 @@ fn puts_of_every_length_arrive() {
             let credit = message(to, key(1, channel, tag), &target, bytes);
             let credit = to.credit(credit).await.unwrap();
             from.put(key(0, channel, tag), &data, late(from)).await.unwrap();
-            let ended = to.credit_wait(&credit, late(to)).await.unwrap();
+            let ended = to.wait(&credit, late(to)).await.unwrap();
             assert_eq!(ended.bytes, bytes);
             assert!(contents(&target, bytes) == data, "{bytes} B have changed");
         }
@@ -42,7 +42,7 @@ fn puts_of_one_key_are_taken_in_their_order() {
         let target = to.buffer(40).await.unwrap();
         for put in &messages {
             let credit = to.credit(message(to, key(1, 2, 5), &target, 40)).await.unwrap();
-            to.credit_wait(&credit, late(to)).await.unwrap();
+            to.wait(&credit, late(to)).await.unwrap();
             assert!(contents(&target, 40) == *put);
         }
     });
@@ -60,7 +60,7 @@ fn latencies(bytes: u64) -> (u64, u64) {
         let credit = to.credit(message(to, key(1, 0, 0), &target, bytes)).await.unwrap();
         let begun = from.bus().now();
         from.put(key(0, 0, 0), &pattern(2, bytes), late(from)).await.unwrap();
-        let ended = to.credit_wait(&credit, late(to)).await.unwrap();
+        let ended = to.wait(&credit, late(to)).await.unwrap();
         assert!(contents(&target, bytes) == pattern(2, bytes));
         ended.ended.0 - begun.0
     });
@@ -97,7 +97,7 @@ fn a_window_that_is_full_is_waited_for_until_the_deadline() {
         let target = to.buffer(64).await.unwrap();
         let credit = to.credit(message(to, key(0, 0, 0), &target, 64)).await.unwrap();
         from.put(key(1, 0, 0), &pattern(3, 64), late(from)).await.unwrap();
-        to.credit_wait(&credit, late(to)).await.unwrap();
+        to.wait(&credit, late(to)).await.unwrap();
         assert!(contents(&target, 64) == pattern(3, 64));
         // A reset makes it usable again.
         from.reset().await.unwrap();
@@ -122,10 +122,10 @@ fn what_a_put_has_not_stored_in_time_the_next_one_stores() {
         let target = to.buffer(bytes).await.unwrap();
         let credit = to.credit(message(to, key(1, 3, 1), &target, bytes)).await.unwrap();
         from.put(key(0, 3, 1), &pattern(3, 300), late(from)).await.unwrap();
-        assert_eq!(to.credit_wait(&credit, late(to)).await.unwrap().bytes, bytes);
+        assert_eq!(to.wait(&credit, late(to)).await.unwrap().bytes, bytes);
         assert!(contents(&target, bytes) == long);
         let credit = to.credit(message(to, key(1, 3, 1), &target, 300)).await.unwrap();
-        to.credit_wait(&credit, late(to)).await.unwrap();
+        to.wait(&credit, late(to)).await.unwrap();
         assert!(contents(&target, 300) == pattern(3, 300), "the one that was refused is not sent");
     });
 }

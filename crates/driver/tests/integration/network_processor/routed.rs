@@ -48,10 +48,10 @@ fn every_node_reaches_every_other() {
                 gets.push(source.nget(message(source, key, &buffer, bytes)).await.unwrap());
             }
             for get in &gets {
-                source.nget_wait(get, late(source)).await.unwrap();
+                source.wait(get, late(source)).await.unwrap();
             }
             for (&to, (target, credit, room)) in others.iter().zip(&credits) {
-                let ended = target.credit_wait(credit, late(target)).await.unwrap();
+                let ended = target.wait(credit, late(target)).await.unwrap();
                 assert_eq!(ended.bytes, bytes);
                 let data = pattern(u64::from(from * 16 + to), bytes);
                 assert!(contents(room, bytes) == data, "from {from} to {to}");

@@ -136,9 +136,9 @@ pub async fn carry(
     let get = message(from, key(0, channel, tag), &source, bytes);
     let begun = from.bus().now();
     let get = from.nget(get).await.unwrap();
-    let sent = from.nget_wait(&get, late(from)).await.unwrap();
+    let sent = from.wait(&get, late(from)).await.unwrap();
     let sent_at = from.bus().now();
-    let received = to.credit_wait(&credit, late(to)).await.unwrap();
+    let received = to.wait(&credit, late(to)).await.unwrap();
     assert_eq!((sent.bytes, received.bytes), (bytes, bytes));
     assert!(contents(&target, bytes) == data, "{bytes} B have changed");
     (Picoseconds(sent_at.0 - begun.0), Picoseconds(to.bus().now().0 - begun.0))
