@@ -2,14 +2,15 @@
 //! Outcomes of `crosslane bench`, as `--json` prints them and pages show them.
 
 use crosslane::results::{Bench, Flow, Interrupted, Outcome, Platform, SCHEMA, Scenario};
-use crosslane_report::Section;
+use crosslane_report::text::{Notes, text};
 
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::output_file::{OutputFile, not_written};
 use crate::place_argument::is_served;
 use crate::progress::Steps;
-use crate::report_file::{Where, bench_page, write_page};
+use crate::report_file::{Where, write_outcome_page};
+use crate::terminal::columns;
 use crate::why::Why;
 
 /// Builds the outcome of a benchmark.
@@ -51,6 +52,21 @@ pub fn platform(place: Where<'_>) -> Platform {
     }
 }
 
+/// Prints an outcome as JSON or text.
+///
+/// # Errors
+/// Standard output that cannot be written.
+pub fn print_outcome(
+    outcome: &Outcome,
+    is_json: bool,
+    notes: Notes<'_>,
+) -> Result<(), CommandError> {
+    match is_json {
+        true => print_json(outcome),
+        false => print(&text(outcome, notes, columns())),
+    }
+}
+
 /// Runs of a benchmark that have ended, one flow each.
 pub struct Runs<'a> {
     /// Name of the benchmark.
@@ -72,29 +88,26 @@ impl Runs<'_> {
     /// An interruption, or an output that cannot be written.
     pub fn show(
         self,
-        steps: &Steps,
+        steps: Option<&Steps>,
         is_json: bool,
-        text: &str,
-        page: (Vec<Section>, Option<OutputFile>),
+        notes: Notes<'_>,
+        file: Option<OutputFile>,
     ) -> Result<(), CommandError> {
-        let (sections, file) = page;
-        if is_json {
-            let whys = self.whys.iter().map(Some).chain(std::iter::repeat(None));
-            let scenarios = self.flows.into_iter().zip(whys).map(|(flow, why)| {
-                let bytes = Some(flow.bytes);
-                let scenario = Scenario { bytes, flows: vec![flow], ..Scenario::default() };
-                explained(scenario, why.unwrap_or(&Why::LeftOut))
-            });
-            let (platform, scenarios) = (platform(self.place), scenarios.collect());
-            let interrupted = steps.watch.interrupted();
-            let outcome = bench_outcome(self.bench, platform, self.seed, scenarios, interrupted);
-            print_json(&outcome)?;
-        } else {
-            print(text)?;
+        let whys = self.whys.iter().map(Some).chain(std::iter::repeat(None));
+        let scenarios = self.flows.into_iter().zip(whys).map(|(flow, why)| {
+            let bytes = Some(flow.bytes);
+            let scenario = Scenario { bytes, flows: vec![flow], ..Scenario::default() };
+            explained(scenario, why.unwrap_or(&Why::LeftOut))
+        });
+        let (platform, scenarios) = (platform(self.place), scenarios.collect());
+        let interrupted = steps.and_then(|steps| steps.watch.interrupted());
+        let outcome = bench_outcome(self.bench, platform, self.seed, scenarios, interrupted);
+        print_outcome(&outcome, is_json, notes)?;
+        if let Some(steps) = steps {
+            steps.watch.end(&not_written([&file]))?;
         }
-        steps.watch.end(&not_written([&file]))?;
         match file {
-            Some(file) => write_page(&bench_page(self.bench, self.place, sections), &file),
+            Some(file) => write_outcome_page(&outcome, self.place.lab(), None, &file),
             None => Ok(()),
         }
     }

@@ -1,31 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bench mmio`: how fast the host stores into the memory of a card.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crosslane::driver::MemoryCard;
+use crosslane::experiment::StoreRun;
 use crosslane::experiment::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
-use crosslane::experiment::{StoreRun, size_words};
 use crosslane::host::{Mapping, Routines};
 use crosslane::lab::Lab;
 use crosslane::open::{DeviceName, Session, SessionOptions};
-use crosslane::results::{
-    Better, Detail, Figure, Flow, Platform, Scenario, Stores, WritesByLength,
-};
-use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
+use crosslane::results::{Better, Detail, Figure, Flow, Stores, WritesByLength};
+use crosslane_report::text::Notes;
 
 use crate::arguments::MmioArguments;
-use crate::bench_outcome::{bench_outcome, explained};
+use crate::bench_outcome::Runs;
 use crate::error::CommandError;
 use crate::interrupt::kept;
-use crate::output::{print, print_json};
-use crate::output_file::{OutputFile, not_written};
-use crate::place_argument::{Named, is_served, one_endpoint};
+use crate::output_file::OutputFile;
+use crate::place_argument::{Named, one_endpoint};
 use crate::progress::Steps;
-use crate::report_file::{Where, bench_page, report_of, write_page};
-use crate::table::{Align, Table};
-use crate::why::{Made, Why, explain_all, has_column};
+use crate::report_file::{Where, report_of};
+use crate::why::{Made, Why, explain_all};
 use crate::workload::{refused, run_on};
 
 /// Bytes of an integer.
@@ -103,7 +98,7 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
     };
     let runs = jobs.into_iter().zip(measured).zip(whys);
     let runs: Vec<Stored> = runs.map(|((job, run), why)| Stored { job, run, why }).collect();
-    show(arguments, Where::Lab(&lab), &runs, file, Some(&steps))
+    show(arguments, Where::Lab(&lab), runs, file, Some(&steps))
 }
 
 /// The same on a card of this machine, or of a server: nothing can be lifted there to see why it
@@ -131,41 +126,30 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
         }
         Ok(runs)
     })?;
-    show(arguments, Where::Cards(names), &runs, file, None)
+    show(arguments, Where::Cards(names), runs, file, None)
 }
 
 /// Prints the runs, and writes their page. `steps` are those of runs that can be interrupted.
 fn show(
     arguments: &MmioArguments,
     place: Where<'_>,
-    runs: &[Stored],
+    runs: Vec<Stored>,
     file: Option<OutputFile>,
     steps: Option<&Steps>,
 ) -> Result<(), CommandError> {
-    if arguments.json {
-        let platform = match place {
-            Where::Lab(lab) => Platform::Lab { lab: lab.name().to_owned() },
-            Where::Cards(names) => {
-                let devices = names.iter().map(ToString::to_string).collect();
-                Platform::Cards { devices, served: is_served(names) }
-            }
-        };
-        let scenarios = runs.iter().map(scenario).collect();
-        let interrupted = steps.and_then(|steps| steps.watch.interrupted());
-        print_json(&bench_outcome("mmio", platform, arguments.seed, scenarios, interrupted))?;
-    } else {
-        print(&page(runs, arguments.verbose))?;
-    }
-    if let Some(steps) = steps {
-        steps.watch.end(&not_written([&file]))?;
-    }
-    if let Some(file) = file {
-        write_page(&report(place, runs), &file)?;
-    }
-    match runs.iter().all(|stored| stored.run.data_errors.words == 0) {
-        true => Ok(()),
-        false => Err(CommandError::Run),
-    }
+    let is_right = runs.iter().all(|stored| stored.run.data_errors.words == 0);
+    let details = match (&runs[..], arguments.verbose) {
+        ([Stored { run, .. }], true) => {
+            format!("\nfence behind it: {}\n{}", run.fence, run.metrics)
+        }
+        _ => String::new(),
+    };
+    let flows = runs.iter().map(flow).collect();
+    let whys = runs.into_iter().map(|stored| stored.why).collect();
+    let notes = Notes { details: &details, ..Notes::default() };
+    let runs = Runs { bench: "mmio", place, seed: arguments.seed, flows, whys };
+    runs.show(steps, arguments.json, notes, file)?;
+    if is_right { Ok(()) } else { Err(CommandError::Run) }
 }
 
 /// The memory card that is meant: the lab's only one, or one by its name.
@@ -230,57 +214,10 @@ fn made<'a>(cases: &'a [StoreRun], measured: &[MmioMeasured]) -> Vec<Made<'a, St
     cases.iter().zip(measured).map(made).collect()
 }
 
-const WRITES: &str = "writes at the card, by length up to";
-
-fn page(runs: &[Stored], verbose: bool) -> String {
-    let whys: Vec<Why> = runs.iter().map(|stored| stored.why.clone()).collect();
-    let mut columns = vec![
-        ("mode", Align::Left),
-        ("bytes", Align::Right),
-        ("passes", Align::Right),
-        ("us a pass", Align::Right),
-        ("MB/s", Align::Right),
-        ("MiB/s", Align::Right),
-        ("wrong words", Align::Right),
-        (WRITES, Align::Left),
-    ];
-    if has_column(&whys) {
-        columns.push(("bottleneck", Align::Left));
-    }
-    let spare = ["MiB/s", "passes", WRITES, "us a pass"];
-    let mut table = Table::new(&columns).least_first(&spare);
-    for Stored { job, run, why } in runs {
-        let rate = run.bytes_per_second();
-        let mut row = vec![
-            job.name().to_owned(),
-            job.options.size_bytes.to_string(),
-            job.options.passes.to_string(),
-            format!("{:.3}", run.elapsed.as_seconds() * 1e6 / job.options.passes as f64),
-            format!("{:.1}", rate / 1e6),
-            format!("{:.1}", rate / f64::from(1 << 20)),
-            run.data_errors.words.to_string(),
-            run.metrics.writes_in_words(),
-        ];
-        row.extend(has_column(&whys).then(|| why.cell()));
-        table.row(row);
-    }
-    let mut page = table.to_string();
-    if let [Stored { run, why, .. }] = runs {
-        if verbose {
-            page.push_str(&format!("\nfence behind it: {}\n{}", run.fence, run.metrics));
-        }
-        let block = why.block();
-        if !block.is_empty() {
-            page.push_str(&format!("\n{}\n", block.trim_end()));
-        }
-    }
-    page
-}
-
-fn scenario(Stored { job, run, why }: &Stored) -> Scenario {
+fn flow(Stored { job, run, .. }: &Stored) -> Flow {
     let sizes = run.metrics.writes_by_length();
     let sizes = sizes.map(|(up_to_bytes, writes)| WritesByLength { up_to_bytes, writes });
-    let flow = Flow {
+    Flow {
         name: job.name().to_owned(),
         bytes: job.options.size_bytes,
         iterations: job.options.passes,
@@ -293,73 +230,5 @@ fn scenario(Stored { job, run, why }: &Stored) -> Scenario {
             beats_by_bank: run.metrics.beats.iter().map(|beats| beats.0).collect(),
         }),
         ..Flow::default()
-    };
-    explained(Scenario { bytes: Some(flow.bytes), flows: vec![flow], ..Scenario::default() }, why)
-}
-
-/// How long the writes were that came to the card, of the longest block of each mode.
-fn lengths(runs: &[Stored]) -> Plot {
-    let mut longest: Vec<&Stored> = Vec::new();
-    for stored in runs {
-        longest.retain(|other| other.job.name() != stored.job.name());
-        longest.push(stored);
     }
-    let writes = |stored: &Stored, bytes: u32| -> u32 {
-        stored.run.metrics.writes_by_length().filter(|(it, _)| *it == bytes).map(|(_, n)| n).sum()
-    };
-    let used = longest.iter().flat_map(|stored| stored.run.metrics.writes_by_length());
-    let bounds: BTreeSet<u32> = used.map(|(bytes, _)| bytes).collect();
-    let names = bounds.iter().map(|bytes| format!("{bytes} B")).collect();
-    let series = longest.into_iter().map(|stored| {
-        let all: u32 = bounds.iter().map(|bytes| writes(stored, *bytes)).sum();
-        let share = |bytes: &u32| f64::from(writes(stored, *bytes)) / f64::from(all.max(1)) * 1e2;
-        let points = (0_u32..).map(f64::from).zip(bounds.iter().map(share)).collect();
-        let name = format!("{}, {}", stored.job.name(), size_words(stored.job.options.size_bytes));
-        Series { name, kind: SeriesKind::Ours, points }
-    });
-    Plot {
-        title: "Writes at the card by their length".to_owned(),
-        x: Axis {
-            label: "payload, up to".to_owned(),
-            unit: String::new(),
-            scale: Scale::Categories(names),
-        },
-        y: Axis { label: "of all writes".to_owned(), unit: "%".to_owned(), scale: Scale::Linear },
-        series: series.collect(),
-    }
-}
-
-fn report(place: Where<'_>, runs: &[Stored]) -> Page {
-    let mut names: Vec<&str> = Vec::new();
-    for Stored { job, .. } in runs {
-        if !names.contains(&job.name()) {
-            names.push(job.name());
-        }
-    }
-    let series = names.into_iter().map(|name| {
-        let of_name = runs.iter().filter(|stored| stored.job.name() == name);
-        let point = |Stored { job, run, .. }: &Stored| {
-            (job.options.size_bytes as f64, run.bytes_per_second() / 1e6)
-        };
-        let (kind, points) = (SeriesKind::Ours, of_name.map(point).collect());
-        Series { name: name.to_owned(), kind, points }
-    });
-    let axis = |label: &str, unit: &str| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale: Scale::Logarithmic,
-    };
-    let title = "Stores into the card's memory".to_owned();
-    let plot = Plot {
-        title: title.clone(),
-        x: axis("bytes of a pass", "B"),
-        y: axis("rate", "MB/s"),
-        series: series.collect(),
-    };
-    let mut blocks = vec![Block::Plot(plot)];
-    // Stores into memory that a client maps itself bypass the card, which then counts nothing.
-    if runs.iter().any(|stored| stored.run.metrics.writes_by_length().next().is_some()) {
-        blocks.push(Block::Plot(lengths(runs)));
-    }
-    bench_page("mmio", place, vec![Section { title, blocks }])
 }

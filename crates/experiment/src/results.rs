@@ -230,3 +230,14 @@ impl DirectionOutcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_reasons_are_those_of_the_fabric() {
+        let reasons = IdleReason::ALL.map(|reason| reason.to_string());
+        assert_eq!(reasons, crosslane_results::IDLE_REASONS);
+    }
+}

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bench traffic`: flows between generic requesters and memories.
 
-mod report;
-
 use std::sync::Arc;
 
 use crosslane::experiment::{Choices, ScenarioError, TrafficOutcome, TrafficRun};
 use crosslane::lab::Lab;
 use crosslane::results::{Platform, Scenario};
+use crosslane_report::text::Notes;
 
 use crate::arguments::TrafficArguments;
-use crate::bench_outcome::{bench_outcome, explained};
+use crate::bench_outcome::{bench_outcome, explained, print_outcome};
 use crate::error::CommandError;
 use crate::interrupt::{Watch, kept, unless_interrupted};
-use crate::output::{print, print_error, print_hint, print_json};
+use crate::output::{print_error, print_hint};
 use crate::output_file::not_written;
 use crate::progress::Progress;
 use crate::report_file::{report_of, write_outcome_page};
@@ -74,15 +73,11 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     let scenarios = outcomes.iter().zip(&whys);
     let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why));
     let scenarios: Vec<Scenario> = scenarios.collect();
-    let text = report::page(&scenarios, &whys, arguments.relaxed);
     let platform = Platform::Lab { lab: lab.name().to_owned() };
     let outcome =
         bench_outcome("traffic", platform, arguments.seed, scenarios, watch.interrupted());
-    if arguments.json {
-        print_json(&outcome)?;
-    } else {
-        print(&text)?;
-    }
+    let modes = if arguments.relaxed { "relaxed ordering" } else { "" };
+    print_outcome(&outcome, arguments.json, Notes { modes, ..Notes::default() })?;
     watch.end(&not_written([&file]))?;
     if let Some(file) = &file {
         let loads = outcomes.last().map(|outcome| &outcome.loads[..]);

@@ -5,7 +5,6 @@
 pub mod arguments;
 mod ends;
 mod opened;
-pub mod report;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,12 +18,12 @@ use crosslane::host::PageSize;
 use crosslane::lab::{EngineKind, Lab, RunningLab};
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{Platform, Scenario};
+use crosslane_report::text::Notes;
 
-use crate::bench_outcome::{bench_outcome, explained};
+use crate::bench_outcome::{bench_outcome, explained, print_outcome};
 use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
 use crate::interrupt::{Watch, kept, unless_interrupted};
-use crate::output::{print, print_json};
 use crate::output_file::{Kind, OutputFile, not_written};
 use crate::place_argument::Named;
 use crate::progress::Progress;
@@ -264,6 +263,21 @@ fn host_options(
     Ok(options)
 }
 
+/// Formats the modes of transfers: `descriptors in a ring, polled`.
+fn modes(workload: &Workload) -> String {
+    let Some(options) = workload.options() else { return "ping-pong".to_owned() };
+    let descriptors = match options.descriptors {
+        DescriptorSource::Table => "descriptors in the engine's table",
+        DescriptorSource::Ring { .. } => "descriptors in a ring",
+        DescriptorSource::CommandPort => "by the command port",
+    };
+    let notification = match options.notification {
+        Notification::Poll => "polled",
+        Notification::Interrupt | Notification::InterruptOnly => "with interrupts",
+    };
+    format!("{descriptors}, {notification}")
+}
+
 /// Workloads in a lab, but for their sizes.
 struct Bench<'a> {
     bench: &'a str,
@@ -314,15 +328,12 @@ impl Bench<'_> {
         let scenarios = outcomes.iter().zip(&whys);
         let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why));
         let scenarios: Vec<Scenario> = scenarios.collect();
-        let text = report::page(&scenarios, workloads, &whys);
         let platform = Platform::Lab { lab: self.lab.name().to_owned() };
         let seed = self.common.seed;
         let outcome = bench_outcome(self.bench, platform, seed, scenarios, watch.interrupted());
-        if self.common.json {
-            print_json(&outcome)?;
-        } else {
-            print(&text)?;
-        }
+        let modes = workloads.last().map(modes).unwrap_or_default();
+        let notes = Notes { modes: &modes, ..Notes::default() };
+        print_outcome(&outcome, self.common.json, notes)?;
         watch.end(&not_written([&file]))?;
         if let Some(file) = &file {
             let loads = outcomes.last().map(|outcome| &outcome.loads[..]);

@@ -5,14 +5,15 @@
 use crosslane::experiment::{NoObserver, Workload, WorkloadOutcome};
 use crosslane::open::{CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane::results::{Platform, Scenario};
+use crosslane_report::text::Notes;
 
 use super::arguments::WorkloadArguments;
 use super::ends::Ends;
-use super::report::cards_page;
-use crate::bench_outcome::bench_outcome;
+use super::modes;
+use crate::bench_outcome::{bench_outcome, print_outcome};
 use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
-use crate::output::{print, print_error, print_json};
+use crate::output::print_error;
 use crate::place_argument::is_served;
 use crate::report_file::{report_of, write_outcome_page};
 
@@ -97,13 +98,11 @@ pub fn run(
     let devices = names.iter().map(ToString::to_string).collect();
     let platform = Platform::Cards { devices, served: is_served };
     let scenarios: Vec<Scenario> = outcomes.iter().map(WorkloadOutcome::scenario).collect();
-    let text = cards_page(&scenarios, workloads, is_served, common.no_why);
     let wrong: u64 = outcomes.iter().map(WorkloadOutcome::wrong_words).sum();
     let outcome = bench_outcome(bench, platform, common.seed, scenarios, None);
-    match common.json {
-        true => print_json(&outcome)?,
-        false => print(&text)?,
-    }
+    let modes = workloads.last().map(modes).unwrap_or_default();
+    let notes = Notes { modes: &modes, has_counters: !common.no_why, ..Notes::default() };
+    print_outcome(&outcome, common.json, notes)?;
     if let Some(file) = &file {
         write_outcome_page(&outcome, None, None, file)?;
     }

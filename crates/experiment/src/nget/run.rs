@@ -12,13 +12,13 @@ use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::split::{self, SingleUnits};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_results::quantity::size_words;
 use crosslane_results::{Account, Ceiling, Detail, Flow, Gets};
 
 use super::{NgetMeasured, NgetOptions, nget, nget_sampled};
 use crate::ceiling::{DataTlps, LinkLoad, least_ceiling};
 use crate::error::BenchError;
 use crate::links::direction_load;
-use crate::words::size_words;
 
 /// Longest simulated time of one run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);

@@ -5,8 +5,8 @@ mod stores;
 mod traffic;
 mod workload;
 
-use crosslane_experiment::size_words;
 use crosslane_lab::Lab;
+use crosslane_results::quantity::size_words;
 use crosslane_results::{Account, Figure};
 
 use crate::error::ExplainError;

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{MmioOptions, StoreRun, size_words};
+use crosslane_experiment::{MmioOptions, StoreRun};
 use crosslane_lab::Lab;
 use crosslane_results::Figure;
+use crosslane_results::quantity::size_words;
 
 use super::{Case, LENGTHS, Short};
 use crate::error::ExplainError;
