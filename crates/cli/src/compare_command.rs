@@ -7,14 +7,14 @@ use std::io::Read;
 use std::path::Path;
 
 use crosslane::results::{MAX_OUTCOME_BYTES, Outcome};
-use crosslane_report::Table as PlainTable;
+use crosslane_report::Table;
 use crosslane_report::runs::Comparison;
 
 use crate::arguments::CompareArguments;
 use crate::error::{CommandError, NOT_TEXT};
 use crate::output::{print, print_json};
 use crate::report_file::{command_line, report_of, write_page};
-use crate::table::{Align, Table};
+use crate::terminal::shown;
 
 /// Compares two outcomes.
 ///
@@ -67,17 +67,12 @@ fn names(first: &Path, second: &Path) -> [String; 2] {
 }
 
 /// A report's table as it is set on a terminal; cells to look at have a mark.
-fn printed(table: &PlainTable) -> Table {
-    let columns: Vec<(&str, Align)> =
-        table.columns.iter().map(|column| (column.heading.as_str(), column.align)).collect();
-    let mut printed = Table::new(&columns);
-    for row in &table.rows {
-        let cell = |cell: &crosslane_report::Cell| {
-            if cell.is_bad { format!("{} !", cell.text) } else { cell.text.clone() }
-        };
-        printed.row(row.iter().map(cell).collect::<Vec<_>>());
+fn printed(table: &Table) -> String {
+    let mut table = table.clone();
+    for cell in table.rows.iter_mut().flatten().filter(|cell| cell.is_bad) {
+        cell.text.push_str(" !");
     }
-    printed
+    shown(&table)
 }
 
 fn page(comparison: &Comparison, names: [&str; 2]) -> String {

@@ -10,16 +10,16 @@ use clap::{Args, ValueHint};
 use crosslane::experiment::fit::{
     BAD_RESIDUAL, Fit, MAX_FIT_BYTES, Measurements, Over, Residual, Sample, fits,
 };
-use crosslane::experiment::size_words;
+use crosslane::results::quantity::size_words;
 use crosslane::results::{Fits, SCHEMA};
 use crosslane_report::{
-    Axis, Block, Cell, Column, Page, Plot, Scale, Section, Series, SeriesKind, Table as PlainTable,
+    Align, Axis, Block, Cell, Column, Page, Plot, Scale, Section, Series, SeriesKind, Table,
 };
 
 use crate::error::{CommandError, NOT_TEXT};
 use crate::output::{print, print_json};
 use crate::report_file::{command_line, report_of, write_page};
-use crate::table::{Align, Table};
+use crate::terminal::shown as to_text;
 
 /// Most fits over links that a page draws.
 const DRAWN: usize = 8;
@@ -74,8 +74,8 @@ pub fn run(arguments: &FitArguments) -> Result<(), CommandError> {
         })?;
     } else {
         let residuals = fits.iter().flat_map(residual_rows);
-        let mut page = printed(&HEADINGS, fits.iter().map(row)).to_string();
-        page.push_str(&format!("\n{}", printed(&RESIDUALS, residuals)));
+        let mut page = to_text(&printed(&HEADINGS, fits.iter().map(row)));
+        page.push_str(&format!("\n{}", to_text(&printed(&RESIDUALS, residuals))));
         fits.iter().filter(|fit| fit.is_bad()).for_each(|fit| {
             let _ = write!(page, "\n{}\n", bad_words(fit));
         });
@@ -174,7 +174,9 @@ fn residual_rows(fit: &Fit) -> impl Iterator<Item = Vec<String>> {
 }
 
 fn printed(headings: &[(&str, Align)], rows: impl Iterator<Item = Vec<String>>) -> Table {
-    let mut table = Table::new(headings).least_first(&SPARE);
+    let column = |&(heading, align): &(&str, Align)| Column { heading: heading.to_owned(), align };
+    let columns = headings.iter().map(column).collect();
+    let mut table = Table { columns, ..Table::default() }.least_first(&SPARE);
     rows.for_each(|row| table.row(row));
     table
 }
@@ -191,11 +193,11 @@ fn shown(
         let cells = row.into_iter().enumerate();
         cells.map(move |(at, text)| Cell { text, is_bad: is_bad && at == last })
     };
-    Block::Table(PlainTable {
+    Block::Table(Table {
         title: title.to_owned(),
         columns: headings.iter().map(column).collect(),
         rows: rows.map(|row| cells(row).collect()).collect(),
-        is_searchable: false,
+        ..Table::default()
     })
 }
 

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-use crosslane::experiment::ExperimentError;
 use crosslane::results::Interrupted;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -75,19 +74,6 @@ pub fn is_asked() -> bool {
     ASKED.load(Ordering::SeqCst) != 0
 }
 
-/// Result of a run; `None` if it was interrupted.
-///
-/// # Errors
-/// All others.
-pub fn unless_interrupted<T>(
-    result: Result<T, ExperimentError>,
-) -> Result<Option<T>, ExperimentError> {
-    match result {
-        Err(ExperimentError::Interrupted) => Ok(None),
-        other => other.map(Some),
-    }
-}
-
 /// Steps of a command that shows what it has where it is interrupted. One at a time.
 pub struct Watch {
     total: u64,
@@ -108,14 +94,16 @@ impl Watch {
         DONE.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Runs cases on the machine's cores; what each has given that was run to its end before an
-    /// interruption. `run` gives nothing where it was interrupted.
+    /// Runs cases, on all of the machine's cores if several are made at once; returns the result of
+    /// each that was run to its end before an interruption. `run` returns none if it was
+    /// interrupted.
     ///
     /// # Errors
     /// That of a case.
     pub fn each<C: Sync, T: Send, E: Send>(
         &self,
         cases: &[C],
+        at_once: bool,
         run: impl Fn(&C) -> Result<Option<T>, E> + Sync,
     ) -> Result<Vec<Option<T>>, E> {
         let one = |case| {
@@ -128,7 +116,10 @@ impl Watch {
             }
             Ok(made)
         };
-        cases.par_iter().map(one).collect()
+        match at_once {
+            true => cases.par_iter().map(one).collect(),
+            false => cases.iter().map(one).collect(),
+        }
     }
 
     /// Returns how far the work came, if it was interrupted.

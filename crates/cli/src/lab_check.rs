@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crosslane::labs::check_file;
 use crosslane::results::LabCheck;
+use crosslane::results::quantity::count_words;
 
 use crate::error::CommandError;
 use crate::output::{print, print_json};
-use crate::quantity::count_words;
 
 /// Checks a lab file and every variant in it.
 ///

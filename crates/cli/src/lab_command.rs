@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use crosslane::lab::{Lab, Provenance};
 use crosslane::labs;
+use crosslane_report::Table;
 
 use crate::arguments::LabCommand;
 use crate::error::CommandError;
 use crate::lab_check;
 use crate::output::{print, print_json, print_unfolded};
 use crate::serve_command;
-use crate::table::{Align, Table};
+use crate::terminal::shown;
 
 /// Does what was asked for.
 ///
@@ -40,7 +41,7 @@ fn list(as_json: bool) -> Result<(), CommandError> {
     if as_json {
         return print_json(&list);
     }
-    let mut table = Table::new(&[("lab", Align::Left), ("what it is", Align::Left)]);
+    let mut table = Table::headed("lab | what it is");
     for lab in list.labs {
         let name = lab.name.clone();
         table.row([lab.name, lab.summary]);
@@ -48,7 +49,7 @@ fn list(as_json: bool) -> Result<(), CommandError> {
             table.row([format!("{name}:{}", variant.name), variant.summary]);
         }
     }
-    print(&table.to_string())
+    print(&shown(&table))
 }
 
 fn constants_page(lab: &Lab) -> String {
@@ -60,14 +61,8 @@ fn constants_page(lab: &Lab) -> String {
         let _ = writeln!(page, "Variant {}:{}: {}", lab.name(), variant.name, variant.summary);
     }
     page.push('\n');
-    let mut table = Table::new(&[
-        ("constant", Align::Left),
-        ("value", Align::Right),
-        ("unit", Align::Left),
-        ("provenance", Align::Left),
-        ("source", Align::Left),
-    ])
-    .least_first(&["unit", "provenance"]);
+    let mut table = Table::headed("constant | value: | unit | provenance | source")
+        .least_first(&["unit", "provenance"]);
     for constant in lab.constants() {
         table.row([
             constant.path(),
@@ -77,7 +72,7 @@ fn constants_page(lab: &Lab) -> String {
             constant.source.clone(),
         ]);
     }
-    page.push_str(&table.to_string());
+    page.push_str(&shown(&table));
     page.push('\n');
     page.push_str(&provenance_line(lab));
     page

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod bench_outcome;
+mod bench;
 mod bridge_command;
 mod compare_command;
 mod completions;
@@ -19,7 +19,6 @@ mod halo_command;
 mod interrupt;
 mod lab_check;
 mod lab_command;
-mod link_use;
 mod mmio_command;
 mod nget_command;
 mod output;
@@ -27,18 +26,16 @@ mod output_file;
 mod overhead_command;
 mod place_argument;
 mod progress;
-mod quantity;
 mod report_file;
 mod reproduce_command;
 mod serve_command;
 mod size;
 mod sweep_command;
-mod table;
 mod terminal;
 mod topo_command;
 mod torture_command;
 mod trace_file;
-mod traffic;
+mod traffic_command;
 mod whole_number;
 mod why;
 mod workload;
@@ -91,7 +88,7 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
         BenchCommand::Halo(arguments) => halo_command::run(arguments),
         BenchCommand::Sweep(arguments) => sweep_command::run(arguments),
         BenchCommand::Overhead(arguments) => overhead_command::run(arguments),
-        BenchCommand::Traffic(arguments) => traffic::run(arguments),
+        BenchCommand::Traffic(arguments) => traffic_command::run(arguments),
     }
 }
 

@@ -5,17 +5,18 @@
 use std::io::{IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use crosslane_report::text::folded;
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::terminal::{folded, sentence_columns};
+use crate::terminal::columns;
 
 /// Writes a page to standard output, with its sentences folded where the terminal ends.
 ///
 /// # Errors
 /// Standard output that cannot be written, a broken pipe included.
 pub fn print(page: &str) -> Result<(), CommandError> {
-    match sentence_columns() {
+    match columns().sentences {
         Some(columns) => print_unfolded(&folded(page, columns)),
         None => print_unfolded(page),
     }

@@ -9,14 +9,13 @@ use crosslane::lab::Lab;
 use crosslane::network::MachineClock;
 use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::results::{Outcome, Overhead, SCHEMA};
+use crosslane_report::text::Notes;
 
+use crate::bench::print_outcome;
 use crate::completions::{self, Known};
 use crate::error::CommandError;
-use crate::output::{print, print_json};
-use crate::quantity::megabytes;
 use crate::report_file::{report_of, write_outcome_page};
 use crate::size::parse_size;
-use crate::table::{Align, Table};
 use crate::whole_number::whole;
 use crate::workload::{card_failed, refused, run_on};
 
@@ -91,16 +90,13 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rows: rows.iter().map(result).collect(),
     });
-    match arguments.json {
-        true => print_json(&outcome)?,
-        false => print(&page(&name, &rows))?,
-    }
+    print_outcome(&outcome, arguments.json, Notes::default())?;
     let Some(file) = file else { return Ok(()) };
     let lab = match &name {
         DeviceName::Lab(card) => Some(Lab::load(&card.lab)?),
         _ => None,
     };
-    write_outcome_page(&outcome, lab.as_ref(), None, &file)
+    write_outcome_page(&outcome, lab.as_ref(), &file)
 }
 
 fn result(row: &OverheadRow) -> crosslane::results::OverheadRow {
@@ -111,28 +107,4 @@ fn result(row: &OverheadRow) -> crosslane::results::OverheadRow {
         bus_ps: row.bus.0,
         machine_ps: row.machine.0,
     }
-}
-
-fn page(name: &DeviceName, rows: &[OverheadRow]) -> String {
-    let is_lab = matches!(name, DeviceName::Lab(_));
-    let mut columns = vec![("each", Align::Left), ("bytes", Align::Right), ("us", Align::Right)];
-    columns.push(("MB/s", Align::Right));
-    if is_lab {
-        columns.push(("machine us", Align::Right));
-    }
-    let mut table = Table::new(&columns);
-    for row in rows {
-        let none = || "-".to_owned();
-        let us = |ps: u64| format!("{:.3}", ps as f64 / 1e6);
-        let mut cells = vec![
-            row.what.to_owned(),
-            row.bytes.map_or_else(none, |bytes| bytes.to_string()),
-            us(row.bus.0),
-            row.bytes_per_second().map_or_else(none, |(rate, _)| megabytes(rate)),
-        ];
-        cells.extend(is_lab.then(|| us(row.machine.0)));
-        table.row(cells);
-    }
-    let time = if is_lab { "simulated time, and this machine's" } else { "this machine's time" };
-    format!("{name}, {time}\n\n{table}")
 }

@@ -130,6 +130,19 @@ impl Steps {
     }
 }
 
+/// Steps can be interrupted; their bytes are not shown.
+impl crosslane::experiment::Progress for Steps {
+    fn is_watched(&self) -> bool {
+        false
+    }
+
+    fn done(&self, _bytes: u64, _simulated: Picoseconds) {}
+
+    fn is_over(&self) -> bool {
+        is_asked()
+    }
+}
+
 /// Progress of the search for what holds runs: how many are explained, and how many runs that has
 /// taken. Shared by the threads that search.
 pub struct Explaining {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
-use crosslane::results::{DirectionLoad, Outcome};
+use crosslane::results::Outcome;
 use crosslane_report::runs::page as outcome_page;
 use crosslane_report::{Block, Page, Section};
 use crosslane_reproduce::page::{constants, topology};
@@ -56,27 +56,19 @@ pub enum Where<'a> {
     Cards(&'a [DeviceName]),
 }
 
+impl<'a> Where<'a> {
+    /// Returns the lab, if it is one.
+    pub const fn lab(self) -> Option<&'a Lab> {
+        match self {
+            Self::Lab(lab) => Some(lab),
+            Self::Cards(_) => None,
+        }
+    }
+}
+
 fn constants_of(lab: &Lab) -> Section {
     let title = "Constants and their provenance".to_owned();
     Section { title, blocks: vec![Block::Table(constants(&[lab]))] }
-}
-
-/// The page of a benchmark with these sections; of one in a lab its constants come behind them.
-#[must_use]
-pub fn bench_page(bench: &str, place: Where<'_>, mut sections: Vec<Section>) -> Page {
-    let (name, summary) = match place {
-        Where::Lab(lab) => (lab.name().to_owned(), lab.summary().to_owned()),
-        Where::Cards(cards) => {
-            let names: Vec<String> = cards.iter().map(ToString::to_string).collect();
-            (names.join(", "), "Times are those of the machine that ran it.".to_owned())
-        }
-    };
-    if let Where::Lab(lab) = place {
-        sections.push(constants_of(lab));
-    }
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let facts = vec![("command".to_owned(), command_line()), ("version".to_owned(), version)];
-    Page { title: format!("bench {bench} on {name}"), summary, facts, sections }
 }
 
 /// Writes the page of an outcome, and of a run in a lab the lab's tree with the load of every link
@@ -87,15 +79,21 @@ pub fn bench_page(bench: &str, place: Where<'_>, mut sections: Vec<Section>) -> 
 pub fn write_outcome_page(
     outcome: &Outcome,
     lab: Option<&Lab>,
-    loads: Option<&[DirectionLoad]>,
     file: &OutputFile,
 ) -> Result<(), CommandError> {
     let page = outcome_page(outcome, &command_line());
     let none = || CommandError::Input(format!("there is no page for {}", outcome.name()));
     let mut page = page.ok_or_else(none)?;
     let Some(lab) = lab else { return write_page(&page, file) };
-    if let Some(loads) = loads.filter(|loads| !loads.is_empty()) {
-        let tree = topology(lab, "", loads)?;
+    if page.summary.is_empty() {
+        page.summary = lab.summary().to_owned();
+    }
+    let last = match outcome {
+        Outcome::Bench(bench) => bench.scenarios.last(),
+        _ => None,
+    };
+    if let Some(last) = last.filter(|scenario| !scenario.link_loads.is_empty()) {
+        let tree = topology(lab, "", &last.link_loads)?;
         let title = "Load of every link, in the last run".to_owned();
         page.sections.push(Section { title, blocks: vec![Block::Topology(tree)] });
     }

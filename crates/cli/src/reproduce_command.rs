@@ -7,6 +7,8 @@ use std::time::Instant;
 use crosslane::lab::EngineKind;
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{Outcome, Reproduction as Figures};
+use crosslane_report::Table;
+use crosslane_report::text::paragraph;
 use crosslane_reproduce::reproduction::{Reproduction, find, reproduce_with};
 use crosslane_reproduce::study::{reproducible, studies};
 use crosslane_reproduce::validation::{CHANGE, Validation, numbers, validate};
@@ -19,8 +21,7 @@ use crate::output::{print, print_json};
 use crate::output_file::not_written;
 use crate::progress::Steps;
 use crate::report_file::{command_line, report_of, write_page};
-use crate::table::{Align, Table};
-use crate::terminal::paragraph;
+use crate::terminal::{columns, shown};
 
 impl Watch for Steps {
     fn done(&self, scenario: &str, simulated: Picoseconds) {
@@ -60,37 +61,37 @@ pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
 }
 
 fn list() -> Result<(), CommandError> {
-    let mut table = Table::new(&[("reproduction", Align::Left), ("what is done", Align::Left)]);
+    let mut table = Table::headed("reproduction | what is done");
     for known in reproducible() {
         table.row([known.name.to_owned(), known.summary.to_owned()]);
     }
-    print(&table.to_string())
+    print(&shown(&table))
 }
 
 /// A reproduction as people read it.
 fn page(reproduction: &Reproduction) -> String {
     let mut page = String::new();
     if reproduction.own == EngineKind::Rtl {
-        page = paragraph(&reproduction.summary()) + "\n";
+        page = paragraph(&reproduction.summary(), columns()) + "\n";
     }
     for (number, experiment) in (1..).zip(&reproduction.experiments) {
         let _ = writeln!(page, "{number}. {}", experiment.title);
         for table in &experiment.tables {
-            page.push_str(&Table::from(table.clone()).to_string());
+            page.push_str(&shown(table));
         }
         for text in &experiment.text {
-            page.push_str(&paragraph(text));
+            page.push_str(&paragraph(text, columns()));
         }
         for explained in &experiment.why {
-            page.push_str(&paragraph(&explained.sentence()));
+            page.push_str(&paragraph(&explained.sentence(), columns()));
         }
         page.push('\n');
     }
     page.push_str("The paper's figures beside the lab's\n");
-    let comparison = Table::from(reproduction.comparison()).least_first(&["allowed %", "kind"]);
-    page.push_str(&comparison.to_string());
+    let comparison = reproduction.comparison().least_first(&["allowed %", "kind"]);
+    page.push_str(&shown(&comparison));
     if reproduction.own == EngineKind::Model {
-        page.push_str(&paragraph(&reproduction.summary()));
+        page.push_str(&paragraph(&reproduction.summary(), columns()));
     }
     page
 }
@@ -152,26 +153,20 @@ fn validation_page(validation: &Validation) -> String {
         let outside = validation.outside.join(", ");
         let _ = writeln!(page, "  OUTSIDE their tolerance: {outside}");
     }
-    page.push_str(&paragraph(&format!(
+    let note = format!(
         "  constants that move the compared rows most when raised by {:.0} % (counts by 1 at \
          least), in shorter runs; {} numbers were raised, {} are zero or cannot have other values",
         100.0 * CHANGE,
         validation.changed,
         validation.fixed,
-    )));
+    );
+    page.push_str(&paragraph(&note, columns()));
     page.push('\n');
     if validation.not_raised > 0 {
         let _ = writeln!(page, "  interrupted: {} more were not raised\n", validation.not_raised);
     }
-    let mut table = Table::new(&[
-        ("constant", Align::Left),
-        ("value", Align::Right),
-        ("raised to", Align::Right),
-        ("rows change", Align::Right),
-        ("most", Align::Right),
-        ("row", Align::Left),
-    ])
-    .least_first(&["value", "raised to"]);
+    let mut table = Table::headed("constant | value: | raised to: | rows change: | most: | row")
+        .least_first(&["value", "raised to"]);
     for one in &validation.influences {
         table.row([
             one.constant.clone(),
@@ -182,6 +177,6 @@ fn validation_page(validation: &Validation) -> String {
             one.row.clone(),
         ]);
     }
-    page.push_str(&table.to_string());
+    page.push_str(&shown(&table));
     page
 }

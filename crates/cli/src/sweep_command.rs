@@ -13,24 +13,23 @@ use crosslane::experiment::sweep::{
 };
 use crosslane::experiment::{ExperimentError, unless_over};
 use crosslane::lab::Lab;
-use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::open::DeviceName;
 use crosslane::pcie::link::{Generation, LinkRate, Width};
 use crosslane::results::{Outcome, SCHEMA, Sweep};
+use crosslane_report::text::Notes;
 
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
-use crate::bench_outcome::platform;
+use crate::bench::{opened, platform, print_outcome};
 use crate::error::CommandError;
 use crate::interrupt::is_asked;
-use crate::output::{print, print_json};
 use crate::output_file::{Kind, OutputFile, not_written};
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
 use crate::report_file::{Where, report_of, write_outcome_page};
 use crate::size::SizeRange;
-use crate::table::{Align, Table};
 use crate::whole_number::whole;
 use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NotifyWord};
-use crate::workload::{refused, run_on};
+use crate::workload::run_on;
 
 /// Kind of the transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -189,7 +188,7 @@ fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(
     let points = sweep.axes(axes(arguments)?)?.points()?;
     let output = Output::open(arguments, Where::Lab(lab), sweep.card(), points.len())?;
     let measured =
-        output.steps.watch.each(&points, |point| match sweep.measure(point, &is_asked) {
+        output.steps.watch.each(&points, true, |point| match sweep.measure(point, &is_asked) {
             Ok(measured) => {
                 output.steps.shown(point.kind.word(), measured.elapsed);
                 Ok(Some(measured))
@@ -210,7 +209,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), Comma
     }
     let axes = axes(arguments)?;
     axes.check_no_lab()?;
-    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let session = opened(names)?;
     let failed = |error: &dyn std::error::Error| CommandError::Card(error.to_string());
     let device = run_on(&session, async { session.device(0).await.map_err(|e| failed(&e)) })?;
     let card = &session.cards()[0].name;
@@ -307,52 +306,22 @@ impl<'a> Output<'a> {
             rows: measured.iter().map(SweepPoint::row).collect(),
             interrupted: steps.watch.interrupted(),
         });
-        match arguments.json {
-            true => print_json(&outcome)?,
-            false => print(&table(measured).to_string())?,
-        }
+        let parameters = measured.first().map(SweepPoint::parameters).unwrap_or_default();
+        let parameters: Vec<String> = parameters.into_iter().map(|(name, _)| name).collect();
+        let notes = Notes { parameters: &parameters, ..Notes::default() };
+        print_outcome(&outcome, arguments.json, notes)?;
         steps.watch.end(&not_written([&rows, &page]))?;
         if let Some(rows) = rows {
             rows.write(csv(measured).as_bytes())?;
         }
         if let Some(file) = page {
-            let lab = match place {
-                Where::Lab(lab) => Some(lab),
-                Where::Cards(_) => None,
-            };
-            write_outcome_page(&outcome, lab, None, &file)?;
+            write_outcome_page(&outcome, place.lab(), &file)?;
         }
         match measured.iter().all(|one| one.wrong_words == 0) {
             true => Ok(()),
             false => Err(CommandError::Run),
         }
     }
-}
-
-fn table(measured: &[SweepPoint]) -> Table {
-    let names = measured.first().map(SweepPoint::parameters).unwrap_or_default();
-    let mut headings: Vec<(&str, Align)> =
-        names.iter().map(|(name, _)| (name.as_str(), Align::Right)).collect();
-    headings.extend([
-        ("bytes", Align::Right),
-        ("us", Align::Right),
-        ("MB/s", Align::Right),
-        ("MiB/s", Align::Right),
-        ("wrong words", Align::Right),
-    ]);
-    let mut table = Table::new(&headings).least_first(&["MiB/s", "wrong words", "us"]);
-    for one in measured {
-        let values = one.parameters().into_iter().map(|(_, value)| value.to_string());
-        let own = [
-            one.point.size_bytes.to_string(),
-            format!("{:.3}", one.transfer_s * 1e6),
-            format!("{:.1}", one.bytes_per_second / 1e6),
-            format!("{:.1}", one.bytes_per_second / f64::from(1 << 20)),
-            one.wrong_words.to_string(),
-        ];
-        table.row(values.chain(own));
-    }
-    table
 }
 
 #[cfg(test)]

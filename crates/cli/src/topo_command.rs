@@ -4,20 +4,20 @@
 
 use std::fmt::Write as _;
 
-use crosslane::experiment::{size_words, topology};
+use crosslane::experiment::topology;
 use crosslane::lab::Lab;
 use crosslane::labs::forbidden_peers;
 use crosslane::pcie::units::Picoseconds;
+use crosslane::results::quantity::{mebibytes, megabytes, size_words};
 use crosslane::results::topology::{Bar, Function, Host, Topology};
-use crosslane_report::topology_svg;
+use crosslane_report::text::paragraph;
+use crosslane_report::{Table, topology_svg};
 
 use crate::arguments::TopoArguments;
 use crate::error::CommandError;
 use crate::output;
 use crate::output_file::{Kind, OutputFile};
-use crate::quantity::{mebibytes, megabytes};
-use crate::table::{Align, Table};
-use crate::terminal::{paragraph, table_columns};
+use crate::terminal::{columns, shown};
 
 /// Room for a bridge and the first function below it, columns: ` \-00.0-[02-04]----00.0-[03-04]`.
 const BRIDGE_COLUMNS: usize = 28;
@@ -157,18 +157,9 @@ impl Drawing {
 }
 
 fn function_rows(topology: &Topology) -> Table {
-    let mut table = Table::new(&[
-        ("function", Align::Left),
-        ("port", Align::Left),
-        ("kind", Align::Left),
-        ("link", Align::Left),
-        ("port can do", Align::Left),
-        ("MPS", Align::Right),
-        ("most", Align::Right),
-        ("MRRS", Align::Right),
-        ("BARs", Align::Left),
-    ])
-    .least_first(&["BARs", "most", "port can do", "MRRS"]);
+    let mut table =
+        Table::headed("function | port | kind | link | port can do | MPS: | most: | MRRS: | BARs")
+            .least_first(&["BARs", "most", "port can do", "MRRS"]);
     for host in &topology.hosts {
         for function in host.all_functions() {
             let below = |child: &Function| child.link.as_ref().map(|link| link.rate());
@@ -209,19 +200,10 @@ fn bar_words(bar: &Bar) -> String {
 }
 
 fn link_rows(topology: &Topology) -> Table {
-    let mut table = Table::new(&[
-        ("link", Align::Left),
-        ("upper port", Align::Left),
-        ("lower port", Align::Left),
-        ("rate", Align::Left),
-        ("raw MB/s", Align::Right),
-        ("less SKP", Align::Right),
-        ("payload", Align::Right),
-        ("3 DW MB/s", Align::Right),
-        ("MiB/s", Align::Right),
-        ("4 DW MB/s", Align::Right),
-        ("MiB/s", Align::Right),
-    ])
+    let mut table = Table::headed(
+        "link | upper port | lower port | rate | raw MB/s: | less SKP: | payload: | 3 DW MB/s: | \
+         MiB/s: | 4 DW MB/s: | MiB/s:",
+    )
     .least_first(&["MiB/s", "less SKP", "raw MB/s", "4 DW MB/s", "link"]);
     for link in topology.links() {
         let ceilings = link.ceiling;
@@ -243,15 +225,8 @@ fn link_rows(topology: &Topology) -> Table {
 }
 
 fn network_rows(topology: &Topology) -> Table {
-    let mut table = Table::new(&[
-        ("adapter", Align::Left),
-        ("adapter", Align::Left),
-        ("MB/s", Align::Right),
-        ("MTU", Align::Right),
-        ("payload MB/s", Align::Right),
-        ("latency", Align::Right),
-    ])
-    .least_first(&["MB/s"]);
+    let mut table = Table::headed("adapter | adapter | MB/s: | MTU: | payload MB/s: | latency:")
+        .least_first(&["MB/s"]);
     for network in &topology.networks {
         table.row([
             network.first.clone(),
@@ -266,17 +241,9 @@ fn network_rows(topology: &Topology) -> Table {
 }
 
 fn torus_rows(topology: &Topology) -> Table {
-    let mut table = Table::new(&[
-        ("nodes", Align::Left),
-        ("size", Align::Left),
-        ("ends", Align::Left),
-        ("cables", Align::Right),
-        ("lanes", Align::Left),
-        ("MB/s", Align::Right),
-        ("payload MB/s", Align::Right),
-        ("latency", Align::Right),
-    ])
-    .least_first(&["MB/s", "lanes"]);
+    let mut table =
+        Table::headed("nodes | size | ends | cables: | lanes | MB/s: | payload MB/s: | latency:")
+            .least_first(&["MB/s", "lanes"]);
     for torus in &topology.tori {
         let (first, last) = (&torus.first, &torus.last);
         let sizes: Vec<String> = torus.sizes.iter().map(u16::to_string).collect();
@@ -303,27 +270,27 @@ fn page(topology: &Topology) -> String {
     let mut page = String::new();
     for host in &topology.hosts {
         let _ = writeln!(page, "{}: {} of memory", host.name, size_words(host.memory_bytes));
-        let columns = table_columns();
+        let columns = columns().tables;
         let drawing = columns.map_or_else(|| branches(host), |it| branches_within(host, it));
         page.push_str(&drawing);
         page.push('\n');
     }
     page.push_str("Functions (Max_Payload_Size and Max_Read_Request_Size in bytes)\n\n");
-    page.push_str(&function_rows(topology).to_string());
+    page.push_str(&shown(&function_rows(topology)));
     let ceilings = "Ceilings of one direction of each link: payload in TLPs of Max_Payload_Size \
                     with 3 DW and 4 DW headers, SKP ordered sets taken off, DLLPs not";
-    let _ = writeln!(page, "\n{}", paragraph(ceilings));
-    page.push_str(&link_rows(topology).to_string());
+    let _ = writeln!(page, "\n{}", paragraph(ceilings, columns()));
+    page.push_str(&shown(&link_rows(topology)));
     if !topology.networks.is_empty() {
         page.push_str("\nNetwork links, each way: payload in packets of the MTU\n\n");
-        page.push_str(&network_rows(topology).to_string());
+        page.push_str(&shown(&network_rows(topology)));
     }
     if !topology.tori.is_empty() {
         page.push_str(
             "\nTorus links, each way: after 8b/10b; payload of datagrams, skip sets taken off, \
              commands not\n\n",
         );
-        page.push_str(&torus_rows(topology).to_string());
+        page.push_str(&shown(&torus_rows(topology)));
     }
     page
 }

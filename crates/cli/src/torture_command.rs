@@ -11,6 +11,7 @@ use std::time::Instant;
 use clap::{Args, ValueHint};
 use crosslane::lab::EngineKind;
 use crosslane::pcie::units::Picoseconds;
+use crosslane_report::Table;
 use crosslane_torture::{
     Check, Failure, Fault, LabText, Note, Setup, Summary, TorusStory, Watch, campaign, lab_of,
     torus_campaign,
@@ -23,7 +24,7 @@ use crate::interrupt::is_asked;
 use crate::output::{print, print_error, print_hint, print_json};
 use crate::output_file::{Kind, OutputFile};
 use crate::progress::Steps;
-use crate::table::{Align, Table};
+use crate::terminal::shown;
 
 /// Lab of the gateware where none is named.
 const RTL_LAB: &str = "rosta:crosslane";
@@ -203,11 +204,11 @@ fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
         let mut page = format!(
             "tori of seeds {start}..{end}: {run} run, {failed} failed; {rate:.1} a second\n"
         );
-        let mut table = Table::new(&[("what", Align::Left), ("count", Align::Right)]);
+        let mut table = Table::headed("what | count:");
         for (_, what, count) in counts {
             table.row([what.to_owned(), count.to_string()]);
         }
-        page.push_str(&table.to_string());
+        page.push_str(&shown(&table));
         print(&page)?;
     }
     end(&steps, summary.failed, &summary.failures)
@@ -251,7 +252,7 @@ fn page(seeds: &Range<u64>, summary: &Summary, seconds: f64) -> String {
         "seeds {start}..{end}: {} run, {} failed; {rate:.1} a second",
         summary.seeds, summary.failed
     );
-    let mut table = Table::new(&[("what", Align::Left), ("count", Align::Right)]);
+    let mut table = Table::headed("what | count:");
     for (what, count) in [
         ("TLPs on wires", summary.tlps),
         ("requests that an IOMMU translated", summary.translated),
@@ -267,7 +268,7 @@ fn page(seeds: &Range<u64>, summary: &Summary, seconds: f64) -> String {
     for fault in Fault::ALL {
         table.row([format!("fault: {fault}"), summary.faults.of(fault).to_string()]);
     }
-    page.push_str(&table.to_string());
+    page.push_str(&shown(&table));
     page
 }
 

@@ -7,6 +7,7 @@ use crosslane_experiment::topology;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_lab::{Lab, LabError, shipped};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
+use crosslane_results::quantity::megabytes;
 use crosslane_results::topology::{Function, FunctionKind, Host, Topology};
 use crosslane_results::{
     LabCheck, LabConstant, LabConstants, LabFileCheck, LabList, LabRemark, LabRemarkKind,
@@ -128,10 +129,6 @@ fn remark(kind: LabRemarkKind, node: &str, sentence: String) -> LabRemark {
     LabRemark { kind, nodes: vec![node.to_owned()], sentence }
 }
 
-fn megabytes(bytes_per_second: f64) -> String {
-    format!("{:.1} MB/s", bytes_per_second / 1e6)
-}
-
 /// Warns of a card whose datapath cannot fill its link with writes of the longest payload.
 fn datapath(lab: &Lab, function: &Function) -> Option<LabRemark> {
     let link = function.link.as_ref().filter(|_| function.kind == FunctionKind::Endpoint)?;
@@ -151,8 +148,8 @@ fn datapath(lab: &Lab, function: &Function) -> Option<LabRemark> {
     let rate = f64::from(payload) / (f64::from(clocks) * clock.as_seconds());
     let ceiling = write_ceiling_bytes_per_second(link.link_rate()?, HEADER_DW, payload);
     let sentence = format!(
-        "the datapath of {NODES}, {bytes} B each {clock}, carries {} of payload in TLPs of \
-         {payload} B, and its link, {}, {}",
+        "the datapath of {NODES}, {bytes} B each {clock}, carries {} MB/s of payload in TLPs of \
+         {payload} B, and its link, {}, {} MB/s",
         megabytes(rate),
         link.rate(),
         megabytes(ceiling),
@@ -170,7 +167,7 @@ fn uplink(function: &Function) -> Option<LabRemark> {
     let (count, together) = (below.len(), below.iter().sum::<f64>());
     let most = above.ceiling.raw_bytes_per_second;
     let sentence = format!(
-        "the {count} links below {NODES} carry {} together, and its link up, {}, {}",
+        "the {count} links below {NODES} carry {} MB/s together, and its link up, {}, {} MB/s",
         megabytes(together),
         above.rate(),
         megabytes(most),

@@ -85,7 +85,7 @@ pub use traffic::{
     default_operations,
 };
 pub use two_nodes::{LabClient, TwoNodes};
-pub use words::{kind_word, size_words};
+pub use words::kind_word;
 pub use workload::{
     End, EngineWork, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome,
 };

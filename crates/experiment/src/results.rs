@@ -43,6 +43,10 @@ impl Outcome for TrafficOutcome {
         None
     }
 
+    fn has_errors(&self) -> bool {
+        self.error_count > 0
+    }
+
     fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }
@@ -224,5 +228,16 @@ impl DirectionOutcome {
                 idle: IdleReason::ALL.into_iter().map(idle).collect(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_reasons_are_those_of_the_fabric() {
+        let reasons = IdleReason::ALL.map(|reason| reason.to_string());
+        assert_eq!(reasons, crosslane_results::IDLE_REASONS);
     }
 }

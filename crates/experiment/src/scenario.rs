@@ -31,10 +31,10 @@ pub struct Scenario<W> {
 /// Work of a scenario.
 pub trait Work: Clone + Send + Sync {
     /// Its outcome.
-    type Outcome: Outcome + Send;
+    type Outcome: Outcome + Send + Sync;
 
     /// Returns its name in progress and errors.
-    fn name(&self) -> String;
+    fn name(&self, lab: &Lab) -> String;
 
     /// Makes a run, as [`Scenario::run`].
     ///
@@ -73,6 +73,16 @@ pub trait Outcome {
     /// Returns a sentence about data that arrived wrong, if any did.
     fn wrong_data(&self) -> Option<String>;
 
+    /// Returns whether anything went wrong in the run.
+    fn has_errors(&self) -> bool {
+        self.wrong_data().is_some()
+    }
+
+    /// Formats lines about a single run, for people who want to know all.
+    fn details(&self) -> String {
+        String::new()
+    }
+
     /// Returns the account of the busiest direction, if there is one.
     fn account(&self) -> Option<&Account> {
         None
@@ -89,6 +99,12 @@ impl<W: Work> Scenario<W> {
     #[must_use]
     pub const fn new(lab: Arc<Lab>, work: W) -> Self {
         Self { lab, work, seed: 1, max_payload_bytes: None, dllps_free: false }
+    }
+
+    /// Returns the name of the run in progress and errors.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.work.name(&self.lab)
     }
 
     /// Sets the random seed.

@@ -3,6 +3,7 @@
 
 use crosslane_driver::MemoryCard;
 use crosslane_fabric::trace::TraceSink;
+use crosslane_lab::Lab;
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_results::{Better, Detail, Figure, Flow, Stores, WritesByLength};
 
@@ -23,7 +24,7 @@ pub struct StoreWork {
 impl Work for StoreWork {
     type Outcome = MmioMeasured;
 
-    fn name(&self) -> String {
+    fn name(&self, _lab: &Lab) -> String {
         self.options.name().to_owned()
     }
 
@@ -75,5 +76,9 @@ impl Outcome for MmioMeasured {
     fn wrong_data(&self) -> Option<String> {
         let words = self.data_errors.words;
         (words > 0).then(|| format!("{words} words are not what was stored"))
+    }
+
+    fn details(&self) -> String {
+        format!("\nfence behind it: {}\n{}", self.fence, self.metrics)
     }
 }

@@ -87,6 +87,7 @@ fn table(table: &Table) -> Table {
         columns: table.columns.iter().map(column).collect(),
         rows: table.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
         is_searchable: table.is_searchable,
+        ..Table::default()
     }
 }
 

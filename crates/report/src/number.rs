@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Numbers as a page prints them.
 
+use crosslane_results::quantity;
+
 /// Binary units, largest first.
 const BINARY: [(&str, f64); 5] = [
     ("TiB", 1_099_511_627_776.0),
@@ -23,15 +25,6 @@ fn trimmed(value: f64, decimals: usize) -> String {
         text
     };
     if text == "-0" { "0".to_owned() } else { text }
-}
-
-/// Formats a number with `decimals` decimals; zero after rounding has no sign.
-fn rounded(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$}");
-    match text.strip_prefix('-') {
-        Some(size) if size.bytes().all(|byte| matches!(byte, b'0' | b'.')) => size.to_owned(),
-        _ => text,
-    }
 }
 
 /// Formats a plain number with about five significant digits: `1672.8`, `0.125`, `3e12`.
@@ -64,15 +57,6 @@ pub fn size(bytes: f64) -> String {
     format!("{} B", plain(bytes))
 }
 
-/// Formats a size in the largest binary unit that divides it: `64 B`, `1536 B`, `4 MiB`.
-pub fn whole_size(bytes: u64) -> String {
-    let whole = BINARY.into_iter().map(|(unit, scale)| (unit, scale as u64));
-    let found =
-        whole.into_iter().find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale));
-    let (unit, scale) = found.unwrap_or(("B", 1));
-    format!("{} {unit}", bytes / scale)
-}
-
 /// Formats a value with its unit.
 pub fn with_unit(value: f64, unit: &str) -> String {
     match unit {
@@ -85,7 +69,7 @@ pub fn with_unit(value: f64, unit: &str) -> String {
 /// Formats a share in percent.
 pub fn percent(share: f64) -> String {
     if share.abs() < LARGE {
-        format!("{} %", rounded(share * 100.0, 1))
+        format!("{} %", quantity::percent(share))
     } else {
         // It is not a share, or too large to print.
         "–".to_owned()
@@ -95,14 +79,14 @@ pub fn percent(share: f64) -> String {
 /// Formats a change, given as a fraction, in percent with its sign and no unit; zero after rounding
 /// is `0.0`.
 pub fn change(fraction: f64) -> String {
-    let text = rounded(fraction * 100.0, 1);
+    let text = quantity::percent(fraction);
     if fraction > 0.0 && text != "0.0" { format!("+{text}") } else { text }
 }
 
 /// Formats bytes per second as MB/s.
 pub fn megabytes(bytes_per_second: f64) -> String {
     if bytes_per_second.abs() < LARGE * 1e6 {
-        format!("{} MB/s", rounded(bytes_per_second / 1e6, 1))
+        format!("{} MB/s", quantity::megabytes(bytes_per_second))
     } else {
         "–".to_owned()
     }
@@ -116,11 +100,6 @@ pub fn share(value: f64) -> f64 {
 /// Formats a length or a position in a drawing, to a tenth of a pixel.
 pub fn pixels(value: f64) -> String {
     trimmed(value, 1)
-}
-
-/// Formats a count and its noun: `1 value`, `3 values`.
-pub fn count(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 #[cfg(test)]
@@ -141,7 +120,6 @@ mod tests {
         assert_eq!(size(64.0), "64 B");
         assert_eq!(size(1536.0), "1.5 KiB");
         assert_eq!(size(4_194_304.0), "4 MiB");
-        assert_eq!([64, 1536, 4 << 20].map(whole_size), ["64 B", "1536 B", "4 MiB"]);
         assert_eq!(with_unit(3.5, "µs"), "3.5 µs");
         assert_eq!(percent(0.8421), "84.2 %");
         // A value close to zero, on either side of it, is printed as zero.

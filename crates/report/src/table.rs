@@ -3,6 +3,10 @@
 
 use std::fmt::Write as _;
 
+/// Heading of a column, and the function that formats its cell in a row. A colon after a heading
+/// sets the column right, as in [`Table::headed`].
+pub type Field<R> = (&'static str, fn(&R) -> String);
+
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
@@ -36,8 +40,14 @@ impl From<String> for Cell {
     }
 }
 
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
 /// Rows of cells under one heading.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// Its title; may be empty.
     pub title: String,
@@ -47,6 +57,17 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// Whether it has a search field, for long tables.
     pub is_searchable: bool,
+    /// Headings of columns that a narrow terminal leaves out, the least important first.
+    pub spare: Vec<String>,
+}
+
+/// Makes a column of a heading; a colon after it sets the column right.
+fn column(heading: &str) -> Column {
+    let (heading, align) = match heading.strip_suffix(':') {
+        Some(heading) => (heading, Align::Right),
+        None => (heading, Align::Left),
+    };
+    Column { heading: heading.to_owned(), align }
 }
 
 impl Table {
@@ -54,15 +75,41 @@ impl Table {
     /// its column right, as in Markdown: `size | rate MB/s:`.
     #[must_use]
     pub fn headed(headings: &str) -> Self {
-        let column = |heading: &str| {
-            let (heading, align) = match heading.strip_suffix(':') {
-                Some(heading) => (heading, Align::Right),
-                None => (heading, Align::Left),
-            };
-            Column { heading: heading.to_owned(), align }
-        };
         let columns = headings.split('|').map(|heading| column(heading.trim())).collect();
-        Self { title: String::new(), columns, rows: Vec::new(), is_searchable: false }
+        Self { columns, ..Self::default() }
+    }
+
+    /// Returns a table with a column for each field and a row for each value.
+    #[must_use]
+    pub fn of<'a, R: 'a>(fields: &[Field<R>], rows: impl IntoIterator<Item = &'a R>) -> Self {
+        let columns = fields.iter().map(|(heading, _)| column(heading)).collect();
+        let row = |row: &R| fields.iter().map(|(_, cell)| Cell::from(cell(row))).collect();
+        Self { columns, rows: rows.into_iter().map(row).collect(), ..Self::default() }
+    }
+
+    /// Gives it a title.
+    #[must_use]
+    pub fn titled(self, title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..self }
+    }
+
+    /// Names the columns that a narrow terminal leaves out, the least important first.
+    #[must_use]
+    pub fn least_first(self, headings: &[impl AsRef<str>]) -> Self {
+        let spare = headings.iter().map(|heading| heading.as_ref().to_owned()).collect();
+        Self { spare, ..self }
+    }
+
+    /// Adds a column behind the others, with a cell for each row.
+    ///
+    /// # Panics
+    /// If there are fewer cells than rows.
+    pub fn push_column(&mut self, heading: &str, cells: impl IntoIterator<Item = String>) {
+        self.columns.push(column(heading));
+        let mut cells = cells.into_iter();
+        for row in &mut self.rows {
+            row.push(cells.next().expect("a column has a cell for each row").into());
+        }
     }
 
     /// Adds columns of numbers, set right.

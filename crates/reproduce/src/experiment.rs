@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The outcome of an experiment.
 
-pub(crate) use crosslane_experiment::size_words;
 use crosslane_report::{Plot, Table};
+pub(crate) use crosslane_results::quantity::size_words;
 
 use crate::comparison::Row;
 use crate::explained::Explained;

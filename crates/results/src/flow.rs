@@ -42,15 +42,30 @@ impl Flow {
     }
 }
 
-impl Flow {
-    /// Returns the details of transfers, if it is of engines.
-    #[must_use]
-    pub fn transfers(&self) -> Option<&Transfers> {
-        match &self.detail {
-            Detail::Transfers(transfers) => Some(transfers),
-            _ => None,
+/// Methods that return the details of one kind of benchmark.
+macro_rules! details {
+    ($($name:ident: $kind:ident, $what:literal;)*) => {
+        impl Flow {
+            $(
+                #[doc = concat!("Returns ", $what, ", if the flow has such details.")]
+                #[must_use]
+                pub fn $name(&self) -> Option<&$kind> {
+                    match &self.detail {
+                        Detail::$kind(detail) => Some(detail),
+                        _ => None,
+                    }
+                }
+            )*
         }
-    }
+    };
+}
+
+details! {
+    transfers: Transfers, "the transfers of engines";
+    traffic: Traffic, "the generated traffic";
+    gets: Gets, "the gets of a network processor";
+    exchange: Exchange, "the exchanges of a halo";
+    stores: Stores, "the stores of a processor";
 }
 
 /// Time and data between two readings of the engines' timers.

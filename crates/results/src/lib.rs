@@ -23,6 +23,7 @@ mod limit;
 mod links;
 pub mod machine;
 mod outcome;
+pub mod quantity;
 mod reproduction;
 mod rows;
 pub mod topology;
@@ -42,7 +43,7 @@ pub use lab::{
 };
 pub use latencies::Latencies;
 pub use limit::{Limit, LimitKind};
-pub use links::{DirectionLoad, Link, LinkShares};
+pub use links::{DirectionLoad, IDLE_REASONS, Link, LinkShares};
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
 pub use rows::{

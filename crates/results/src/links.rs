@@ -7,6 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::TimeUse;
 
+/// Reasons for which a link is idle, in the order in which they are shown.
+pub const IDLE_REASONS: [&str; 8] = [
+    "nothing to send",
+    "requester gap",
+    "no tag",
+    "no credit",
+    "receiver busy",
+    "translation",
+    "replay buffer",
+    "retraining",
+];
+
 /// Load of one direction of a link, whether or not a flow uses it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionLoad {
@@ -61,6 +73,20 @@ pub struct Link {
     pub skp_bytes: u64,
     /// Shares of the time.
     pub share: LinkShares,
+}
+
+impl Link {
+    /// Formats its rate: `Gen2 x4`.
+    #[must_use]
+    pub fn rate(&self) -> String {
+        format!("Gen{} x{}", self.generation, self.width)
+    }
+
+    /// Returns the share of the time in which it was idle for one of the [`IDLE_REASONS`].
+    #[must_use]
+    pub fn idle_share(&self, reason: &str) -> f64 {
+        self.share.idle.get(&reason.replace(' ', "_")).copied().unwrap_or_default()
+    }
 }
 
 /// Shares of the time of one direction of a link.

@@ -8,6 +8,7 @@ use crosslane::lab::{Lab, Simulation};
 use crosslane::network::MachineClock;
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{Bridge, BridgeTransfer, Outcome, SCHEMA};
+use crosslane_report::Table;
 use futures_util::future::try_join_all;
 use serde_json::json;
 
@@ -19,7 +20,7 @@ use crate::error::CommandError;
 use crate::output;
 use crate::report_file::{report_of, write_outcome_page};
 use crate::size::short_size;
-use crate::table::{Align, Table};
+use crate::terminal::shown;
 
 /// Largest number of bytes that a naive transfer may have: its memory is got for it.
 const MOST_NAIVE_BYTES: u64 = 1 << 31;
@@ -216,7 +217,7 @@ pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
         false => output::print(&page(&lines, &place))?,
     }
     if let Some(file) = file {
-        write_outcome_page(&outcome, lab.as_ref(), None, &file)?;
+        write_outcome_page(&outcome, lab.as_ref(), &file)?;
     }
     match lines.iter().any(|line| line.wrong_words > 0) {
         true => Err(CommandError::Run),
@@ -310,17 +311,9 @@ fn outcome(arguments: &BenchArguments, lines: &[Line], place: &str) -> Outcome {
 }
 
 fn page(lines: &[Line], place: &str) -> String {
-    let mut table = Table::new(&[
-        ("path", Align::Left),
-        ("mode", Align::Left),
-        ("bytes", Align::Right),
-        ("clients", Align::Right),
-        ("typical ms", Align::Right),
-        ("MB/s", Align::Right),
-        ("limited by", Align::Left),
-        ("busy", Align::Right),
-    ])
-    .least_first(&["busy", "clients"]);
+    let mut table =
+        Table::headed("path | mode | bytes: | clients: | typical ms: | MB/s: | limited by | busy:")
+            .least_first(&["busy", "clients"]);
     for line in lines {
         let report = line.report();
         let slowest = report.slowest();
@@ -336,7 +329,7 @@ fn page(lines: &[Line], place: &str) -> String {
                 .map_or_else(String::new, |stage| format!("{:.1} %", 100.0 * report.busy(stage))),
         ]);
     }
-    let mut page = format!("{place}\n\n{table}");
+    let mut page = format!("{place}\n\n{}", shown(&table));
     if let Some(last) = lines.last() {
         let (path, bytes) = (last.path, short_size(last.size_bytes));
         page += &format!("\n{path}, {}, {bytes}:\n", last.mode);

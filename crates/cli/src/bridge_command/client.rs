@@ -12,6 +12,7 @@ use crosslane::bridge::{BridgeError, CardAddress, CardPlace, Report};
 use crosslane::host::{Clock, Rdma};
 use crosslane::network::{MachineClock, Network};
 use crosslane::pcie::units::Picoseconds;
+use crosslane_report::text::fitted;
 use futures_executor::block_on;
 use serde::Serialize;
 
@@ -23,7 +24,7 @@ use crate::error::CommandError;
 use crate::output;
 use crate::output_file::{Kind, OutputFile};
 use crate::progress::Transferred;
-use crate::terminal::fitted;
+use crate::terminal::columns;
 
 /// A server, with the network to it.
 struct Remote<'a> {
@@ -139,7 +140,7 @@ pub fn stage_lines(report: &Report) -> String {
             100.0 * stage.waiting_for_slot_ps as f64 / report.elapsed_ps.max(1) as f64,
             stage.operations
         );
-        page += &format!("{}\n", fitted(&line));
+        page += &format!("{}\n", fitted(&line, columns()));
     }
     if let Some(seconds) = report.processor_seconds_per_gib() {
         page += &format!("  processor of the server: {seconds:.3} s for each GiB\n");

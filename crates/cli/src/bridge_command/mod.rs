@@ -9,11 +9,12 @@ mod serve;
 
 use crosslane::bridge::Key;
 use crosslane::network::providers;
+use crosslane_report::Table;
 use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::output;
-use crate::table::{Align, Table};
+use crate::terminal::shown;
 use arguments::BridgeCommand;
 
 /// Runs the command.
@@ -62,14 +63,10 @@ fn list_providers(json: bool) -> Result<(), CommandError> {
     if json {
         return output::print_json(&list);
     }
-    let mut table = Table::new(&[
-        ("provider", Align::Left),
-        ("usable", Align::Left),
-        ("what, or why not", Align::Left),
-    ]);
+    let mut table = Table::headed("provider | usable | what, or why not");
     for ProviderDocument { provider, usable, what } in list {
         let usable = if usable { "yes" } else { "no" };
         table.row([provider.to_owned(), usable.to_owned(), what.to_owned()]);
     }
-    output::print(&table.to_string())
+    output::print(&shown(&table))
 }

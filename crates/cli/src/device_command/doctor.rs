@@ -13,6 +13,8 @@ use crosslane::pcie::units::Picoseconds;
 use crosslane::results::machine::{
     CardDiagnosis, Finding, MachineDiagnosis, MeasuredRate, PredictedRate,
 };
+use crosslane::results::quantity::{count_words, mebibytes, megabytes, percent};
+use crosslane_report::Table;
 
 use super::arguments::DoctorArguments;
 use super::machine;
@@ -20,8 +22,7 @@ use crate::error::CommandError;
 use crate::output;
 use crate::output_file::{Kind, OutputFile};
 use crate::progress::{Explaining, Progress};
-use crate::quantity::{count_words, mebibytes, megabytes, percent};
-use crate::table::{Align, Table};
+use crate::terminal::shown;
 
 /// `device doctor`.
 ///
@@ -58,13 +59,7 @@ fn print<T: serde::Serialize>(
 
 fn machine_page(diagnosis: &MachineDiagnosis) -> String {
     let mut page = format!("this machine\n{}", findings_page(&diagnosis.findings));
-    let mut table = Table::new(&[
-        ("address", Align::Left),
-        ("IDs", Align::Left),
-        ("class", Align::Left),
-        ("driver", Align::Left),
-        ("more", Align::Left),
-    ]);
+    let mut table = Table::headed("address | IDs | class | driver | more");
     for function in &diagnosis.candidates {
         table.row([
             function.address.clone(),
@@ -77,6 +72,7 @@ fn machine_page(diagnosis: &MachineDiagnosis) -> String {
     match diagnosis.candidates.len() {
         0 => page.push_str("\nThere is no function that a program may have\n"),
         _ => {
+            let table = shown(&table);
             let _ = write!(page, "\nFunctions that a program may have\n\n{table}");
         }
     }
@@ -182,7 +178,7 @@ fn card_page(diagnosis: &CardDiagnosis) -> String {
     }
     if !diagnosis.predicted.is_empty() {
         page.push_str("\nPredicted by the fabric model, from what was read and assumptions\n\n");
-        page.push_str(&predicted_table(&diagnosis.predicted).to_string());
+        page.push_str(&shown(&predicted_table(&diagnosis.predicted)));
     }
     if let Some(path) = &diagnosis.lab {
         let _ = writeln!(page, "\nThe lab is in {}", path.display());
@@ -194,20 +190,14 @@ fn card_page(diagnosis: &CardDiagnosis) -> String {
             "\nMeasured, every byte compared: as the program sees it (app), and by the engine's \
              timers\n\n",
         );
-        page.push_str(&measured_table(rates).to_string());
+        page.push_str(&shown(&measured_table(rates)));
     }
     page + &last_line(diagnosis.problems)
 }
 
 fn predicted_table(rates: &[PredictedRate]) -> Table {
-    let mut table = Table::new(&[
-        ("what", Align::Left),
-        ("MB/s", Align::Right),
-        ("MiB/s", Align::Right),
-        ("of ceiling", Align::Right),
-        ("bottleneck", Align::Left),
-    ])
-    .least_first(&["MiB/s"]);
+    let mut table =
+        Table::headed("what | MB/s: | MiB/s: | of ceiling: | bottleneck").least_first(&["MiB/s"]);
     for it in rates {
         let Some(rate) = it.bytes_per_second else { continue };
         let share = it.share().map_or("-".to_owned(), |share| format!("{} %", percent(share)));
@@ -219,12 +209,7 @@ fn predicted_table(rates: &[PredictedRate]) -> Table {
 }
 
 fn measured_table(rates: &[MeasuredRate]) -> Table {
-    let mut table = Table::new(&[
-        ("what", Align::Left),
-        ("app MB/s", Align::Right),
-        ("MB/s", Align::Right),
-        ("MiB/s", Align::Right),
-    ]);
+    let mut table = Table::headed("what | app MB/s: | MB/s: | MiB/s:");
     for rate in rates {
         table.row([
             rate.what.clone(),
@@ -245,12 +230,12 @@ fn lab_name(path: &Path) -> String {
 }
 
 fn findings_page(findings: &[Finding]) -> String {
-    let mut table = Table::new(&[("", Align::Left), ("what", Align::Left), ("found", Align::Left)]);
+    let mut table = Table::headed(" | what | found");
     for finding in findings {
         let word = finding.severity.word().to_owned();
         table.row([word, finding.what.clone(), finding.found.clone()]);
     }
-    let mut page = table.to_string();
+    let mut page = shown(&table);
     let help: Vec<&Finding> = findings.iter().filter(|finding| !finding.help.is_empty()).collect();
     if !help.is_empty() {
         page.push_str("\nWhat would help\n\n");

@@ -3,18 +3,19 @@
 
 use std::fmt::Write as _;
 
-use crosslane::experiment::size_words;
 use crosslane::machine::{
     Address, PciFunction, Tree, describe, error_words, link_words, path_from_root,
 };
+use crosslane::results::quantity::size_words;
+use crosslane_report::Table;
+use crosslane_report::text::fitted;
 use crosslane_vfio::sysfs::Express;
 
 use super::arguments::Output;
 use super::machine;
 use crate::error::CommandError;
 use crate::output;
-use crate::table::{Align, Table};
-use crate::terminal::fitted;
+use crate::terminal::{columns, shown};
 
 /// `device info`.
 ///
@@ -41,22 +42,15 @@ fn page(tree: &Tree, function: &PciFunction) -> String {
         function.subsystem.0,
         function.subsystem.1,
     );
-    let mut page = format!("{}\n\n", fitted(&heading));
-    let mut table = Table::new(&[("what", Align::Left), ("value", Align::Left)]);
+    let mut page = format!("{}\n\n", fitted(&heading, columns()));
+    let mut table = Table::headed("what | value");
     for (what, value) in facts(function) {
         table.row([what.to_owned(), value]);
     }
-    let _ = writeln!(page, "{table}");
-    let mut table = Table::new(&[
-        ("on the way from the root", Align::Left),
-        ("kind", Align::Left),
-        ("link", Align::Left),
-        ("MPS", Align::Right),
-        ("of", Align::Right),
-        ("MRRS", Align::Right),
-        ("ACS", Align::Left),
-    ])
-    .least_first(&["MRRS", "of"]);
+    let _ = writeln!(page, "{}", shown(&table));
+    let mut table =
+        Table::headed("on the way from the root | kind | link | MPS: | of: | MRRS: | ACS")
+            .least_first(&["MRRS", "of"]);
     for port in path_from_root(tree, function) {
         let express = port.express();
         let size = |bytes: fn(&Express) -> u32| {
@@ -72,7 +66,7 @@ fn page(tree: &Tree, function: &PciFunction) -> String {
             acs_words(port),
         ]);
     }
-    page.push_str(&table.to_string());
+    page.push_str(&shown(&table));
     page
 }
 

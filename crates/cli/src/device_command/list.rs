@@ -2,12 +2,13 @@
 //! `crosslane device list`.
 
 use crosslane::machine::{self, link_words};
+use crosslane_report::Table;
 
 use super::arguments::Output;
 use super::machine;
 use crate::error::CommandError;
 use crate::output;
-use crate::table::{Align, Table};
+use crate::terminal::shown;
 
 /// `device list`.
 ///
@@ -18,16 +19,8 @@ pub fn run(all: bool, output: &Output) -> Result<(), CommandError> {
     if output.json {
         return output::print_json(&machine::list(&tree, all));
     }
-    let mut table = Table::new(&[
-        ("address", Align::Left),
-        ("IDs", Align::Left),
-        ("class", Align::Left),
-        ("driver", Align::Left),
-        ("group", Align::Right),
-        ("link", Align::Left),
-        ("node", Align::Right),
-    ])
-    .least_first(&["node", "group", "link"]);
+    let mut table = Table::headed("address | IDs | class | driver | group: | link | node:")
+        .least_first(&["node", "group", "link"]);
     let mut rows = 0;
     for function in machine::functions(&tree, all) {
         rows += 1;
@@ -45,5 +38,5 @@ pub fn run(all: bool, output: &Output) -> Result<(), CommandError> {
     if rows == 0 {
         return output::print("this machine shows no PCI functions; --all shows bridges too\n");
     }
-    output::print(&table.to_string())
+    output::print(&shown(&table))
 }

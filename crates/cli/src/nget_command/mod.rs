@@ -3,30 +3,18 @@
 
 pub mod arguments;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crosslane::driver::network_processor::{Modes, Requests};
-use crosslane::experiment::{
-    GetWork, NgetOptions, NoProgress, Outcome as _, Scenario as Run, Work as _, nget_on,
-};
+use crosslane::experiment::{GetWork, NgetMeasured, NgetOptions, Scenario, nget_on};
 use crosslane::host::Mapping;
 use crosslane::lab::Lab;
-use crosslane::open::{DeviceName, Session, SessionOptions};
-use crosslane::results::{Account, Detail, Flow, Gets};
-use crosslane_report::{Axis, Block, Plot, Scale, Section, Series, SeriesKind};
+use crosslane::open::DeviceName;
 
-use crate::bench_outcome::Runs;
+use crate::bench::{Bench, Runs, opened};
 use crate::error::CommandError;
-use crate::interrupt::{is_asked, kept};
-use crate::output_file::OutputFile;
 use crate::place_argument::Named;
-use crate::progress::Steps;
-use crate::quantity::{mebibytes, megabytes, microseconds, percent};
-use crate::report_file::{Where, report_of};
-use crate::table::{Align, Table};
-use crate::why::{Why, explained, has_column, why_block};
-use crate::workload::{refused, run_on};
+use crate::report_file::Where;
 use arguments::NgetArguments;
 
 /// Network processors that are measured where none is named: a torus has thousands.
@@ -106,33 +94,22 @@ pub fn run(arguments: &NgetArguments) -> Result<(), CommandError> {
     }
 }
 
+fn bench<'a>(arguments: &NgetArguments, place: Where<'a>) -> Result<Bench<'a>, CommandError> {
+    Bench::new("nget", place, (arguments.seed, arguments.json, arguments.report.as_ref()))
+}
+
 fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<(), CommandError> {
-    let lab = Lab::load(lab)?;
+    let lab = Arc::new(Lab::load(lab)?);
     let wanted = if named.is_empty() { arguments.node.clone() } else { named };
     let nodes = nodes(&lab, &wanted)?.into_iter();
-    let jobs = jobs(arguments, nodes.map(|node| (node, COMBINED)))?.into_iter();
-    let lab = Arc::new(lab);
-    let runs = jobs.map(|(processor, modes, in_flight, size)| {
+    let scenarios = jobs(arguments, nodes.map(|node| (node, COMBINED)))?.into_iter();
+    let scenarios = scenarios.map(|(processor, modes, in_flight, size)| {
         let options = options(arguments, size, in_flight);
-        Run::new(lab.clone(), GetWork { processor, modes, options }).with_seed(arguments.seed)
+        let work = GetWork { processor, modes, options };
+        Scenario::new(lab.clone(), work).with_seed(arguments.seed)
     });
-    let runs: Vec<Run<GetWork>> = runs.collect();
-    let file = report_of(arguments.report.as_ref())?;
-    let steps = Steps::new(runs.len() as u64, "runs");
-    let made = steps.watch.each(&runs, |run| {
-        let outcome = run.run(&NoProgress, None)?;
-        steps.shown(&run.work.name(), outcome.now);
-        let flow = outcome.result().flows.swap_remove(0);
-        Ok::<_, CommandError>(Some((flow, outcome.account)))
-    });
-    steps.finish();
-    let (runs, made) = kept(runs, made?);
-    let (flows, accounts): (Vec<Flow>, Vec<Account>) = made.into_iter().unzip();
-    let whys = match arguments.why {
-        true => explained(&runs, &flows, &accounts, arguments.json),
-        false => Vec::new(),
-    };
-    show(arguments, Where::Lab(&lab), &steps, (flows, whys), file)
+    let runs = Runs::new("runs", arguments.why);
+    bench(arguments, Where::Lab(&lab))?.in_lab(scenarios.collect(), runs)
 }
 
 fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), CommandError> {
@@ -140,42 +117,17 @@ fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), Comma
         let sentence = "--node names endpoints of a lab; --device names the cards here";
         return Err(CommandError::Usage(sentence.to_owned()));
     }
-    let file = report_of(arguments.report.as_ref())?;
-    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let bench = bench(arguments, Where::Cards(names))?;
+    let session = opened(names)?;
     let bus = session.bus();
     let cards = session.cards().iter().map(|card| (card, Requests::fastest(bus, card.function)));
     let jobs = jobs(arguments, cards)?;
-    let steps = Steps::new(jobs.len() as u64, "runs");
-    let mut flows = Vec::new();
-    for (card, modes, in_flight, size) in jobs {
-        let options = options(arguments, size, in_flight);
-        let measured = run_on(&session, async {
-            // Errors name the card.
-            let measured = nget_on(bus.clone(), &card.endpoint, modes, &options).await;
-            measured.map_err(|error| CommandError::Card(error.to_string()))
-        })?;
-        steps.done(&card.name, measured.elapsed());
-        flows.push(measured.flow(&card.name, modes));
-        if is_asked() {
-            break;
-        }
-    }
-    steps.finish();
-    show(arguments, Where::Cards(names), &steps, (flows, Vec::new()), file)
-}
-
-fn show(
-    arguments: &NgetArguments,
-    place: Where<'_>,
-    steps: &Steps,
-    (flows, whys): (Vec<Flow>, Vec<Why>),
-    file: Option<OutputFile>,
-) -> Result<(), CommandError> {
-    let is_wrong = gets(&flows).any(|(_, gets)| gets.gets_wrong > 0);
-    let (text, sections) = (text(place, &flows, &whys), vec![section(&flows)]);
-    let runs = Runs { bench: "nget", place, seed: arguments.seed, flows, whys };
-    runs.show(steps, arguments.json, &text, (sections, file))?;
-    if is_wrong { Err(CommandError::Run) } else { Ok(()) }
+    bench.on_cards(&session, (&jobs, "runs"), async |(card, modes, in_flight, size)| {
+        let options = options(arguments, *size, *in_flight);
+        let measured = nget_on(bus.clone(), &card.endpoint, *modes, &options).await?;
+        let node = card.name.clone();
+        Ok((node.clone(), NgetMeasured { node, ..measured }))
+    })
 }
 
 fn check(arguments: &NgetArguments, runs: usize) -> Result<(), CommandError> {
@@ -191,134 +143,4 @@ fn check(arguments: &NgetArguments, runs: usize) -> Result<(), CommandError> {
         0..=MAX_RUNS => Ok(()),
         _ => Err(CommandError::Usage(format!("{runs} runs; {MAX_RUNS} are possible"))),
     }
-}
-
-/// Columns of what the benchmark itself has measured.
-const MEASURED: [(&str, Align); 14] = [
-    ("node", Align::Left),
-    ("buffers, requests, waiting", Align::Left),
-    ("bytes", Align::Right),
-    ("N", Align::Right),
-    ("M", Align::Right),
-    ("K", Align::Right),
-    ("us min", Align::Right),
-    ("typical", Align::Right),
-    ("average", Align::Right),
-    ("p99", Align::Right),
-    ("max", Align::Right),
-    ("us each", Align::Right),
-    ("MB/s", Align::Right),
-    ("MiB/s", Align::Right),
-];
-
-/// Columns of the lab's limits.
-const CEILING: [(&str, Align); 3] = [
-    ("of ceiling %", Align::Right),
-    ("ceiling MB/s", Align::Right),
-    ("completions B", Align::Right),
-];
-
-/// Columns that a narrow terminal leaves out, the least important first.
-const SPARE: [&str; 10] = [
-    "average",
-    "max",
-    "MiB/s",
-    "completions B",
-    "p99",
-    "typical",
-    "K",
-    "ceiling MB/s",
-    "us each",
-    "M",
-];
-
-/// Returns the flows with what only gets have.
-fn gets(flows: &[Flow]) -> impl Iterator<Item = (&Flow, &Gets)> {
-    flows.iter().filter_map(|flow| match &flow.detail {
-        Detail::Gets(gets) => Some((flow, gets)),
-        _ => None,
-    })
-}
-
-fn cells(flow: &Flow, gets: &Gets) -> Vec<String> {
-    let (times, rate) = (&gets.latency_ps, flow.rate().unwrap_or(0.0));
-    let mut cells = vec![
-        gets.node.clone(),
-        gets.modes.clone(),
-        flow.bytes.to_string(),
-        flow.in_flight.unwrap_or(0).to_string(),
-        gets.per_loop.to_string(),
-        gets.loops.to_string(),
-        microseconds(times.min_ps),
-        microseconds(times.typical_ps),
-        microseconds(times.average_ps),
-        microseconds(times.p99_ps),
-        microseconds(times.max_ps),
-        microseconds((gets.interval_ns * 1e3).round() as u64),
-        megabytes(rate),
-        mebibytes(rate),
-    ];
-    if let Some(ceiling) = &flow.ceiling {
-        cells.extend([
-            percent(flow.share_of_ceiling.unwrap_or(0.0)),
-            megabytes(ceiling.less_dllps_bytes_per_second),
-            format!("{:.1}", ceiling.payload_bytes),
-        ]);
-    }
-    cells
-}
-
-fn text(place: Where<'_>, flows: &[Flow], whys: &[Why]) -> String {
-    let mut columns = MEASURED.to_vec();
-    let times = match place {
-        Where::Lab(lab) => {
-            columns.extend(CEILING);
-            format!("lab {}, simulated time", lab.name())
-        }
-        Where::Cards(_) => "times are this machine's".to_owned(),
-    };
-    columns.extend(has_column(whys).then_some(("bottleneck", Align::Left)));
-    let mut table = Table::new(&columns).least_first(&SPARE);
-    let (mut compared, mut wrong) = (0, 0);
-    for (index, (flow, gets)) in gets(flows).enumerate() {
-        let bottleneck = whys.get(index).filter(|_| has_column(whys)).map(Why::cell);
-        table.row(cells(flow, gets).into_iter().chain(bottleneck));
-        compared += gets.gets_compared;
-        wrong += gets.gets_wrong;
-    }
-    let compared = match (compared, wrong) {
-        (0, _) => "no link has a cable, so that no data are compared".to_owned(),
-        (compared, 0) => format!("{compared} more gets were compared in mode loopback"),
-        (compared, wrong) => {
-            format!("{wrong} of {compared} more gets in mode loopback were WRONG")
-        }
-    };
-    format!("{times}; links in mode sink; {compared}\n\n{table}{}", why_block(whys))
-}
-
-/// Returns a curve for each node, modes and number in flight.
-fn curves(flows: &[Flow], value: impl Fn(&Flow, &Gets) -> f64) -> Vec<Series> {
-    let names: BTreeSet<&String> = flows.iter().map(|flow| &flow.name).collect();
-    let curve = |name: &String| {
-        let of_curve = gets(flows).filter(|(flow, _)| flow.name == *name);
-        let points = of_curve.map(|(flow, gets)| (flow.bytes as f64, value(flow, gets)));
-        Series { name: name.clone(), kind: SeriesKind::Ours, points: points.collect() }
-    };
-    names.into_iter().map(curve).collect()
-}
-
-fn section(flows: &[Flow]) -> Section {
-    let plot = |title: &str, y, series| Plot {
-        title: title.to_owned(),
-        x: Axis::new("bytes of a get", "B", Scale::Logarithmic),
-        y,
-        series,
-    };
-    let duration = curves(flows, |_, gets| gets.latency_ps.typical_ps as f64 / 1e6);
-    let bandwidth = curves(flows, |flow, _| flow.rate().unwrap_or(0.0) / 1e6);
-    let duration = plot("Nget duration", Axis::new("duration", "us", Scale::Logarithmic), duration);
-    let bandwidth =
-        plot("Nget bandwidth", Axis::new("bandwidth", "MB/s", Scale::Linear), bandwidth);
-    let title = "Gets from host memory".to_owned();
-    Section { title, blocks: vec![Block::Plot(duration), Block::Plot(bandwidth)] }
 }

@@ -2,8 +2,8 @@
 //! Findings of the doctor: each property examined, its severity, and the remedy.
 
 use crosslane_driver::{PathEnd, Plan, Refusal};
-use crosslane_experiment::size_words;
 use crosslane_results::machine::{Finding, Severity};
+use crosslane_results::quantity::size_words;
 use crosslane_vfio::sysfs::{
     Address, ConfigurationWrites, Express, Machine, PciFunction, Right, Tree, huge_pages,
     in_the_way, iommu_groups, iommu_help, locking_right, rights, vfio_right, why_kept,

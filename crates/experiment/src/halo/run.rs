@@ -5,8 +5,8 @@
 use crosslane_driver::network_processor::{Modes, PAYLOAD_BYTES, TorusDimension};
 use crosslane_fabric::trace::TraceSink;
 use crosslane_host::Bus;
-use crosslane_lab::LabBus;
 use crosslane_lab::file::HostBuffers;
+use crosslane_lab::{Lab, LabBus};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Better, Detail, Exchange, Figure, Flow};
@@ -67,14 +67,19 @@ impl HaloOutcome {
         }
     }
 
-    /// Returns the outcome as plain data.
+    /// Returns the sizes of the torus in words: `4 x 2`.
     #[must_use]
-    pub fn flow(&self) -> Flow {
+    pub fn name(&self) -> String {
+        let sizes: Vec<String> = self.sizes.iter().map(u16::to_string).collect();
+        sizes.join(" x ")
+    }
+
+    /// Returns the outcome as plain data.
+    fn flow(&self) -> Flow {
         let exchanges = self.nodes.first().map_or(0, |node| node.ended.len()) as u32;
         let (buffers_compared, buffers_wrong) = self.checked();
-        let sizes: Vec<String> = self.sizes.iter().map(u16::to_string).collect();
         Flow {
-            name: sizes.join(" x "),
+            name: self.name(),
             bytes: self.node_bytes,
             iterations: exchanges.into(),
             bytes_per_second: Some(self.node_bytes_per_second()),
@@ -138,8 +143,9 @@ impl Outcome for HaloOutcome {
 impl Work for HaloOptions {
     type Outcome = HaloOutcome;
 
-    fn name(&self) -> String {
-        "halo".to_owned()
+    fn name(&self, lab: &Lab) -> String {
+        let nodes = lab.file().tori.first().map_or(0, |torus| torus.nodes.len());
+        format!("halo, {nodes} nodes")
     }
 
     fn run(
@@ -147,9 +153,7 @@ impl Work for HaloOptions {
         progress: &dyn Progress,
         trace: Option<Box<dyn TraceSink>>,
     ) -> Result<HaloOutcome> {
-        let (lab, work) = (&scenario.lab, scenario.work);
-        let nodes = lab.file().tori.first().map_or(0, |torus| torus.nodes.len());
-        let name = format!("halo, {nodes} nodes");
+        let (lab, work, name) = (&scenario.lab, scenario.work, scenario.name());
         let [torus] = &lab.file().tori[..] else {
             let problem = format!("lab {} does not have one torus", lab.name());
             return Err(ExperimentError::run(&name, problem));

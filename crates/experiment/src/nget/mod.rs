@@ -12,7 +12,7 @@ mod run;
 use std::collections::VecDeque;
 
 use crosslane_driver::network_processor::{
-    InFlight, Key, LinkMode, LinkState, Message, NetworkProcessor, PAYLOAD_BYTES, TAGS,
+    InFlight, Key, LinkMode, LinkState, Message, Modes, NetworkProcessor, PAYLOAD_BYTES, TAGS,
 };
 use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::Bus;
@@ -53,6 +53,10 @@ pub struct NgetOptions {
 /// Measurement of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NgetMeasured {
+    /// Name of the network processor in results.
+    pub node: String,
+    /// Modes of its driver.
+    pub modes: Modes,
     /// Options of the run.
     pub options: NgetOptions,
     /// Time stamp #S: before the first get is started.
@@ -250,9 +254,18 @@ async fn nget_sampled<B: Bus, S>(
     set_links(processor, LinkMode::Normal).await?;
     let samples = [first, at_begin, at_end, sample()];
     let (compared, wrong) = compare(processor, options, &buffers).await?;
-    let options = *options;
-    let measured =
-        NgetMeasured { options, begun, stamps, ended, durations, datagrams, compared, wrong };
+    let measured = NgetMeasured {
+        node: processor.name().to_owned(),
+        modes: processor.modes(),
+        options: *options,
+        begun,
+        stamps,
+        ended,
+        durations,
+        datagrams,
+        compared,
+        wrong,
+    };
     Ok((measured, samples))
 }
 

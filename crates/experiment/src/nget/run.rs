@@ -5,11 +5,12 @@ use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requ
 use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{DirectionId, LinkCounters, LinkDirection, LinkId};
 use crosslane_host::{Bus, Mapping, Waiting};
-use crosslane_lab::Simulation;
+use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::split;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_results::quantity::size_words;
 use crosslane_results::{Account, Better, Ceiling, Detail, Figure, Flow, Gets};
 
 use super::{NgetMeasured, NgetOptions, nget, nget_sampled};
@@ -19,7 +20,6 @@ use crate::links::direction_load;
 use crate::progress::Progress;
 use crate::scenario::{Outcome, Scenario, Work};
 use crate::traffic::shape::{Completions, Cuts};
-use crate::words::size_words;
 
 /// Longest simulated time of one run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
@@ -44,8 +44,6 @@ pub struct GetWork {
 /// Outcome of a run in a lab.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NgetOutcome {
-    /// The network processor, and the modes of its driver.
-    pub work: (String, Modes),
     /// The measurement.
     pub measured: NgetMeasured,
     /// Rate of the host's link.
@@ -76,7 +74,7 @@ impl NgetOutcome {
 
 impl Outcome for NgetOutcome {
     fn result(&self) -> crosslane_results::Scenario {
-        let mut flow = self.measured.flow(&self.work.0, self.work.1);
+        let mut flow = self.measured.flow();
         flow.share_of_ceiling = Some(self.of_ceiling());
         if let Detail::Gets(gets) = &mut flow.detail {
             gets.completion_bytes = Some(self.ceiling.payload_bytes);
@@ -89,7 +87,7 @@ impl Outcome for NgetOutcome {
     }
 
     fn figure(&self) -> Option<Figure> {
-        Some(Figure { value: self.measured.bytes_per_second(), better: Better::Higher })
+        self.measured.figure()
     }
 
     fn simulated(&self) -> Picoseconds {
@@ -97,8 +95,7 @@ impl Outcome for NgetOutcome {
     }
 
     fn wrong_data(&self) -> Option<String> {
-        let wrong = self.measured.wrong;
-        (wrong > 0).then(|| format!("{wrong} messages with wrong data"))
+        self.measured.wrong_data()
     }
 
     fn account(&self) -> Option<&Account> {
@@ -126,21 +123,39 @@ fn words(modes: Modes) -> String {
     format!("{buffers}, {requests}, {waiting}")
 }
 
+impl Outcome for NgetMeasured {
+    fn result(&self) -> crosslane_results::Scenario {
+        self.flow().into()
+    }
+
+    fn figure(&self) -> Option<Figure> {
+        Some(Figure { value: self.bytes_per_second(), better: Better::Higher })
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.elapsed()
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        let wrong = self.wrong;
+        (wrong > 0).then(|| format!("{wrong} messages with wrong data"))
+    }
+}
+
 impl NgetMeasured {
     /// Returns the measurement as plain data.
-    #[must_use]
-    pub fn flow(&self, node: &str, modes: Modes) -> Flow {
-        let options = &self.options;
+    fn flow(&self) -> Flow {
+        let (options, modes) = (&self.options, words(self.modes));
         Flow {
-            name: format!("{node}, {}, N = {}", words(modes), options.in_flight),
+            name: format!("{}, {modes}, N = {}", self.node, options.in_flight),
             bytes: options.size_bytes,
             iterations: self.gets(),
             in_flight: Some(options.in_flight.into()),
             latency: Some(self.durations),
             bytes_per_second: Some(self.bytes_per_second()),
             detail: Detail::Gets(Gets {
-                node: node.to_owned(),
-                modes: words(modes),
+                node: self.node.clone(),
+                modes,
                 per_loop: options.per_loop,
                 loops: options.loops,
                 elapsed_ns: self.elapsed().as_ns(),
@@ -211,7 +226,7 @@ pub async fn nget_on<B: Bus>(
 impl Work for GetWork {
     type Outcome = NgetOutcome;
 
-    fn name(&self) -> String {
+    fn name(&self, _lab: &Lab) -> String {
         let NgetOptions { size_bytes, in_flight, .. } = self.options;
         format!("{}, {}, {in_flight} in flight", self.processor, size_words(size_bytes))
     }
@@ -221,7 +236,7 @@ impl Work for GetWork {
         progress: &dyn Progress,
         trace: Option<Box<dyn TraceSink>>,
     ) -> Result<NgetOutcome> {
-        let (work, name) = (&scenario.work, scenario.work.name());
+        let (work, name) = (&scenario.work, scenario.name());
         let run = scenario.begin(trace)?.with_limit(TIME_LIMIT);
         let simulation = run.simulation();
         let host = host_of(simulation, &work.processor)?;
@@ -252,8 +267,8 @@ impl Work for GetWork {
         let load = LinkLoad { link: (), rate, dllp_bytes: counted.dllp_bytes, span };
         let ceiling = least_ceiling([load], tlps).expect("there is a link");
         let ceiling = ceiling.result(Carrier::Completions, tlps, None);
-        let (work, now) = ((work.processor.clone(), work.modes), simulation.now());
-        Ok(NgetOutcome { work, measured, rate, down: counted, ceiling, account, now })
+        let now = simulation.now();
+        Ok(NgetOutcome { measured, rate, down: counted, ceiling, account, now })
     }
 }
 

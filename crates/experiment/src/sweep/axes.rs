@@ -5,9 +5,9 @@ use std::fmt;
 
 use crosslane_pcie::link::LinkRate;
 use crosslane_results::Parameter;
+use crosslane_results::quantity::size_words;
 
 use super::SweepError;
-use crate::words::size_words;
 
 /// Most points of a sweep.
 pub const MAX_POINTS: usize = 10_000;

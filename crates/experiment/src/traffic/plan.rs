@@ -9,10 +9,11 @@ use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, NodeKind};
 use crosslane_lab::RunningLab;
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_results::quantity::size_words;
 
 use crate::error::{ExperimentError, Result};
 use crate::route::{Cargo, route};
-use crate::words::{kind_word, size_words};
+use crate::words::kind_word;
 
 /// Data that each flow moves unless the user says how many operations, bytes.
 const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;

@@ -8,8 +8,8 @@ use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{
     DirectionId, Fabric, FlowId, FlowReport, FlowSource, LinkCounters, NodeKind, RunEnd,
 };
-use crosslane_lab::RunningLab;
 use crosslane_lab::enumerate::set_max_payload;
+use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Account, Ceiling, DirectionLoad, Figure, Latencies, TimeUse, Use};
 
@@ -171,7 +171,7 @@ impl Scenario<TrafficWork> {
 impl Work for TrafficWork {
     type Outcome = TrafficOutcome;
 
-    fn name(&self) -> String {
+    fn name(&self, _lab: &Lab) -> String {
         "bench traffic".to_owned()
     }
 

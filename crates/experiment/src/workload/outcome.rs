@@ -158,6 +158,10 @@ impl Outcome for WorkloadOutcome {
         (wrong > 0).then(|| format!("{wrong} words of 4 B are not what was sent"))
     }
 
+    fn has_errors(&self) -> bool {
+        self.error_count > 0
+    }
+
     fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }

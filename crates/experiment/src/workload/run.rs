@@ -4,7 +4,7 @@
 
 use crosslane_driver::{Device, PathEnd, set_max_payload_on_path};
 use crosslane_fabric::trace::TraceSink;
-use crosslane_lab::{LabBus, Simulation};
+use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::units::{HostId, RoutingId};
 use crosslane_results::Figure;
 
@@ -43,7 +43,7 @@ impl EngineWork {
 impl Work for EngineWork {
     type Outcome = WorkloadOutcome;
 
-    fn name(&self) -> String {
+    fn name(&self, _lab: &Lab) -> String {
         NAME.to_owned()
     }
 

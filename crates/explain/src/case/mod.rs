@@ -8,8 +8,9 @@ mod workload;
 
 use std::sync::Arc;
 
-use crosslane_experiment::{NoProgress, Outcome, Scenario, Work, size_words};
+use crosslane_experiment::{NoProgress, Outcome, Scenario, Work};
 use crosslane_lab::Lab;
+use crosslane_results::quantity::size_words;
 use crosslane_results::{Account, Figure};
 
 use crate::error::ExplainError;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stores of a core into a memory card as a case.
 
-use crosslane_experiment::{MmioOptions, Scenario, StoreWork, size_words};
+use crosslane_experiment::{MmioOptions, Scenario, StoreWork};
+use crosslane_results::quantity::size_words;
 
 use super::{Explainable, Short, lengthened};
 use crate::error::ExplainError;

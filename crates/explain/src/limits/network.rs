@@ -2,11 +2,12 @@
 //! Limits of network processors, their cables, and the choices of their driver.
 
 use crosslane_driver::network_processor::{Buffers, Requests};
-use crosslane_experiment::{GetWork, HaloOptions, MAX_IN_FLIGHT, Scenario, size_words};
+use crosslane_experiment::{GetWork, HaloOptions, MAX_IN_FLIGHT, Scenario};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
+use crosslane_results::quantity::size_words;
 
 use super::choices::lever;
 use super::requesters::edit_part;

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::size_words;
 use crosslane_fabric::parameters::{EndpointParameters, RequesterParameters};
 use crosslane_lab::LabFile;
 use crosslane_lab::file::parts::{EndpointPart, EngineParameters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
+use crosslane_results::quantity::size_words;
 
 use super::Spot;
 use super::ways::{Feed, Requester, Target, Ways};

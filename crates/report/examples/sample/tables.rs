@@ -42,7 +42,7 @@ pub fn rates() -> Table {
             ("Kind", Align::Left),
         ]),
         rows: rows.to_vec(),
-        is_searchable: false,
+        ..Table::default()
     }
 }
 
@@ -61,13 +61,13 @@ pub fn lifted() -> Table {
             ("Next bottleneck", Align::Left),
         ]),
         rows: rows.map(|(a, b, c, d)| vec![cell(a), cell(b), cell(c), cell(d)]).to_vec(),
-        is_searchable: false,
+        ..Table::default()
     }
 }
 
 /// A table with a search field.
 pub fn figures() -> Table {
-    let rows = (0..60).map(|number| {
+    let rows = (0_u32..60).map(|number| {
         let (from, to) = (number % 8 + 1, (number * 5 + 3) % 8 + 1);
         let rate = 1683.4 - f64::from(number * 37 % 101);
         let kind = ["write", "read", "copy"][number as usize % 3];
@@ -92,6 +92,7 @@ pub fn figures() -> Table {
         ]),
         rows: rows.collect(),
         is_searchable: true,
+        ..Table::default()
     }
 }
 

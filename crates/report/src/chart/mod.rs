@@ -10,6 +10,7 @@ mod look;
 mod marks;
 mod points;
 
+use crosslane_results::quantity::count_words;
 use maud::{Markup, html};
 use plotters::prelude::{ChartBuilder, IntoDrawingArea, LineSeries};
 use plotters::style::{Color, IntoFont, TRANSPARENT};
@@ -18,7 +19,7 @@ use self::axis::{Span, Way};
 use self::backend::{Backend, CHARACTER_WIDTH, Ink, Layer, SCALE};
 pub use self::look::Look;
 pub use self::points::LeftOut;
-use crate::number::{count, pixels, with_unit};
+use crate::number::{pixels, with_unit};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 
 /// Size of a drawing of a plot, pixels.
@@ -116,7 +117,7 @@ impl<'a> Chart<'a> {
         let mut words =
             format!("{}. {}.", axis(&self.plot.x, "Across"), axis(&self.plot.y, "Upward"));
         for (look, points) in self.looks.iter().zip(&self.points) {
-            let number = count(points.len(), "value", "values");
+            let number = count_words(points.len(), "value", "values");
             words += &format!(" {}: {number}", look.label);
             let ys = points.iter().map(|point| point.1);
             let (low, high) = (ys.clone().reduce(f64::min), ys.reduce(f64::max));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The values of a series that can be drawn, and a sentence on the others.
 
+use crosslane_results::quantity::count_words;
+
 use super::axis::{Fault, Span, fault};
-use crate::number::count;
 use crate::plot::{Plot, Series};
 
 /// A series of more values than this is thinned.
@@ -37,7 +38,7 @@ impl LeftOut {
         let parts: Vec<String> = reasons
             .iter()
             .filter(|(number, _)| *number > 0)
-            .map(|(number, why)| format!("{} {why}", count(*number, "value", "values")))
+            .map(|(number, why)| format!("{} {why}", count_words(*number, "value", "values")))
             .collect();
         (!parts.is_empty()).then(|| format!("Left out: {}.", parts.join(", ")))
     }

@@ -130,7 +130,7 @@ fn values(bars: &Bars, names: &[&str]) -> Table {
         title: format!("Values of {}", bars.title),
         columns,
         rows: rows.collect(),
-        is_searchable: false,
+        ..Table::default()
     }
 }
 

@@ -57,7 +57,7 @@ fn values(plot: &Plot, chart: &Chart) -> Markup {
             table::column(&axis_name(&plot.y), Align::Right),
         ],
         rows: Vec::new(),
-        is_searchable: false,
+        ..Table::default()
     };
     for (look, points) in chart.looks.iter().zip(&chart.points) {
         for &point in points {

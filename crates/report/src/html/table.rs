@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tables, each in a box that scrolls if the page is narrow.
 
+use crosslane_results::quantity::count_words;
 use maud::{Markup, html};
 
 use super::heading;
-use crate::number::count;
 use crate::table::{Align, Cell, Column, Table};
 
 /// Writes a table as a block of a section.
@@ -53,7 +53,7 @@ fn scrolled(table: &Table, name: &str) -> Markup {
     html! {
         @if bad > 0 {
             p.bad-note { span.bad-mark aria-hidden="true" { "▲" } " marks "
-                (count(bad, "value", "values")) " to look at." }
+                (count_words(bad, "value", "values")) " to look at." }
         }
         div.scroll tabindex="0" role="group" aria-label=(name) {
             table class=[(columns > MANY_COLUMNS).then_some("dense")]

@@ -97,6 +97,6 @@ fn values(title: &str, cards: &[Card<'_>]) -> Table {
             table::column("its time", Align::Left),
         ],
         rows,
-        is_searchable: false,
+        ..Table::default()
     }
 }

@@ -7,7 +7,7 @@ use crosslane_results::{
     Compared, ComparedBottleneck, ComparedFigure, Outcome, Scenario, SingleFigure,
 };
 
-use super::run_page::size_words;
+use super::run_page::{limit_words, size_words};
 use super::values::{Better, Value, values};
 
 /// Smaller changes are rounding errors of printed figures.
@@ -107,8 +107,7 @@ impl Comparison {
         let words = |scenario: &Scenario| {
             let why = scenario.why_not_faster.as_ref()?;
             let Some(step) = why.steps.first() else { return Some("nothing".to_owned()) };
-            let limits: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
-            Some(limits.join(" and "))
+            Some(limit_words(step, " and "))
         };
         let mut rows = Vec::new();
         for scenario in &first.scenarios {

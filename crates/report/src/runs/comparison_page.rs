@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page that compares two runs.
 
+use crosslane_results::quantity::count_words;
 use crosslane_results::{Bench, Flow, Outcome};
 
 use super::comparison::Comparison;
 use super::run_page::{by_size, cell, flow_names, rate_axis, sizes, table, time_axis};
 use super::values::Value;
-use crate::number::count as count_words;
 use crate::page::{Block, Page, Section};
 use crate::plot::{Plot, Series, SeriesKind};
 use crate::table::{Cell, Table};

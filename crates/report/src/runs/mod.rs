@@ -3,12 +3,16 @@
 //!
 //! Read first: [`page`], then [`Comparison`].
 
+pub(crate) mod columns;
 mod comparison;
 mod comparison_page;
-mod rows_page;
+pub(crate) mod network;
+pub(crate) mod rows_page;
 mod run_page;
+pub(crate) mod stores;
 mod values;
 
 pub use comparison::{Comparison, Pair};
-pub use run_page::{SERVED, SERVED_LATENCY, explanation_blocks, page};
+pub(crate) use run_page::{SERVED, SERVED_LATENCY, limit_words, unlike_words};
+pub use run_page::{explanation_blocks, page};
 pub use values::{Better, Value, values};

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pages of benchmarks whose outcomes are lists of rows.
 
-use crosslane_results::{Bridge, BridgeTransfer, Overhead, Sweep, SweepRow};
+use crosslane_results::quantity::{mebibytes, megabytes, microseconds, size_words};
+use crosslane_results::{Bridge, BridgeTransfer, Overhead, OverheadRow, Sweep, SweepRow};
 
+use super::columns::or_none;
 use super::run_page::{cell, rate_axis, sizes, table};
 use super::values::typical;
-use crate::number::whole_size;
 use crate::page::{Block, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
-use crate::table::{Align, Cell};
+use crate::table::{Align, Cell, Field, Table};
 
 /// Names and points of a plot's lines, in order of appearance.
 #[derive(Default)]
@@ -27,34 +28,31 @@ fn rate_plot(title: String, lines: Lines) -> Block {
     Block::Plot(Plot { title, x: sizes(), y: rate_axis(), series: lines.0 })
 }
 
-fn us(ps: u64) -> String {
-    format!("{:.3}", ps as f64 / 1e6)
-}
-
 fn wrong_words(count: u64) -> Cell {
     Cell { text: count.to_string(), is_bad: count > 0 }
 }
 
+/// Columns of single accesses and transfers.
+pub const OVERHEAD: [Field<OverheadRow>; 6] = [
+    ("each", |row| row.what.clone()),
+    ("times:", |row| row.rounds.to_string()),
+    ("bytes:", |row| or_none(row.bytes, |bytes| bytes.to_string())),
+    ("us:", |row| microseconds(row.bus_ps)),
+    ("MB/s:", |row| {
+        let bytes = row.bytes.filter(|_| row.bus_ps > 0);
+        or_none(bytes, |bytes| megabytes(bytes as f64 / row.bus_ps as f64 * 1e12))
+    }),
+    ("machine us:", |row| microseconds(row.machine_ps)),
+];
+
 /// Returns the summary and the sections of single accesses and transfers.
 pub(super) fn overhead(run: &Overhead) -> (String, Vec<Section>) {
-    let headings = ["each", "times", "bytes", "us", "MB/s", "machine us"];
-    let mut rows = table("", &headings, 1);
-    for row in &run.rows {
-        let rate = row.bytes.filter(|_| row.bus_ps > 0);
-        let rate = rate.map(|bytes| bytes as f64 / row.bus_ps as f64 * 1e6);
-        rows.rows.push(vec![
-            cell(&row.what),
-            cell(row.rounds.to_string()),
-            cell(row.bytes.map_or("-".to_owned(), |bytes| bytes.to_string())),
-            cell(us(row.bus_ps)),
-            cell(rate.map_or("-".to_owned(), |rate| format!("{rate:.1}"))),
-            cell(us(row.machine_ps)),
-        ]);
-    }
+    let rows = Table::of(&OVERHEAD, &run.rows);
     let note = "Averages by the clock of the card's bus, which is simulated in a lab, and by that \
                 of the machine that ran it. Transfers were made one at a time.";
     let blocks = vec![Block::Table(rows), Block::Text(note.to_owned())];
-    let each = run.rows.iter().take(2).map(|row| format!("{} {} us", row.what, us(row.bus_ps)));
+    let each =
+        run.rows.iter().take(2).map(|row| format!("{} {} us", row.what, microseconds(row.bus_ps)));
     let summary = format!("{}.", each.collect::<Vec<_>>().join(", "));
     (summary, vec![Section { title: "Times".to_owned(), blocks }])
 }
@@ -85,35 +83,47 @@ fn line_name(parameters: &[(&str, String)]) -> String {
     link.into_iter().chain(others).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns a table of the points of a sweep, with a column for each of these parameters.
+pub fn sweep_table(run: &Sweep, names: &[&str], has_binary_rate: bool) -> Table {
+    let numbers = ["bytes", "us", "MB/s", "MiB/s", "wrong words"];
+    let is_shown = |heading: &&str| has_binary_rate || *heading != "MiB/s";
+    let headings = names.iter().copied().chain(numbers.into_iter().filter(is_shown));
+    let mut table = Table::default().with_numbers(headings);
+    for row in &run.rows {
+        let values = names
+            .iter()
+            .map(|name| Cell::from(or_none(row.parameters.get(*name), |value| value.to_string())));
+        let (time, rate) = (format!("{:.3}", row.transfer_ns / 1e3), row.bytes_per_second);
+        let mut numbers: Vec<Cell> = vec![row.size_bytes.to_string().into(), time.into()];
+        numbers.push(megabytes(rate).into());
+        numbers.extend(has_binary_rate.then(|| mebibytes(rate).into()));
+        numbers.push(wrong_words(row.wrong_words));
+        table.row(values.chain(numbers));
+    }
+    table
+}
+
 /// Returns the summary and the sections of a sweep: a plot for each direction, with a line for each
 /// combination of the other parameters.
 pub(super) fn sweep(run: &Sweep) -> (String, Vec<Section>) {
     let mut plots: Vec<(String, Lines)> = Vec::new();
     let names = run.rows.first().map(parameters).unwrap_or_default();
     let names: Vec<&str> = names.into_iter().map(|(name, _)| name).collect();
-    let headings: Vec<&str> =
-        names.iter().copied().chain(["bytes", "us", "MB/s", "wrong words"]).collect();
-    let mut rows = table("", &headings, usize::from(names.first() == Some(&WAY)));
+    let mut rows = sweep_table(run, &names, false);
     rows.is_searchable = true;
+    // The direction is a word.
+    if let Some(way) = rows.columns.first_mut().filter(|column| column.heading == WAY) {
+        way.align = Align::Left;
+    }
     for row in &run.rows {
         let parameters = parameters(row);
-        let value = |name: &str| parameters.iter().find(|(known, _)| *known == name);
-        let way = value(WAY).map_or(String::new(), |(_, way)| way.clone());
-        let line = line_name(&parameters);
+        let way = row.parameters.get(WAY).map_or(String::new(), ToString::to_string);
         let at = plots.iter().position(|(known, _)| *known == way).unwrap_or_else(|| {
             plots.push((way, Lines::default()));
             plots.len() - 1
         });
-        plots[at].1.add(line, (row.size_bytes as f64, row.bytes_per_second / 1e6));
-        let mut cells: Vec<Cell> = names
-            .iter()
-            .map(|name| cell(value(name).map_or("-", |(_, value)| value.as_str())))
-            .collect();
-        cells.push(cell(row.size_bytes.to_string()));
-        cells.push(cell(format!("{:.3}", row.transfer_ns / 1e3)));
-        cells.push(cell(format!("{:.1}", row.bytes_per_second / 1e6)));
-        cells.push(wrong_words(row.wrong_words));
-        rows.rows.push(cells);
+        let point = (row.size_bytes as f64, row.bytes_per_second / 1e6);
+        plots[at].1.add(line_name(&parameters), point);
     }
     let blocks = plots.into_iter();
     let blocks = blocks.map(|(way, lines)| rate_plot(format!("Rate by size, {way}"), lines));
@@ -164,7 +174,7 @@ pub(super) fn bridge(run: &Bridge) -> (String, Vec<Section>) {
     let mut sections = vec![Section { title: "Transfers".to_owned(), blocks }];
     sections.extend(overlap_section(run));
     let last = run.transfers.last().map_or("Nothing was run.".to_owned(), |last| {
-        let (size, rate) = (whole_size(last.bytes), last.bytes_per_second / 1e6);
+        let (size, rate) = (size_words(last.bytes), last.bytes_per_second / 1e6);
         format!("{}: {rate:.1} MB/s at {size}.", transfer_name(last))
     });
     (last, sections)

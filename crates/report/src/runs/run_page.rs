@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of a benchmark.
 
+use crosslane_results::quantity::{count_words, megabytes, percent, size_words as bytes_words};
 use crosslane_results::{
-    Bench, Better, Explanation, Figure, Flow, IommuUse, Latencies, Outcome, Scenario, Step, Trial,
+    Bench, Better, Detail, Explanation, Figure, Flow, IommuUse, Latencies, Link, Outcome, Platform,
+    Scenario, Step, Trial,
 };
 
-use super::rows_page;
-use crate::number::{change, count, whole_size};
+use super::columns::{
+    APPLICATION, BYTES, CEILING, ENDS, FLOW, IN_FLIGHT, ITERATIONS, LESS_DLLPS, MESSAGE, RATE,
+    SHARE, or_none, times,
+};
+use super::{network, rows_page, stores};
+use crate::number::change;
 use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
-use crate::table::{Align, Cell, Column, Table};
+use crate::table::{Align, Cell, Column, Field, Table};
 
 /// Note on transfers of cards whose clock is not the machine's.
-pub const SERVED: &str = "all times and rates are in this machine's time: a program serves the \
+pub(crate) const SERVED: &str = "all times and rates are in this machine's time: a program serves the \
                           cards and may simulate them, so that the engines' timers are left out";
 /// Note on round trips of such cards.
-pub const SERVED_LATENCY: &str = "times are by the engine's timer: a program serves the cards, and \
+pub(crate) const SERVED_LATENCY: &str = "times are by the engine's timer: a program serves the cards, and \
                                   if it simulates them, they are in its simulated time";
 /// Picoseconds in a microsecond.
 const PS_PER_US: f64 = 1e6;
@@ -29,7 +35,7 @@ pub(super) fn table(title: &str, headings: &[&str], words: usize) -> Table {
     let columns = columns
         .map(|(at, heading)| Column { heading: (*heading).to_owned(), align: align(at) })
         .collect();
-    Table { title: title.to_owned(), columns, rows: Vec::new(), is_searchable: false }
+    Table { columns, ..Table::default() }.titled(title)
 }
 
 /// Makes a cell that is not marked as bad.
@@ -44,7 +50,18 @@ pub(super) fn cell(text: impl Into<String>) -> Cell {
 pub fn page(outcome: &Outcome, command: &str) -> Option<Page> {
     let (title, (summary, sections)) = match outcome {
         Outcome::Bench(run) => {
-            (format!("bench {} on {}", run.bench, run.platform.name()), of_flows(run))
+            let title = format!("bench {} on {}", run.bench, run.platform.name());
+            if let Some(sections) = of_detail(run) {
+                let summary = match run.platform {
+                    Platform::Lab { .. } => String::new(),
+                    Platform::Cards { .. } => "Times are those of the machine that ran it.".into(),
+                };
+                let facts = facts(command, outcome);
+                let facts =
+                    facts.into_iter().filter(|(name, _)| name == "command" || name == "version");
+                return Some(Page { title, summary, facts: facts.collect(), sections });
+            }
+            (title, of_flows(run))
         }
         Outcome::Overhead(run) => {
             (format!("bench overhead on {}", run.device), rows_page::overhead(run))
@@ -56,6 +73,17 @@ pub fn page(outcome: &Outcome, command: &str) -> Option<Page> {
         _ => return None,
     };
     Some(Page { title, summary, facts: facts(command, outcome), sections })
+}
+
+/// Returns the section of a benchmark whose flows have their own plots.
+fn of_detail(bench: &Bench) -> Option<Vec<Section>> {
+    let flow = bench.scenarios.iter().flat_map(|scenario| &scenario.flows).next()?;
+    Some(vec![match &flow.detail {
+        Detail::Stores(_) => stores::section(bench),
+        Detail::Gets(_) => network::gets_section(bench),
+        Detail::Exchange(_) => network::halo_section(bench),
+        _ => return None,
+    }])
 }
 
 fn of_flows(bench: &Bench) -> (String, Vec<Section>) {
@@ -81,16 +109,19 @@ fn figure_words(figure: Figure, value: f64) -> String {
     }
 }
 
-/// Warns if the explained run differs from the measured one.
-fn unlike_words(why: &Explanation) -> Option<String> {
+/// Tells how the explained run differs from the measured one, if it does.
+pub(crate) fn unlike_words(
+    why: &Explanation,
+    figure_words: impl Fn(Figure) -> String,
+) -> Option<String> {
     let (off, measured) = (why.unlike()?, why.measured?);
     Some(format!(
-        "Warning: the run that was explained reached {}, {:.1} % {} than the {} that were \
-         measured: what limits it may not limit the whole run.",
-        figure_words(why.figure, why.figure.value),
-        100.0 * off.abs(),
+        "the run that was explained reached {}, {} % {} than the {} that were measured: what \
+         limits it may not limit the whole run",
+        figure_words(why.figure),
+        percent(off.abs()),
         if off < 0.0 { "less" } else { "more" },
-        figure_words(measured, measured.value),
+        figure_words(measured),
     ))
 }
 
@@ -116,7 +147,7 @@ fn summary(bench: &Bench) -> String {
             let share = flow.share_of_ceiling.map_or(String::new(), |share| {
                 format!(", {:.1} % of what the links allow", share * 100.0)
             });
-            let size = whole_size(flow.bytes);
+            let size = bytes_words(flow.bytes);
             sentences.push(format!("{name}: {:.1} MB/s at {size}{share}.", rate / 1e6));
         }
     } else if !last.flows.is_empty() {
@@ -134,10 +165,15 @@ fn summary(bench: &Bench) -> String {
     sentences.join(" ")
 }
 
+/// Joins the limits of a step.
+pub(crate) fn limit_words(step: &Step, and: &str) -> String {
+    let words: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
+    words.join(and)
+}
+
 /// Returns the limits of a step, as the subject of a sentence.
 fn limits_words(step: &Step) -> String {
-    let words: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
-    words.join(", and ")
+    limit_words(step, ", and ")
 }
 
 fn lifted_words(step: &Step) -> String {
@@ -148,10 +184,10 @@ fn lifted_words(step: &Step) -> String {
 /// Returns the size of transfers, `4 KiB`, or the sizes of several flows.
 pub(super) fn size_words(scenario: &Scenario) -> String {
     match scenario.bytes {
-        Some(bytes) => whole_size(bytes),
+        Some(bytes) => bytes_words(bytes),
         None => {
             let mut sizes: Vec<String> =
-                scenario.flows.iter().map(|flow| whole_size(flow.bytes)).collect();
+                scenario.flows.iter().map(|flow| bytes_words(flow.bytes)).collect();
             sizes.dedup();
             sizes.join(", ")
         }
@@ -225,7 +261,8 @@ pub fn explanation_blocks(name: &str, why: &Explanation) -> Vec<Block> {
     if let Some(how) = &why.shortened {
         blocks.push(Block::Text(format!("Compared in shortened runs: {how}.")));
     }
-    blocks.extend(unlike_words(why).map(Block::Text));
+    let unlike = unlike_words(why, |figure| figure_words(figure, figure.value));
+    blocks.extend(unlike.map(|words| Block::Text(format!("Warning: {words}."))));
     blocks
 }
 
@@ -233,7 +270,7 @@ pub fn explanation_blocks(name: &str, why: &Explanation) -> Vec<Block> {
 /// switch.`
 fn idle_block(idle: &[&Trial]) -> Option<Block> {
     let words: Vec<&str> = idle.iter().map(|trial| trial.limit.words.as_str()).collect();
-    let count = count(words.len(), "limit gains", "limits gain");
+    let count = count_words(words.len(), "limit gains", "limits gain");
     let text = format!("{count} nothing when lifted alone: {}.", words.join("; "));
     (!words.is_empty()).then_some(Block::Text(text))
 }
@@ -461,78 +498,37 @@ fn latency_plot(bench: &Bench) -> Plot {
     Plot { title: "One way, by size".into(), x: sizes(), y: time_axis(), series }
 }
 
-/// Returns the five times in microseconds.
-fn time_cells(times: &Latencies) -> [Cell; 5] {
-    [times.min_ps, times.typical_ps, times.average_ps, times.p99_ps, times.max_ps]
-        .map(|ps| cell(format!("{:.3}", ps as f64 / PS_PER_US)))
-}
-
 fn flow_table(bench: &Bench) -> Table {
-    let mut headings =
-        vec!["flow", "bytes", "iterations", "in flight", "min us", "typical", "average", "p99"];
     // Engine timers and ceilings use another clock than transfers of served cards.
-    headings.extend(match bench.platform.is_served() {
-        true => &["max", "app MB/s"][..],
-        false => &["max", "MB/s", "ceiling MB/s", "less DLLPs", "of it %"],
-    });
-    let mut rows = table("Transfers", &headings, 1);
-    for flow in bench.scenarios.iter().flat_map(|scenario| &scenario.flows) {
-        let megabytes = |rate: Option<f64>| {
-            cell(rate.map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e6)))
-        };
-        let mut row = vec![
-            cell(flow.name.clone()),
-            cell(flow.bytes.to_string()),
-            cell(flow.iterations.to_string()),
-            cell(flow.in_flight.map_or("-".to_owned(), |depth| depth.to_string())),
-        ];
-        match &flow.latency {
-            Some(times) => row.extend(time_cells(times)),
-            None => row.extend([(); 5].map(|()| cell("-"))),
-        }
-        row.push(megabytes(rate(bench, flow)));
-        if !bench.platform.is_served() {
-            let ceiling = flow.ceiling.as_ref();
-            row.push(megabytes(ceiling.map(|ceiling| ceiling.bytes_per_second)));
-            row.push(megabytes(ceiling.map(|ceiling| ceiling.less_dllps_bytes_per_second)));
-            let share = flow.share_of_ceiling;
-            row.push(cell(share.map_or("-".to_owned(), |share| format!("{:.1}", share * 100.0))));
-        }
-        rows.rows.push(row);
-    }
-    rows
+    let more: &[Field<Flow>] = match bench.platform.is_served() {
+        true => &[APPLICATION],
+        false => &[RATE, CEILING, LESS_DLLPS, SHARE],
+    };
+    let fields = [&[FLOW, BYTES, ITERATIONS, IN_FLIGHT][..], &times(), more].concat();
+    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    Table::of(&fields, flows).titled("Transfers")
 }
 
 fn latency_table(bench: &Bench) -> Table {
-    let headings = ["from, to", "bytes", "min us", "typical", "average", "p99", "max"];
-    let mut rows = table("One way: half of a round trip", &headings, 1);
-    for scenario in &bench.scenarios {
-        let Some(latency) = &scenario.latency else { continue };
-        let bytes = scenario.bytes.map_or(String::new(), |bytes| bytes.to_string());
-        let mut row = vec![cell(&latency.name), cell(bytes)];
-        row.extend(time_cells(&latency.one_way));
-        rows.rows.push(row);
-    }
-    rows
+    let fields = [&[ENDS, MESSAGE][..], &times()].concat();
+    let latencies = bench.scenarios.iter().filter_map(|one| one.latency.as_ref());
+    Table::of(&fields, latencies).titled("One way: half of a round trip")
 }
 
 /// Returns the section on the links of the last scenario.
 fn link_section(bench: &Bench) -> Option<Section> {
     let last = bench.scenarios.iter().rev().find(|scenario| !scenario.links.is_empty())?;
-    let headings = ["direction", "link", "MB/s", "it could carry", "of it %"];
-    let mut rows = table("", &headings, 2);
-    for link in &last.links {
-        let (rate, ceiling) = (link.bytes_per_second, link.ceiling_bytes_per_second);
-        let share =
-            if ceiling > 0.0 { format!("{:.1}", 100.0 * rate / ceiling) } else { "-".into() };
-        rows.rows.push(vec![
-            cell(&link.direction),
-            cell(format!("Gen{} x{}", link.generation, link.width)),
-            cell(format!("{:.1}", rate / 1e6)),
-            cell(format!("{:.1}", ceiling / 1e6)),
-            cell(share),
-        ]);
-    }
+    let fields: [Field<Link>; 5] = [
+        ("direction", |link| link.direction.clone()),
+        ("link", Link::rate),
+        ("MB/s:", |link| megabytes(link.bytes_per_second)),
+        ("it could carry:", |link| megabytes(link.ceiling_bytes_per_second)),
+        ("of it %:", |link| {
+            let (rate, ceiling) = (link.bytes_per_second, link.ceiling_bytes_per_second);
+            or_none(Some(ceiling).filter(|rate| *rate > 0.0), |ceiling| percent(rate / ceiling))
+        }),
+    ];
+    let rows = Table::of(&fields, &last.links);
     let title = format!("Links on the way, in the run of {}", size_words(last));
     Some(Section { title, blocks: vec![Block::Table(rows)] })
 }

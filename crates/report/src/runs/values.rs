@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An outcome as a list of named values.
 
+use crosslane_results::quantity::size_words;
 use crosslane_results::{Bench, Bridge, Detail, Latencies, Outcome, Overhead, Reproduction, Sweep};
 use crosslane_results::{Row, Scenario};
-
-use crate::number::whole_size;
 
 /// Direction in which a value gets better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +58,7 @@ fn of_scenario(scenario: &Scenario, run: &Bench) -> Vec<Value> {
             ("rate by timers", timer.map(|timer| timer.bytes_per_second)),
             ("rate", flow.bytes_per_second),
         ];
-        let conditions = whole_size(flow.bytes);
+        let conditions = size_words(flow.bytes);
         let value = |quantity: &str, unit: &str, value: f64, better: Better| Value {
             subject: flow.name.clone(),
             conditions: conditions.clone(),
@@ -84,7 +83,7 @@ fn of_scenario(scenario: &Scenario, run: &Bench) -> Vec<Value> {
         for (quantity, us) in times(&latency.one_way) {
             values.push(Value {
                 subject: format!("{}, one way", latency.name),
-                conditions: scenario.bytes.map_or(String::new(), whole_size),
+                conditions: scenario.bytes.map_or(String::new(), size_words),
                 quantity: quantity.to_owned(),
                 unit: "us".to_owned(),
                 value: us,
@@ -145,7 +144,7 @@ fn value(
 /// Only times by the clock of the card's bus: those by the machine's clock say nothing of the card.
 fn overhead(run: &Overhead) -> Vec<Value> {
     let values = run.rows.iter().map(|row| {
-        let conditions = row.bytes.map_or(String::new(), whole_size);
+        let conditions = row.bytes.map_or(String::new(), size_words);
         value(&row.what, &conditions, ("time", "us", row.bus_ps as f64 / 1e6, Better::Lower))
     });
     values.collect()
@@ -157,7 +156,7 @@ fn sweep(run: &Sweep) -> Vec<Value> {
         let parameters = row.parameters.iter();
         let parameters = parameters.map(|(name, value)| format!("{name} {value}"));
         let subject = parameters.collect::<Vec<_>>().join(", ");
-        let conditions = whole_size(row.size_bytes);
+        let conditions = size_words(row.size_bytes);
         values.push(value(&subject, &conditions, rate(row.bytes_per_second)));
         let time = ("time", "us", row.transfer_ns / 1e3, Better::Lower);
         values.push(value(&subject, &conditions, time));
@@ -180,7 +179,7 @@ fn bridge(run: &Bridge) -> Vec<Value> {
             1 => String::new(),
             clients => format!(", {clients} clients"),
         };
-        let conditions = format!("{}{clients}", whole_size(transfer.bytes));
+        let conditions = format!("{}{clients}", size_words(transfer.bytes));
         values.push(value(&subject, &conditions, rate(transfer.bytes_per_second)));
         if let Some(seconds) = typical(&transfer.seconds) {
             let time = ("typical time", "ms", seconds * 1e3, Better::Lower);

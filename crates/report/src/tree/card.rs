@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crosslane_results::DirectionLoad;
+use crosslane_results::quantity::size_words;
 use crosslane_results::topology::{Function, FunctionKind, Host, Link, Topology};
 
 use crate::clean::text;
-use crate::number::{megabytes, whole_size};
+use crate::number::megabytes;
 
 /// Most characters of a card's name and of its detail: a longer text ends with an ellipsis.
 pub const MOST_CHARACTERS: usize = 56;
@@ -101,7 +102,7 @@ impl<'a> Loads<'a> {
     }
 
     fn host(&self, host: &Host) -> Card<'a> {
-        let detail = format!("{} of memory", whole_size(host.memory_bytes));
+        let detail = format!("{} of memory", size_words(host.memory_bytes));
         self.with_ports(card("host", &host.name, &detail), &host.functions)
     }
 
@@ -139,7 +140,7 @@ impl<'a> Loads<'a> {
         let (node, mut detail) = (&function.node, function.address.clone());
         if function.kind == FunctionKind::Endpoint {
             for bar in &function.bars {
-                let _ = write!(detail, ", BAR{} {}", bar.index, whole_size(bar.size_bytes));
+                let _ = write!(detail, ", BAR{} {}", bar.index, size_words(bar.size_bytes));
             }
             return card("endpoint", node, if self.is_detailed() { &detail } else { "" });
         }

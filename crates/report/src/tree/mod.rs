@@ -8,6 +8,7 @@ mod card;
 mod draw;
 mod layout;
 
+use crosslane_results::quantity::count_words;
 use crosslane_results::topology::{FunctionKind, Topology};
 use maud::{Markup, PreEscaped, html};
 
@@ -17,7 +18,7 @@ pub use self::draw::{draw_style, way_words};
 pub use self::layout::has_loads;
 use self::layout::{MARGIN, place};
 use crate::clean;
-use crate::number::{count, pixels};
+use crate::number::pixels;
 use crate::palette;
 
 /// Height of a line of notes above a stand-alone drawing, pixels.
@@ -109,9 +110,9 @@ fn counts(topology: &Topology) -> String {
     let of = |kind| topology.functions().filter(|function| function.kind == kind).count();
     format!(
         "{}, {}, {}",
-        count(topology.hosts.len(), "host", "hosts"),
-        count(of(FunctionKind::UpstreamPort), "switch", "switches"),
-        count(of(FunctionKind::Endpoint), "endpoint", "endpoints"),
+        count_words(topology.hosts.len(), "host", "hosts"),
+        count_words(of(FunctionKind::UpstreamPort), "switch", "switches"),
+        count_words(of(FunctionKind::Endpoint), "endpoint", "endpoints"),
     )
 }
 

@@ -181,6 +181,7 @@ fn block(block: &AnyBlock) -> Block {
                 columns: columns.iter().map(column).collect(),
                 rows: rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
                 is_searchable: *is_searchable,
+                ..Table::default()
             })
         }
         AnyBlock::Bars(title, bars) => {

@@ -119,6 +119,7 @@ fn bad_cells_are_marked_in_words_too() {
             vec![cell("b", false), cell("2.0", false), cell("more", false)],
         ],
         is_searchable: true,
+        ..Table::default()
     };
     let html = only(Block::Table(table));
     assert!(html.contains("marks 1 value to look at."));

@@ -24,6 +24,7 @@ pub fn page_of_everything(text: &str) -> Page {
             columns: vec![Column { heading: text(), align: Align::Right }],
             rows: vec![vec![cell(true)], vec![cell(false)]],
             is_searchable: true,
+            ..Table::default()
         }),
         Block::Bars(Bars {
             title: text(),

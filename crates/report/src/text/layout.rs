@@ -1,41 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables of plain ASCII: columns parted by blanks, a heading, no lines. Where the terminal is
-//! too narrow for all columns, those that matter least are left out, and then texts are folded.
+//! Tables of plain ASCII: columns separated by blanks, one heading, no lines. If the terminal is
+//! too narrow for all columns, the least important ones are left out, and then texts are folded.
 
-use std::fmt;
+use std::fmt::Write as _;
 
 use anstyle::Style;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement};
-pub use crosslane_report::Align;
-use crosslane_report::Column;
 
-use crate::terminal::{filled, folded, table_columns};
+use super::fold::{filled, folded};
+use crate::table::{Align, Table};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
-/// The same where nothing else makes a table fit.
+/// Blanks between two columns if nothing else makes a table fit.
 const NARROW_GAP: usize = 1;
-/// Text is folded to this width before columns are left out, and to less only when none is left.
+/// Text is folded to this width before columns are left out, and to less only if none is left.
 const TEXT_COLUMNS: usize = 24;
 
-/// A table with one heading.
-#[derive(Clone, Debug)]
-pub struct Table {
-    plain: crosslane_report::Table,
-    /// Headings of columns that may be left out, the least important first.
-    spare: Vec<String>,
-}
-
-/// How wide a column has to be.
+/// Least widths of a column.
 struct Span {
-    /// With nothing folded.
+    /// Nothing is folded.
     whole: usize,
-    /// With its heading folded at every blank, and texts a little.
+    /// Its heading is folded at every blank, its texts a little.
     folded: usize,
-    /// With its heading and its texts folded at every blank.
+    /// Its heading and its texts are folded at every blank.
     words: usize,
-    /// With its texts folded at every dot too: paths of constants.
+    /// Its texts are folded at every dot too: paths of constants.
     pieces: usize,
 }
 
@@ -47,47 +38,29 @@ struct Layout {
     gap: usize,
 }
 
-/// A table of a result.
-impl From<crosslane_report::Table> for Table {
-    fn from(plain: crosslane_report::Table) -> Self {
-        Self { plain, spare: Vec::new() }
-    }
-}
-
 impl Table {
-    /// An empty table with these headings.
+    /// Returns the table as plain text, no wider than `columns` if it can be. Each line is ended and
+    /// has no blanks at its end; the heading is bold; a note lists columns that are left out.
     #[must_use]
-    pub fn new(columns: &[(&str, Align)]) -> Self {
-        let columns = columns.iter();
-        let columns = columns
-            .map(|&(heading, align)| Column { heading: heading.to_owned(), align })
-            .collect();
-        let (title, rows) = (String::new(), Vec::new());
-        let plain = crosslane_report::Table { title, columns, rows, is_searchable: false };
-        Self { plain, spare: Vec::new() }
-    }
-
-    /// The headings of columns that a narrow terminal does without, the least important first.
-    #[must_use]
-    pub fn least_first(mut self, headings: &[impl AsRef<str>]) -> Self {
-        self.spare = headings.iter().map(|heading| heading.as_ref().to_owned()).collect();
-        self
-    }
-
-    /// Adds a row with as many cells as there are columns.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.plain.row(cells);
-    }
-
-    /// The same for a page.
-    #[must_use]
-    pub fn on_page(self, title: &str) -> crosslane_report::Table {
-        crosslane_report::Table { title: title.to_owned(), ..self.plain }
+    pub fn to_text(&self, columns: Option<usize>) -> String {
+        let layout = columns.map_or_else(|| self.whole(), |columns| self.fitted(columns));
+        let bold = Style::new().bold();
+        let (heading_lines, lines) = self.lines(&layout);
+        let mut text = String::new();
+        for (index, line) in lines.iter().enumerate() {
+            let line = line.trim_end();
+            let _ = match index < heading_lines {
+                true => writeln!(text, "{bold}{line}{bold:#}"),
+                false => writeln!(text, "{line}"),
+            };
+        }
+        let note = self.note(&layout);
+        text + &columns.map_or_else(String::new, |columns| folded(&note, columns))
     }
 
     fn span(&self, index: usize) -> Span {
-        let column = &self.plain.columns[index];
-        let cells = || self.plain.rows.iter().map(|row| row[index].text.as_str());
+        let column = &self.columns[index];
+        let cells = || self.rows.iter().map(|row| row[index].text.as_str());
         let width = |text: &str| text.chars().count();
         let longest_word = |text: &str| text.split_whitespace().map(width).max().unwrap_or(0);
         let content = cells().map(width).max().unwrap_or(0);
@@ -103,26 +76,26 @@ impl Table {
         Span { whole, folded: whole.min(TEXT_COLUMNS).max(words), words, pieces }
     }
 
-    /// Every column, as wide as it has to be.
+    /// Shows every column in its full width.
     fn whole(&self) -> Layout {
-        let shown: Vec<usize> = (0..self.plain.columns.len()).collect();
+        let shown: Vec<usize> = (0..self.columns.len()).collect();
         let widths = shown.iter().map(|&index| self.span(index).whole).collect();
         Layout { shown, widths, left_out: Vec::new(), gap: GAP }
     }
 
-    /// The columns and widths that fit a terminal, as far as anything fits.
+    /// Chooses columns and widths that fit a terminal, as far as anything fits.
     fn fitted(&self, columns: usize) -> Layout {
-        let spans: Vec<Span> =
-            (0..self.plain.columns.len()).map(|index| self.span(index)).collect();
+        let spans: Vec<Span> = (0..self.columns.len()).map(|index| self.span(index)).collect();
         let mut shown: Vec<usize> = (0..spans.len()).collect();
         let mut spare = self.spare.iter();
         let folded = |index: usize| spans[index].folded;
         while total(shown.iter().map(|&index| folded(index))) > columns {
             let Some(heading) = spare.next() else { break };
-            shown.retain(|&index| self.plain.columns[index].heading != *heading);
+            shown.retain(|&index| self.columns[index].heading != *heading);
         }
         let mut widths: Vec<usize> = shown.iter().map(|&index| spans[index].whole).collect();
-        for least in [Span::folded, Span::words, Span::pieces] {
+        let limits: [fn(&Span) -> usize; 3] = [|it| it.folded, |it| it.words, |it| it.pieces];
+        for least in limits {
             while total(widths.iter().copied()) > columns {
                 let places = (0..shown.len()).filter(|&at| widths[at] > least(&spans[shown[at]]));
                 let Some(widest) = places.max_by_key(|&at| widths[at]) else { break };
@@ -134,13 +107,13 @@ impl Table {
         Layout { shown, widths, left_out, gap }
     }
 
-    /// Lines of the heading, and of the rows.
+    /// Returns the number of lines of the heading, and all lines.
     fn lines(&self, layout: &Layout) -> (usize, Vec<String>) {
         let mut set = comfy_table::Table::new();
         set.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let places = || layout.shown.iter().copied().zip(layout.widths.iter().copied());
         let headings = places().map(|(index, width)| {
-            let heading = &self.plain.columns[index].heading;
+            let heading = &self.columns[index].heading;
             folded_cell(heading, width)
         });
         let mut headings: Vec<String> = headings.collect();
@@ -154,12 +127,12 @@ impl Table {
         for (place, (index, _)) in places().enumerate() {
             let column = set.column_mut(place).expect("the heading made this column");
             column.set_padding((0, layout.gap as u16));
-            column.set_cell_alignment(match self.plain.columns[index].align {
+            column.set_cell_alignment(match self.columns[index].align {
                 Align::Left => CellAlignment::Left,
                 Align::Right => CellAlignment::Right,
             });
         }
-        for row in &self.plain.rows {
+        for row in &self.rows {
             set.add_row(places().map(|(index, width)| {
                 let text = &row[index].text;
                 match text.chars().count() > width {
@@ -171,9 +144,9 @@ impl Table {
         (heading_lines.max(1), set.lines().collect())
     }
 
-    /// `2 columns left out: p99, max (--wide)`; nothing where all are there.
+    /// Lists the columns that are left out: `2 columns left out: p99, max (--wide)`.
     fn note(&self, layout: &Layout) -> String {
-        let names = layout.left_out.iter().map(|&index| self.plain.columns[index].heading.as_str());
+        let names = layout.left_out.iter().map(|&index| self.columns[index].heading.as_str());
         let names: Vec<&str> = names.collect();
         match names.len() {
             0 => String::new(),
@@ -183,26 +156,12 @@ impl Table {
     }
 }
 
-impl Span {
-    fn folded(&self) -> usize {
-        self.folded
-    }
-
-    fn words(&self) -> usize {
-        self.words
-    }
-
-    fn pieces(&self) -> usize {
-        self.pieces
-    }
-}
-
-/// Positions at which a text may be parted.
+/// Returns whether a text may be parted at a character.
 fn is_break(c: char) -> bool {
     c.is_whitespace() || c == '.'
 }
 
-/// A text in lines of a cell. A word that is too long for it is parted behind its dots.
+/// Folds a text into the lines of a cell. A word that is too long is parted behind its dots.
 fn folded_cell(text: &str, width: usize) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -218,30 +177,9 @@ fn folded_cell(text: &str, width: usize) -> String {
     filled(&words, width, 0, 0)
 }
 
-/// The width of columns with the gaps between them.
+/// Returns the width of columns with the gaps between them.
 fn total(widths: impl Iterator<Item = usize>) -> usize {
     widths.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
-}
-
-/// As wide as the terminal, if tables are to fit it. Each line ended, without blanks at its end;
-/// the heading bold; a note says what is left out.
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = table_columns();
-        let layout = columns.map_or_else(|| self.whole(), |columns| self.fitted(columns));
-        let bold = Style::new().bold();
-        let (heading_lines, lines) = self.lines(&layout);
-        for (index, line) in lines.iter().enumerate() {
-            let line = line.trim_end();
-            if index < heading_lines {
-                writeln!(f, "{bold}{line}{bold:#}")?;
-            } else {
-                writeln!(f, "{line}")?;
-            }
-        }
-        let note = self.note(&layout);
-        f.write_str(&columns.map_or_else(String::new, |columns| folded(&note, columns)))
-    }
 }
 
 #[cfg(test)]
@@ -258,18 +196,18 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(&[("name", Align::Left), ("bytes", Align::Right)]);
-        table.row(["a".into(), "1".into()]);
-        table.row(["longer".into(), "123456".into()]);
-        let text = anstream::adapter::strip_str(&table.to_string()).to_string();
-        assert_eq!(text, "name     bytes\na            1\nlonger  123456\n");
+        let mut table = Table::headed("name | bytes:");
+        table.row(["a", "1"]);
+        table.row(["longer", "123456"]);
+        let (bold, end) = ("\u{1b}[1m", "\u{1b}[0m");
+        let text = format!("{bold}name     bytes{end}\na            1\nlonger  123456\n");
+        assert_eq!(table.to_text(None), text);
     }
 
     #[test]
     fn spare_columns_are_left_out_in_their_order() {
-        let columns = ["bytes", "min", "max", "MB/s"].map(|heading| (heading, Align::Right));
-        let mut table = Table::new(&columns).least_first(&["max", "min"]);
-        table.row(["64", "1.0", "2.0", "100.5"].map(str::to_owned));
+        let mut table = Table::headed("bytes: | min: | max: | MB/s:").least_first(&["max", "min"]);
+        table.row(["64", "1.0", "2.0", "100.5"]);
         assert_eq!(lines(&table, 23), ["bytes  min  max   MB/s", "   64  1.0  2.0  100.5"]);
         assert_eq!(
             lines(&table, 21),
@@ -283,8 +221,8 @@ mod tests {
 
     #[test]
     fn long_paths_are_parted_behind_their_dots() {
-        let mut table = Table::new(&[("constant", Align::Left), ("value", Align::Right)]);
-        table.row(["part.v7.requester.tags".into(), "16".into()]);
+        let mut table = Table::headed("constant | value:");
+        table.row(["part.v7.requester.tags", "16"]);
         assert_eq!(
             lines(&table, 22),
             ["constant        value", "part.v7.           16", "requester.tags"]
@@ -293,19 +231,17 @@ mod tests {
 
     #[test]
     fn gaps_shrink_where_nothing_else_does() {
-        let columns = ["a", "b", "c"].map(|heading| (heading, Align::Right));
-        let mut table = Table::new(&columns);
-        table.row(["1000", "2000", "3000"].map(str::to_owned));
+        let mut table = Table::headed("a: | b: | c:");
+        table.row(["1000", "2000", "3000"]);
         assert_eq!(lines(&table, 16), ["   a     b     c", "1000  2000  3000"]);
         assert_eq!(lines(&table, 15), ["   a    b    c", "1000 2000 3000"]);
     }
 
     #[test]
     fn texts_are_folded_where_nothing_is_spare() {
-        let columns = [("name", Align::Left), ("what it is", Align::Left)];
-        let mut table = Table::new(&columns);
-        table.row(["a".into(), "one two three four five six seven eight".into()]);
-        table.row(["/a/long/path".into(), "b".into()]);
+        let mut table = Table::headed("name | what it is");
+        table.row(["a", "one two three four five six seven eight"]);
+        table.row(["/a/long/path", "b"]);
         assert_eq!(
             lines(&table, 30),
             [

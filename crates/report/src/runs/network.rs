@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Gets of network processors, and exchanges of a halo between the nodes of a torus: their columns
+//! and plots.
+
+use std::collections::BTreeSet;
+
+use crosslane_results::quantity::{megabytes, microseconds};
+use crosslane_results::{Bench, Exchange, Flow, Gets, Platform};
+
+use crate::page::{Block, Section};
+use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
+use crate::table::{Field, Table};
+
+fn flows(bench: &Bench) -> impl Iterator<Item = &Flow> {
+    bench.scenarios.iter().flat_map(|scenario| &scenario.flows)
+}
+
+/// Returns the gets of each flow.
+pub fn gets(bench: &Bench) -> Vec<(&Flow, &Gets)> {
+    flows(bench).filter_map(|flow| Some((flow, flow.gets()?))).collect()
+}
+
+/// Exchanges of a halo in one torus.
+pub struct Halo<'a> {
+    /// The flow.
+    pub flow: &'a Flow,
+    /// Its exchanges.
+    pub exchange: &'a Exchange,
+    /// Duration of an exchange in the first torus, nanoseconds.
+    pub first_ns: f64,
+}
+
+impl Halo<'_> {
+    /// Formats the duration of an exchange.
+    pub fn us(&self) -> String {
+        microseconds((self.exchange.exchange_ns * 1e3).round() as u64)
+    }
+
+    /// Returns the rate to a node.
+    pub fn node_rate(&self) -> f64 {
+        self.flow.rate().unwrap_or_default()
+    }
+}
+
+/// Returns the exchanges of each flow.
+pub fn halos(bench: &Bench) -> Vec<Halo<'_>> {
+    let first_ns = flows(bench).find_map(Flow::exchange).map_or(0.0, |first| first.exchange_ns);
+    flows(bench)
+        .filter_map(|flow| Some(Halo { flow, exchange: flow.exchange()?, first_ns }))
+        .collect()
+}
+
+/// Returns the share of a rate; 0 if the rate is not known.
+pub fn share(of: f64, rate: Option<f64>) -> f64 {
+    rate.map_or(0.0, |rate| of / rate)
+}
+
+/// Returns a table of exchanges between cards.
+pub fn card_table(bench: &Bench) -> Table {
+    fn fields<'a>() -> [Field<Halo<'a>>; 7] {
+        [
+            ("nodes:", |halo| halo.exchange.nodes.to_string()),
+            ("torus", |halo| halo.flow.name.clone()),
+            ("bytes of a node:", |halo| halo.flow.bytes.to_string()),
+            ("us an exchange:", Halo::us),
+            ("MB/s to a node:", |halo| megabytes(halo.node_rate())),
+            ("buffers compared:", |halo| halo.exchange.buffers_compared.to_string()),
+            ("wrong:", |halo| halo.exchange.buffers_wrong.to_string()),
+        ]
+    }
+    Table::of(&fields(), &halos(bench))
+}
+
+/// Returns the section of a page on gets: duration and rate, with a curve for each node, modes and
+/// number in flight.
+pub fn gets_section(bench: &Bench) -> Section {
+    let gets = gets(bench);
+    let plot = |title: &str, y, value: fn(&Flow, &Gets) -> f64| {
+        let names: BTreeSet<&String> = gets.iter().map(|(flow, _)| &flow.name).collect();
+        let curve = |name: &String| {
+            let of_curve = gets.iter().filter(|(flow, _)| flow.name == *name);
+            let points = of_curve.map(|(flow, gets)| (flow.bytes as f64, value(flow, gets)));
+            Series { name: name.clone(), kind: SeriesKind::Ours, points: points.collect() }
+        };
+        Block::Plot(Plot {
+            title: title.to_owned(),
+            x: Axis::new("bytes of a get", "B", Scale::Logarithmic),
+            y,
+            series: names.into_iter().map(curve).collect(),
+        })
+    };
+    let duration = Axis::new("duration", "us", Scale::Logarithmic);
+    let bandwidth = Axis::new("bandwidth", "MB/s", Scale::Linear);
+    let blocks = vec![
+        plot("Nget duration", duration, |_, gets| gets.latency_ps.typical_ps as f64 / 1e6),
+        plot("Nget bandwidth", bandwidth, |flow, _| flow.rate().unwrap_or_default() / 1e6),
+    ];
+    Section { title: "Gets from host memory".to_owned(), blocks }
+}
+
+/// Returns the section of a page on exchanges: their scaling in a lab, a table on cards.
+pub fn halo_section(bench: &Bench) -> Section {
+    let halos = halos(bench);
+    let plot = |title: &str, y, value: fn(&Halo<'_>) -> f64| {
+        let points = halos.iter().map(|halo| (halo.exchange.nodes as f64, value(halo))).collect();
+        let series = Series { name: "all directions".to_owned(), kind: SeriesKind::Ours, points };
+        Block::Plot(Plot {
+            title: title.to_owned(),
+            x: Axis::new("nodes", "", Scale::Logarithmic),
+            y,
+            series: vec![series],
+        })
+    };
+    let blocks = match bench.platform {
+        Platform::Cards { .. } => vec![Block::Table(card_table(bench))],
+        Platform::Lab { .. } => {
+            let time = Axis::new("an exchange", "us", Scale::Linear);
+            let of_link = Axis::new("of the host's link", "%", Scale::Linear);
+            vec![
+                plot("Weak scaling: time of an exchange", time, |halo| {
+                    halo.exchange.exchange_ns / 1e3
+                }),
+                plot("Rate to each host", of_link, |halo| {
+                    1e2 * share(halo.node_rate(), halo.exchange.host_rate_bytes_per_second)
+                }),
+            ]
+        }
+    };
+    Section { title: "Nearest-neighbour exchange".to_owned(), blocks }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Gets of network processors, and exchanges of a halo between the nodes of a torus.
+
+use crosslane_results::quantity::{megabytes, microseconds, percent};
+use crosslane_results::{Bench, Flow, Gets, Platform};
+
+use super::Columns;
+use super::why::{last_block, push_bottlenecks};
+use crate::runs::columns::{
+    BINARY_RATE, BYTES, IN_FLIGHT, LESS_DLLPS, RATE, SHARE, or_none, times,
+};
+use crate::runs::network::{self, Halo, card_table, halos, share};
+use crate::table::{Field, Table};
+
+/// Columns of gets that a narrow terminal leaves out, the least important first.
+const SPARE_OF_GETS: [&str; 10] = [
+    "average",
+    "max",
+    "MiB/s",
+    "completions B",
+    "p99",
+    "typical",
+    "K",
+    "ceiling MB/s",
+    "us each",
+    "M",
+];
+/// Columns of exchanges that a narrow terminal leaves out, the least important first.
+const SPARE_OF_HALO: [&str; 4] =
+    ["directions", "largest face B", "of its link %", "MB/s to a host"];
+
+fn of_gets(flow: &Flow, words: fn(&Gets) -> String) -> String {
+    flow.gets().map(words).unwrap_or_default()
+}
+
+/// Returns the columns of gets; `is_lab` adds the limits of the lab.
+fn get_fields(is_lab: bool) -> Vec<Field<Flow>> {
+    let [(_, least), times @ ..] = times();
+    let mut fields: Vec<Field<Flow>> = vec![
+        ("node", |flow| of_gets(flow, |gets| gets.node.clone())),
+        ("buffers, requests, waiting", |flow| of_gets(flow, |gets| gets.modes.clone())),
+        BYTES,
+        ("N:", IN_FLIGHT.1),
+        ("M:", |flow| of_gets(flow, |gets| gets.per_loop.to_string())),
+        ("K:", |flow| of_gets(flow, |gets| gets.loops.to_string())),
+        ("us min:", least),
+    ];
+    fields.extend(times);
+    fields.extend([
+        ("us each:", |flow| {
+            of_gets(flow, |gets| microseconds((gets.interval_ns * 1e3).round() as u64))
+        }),
+        RATE,
+        BINARY_RATE,
+    ] as [Field<Flow>; 3]);
+    let of_lab: [Field<Flow>; 3] = [
+        ("of ceiling %:", SHARE.1),
+        ("ceiling MB/s:", LESS_DLLPS.1),
+        ("completions B:", |flow| {
+            or_none(flow.ceiling.as_ref(), |it| format!("{:.1}", it.payload_bytes))
+        }),
+    ];
+    fields.extend(of_lab.into_iter().filter(|_| is_lab));
+    fields
+}
+
+/// Formats gets.
+pub fn gets(bench: &Bench, columns: Columns) -> String {
+    let times = match &bench.platform {
+        Platform::Lab { lab } => format!("lab {lab}, simulated time"),
+        Platform::Cards { .. } => "times are this machine's".to_owned(),
+    };
+    let gets = network::gets(bench);
+    let fields = get_fields(bench.platform.lab().is_some());
+    let flows = gets.iter().map(|(flow, _)| *flow);
+    let mut table = Table::of(&fields, flows).least_first(&SPARE_OF_GETS);
+    push_bottlenecks(&mut table, &bench.scenarios, &bench.scenarios);
+    let compared: u32 = gets.iter().map(|(_, gets)| gets.gets_compared).sum();
+    let wrong: u32 = gets.iter().map(|(_, gets)| gets.gets_wrong).sum();
+    let compared = match (compared, wrong) {
+        (0, _) => "no link has a cable, so that no data are compared".to_owned(),
+        (compared, 0) => format!("{compared} more gets were compared in mode loopback"),
+        (compared, wrong) => {
+            format!("{wrong} of {compared} more gets in mode loopback were WRONG")
+        }
+    };
+    let (table, why) = (table.to_text(columns.tables), last_block(&bench.scenarios));
+    format!("{times}; links in mode sink; {compared}\n\n{table}{why}")
+}
+
+fn halo_fields<'a>() -> [Field<Halo<'a>>; 12] {
+    [
+        ("nodes:", |halo| halo.exchange.nodes.to_string()),
+        ("torus", |halo| halo.flow.name.clone()),
+        ("directions:", |halo| halo.exchange.directions.to_string()),
+        ("largest face B:", |halo| halo.exchange.face_bytes.to_string()),
+        ("us an exchange:", Halo::us),
+        ("MB/s of a link:", |halo| megabytes(halo.exchange.link_bytes_per_second)),
+        ("of its rate %:", |halo| {
+            let exchange = halo.exchange;
+            percent(share(exchange.link_bytes_per_second, exchange.link_rate_bytes_per_second))
+        }),
+        ("MB/s to a host:", |halo| megabytes(halo.node_rate())),
+        ("of its link %:", |halo| {
+            percent(share(halo.node_rate(), halo.exchange.host_rate_bytes_per_second))
+        }),
+        ("of the first %:", |halo| percent(halo.first_ns / halo.exchange.exchange_ns)),
+        ("buffers compared:", |halo| halo.exchange.buffers_compared.to_string()),
+        ("wrong:", |halo| halo.exchange.buffers_wrong.to_string()),
+    ]
+}
+
+/// Formats exchanges of a halo.
+pub fn exchanges(bench: &Bench, columns: Columns) -> String {
+    let Some(lab) = bench.platform.lab() else {
+        return format!(
+            "times are this machine's\n\n{}",
+            card_table(bench).to_text(columns.tables)
+        );
+    };
+    let halos = halos(bench);
+    let mut table = Table::of(&halo_fields(), &halos).least_first(&SPARE_OF_HALO);
+    push_bottlenecks(&mut table, &bench.scenarios, &bench.scenarios);
+    let rates = halos.first().map_or(String::new(), |halo| {
+        format!(
+            "a torus link carries {} MB/s of payload each way, the host's link {} MB/s of writes\n",
+            megabytes(halo.exchange.link_rate_bytes_per_second.unwrap_or(0.0)),
+            megabytes(halo.exchange.host_rate_bytes_per_second.unwrap_or(0.0))
+        )
+    });
+    let (table, why) = (table.to_text(columns.tables), last_block(&bench.scenarios));
+    format!("lab {lab}, simulated time\n{rates}\n{table}{why}")
+}
