@@ -4,7 +4,8 @@
 //! Each way of moving data is made of the same parts. Chunks come from a stream, wait for a slot,
 //! pass one [`stage`] after the other, and are handed on in order; the [`Pipeline`] of the transfer
 //! is told of each operation. The server's stages run at once, its naive steps one after the
-//! other; a local transfer has a stage for each copy and each channel.
+//! other; a local transfer has a stage for each copy, of one piece at a time, and a channel between
+//! them.
 
 use std::future::Future;
 use std::pin::pin;

@@ -10,22 +10,12 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TorusError {
-    /// The device cannot be used, or does not answer.
+    /// The request is invalid, or the device cannot be used, or does not answer.
     #[error(transparent)]
     Device(#[from] DriverError),
     /// The message failed, or was refused by the driver.
     #[error(transparent)]
     Message(#[from] NetworkError),
-    /// The request is invalid.
-    #[error("{place}: {problem}")]
-    Refused {
-        /// Node or message concerned.
-        place: String,
-        /// Kind of the problem.
-        kind: ErrorKind,
-        /// Description of the problem, with its values.
-        problem: String,
-    },
     /// The call that was posting a piece of a long message was dropped. The rest of the message
     /// will not be sent or received.
     #[error("{place}: the call that posted its next piece was dropped")]
@@ -36,13 +26,17 @@ pub enum TorusError {
 }
 
 impl TorusError {
+    pub(crate) fn refused(place: &str, kind: ErrorKind, problem: impl Into<String>) -> Self {
+        let (place, problem) = (place.to_owned(), problem.into());
+        Self::Device(DriverError::Refused { place, kind, problem })
+    }
+
     /// Returns the kind of the error.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Device(error) => error.kind(),
             Self::Message(error) => error.kind(),
-            Self::Refused { kind, .. } => *kind,
             Self::Interrupted { .. } => ErrorKind::Cancelled,
         }
     }
@@ -64,14 +58,6 @@ mod tests {
         for (error, kind) in [
             (refused.into(), ErrorKind::Busy),
             (message.into(), ErrorKind::InvalidArgument),
-            (
-                TorusError::Refused {
-                    place: place(),
-                    kind: ErrorKind::Unsupported,
-                    problem: problem(),
-                },
-                ErrorKind::Unsupported,
-            ),
             (TorusError::Interrupted { place: place() }, ErrorKind::Cancelled),
         ] {
             assert_eq!(error.kind(), kind, "{error}");

@@ -122,7 +122,7 @@ impl<B: Bus> Node<B> {
         options: NodeOptions,
     ) -> Result<Self, TorusError> {
         let most = PAYLOAD_BYTES * MAX_PAYLOADS;
-        let refused = |kind, problem| TorusError::Refused { place: name.to_owned(), kind, problem };
+        let refused = |kind, problem: String| TorusError::refused(name, kind, problem);
         if !(PAYLOAD_BYTES..=most).contains(&options.piece_bytes) {
             let have = options.piece_bytes;
             let problem = format!("pieces of {have} B: they have {PAYLOAD_BYTES} to {most}");
@@ -259,9 +259,8 @@ impl<B: Bus> Node<B> {
         if self.shared.coordinates.neighbour(direction).is_some() {
             return Ok(());
         }
-        let problem = "there is no node that way".to_owned();
-        let (place, kind) = (self.describe(peer, tag), ErrorKind::InvalidArgument);
-        Err(TorusError::Refused { place, kind, problem })
+        let problem = "there is no node that way";
+        Err(TorusError::refused(&self.describe(peer, tag), ErrorKind::InvalidArgument, problem))
     }
 
     async fn begin(
@@ -282,11 +281,7 @@ impl<B: Bus> Node<B> {
         self.progress().await;
         if !lock(&self.shared.operations).take_key(direction, key) {
             let problem = "another message has this peer, channel and tag, and has not ended";
-            return Err(TorusError::Refused {
-                place: self.describe(peer, tag),
-                kind: ErrorKind::Busy,
-                problem: problem.to_owned(),
-            });
+            return Err(TorusError::refused(&self.describe(peer, tag), ErrorKind::Busy, problem));
         }
         let taken = TakenKey { node: self, direction, key };
         let whole = Arc::new(Whole { direction, key, buffer, part, deadline, piece_bytes });

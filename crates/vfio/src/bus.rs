@@ -285,12 +285,6 @@ impl Topology for VfioBus {
             return tree.config_write(function, offset, value, byte_enables);
         };
         let bytes = value.to_le_bytes();
-        let writes: &[(u16, usize)] = match byte_enables & 0xf {
-            0b1111 => &[(0, 4)],
-            0b0011 => &[(0, 2)],
-            0b1100 => &[(2, 2)],
-            _ => &[(0, 1), (1, 1), (2, 1), (3, 1)],
-        };
         let is_off = value & reg::COMMAND_MEMORY_SPACE == 0 && byte_enables & 1 != 0;
         if offset == reg::COMMAND && is_off {
             // Cleared first, so that concurrent register accesses see it: without decoding, an
@@ -298,11 +292,8 @@ impl Topology for VfioBus {
             held.decodes.store(false, Ordering::Release);
         }
         let write = || {
-            for &(at, length) in writes {
-                if length > 1 || byte_enables & 1 << at != 0 {
-                    let from = &bytes[usize::from(at)..][..length];
-                    held.function.config_write(offset + at, from)?;
-                }
+            for access in flat::accesses(byte_enables) {
+                held.function.config_write(offset + access.start as u16, &bytes[access])?;
             }
             let command = flat::config_dw(&*held.function, reg::COMMAND)?;
             held.decodes.store(command & reg::COMMAND_MEMORY_SPACE != 0, Ordering::Release);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Descriptions of functions without a tree, from their configuration space.
 
+use std::ops::Range;
+
 use crosslane_host::{FunctionInfo, TopologyError};
 use crosslane_pcie::config::{Bar, PortType, registers as reg};
 use crosslane_pcie::units::BusAddress;
@@ -15,6 +17,18 @@ pub(crate) fn config_dw(function: &dyn Function, offset: u16) -> Result<u32, Fun
     let mut bytes = [0; 4];
     function.config_read(offset, &mut bytes)?;
     Ok(u32::from_le_bytes(bytes))
+}
+
+/// Splits a write of a DW by its byte enables: 4 or 2 aligned bytes are one access, others are
+/// written singly.
+pub(crate) fn accesses(byte_enables: u8) -> Vec<Range<usize>> {
+    let bytes = match byte_enables & 0xf {
+        0b1111 => 4,
+        0b0011 | 0b1100 => 2,
+        _ => 1,
+    };
+    let all = (0..4).step_by(bytes).filter(|at| byte_enables >> at & 1 != 0);
+    all.map(|at| at..at + bytes).collect()
 }
 
 /// Describes a function as an endpoint with nothing above it.

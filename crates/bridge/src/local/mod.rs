@@ -12,9 +12,10 @@ mod options;
 mod stages;
 
 use std::fmt;
+use std::ops::Range;
 use std::pin::pin;
 
-use crosslane_driver::{Buffer, ChannelKind, Device, DriverError, StreamSource};
+use crosslane_driver::{Buffer, ChannelKind, Device, DriverError, Notification, StreamSource};
 use crosslane_host::ErrorKind::Cancelled;
 use crosslane_host::{Bus, Clock, PageSize};
 use crosslane_pcie::units::Picoseconds;
@@ -23,7 +24,7 @@ use futures_util::future::{Either, pending, select};
 pub use options::{
     Arrived, BUFFER_BYTES, BUFFERS, Cores, HostSink, HostSource, Job, LocalOptions, Moved,
 };
-use stages::{Ends, HostEnd, Side};
+use stages::{Common, Ends, HostEnd, Side};
 
 use crate::card_channel::{CardChannel, LEAST_ENTRIES};
 use crate::error::BridgeError;
@@ -49,6 +50,12 @@ impl<B: Bus> Clock for BusClock<B> {
     }
 }
 
+/// A channel of the card, with the ring of buffers that data are copied into or out of.
+struct Controller<B: Bus> {
+    channel: CardChannel<B>,
+    ring: Option<Buffer<B>>,
+}
+
 /// The local DMA of one card. While open it owns H2C channel 0 and C2H channel 0; for data that
 /// pass through the card, the stream of the user circuit leads from the one to the other.
 ///
@@ -59,10 +66,8 @@ impl<B: Bus> Clock for BusClock<B> {
 pub struct LocalDma<B: Bus> {
     device: Device<B>,
     options: LocalOptions,
-    transmit: CardChannel<B>,
-    receive: CardChannel<B>,
-    transmit_ring: Option<Buffer<B>>,
-    receive_ring: Option<Buffer<B>>,
+    transmit: Controller<B>,
+    receive: Controller<B>,
     /// Whether the stream leads from H2C to C2H.
     is_routed: bool,
     /// Whether a transfer has begun and not ended.
@@ -88,10 +93,8 @@ impl<B: Bus> LocalDma<B> {
         Ok(Self {
             device: device.clone(),
             options,
-            transmit: CardChannel::new(ChannelKind::H2c, cores.transmit, notification),
-            receive: CardChannel::new(ChannelKind::C2h, cores.receive, notification),
-            transmit_ring: None,
-            receive_ring: None,
+            transmit: Controller::new(ChannelKind::H2c, cores.transmit, notification),
+            receive: Controller::new(ChannelKind::C2h, cores.receive, notification),
             is_routed: false,
             is_under_way: false,
             arrived: Arrived::default(),
@@ -138,11 +141,15 @@ impl<B: Bus> LocalDma<B> {
         let bus = self.device.bus().clone();
         let begun = bus.now();
         let total_bytes = job.bytes();
-        self.prepare(&job).await.map_err(BridgeError::driver(Stage::Registration))?;
+        let prepared = self.prepare(job).await;
+        let [from, to] = prepared.map_err(BridgeError::driver(Stage::Registration))?;
         self.is_under_way = true;
         let arrived = self.arrived();
         let pipeline = Pipeline::new(BusClock(bus.clone()), Picoseconds::ZERO, 0);
-        let (mut transmit, mut receive) = self.sides(job, &pipeline);
+        let Self { device, options, transmit, receive, .. } = self;
+        let common = (&*device, *options, &pipeline, total_bytes);
+        let mut transmit = transmit.side(common, Stage::Transmit, from);
+        let mut receive = receive.side(common, Stage::Receive, to);
         if let Some(last) = receive.as_mut().or(transmit.as_mut()) {
             last.tell(arrived);
         }
@@ -181,9 +188,9 @@ impl<B: Bus> LocalDma<B> {
     /// If the device does not answer: the driver then keeps the memory that it may still use.
     pub async fn close(mut self) -> Result<(), BridgeError> {
         let closing = async {
-            self.transmit.close().await?;
-            self.receive.close().await?;
-            for ring in [self.transmit_ring.take(), self.receive_ring.take()].into_iter().flatten()
+            self.transmit.channel.close().await?;
+            self.receive.channel.close().await?;
+            for ring in [self.transmit.ring.take(), self.receive.ring.take()].into_iter().flatten()
             {
                 ring.unregister().await?;
             }
@@ -192,116 +199,122 @@ impl<B: Bus> LocalDma<B> {
         closing.await.map_err(BridgeError::driver(Stage::Registration))
     }
 
-    /// Stops an abandoned transfer, and sets up channels and rings for a new one.
-    async fn prepare(&mut self, job: &Job<'_, B>) -> Result<(), DriverError> {
+    /// Stops an abandoned transfer, and sets up channels and rings for a new one. Returns the ends
+    /// of the data of each channel.
+    async fn prepare<'a>(
+        &mut self,
+        job: Job<'a, B>,
+    ) -> Result<[Option<Ends<'a, B>>; 2], DriverError> {
         if self.is_under_way {
             for side in [&mut self.transmit, &mut self.receive] {
-                if let Some(channel) = side.channel() {
+                if let Some(channel) = side.channel.channel() {
                     channel.cancel().await?;
                 }
             }
             self.is_under_way = false;
         }
         let in_memory = !matches!(job, Job::HostToHost { .. });
-        if let Job::HostToCard { from, .. } | Job::HostToHost { from, .. } = job {
-            let entries = match from {
-                HostSource::Registered(buffer, part) => self.entries(buffer, part.start, part.end),
-                HostSource::Copied(_) => {
-                    let ring = ring(&self.device, &self.options, &mut self.transmit_ring).await?;
-                    self.entries(&ring, 0, ring.size_bytes())
-                }
-            };
-            self.transmit.set_up(&self.device, in_memory, entries).await?;
-        }
-        if let Job::CardToHost { to, .. } | Job::HostToHost { to, .. } = job {
-            let entries = match to {
-                HostSink::Registered(buffer, part) => self.entries(buffer, part.start, part.end),
-                HostSink::Copied(_) => {
-                    let ring = ring(&self.device, &self.options, &mut self.receive_ring).await?;
-                    self.entries(&ring, 0, ring.size_bytes())
-                }
-            };
-            self.receive.set_up(&self.device, in_memory, entries).await?;
-        }
-        if let Job::CardToCard { .. } = job {
-            self.receive.set_up(&self.device, in_memory, LEAST_ENTRIES).await?;
-        }
+        let (from, to) = match job {
+            Job::HostToCard { from, to } => (Some((from, Some(to))), None),
+            Job::CardToHost { from, to } => (None, Some((to, Some(from)))),
+            Job::HostToHost { from, to } => (Some((from, None)), Some((to, None))),
+            Job::CardToCard { from, to, .. } => {
+                self.receive.channel.set_up(&self.device, in_memory, LEAST_ENTRIES).await?;
+                let (host, card) = (HostEnd::Card(from), Some(to));
+                return Ok([None, Some(Ends { host, source: None, sink: None, card })]);
+            }
+        };
+        let (device, options) = (&self.device, &self.options);
+        let from = match from {
+            None => None,
+            Some((HostSource::Registered(buffer, part), card)) => {
+                let host =
+                    self.transmit.registered(device, options, buffer, part, in_memory).await?;
+                Some(Ends { host, source: None, sink: None, card })
+            }
+            Some((HostSource::Copied(data), card)) => {
+                let host = self.transmit.ring(device, options, in_memory).await?;
+                Some(Ends { host, source: Some(data), sink: None, card })
+            }
+        };
+        let to = match to {
+            None => None,
+            Some((HostSink::Registered(buffer, part), card)) => {
+                let host =
+                    self.receive.registered(device, options, buffer, part, in_memory).await?;
+                Some(Ends { host, source: None, sink: None, card })
+            }
+            Some((HostSink::Copied(data), card)) => {
+                let host = self.receive.ring(device, options, in_memory).await?;
+                Some(Ends { host, source: None, sink: Some(data), card })
+            }
+        };
         if !in_memory && !self.is_routed {
             let user = self.device.user();
             user.route(StreamSource::H2c, StreamSource::Generator).await?;
             self.is_routed = true;
         }
-        Ok(())
-    }
-
-    /// Returns the descriptors that a channel's ring needs: one for each run of bus addresses in a
-    /// piece of a buffer.
-    fn entries(&self, buffer: &Buffer<B>, start: u64, end: u64) -> u32 {
-        let shortest = buffer.segments().iter().map(|it| it.bytes).min().unwrap_or(1).max(1);
-        let bytes = self.options.buffer_bytes.min(end.saturating_sub(start));
-        let entries = bytes.div_ceil(shortest) + 1;
-        let entries = entries.clamp(LEAST_ENTRIES.into(), MOST_ENTRIES.into()) as u32;
-        entries.next_power_of_two()
-    }
-
-    /// Returns the sides of a transfer, once everything is set up.
-    fn sides<'a>(
-        &'a mut self,
-        job: Job<'a, B>,
-        pipeline: &'a Pipeline<BusClock<B>>,
-    ) -> (Option<Side<'a, B>>, Option<Side<'a, B>>) {
-        let total_bytes = job.bytes();
-        let Self { device, options, transmit, receive, transmit_ring, receive_ring, .. } = self;
-        let source = |from: HostSource<'a, B>, card| match from {
-            HostSource::Registered(buffer, part) => {
-                let host = HostEnd::Registered(buffer.clone(), part.start);
-                Some(Ends { host, source: None, sink: None, card })
-            }
-            HostSource::Copied(data) => {
-                let host = HostEnd::Ring(transmit_ring.clone()?);
-                Some(Ends { host, source: Some(data), sink: None, card })
-            }
-        };
-        let sink = |to: HostSink<'a, B>, card| match to {
-            HostSink::Registered(buffer, part) => {
-                let host = HostEnd::Registered(buffer.clone(), part.start);
-                Some(Ends { host, source: None, sink: None, card })
-            }
-            HostSink::Copied(data) => {
-                let host = HostEnd::Ring(receive_ring.clone()?);
-                Some(Ends { host, source: None, sink: Some(data), card })
-            }
-        };
-        let (from, to) = match job {
-            Job::HostToCard { from, to } => (source(from, Some(to)), None),
-            Job::CardToHost { from, to } => (None, sink(to, Some(from))),
-            Job::HostToHost { from, to } => (source(from, None), sink(to, None)),
-            Job::CardToCard { from, to, .. } => {
-                let host = HostEnd::Card(from);
-                (None, Some(Ends { host, source: None, sink: None, card: Some(to) }))
-            }
-        };
-        let side = |stage, channel: &'a mut CardChannel<B>, ends: Option<Ends<'a, B>>| {
-            let (ends, channel) = (ends?, channel.channel()?);
-            Some(Side::new(device, options, pipeline, channel, stage, ends, total_bytes))
-        };
-        (side(Stage::Transmit, transmit, from), side(Stage::Receive, receive, to))
+        Ok([from, to])
     }
 }
 
-/// Returns the buffers of a ring, in huge pages if available.
-async fn ring<B: Bus>(
-    device: &Device<B>,
-    options: &LocalOptions,
-    place: &mut Option<Buffer<B>>,
-) -> Result<Buffer<B>, DriverError> {
-    match place {
-        Some(ring) => Ok(ring.clone()),
-        None => {
-            let ring = device.buffer(options.ring_bytes(), PageSize::Huge).await?;
-            Ok(place.insert(ring).clone())
-        }
+impl<B: Bus> Controller<B> {
+    fn new(kind: ChannelKind, core: u16, notification: Notification) -> Self {
+        Self { channel: CardChannel::new(kind, core, notification), ring: None }
     }
+
+    /// Sets up for memory of the caller.
+    async fn registered(
+        &mut self,
+        device: &Device<B>,
+        options: &LocalOptions,
+        buffer: &Buffer<B>,
+        part: Range<u64>,
+        in_memory: bool,
+    ) -> Result<HostEnd<B>, DriverError> {
+        let bytes = part.end.saturating_sub(part.start);
+        let entries = entries(buffer, options.buffer_bytes.min(bytes));
+        self.channel.set_up(device, in_memory, entries).await?;
+        Ok(HostEnd::Registered(buffer.clone(), part.start))
+    }
+
+    /// Sets up for copies through the ring, in huge pages if available.
+    async fn ring(
+        &mut self,
+        device: &Device<B>,
+        options: &LocalOptions,
+        in_memory: bool,
+    ) -> Result<HostEnd<B>, DriverError> {
+        let ring = match &self.ring {
+            Some(ring) => ring.clone(),
+            None => {
+                let ring = device.buffer(options.ring_bytes(), PageSize::Huge).await?;
+                self.ring.insert(ring).clone()
+            }
+        };
+        let entries = entries(&ring, options.buffer_bytes);
+        self.channel.set_up(device, in_memory, entries).await?;
+        Ok(HostEnd::Ring(ring))
+    }
+
+    /// Returns the stages of a transfer with these ends.
+    fn side<'a>(
+        &'a mut self,
+        common: Common<'a, B>,
+        stage: Stage,
+        ends: Option<Ends<'a, B>>,
+    ) -> Option<Side<'a, B>> {
+        Some(Side::new(common, self.channel.channel()?, stage, ends?))
+    }
+}
+
+/// Returns the descriptors that a channel's ring needs: one for each run of bus addresses in a
+/// piece of a buffer.
+fn entries<B: Bus>(buffer: &Buffer<B>, piece_bytes: u64) -> u32 {
+    let shortest = buffer.segments().iter().map(|it| it.bytes).min().unwrap_or(1).max(1);
+    let entries = piece_bytes.div_ceil(shortest) + 1;
+    let entries = entries.clamp(LEAST_ENTRIES.into(), MOST_ENTRIES.into()) as u32;
+    entries.next_power_of_two()
 }
 
 async fn run<B: Bus>(

@@ -225,8 +225,7 @@ impl Rdma for Network {
         memory: &NetworkMemory,
         access: RemoteAccess,
     ) -> Result<Region, RdmaError> {
-        let running = self.inner.running.clone();
-        let registered = Registered { id: running.next_id(), running };
+        let registered = Owned::new(&self.inner.running, |id| Command::Unregister { id });
         let remote = self.ask(|reply| Command::Register {
             id: registered.id,
             mapping: memory.mapping().clone(),
@@ -241,8 +240,7 @@ impl Rdma for Network {
 
     async fn listen(&self, address: &str) -> Result<Listener, RdmaError> {
         let all = self.resolve(address).await?;
-        let running = self.inner.running.clone();
-        let listening = Listening { id: running.next_id(), running };
+        let listening = Owned::new(&self.inner.running, |id| Command::Unlisten { id });
         let backlog = Arc::new(Backlog::default());
         let listened = self.ask(|reply| Command::Listen {
             id: listening.id,
@@ -258,8 +256,8 @@ impl Rdma for Network {
         let connected = async {
             let mut last = None;
             for to in self.resolve(address).await? {
-                let (running, inbox) = (self.inner.running.clone(), Arc::new(Inbox::default()));
-                let open = Arc::new(Open { id: running.next_id(), running });
+                let inbox = Arc::new(Inbox::default());
+                let open = Arc::new(Owned::new(&self.inner.running, close));
                 let (id, peer) = (open.id, address.to_owned());
                 let of_state = inbox.clone();
                 let connected =
@@ -290,16 +288,28 @@ fn in_words_of(address: &str, error: RdmaError) -> RdmaError {
     }
 }
 
-/// A registration; dropping it ends it.
-struct Registered {
+/// An object of the network, which ends when this is dropped.
+struct Owned {
     id: u64,
     running: Arc<Running>,
+    end: fn(u64) -> Command,
 }
 
-impl Drop for Registered {
-    fn drop(&mut self) {
-        self.running.submit(Command::Unregister { id: self.id });
+impl Owned {
+    fn new(running: &Arc<Running>, end: fn(u64) -> Command) -> Self {
+        Self { id: running.next_id(), running: running.clone(), end }
     }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.running.submit((self.end)(self.id));
+    }
+}
+
+/// Ends a connection.
+const fn close(connection: u64) -> Command {
+    Command::Close { connection, reply: None }
 }
 
 /// Memory registered with a [`Network`].
@@ -310,7 +320,7 @@ pub struct Region {
 
 struct RegionInner {
     // Dropped first: the registration must end before its memory.
-    registered: Registered,
+    registered: Owned,
     memory: NetworkMemory,
     remote: RemoteMemory,
 }
@@ -334,21 +344,9 @@ impl fmt::Debug for Region {
     }
 }
 
-/// A listener's address; dropping it stops listening.
-struct Listening {
-    id: u64,
-    running: Arc<Running>,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.running.submit(Command::Unlisten { id: self.id });
-    }
-}
-
 /// Listens for connections of a [`Network`].
 pub struct Listener {
-    listening: Listening,
+    listening: Owned,
     backlog: Arc<Backlog>,
     address: String,
 }
@@ -362,7 +360,8 @@ impl RdmaListener for Listener {
 
     async fn accept(&self) -> Result<Connection, RdmaError> {
         let accepted = poll_fn(|context| self.backlog.poll(context)).await?;
-        let open = Open { id: accepted.id, running: self.listening.running.clone() };
+        let running = self.listening.running.clone();
+        let open = Owned { id: accepted.id, running, end: close };
         let (inbox, peer) = (accepted.inbox, accepted.peer.into());
         Ok(Connection { open: Arc::new(open), inbox, peer })
     }
@@ -374,22 +373,10 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// An open connection; dropping it closes it.
-struct Open {
-    id: u64,
-    running: Arc<Running>,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.running.submit(Command::Close { connection: self.id, reply: None });
-    }
-}
-
 /// A connection of a [`Network`].
 #[derive(Clone)]
 pub struct Connection {
-    open: Arc<Open>,
+    open: Arc<Owned>,
     inbox: Arc<Inbox>,
     peer: Arc<str>,
 }

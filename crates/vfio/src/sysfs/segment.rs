@@ -9,6 +9,7 @@ use crosslane_host::{ErrorKind, FunctionInfo, Reason, Topology, TopologyError};
 use crosslane_pcie::units::RoutingId;
 
 use super::{Address, PciFunction, Tree};
+use crate::flat;
 
 /// Permission to write configuration space. It is asked for explicitly, because a wrong value can
 /// stop a machine.
@@ -119,24 +120,13 @@ impl Topology for Segment {
         }
         let file = self.open(function, true)?;
         let bytes = value.to_le_bytes();
-        // The kernel makes one access of 4 or 2 aligned bytes; other bytes are written singly.
-        let pieces: &[(usize, usize)] = match byte_enables & 0xf {
-            0b1111 => &[(0, 4)],
-            0b0011 => &[(0, 2)],
-            0b1100 => &[(2, 2)],
-            _ => &[(0, 1), (1, 1), (2, 1), (3, 1)],
-        };
-        for &(at, length) in pieces {
-            if length == 1 && byte_enables >> at & 1 == 0 {
-                continue;
-            }
-            file.write_all_at(&bytes[at..at + length], u64::from(offset) + at as u64).map_err(
-                |error| {
-                    let why = format!("{:#x} cannot be written: {error}", usize::from(offset) + at);
-                    let why = Reason::new(error.kind().into(), why);
-                    TopologyError::Refused { function, why }
-                },
-            )?;
+        for access in flat::accesses(byte_enables) {
+            let at = offset + access.start as u16;
+            file.write_all_at(&bytes[access], at.into()).map_err(|error| {
+                let why = format!("{at:#x} cannot be written: {error}");
+                let why = Reason::new(error.kind().into(), why);
+                TopologyError::Refused { function, why }
+            })?;
         }
         Ok(())
     }

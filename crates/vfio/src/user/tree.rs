@@ -7,15 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crosslane_host::{FunctionInfo, Topology, TopologyError};
 use crosslane_pcie::config::{Capability, ConfigSpace, Identity, PortType, registers as reg};
-use crosslane_pcie::link::{Generation, LinkRate, Width};
+use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::RoutingId;
 
 use super::function::UserFunction;
 use crate::flat;
 use crate::function::{Function, FunctionError};
+use crate::sysfs::Configuration;
 
-/// Most capabilities of a function to visit: a list has no room for more.
-const MOST_CAPABILITIES: usize = 48;
 /// Bus of the root ports, whose device and function numbers suffice for 255 of them.
 const PORTS_BUS: u8 = 0;
 
@@ -37,28 +36,12 @@ pub(super) struct SocketTree {
     functions: Vec<FunctionInfo>,
 }
 
-/// Reads link rate and payload size code from a function's PCI Express capability, if it has one.
+/// Reads link rate and payload size from a function's PCI Express capability, if it has one.
 fn express(function: &dyn Function) -> Result<Option<(LinkRate, u32)>, FunctionError> {
-    let mut at = flat::config_dw(function, reg::CAPABILITIES_POINTER)? as u16 & 0xfc;
-    for _ in 0..MOST_CAPABILITIES {
-        if at == 0 {
-            return Ok(None);
-        }
-        let header = flat::config_dw(function, at)?;
-        if header as u8 == reg::CAPABILITY_PCI_EXPRESS {
-            let control = flat::config_dw(function, at + reg::DEVICE_CONTROL)?;
-            let status = flat::config_dw(function, at + reg::LINK_CONTROL)?;
-            let speed = status >> reg::LINK_STATUS_SPEED_SHIFT & reg::LINK_SPEED_MASK;
-            let width = status >> reg::LINK_STATUS_WIDTH_SHIFT & 0x3f;
-            let generation = Generation::from_number(speed as u8);
-            let rate = generation.zip(Width::new(width as u8));
-            let rate = rate.map(|(generation, width)| LinkRate { generation, width });
-            let code = (control >> reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT & 7).min(5);
-            return Ok(rate.map(|rate| (rate, code)));
-        }
-        at = (header >> 8) as u16 & 0xfc;
-    }
-    Ok(None)
+    let mut bytes = vec![0; reg::EXTENDED_SPACE.into()];
+    function.config_read(0, &mut bytes)?;
+    let express = Configuration::new(bytes).express();
+    Ok(express.and_then(|express| Some((express.link.rate()?, express.max_payload_bytes))))
 }
 
 impl SocketTree {
@@ -67,10 +50,10 @@ impl SocketTree {
         let mut tree = Self { ports: Vec::new(), functions: Vec::new() };
         for (number, function) in functions.iter().enumerate() {
             let mut info = flat::info(&**function)?;
-            if let Some((max_rate, code)) = express(&**function)? {
+            if let Some((max_rate, max_payload_bytes)) = express(&**function)? {
                 let id = RoutingId::new(PORTS_BUS, (number / 8) as u8, (number % 8) as u8);
                 let capability = Capability {
-                    max_payload_bytes: 128 << code,
+                    max_payload_bytes: max_payload_bytes as u16,
                     max_rate,
                     extended_tags: true,
                     acs: false,
@@ -79,7 +62,8 @@ impl SocketTree {
                 let port_type = PortType::RootPort;
                 let mut config = ConfigSpace::bridge(port_type, identity, capability);
                 let express = config.find_capability(reg::CAPABILITY_PCI_EXPRESS).unwrap_or(0);
-                let size = code << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT;
+                let size = (max_payload_bytes / 128).trailing_zeros()
+                    << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT;
                 config.write(express + reg::DEVICE_CONTROL, size, 0b0011);
                 config.write(reg::COMMAND, reg::COMMAND_MEMORY_SPACE, 0b0011);
                 let bus = u32::from(info.id.bus());

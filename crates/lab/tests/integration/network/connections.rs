@@ -150,69 +150,63 @@ fn a_deadline_to_connect() {
 fn closed_in_the_middle() {
     for step in 0..24_u64 {
         let nodes = nodes();
-        let (client, server) = nodes.connect();
-        nodes
-            .simulation
-            .run("closes", async {
-                let text = bytes(step, 400_000);
-                let (ours, near_region) = nodes.filled(&nodes.client, &text, RW).await;
-                let (theirs, far_region) = nodes.filled(&nodes.server, &text, RW).await;
-                let mut tasks = Vec::new();
-                for at in 0..8_u64 {
-                    let (client, near) = (client.clone(), near(&near_region, at * 50_000));
-                    let far = far(&far_region, at * 50_000);
-                    tasks.push(nodes.simulation.spawn("one", async move {
-                        match at % 2 {
-                            0 => client.read(&near, far, 50_000).await,
-                            _ => client.write(&near, far, 50_000).await,
-                        }
-                    }));
+        nodes.joined(async |client, server| {
+            let text = bytes(step, 400_000);
+            let (ours, near_region) = nodes.filled(&nodes.client, &text, RW).await;
+            let (theirs, far_region) = nodes.filled(&nodes.server, &text, RW).await;
+            let mut tasks = Vec::new();
+            for at in 0..8_u64 {
+                let (client, near) = (client.clone(), near(&near_region, at * 50_000));
+                let far = far(&far_region, at * 50_000);
+                tasks.push(nodes.simulation.spawn("one", async move {
+                    match at % 2 {
+                        0 => client.read(&near, far, 50_000).await,
+                        _ => client.write(&near, far, 50_000).await,
+                    }
+                }));
+            }
+            // The operations keep the near end's region.
+            drop(near_region);
+            let until = nodes.simulation.now() + Picoseconds::from_ns(step * 2_500);
+            Clock::sleep_until(&nodes.simulation.bus(HostId(0)), until).await;
+            let (memory, clear) = match step % 3 {
+                0 => {
+                    client.close().await;
+                    (&ours, true)
                 }
-                // The operations keep the near end's region.
-                drop(near_region);
-                let until = nodes.simulation.now() + Picoseconds::from_ns(step * 2_500);
-                Clock::sleep_until(&nodes.simulation.bus(HostId(0)), until).await;
-                let (memory, clear) = match step % 3 {
-                    0 => {
-                        client.close().await;
-                        (&ours, true)
-                    }
-                    1 => {
-                        server.close().await;
-                        (&theirs, true)
-                    }
-                    _ => {
-                        drop(server.clone());
-                        (&theirs, false)
-                    }
-                };
-                if clear {
-                    memory.write(0, &vec![0; 400_000]).unwrap();
+                1 => {
+                    server.close().await;
+                    (&theirs, true)
                 }
-                let mut ended = 0;
-                if clear {
-                    for task in tasks {
-                        match task.await {
-                            Ok(()) => ended += 1,
-                            Err(error) => {
-                                assert!(matches!(error, RdmaError::Lost { .. }), "{error}");
-                            }
+                _ => {
+                    drop(server.clone());
+                    (&theirs, false)
+                }
+            };
+            if clear {
+                memory.write(0, &vec![0; 400_000]).unwrap();
+            }
+            let mut ended = 0;
+            if clear {
+                for task in tasks {
+                    match task.await {
+                        Ok(()) => ended += 1,
+                        Err(error) => {
+                            assert!(matches!(error, RdmaError::Lost { .. }), "{error}");
                         }
                     }
-                    assert!(ended < 8 || step > 10, "{ended} at step {step}");
-                    assert!(all(memory).iter().all(|byte| *byte == 0), "written after the end");
-                    let lost = client.receive().await.unwrap_err();
-                    assert!(matches!(lost, RdmaError::Lost { .. }), "{lost}");
-                } else {
-                    for task in tasks {
-                        task.await.unwrap();
-                    }
                 }
-                drop(far_region);
-            })
-            .unwrap();
-        drop((client, server));
-        nodes.assert_clean();
+                assert!(ended < 8 || step > 10, "{ended} at step {step}");
+                assert!(all(memory).iter().all(|byte| *byte == 0), "written after the end");
+                let lost = client.receive().await.unwrap_err();
+                assert!(matches!(lost, RdmaError::Lost { .. }), "{lost}");
+            } else {
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            }
+            drop(far_region);
+        });
     }
 }
 

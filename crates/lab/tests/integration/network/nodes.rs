@@ -38,6 +38,14 @@ impl Nodes {
         self.simulation.run("connect", both).unwrap()
     }
 
+    /// Runs code with both ends of a connection; then nothing is left of it.
+    pub fn joined(&self, code: impl AsyncFnOnce(&LabConnection, &LabConnection)) {
+        let (client, server) = self.connect();
+        self.simulation.run("test", code(&client, &server)).unwrap();
+        drop((client, server));
+        self.assert_clean();
+    }
+
     /// Returns registered memory of one of the nodes with these bytes.
     pub async fn filled(
         &self,

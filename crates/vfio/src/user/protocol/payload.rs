@@ -10,129 +10,115 @@ const CAPABILITY_SPARSE: u16 = 1;
 /// Most capabilities and parts of one region that are decoded: more than any device has.
 const MOST_AREAS: usize = 64;
 
-/// Memory that the device may reach: a part of the file that comes with the message, if one does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DmaMap {
-    /// The device may read it.
-    pub readable: bool,
-    /// The device may write it.
-    pub writable: bool,
-    /// Offset in the file.
-    pub offset: u64,
-    /// Its first I/O virtual address.
-    pub address: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-}
-
-impl DmaMap {
-    const BYTES: usize = 32;
-
-    /// Encodes the payload for the socket.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let flags = u32::from(self.readable) | u32::from(self.writable) << 1;
-        let mut bytes = (Self::BYTES as u32).to_ne_bytes().to_vec();
-        bytes.extend(flags.to_ne_bytes());
-        for number in [self.offset, self.address, self.bytes] {
-            bytes.extend(number.to_ne_bytes());
+/// Defines a payload: its length, flags, and numbers one after the other.
+macro_rules! payload {
+    (
+        $(#[$meta:meta])*
+        $name:ident($what:literal, $bytes:literal B) {
+            flags { $($(#[$of_flag:meta])* $flag:ident: $bit:literal,)* }
+            numbers { $($(#[$of_number:meta])* $number:ident: $type:ident,)* }
         }
-        bytes
-    }
-
-    /// Decodes a payload from the socket.
-    ///
-    /// # Errors
-    /// A payload that is too short.
-    pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
-        let mut fields = Fields::of("a mapping for DMA", bytes, Self::BYTES)?;
-        let (_argsz, flags) = (fields.u32()?, fields.u32()?);
-        Ok(Self {
-            readable: flags & 1 != 0,
-            writable: flags & 2 != 0,
-            offset: fields.u64()?,
-            address: fields.u64()?,
-            bytes: fields.u64()?,
-        })
-    }
-}
-
-/// Memory that the device may no longer reach; the reply repeats it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DmaUnmap {
-    /// Unmaps everything, whatever the range.
-    pub all: bool,
-    /// First I/O virtual address.
-    pub address: u64,
-    /// Length in bytes. Address and length may add up to 2^64.
-    pub bytes: u64,
-}
-
-impl DmaUnmap {
-    const BYTES: usize = 24;
-    /// `VFIO_DMA_UNMAP_FLAG_ALL`.
-    const ALL: u32 = 1 << 1;
-
-    /// Encodes the payload for the socket.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let flags = if self.all { Self::ALL } else { 0 };
-        let mut bytes = (Self::BYTES as u32).to_ne_bytes().to_vec();
-        bytes.extend(flags.to_ne_bytes());
-        for number in [self.address, self.bytes] {
-            bytes.extend(number.to_ne_bytes());
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$of_flag])* pub $flag: bool,)*
+            $($(#[$of_number])* pub $number: $type,)*
         }
-        bytes
-    }
 
-    /// Decodes a payload from the socket.
-    ///
-    /// # Errors
-    /// A payload that is too short.
-    pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
-        let mut fields = Fields::of("the end of a mapping", bytes, Self::BYTES)?;
-        let (_argsz, flags) = (fields.u32()?, fields.u32()?);
-        Ok(Self { all: flags & Self::ALL != 0, address: fields.u64()?, bytes: fields.u64()? })
+        impl $name {
+            /// Encodes the payload for the socket.
+            #[must_use]
+            pub fn encode(&self) -> Vec<u8> {
+                let flags = [$(u32::from(self.$flag) << $bit),*].into_iter().sum::<u32>();
+                let mut bytes = u32::to_ne_bytes($bytes).to_vec();
+                bytes.extend(flags.to_ne_bytes());
+                $(bytes.extend(self.$number.to_ne_bytes());)*
+                bytes
+            }
+
+            /// Decodes a payload from the socket.
+            ///
+            /// # Errors
+            /// A payload that is too short.
+            pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
+                let mut fields = Fields::of($what, bytes, $bytes)?;
+                let (_argsz, flags) = (fields.u32()?, fields.u32()?);
+                $(let $flag = flags >> $bit & 1 != 0;)*
+                Ok(Self { $($flag,)* $($number: fields.$type()?,)* })
+            }
+        }
+    };
+}
+
+payload! {
+    /// Memory that the device may reach: a part of the file that comes with the message, if one
+    /// does.
+    DmaMap("a mapping for DMA", 32 B) {
+        flags {
+            /// The device may read it.
+            readable: 0,
+            /// The device may write it.
+            writable: 1,
+        }
+        numbers {
+            /// Offset in the file.
+            offset: u64,
+            /// Its first I/O virtual address.
+            address: u64,
+            /// Its length in bytes.
+            bytes: u64,
+        }
     }
 }
 
-/// Description of a device; zeros in the command.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceInfo {
-    /// It can be reset.
-    pub resets: bool,
-    /// It is a PCI device.
-    pub is_pci: bool,
-    /// Number of regions.
-    pub regions: u32,
-    /// Number of interrupt kinds.
-    pub interrupt_kinds: u32,
+payload! {
+    /// Memory that the device may no longer reach; the reply repeats it.
+    DmaUnmap("the end of a mapping", 24 B) {
+        flags {
+            /// Unmaps everything, whatever the range (`VFIO_DMA_UNMAP_FLAG_ALL`).
+            all: 1,
+        }
+        numbers {
+            /// First I/O virtual address.
+            address: u64,
+            /// Length in bytes. Address and length may add up to 2^64.
+            bytes: u64,
+        }
+    }
 }
 
-impl DeviceInfo {
-    const BYTES: usize = 16;
-
-    /// Encodes the payload for the socket.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let flags = u32::from(self.resets) | u32::from(self.is_pci) << 1;
-        let numbers = [Self::BYTES as u32, flags, self.regions, self.interrupt_kinds];
-        numbers.into_iter().flat_map(u32::to_ne_bytes).collect()
+payload! {
+    /// Description of a device; zeros in the command.
+    DeviceInfo("what the device is", 16 B) {
+        flags {
+            /// It can be reset.
+            resets: 0,
+            /// It is a PCI device.
+            is_pci: 1,
+        }
+        numbers {
+            /// Number of regions.
+            regions: u32,
+            /// Number of interrupt kinds.
+            interrupt_kinds: u32,
+        }
     }
+}
 
-    /// Decodes a payload from the socket.
-    ///
-    /// # Errors
-    /// A payload that is too short.
-    pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
-        let mut fields = Fields::of("what the device is", bytes, Self::BYTES)?;
-        let (_argsz, flags) = (fields.u32()?, fields.u32()?);
-        Ok(Self {
-            resets: flags & 1 != 0,
-            is_pci: flags & 2 != 0,
-            regions: fields.u32()?,
-            interrupt_kinds: fields.u32()?,
-        })
+payload! {
+    /// Description of the interrupts of a kind. The command uses only `index`.
+    InterruptInfo("what interrupts there are", 16 B) {
+        flags {
+            /// They can signal eventfds.
+            eventfd: 0,
+        }
+        numbers {
+            /// Index of the kind.
+            index: u32,
+            /// Number of interrupts.
+            count: u32,
+        }
     }
 }
 
@@ -263,38 +249,6 @@ impl RegionInfo {
     }
 }
 
-/// Description of the interrupts of a kind. The command uses only `index`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InterruptInfo {
-    /// They can signal eventfds.
-    pub eventfd: bool,
-    /// Index of the kind.
-    pub index: u32,
-    /// Number of interrupts.
-    pub count: u32,
-}
-
-impl InterruptInfo {
-    const BYTES: usize = 16;
-
-    /// Encodes the payload for the socket.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let numbers = [Self::BYTES as u32, u32::from(self.eventfd), self.index, self.count];
-        numbers.into_iter().flat_map(u32::to_ne_bytes).collect()
-    }
-
-    /// Decodes a command or a reply from the socket.
-    ///
-    /// # Errors
-    /// A payload that is too short.
-    pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
-        let mut fields = Fields::of("what interrupts there are", bytes, Self::BYTES)?;
-        let (_argsz, flags) = (fields.u32()?, fields.u32()?);
-        Ok(Self { eventfd: flags & 1 != 0, index: fields.u32()?, count: fields.u32()? })
-    }
-}
-
 /// Data of a command about interrupts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterruptData {
@@ -368,10 +322,7 @@ impl SetInterrupts {
         let data = match flags & 0b111 {
             0b001 => InterruptData::None,
             0b010 => {
-                let bools = fields.bytes.get(..count as usize);
-                let have = fields.bytes.len();
-                let need = count as usize;
-                let bools = bools.ok_or(ProtocolError::TooShort { what, need, have })?;
+                let bools = first(what, count as usize, fields.bytes)?;
                 InterruptData::Bools(bools.iter().map(|byte| *byte != 0).collect())
             }
             0b100 => InterruptData::Eventfds,
@@ -385,6 +336,11 @@ impl SetInterrupts {
         };
         Ok(Some(Self { data, action, index, start, count }))
     }
+}
+
+/// Returns the first `need` bytes.
+fn first<'a>(what: &'static str, need: usize, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
+    bytes.get(..need).ok_or(ProtocolError::TooShort { what, need, have: bytes.len() })
 }
 
 /// A read or write of a region: the command, and the beginning of its reply. Data follow in the
@@ -437,10 +393,7 @@ impl RegionAccess {
     /// Those of [`decode`](Self::decode), and too few data.
     pub fn decode_with_data(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
         let (access, data) = Self::decode(bytes)?;
-        let (need, have) = (access.bytes as usize, data.len());
-        let what = "data of an access to a region";
-        let data = data.get(..need).ok_or(ProtocolError::TooShort { what, need, have })?;
-        Ok((access, data))
+        Ok((access, first("data of an access to a region", access.bytes as usize, data)?))
     }
 }
 
@@ -490,10 +443,7 @@ impl DmaAccess {
     /// Those of [`decode`](Self::decode), and too few data.
     pub fn decode_with_data(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
         let (access, data) = Self::decode(bytes)?;
-        let (need, have) = (access.bytes as usize, data.len());
-        let what = "data of an access to memory";
-        let data = data.get(..need).ok_or(ProtocolError::TooShort { what, need, have })?;
-        Ok((access, data))
+        Ok((access, first("data of an access to memory", access.bytes as usize, data)?))
     }
 
     /// Decodes the reply to a write.
