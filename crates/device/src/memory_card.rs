@@ -12,54 +12,44 @@ use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::memory_card as map;
 
-use crate::kit::{self, Answer, Arrival, Completer, Function, Place, Timer};
-use crate::parameters::{ParameterError, SECOND, power_of_two, within};
+use crate::kit::{
+    self, Answer, Arrival, Completer, Function, Parameters, Place, Timer, parameters,
+};
+use crate::parameters::SECOND;
 
 /// BAR of the FIFO aperture.
 pub const FIFO_BAR: usize = 2;
 /// BAR of the board memory.
 pub const MEMORY_BAR: usize = 4;
 
-/// Build parameters of a memory card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryCardParameters {
-    /// Banks of memory, 1 to 8, consecutive in BAR 4.
-    pub banks: u8,
-    /// Bytes of each bank, a power of two.
-    pub bank_bytes: u64,
-    /// Bytes of a beat of a bank's data bus, a power of two from 8 to 128.
-    pub beat_bytes: u32,
-    /// Minimum time from one write into memory to the next, up to 1 s. The write's receive buffer
-    /// is freed when it has passed.
-    pub write_interval: Picoseconds,
-    /// Time of each beat of a write after the first, up to 1 s.
-    pub beat: Picoseconds,
-    /// Time from a read to its first data, up to 1 s.
-    pub read_latency: Picoseconds,
-    /// Bytes at the start of BAR 2 whose writes go into the FIFO, up to 4096.
-    pub fifo_window_bytes: u32,
-    /// Capacity of the FIFO in bytes, up to 16 MiB.
-    pub fifo_bytes: u32,
+parameters! {
+    /// Build parameters of a memory card.
+    MemoryCardParameters |p| {
+        /// Banks of memory, 1 to 8, consecutive in BAR 4.
+        banks: u8 [1, map::BANKS.count.into()],
+        /// Bytes of each bank, a power of two.
+        bank_bytes: u64 [power of two, 4096, 1 << 40],
+        /// Bytes of a beat of a bank's data bus, a power of two from 8 to 128.
+        beat_bytes: u32 [power of two, 8, 128],
+        /// Minimum time from one write into memory to the next, up to 1 s. The write's receive
+        /// buffer is freed when it has passed.
+        write_interval: Picoseconds [0, SECOND],
+        /// Time of each beat of a write after the first, up to 1 s.
+        beat: Picoseconds [0, SECOND],
+        /// Time from a read to its first data, up to 1 s.
+        read_latency: Picoseconds [0, SECOND],
+        /// Bytes at the start of BAR 2 whose writes go into the FIFO, up to 4096.
+        fifo_window_bytes: u32 [0, 4096],
+        /// Capacity of the FIFO in bytes, up to 16 MiB.
+        fifo_bytes: u32 [0, 16 << 20],
+    }
 }
 
 impl MemoryCardParameters {
-    fn memory_bytes(&self) -> u64 {
+    /// Returns the bytes of all banks.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
         self.bank_bytes * u64::from(self.banks)
-    }
-
-    /// Checks that a card can be built with these parameters.
-    ///
-    /// # Errors
-    /// Returns the first field that is out of bounds.
-    pub fn check(&self) -> Result<(), ParameterError> {
-        within("banks", u64::from(self.banks), 1, u64::from(map::BANKS.count))?;
-        power_of_two("bank_bytes", self.bank_bytes, 4096, 1 << 40)?;
-        power_of_two("beat_bytes", u64::from(self.beat_bytes), 8, 128)?;
-        within("write_interval (ps)", self.write_interval.0, 0, SECOND)?;
-        within("beat (ps)", self.beat.0, 0, SECOND)?;
-        within("read_latency (ps)", self.read_latency.0, 0, SECOND)?;
-        within("fifo_window_bytes", u64::from(self.fifo_window_bytes), 0, 4096)?;
-        within("fifo_bytes", u64::from(self.fifo_bytes), 0, 16 << 20)
     }
 }
 
@@ -106,12 +96,10 @@ impl MemoryCard {
     /// Creates a card in its reset state.
     ///
     /// # Panics
-    /// Panics if [`MemoryCardParameters::check`] rejects the parameters.
+    /// Panics if [`Parameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: MemoryCardParameters) -> Self {
-        if let Err(error) = parameters.check() {
-            panic!("the parameters of a memory card are checked before: {error}");
-        }
+        parameters.assert_good();
         Self {
             parameters,
             function: Function::default(),

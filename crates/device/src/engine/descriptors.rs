@@ -412,7 +412,7 @@ impl Engine {
                 }
                 return;
             }
-            if !slot.is_answered() {
+            if !slot.is_whole() {
                 return;
             }
             let entries = self.tags.data(tag, 0).chunks_exact(ring_descriptor::BYTES as usize);

@@ -218,7 +218,7 @@ impl Engine {
                 }
                 return;
             }
-            if !(slot.is_answered() && slot.is_whole()) {
+            if !slot.is_whole() {
                 return;
             }
             self.channels[index].reads.pop_front();

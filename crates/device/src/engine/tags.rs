@@ -6,7 +6,7 @@ use crosslane_pcie::tlp::Header;
 use crosslane_regs::engine::ChannelError;
 use crosslane_regs::ring_descriptor;
 
-use crate::kit::{self, Answered, ReadError};
+use crate::kit::{self, Answered, ReadError, TagState};
 use crate::parameters::{EngineParameters, FETCH_TAGS};
 
 /// Read of a channel.
@@ -25,9 +25,9 @@ pub(super) struct Read {
 pub(super) type Tag = kit::Tag<Read>;
 
 impl Tag {
-    /// Whether all data have arrived good.
+    /// Whether it is answered, and all data have arrived good.
     pub fn is_whole(&self) -> bool {
-        self.good == self.bytes
+        self.state == TagState::Answered && self.good == self.bytes
     }
 
     /// Returns the error of the byte after the good ones.
@@ -85,7 +85,7 @@ impl Tags {
         // In turn, as with data tags: a returned tag rests longest.
         let last = self.fetch_turns[channel];
         let mut turn = (1..=FETCH_TAGS).map(|ahead| first + (last + ahead) % FETCH_TAGS);
-        let tag = turn.find(|tag| self.get(*tag).is_free())?;
+        let tag = turn.find(|tag| self.get(*tag).state == TagState::Free)?;
         Some((tag, self.get(tag).purpose.free_ps))
     }
 
@@ -129,7 +129,7 @@ impl Tags {
 
     /// Returns the number of a channel's reads that wait for completions.
     pub fn waiting_of(&self, channel: usize) -> usize {
-        let waits = |tag: &&Tag| tag.is_waiting() && tag.purpose.channel == channel;
+        let waits = |tag: &&Tag| tag.state == TagState::Waiting && tag.purpose.channel == channel;
         self.table.iter().filter(waits).count()
     }
 
@@ -146,7 +146,7 @@ impl Tags {
     /// Returns the good bytes of a read, starting at `from`.
     pub fn data(&self, tag: u16, from: u32) -> &[u8] {
         let (at, slot) = (self.place(tag), self.get(tag));
-        assert!(!slot.is_free(), "data of tag {tag} are taken, which is free");
+        assert!(slot.state != TagState::Free, "data of tag {tag} are taken, which is free");
         assert!(from <= slot.good, "data of tag {tag} are taken from {from} on: {slot:?}");
         &self.staging[at + from as usize..at + slot.good as usize]
     }
@@ -176,7 +176,7 @@ impl Tags {
             timeout_ps,
             |read| read.in_line,
             |tag, slot| {
-                if slot.is_waiting() {
+                if slot.state == TagState::Waiting {
                     expired(tag.0, slot.purpose.channel);
                 }
             },

@@ -9,6 +9,7 @@
 mod completer;
 mod function;
 mod msix;
+mod parameters;
 mod registers;
 mod requester;
 mod tags;
@@ -21,9 +22,11 @@ use crosslane_pcie::units::BusAddress;
 pub use completer::{Answer, Completer, Completion, Held};
 pub use function::{Aperture, Arrival, Function, Place, report_unexpected};
 pub use msix::Msix;
+pub(crate) use parameters::{Number, parameters};
+pub use parameters::{Parameter, Parameters};
 pub use registers::{RegisterFile, whole_words};
 pub use requester::{Completed, Requester};
-pub use tags::{Answered, ReadError, Tag, Tags};
+pub use tags::{Answered, ReadError, Tag, TagState, Tags};
 pub use timer::Timer;
 
 /// Returns how many of `left` bytes at an address one TLP carries that ends at a multiple of

@@ -7,7 +7,7 @@ use crosslane_pcie::tlp::{Class, Header};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use super::function::report_unexpected;
-use super::{Answered, Function, Tags, Timer};
+use super::{Answered, Function, TagState, Tags, Timer};
 
 /// Effect of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl<T: Copy> Requester<T> {
             Answered::Taken(tag, part) => (tag, part),
         };
         let read = self.tags.get_mut(tag);
-        let (ends, offset) = (read.is_answered(), read.good);
+        let (ends, offset) = (read.state == TagState::Answered, read.good);
         let purpose = match part {
             Some(_) => read.purpose,
             // What is still to come of it has no user.
@@ -146,7 +146,7 @@ impl<T: Copy> Requester<T> {
             timeout.0,
             |_| false,
             |tag, read| {
-                if read.is_waiting() {
+                if read.state == TagState::Waiting {
                     port.report(ErrorKind::CompletionTimeout { tag: tag.0, timeout });
                 }
                 ended.extend(read.purpose);

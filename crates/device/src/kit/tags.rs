@@ -17,7 +17,8 @@ const READ_COMPLETION_BOUNDARY_BYTES: u64 = 64;
 
 /// State of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+pub enum TagState {
+    /// It can be taken.
     #[default]
     Free,
     /// Its read is waiting for completions.
@@ -48,7 +49,8 @@ pub enum ReadError {
 /// Read that a tag stands for, or stood for last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tag<T> {
-    state: State,
+    /// State of the read.
+    pub state: TagState,
     /// Purpose of the read, for its user.
     pub purpose: T,
     /// First address.
@@ -67,28 +69,10 @@ pub struct Tag<T> {
 }
 
 impl<T> Tag<T> {
-    /// Whether completions are still expected for someone.
-    #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        self.state == State::Waiting
-    }
-
     /// Whether completions are still expected, be it to drop them.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.state, State::Waiting | State::Orphan)
-    }
-
-    /// Whether the read is fully answered.
-    #[must_use]
-    pub fn is_answered(&self) -> bool {
-        self.state == State::Answered
-    }
-
-    /// Whether the tag can be taken.
-    #[must_use]
-    pub fn is_free(&self) -> bool {
-        self.state == State::Free
+        matches!(self.state, TagState::Waiting | TagState::Orphan)
     }
 }
 
@@ -157,7 +141,7 @@ impl<T: Copy + Default> Tags<T> {
     /// Returns the number of tags that are not free.
     #[must_use]
     pub fn in_use(&self) -> usize {
-        self.tags.iter().filter(|tag| !tag.is_free()).count()
+        self.tags.iter().filter(|tag| tag.state != TagState::Free).count()
     }
 
     /// Returns the tag in a request on the wire.
@@ -177,16 +161,16 @@ impl<T: Copy + Default> Tags<T> {
     pub fn begin(&mut self, tag: u16, purpose: T, address: u64, bytes: u32, deadline_ps: u64) {
         let turn = (self.get(tag).turn + 1) % self.turns;
         let state = self.get(tag).state;
-        assert!(state == State::Free, "tag {tag} is taken for {bytes} B, and is {state:?}");
-        let state = State::Waiting;
+        assert!(state == TagState::Free, "tag {tag} is taken for {bytes} B, and is {state:?}");
+        let state = TagState::Waiting;
         let read = Tag { state, purpose, address, bytes, deadline_ps, turn, ..Tag::default() };
         *self.get_mut(tag) = read;
     }
 
     /// Returns a tag whose read has ended. It may be taken again from `from_ps`.
     pub fn give_back(&mut self, tag: u16, from_ps: u64) {
-        let before = std::mem::replace(&mut self.get_mut(tag).state, State::Free);
-        assert!(before != State::Free, "tag {tag} is given back twice");
+        let before = std::mem::replace(&mut self.get_mut(tag).state, TagState::Free);
+        assert!(before != TagState::Free, "tag {tag} is given back twice");
         if tag >= self.numbered {
             self.free.push_back((tag, from_ps));
             let (free, all) = (self.free.len(), self.tags.len() - usize::from(self.numbered));
@@ -197,16 +181,20 @@ impl<T: Copy + Default> Tags<T> {
     /// Gives up the read of a tag.
     pub fn abandon(&mut self, tag: u16) {
         match self.get(tag).state {
-            State::Waiting => self.get_mut(tag).state = State::Orphan,
-            State::Answered => self.give_back(tag, 0),
-            State::Free | State::Orphan | State::Quarantine => {}
+            TagState::Waiting => self.get_mut(tag).state = TagState::Orphan,
+            TagState::Answered => self.give_back(tag, 0),
+            TagState::Free | TagState::Orphan | TagState::Quarantine => {}
         }
     }
 
     /// Gives up the reads for which `is_meant` returns true.
     pub fn abandon_all(&mut self, is_meant: impl Fn(&T) -> bool) {
-        for tag in self.tags.iter_mut().filter(|tag| tag.is_waiting() && is_meant(&tag.purpose)) {
-            tag.state = State::Orphan;
+        for tag in self
+            .tags
+            .iter_mut()
+            .filter(|tag| tag.state == TagState::Waiting && is_meant(&tag.purpose))
+        {
+            tag.state = TagState::Orphan;
         }
     }
 
@@ -219,9 +207,9 @@ impl<T: Copy + Default> Tags<T> {
         }
         let read = self.get_mut(tag);
         match read.state {
-            State::Free | State::Answered => return Answered::Unexpected,
-            State::Quarantine => return Answered::Dropped(None),
-            State::Waiting | State::Orphan => {}
+            TagState::Free | TagState::Answered => return Answered::Unexpected,
+            TagState::Quarantine => return Answered::Dropped(None),
+            TagState::Waiting | TagState::Orphan => {}
         }
         let error = read.error_of(header);
         let (skip, bytes) = read.part_of(header);
@@ -240,7 +228,7 @@ impl<T: Copy + Default> Tags<T> {
         if is_good {
             read.good = read.received;
         }
-        if read.state == State::Orphan {
+        if read.state == TagState::Orphan {
             let purpose = read.purpose;
             if ends {
                 self.give_back(tag, 0);
@@ -248,7 +236,7 @@ impl<T: Copy + Default> Tags<T> {
             return Answered::Dropped(ends.then_some(purpose));
         }
         if ends {
-            read.state = State::Answered;
+            read.state = TagState::Answered;
         }
         Answered::Taken(tag, is_good.then_some((skip, bytes)))
     }
@@ -270,25 +258,30 @@ impl<T: Copy + Default> Tags<T> {
                 continue;
             }
             match read.state {
-                State::Waiting | State::Orphan => {
-                    if read.is_waiting() {
+                TagState::Waiting | TagState::Orphan => {
+                    if read.state == TagState::Waiting {
                         read.error.get_or_insert(ReadError::TimedOut);
                     }
                     expired(wire_tag, read);
-                    read.state = State::Quarantine;
+                    read.state = TagState::Quarantine;
                     read.deadline_ps = now_ps + timeout_ps;
                 }
-                State::Quarantine if keeps(&read.purpose) => read.deadline_ps = now_ps + timeout_ps,
-                State::Quarantine => self.give_back(number, 0),
-                State::Free | State::Answered => {}
+                TagState::Quarantine if keeps(&read.purpose) => {
+                    read.deadline_ps = now_ps + timeout_ps
+                }
+                TagState::Quarantine => self.give_back(number, 0),
+                TagState::Free | TagState::Answered => {}
             }
         }
         let all = self.tags.len() - usize::from(self.numbered);
         let others = self.tags.iter().skip(usize::from(self.numbered));
-        let (used, free) = (others.filter(|tag| !tag.is_free()).count(), self.free.len());
+        let (used, free) =
+            (others.filter(|tag| tag.state != TagState::Free).count(), self.free.len());
         assert!(free + used == all, "of {all} tags {used} are in use and {free} free");
-        let open =
-            self.tags.iter().filter(|tag| !matches!(tag.state, State::Free | State::Answered));
+        let open = self
+            .tags
+            .iter()
+            .filter(|tag| !matches!(tag.state, TagState::Free | TagState::Answered));
         open.map(|tag| tag.deadline_ps).min()
     }
 
@@ -296,7 +289,7 @@ impl<T: Copy + Default> Tags<T> {
     pub fn lose_all(&mut self, deadline_ps: u64, mut lost: impl FnMut(&T)) {
         for tag in &mut self.tags {
             if tag.is_open() {
-                (tag.state, tag.deadline_ps) = (State::Quarantine, deadline_ps);
+                (tag.state, tag.deadline_ps) = (TagState::Quarantine, deadline_ps);
                 lost(&tag.purpose);
             }
         }

@@ -27,7 +27,7 @@ use crosslane_torus_link::frame::Datagram;
 use crosslane_torus_link::routing::{Hop, Torus};
 
 use crate::kit::{
-    self, Answer, Arrival, Completer, Function, Place, RegisterFile, Requester, Timer,
+    self, Answer, Arrival, Completer, Function, Parameters, Place, RegisterFile, Requester, Timer,
 };
 pub use control::LinkCounters;
 use get::{Sending, Target};
@@ -101,12 +101,10 @@ impl NetworkProcessor {
     /// Creates a network processor in its reset state, without cables.
     ///
     /// # Panics
-    /// Panics if [`NetworkProcessorParameters::check`] rejects the parameters.
+    /// Panics if [`Parameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: NetworkProcessorParameters) -> Self {
-        if let Err(error) = parameters.check() {
-            panic!("the parameters of a network processor are checked before: {error}");
-        }
+        parameters.assert_good();
         let links = usize::from(parameters.links);
         Self {
             request_windows: RequestWindows::new(parameters.get_slots, parameters.credit_slots),

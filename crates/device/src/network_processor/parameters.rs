@@ -6,71 +6,43 @@ use crosslane_torus_link::end::EndParameters;
 use crosslane_torus_link::frame::{DATAGRAM_SYMBOLS, PAYLOAD_BYTES};
 
 use super::link::{SKIP_COLUMNS, SKIP_INTERVAL_COLUMNS};
-use crate::parameters::{ParameterError, SECOND, power_of_two, within};
+use crate::kit::parameters;
+use crate::parameters::{ParameterError, SECOND, within};
 
-/// Most slots of a request aperture, limited by its size.
-const MAX_SLOTS: u64 = 256;
-/// Most slots of the put aperture per channel.
-const MAX_PUT_SLOTS: u64 = 32;
-
-/// Build parameters of a network processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NetworkProcessorParameters {
-    /// Tags: reads of host memory in flight, 1 to 256.
-    pub tags: u16,
-    /// Longest payload of a write to host memory, bytes, a power of two from 128 to 4096.
-    pub max_write_bytes: u32,
-    /// Longest read of host memory, bytes, a power of two from 128 to 4096.
-    pub max_read_bytes: u32,
-    /// Time after which an unanswered read of host memory has failed, 1 ns to 100 s.
-    pub completion_timeout: Picoseconds,
-    /// Links, 1 to 8. Link 2 x d leads up in dimension d of a torus, link 2 x d + 1 down.
-    pub links: u8,
-    /// Slots for get requests, 1 to 256.
-    pub get_slots: u16,
-    /// Slots for credits, 1 to 256.
-    pub credit_slots: u16,
-    /// Slots of the put aperture for each channel of each link, a power of two up to 32.
-    pub put_slots: u8,
-    /// Staging memory for data from host memory, per channel of each link, bytes: at least the
-    /// longest read plus 256, up to 64 KiB.
-    pub staging_bytes: u32,
-    /// Time from a request's last byte to its first read of host memory, or until its credit takes
-    /// effect; up to 1 s.
-    pub request_latency: Picoseconds,
-    /// Minimum time between the starts of two requests, up to 1 s.
-    pub request_interval: Picoseconds,
-    /// Time from the last byte of a datagram's data until the datagram is ready for the link, up to
-    /// 1 s.
-    pub send_latency: Picoseconds,
-    /// Time from a datagram's delivery by the link to its processing, up to 1 s.
-    pub receive_latency: Picoseconds,
-    /// Time from a register read to its completion, up to 1 s.
-    pub register_latency: Picoseconds,
-}
-
-impl NetworkProcessorParameters {
-    /// Checks that a network processor can be built with these parameters.
-    ///
-    /// # Errors
-    /// Returns the first field that is out of bounds.
-    pub fn check(&self) -> Result<(), ParameterError> {
-        within("tags", self.tags.into(), 1, 256)?;
-        power_of_two("max_write_bytes", self.max_write_bytes.into(), 128, 4096)?;
-        power_of_two("max_read_bytes", self.max_read_bytes.into(), 128, 4096)?;
-        within("completion_timeout (ps)", self.completion_timeout.0, 1_000, 100 * SECOND)?;
-        within("links", self.links.into(), 1, 8)?;
-        within("get_slots", self.get_slots.into(), 1, MAX_SLOTS)?;
-        within("credit_slots", self.credit_slots.into(), 1, MAX_SLOTS)?;
-        power_of_two("put_slots", self.put_slots.into(), 1, MAX_PUT_SLOTS)?;
-        // A read also takes the entries of the partial datagrams at its start and end.
-        let least = u64::from(self.max_read_bytes) + 256;
-        within("staging_bytes", self.staging_bytes.into(), least, 1 << 16)?;
-        within("request_latency (ps)", self.request_latency.0, 0, SECOND)?;
-        within("request_interval (ps)", self.request_interval.0, 0, SECOND)?;
-        within("send_latency (ps)", self.send_latency.0, 0, SECOND)?;
-        within("receive_latency (ps)", self.receive_latency.0, 0, SECOND)?;
-        within("register_latency (ps)", self.register_latency.0, 0, SECOND)
+parameters! {
+    /// Build parameters of a network processor.
+    NetworkProcessorParameters |p| {
+        /// Tags: reads of host memory in flight, 1 to 256.
+        tags: u16 [1, 256],
+        /// Longest payload of a write to host memory, bytes, a power of two from 128 to 4096.
+        max_write_bytes: u32 [power of two, 128, 4096],
+        /// Longest read of host memory, bytes, a power of two from 128 to 4096.
+        max_read_bytes: u32 [power of two, 128, 4096],
+        /// Time after which an unanswered read of host memory has failed, 1 ns to 100 s.
+        completion_timeout: Picoseconds [1_000, 100 * SECOND],
+        /// Links, 1 to 8. Link 2 x d leads up in dimension d of a torus, link 2 x d + 1 down.
+        links: u8 [1, 8],
+        /// Slots for get requests, 1 to 256, limited by the size of their aperture.
+        get_slots: u16 [1, 256],
+        /// Slots for credits, 1 to 256, limited by the size of their aperture.
+        credit_slots: u16 [1, 256],
+        /// Slots of the put aperture for each channel of each link, a power of two up to 32.
+        put_slots: u8 [power of two, 1, 32],
+        /// Staging memory for data from host memory, per channel of each link, bytes: at least the
+        /// longest read plus 256 for the partial datagrams at its start and end, up to 64 KiB.
+        staging_bytes: u32 [u64::from(p.max_read_bytes) + 256, 1 << 16],
+        /// Time from a request's last byte to its first read of host memory, or until its credit
+        /// takes effect; up to 1 s.
+        request_latency: Picoseconds [0, SECOND],
+        /// Minimum time between the starts of two requests, up to 1 s.
+        request_interval: Picoseconds [0, SECOND],
+        /// Time from the last byte of a datagram's data until the datagram is ready for the link,
+        /// up to 1 s.
+        send_latency: Picoseconds [0, SECOND],
+        /// Time from a datagram's delivery by the link to its processing, up to 1 s.
+        receive_latency: Picoseconds [0, SECOND],
+        /// Time from a register read to its completion, up to 1 s.
+        register_latency: Picoseconds [0, SECOND],
     }
 }
 

@@ -179,6 +179,18 @@ impl<const BYTES: usize> Slot<BYTES> {
     }
 }
 
+/// Calls `store` for the part of a store in each slot, with its offset in the aperture and in the
+/// slot.
+fn for_each_slot(offset: u64, data: &[u8], stride: u64, mut store: impl FnMut(u64, usize, &[u8])) {
+    let (mut at, mut left) = (offset, data);
+    while !left.is_empty() {
+        let within = at % stride;
+        let (part, rest) = left.split_at(left.len().min((stride - within) as usize));
+        store(at, within as usize, part);
+        (at, left) = (at + part.len() as u64, rest);
+    }
+}
+
 /// Apertures of gets and credits.
 pub(super) struct RequestWindows {
     gets: Vec<Slot<REQUEST_BYTES>>,
@@ -194,19 +206,14 @@ impl RequestWindows {
     /// Takes a store and calls `found` for each request that it completes, or with `None` for bytes
     /// outside all slots.
     pub fn store(&mut self, offset: u64, data: &[u8], mut found: impl FnMut(Option<Request>)) {
-        let mut at = offset;
-        let mut left = data;
-        while !left.is_empty() {
-            let within = at % REQUEST_STRIDE;
-            let count = left.len().min((REQUEST_STRIDE - within) as usize);
-            let (part, rest) = left.split_at(count);
+        for_each_slot(offset, data, REQUEST_STRIDE, |at, within, part| {
             let (window, slots, base) = match at < CREDITS_BASE {
                 true => (Window::Get, &mut self.gets, 0),
                 false => (Window::Credit, &mut self.credits, CREDITS_BASE),
             };
             match slots.get_mut(((at - base) / REQUEST_STRIDE) as usize) {
-                Some(slot) if within < REQUEST_BYTES as u64 => {
-                    slot.store(within as usize, part);
+                Some(slot) if within < REQUEST_BYTES => {
+                    slot.store(within, part);
                     if slot.has(REQUEST_BYTES) {
                         found(Some(Request::from_bytes(window, &slot.bytes)));
                         *slot = Slot::new();
@@ -216,8 +223,7 @@ impl RequestWindows {
                 Some(_) => {}
                 None => found(None),
             }
-            (at, left) = (at + count as u64, rest);
-        }
+        });
     }
 
     pub fn reset(&mut self) {
@@ -250,33 +256,22 @@ impl PutWindow {
     /// Takes a store and calls `found` with the slot number of each datagram that it completes, or
     /// with `None` for an invalid one.
     pub fn store(&mut self, offset: u64, data: &[u8], mut found: impl FnMut(Option<(usize, Put)>)) {
-        let mut at = offset;
-        let mut left = data;
-        while !left.is_empty() {
-            let within = at % PUT_STRIDE;
-            let count = left.len().min((PUT_STRIDE - within) as usize);
-            let (part, rest) = left.split_at(count);
+        for_each_slot(offset, data, PUT_STRIDE, |at, within, part| {
             let number = (at / PUT_STRIDE) as usize;
-            match self.slots.get_mut(number) {
-                Some(place) if within < PUT_BYTES as u64 => {
-                    let slot = place.get_or_insert_with(|| Box::new(Slot::new()));
-                    slot.store(within as usize, part);
-                    match put_of(slot) {
-                        Whole::Not => {}
-                        Whole::Wrong => {
-                            *place = None;
-                            found(None);
-                        }
-                        Whole::Put(put) => {
-                            *place = None;
-                            found(Some((number, put)));
-                        }
-                    }
-                }
-                _ => found(None),
-            }
-            (at, left) = (at + count as u64, rest);
-        }
+            let Some(place) = self.slots.get_mut(number).filter(|_| within < PUT_BYTES) else {
+                found(None);
+                return;
+            };
+            let slot = place.get_or_insert_with(|| Box::new(Slot::new()));
+            slot.store(within, part);
+            let put = match put_of(slot) {
+                Whole::Not => return,
+                Whole::Wrong => None,
+                Whole::Put(put) => Some((number, put)),
+            };
+            *place = None;
+            found(put);
+        });
     }
 
     pub fn reset(&mut self) {

@@ -11,6 +11,7 @@ use super::pair::{QueuePair, State};
 use super::parameters::NetworkParameters;
 use super::regions::{Access, Runs};
 use super::{MAX_QUEUE_PAIRS, Nic, NicParameters, STEP};
+use crate::kit::Parameters;
 
 /// Handle of a queue pair of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,11 +52,9 @@ impl Nic {
     /// Joins two NICs by a network link. Returns false if one of the nodes is not a NIC.
     ///
     /// # Panics
-    /// Panics if [`NetworkParameters::check`] rejects the parameters, or both ends are one node.
+    /// Panics if [`Parameters::check`] rejects the parameters, or both ends are one node.
     pub fn join(fabric: &mut Fabric, ends: [NodeId; 2], parameters: NetworkParameters) -> bool {
-        if let Err(error) = parameters.check() {
-            panic!("the parameters of a network are checked before: {error}");
-        }
+        parameters.assert_good();
         assert_ne!(ends[0], ends[1], "a network link has two ends");
         let room = |nic: &mut Self, _: &mut DevicePort<'_>| nic.parameters.receive_buffer_bytes;
         let rooms = ends.map(|end| fabric.command(end, room));

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use crosslane_fabric::{Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::ConfigSpace;
 
-use crate::kit::{self, Answer, Arrival, Completer, Function, Requester, Timer};
+use crate::kit::{self, Answer, Arrival, Completer, Function, Parameters, Requester, Timer};
 pub use control::{NicError, PairNumber};
 use layout::{DOORBELL_BYTES, Entry, RECEIVE_DOORBELL, Status};
 use link::Link;
@@ -100,12 +100,10 @@ impl Nic {
     /// Creates a NIC in its reset state, without a network.
     ///
     /// # Panics
-    /// Panics if [`NicParameters::check`] rejects the parameters.
+    /// Panics if [`Parameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: NicParameters) -> Self {
-        if let Err(error) = parameters.check() {
-            panic!("the parameters of a NIC are checked before: {error}");
-        }
+        parameters.assert_good();
         Self {
             requester: Requester::new(
                 parameters.tags,

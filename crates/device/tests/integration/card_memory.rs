@@ -41,7 +41,7 @@ fn with_memory(copying: Copying) -> EngineParameters {
 
 fn start(bench: &mut Bench, at: At) {
     bench.unmask(0, 0);
-    bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+    bench.restart(at);
     bench.write(at, channel::RING_LOW, ring_of(at) as u32);
     bench.write(at, channel::RING_ENTRIES, 64);
     bench.write(at, channel::STATUS_LOW, status_of(at) as u32);

@@ -101,7 +101,7 @@ fn a_bad_answer_stops_its_channel_and_says_so() {
 fn again(bench: &mut Bench, second_is_done: bool) {
     let at = h2c(0);
     let errors = bench.fabric.error_count();
-    bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+    bench.restart(at);
     assert_eq!(bench.state(at), (ChannelState::Idle, ChannelError::None));
     assert_eq!(bench.read(at, channel::COMPLETED), 0);
     assert_eq!(bench.read(at, channel::DOORBELL), 0);
@@ -109,8 +109,7 @@ fn again(bench: &mut Bench, second_is_done: bool) {
     bench.put_ring(at, 0, DATA, 4096 + left, STATUS_WRITE);
     bench.put_ring(c2h(0), 2, DATA + 0x20_0000, 4096, STATUS_WRITE);
     bench.write(c2h(0), channel::DOORBELL, 3);
-    bench.start_ring(at, 16);
-    bench.write(at, channel::DOORBELL, 1);
+    bench.post_ring(at, 16, 1);
     bench.run(None);
     let block = bench.status_block(at);
     assert_eq!((block[0], block[1]), (1, 1), "sequence and count from the start");
@@ -135,19 +134,17 @@ fn old_answers_do_not_get_into_a_new_stream() {
         bench.write(user(0), user_regs::H2C_CHECK_SEED, 8);
         bench.write(user(0), user_regs::H2C_CHECK, user_regs::h2c_check::ENABLE.mask());
         bench.put_ring(at, 0, bad, 1024, 0);
-        bench.start_ring(at, 16);
-        bench.write(at, channel::DOORBELL, 1);
+        bench.post_ring(at, 16, 1);
         bench.run(Some(ns(1_000)));
         let in_flight = channel::status::IN_FLIGHT.get(bench.read(at, channel::STATUS));
         assert_eq!(in_flight, 4, "128 B each");
-        bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+        bench.restart(at);
         assert_eq!(bench.state(at).0, ChannelState::Idle);
         let check = user_regs::h2c_check::ENABLE.mask() | user_regs::h2c_check::RESTART.mask();
         bench.write(user(0), user_regs::H2C_CHECK, check);
         bench.poke_pattern(DATA, 8, 0, 65536);
         bench.put_ring(at, 0, DATA, 65536, STATUS_WRITE);
-        bench.start_ring(at, 16);
-        bench.write(at, channel::DOORBELL, 1);
+        bench.post_ring(at, 16, 1);
         while bench.read(at, channel::COMPLETED) == 0 {}
         assert_eq!(bench.read(user(0), user_regs::H2C_CHECK_ERRORS), 0);
         assert_eq!(bench.state(at), (ChannelState::Running, ChannelError::None));
@@ -173,14 +170,12 @@ fn a_tag_that_timed_out_rests() {
     let mut bench = stand(parameters, &[Answer::Never]);
     let (at, bad) = (h2c(0), bench.bars[1][1]);
     bench.put_ring(at, 0, bad, 64, 0);
-    bench.start_ring(at, 16);
-    bench.write(at, channel::DOORBELL, 1);
+    bench.post_ring(at, 16, 1);
     while bench.state(at).0 != ChannelState::Stopped {}
     let failed = bench.fabric.now();
-    bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+    bench.restart(at);
     bench.put_ring(at, 0, DATA, 64, STATUS_WRITE);
-    bench.start_ring(at, 16);
-    bench.write(at, channel::DOORBELL, 1);
+    bench.post_ring(at, 16, 1);
     while bench.read(at, channel::COMPLETED) == 0 {}
     let rested = bench.fabric.now() - failed;
     assert!(rested > ns(49_000) && rested < ns(52_000), "{rested}");
@@ -198,8 +193,7 @@ fn a_bad_descriptor_stops_the_channel_behind_the_good_ones() {
             bench.put_ring(at, 1, DATA, 4096, 0);
             bench.put_ring(at, 2, address, 0, 0);
             bench.put_ring(at, 3, DATA, 4096, 0);
-            bench.start_ring(at, 16);
-            bench.write(at, channel::DOORBELL, 4);
+            bench.post_ring(at, 16, 4);
             assert_eq!(bench.run(None), RunEnd::Quiet);
             assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
             assert_eq!(bench.read(at, channel::COMPLETED), 2);
@@ -212,15 +206,13 @@ fn a_bad_descriptor_stops_the_channel_behind_the_good_ones() {
     // A ring of 17, more posted than fits, a table for a channel without one.
     for (at, entries, doorbell) in [(c2h(0), 17, 1), (c2h(0), 16, 17), (h2c(0), 16, u32::MAX)] {
         let mut bench = bench(&settings(), &[own()]);
-        bench.start_ring(at, entries);
-        bench.write(at, channel::DOORBELL, doorbell);
+        bench.post_ring(at, entries, doorbell);
         assert_eq!(bench.run(None), RunEnd::Quiet);
         assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
         assert_eq!(bench.read(at, channel::FETCHED), 0);
     }
     let mut bench = bench(&settings(), &[own()]);
-    bench.start(peer(0), DescriptorSource::Table);
-    bench.write(peer(0), channel::DOORBELL, 1);
+    bench.post_table(peer(0), 1);
     assert_eq!(bench.state(peer(0)), (ChannelState::Stopped, ChannelError::BadDescriptor));
     bench.assert_quiet();
 }
@@ -249,11 +241,8 @@ fn a_function_that_may_not_send_does_not() {
     for at in [h2c(0), c2h(0)] {
         let mut bench = bench(&settings(), &[own()]);
         let id = bench.fabric.routing_id(bench.port_of(0));
-        for number in 0..16 {
-            bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, STATUS_WRITE);
-        }
-        bench.start_ring(at, 16);
-        bench.write(at, channel::DOORBELL, 16);
+        bench.put_rings(at, 16, (DATA, 4096), 4096, STATUS_WRITE);
+        bench.post_ring(at, 16, 16);
         bench.run(Some(ns(8_000)));
         bench.fabric.config_write(HOST, id, registers::COMMAND, 0b010, 0b0011);
         let up = bench.direction(0, LinkDirection::Up);
@@ -265,9 +254,8 @@ fn a_function_that_may_not_send_does_not() {
         bench.run(Some(ns(10_000)));
         assert_eq!(bench.fabric.counters(up).payload_bytes, payload);
         bench.fabric.config_write(HOST, id, registers::COMMAND, 0b110, 0b0011);
-        bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
-        bench.start_ring(at, 16);
-        bench.write(at, channel::DOORBELL, 16);
+        bench.restart(at);
+        bench.post_ring(at, 16, 16);
         assert_eq!(bench.run(None), RunEnd::Quiet);
         assert_eq!(bench.status_block(at)[1], 16);
         assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
@@ -282,8 +270,7 @@ fn a_masked_interrupt_is_kept() {
     bench.write(at, channel::VECTOR, 2);
     bench.put_ring(at, 0, DATA, 4096, INTERRUPT);
     bench.put_ring(at, 1, DATA, 4096, INTERRUPT);
-    bench.start_ring(at, 16);
-    bench.write(at, channel::DOORBELL, 1);
+    bench.post_ring(at, 16, 1);
     bench.run(None);
     let pending = At(0, crosslane_regs::engine::MSIX_PENDING.base);
     assert_eq!((bench.interrupts.len(), bench.read(pending, 0)), (0, 1 << 2));
@@ -340,11 +327,8 @@ fn a_link_that_goes_down_stops_the_channels() {
     for moment in 0..40 {
         let mut bench = bench(&settings(), &[own()]);
         for at in [h2c(0), c2h(0)] {
-            for number in 0..16 {
-                bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, STATUS_WRITE);
-            }
-            bench.start_ring(at, 16);
-            bench.write(at, channel::DOORBELL, 16);
+            bench.put_rings(at, 16, (DATA, 4096), 4096, STATUS_WRITE);
+            bench.post_ring(at, 16, 16);
         }
         bench.run(Some(ns(100 + moment * 773)));
         let link = bench.direction(0, LinkDirection::Up).link;
@@ -363,13 +347,12 @@ fn a_link_that_goes_down_stops_the_channels() {
             // The address of the next TLP, or 0 if none was due.
             let address = bench.read_wide(at, channel::ERROR_LOW);
             assert!(address == 0 || address >= DATA + u64::from(moved), "{address:#x}");
-            bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+            bench.restart(at);
         }
         // Tags with lost answers rest for two time-outs.
         bench.write(user(0), user_regs::GENERATOR_SEED, 4);
         for at in [h2c(0), c2h(0)] {
-            bench.start_ring(at, 16);
-            bench.write(at, channel::DOORBELL, 16);
+            bench.post_ring(at, 16, 16);
         }
         while bench.read(h2c(0), channel::COMPLETED) < 16 {}
         bench.run(None);
@@ -424,7 +407,7 @@ fn a_descriptor_of_a_table_is_used_once() {
         bench.write(at, channel::DOORBELL, if restart { 1 } else { 2 });
         bench.run(None);
         if restart {
-            bench.write(at, channel::CONTROL, channel::control::RESTART.put(1));
+            bench.restart(at);
             bench.start(at, DescriptorSource::Table);
         }
         bench.poke(DATA, &[0xee; 8192]);

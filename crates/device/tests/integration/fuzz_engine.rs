@@ -11,7 +11,7 @@ use crosslane_device::Engine;
 use crosslane_fabric::*;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
-use crosslane_regs::engine::{self, StreamSource, channel, user as user_regs};
+use crosslane_regs::engine::{self, StreamSource, user as user_regs};
 use support::script::Thrower;
 use support::*;
 
@@ -108,8 +108,7 @@ fn throw(seed: u64, apart_ps: u64, thrown: &[Thrown]) {
             let place = DATA + u64::from(number) * 8192 + u64::from(at.1) * 4096;
             bench.put_ring(at, number, place, 8192, STATUS_WRITE | INTERRUPT);
         }
-        bench.start_ring(at, 16);
-        bench.write(at, channel::DOORBELL, 16);
+        bench.post_ring(at, 16, 16);
     }
     bench.enable_lane(lane_of(0, 0), 0);
     bench.enable_lane(lane_of(0, 1), engine::lane::control::CHECK.mask());

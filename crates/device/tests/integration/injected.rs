@@ -34,11 +34,8 @@ fn read(bench: &mut Bench, descriptors: u32) {
     use user_regs::h2c_check::{ENABLE, RESTART};
     let at = h2c(0);
     bench.write(user(0), user_regs::H2C_CHECK, ENABLE.mask() | RESTART.mask());
-    for number in 0..descriptors {
-        bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, STATUS_WRITE);
-    }
-    bench.start_ring(at, 64);
-    bench.write(at, channel::DOORBELL, descriptors);
+    bench.put_rings(at, descriptors, (DATA, 4096), 4096, STATUS_WRITE);
+    bench.post_ring(at, 64, descriptors);
 }
 
 fn checker_errors(bench: &mut Bench) -> u32 {
@@ -50,7 +47,7 @@ fn restart_and_read(bench: &mut Bench) {
     let at = h2c(0);
     // After two time-outs, late answers have arrived and tags have rested.
     bench.wait_until(bench.fabric.now() + ns(110_000));
-    bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+    bench.restart(at);
     let errors = bench.fabric.error_count();
     read(bench, 16);
     while bench.read(at, channel::COMPLETED) < 16 {}
@@ -111,13 +108,10 @@ fn the_second_of_each_completion_is_dropped() {
     bench.fabric.inject_fault(down, Class::Completion, TlpFault::Duplicate, always);
     bench.write(user(0), user_regs::H2C_CHECK_SEED, 8);
     // Four descriptors at a time, so that each fetch takes one completion.
-    for number in 0..16 {
-        bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, STATUS_WRITE);
-    }
+    bench.put_rings(at, 16, (DATA, 4096), 4096, STATUS_WRITE);
     use user_regs::h2c_check::{ENABLE, RESTART};
     bench.write(user(0), user_regs::H2C_CHECK, ENABLE.mask() | RESTART.mask());
-    bench.start_ring(at, 64);
-    bench.write(at, channel::DOORBELL, 16);
+    bench.post_ring(at, 64, 16);
     while bench.read(at, channel::COMPLETED) < 16 {}
     assert_eq!((bench.state(at), checker_errors(&mut bench)), (RUNNING, 0));
     let injected = bench.fabric.injected_count();
@@ -163,7 +157,7 @@ fn an_answer_after_the_time_out_is_dropped() {
         assert_eq!(bench.read(at, channel::COMPLETED), 2);
         assert_eq!(bench.read_wide(at, channel::ERROR_LOW), DATA + 8192);
         bench.fabric.set_memory_fault(HOST, DATA + 8192..DATA + 8196, None);
-        bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+        bench.restart(at);
         read(&mut bench, 16);
         while bench.read(at, channel::COMPLETED) < 16 {}
         assert_eq!((bench.state(at), checker_errors(&mut bench)), (RUNNING, 0), "{late_us}");
@@ -189,8 +183,7 @@ fn a_poisoned_write_into_an_engine_has_no_effect() {
     let target = bench.bars[1][1];
     bench.put_ring(peer(0), 0, target, 256, STATUS_WRITE);
     bench.put_ring(peer(0), 1, target, 768, STATUS_WRITE);
-    bench.start_ring(peer(0), 16);
-    bench.write(peer(0), channel::DOORBELL, 1);
+    bench.post_ring(peer(0), 16, 1);
     while bench.read(peer(0), channel::COMPLETED) < 1 {}
     bench.run(Some(ns(2_000)));
     poison(&mut bench);

@@ -100,8 +100,7 @@ fn h2c_goes_round_into_c2h() {
             total += u64::from(bytes);
         }
         bench.start(h2c(0), DescriptorSource::Table);
-        bench.start(c2h(0), DescriptorSource::Table);
-        bench.write(c2h(0), channel::DOORBELL, COUNT);
+        bench.post_table(c2h(0), COUNT);
         bench.write(h2c(0), channel::DOORBELL, COUNT);
         assert_eq!(bench.run(None), RunEnd::Quiet, "seed {seed}");
         let back = bench.peek(target, total as usize);

@@ -50,8 +50,7 @@ fn a_window_of_credits_holds_the_sender() {
     let target = connect(&mut bench, 2, 4096, 0);
     bench.put_ring(peer(0), 0, target, 16384, STATUS_WRITE);
     bench.put_ring(peer(0), 1, target + 16384, 4096, STATUS_WRITE | AWAIT_CREDIT);
-    bench.start_ring(peer(0), 16);
-    bench.write(peer(0), channel::DOORBELL, 2);
+    bench.post_ring(peer(0), 16, 2);
     assert_eq!(bench.run(None), RunEnd::Quiet);
     assert_eq!(bench.read(peer(0), channel::SENT), 4096);
     assert_eq!(bench.read(lane_of(1, 2), lane::FILL), 4096);
@@ -61,8 +60,7 @@ fn a_window_of_credits_holds_the_sender() {
     // 10 KiB can be taken: 14 KiB have been sent by then, and credits come per KiB.
     bench.put_ring(c2h(1), 0, DATA, 10240, 0);
     bench.put_ring(c2h(1), 1, DATA + 10240, 10240, STATUS_WRITE);
-    bench.start_ring(c2h(1), 16);
-    bench.write(c2h(1), channel::DOORBELL, 1);
+    bench.post_ring(c2h(1), 16, 1);
     assert_eq!(bench.run(None), RunEnd::Quiet);
     assert_eq!(bench.read(lane_of(1, 2), lane::DRAINED), 10240);
     assert_eq!(bench.read(peer(0), channel::CREDIT), 10240);
@@ -112,10 +110,8 @@ fn credits_never_overrun_a_lane() {
             let to = u64::from(total / 4 * (number + 1) / parts * 4);
             bench.put_ring(c2h(1), number, DATA + from, (to - from) as u32, 0);
         }
-        bench.start_ring(c2h(1), 16);
-        bench.write(c2h(1), channel::DOORBELL, parts);
-        bench.start_ring(peer(0), 16);
-        bench.write(peer(0), channel::DOORBELL, 12);
+        bench.post_ring(c2h(1), 16, parts);
+        bench.post_ring(peer(0), 16, 12);
         assert_eq!(bench.run(None), RunEnd::Quiet);
         assert_eq!(bench.read(lane_of(1, 5), lane::STATUS), 0, "seed {seed}");
         assert_eq!(bench.read(peer(0), channel::COMPLETED), 12, "seed {seed}");
@@ -138,12 +134,10 @@ fn a_full_lane_holds_the_port() {
     for number in 0..32 {
         bench.put_table(c2h(1), number, DATA + u64::from(number) * 2048, 2048, 0);
     }
-    bench.start(c2h(1), DescriptorSource::Table);
-    bench.write(c2h(1), channel::DOORBELL, 32);
+    bench.post_table(c2h(1), 32);
     let target = bench.bars[1][1];
     bench.put_ring(peer(0), 0, target, 65536, STATUS_WRITE);
-    bench.start_ring(peer(0), 16);
-    bench.write(peer(0), channel::DOORBELL, 1);
+    bench.post_ring(peer(0), 16, 1);
     assert_eq!(bench.run(Some(ns(20_000))), RunEnd::Limit);
     let asked = bench.fabric.now();
     // 2 KiB are taken every 5 us, and a read waits for everything before it.
@@ -171,8 +165,7 @@ fn a_full_lane_may_drop() {
     bench.enable_lane(lane_of(1, 0), lane::control::DROP_WHEN_FULL.mask());
     let target = bench.bars[1][1];
     bench.put_ring(peer(0), 0, target, 65536, 0);
-    bench.start_ring(peer(0), 16);
-    bench.write(peer(0), channel::DOORBELL, 1);
+    bench.post_ring(peer(0), 16, 1);
     assert_eq!(bench.run(None), RunEnd::Quiet);
     let at = lane_of(1, 0);
     assert_eq!(bench.read(at, lane::STATUS), lane::status::OVERFLOW.mask());
@@ -228,8 +221,7 @@ fn an_aperture_wraps_addresses() {
     let base = bench.bars[1][1] + BAR1_BYTES / 8;
     bench.write(peer(0), channel::APERTURE, 1024);
     bench.put_ring(peer(0), 0, base + 900, 2048, 0);
-    bench.start_ring(peer(0), 16);
-    bench.write(peer(0), channel::DOORBELL, 1);
+    bench.post_ring(peer(0), 16, 1);
     assert_eq!(bench.run(None), RunEnd::Quiet);
     let writes = log.tlps(bench.direction(1, LinkDirection::Down));
     let data = writes.iter().filter(|tlp| tlp.header.address.0 >= base);

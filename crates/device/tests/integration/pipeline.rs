@@ -25,8 +25,7 @@ fn reads_reserve_their_place_until_the_data_are_taken() {
         bench.put_table(h2c(0), number, DATA + u64::from(number) * 0x1000, 1000, 0);
     }
     bench.poke(DATA, &[7; 0x8000]);
-    bench.start(h2c(0), DescriptorSource::Table);
-    bench.write(h2c(0), channel::DOORBELL, 8);
+    bench.post_table(h2c(0), 8);
     let look = |bench: &mut Bench| {
         let until = bench.fabric.now() + ns(20_000);
         bench.wait_until(until);
@@ -43,8 +42,7 @@ fn reads_reserve_their_place_until_the_data_are_taken() {
     for (number, bytes) in [511, 417].into_iter().enumerate() {
         bench.put_table(c2h(0), number as u32, DATA + 0x10_0001, bytes, 0);
     }
-    bench.start(c2h(0), DescriptorSource::Table);
-    bench.write(c2h(0), channel::DOORBELL, 1);
+    bench.post_table(c2h(0), 1);
     // The fifth is split at a multiple of 512, into 512 and 488 B.
     let state = look(&mut bench);
     assert_eq!((state, reads(&mut bench) - before), ((4, 0), 1));
@@ -62,8 +60,7 @@ fn tags_on_the_wire() {
     for number in 0..96 {
         bench.put_ring(h2c(0), number, DATA + u64::from(number) * 0x1000 + 1, 3, 0);
     }
-    bench.start_ring(h2c(0), 128);
-    bench.write(h2c(0), channel::DOORBELL, 96);
+    bench.post_ring(h2c(0), 128, 96);
     assert_eq!(bench.run(None), RunEnd::Quiet);
     let sent = log.tlps(bench.direction(0, LinkDirection::Up));
     let reads = sent.iter().filter(|tlp| tlp.header.kind == TlpKind::MemoryRead);
@@ -91,8 +88,7 @@ fn no_more_than_64_descriptors_wait_for_credit() {
     for number in 0..100 {
         bench.put_ring(peer(0), number, target, 8, AWAIT_CREDIT);
     }
-    bench.start_ring(peer(0), 128);
-    bench.write(peer(0), channel::DOORBELL, 100);
+    bench.post_ring(peer(0), 128, 100);
     bench.run(Some(ns(20_000)));
     assert_eq!(bench.read(lane_of(1, 0), lane::RECEIVED), 64 * 8);
     bench.write(peer(0), channel::CREDIT, 10 * 8);
@@ -133,8 +129,7 @@ fn headers_may_go_beside_the_datapath() {
         for number in 0..8 {
             bench.put_table(c2h(0), number, DATA + u64::from(number) * 128, bytes, 0);
         }
-        bench.start(c2h(0), DescriptorSource::Table);
-        bench.write(c2h(0), channel::DOORBELL, 8);
+        bench.post_table(c2h(0), 8);
         assert_eq!(bench.run(None), RunEnd::Quiet);
         assert_eq!(bench.read(c2h(0), channel::TLPS), 8);
         assert_eq!(clocks(&mut bench, c2h(0)), 8 * each, "{bytes} B, {datapath_bytes} B wide");

@@ -25,8 +25,7 @@ fn stream(bench: &mut Bench, at: At, address: u64, count: u32, bytes: u32, bits:
         let place = address + u64::from(number) * u64::from(bytes);
         bench.put_ring(at, number, place, bytes, bits);
     }
-    bench.start_ring(at, entries);
-    bench.write(at, channel::DOORBELL, count);
+    bench.post_ring(at, entries, count);
     assert_eq!(bench.run(None), RunEnd::Quiet);
     assert_eq!(bench.read(at, channel::COMPLETED), count);
 }
@@ -92,11 +91,8 @@ fn c2h_fills_the_link() {
         settings.port.capability.max_payload_bytes = max_payload;
         let mut bench = bench(&settings, &[own()]);
         let at = c2h(0);
-        for number in 0..1024 {
-            bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, 0);
-        }
-        bench.start_ring(at, 1024);
-        bench.write(at, channel::DOORBELL, 1024);
+        bench.put_rings(at, 1024, (DATA, 4096), 4096, 0);
+        bench.post_ring(at, 1024, 1024);
         assert_eq!(bench.run(None), RunEnd::Quiet);
         let seconds = clocks(&mut bench, at) as f64 * 4e-9;
         let rate = f64::from(1 << 22) / seconds;
@@ -243,13 +239,10 @@ fn reads_have_their_turn_beside_writes() {
     let target = bench.bars[1][1];
     let channels = [(h2c(0), DATA), (c2h(0), DATA + 0x10_0000), (peer(0), target)];
     for (at, address) in channels {
-        for number in 0..16 {
-            bench.put_ring(at, number, address + u64::from(number) * 0x4000, 0x4000, 0);
-        }
+        bench.put_rings(at, 16, (address, 0x4000), 0x4000, 0);
         // Equal lengths, so that only turns count.
         bench.write(at, channel::PAYLOAD, 128);
-        bench.start_ring(at, 16);
-        bench.write(at, channel::DOORBELL, 16);
+        bench.post_ring(at, 16, 16);
     }
     let mut count = |span: Picoseconds| {
         bench.wait_until(bench.fabric.now() + span);

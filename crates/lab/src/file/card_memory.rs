@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory on an engine's card: the table `card_memory` of its part.
 
-use crosslane_device::{CardMemoryParameters, Copying, DramParameters, ParameterError};
+use crosslane_device::{CardMemoryParameters, Copying, DramParameters};
 
+use super::model;
 use super::table::Table;
 use crate::error::LabError;
 
@@ -76,11 +77,9 @@ pub(super) fn read(part: &Table<'_>) -> Result<Option<CardMemoryParameters>, Lab
         },
     };
     if let Err(error) = parameters.check() {
-        let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
-            error;
-        let key = match name {
-            "bytes" => "memory_bytes".to_owned(),
-            name => name.replace(" (ps)", "_ns"),
+        let key = match model::key_of(error) {
+            key if key == "bytes" => "memory_bytes".to_owned(),
+            key => key,
         };
         return Err(table.bad(&key, format!("a card memory's {error}")));
     }

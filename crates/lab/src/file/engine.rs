@@ -5,12 +5,12 @@
 
 use std::ops::RangeInclusive;
 
-use crosslane_device::{EngineParameters, ParameterError};
+use crosslane_device::EngineParameters;
 use crosslane_fabric::parameters::{EndpointParameters, PortParameters, RequesterParameters};
 use crosslane_pcie::units::Picoseconds;
 
-use super::card_memory;
 use super::table::Table;
+use super::{card_memory, model};
 use crate::error::LabError;
 
 const KEYS: [&str; 15] = [
@@ -62,7 +62,11 @@ pub(super) fn read(
     let requester = part.needed_table("requester")?;
     let clock = clock(&requester, &endpoint.requester)?;
     let lanes = table.power_of_two("lanes", LANES)?;
-    check_bars(part, endpoint, lanes)?;
+    let apertures = [
+        (0, REGISTER_BYTES, "an engine's registers"),
+        (1, lanes * LEAST_LANE_WINDOW_BYTES, &*format!("the windows of {lanes} lanes")),
+    ];
+    model::check_bars(part, endpoint, &apertures)?;
     let lane_fifo_bytes = table.power_of_two("lane_fifo_bytes", FIFO_BYTES)? as u32;
     // A receive queue must have room for a whole TLP.
     let payload_bytes = u32::from(port.capability.max_payload_bytes);
@@ -112,21 +116,12 @@ fn check(
     parameters: &EngineParameters,
 ) -> Result<(), LabError> {
     let Err(error) = parameters.check() else { return Ok(()) };
-    let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
-        error;
-    let (table, key) = match name {
-        "clock (ps)" => (requester, "clock_ns"),
-        "descriptor_gap (ps)" => (requester, "operation_gap_ns"),
-        "completion_timeout (ps)" => (requester, "completion_timeout_ns"),
-        "register_latency (ps)" => (engine, "register_latency_ns"),
-        "datapath_bytes"
-        | "idle_clocks_per_tlp"
-        | "tags"
-        | "max_write_bytes"
-        | "max_read_bytes" => (requester, name),
-        _ => (engine, name),
+    let key = match model::key_of(error) {
+        key if key == "descriptor_gap_ns" => "operation_gap_ns".to_owned(),
+        key => key,
     };
-    Err(table.bad(key, format!("an engine's {error}")))
+    let table = if KEYS.contains(&key.as_str()) { engine } else { requester };
+    Err(table.bad(&key, format!("an engine's {error}")))
 }
 
 /// Returns the clock of an engine, which must have a datapath; a generic requester need not.
@@ -135,23 +130,4 @@ fn clock(table: &Table<'_>, requester: &RequesterParameters) -> Result<Picosecon
         return Err(table.missing("datapath_bytes"));
     }
     Ok(requester.clock)
-}
-
-/// Checks that BAR0 has room for the registers and BAR1 for the receive queues' apertures.
-fn check_bars(part: &Table<'_>, endpoint: &EndpointParameters, lanes: u64) -> Result<(), LabError> {
-    for (index, key) in [(0, "bar0"), (1, "bar1")] {
-        let Some(bar) = endpoint.bars[index] else {
-            return Err(part.missing(key));
-        };
-        let (need, what) = match index {
-            0 => (REGISTER_BYTES, "an engine's registers".to_owned()),
-            _ => (lanes * LEAST_LANE_WINDOW_BYTES, format!("the windows of {lanes} lanes")),
-        };
-        if bar.size_bytes < need {
-            let have = bar.size_bytes;
-            let bar = part.needed_table(key)?;
-            return Err(bar.bad("size_bytes", format!("{what} take {need} B, not {have} B")));
-        }
-    }
-    Ok(())
 }

@@ -9,6 +9,7 @@ mod engine;
 mod instances;
 mod iommu;
 mod memory_card;
+mod model;
 mod network_processor;
 mod nic;
 pub mod parts;

@@ -4,7 +4,6 @@
 
 use std::ops::Range;
 
-use crosslane_device::ParameterError;
 use crosslane_device::network_processor::{
     CableParameters, NetworkProcessor, NetworkProcessorParameters, PUT_BAR, REGISTER_BYTES,
     REQUEST_BAR, REQUEST_WINDOW_BYTES,
@@ -16,22 +15,10 @@ use crosslane_torus_link::routing::{MAX_NODES as MAX_TORUS_NODES, Torus};
 
 use super::LabFile;
 use super::instances::{Parts, expand, part_of};
+use super::model;
 use super::parts::PartKind;
 use super::table::Table;
 use crate::error::{LabError, Problem};
-
-const KEYS: [&str; 10] = [
-    "links",
-    "get_slots",
-    "credit_slots",
-    "put_slots",
-    "staging_bytes",
-    "request_latency_ns",
-    "request_interval_ns",
-    "send_latency_ns",
-    "receive_latency_ns",
-    "register_latency_ns",
-];
 
 /// Keys of a cable's constants.
 pub(super) const CABLE_KEYS: [&str; 14] = [
@@ -67,75 +54,24 @@ pub struct TorusInstance {
     pub(crate) span: Range<usize>,
 }
 
-/// Returns the lab file's key for a parameter of the model.
-fn key_of(error: ParameterError) -> &'static str {
-    let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
-        error;
-    match name {
-        "completion_timeout (ps)" => "completion_timeout_ns",
-        "request_latency (ps)" => "request_latency_ns",
-        "request_interval (ps)" => "request_interval_ns",
-        "send_latency (ps)" => "send_latency_ns",
-        "receive_latency (ps)" => "receive_latency_ns",
-        "register_latency (ps)" => "register_latency_ns",
-        "latency (ps)" => "latency_ns",
-        "bring_up (ps)" => "bring_up_ns",
-        "lane_bits_per_second" => "lane_gbit_per_s",
-        _ => name,
-    }
-}
-
-/// Reads the network processor of an endpoint's part; `None` if the part is something else. Its
-/// tags, sizes and completion time-out come from the table `requester`.
+/// Reads the network processor of an endpoint's part; `None` if the part is something else.
 pub(super) fn read(
     part: &Table<'_>,
     endpoint: &EndpointParameters,
 ) -> Result<Option<NetworkProcessorParameters>, LabError> {
-    let Some(table) = part.table("network_processor")? else { return Ok(None) };
-    table.only(&KEYS)?;
-    for other in ["engine", "memory_card", "nic"] {
-        if part.has(other) {
-            let problem = format!("a part has {other} or is a network processor");
-            return Err(part.bad("network_processor", problem));
-        }
+    let name = ("network_processor", "a network processor");
+    let others = ["engine", "memory_card", "nic"];
+    let parameters: Option<NetworkProcessorParameters> =
+        model::read(part, endpoint, name, &others)?;
+    if let Some(parameters) = &parameters {
+        let apertures = [
+            (0, REGISTER_BYTES.into(), "a network processor's registers"),
+            (REQUEST_BAR, REQUEST_WINDOW_BYTES, "its windows of requests"),
+            (PUT_BAR, NetworkProcessor::put_window_bytes(parameters), "its put window"),
+        ];
+        model::check_bars(part, endpoint, &apertures)?;
     }
-    let number = |key: &str, most: u64| table.whole(key, 0..=most);
-    let parameters = NetworkProcessorParameters {
-        tags: endpoint.requester.tags,
-        max_write_bytes: endpoint.requester.max_write_bytes,
-        max_read_bytes: endpoint.requester.max_read_bytes,
-        completion_timeout: endpoint.requester.completion_timeout,
-        links: number("links", u8::MAX.into())? as u8,
-        get_slots: number("get_slots", u16::MAX.into())? as u16,
-        credit_slots: number("credit_slots", u16::MAX.into())? as u16,
-        put_slots: number("put_slots", u8::MAX.into())? as u8,
-        staging_bytes: number("staging_bytes", u32::MAX.into())? as u32,
-        request_latency: table.ns("request_latency_ns")?,
-        request_interval: table.ns("request_interval_ns")?,
-        send_latency: table.ns("send_latency_ns")?,
-        receive_latency: table.ns("receive_latency_ns")?,
-        register_latency: table.ns("register_latency_ns")?,
-    };
-    if let Err(error) = parameters.check() {
-        let key = key_of(error);
-        let requester = part.needed_table("requester")?;
-        let table = if KEYS.contains(&key) { &table } else { &requester };
-        return Err(table.bad(key, format!("a network processor's {error}")));
-    }
-    let put_bytes = NetworkProcessor::put_window_bytes(&parameters);
-    for (index, key, need, what) in [
-        (0, "bar0", REGISTER_BYTES.into(), "a network processor's registers"),
-        (REQUEST_BAR, "bar2", REQUEST_WINDOW_BYTES, "its windows of requests"),
-        (PUT_BAR, "bar4", put_bytes, "its put window"),
-    ] {
-        let Some(bar) = endpoint.bars[index] else { return Err(part.missing(key)) };
-        let have = bar.size_bytes;
-        if have < need {
-            let bar = part.needed_table(key)?;
-            return Err(bar.bad("size_bytes", format!("{what} take {need} B, not {have} B")));
-        }
-    }
-    Ok(Some(parameters))
+    Ok(parameters)
 }
 
 /// Reads a cable's constants.
@@ -159,7 +95,8 @@ pub(super) fn cable(table: &Table<'_>) -> Result<CableParameters, LabError> {
         },
     };
     if let Err(error) = parameters.check() {
-        return Err(table.bad(key_of(error), format!("a torus link's {error}")));
+        let key = model::key_of(error).replace("lane_bits_per_second", "lane_gbit_per_s");
+        return Err(table.bad(&key, format!("a torus link's {error}")));
     }
     if let Err(error) = parameters.end.check() {
         return Err(table.bad("kind", format!("the ends of a torus link: {error}")));

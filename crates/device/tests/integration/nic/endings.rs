@@ -3,7 +3,8 @@
 
 use crosslane_device::nic::layout::{Entry, EntryKind, Operation, Status};
 use crosslane_device::nic::{Access, Nic};
-use crosslane_fabric::{MemoryFault, RunEnd};
+use crosslane_fabric::{DirectionId, MemoryFault, Moment, RunEnd, TlpFault, Way};
+use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::HostId;
 
 use crate::nic::stand::*;
@@ -192,6 +193,29 @@ fn memory_that_cannot_be_read() {
             assert_eq!(stand.device(end).tags_in_use(), 0);
         }
     }
+}
+
+/// A read with a completion lost in its middle fails at once, and its tag rests for two time-outs.
+#[test]
+fn a_lost_completion_fails_its_read_and_rests_its_tag() {
+    let mut stand = Stand::new(nic());
+    let [mut pair, _] = stand.connect(4);
+    let near = stand.register(0, DATA, 65_536, READ);
+    let memory = stand.register(1, DATA, 65_536, WRITE);
+    stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&memory, 0), 60_000));
+    stand.run_for(ns(2_018));
+    let link = stand.fabric.port(stand.fabric.node(stand.ends[0].node).ports[0]).link.unwrap();
+    let down = DirectionId { link, way: Way::Down };
+    stand.fabric.inject_fault(down, Class::Completion, TlpFault::Drop, Moment::Next(1));
+    let (time, entries) = stand.run_to_entries(&mut pair);
+    let lost = stand.fabric.injected()[0].header;
+    assert!(u32::from(lost.byte_count) > lost.payload_bytes(), "more was to come: {lost:?}");
+    assert_eq!(entries[0], ended(1, Status::HostMemory));
+    assert!(time < ns(10_000), "{time}");
+    stand.run();
+    assert_eq!(stand.device(0).tags_in_use(), 1);
+    stand.run_and_see(90_000);
+    assert_eq!(stand.device(0).tags_in_use(), 0);
 }
 
 /// Uses all queue pairs that have doorbells, a thousand times over.

@@ -258,6 +258,22 @@ impl Bench {
         self.start(at, engine::DescriptorSource::Ring);
     }
 
+    /// Starts a channel with a ring and posts descriptors.
+    pub fn post_ring(&mut self, at: At, entries: u32, posted: u32) {
+        self.start_ring(at, entries);
+        self.write(at, channel::DOORBELL, posted);
+    }
+
+    /// Starts a channel with its table and posts descriptors.
+    pub fn post_table(&mut self, at: At, posted: u32) {
+        self.start(at, engine::DescriptorSource::Table);
+        self.write(at, channel::DOORBELL, posted);
+    }
+
+    pub fn restart(&mut self, at: At) {
+        self.write(at, channel::CONTROL, channel::control::RESTART.mask());
+    }
+
     pub fn start(&mut self, at: At, source: engine::DescriptorSource) {
         self.write(at, channel::STATUS_LOW, status_of(at) as u32);
         self.write(at, channel::CONTROL, control(source));
@@ -276,6 +292,13 @@ impl Bench {
         }
         let place = ring_of(at) + u64::from(number) * u64::from(ring_descriptor::BYTES);
         self.poke(place, &entry);
+    }
+
+    /// Writes the first `count` entries of a ring: equal lengths, a step apart from an address on.
+    pub fn put_rings(&mut self, at: At, count: u32, place: (u64, u64), bytes: u32, bits: u32) {
+        for number in 0..count {
+            self.put_ring(at, number, place.0 + u64::from(number) * place.1, bytes, bits);
+        }
     }
 
     /// Stores an entry of a table.

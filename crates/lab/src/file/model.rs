@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Devices behind endpoints: what their tables have in common. Tags, sizes and completion time-out
+//! of a device come from the table `requester`, so that no constant is written twice.
+
+use crosslane_device::ParameterError;
+use crosslane_device::kit::{Parameter, Parameters};
+use crosslane_fabric::parameters::EndpointParameters;
+
+use super::table::Table;
+use crate::error::LabError;
+
+/// Returns the value of a parameter that the table `requester` has.
+fn shared(endpoint: &EndpointParameters, key: &str) -> Option<u64> {
+    let requester = &endpoint.requester;
+    match key {
+        "tags" => Some(requester.tags.into()),
+        "max_write_bytes" => Some(requester.max_write_bytes.into()),
+        "max_read_bytes" => Some(requester.max_read_bytes.into()),
+        "completion_timeout_ns" => Some(requester.completion_timeout.0),
+        _ => None,
+    }
+}
+
+/// Returns a lab file's key for a parameter that a model rejects.
+pub(super) fn key_of(error: ParameterError) -> String {
+    let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
+        error;
+    name.replace(" (ps)", "_ns")
+}
+
+/// Reads the value of a parameter from a table.
+pub(super) fn value(table: &Table<'_>, parameter: &Parameter) -> Result<u64, LabError> {
+    match parameter.is_time {
+        true => table.ns(parameter.key).map(|time| time.0),
+        false => table.whole(parameter.key, 0..=parameter.most),
+    }
+}
+
+/// Reads a device from the table `key` of an endpoint's part; `None` if the part has none. The
+/// device is `what`, and a part with one of `others` cannot be one.
+pub(super) fn read<P: Parameters>(
+    part: &Table<'_>,
+    endpoint: &EndpointParameters,
+    (key, what): (&str, &str),
+    others: &[&str],
+) -> Result<Option<P>, LabError> {
+    let Some(table) = part.table(key)? else { return Ok(None) };
+    let keys = P::ALL.iter().map(|parameter| parameter.key);
+    let keys: Vec<_> = keys.filter(|key| shared(endpoint, key).is_none()).collect();
+    table.only(&keys)?;
+    if let Some(other) = others.iter().find(|other| part.has(other)) {
+        return Err(part.bad(key, format!("a part has {other} or is {what}")));
+    }
+    let parameters = P::of(|parameter| match shared(endpoint, parameter.key) {
+        Some(value) => Ok(value),
+        None => value(&table, parameter),
+    })?;
+    if let Err(error) = parameters.check() {
+        let key = key_of(error);
+        let is_own = keys.contains(&key.as_str());
+        let table = if is_own { table } else { part.needed_table("requester")? };
+        return Err(table.bad(&key, format!("{what}'s {error}")));
+    }
+    Ok(Some(parameters))
+}
+
+/// Checks that the BARs with these numbers have room for so many bytes.
+pub(super) fn check_bars(
+    part: &Table<'_>,
+    endpoint: &EndpointParameters,
+    apertures: &[(usize, u64, &str)],
+) -> Result<(), LabError> {
+    for &(index, need, what) in apertures {
+        let key = format!("bar{index}");
+        let Some(bar) = endpoint.bars[index] else { return Err(part.missing(&key)) };
+        let have = bar.size_bytes;
+        if have < need {
+            let bar = part.needed_table(&key)?;
+            return Err(bar.bad("size_bytes", format!("{what} take {need} B, not {have} B")));
+        }
+    }
+    Ok(())
+}
