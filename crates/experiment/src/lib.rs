@@ -54,7 +54,7 @@ mod workload;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
 pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
-pub use card_transfer::{CardDirection, CardMeasured, CardOptions, card_transfer};
+pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;
 pub use error::{ExperimentError, Result};

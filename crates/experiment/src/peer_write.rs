@@ -213,8 +213,4 @@ impl<B: Bus> Source<B> for PeerTransfers<'_, B> {
             deadline: self.options.deadline(self.bus),
         })
     }
-
-    fn completed(&mut self, _index: u64) -> Result<()> {
-        Ok(())
-    }
 }
