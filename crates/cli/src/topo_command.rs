@@ -299,7 +299,6 @@ fn page(topology: &Topology) -> String {
 mod tests {
     use super::*;
     use crosslane::pcie::link::{Generation, LinkRate, Width};
-    use crosslane::results::quantity::{mebibytes, megabytes, size_words};
     use crosslane::results::topology::{FunctionKind, Link};
 
     fn rate(generation: u8, lanes: u8) -> LinkRate {
