@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use crosslane::experiment::{OverheadOptions, OverheadRow, overhead};
+use crosslane::experiment::{OverheadOptions, overhead};
 use crosslane::lab::Lab;
 use crosslane::network::MachineClock;
 use crosslane::open::{DeviceName, Session, SessionOptions};
@@ -88,7 +88,7 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
         device: name.to_string(),
         seed: arguments.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        rows: rows.iter().map(result).collect(),
+        rows,
     });
     print_outcome(&outcome, arguments.json, Notes::default())?;
     let Some(file) = file else { return Ok(()) };
@@ -97,14 +97,4 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
         _ => None,
     };
     write_outcome_page(&outcome, lab.as_ref(), &file)
-}
-
-fn result(row: &OverheadRow) -> crosslane::results::OverheadRow {
-    crosslane::results::OverheadRow {
-        what: row.what.to_owned(),
-        rounds: row.rounds,
-        bytes: row.bytes,
-        bus_ps: row.bus.0,
-        machine_ps: row.machine.0,
-    }
 }

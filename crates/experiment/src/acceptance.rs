@@ -14,7 +14,7 @@ use crosslane_driver::{
 use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::card_transfer::{CardDirection, CardOptions, card_transfer};
+use crate::card_transfer::{CardDirection, card_transfer};
 use crate::error::Result;
 use crate::host_transfer::{read, write};
 use crate::latency::{LatencyOptions, latency};
@@ -189,11 +189,12 @@ impl<B: Bus> One<'_, B> {
     }
 
     async fn card(&self, direction: CardDirection) -> Result<(), String> {
-        let run = CardOptions {
+        let run = Options {
             timeout: self.options.timeout,
-            ..CardOptions::by_registers(direction, SOME_BYTES, self.options.seed)
+            ..Options::by_registers(SOME_BYTES, self.options.seed)
         };
-        let measured = card_transfer(self.device, &run).await.map_err(|error| error.to_string())?;
+        let measured =
+            card_transfer(self.device, direction, &run).await.map_err(|error| error.to_string())?;
         compared(measured.data_errors)
     }
 

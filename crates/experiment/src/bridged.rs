@@ -124,13 +124,13 @@ pub async fn bridged<R: Rdma, C: Clock>(
         measured.reports.push(outcome.report);
         if let Some(destination) = &ends.1 {
             let memory = destination.region.memory();
-            compare_memory(memory, size, options.seed, &mut measured.data_errors)?;
+            compare_memory(memory, 0, size, options.seed, &mut measured.data_errors)?;
         }
     }
     if options.path == Path::ToFpga {
         let back = run.memory(size).await?;
         run.client.get(&run.place(), &back, &run.transfer(Mode::Pipelined), |_| {}).await?;
-        compare_memory(back.region.memory(), size, options.seed, &mut measured.data_errors)?;
+        compare_memory(back.region.memory(), 0, size, options.seed, &mut measured.data_errors)?;
     }
     Ok(measured)
 }

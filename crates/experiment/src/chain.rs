@@ -11,7 +11,7 @@ use crosslane_pcie::units::Picoseconds;
 use crate::engine_time::EngineTime;
 use crate::error::{ExperimentError, Result};
 use crate::loopback::Loopback;
-use crate::measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured};
+use crate::measured::{DataErrors, HardwareTime, Measured, channel, lane};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::posting::Timing;
@@ -171,19 +171,19 @@ impl<B: Bus> Chain<B> {
             counted_clocks.push(device.time_clocks().await?.saturating_sub(*reset_at));
         }
         let mut channels =
-            vec![ChannelReport::new(&self.devices[0], ChannelKind::H2c, read, counted_clocks[0])];
-        for ((device, channel), counted) in
+            vec![channel(&self.devices[0], ChannelKind::H2c, read, counted_clocks[0])];
+        for ((device, peer), counted) in
             self.devices.iter().zip(self.peer_channels).zip(&counted_clocks)
         {
-            let counters = channel.counters().await?;
-            channels.push(ChannelReport::new(device, ChannelKind::Peer, counters, *counted));
-            channel.close().await?;
+            let counters = peer.counters().await?;
+            channels.push(channel(device, ChannelKind::Peer, counters, *counted));
+            peer.close().await?;
         }
         let writer = &self.devices[last];
-        channels.push(ChannelReport::new(writer, ChannelKind::C2h, written, counted_clocks[last]));
+        channels.push(channel(writer, ChannelKind::C2h, written, counted_clocks[last]));
         let mut lanes = Vec::new();
         for (device, peer) in self.devices.iter().skip(1).zip(self.peers) {
-            lanes.push(LaneReport::new(device, peer.lane(), peer.counters().await?));
+            lanes.push(lane(device, peer.lane(), peer.counters().await?));
             peer.close().await?;
         }
         self.reading.close().await?;

@@ -12,7 +12,7 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::engine_time::EngineTime;
 use crate::error::Result;
-use crate::measured::{ChannelReport, DataErrors, Measured};
+use crate::measured::{DataErrors, Measured, channel};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::posting::{Source, Timing, run_posted};
@@ -207,7 +207,7 @@ impl<B: Bus> HostTransfer<B> {
         let kind = self.direction.channel();
         let hardware = self.time.span(&counters);
         let counted = read_at.saturating_sub(self.reset_at_clocks);
-        let channels = vec![ChannelReport::new(&self.device, kind, counters, counted)];
+        let channels = vec![channel(&self.device, kind, counters, counted)];
         let (timing, errors) = (self.timing, self.data_errors);
         let measured = Measured::new(self.name, &self.options, timing, hardware, self.plan, errors);
         Ok(Measured { channels, registration: Some(self.registration), ..measured })

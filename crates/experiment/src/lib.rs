@@ -54,7 +54,7 @@ mod workload;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
 pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
-pub use card_transfer::{CardDirection, CardMeasured, CardOptions, card_transfer};
+pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;
 pub use error::{ExperimentError, Result};
@@ -64,21 +64,21 @@ pub use host_transfer::{read, write};
 pub use latency::{LatencyOptions, RoundTrips, latency};
 pub use links::{DirectionOutcome, direction_name};
 pub use loopback::{Loopback, loopback};
-pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Verified};
+pub use measured::{DataErrors, HardwareTime, Measured, Verified};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{
     GetWork, MAX_IN_FLIGHT, NgetMeasured, NgetOptions, NgetOutcome, host_of, nget, nget_on,
 };
 pub use options::{Options, Registration};
-pub use overhead::{OverheadOptions, OverheadRow, overhead};
+pub use overhead::{OverheadOptions, overhead};
 pub use peer_write::peer_write;
 pub use progress::{NoProgress, Progress, unless_over};
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use scenario::{Outcome, Scenario, Work};
 pub use stores::StoreWork;
-pub use together::{Common, Flow, NoObserver, Observer, Together, observed, together};
+pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork, default_in_flight,

@@ -3,14 +3,14 @@
 //! mapping.
 
 use crosslane_driver::{
-    CardMetrics, Contents, LINE_BYTES, MEMORY_BAR, MemoryCard, User, Window, WindowOptions,
+    CardMetrics, Contents, LINE_BYTES, MEMORY_BAR, MemoryCard, Window, WindowOptions,
 };
 use crosslane_host::{Bus, HostWork, Mapping, Routines};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, rate};
-use crate::pattern::WORD_BYTES;
+use crate::pattern::{WORD_BYTES, pattern_bytes};
 
 /// Data of up to so many bytes are compared whole; of more, one word of each line of 64 B.
 const COMPARED_BYTES: u64 = 64 << 10;
@@ -107,9 +107,7 @@ pub async fn mmio<B: Bus>(
         )
     };
     let stored = window(mapping)?;
-    let data: Vec<u8> = (0..size_bytes / WORD_BYTES)
-        .flat_map(|number| User::<B>::pattern(options.seed, number as u32).to_le_bytes())
-        .collect();
+    let data = pattern_bytes(options.seed, size_bytes);
     card.take_metrics().await?;
     let begun = bus.now();
     for _ in 0..passes {

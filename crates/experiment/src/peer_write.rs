@@ -10,7 +10,7 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::engine_time::EngineTime;
 use crate::error::{ExperimentError, Result};
-use crate::measured::{ChannelReport, LaneReport, Measured};
+use crate::measured::{Measured, channel, lane};
 use crate::options::{Options, Registration};
 use crate::posting::{Source, Timing, run_posted};
 
@@ -121,16 +121,16 @@ impl<B: Bus> PeerWrite<B> {
     pub(crate) async fn finish(self) -> Result<Measured> {
         let counters = self.channel.counters().await?;
         let read_at = self.from.time_clocks().await?;
-        let lane = self.peer.counters().await?;
+        let counters_of_lane = self.peer.counters().await?;
         let check = self.peer.check_result().await?;
         let plan = self.peer.plan().clone();
-        let lanes = vec![LaneReport::new(&self.to, self.peer.lane(), lane)];
+        let lanes = vec![lane(&self.to, self.peer.lane(), counters_of_lane)];
         self.channel.close().await?;
         self.peer.close().await?;
         let hardware = self.time.span(&counters);
         let counted = read_at.saturating_sub(self.reset_at_clocks);
         let kind = ChannelKind::Peer;
-        let channels = vec![ChannelReport::new(&self.from, kind, counters, counted)];
+        let channels = vec![channel(&self.from, kind, counters, counted)];
         let timing = self.timing;
         let measured =
             Measured::new(self.name, &self.options, timing, hardware, plan, check.into());
@@ -212,9 +212,5 @@ impl<B: Bus> Source<B> for PeerTransfers<'_, B> {
             level,
             deadline: self.options.deadline(self.bus),
         })
-    }
-
-    fn completed(&mut self, _index: u64) -> Result<()> {
-        Ok(())
     }
 }

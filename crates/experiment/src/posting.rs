@@ -35,7 +35,14 @@ pub(crate) trait Source<B: Bus> {
     fn transfer(&mut self, index: u64) -> Result<Transfer<B>>;
 
     /// That transfer is complete.
-    fn completed(&mut self, index: u64) -> Result<()>;
+    fn completed(&mut self, _index: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the time of a transfer that the application began to post at `begun`.
+    fn time(&self, begun: Picoseconds, completed: &Completed) -> Picoseconds {
+        completed.completed.since(begun)
+    }
 }
 
 /// A transfer on its way.
@@ -108,6 +115,6 @@ fn end<B: Bus, S: Source<B>>(
     completed: Completed,
     timing: &mut Timing,
 ) -> Result<()> {
-    timing.latencies.push(completed.completed.since(posted.begun));
+    timing.latencies.push(source.time(posted.begun, &completed));
     source.completed(posted.index)
 }

@@ -4,7 +4,6 @@
 
 use std::pin::pin;
 
-use crosslane_driver::pattern_word;
 use crosslane_host::{
     Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaRegion,
     RemoteAccess, RemoteMemory,
@@ -16,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, rate};
-use crate::pattern::WORD_BYTES;
+use crate::pattern::{compare_memory, fill_memory};
 
 /// Operations of small sizes have places that are so far apart, bytes: a cache line.
 const LINE_BYTES: u64 = 64;
@@ -192,14 +191,14 @@ async fn run<R: Rdma, C: Clock>(
         RdmaDirection::Read => (!options.seed, options.seed),
         RdmaDirection::Write => (options.seed, !options.seed),
     };
-    fill(&memory, bytes, far_seed)?;
+    fill_memory(&memory, bytes, far_seed)?;
     connection.write(&whole, far_whole, bytes).await?;
-    fill(&memory, bytes, near_seed)?;
+    fill_memory(&memory, bytes, near_seed)?;
 
     let (time, latencies) = timed::<R, C>(connection, clock, options, &region, far).await?;
 
     if options.direction == RdmaDirection::Write {
-        fill(&memory, bytes, !options.seed)?;
+        fill_memory(&memory, bytes, !options.seed)?;
         connection.read(&whole, far_whole, bytes).await?;
     }
     let data_errors = compare(&memory, options)?;
@@ -254,47 +253,12 @@ fn offered(message: &[u8], connection: &impl RdmaConnection) -> Result<RemoteMem
     Ok(RemoteMemory { address: number(0), key: number(8), bytes: number(16) })
 }
 
-/// Bytes that are looked at at once, a multiple of the pattern's words.
-const PIECE_BYTES: u64 = 64 << 10;
-
-/// The pattern's bytes from a byte on, at a multiple of a word.
-fn pattern(seed: u32, from: u64, bytes: u64, into: &mut Vec<u8>) {
-    into.clear();
-    let first = from / WORD_BYTES;
-    for word in first..first + bytes.div_ceil(WORD_BYTES) {
-        into.extend_from_slice(&pattern_word(seed, word as u32).to_le_bytes());
-    }
-    into.truncate(bytes as usize);
-}
-
-fn fill(memory: &impl DmaMemory, bytes: u64, seed: u32) -> Result<()> {
-    let mut piece = Vec::new();
-    for from in (0..bytes).step_by(PIECE_BYTES as usize) {
-        pattern(seed, from, PIECE_BYTES.min(bytes - from), &mut piece);
-        memory.write(from, &piece)?;
-    }
-    Ok(())
-}
-
 /// Compares the bytes of each place with the source's.
 fn compare(memory: &impl DmaMemory, options: &RdmaOptions) -> Result<DataErrors> {
     let mut errors = DataErrors::default();
-    let (mut expected, mut found) = (Vec::new(), Vec::new());
     for place in 0..options.places() {
         let begin = place * options.stride_bytes();
-        for from in (0..options.size_bytes).step_by(PIECE_BYTES as usize) {
-            let bytes = PIECE_BYTES.min(options.size_bytes - from);
-            pattern(options.seed, begin + from, bytes, &mut expected);
-            found.resize(bytes as usize, 0);
-            memory.read(begin + from, &mut found)?;
-            let words = expected.chunks(WORD_BYTES as usize).zip(found.chunks(WORD_BYTES as usize));
-            for (word, (expected, found)) in ((begin + from) / WORD_BYTES..).zip(words) {
-                if expected != found {
-                    errors.words += 1;
-                    errors.first_word.get_or_insert(word);
-                }
-            }
-        }
+        compare_memory(memory, begin, options.size_bytes, options.seed, &mut errors)?;
     }
     Ok(errors)
 }

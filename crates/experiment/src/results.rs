@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Outcomes as plain data.
 
-use crate::{ChannelReport, LaneReport, RoundTrips};
-use crosslane_driver::{ChannelKind, Plan};
+use crate::RoundTrips;
+use crosslane_driver::Plan;
 use crosslane_fabric::{FlowSource, IdleReason};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{
-    Account, Channel, Detail, Figure, Flow, Hardware, Lane, Latency, Link, LinkShares, PlanSummary,
-    Scenario, Traffic, Transfers,
+    Account, Detail, Figure, Flow, Hardware, Latency, Link, LinkShares, PlanSummary, Scenario,
+    Traffic, Transfers,
 };
 
 use crate::links::{DirectionOutcome, wire_share};
@@ -60,17 +60,17 @@ impl TrafficFlow {
     /// Returns the flow as plain data.
     #[must_use]
     pub fn result(&self) -> Flow {
-        let planned = &self.planned;
+        let (planned, report) = (&self.planned, &self.report);
         let kind = kind_word(planned.flow.kind).to_owned();
         Flow {
             name: format!("{} -> {}, {kind}", planned.from, planned.to),
             bytes: planned.flow.operation_bytes,
-            iterations: self.operations,
+            iterations: report.operations,
             in_flight: Some(planned.in_flight()),
             latency: Some(self.latencies),
             application_bytes_per_second: None,
             hardware: None,
-            bytes_per_second: Some(self.bytes_per_second),
+            bytes_per_second: Some(report.bytes_per_second()),
             ceiling: self.ceiling.clone(),
             share_of_ceiling: self.share(),
             detail: Detail::Traffic(Traffic {
@@ -78,12 +78,12 @@ impl TrafficFlow {
                 to: planned.to.clone(),
                 kind,
                 is_core: matches!(planned.flow.source, FlowSource::Core { .. }),
-                failed: self.failed,
+                failed: report.failed,
                 outstanding: planned.flow.outstanding,
                 target: planned.flow.target.0,
-                moved_bytes: self.bytes,
-                request_tlps: self.tlps,
-                steady_bytes_per_second: self.steady_bytes_per_second,
+                moved_bytes: report.bytes,
+                request_tlps: report.tlps,
+                steady_bytes_per_second: report.steady_bytes_per_second(),
             }),
         }
     }
@@ -120,8 +120,8 @@ impl WorkloadFlow {
                 plan: plan(&measured.plan, self.expected_bytes_per_second()),
                 wrong_words: measured.data_errors.words,
                 first_wrong_word: measured.data_errors.first_word,
-                channels: measured.channels.iter().map(channel).collect(),
-                lanes: measured.lanes.iter().map(lane).collect(),
+                channels: measured.channels.clone(),
+                lanes: measured.lanes.clone(),
             })),
         }
     }
@@ -150,45 +150,6 @@ fn plan(plan: &Plan, expected_bytes_per_second: f64) -> PlanSummary {
         slowest_link: plan.slowest_link.clone(),
         through_root_complex: plan.through_root_complex,
         not_faster: plan.refused.iter().map(ToString::to_string).collect(),
-    }
-}
-
-fn channel(channel: &ChannelReport) -> Channel {
-    let counters = &channel.counters;
-    let kind = match channel.kind {
-        ChannelKind::H2c => "h2c",
-        ChannelKind::C2h => "c2h",
-        ChannelKind::Peer => "peer",
-    };
-    Channel {
-        device: channel.device.clone(),
-        kind: kind.to_owned(),
-        clock_ps: channel.clock.0,
-        bytes: counters.bytes,
-        tlps: counters.tlps,
-        fetched: counters.fetched,
-        first_clocks: counters.first_clocks,
-        last_clocks: counters.last_clocks,
-        no_descriptor_clocks: channel.no_descriptor_clocks(),
-        no_data_clocks: counters.no_data_clocks,
-        no_tag_clocks: counters.no_tag_clocks,
-        link_clocks: counters.link_clocks,
-        no_credit_clocks: counters.no_credit_clocks,
-        gap_clocks: counters.gap_clocks,
-    }
-}
-
-fn lane(lane: &LaneReport) -> Lane {
-    let counters = &lane.counters;
-    Lane {
-        device: lane.device.clone(),
-        lane: lane.lane,
-        clock_ps: lane.clock.0,
-        received_bytes: counters.received_bytes,
-        drained_bytes: counters.drained_bytes,
-        overflow: counters.overflow,
-        first_clocks: counters.first_clocks,
-        last_clocks: counters.last_clocks,
     }
 }
 

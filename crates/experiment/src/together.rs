@@ -8,6 +8,7 @@ use std::pin::pin;
 use crosslane_driver::Device;
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::Together as Common;
 use futures_util::future::{Either, join_all, select};
 
 use crate::error::{ExperimentError, Result};
@@ -48,25 +49,6 @@ pub struct NoObserver;
 impl Observer for NoObserver {
     fn payload_bytes(&self) -> Option<u64> {
         None
-    }
-}
-
-/// The time in which all flows were active, and what the observer counted in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Common {
-    /// The last flow had begun.
-    pub from: Picoseconds,
-    /// The first flow had not ended.
-    pub to: Picoseconds,
-    /// Payload bytes of all flows in it.
-    pub bytes: u64,
-}
-
-impl Common {
-    /// Bytes per second.
-    #[must_use]
-    pub fn bytes_per_second(&self) -> f64 {
-        rate(self.bytes, self.to.since(self.from))
     }
 }
 
@@ -215,7 +197,11 @@ impl Samples {
         let ended = flows.iter().map(|flow| active(flow).1).min()?;
         let within = || self.taken.iter().filter(|(at, _)| (begun.0..=ended.0).contains(&at.0));
         let (&(from, before), &(to, after)) = (within().next()?, within().next_back()?);
-        (to > from).then(|| Common { from, to, bytes: after.saturating_sub(before) })
+        (to > from).then(|| {
+            let bytes = after.saturating_sub(before);
+            let bytes_per_second = rate(bytes, to.since(from));
+            Common { from_ps: from.0, to_ps: to.0, bytes, bytes_per_second }
+        })
     }
 }
 

@@ -16,6 +16,6 @@ mod error;
 mod limits;
 mod search;
 
-pub use case::{Case, Explainable, Short};
+pub use case::{Case, Explainable, Levers, Short};
 pub use error::ExplainError;
 pub use search::{CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};

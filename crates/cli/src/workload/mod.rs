@@ -28,7 +28,7 @@ use arguments::{
     NotifyWord, PagesWord, PeerArguments, ReadArguments, TransferArguments, WorkloadArguments,
     WriteArguments,
 };
-use ends::{Cards, Ends};
+use ends::{Ends, LabCards};
 pub use opened::{card_failed, refused, run_on};
 
 /// Descriptors of a ring at least: more than are posted by default.
@@ -160,7 +160,7 @@ fn run(
     let (lab, running) = load(&lab, common)?;
     let first = endpoints.first().and_then(Option::as_deref);
     let last = endpoints.last().filter(|_| endpoints.len() > 1).and_then(Option::as_deref);
-    let flows = ends.in_lab(&Cards::of(&lab, &running)?, first, last)?;
+    let flows = ends.in_lab(&LabCards::of(&lab, &running)?, first, last)?;
     if common.trace.is_some() && workloads.len() > 1 {
         let sentence = "--trace writes one run; give --size one size instead of a range";
         return Err(usage(sentence.into()));

@@ -190,7 +190,7 @@ fn predicted(
     };
     PredictedRate {
         what: path.what.clone(),
-        bytes_per_second: flow.map(|flow| flow.bytes_per_second),
+        bytes_per_second: flow.map(|flow| flow.report.bytes_per_second()),
         ceiling_bytes_per_second: ceiling.map(|it| it.less_dllps_bytes_per_second),
         bottleneck,
         errors: outcome.errors.clone(),

@@ -8,14 +8,14 @@
 pub mod lattice;
 mod run;
 
-use crosslane_driver::{Buffer, pattern_word};
+use crosslane_driver::Buffer;
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Begun, Direction, Message, Node, Peer};
 use futures_util::future::try_join_all;
 
 use crate::error::{ExperimentError, Result};
-use crate::pattern::WORD_BYTES;
+use crate::pattern::{WORD_BYTES, pattern_bytes};
 use lattice::{DIMENSIONS, Lattice};
 pub use run::{HaloOutcome, halo_on};
 
@@ -101,12 +101,6 @@ fn seed_of(seed: u64, node: u16, direction: Direction, exchange: u32) -> u32 {
     words.into_iter().fold(0x9e37_79b9, |mixed: u32, word| {
         (mixed ^ word).wrapping_mul(0x85eb_ca6b).rotate_left(13)
     })
-}
-
-/// Data of a face as its node sends them.
-fn face_data(seed: u32, bytes: u64) -> Vec<u8> {
-    let words = 0..(bytes / WORD_BYTES) as u32;
-    words.flat_map(|number| pattern_word(seed, number).to_le_bytes()).collect()
 }
 
 /// A sum of data that depends on the place of each word.
@@ -202,7 +196,7 @@ impl<B: Bus> HaloNode<B> {
     fn fill(&self, number: u32) -> Result<()> {
         for face in &self.faces {
             let seed = seed_of(self.options.seed, self.node.number(), face.direction, number);
-            self.sent.write(face.offset, &face_data(seed, face.bytes))?;
+            self.sent.write(face.offset, &pattern_bytes(seed, face.bytes))?;
         }
         Ok(())
     }
@@ -215,7 +209,7 @@ impl<B: Bus> HaloNode<B> {
             // What comes from above was sent down.
             let there = face.direction.opposite();
             let seed = seed_of(self.options.seed, face.neighbour, there, number);
-            let expected = checksum(&face_data(seed, face.bytes));
+            let expected = checksum(&pattern_bytes(seed, face.bytes));
             measured.checked += 1;
             measured.wrong += u64::from(checksum(&found) != expected);
         }
@@ -230,14 +224,14 @@ mod tests {
     #[test]
     fn checksums_tell_data_apart_by_their_place() {
         let up = Direction::Up(1);
-        let data = face_data(seed_of(1, 2, up, 4), 4096);
+        let data = pattern_bytes(seed_of(1, 2, up, 4), 4096);
         let mut swapped = data.clone();
         swapped.swap(0, 4);
         assert_ne!(checksum(&data), checksum(&swapped));
         let down = Direction::Down(1);
         for other in [(2, 2, up, 4), (1, 3, up, 4), (1, 2, down, 4), (1, 2, up, 5)] {
             let (seed, node, direction, exchange) = other;
-            let other = face_data(seed_of(seed, node, direction, exchange), 4096);
+            let other = pattern_bytes(seed_of(seed, node, direction, exchange), 4096);
             assert_ne!(checksum(&data), checksum(&other));
         }
     }

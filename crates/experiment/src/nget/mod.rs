@@ -11,17 +11,17 @@ mod run;
 
 use std::collections::VecDeque;
 
+use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{
     InFlight, Key, LinkMode, LinkState, Message, Modes, NetworkProcessor, PAYLOAD_BYTES, TAGS,
 };
-use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::Latencies;
 
 use crate::error::{ExperimentError, Result};
 use crate::measured::rate;
-use crate::pattern::WORD_BYTES;
+use crate::pattern::pattern_bytes;
 
 pub use run::{GetWork, NgetOutcome, host_of, nget_on};
 
@@ -332,9 +332,5 @@ async fn sent<B: Bus>(processor: &NetworkProcessor<B>, links: u8) -> Result<u32>
 
 /// Data of the buffer with a number.
 fn data(options: &NgetOptions, number: u32) -> Vec<u8> {
-    let seed = options.seed ^ number.rotate_left(16);
-    let words = 0..options.size_bytes.div_ceil(WORD_BYTES) as u32;
-    let mut data: Vec<u8> = words.flat_map(|word| pattern_word(seed, word).to_le_bytes()).collect();
-    data.truncate(options.size_bytes as usize);
-    data
+    pattern_bytes(options.seed ^ number.rotate_left(16), options.size_bytes)
 }

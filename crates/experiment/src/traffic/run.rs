@@ -45,20 +45,10 @@ pub struct TrafficWork {
 pub struct TrafficFlow {
     /// The flow.
     pub planned: PlannedFlow,
-    /// Operations done.
-    pub operations: u64,
-    /// Operations that failed.
-    pub failed: u64,
-    /// Data moved, bytes.
-    pub bytes: u64,
-    /// Request TLPs.
-    pub tlps: u64,
+    /// Counts and times of its operations; their latencies are taken out.
+    pub report: FlowReport,
     /// Latencies of the operations.
     pub latencies: Latencies,
-    /// Data per second, first post to last end.
-    pub bytes_per_second: f64,
-    /// Data per second, first end to last end.
-    pub steady_bytes_per_second: Option<f64>,
     /// The rate that the links allow; `None` if nothing was moved.
     pub ceiling: Option<Ceiling>,
 }
@@ -68,7 +58,7 @@ impl TrafficFlow {
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
-        (ceiling > 0.0).then(|| self.bytes_per_second / ceiling)
+        (ceiling > 0.0).then(|| self.report.bytes_per_second() / ceiling)
     }
 }
 
@@ -246,7 +236,7 @@ impl Scenario<TrafficWork> {
             crosses.map(|(index, _)| index).collect()
         });
         let users = |id: &DirectionId| used_directions(&planned).filter(|it| it == id).count();
-        let flow = |(planned, report): (&PlannedFlow, FlowReport)| {
+        let flow = |(planned, mut report): (&PlannedFlow, FlowReport)| {
             let mut tlps = shape::data_tlps(&self.lab, &lab, planned, &report);
             let is_estimate = self.work.shuffle
                 && tlps.read.as_mut().is_some_and(|read| {
@@ -257,17 +247,8 @@ impl Scenario<TrafficWork> {
             if let Some(ceiling) = &mut ceiling {
                 ceiling.is_estimate = is_estimate && ceiling.carrier == Carrier::Completions.word();
             }
-            TrafficFlow {
-                operations: report.operations,
-                failed: report.failed,
-                bytes: report.bytes,
-                tlps: report.tlps,
-                bytes_per_second: report.bytes_per_second(),
-                steady_bytes_per_second: report.steady_bytes_per_second(),
-                latencies: Latencies::of(report.latencies_ps),
-                ceiling,
-                planned: planned.clone(),
-            }
+            let latencies = Latencies::of(std::mem::take(&mut report.latencies_ps));
+            TrafficFlow { planned: planned.clone(), report, latencies, ceiling }
         };
         let flows = planned.iter().zip(reports).map(flow).collect();
         TrafficOutcome {

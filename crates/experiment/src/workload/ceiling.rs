@@ -17,7 +17,7 @@ use super::segments::Segment;
 use crate::account::Counted;
 use crate::ceiling::{Carrier, DataTlps};
 use crate::links::direction_name;
-use crate::measured::Measured;
+use crate::measured::{Measured, channel_word};
 use crate::route::{Cargo, route};
 use crate::scenario::Scenario;
 use crate::traffic::shape::{Completions, Cuts};
@@ -55,19 +55,19 @@ fn data_tlps(
     let (lab, host) = (&scenario.lab, &hosts[ends.host]);
     // In a chain it is the reads that bound.
     let channel = &measured.channels[0];
-    if channel.kind != ChannelKind::H2c {
-        let target = match channel.kind {
-            ChannelKind::Peer => {
+    if channel.kind != channel_word(ChannelKind::H2c) {
+        let target = match channel.kind == channel_word(ChannelKind::Peer) {
+            true => {
                 let receiver = host.tree.find(&ends.cards[1].name);
                 receiver.and_then(|function| function.bars.get(1)).map(|bar| bar.base)
             }
-            _ => Some(BusAddress(host.buffers.start)),
+            false => Some(BusAddress(host.buffers.start)),
         };
         let is_long = target.is_some_and(|address| address.needs_four_dw_header());
         let tlps = DataTlps {
-            tlps: u64::from(channel.counters.tlps),
-            data_bytes: channel.counters.bytes,
-            wire_payload_bytes: channel.counters.bytes,
+            tlps: u64::from(channel.tlps),
+            data_bytes: channel.bytes,
+            wire_payload_bytes: channel.bytes,
             header_dw: if is_long { 4 } else { 3 },
         };
         return (Carrier::Writes, tlps);

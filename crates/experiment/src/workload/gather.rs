@@ -15,7 +15,7 @@ use super::segments::Segment;
 use crate::account::Counted;
 use crate::ceiling::Carrier;
 use crate::error::ExperimentError;
-use crate::measured::{ChannelReport, Measured};
+use crate::measured::{Measured, channel_word, waits};
 use crate::samples::Samples;
 use crate::scenario::Scenario;
 use crate::together::Together;
@@ -143,8 +143,9 @@ fn waits_of(fabric: &Fabric, segment: &Segment, together: &Together) -> ChannelW
     let name = &fabric.node(segment.engine).name;
     fabric.channel_waits(segment.engine, kind).unwrap_or_else(|| {
         let mut reports = together.flows.iter().flat_map(|flow| &flow.channels);
-        let read = reports.find(|it| it.device == *name && it.kind == segment.channel);
-        read.map(ChannelReport::waits).unwrap_or_default()
+        let read =
+            reports.find(|it| it.device == *name && it.kind == channel_word(segment.channel));
+        read.map(waits).unwrap_or_default()
     })
 }
 

@@ -8,9 +8,8 @@ use crosslane_results::{Account, Better, Ceiling, DirectionLoad, Figure, Scenari
 use super::{Measurement, Workload};
 use crate::latency::RoundTrips;
 use crate::links::DirectionOutcome;
-use crate::measured::{Measured, total_rate};
+use crate::measured::{Measured, channel_word, total_rate};
 use crate::scenario::Outcome;
-use crate::together::Common;
 
 /// Outcome of one flow.
 #[derive(Clone, Debug)]
@@ -27,10 +26,10 @@ impl WorkloadFlow {
     #[must_use]
     pub fn expected_bytes_per_second(&self) -> f64 {
         let plan = &self.measured.plan;
-        let first = self.measured.channels.first().map(|channel| channel.kind);
+        let first = self.measured.channels.first().map(|channel| channel.kind.as_str());
         // The plan alone takes host memory to be below 4 GiB.
         let is_high = self.ceiling.as_ref().is_some_and(|ceiling| ceiling.header_dw == 4);
-        match first == Some(ChannelKind::C2h) && is_high {
+        match first == Some(channel_word(ChannelKind::C2h)) && is_high {
             true => plan.expected_at(BusAddress(1 << 32)),
             false => plan.expected_bytes_per_second,
         }
@@ -54,7 +53,7 @@ pub struct WorkloadOutcome {
     /// Round trips of a ping-pong.
     pub round_trips: Option<RoundTrips>,
     /// While all of several flows were active.
-    pub common: Option<Common>,
+    pub common: Option<Together>,
     /// Every direction that data crossed, counted over `span`.
     pub directions: Vec<DirectionOutcome>,
     /// The same of every direction of the lab, over `span`; of large labs, of those that data
@@ -123,12 +122,7 @@ impl Outcome for WorkloadOutcome {
         Scenario {
             bytes: Some(self.workload.size_bytes()),
             flows: self.flows.iter().map(|flow| flow.result(&self.workload)).collect(),
-            while_all_active: self.common.map(|common| Together {
-                from_ps: common.from.0,
-                to_ps: common.to.0,
-                bytes: common.bytes,
-                bytes_per_second: common.bytes_per_second(),
-            }),
+            while_all_active: self.common,
             latency: self.round_trips.as_ref().map(RoundTrips::result),
             links: self.directions.iter().map(|link| link.result(span)).collect(),
             link_loads: self.loads.clone(),

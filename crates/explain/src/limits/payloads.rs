@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Longest writes, completions and read requests.
 
+use std::sync::Arc;
+
 use crosslane_experiment::Scenario;
 use crosslane_fabric::parameters::RequesterParameters;
 use crosslane_lab::LabFile;
@@ -97,7 +99,8 @@ fn max_payload<W: Asked + 'static>(case: &Scenario<W>, ways: &Ways) -> Option<Le
             for index in &endpoints {
                 let longer = |bytes: &mut u32| *bytes = best.max(*bytes);
                 let generic = |p: &mut RequesterParameters| longer(&mut p.max_write_bytes);
-                edit_both(file, *index, generic, |p: &mut EngineParameters| {
+                let part = Arc::make_mut(&mut file.endpoints[*index].part);
+                edit_both(part, generic, |p: &mut EngineParameters| {
                     longer(&mut p.max_write_bytes);
                     // A write is built only when all its data are there.
                     longer(&mut p.lane_fifo_bytes);

@@ -232,6 +232,21 @@ impl Ways {
         directions
     }
 
+    /// Lists the hosts of some transfers.
+    pub fn hosts(&self, which: impl Fn(&Transfer) -> bool) -> Vec<usize> {
+        let transfers = self.transfers.iter().filter(|transfer| which(transfer));
+        let mut hosts: Vec<usize> = transfers.map(|transfer| transfer.host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+
+    /// Returns whether requests of a transfer come to a root port.
+    pub fn reaches_root(&self, transfer: &Transfer) -> bool {
+        let mut receivers = transfer.requests.iter().map(|it| self.ends(*it).1.parameters);
+        receivers.any(|port| matches!(port, PortRef::Root(_)))
+    }
+
     /// Lists the links that TLPs of the run cross, in the order of the lab file.
     pub fn links(&self) -> Vec<usize> {
         let mut links: Vec<usize> =

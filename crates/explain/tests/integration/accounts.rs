@@ -191,9 +191,8 @@ fn a_host_that_posts_one_at_a_time_is_waited_for() {
         // The registers count unfetched and unposted descriptors together, and are read some
         // microseconds after the end.
         let channel = &outcome.flows[0].measured.channels[0];
-        let counters = &channel.counters;
-        let lost = channel.no_descriptor_clocks() + u64::from(counters.gap_clocks);
-        let clocks = counters.last_clocks - counters.first_clocks;
+        let lost = channel.no_descriptor_clocks + u64::from(channel.gap_clocks);
+        let clocks = channel.last_clocks - channel.first_clocks;
         let account = account(outcome);
         assert_eq!(largest_wait(&account), Use::Host, "{account:?}");
         let waited = account.share(Use::Host) + account.share(Use::Descriptor);

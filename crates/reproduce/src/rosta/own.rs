@@ -124,7 +124,7 @@ fn ceiling(
     let span = measured.hardware.map(|time| time.last.since(time.first))?;
     let tlps = match work {
         Work::Read => measured.bytes.div_ceil(u64::from(completion_bytes)),
-        Work::Write | Work::Peer => u64::from(measured.channels.first()?.counters.tlps),
+        Work::Write | Work::Peer => u64::from(measured.channels.first()?.tlps),
     };
     let data = DataTlps {
         tlps,

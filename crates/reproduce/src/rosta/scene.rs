@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use crosslane_driver::{
     DescriptorSource, Device, DriverError, Notification, PathEnd, set_max_payload_on_path,
 };
-use crosslane_experiment::{Common, ExperimentError, Observer, Options, Registration, Verified};
+use crosslane_experiment::{ExperimentError, Observer, Options, Registration, Verified};
 use crosslane_fabric::{DirectionId, Fabric, LinkDirection, PortId};
 use crosslane_host::{FunctionInfo, PageSize, Topology};
 use crosslane_lab::{Lab, LabBus, Simulation};
@@ -325,10 +325,12 @@ impl<'a> PortObserver<'a> {
     }
 
     /// Returns the bytes of each device in that time.
-    pub(super) fn device_bytes(&self, common: Option<Common>) -> Vec<u64> {
+    pub(super) fn device_bytes(&self, common: Option<crosslane_results::Together>) -> Vec<u64> {
         let (Some(common), samples) = (common, self.samples.borrow()) else { return Vec::new() };
         let at = |time: Picoseconds| samples.iter().find(|(taken, _)| *taken >= time);
-        let (Some((_, before)), Some((_, after))) = (at(common.from), at(common.to)) else {
+        let (Some((_, before)), Some((_, after))) =
+            (at(Picoseconds(common.from_ps)), at(Picoseconds(common.to_ps)))
+        else {
             return Vec::new();
         };
         after.iter().zip(before).map(|(after, before)| after - before).collect()

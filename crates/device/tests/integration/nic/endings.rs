@@ -3,7 +3,7 @@
 
 use crosslane_device::nic::layout::{Entry, EntryKind, Operation, Status};
 use crosslane_device::nic::{Access, Nic};
-use crosslane_fabric::{DirectionId, MemoryFault, Moment, RunEnd, TlpFault, Way};
+use crosslane_fabric::{DirectionId, LinkDirection, MemoryFault, Moment, RunEnd, TlpFault};
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::HostId;
 
@@ -205,7 +205,7 @@ fn a_lost_completion_fails_its_read_and_rests_its_tag() {
     stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&memory, 0), 60_000));
     stand.run_for(ns(2_018));
     let link = stand.fabric.port(stand.fabric.node(stand.ends[0].node).ports[0]).link.unwrap();
-    let down = DirectionId { link, way: Way::Down };
+    let down = DirectionId { link, heading: LinkDirection::Down };
     stand.fabric.inject_fault(down, Class::Completion, TlpFault::Drop, Moment::Next(1));
     let (time, entries) = stand.run_to_entries(&mut pair);
     let lost = stand.fabric.injected()[0].header;

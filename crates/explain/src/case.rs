@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs that can be repeated with one thing changed.
 
-mod network;
-mod stores;
-mod traffic;
-mod workload;
-
 use std::sync::Arc;
 
 use crosslane_experiment::{NoProgress, Outcome, Scenario, Work};
@@ -15,6 +10,9 @@ use crosslane_results::{Account, Figure};
 
 use crate::error::ExplainError;
 use crate::search::Lever;
+
+/// The limits of a run.
+pub type Levers<C> = Result<Vec<Lever<C>>, ExplainError>;
 
 /// A run that can be repeated with one thing changed, and lists what may limit it. Each
 /// [`Scenario`] is one.
@@ -51,7 +49,7 @@ pub trait Case: Clone + Send + Sync {
     ///
     /// # Errors
     /// A lab that cannot be built.
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError>;
+    fn levers(&self, first: &Self) -> Levers<Self>;
 }
 
 /// Work whose scenarios can be explained.
@@ -66,10 +64,7 @@ pub trait Explainable: Work {
     ///
     /// # Errors
     /// As [`Case::levers`].
-    fn levers(
-        scenario: &Scenario<Self>,
-        first: &Scenario<Self>,
-    ) -> Result<Vec<Lever<Scenario<Self>>>, ExplainError>;
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>>;
 }
 
 impl<W: Explainable> Case for Scenario<W> {
@@ -96,7 +91,7 @@ impl<W: Explainable> Case for Scenario<W> {
         W::shortened(self)
     }
 
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
+    fn levers(&self, first: &Self) -> Levers<Self> {
         W::levers(self, first)
     }
 }
@@ -110,7 +105,7 @@ pub type Short<C> = (C, Option<String>);
 const LENGTHS: [u64; 4] = [1, 2, 4, 8];
 
 /// Returns a shortened run for each of [`LENGTHS`], up to the first that is the whole run.
-fn lengthened<C>(short: impl Fn(u64) -> Short<C>) -> Vec<Short<C>> {
+pub(crate) fn lengthened<C>(short: impl Fn(u64) -> Short<C>) -> Vec<Short<C>> {
     let mut all: Vec<Short<C>> = Vec::new();
     for times in LENGTHS {
         if all.last().is_none_or(|(_, words)| words.is_some()) {
@@ -122,9 +117,9 @@ fn lengthened<C>(short: impl Fn(u64) -> Short<C>) -> Vec<Short<C>> {
 
 /// Bytes that a shortened run moves, as far as the numbers below allow: enough time for every
 /// buffer and credit window on the path to fill and empty many times.
-const SHORT_BYTES: u64 = 1 << 20;
+pub(crate) const SHORT_BYTES: u64 = 1 << 20;
 /// The same for each of several flows, or for each card of a chain.
-const SHORT_SHARED_BYTES: u64 = 512 << 10;
+pub(crate) const SHORT_SHARED_BYTES: u64 = 512 << 10;
 /// Most transfers of a shortened run before it is lengthened.
 const SHORT_TRANSFERS: u64 = 1024;
 /// Least number of times that the transfers in flight are posted anew: with fewer, the beginning
@@ -139,7 +134,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// A flow's transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Transfers {
+pub(crate) struct Transfers {
     pub count: u64,
     pub size_bytes: u64,
     pub outstanding: u64,
@@ -154,7 +149,7 @@ impl Transfers {
     /// about `bytes` of them, then up to the last of [`LENGTHS`] times as many. If the transfers in
     /// flight exceed `held_bytes`, they still do afterwards: a cache of that size must be as
     /// useless to the shortened run.
-    fn shortened(self, bytes: u64, held_bytes: u64) -> Vec<Short<Self>> {
+    pub(crate) fn shortened(self, bytes: u64, held_bytes: u64) -> Vec<Short<Self>> {
         let first = self.cut(bytes, 1, held_bytes);
         let mut found = vec![first];
         for times in LENGTHS {
