@@ -311,7 +311,8 @@ fn parts(why: &Explanation) -> Vec<(String, f64)> {
     uses.map(|part| (part.what.to_string(), part.share)).collect()
 }
 
-fn capital(text: &str) -> String {
+/// Makes the first letter of a sentence a capital.
+pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters
         .next()
