@@ -16,59 +16,83 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The end of a line that is too long for the terminal is cut off.
 const TEMPLATE: &str = "{bar:20} {percent:>3} %, {eta} left  {wide_msg}";
+const STEPS_TEMPLATE: &str = "{bar:20} {pos} of {len}, {eta} left  {wide_msg}";
+const EXPLAINING_TEMPLATE: &str = "{bar:20} {pos} of {len} explained  {wide_msg}";
+const TRANSFERRED_TEMPLATE: &str = "{bar:20} {percent:>3} %  {decimal_bytes_per_sec}, {eta} left";
 
-/// Progress of all scenarios of a command together. Shared by the threads that run them.
-pub struct Progress {
+/// A bar that appears on a terminal when the work turns out to be long.
+struct Bar {
     bar: ProgressBar,
     watched: bool,
     begin: Instant,
-    /// Simulated time of all scenarios together, microseconds.
-    simulated_us: AtomicU64,
+    /// Simulated time of all work together in microseconds, or a number of runs.
+    sum: AtomicU64,
 }
 
-impl Progress {
-    /// Of work that is to move so many bytes.
-    #[must_use]
-    pub fn new(total_bytes: u64) -> Self {
+impl Bar {
+    fn new(total: u64, template: &str) -> Self {
         let watched = std::io::stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(Some(total_bytes), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
-        Self { bar, watched, begin: Instant::now(), simulated_us: AtomicU64::new(0) }
+        Self { bar, watched, begin: Instant::now(), sum: AtomicU64::new(0) }
+    }
+
+    /// Adds to the sum, and returns it.
+    fn add(&self, more: u64) -> u64 {
+        self.sum.fetch_add(more, Ordering::Relaxed) + more
+    }
+
+    /// Adds simulated time, and returns the sum.
+    fn simulated(&self, more: Picoseconds) -> Picoseconds {
+        Picoseconds(self.add(more.0.div_ceil(1_000_000)).saturating_mul(1_000_000))
+    }
+
+    /// Shows the bar if the work is long; returns whether anybody sees it.
+    fn shown(&self) -> bool {
+        if self.watched && self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.watched
+    }
+}
+
+/// Progress of all scenarios of a command together. Shared by the threads that run them.
+pub struct Progress(Bar);
+
+impl Progress {
+    /// Begins work that is to move so many bytes.
+    #[must_use]
+    pub fn new(total_bytes: u64) -> Self {
+        Self(Bar::new(total_bytes, TEMPLATE))
     }
 
     /// Sets the bytes that are to be moved, which were not known before.
     pub fn set_total(&self, bytes: u64) {
-        self.bar.set_length(bytes);
+        self.0.bar.set_length(bytes);
     }
 
     /// Takes it off the terminal.
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.0.bar.finish_and_clear();
     }
 }
 
 impl crosslane::experiment::Progress for Progress {
     fn is_watched(&self) -> bool {
-        self.watched
+        self.0.watched
     }
 
     fn done(&self, bytes: u64, simulated: Picoseconds) {
-        if !self.watched {
-            return;
+        if self.0.shown() {
+            let simulated = self.0.simulated(simulated);
+            let moved = self.0.bar.position() + bytes;
+            let rate = moved as f64 / self.0.begin.elapsed().as_secs_f64().max(1e-3) / 1e6;
+            let message = format!("simulated {simulated}, {rate:.1} MB/s of wall time");
+            self.0.bar.set_message(message);
+            self.0.bar.inc(bytes);
         }
-        let us = simulated.0.div_ceil(1_000_000);
-        let us = self.simulated_us.fetch_add(us, Ordering::Relaxed) + us;
-        let elapsed = self.begin.elapsed();
-        if elapsed > PATIENCE && self.bar.is_hidden() {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        let moved = self.bar.position() + bytes;
-        let rate = moved as f64 / elapsed.as_secs_f64().max(1e-3) / 1e6;
-        let simulated = Picoseconds(us.saturating_mul(1_000_000));
-        self.bar.set_message(format!("simulated {simulated}, {rate:.1} MB/s of wall time"));
-        self.bar.inc(bytes);
     }
 
     fn is_over(&self) -> bool {
@@ -76,138 +100,92 @@ impl crosslane::experiment::Progress for Progress {
     }
 }
 
-/// Progress of steps that differ too much for a rate: how many are done, and what was the last.
+/// Progress of steps that differ too much for a rate: how many are done, and the last one.
 pub struct Steps {
-    bar: ProgressBar,
-    watched: bool,
-    begin: Instant,
-    /// Simulated time of all steps together, microseconds.
-    simulated_us: AtomicU64,
+    bar: Bar,
     what: &'static str,
     /// Ends them early.
     pub watch: Watch,
 }
 
-const STEPS_TEMPLATE: &str = "{bar:20} {pos} of {len}, {eta} left  {wide_msg}";
-
 impl Steps {
-    /// Of so many steps, each one of `what` (a plural).
+    /// Begins so many steps, each one of `what` (a plural).
     #[must_use]
     pub fn new(total: u64, what: &'static str) -> Self {
-        let watched = std::io::stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template(STEPS_TEMPLATE) {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        let (begin, simulated_us) = (Instant::now(), AtomicU64::new(0));
-        Self { bar, watched, begin, simulated_us, what, watch: Watch::begin(total, what) }
+        Self { bar: Bar::new(total, STEPS_TEMPLATE), what, watch: Watch::begin(total, what) }
     }
 
-    /// One more has been done, in so much simulated time.
+    /// Counts and shows a step that has been done in so much simulated time.
     pub fn done(&self, step: &str, simulated: Picoseconds) {
         self.watch.done();
         self.shown(step, simulated);
     }
 
-    /// Shows one more, which the watch has counted.
+    /// Shows a step that the watch has counted.
     pub fn shown(&self, step: &str, simulated: Picoseconds) {
-        if !self.watched {
-            return;
+        if self.bar.shown() {
+            let simulated = self.bar.simulated(simulated);
+            let message = format!("{}, simulated {simulated}, last {step}", self.what);
+            self.bar.bar.set_message(message);
+            self.bar.bar.inc(1);
         }
-        let us = simulated.0.div_ceil(1_000_000);
-        let us = self.simulated_us.fetch_add(us, Ordering::Relaxed) + us;
-        if self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        let simulated = Picoseconds(us.saturating_mul(1_000_000));
-        self.bar.set_message(format!("{}, simulated {simulated}, last {step}", self.what));
-        self.bar.inc(1);
     }
 
     /// Takes it off the terminal.
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.bar.bar.finish_and_clear();
     }
 }
 
-/// Progress of the search for what holds runs: how many are explained, and how many runs that has
-/// taken. Shared by the threads that search.
-pub struct Explaining {
-    bar: ProgressBar,
-    watched: bool,
-    begin: Instant,
-    runs: AtomicU64,
-}
-
-const EXPLAINING_TEMPLATE: &str = "{bar:20} {pos} of {len} explained  {wide_msg}";
+/// Progress of the search for the limits of runs: how many are explained, and how many runs that
+/// has taken. Shared by the threads that search.
+pub struct Explaining(Bar);
 
 impl Explaining {
-    /// Of so many runs.
+    /// Begins the explanation of so many runs.
     #[must_use]
     pub fn new(total: u64) -> Self {
-        let watched = std::io::stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template(EXPLAINING_TEMPLATE) {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        Self { bar, watched, begin: Instant::now(), runs: AtomicU64::new(0) }
+        Self(Bar::new(total, EXPLAINING_TEMPLATE))
     }
 
-    /// One more run has been made without something.
+    /// Counts a run without one of its limits.
     pub fn run(&self) {
-        let runs = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
-        if !self.watched {
-            return;
+        let runs = self.0.add(1);
+        if self.0.shown() {
+            self.0.bar.set_message(format!("{runs} runs without one of their limits"));
         }
-        if self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        self.bar.set_message(format!("{runs} runs without one of their limits"));
     }
 
-    /// One more run is explained.
+    /// Counts a run that is explained.
     pub fn done(&self) {
-        self.bar.inc(1);
+        self.0.bar.inc(1);
     }
 
     /// Takes it off the terminal.
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.0.bar.finish_and_clear();
     }
 }
 
-const TRANSFERRED_TEMPLATE: &str = "{bar:20} {percent:>3} %  {decimal_bytes_per_sec}, {eta} left";
-
 /// Progress of a transfer on a real network.
-pub struct Transferred {
-    bar: ProgressBar,
-    begin: Instant,
-    watched: bool,
-}
+pub struct Transferred(Bar);
 
 impl Transferred {
-    /// Of so many bytes.
+    /// Begins a transfer of so many bytes.
     #[must_use]
     pub fn new(total_bytes: u64) -> Self {
-        let watched = std::io::stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(Some(total_bytes), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template(TRANSFERRED_TEMPLATE) {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        Self { bar, begin: Instant::now(), watched }
+        Self(Bar::new(total_bytes, TRANSFERRED_TEMPLATE))
     }
 
     /// Shows the bytes that have arrived.
     pub fn set(&self, bytes: u64) {
-        if self.watched && self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        self.bar.set_position(bytes);
+        self.0.shown();
+        self.0.bar.set_position(bytes);
     }
 
     /// Takes it off the terminal.
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.0.bar.finish_and_clear();
     }
 }
 
