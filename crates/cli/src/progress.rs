@@ -20,86 +20,79 @@ const STEPS_TEMPLATE: &str = "{bar:20} {pos} of {len}, {eta} left  {wide_msg}";
 const EXPLAINING_TEMPLATE: &str = "{bar:20} {pos} of {len} explained  {wide_msg}";
 const TRANSFERRED_TEMPLATE: &str = "{bar:20} {percent:>3} %  {decimal_bytes_per_sec}, {eta} left";
 
-/// A bar on the terminal, shared by the threads that do the work.
-struct Line {
+/// A bar that appears on a terminal when the work turns out to be long.
+struct Bar {
     bar: ProgressBar,
-    is_watched: bool,
+    watched: bool,
     begin: Instant,
-    /// Simulated time of all work together, microseconds, or the number of runs.
+    /// Simulated time of all work together in microseconds, or a number of runs.
     sum: AtomicU64,
 }
 
-impl Line {
+impl Bar {
     fn new(total: u64, template: &str) -> Self {
+        let watched = std::io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
-        let is_watched = std::io::stderr().is_terminal();
-        Self { bar, is_watched, begin: Instant::now(), sum: AtomicU64::new(0) }
+        Self { bar, watched, begin: Instant::now(), sum: AtomicU64::new(0) }
     }
 
-    /// Shows the bar if the work takes long.
-    fn draw(&self) {
-        if self.is_watched && self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-    }
-
+    /// Adds to the sum, and returns it.
     fn add(&self, more: u64) -> u64 {
         self.sum.fetch_add(more, Ordering::Relaxed) + more
     }
 
-    /// Adds simulated time, and returns all of it.
+    /// Adds simulated time, and returns the sum.
     fn simulated(&self, more: Picoseconds) -> Picoseconds {
         Picoseconds(self.add(more.0.div_ceil(1_000_000)).saturating_mul(1_000_000))
     }
+
+    /// Shows the bar if the work is long; returns whether anybody sees it.
+    fn shown(&self) -> bool {
+        if self.watched && self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.watched
+    }
 }
 
-macro_rules! finish {
-    ($($shown:ident.$line:tt),*) => {
-        $(impl $shown {
-            /// Takes it off the terminal.
-            pub fn finish(&self) {
-                self.$line.bar.finish_and_clear();
-            }
-        })*
-    };
-}
-finish!(Progress.0, Steps.line, Explaining.0, Transferred.0);
-
-/// Progress of all scenarios of a command together.
-pub struct Progress(Line);
+/// Progress of all scenarios of a command together. Shared by the threads that run them.
+pub struct Progress(Bar);
 
 impl Progress {
     /// Begins work that is to move so many bytes.
     #[must_use]
     pub fn new(total_bytes: u64) -> Self {
-        Self(Line::new(total_bytes, TEMPLATE))
+        Self(Bar::new(total_bytes, TEMPLATE))
     }
 
     /// Sets the bytes that are to be moved, which were not known before.
     pub fn set_total(&self, bytes: u64) {
         self.0.bar.set_length(bytes);
     }
+
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.0.bar.finish_and_clear();
+    }
 }
 
 impl crosslane::experiment::Progress for Progress {
     fn is_watched(&self) -> bool {
-        self.0.is_watched
+        self.0.watched
     }
 
     fn done(&self, bytes: u64, simulated: Picoseconds) {
-        let line = &self.0;
-        if !line.is_watched {
-            return;
+        if self.0.shown() {
+            let simulated = self.0.simulated(simulated);
+            let moved = self.0.bar.position() + bytes;
+            let rate = moved as f64 / self.0.begin.elapsed().as_secs_f64().max(1e-3) / 1e6;
+            let message = format!("simulated {simulated}, {rate:.1} MB/s of wall time");
+            self.0.bar.set_message(message);
+            self.0.bar.inc(bytes);
         }
-        let simulated = line.simulated(simulated);
-        line.draw();
-        let moved = line.bar.position() + bytes;
-        let rate = moved as f64 / line.begin.elapsed().as_secs_f64().max(1e-3) / 1e6;
-        line.bar.set_message(format!("simulated {simulated}, {rate:.1} MB/s of wall time"));
-        line.bar.inc(bytes);
     }
 
     fn is_over(&self) -> bool {
@@ -107,9 +100,9 @@ impl crosslane::experiment::Progress for Progress {
     }
 }
 
-/// Progress of steps that differ too much for a rate: their number, and the name of the last.
+/// Progress of steps that differ too much for a rate: how many are done, and the last one.
 pub struct Steps {
-    line: Line,
+    bar: Bar,
     what: &'static str,
     /// Ends them early.
     pub watch: Watch,
@@ -119,25 +112,28 @@ impl Steps {
     /// Begins so many steps, each one of `what` (a plural).
     #[must_use]
     pub fn new(total: u64, what: &'static str) -> Self {
-        let (line, watch) = (Line::new(total, STEPS_TEMPLATE), Watch::begin(total, what));
-        Self { line, what, watch }
+        Self { bar: Bar::new(total, STEPS_TEMPLATE), what, watch: Watch::begin(total, what) }
     }
 
-    /// Counts and shows one more, and its simulated time.
+    /// Counts and shows a step that has been done in so much simulated time.
     pub fn done(&self, step: &str, simulated: Picoseconds) {
         self.watch.done();
         self.shown(step, simulated);
     }
 
-    /// Shows one more, which the watch has counted.
+    /// Shows a step that the watch has counted.
     pub fn shown(&self, step: &str, simulated: Picoseconds) {
-        if self.line.is_watched {
-            let simulated = self.line.simulated(simulated);
-            self.line.draw();
+        if self.bar.shown() {
+            let simulated = self.bar.simulated(simulated);
             let message = format!("{}, simulated {simulated}, last {step}", self.what);
-            self.line.bar.set_message(message);
-            self.line.bar.inc(1);
+            self.bar.bar.set_message(message);
+            self.bar.bar.inc(1);
         }
+    }
+
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.bar.bar.finish_and_clear();
     }
 }
 
@@ -154,46 +150,55 @@ impl crosslane::experiment::Progress for Steps {
     }
 }
 
-/// Progress of the search for the limits of runs: the number of explained ones, and of the runs
-/// that this has taken.
-pub struct Explaining(Line);
+/// Progress of the search for the limits of runs: how many are explained, and how many runs that
+/// has taken. Shared by the threads that search.
+pub struct Explaining(Bar);
 
 impl Explaining {
-    /// Begins the search for so many runs.
+    /// Begins the explanation of so many runs.
     #[must_use]
     pub fn new(total: u64) -> Self {
-        Self(Line::new(total, EXPLAINING_TEMPLATE))
+        Self(Bar::new(total, EXPLAINING_TEMPLATE))
     }
 
-    /// Counts one more run without one of its limits.
+    /// Counts a run without one of its limits.
     pub fn run(&self) {
         let runs = self.0.add(1);
-        if self.0.is_watched {
-            self.0.draw();
+        if self.0.shown() {
             self.0.bar.set_message(format!("{runs} runs without one of their limits"));
         }
     }
 
-    /// Counts one more explained run.
+    /// Counts a run that is explained.
     pub fn done(&self) {
         self.0.bar.inc(1);
+    }
+
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.0.bar.finish_and_clear();
     }
 }
 
 /// Progress of a transfer on a real network.
-pub struct Transferred(Line);
+pub struct Transferred(Bar);
 
 impl Transferred {
     /// Begins a transfer of so many bytes.
     #[must_use]
     pub fn new(total_bytes: u64) -> Self {
-        Self(Line::new(total_bytes, TRANSFERRED_TEMPLATE))
+        Self(Bar::new(total_bytes, TRANSFERRED_TEMPLATE))
     }
 
     /// Shows the bytes that have arrived.
     pub fn set(&self, bytes: u64) {
-        self.0.draw();
+        self.0.shown();
         self.0.bar.set_position(bytes);
+    }
+
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.0.bar.finish_and_clear();
     }
 }
 

@@ -5,16 +5,17 @@ pub mod arguments;
 mod binding;
 mod doctor;
 mod info;
-mod list;
 mod reload;
 mod set_mps;
 mod test;
 
 use std::path::Path;
 
-use crosslane::machine::Machine;
+use crosslane::machine::{Machine, list};
+use crosslane_report::text;
 
 use crate::error::CommandError;
+use crate::output::show;
 use arguments::DeviceCommand;
 
 /// Does what was asked for.
@@ -23,7 +24,10 @@ use arguments::DeviceCommand;
 /// A function that does not exist or cannot be changed, and a missing right.
 pub fn run(command: &DeviceCommand) -> Result<(), CommandError> {
     match command {
-        DeviceCommand::List { all, output } => list::run(*all, output),
+        DeviceCommand::List { all, output } => {
+            let list = list(&machine(&output.root).tree()?, *all);
+            show(output.json, &list, |columns| text::functions(&list, columns))
+        }
         DeviceCommand::Info { address, output } => info::run(*address, output),
         DeviceCommand::Bind(arguments) => binding::bind(arguments),
         DeviceCommand::Unbind { address, force, output } => {

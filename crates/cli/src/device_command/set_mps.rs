@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane device set-mps`: Max_Payload_Size of every port on a path.
 
-use std::fmt::Write as _;
-
 use crosslane::machine::{Address, PathError, set_max_payload};
+use crosslane_report::text;
 
 use super::arguments::SetMpsArguments;
 use super::machine;
@@ -38,23 +37,5 @@ pub fn run(arguments: &SetMpsArguments) -> Result<(), CommandError> {
         PathError::Plan(error) => CommandError::Way(error),
         PathError::NoFunction | PathError::Domains(..) => usage(error),
     })?;
-    if arguments.output.json {
-        return output::print_json(&sizes);
-    }
-    let mut page = String::new();
-    for port in &sizes.ports {
-        let was = port.before_bytes.map_or("?".to_owned(), |bytes| bytes.to_string());
-        let _ = writeln!(page, "{}: Max_Payload_Size {bytes} B (was {was} B)", port.address);
-    }
-    if !sizes.set_to_less.is_empty() {
-        let _ = writeln!(
-            page,
-            "set to less, and below ports that may now send {bytes} B: packets to them may be \
-             reported as malformed"
-        );
-        for function in &sizes.set_to_less {
-            let _ = writeln!(page, "  {}: {} B", function.address, function.bytes);
-        }
-    }
-    output::print(&page)
+    output::show(arguments.output.json, &sizes, |_| text::payload_sizes(&sizes, bytes))
 }
