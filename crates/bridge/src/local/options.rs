@@ -87,7 +87,7 @@ impl LocalOptions {
     /// The call of the sbdt paper: eight buffers, an interrupt for each half of the ring as in the
     /// vendor's sample that the paper began with, and one core that copies.
     #[must_use]
-    pub const fn of_document(buffer_bytes: u64) -> Self {
+    pub const fn of_paper(buffer_bytes: u64) -> Self {
         Self {
             buffer_bytes,
             buffers: 8,

@@ -342,7 +342,7 @@ fn what_the_card_refuses_ends_a_transfer_with_what_has_arrived() {
 fn deadlines_and_cancels_tell_what_has_arrived() {
     on("sbdt", async |device| {
         let bus = device.bus().clone();
-        let mut dma = LocalDma::new(&device, LocalOptions::of_document(64 << 10)).unwrap();
+        let mut dma = LocalDma::new(&device, LocalOptions::of_paper(64 << 10)).unwrap();
         let sent = data(4, 2 * MIB);
         put(&mut dma, &sent, 0).await;
         for (number, after_us) in [0, 3, 50, 120, 250, 400].into_iter().enumerate() {

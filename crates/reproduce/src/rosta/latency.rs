@@ -79,7 +79,7 @@ fn plot(scene: &Scene<'_>, results: &[RoundTrips]) -> Plot {
         switches.into_iter().zip(trips.iter().map(one_way_ns)).collect::<Vec<_>>()
     };
     let value = |switches| scene.figures().value("p2p_latency", &conditions(switches));
-    let of_document = WAYS.map(|(switches, _)| (f64::from(switches), value(switches)));
+    let of_paper = WAYS.map(|(switches, _)| (f64::from(switches), value(switches)));
     Plot {
         title: "One-way latency of 128 B (Fig. 8)".to_owned(),
         x: counts("switches on the way"),
@@ -87,7 +87,7 @@ fn plot(scene: &Scene<'_>, results: &[RoundTrips]) -> Plot {
         series: vec![
             ours("document's engine", line(theirs)),
             ours("our engine", line(our)),
-            published("document's engine", of_document),
+            published("document's engine", of_paper),
         ],
     }
 }

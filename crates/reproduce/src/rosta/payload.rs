@@ -166,12 +166,12 @@ fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
     let application: fn(&Measured) -> f64 = Measured::application_bytes_per_second;
     let theory =
         PAYLOADS_BYTES.map(|bytes| (f64::from(bytes), mebibytes(limit_with_skp(gen2(4), bytes))));
-    let of_document = |quantity, conditions| {
+    let of_paper = |quantity, conditions| {
         [(f64::from(PUBLISHED_BYTES), scene.figures().value(quantity, conditions))]
     };
-    let by_timer = of_document("ram_write_rate_hardware", "1 device; 4 MiB; MPS 128");
+    let by_timer = of_paper("ram_write_rate_hardware", "1 device; 4 MiB; MPS 128");
     let by_application =
-        of_document("ram_write_rate_application", "1 device; 4 MiB; MPS 128; descriptor table");
+        of_paper("ram_write_rate_application", "1 device; 4 MiB; MPS 128; descriptor table");
     let series = vec![
         ceiling("the paper's formula", theory),
         ours("our engine, timer", line(Way::Own, timer)),

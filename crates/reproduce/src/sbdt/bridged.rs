@@ -72,7 +72,7 @@ impl Point {
 
 /// Returns the options of the paper's server: one read and one chunk at a time, and an interrupt at
 /// the end of each.
-fn of_document(buffer_bytes: u64) -> ServerOptions {
+fn of_paper(buffer_bytes: u64) -> ServerOptions {
     ServerOptions::default()
         .with_slots(8)
         .with_slot_bytes(buffer_bytes)
@@ -98,7 +98,7 @@ fn run(
     context.may_begin()?;
     let lab = context.lab();
     let nodes = TwoNodes::find(lab)?;
-    let options = of_document(buffer_bytes);
+    let options = of_paper(buffer_bytes);
     let card = nodes.card().to_owned();
     let ran = nodes.run(lab, context.seed, &name, options, 1, async |_, clients| {
         let mut points = Vec::new();

@@ -250,8 +250,8 @@ fn run(
 }
 
 /// Returns the paper's call with buffers of a size.
-const fn of_document<'a>(buffer_bytes: u64, ways: &'a [Way], sizes: &'a [u64]) -> Scenario<'a> {
-    let options = LocalOptions::of_document(buffer_bytes);
+const fn of_paper<'a>(buffer_bytes: u64, ways: &'a [Way], sizes: &'a [u64]) -> Scenario<'a> {
+    let options = LocalOptions::of_paper(buffer_bytes);
     Scenario { options, ways, sizes, is_registered: false }
 }
 
@@ -271,7 +271,7 @@ fn long(
         .par_iter()
         .map(|ways| {
             let name = format!("local, buffers of {buffers}, {}", ways[0].words());
-            run(context, lab, &name, of_document(buffer_bytes, ways, sizes))
+            run(context, lab, &name, of_paper(buffer_bytes, ways, sizes))
         })
         .collect();
     Ok(measured?.into_iter().flatten().collect())
@@ -297,7 +297,7 @@ pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>
 
 /// Uses of this project's own engine.
 const OWN: [Own; 3] = [
-    ("the paper's procedure", LocalOptions::of_document, false),
+    ("the paper's procedure", LocalOptions::of_paper, false),
     ("polled, two cores copy", own, false),
     ("polled, registered memory", own, true),
 ];
@@ -329,7 +329,7 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
         let ways = LONG_WAYS[number];
         let name = format!("local, buffers of 8 MiB, {}", ways[0].words());
         let sizes = if number == 2 { &LONG_SIZES } else { &long_sizes[..] };
-        (lab, name, of_document(WHOLE_BUFFER_BYTES, ways, sizes))
+        (lab, name, of_paper(WHOLE_BUFFER_BYTES, ways, sizes))
     });
     let own = OWN.map(|(name, options, is_registered)| {
         let ways = &[Way::ToCard, Way::Within, Way::FromCard, Way::Through];
@@ -339,7 +339,7 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
     });
     let buffers = BUFFERS.map(|bytes| {
         let name = format!("local, buffers of {}", size_words(bytes));
-        (lab, name, of_document(bytes, &[Way::ToCard], &SIZES))
+        (lab, name, of_paper(bytes, &[Way::ToCard], &SIZES))
     });
     // The longest first.
     let jobs: Vec<_> = long.into_iter().chain(own).chain(buffers).collect();
