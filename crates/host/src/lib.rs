@@ -13,6 +13,7 @@
 mod bus;
 mod clock;
 mod error;
+mod forward;
 mod kind;
 mod layer;
 mod rdma;

@@ -29,7 +29,7 @@ macro_rules! setters {
     ($options:ident { $($setter:ident($field:ident: $type:ty)),+ $(,)? }) => {
         impl $options {
             $(
-                #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
+                #[doc = concat!("Sets `", stringify!($field), "`.")]
                 #[must_use]
                 pub fn $setter(mut self, $field: $type) -> Self {
                     self.$field = $field.into();

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One type for every bus, for programs that choose it at run time.
 
-use std::any::Any;
+use std::future::Future;
 
-use crosslane_host::{
-    Bus, BusError, Clock, DmaMemory, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
-    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
-};
+use crosslane_host::{Bus, BusError, DmaMemory, PageSize, Topology, forward_bus, forward_topology};
 use crosslane_lab::{LabBus, LabMemory};
-use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
+use crosslane_pcie::units::Picoseconds;
 use crosslane_vfio::{VfioBus, VfioMemory};
 
 /// The bus of a lab's host, or that of opened cards.
@@ -31,21 +28,39 @@ pub enum AnyMemory {
 
 /// Calls the bus of either kind.
 macro_rules! on {
-    ($this:expr, $bus:ident => $call:expr) => {
-        match $this {
-            AnyBus::Lab($bus) => $call,
-            AnyBus::Vfio($bus) => $call,
+    ($self:ident, $method:ident($($argument:ident),*)) => {
+        match $self {
+            AnyBus::Lab(bus) => bus.$method($($argument),*),
+            AnyBus::Vfio(bus) => bus.$method($($argument),*),
         }
     };
 }
 
-/// Calls the bus of either kind with memory of the same kind.
+/// Waits for a call to the bus of either kind.
+macro_rules! wait {
+    ($self:ident, $method:ident($($argument:ident),*)) => {
+        async move {
+            match $self {
+                AnyBus::Lab(bus) => bus.$method($($argument),*).await,
+                AnyBus::Vfio(bus) => bus.$method($($argument),*).await,
+            }
+        }
+    };
+}
+
+/// Waits for a call to the bus of either kind with memory of the same kind.
 macro_rules! with {
-    ($this:expr, $memory:expr, $bus:ident, $own:ident => $call:expr) => {
-        match ($this, $memory) {
-            (AnyBus::Lab($bus), AnyMemory::Lab($own)) => $call,
-            (AnyBus::Vfio($bus), AnyMemory::Vfio($own)) => $call,
-            _ => Err(BusError::Pinning { address: 0, what: "belongs to another bus" }),
+    ($self:ident, $method:ident($before:ident; $memory:ident $(, $argument:ident)*)) => {
+        async move {
+            match ($self, $memory) {
+                (AnyBus::Lab(bus), AnyMemory::Lab($memory)) => {
+                    bus.$method($before, $memory $(, $argument)*).await
+                }
+                (AnyBus::Vfio(bus), AnyMemory::Vfio($memory)) => {
+                    bus.$method($before, $memory $(, $argument)*).await
+                }
+                _ => Err(BusError::Pinning { address: 0, what: "belongs to another bus" }),
+            }
         }
     };
 }
@@ -74,96 +89,17 @@ impl DmaMemory for AnyMemory {
 }
 
 impl Topology for AnyBus {
-    fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
-        on!(self, bus => bus.functions())
-    }
-
-    fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
-        on!(self, bus => bus.is_translated(function))
-    }
-
-    fn translation(&self, function: RoutingId) -> Result<Option<IoTranslation>, TopologyError> {
-        on!(self, bus => bus.translation(function))
-    }
-
-    fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
-        on!(self, bus => bus.config_read(function, offset))
-    }
-
-    fn config_write(
-        &self,
-        function: RoutingId,
-        offset: u16,
-        value: u32,
-        byte_enables: u8,
-    ) -> Result<(), TopologyError> {
-        on!(self, bus => bus.config_write(function, offset, value, byte_enables))
-    }
+    forward_topology!(self, on);
 }
 
 impl Bus for AnyBus {
     type Memory = AnyMemory;
-
-    fn now(&self) -> Picoseconds {
-        on!(self, bus => Bus::now(bus))
-    }
-
-    async fn sleep_until(&self, time: Picoseconds) {
-        on!(self, bus => Bus::sleep_until(bus, time).await);
-    }
 
     fn on_core(&self, core: u16) -> Self {
         match self {
             Self::Lab(bus) => Self::Lab(bus.on_core(core)),
             Self::Vfio(bus) => Self::Vfio(bus.on_core(core)),
         }
-    }
-
-    fn cores(&self) -> u16 {
-        on!(self, bus => bus.cores())
-    }
-
-    async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
-        on!(self, bus => bus.read_register(at).await)
-    }
-
-    async fn write_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
-        on!(self, bus => bus.write_register(at, value).await)
-    }
-
-    fn widest_store_bytes(&self) -> u32 {
-        on!(self, bus => bus.widest_store_bytes())
-    }
-
-    fn check_mapping(
-        &self,
-        function: RoutingId,
-        bar: u8,
-        mapping: Mapping,
-    ) -> Result<(), BusError> {
-        on!(self, bus => bus.check_mapping(function, bar, mapping))
-    }
-
-    async fn store(
-        &self,
-        at: RegisterAddress,
-        bytes: &[u8],
-        stores: Stores,
-    ) -> Result<(), BusError> {
-        on!(self, bus => bus.store(at, bytes, stores).await)
-    }
-
-    async fn load(
-        &self,
-        at: RegisterAddress,
-        into: &mut [u8],
-        mapping: Mapping,
-    ) -> Result<(), BusError> {
-        on!(self, bus => bus.load(at, into, mapping).await)
-    }
-
-    async fn fence(&self) -> Result<(), BusError> {
-        on!(self, bus => bus.fence().await)
     }
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<AnyMemory, BusError> {
@@ -173,72 +109,10 @@ impl Bus for AnyBus {
         }
     }
 
-    async fn pin(&self, function: RoutingId, memory: &AnyMemory) -> Result<Vec<Segment>, BusError> {
-        with!(self, memory, bus, own => bus.pin(function, own).await)
-    }
-
-    async fn unpin(&self, function: RoutingId, memory: &AnyMemory) -> Result<(), BusError> {
-        with!(self, memory, bus, own => bus.unpin(function, own).await)
-    }
-
-    fn abandon(&self, what: impl Any + Send) {
-        on!(self, bus => bus.abandon(what));
-    }
-
-    async fn pin_bar(
-        &self,
-        function: RoutingId,
-        peer: RoutingId,
-        bar: u8,
-    ) -> Result<BusAddress, BusError> {
-        on!(self, bus => bus.pin_bar(function, peer, bar).await)
-    }
-
-    async fn unpin_bar(
-        &self,
-        function: RoutingId,
-        peer: RoutingId,
-        bar: u8,
-    ) -> Result<(), BusError> {
-        on!(self, bus => bus.unpin_bar(function, peer, bar).await)
-    }
-
-    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
-        on!(self, bus => bus.check_waiting(waiting))
-    }
-
-    async fn wait_memory_by(
-        &self,
-        waiting: Waiting,
-        memory: &AnyMemory,
-        offset_bytes: u64,
-        seen: u32,
-        deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
-        with!(self, memory, bus, own => {
-            bus.wait_memory_by(waiting, own, offset_bytes, seen, deadline).await
-        })
-    }
-
-    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {
-        on!(self, bus => bus.enable_interrupts(function, vectors).await)
-    }
-
-    async fn wait_interrupt(
-        &self,
-        function: RoutingId,
-        vector: u16,
-        deadline: Picoseconds,
-    ) -> Result<u64, BusError> {
-        on!(self, bus => bus.wait_interrupt(function, vector, deadline).await)
-    }
-
-    async fn work(&self, work: HostWork) {
-        on!(self, bus => bus.work(work).await);
-    }
+    forward_bus!(self, on, wait, with(Self::Memory));
 }
 
-impl Clock for AnyBus {
+impl crosslane_host::Clock for AnyBus {
     fn now(&self) -> Picoseconds {
         Bus::now(self)
     }
@@ -248,6 +122,9 @@ impl Clock for AnyBus {
     }
 
     fn processor_time(&self) -> Option<Picoseconds> {
-        on!(self, bus => bus.processor_time())
+        match self {
+            Self::Lab(bus) => crosslane_host::Clock::processor_time(bus),
+            Self::Vfio(bus) => crosslane_host::Clock::processor_time(bus),
+        }
     }
 }
