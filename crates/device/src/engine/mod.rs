@@ -168,7 +168,7 @@ impl Engine {
             }
     }
 
-    /// Takes a TLP as if nothing were stalled. Returns [`Taken::Full`] if its receive queue is full.
+    /// Takes a TLP as if nothing were stalled. Returns [`Taken::Full`] if its queue is full.
     fn take(&mut self, held: Held, payload: &[u8], port: &mut DevicePort<'_>) -> Taken {
         let (header, now_ps) = (&held.header, port.now_ps());
         let answer = match self.function.sort(header, port) {
