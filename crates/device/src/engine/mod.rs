@@ -26,7 +26,9 @@ use crosslane_fabric::{ChannelWaits, Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::{ConfigSpace, MsixRequest};
 use crosslane_regs::engine::{ChannelError, MSIX_PENDING, MSIX_TABLE};
 
-use crate::kit::{Answer, Aperture, Arrival, Completer, Function, Held, Msix, Timer, whole_words};
+use crate::kit::{
+    Answer, Aperture, Arrival, Completer, Function, Held, Msix, Parameters, Timer, whole_words,
+};
 use crate::parameters::EngineParameters;
 use channel::{Channel, Fault, Kind};
 use fifo::Fifo;
@@ -88,12 +90,10 @@ impl Engine {
     /// Creates an engine in its reset state.
     ///
     /// # Panics
-    /// Panics if [`EngineParameters::check`] rejects the parameters.
+    /// Panics if [`Parameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: EngineParameters) -> Self {
-        if let Err(error) = parameters.check() {
-            panic!("the parameters of an engine are checked before: {error}");
-        }
+        parameters.assert_good();
         let p = &parameters;
         let kinds = [
             (Kind::H2c, p.h2c_channels),
