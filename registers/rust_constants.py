@@ -264,11 +264,14 @@ def write_encodings(writer: Writer, top: AddrmapNode) -> None:
             f"Values of `{user.inst_name}` in `{register.parent.inst_name}."
             f"{register.inst_name}` and of fields like it."
         )
-        writer.line("#[derive(Clone, Copy, Debug, PartialEq, Eq)]")
+        default = ", Default" if any(member.value == 0 for member in encoding) else ""
+        writer.line(f"#[derive(Clone, Copy, Debug{default}, PartialEq, Eq)]")
         writer.line("#[repr(u32)]")
         writer.open(f"pub enum {name}")
         for member in encoding:
             writer.doc(member.rdl_desc or f"`{member.name}`.")
+            if member.value == 0:
+                writer.line("#[default]")
             writer.line(f"{camel_case(member.name)} = {member.value},")
         writer.close()
         writer.line()

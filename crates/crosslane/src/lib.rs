@@ -53,13 +53,13 @@ pub mod machine;
 pub mod trace;
 
 pub use crosslane_bridge as bridge;
-pub use crosslane_device as device;
 pub use crosslane_driver as driver;
 pub use crosslane_experiment as experiment;
 pub use crosslane_explain as explain;
 pub use crosslane_fabric as fabric;
 pub use crosslane_host as host;
 pub use crosslane_lab as lab;
+pub use crosslane_lab::device;
 pub use crosslane_libfabric as network;
 pub use crosslane_open as open;
 pub use crosslane_pcie as pcie;

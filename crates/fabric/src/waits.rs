@@ -7,9 +7,10 @@ use crate::fabric::{Fabric, NodeState};
 use crate::topology::NodeId;
 
 /// Kind of a channel of a DMA engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelKind {
     /// Host to card: it reads from the host.
+    #[default]
     H2c,
     /// Card to host: it writes to the host.
     C2h,

@@ -25,6 +25,7 @@ mod tori;
 mod wiring;
 
 pub use checked_run::{CheckedRun, Ended, Ending, RunError, TIME_LIMIT};
+pub use crosslane_device as device;
 pub use engines::EngineKind;
 pub use error::{LabError, Position, Problem};
 pub use executor::{

@@ -990,10 +990,11 @@ pub mod lane {
 }
 
 /// Values of `c2h_source` in `user.interconnect` and of fields like it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum StreamSource {
     /// The generator's pattern, always available.
+    #[default]
     Generator = 0,
     /// Data that H2C channel 0 has read.
     H2c = 1,
@@ -1019,10 +1020,11 @@ impl StreamSource {
 }
 
 /// Values of `source` in `h2c.control` and of fields like it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DescriptorSource {
     /// The table in the engine that the host fills.
+    #[default]
     Table = 0,
     /// A ring in host memory that the engine fetches from.
     Ring = 1,
@@ -1048,10 +1050,11 @@ impl DescriptorSource {
 }
 
 /// Values of `state` in `h2c.status` and of fields like it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ChannelState {
     /// Not running, no error.
+    #[default]
     Idle = 0,
     /// Processes descriptors, or waits for them.
     Running = 1,
@@ -1077,10 +1080,11 @@ impl ChannelState {
 }
 
 /// Values of `error` in `h2c.status` and of fields like it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ChannelError {
     /// No error.
+    #[default]
     None = 0,
     /// A read was answered with Unsupported Request.
     UnsupportedRequest = 1,

@@ -30,10 +30,11 @@ pub mod length {
 }
 
 /// Values of `status` in `network_notification.word` and of fields like it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum NetworkStatus {
     /// Nothing has been written yet.
+    #[default]
     None = 0,
     /// The data have been taken, or are in host memory.
     Done = 1,

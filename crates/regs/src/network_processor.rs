@@ -363,10 +363,11 @@ pub mod torus_link {
 }
 
 /// Values of `mode` in `links.control` and of fields like it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum LinkMode {
     /// Datagrams go to the other end of the cable.
+    #[default]
     Normal = 0,
     /// Datagrams to send are counted and dropped at once; the link need not be up.
     Sink = 1,
@@ -392,10 +393,11 @@ impl LinkMode {
 }
 
 /// Values of `state` in `links.status` and of fields like it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum LinkState {
     /// Nothing is connected, or the link is not enabled.
+    #[default]
     Absent = 0,
     /// The lanes are being brought up, or brought up again.
     Training = 1,

@@ -128,6 +128,7 @@ pub(super) struct Counters {
     pub idle_at_last_ps: [u64; Wait::COUNT],
 }
 
+#[derive(Default)]
 pub(super) struct Channel {
     pub kind: Kind,
     /// Number among the channels of its kind.
@@ -179,38 +180,7 @@ pub(super) struct Channel {
 
 impl Channel {
     pub fn new(kind: Kind, number: usize) -> Self {
-        Self {
-            kind,
-            number,
-            registers: RegisterFile::new(channel::WRITTEN),
-            doorbell: 0,
-            completed: 0,
-            stopped_at: 0,
-            error: ChannelError::None,
-            error_address: 0,
-            credit: 0,
-            sent: 0,
-            latched: [0; 3],
-            counters: Counters::default(),
-            requested: 0,
-            begun: 0,
-            posted_last: (0, 0),
-            waiting: VecDeque::new(),
-            fetches: VecDeque::new(),
-            current: None,
-            gap_until_ps: 0,
-            reads: VecDeque::new(),
-            unread_bytes: 0,
-            drained_ps: 0,
-            reading: VecDeque::new(),
-            awaiting: VecDeque::new(),
-            fault: None,
-            due: VecDeque::new(),
-            sequence: 0,
-            generated: 0,
-            wait: None,
-            wait_since_ps: 0,
-        }
+        Self { kind, number, registers: RegisterFile::new(channel::WRITTEN), ..Self::default() }
     }
 
     /// Returns a field of the control register.

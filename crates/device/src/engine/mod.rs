@@ -26,7 +26,9 @@ use crosslane_fabric::{ChannelWaits, Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::{ConfigSpace, MsixRequest};
 use crosslane_regs::engine::{ChannelError, MSIX_PENDING, MSIX_TABLE};
 
-use crate::kit::{Answer, Aperture, Arrival, Completer, Function, Held, Msix, Timer, whole_words};
+use crate::kit::{
+    Answer, Aperture, Arrival, Completer, Function, Held, Msix, Parameters, Timer, whole_words,
+};
 use crate::parameters::EngineParameters;
 use channel::{Channel, Fault, Kind};
 use fifo::Fifo;
@@ -88,12 +90,10 @@ impl Engine {
     /// Creates an engine in its reset state.
     ///
     /// # Panics
-    /// Panics if [`EngineParameters::check`] rejects the parameters.
+    /// Panics if [`Parameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: EngineParameters) -> Self {
-        if let Err(error) = parameters.check() {
-            panic!("the parameters of an engine are checked before: {error}");
-        }
+        parameters.assert_good();
         let p = &parameters;
         let kinds = [
             (Kind::H2c, p.h2c_channels),
@@ -168,7 +168,7 @@ impl Engine {
             }
     }
 
-    /// Takes a TLP as if nothing were stalled. Returns [`Taken::Full`] if its receive queue is full.
+    /// Takes a TLP as if nothing were stalled. Returns [`Taken::Full`] if its queue is full.
     fn take(&mut self, held: Held, payload: &[u8], port: &mut DevicePort<'_>) -> Taken {
         let (header, now_ps) = (&held.header, port.now_ps());
         let answer = match self.function.sort(header, port) {

@@ -38,6 +38,7 @@ pub(super) struct Ping {
     pub latched: u32,
 }
 
+#[derive(Default)]
 pub(super) struct User {
     pub registers: RegisterFile,
     pub h2c_check: Checker,
@@ -53,15 +54,7 @@ pub(super) struct User {
 
 impl User {
     pub fn new() -> Self {
-        Self {
-            registers: RegisterFile::new(user::WRITTEN),
-            h2c_check: Checker::default(),
-            command: None,
-            command_since_ps: 0,
-            is_busy: false,
-            command_done: 0,
-            ping: Ping::default(),
-        }
+        Self { registers: RegisterFile::new(user::WRITTEN), ..Self::default() }
     }
 
     fn sources(&self) -> [Option<StreamSource>; 2] {

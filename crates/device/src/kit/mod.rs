@@ -23,7 +23,7 @@ pub use completer::{Answer, Completer, Completion, Held};
 pub use function::{Aperture, Arrival, Function, Place, report_unexpected};
 pub use msix::Msix;
 pub(crate) use parameters::{Number, parameters};
-pub use parameters::{Parameter, Parameters};
+pub use parameters::{Parameter, ParameterKind, Parameters};
 pub use registers::{RegisterFile, whole_words};
 pub use requester::{Completed, Requester};
 pub use tags::{Answered, ReadError, Tag, TagState, Tags};

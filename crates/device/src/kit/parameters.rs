@@ -13,13 +13,24 @@ pub struct Parameter {
     pub name: &'static str,
     /// Key in lab files.
     pub key: &'static str,
-    /// Whether it is a time.
-    pub is_time: bool,
-    /// Largest value of its type.
-    pub most: u64,
+    /// Type.
+    pub kind: ParameterKind,
+    /// Value if it is left out; `None` if it must be given.
+    pub default: Option<u64>,
 }
 
-/// Build parameters of a device. Times are in picoseconds.
+/// Type of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// Whole number up to this one.
+    Whole(u64),
+    /// Time.
+    Time,
+    /// Truth value: 0 or 1.
+    Truth,
+}
+
+/// Build parameters of a device as numbers. Times are in picoseconds.
 pub trait Parameters: Sized {
     /// All parameters, in the order of the structure.
     const ALL: &'static [Parameter];
@@ -49,18 +60,19 @@ pub trait Parameters: Sized {
 
 /// Type of a parameter.
 pub(crate) trait Number: Copy {
-    const MOST: u64;
+    const KIND: ParameterKind;
 
     fn number(self) -> u64;
 
-    /// Returns the value up to [`MOST`](Self::MOST).
+    /// Returns the value of a number that the type has.
     fn of(number: u64) -> Self;
 }
 
 macro_rules! numbers {
     ($($kind:ident)*) => {$(
         impl Number for $kind {
-            const MOST: u64 = $kind::MAX as u64 >> ($kind::BITS / 64);
+            const KIND: ParameterKind =
+                ParameterKind::Whole($kind::MAX as u64 >> ($kind::BITS / 64));
 
             fn number(self) -> u64 {
                 self.into()
@@ -76,7 +88,7 @@ macro_rules! numbers {
 numbers!(u8 u16 u32 u64);
 
 impl Number for Picoseconds {
-    const MOST: u64 = u64::MAX >> 1;
+    const KIND: ParameterKind = ParameterKind::Time;
 
     fn number(self) -> u64 {
         self.0
@@ -87,27 +99,42 @@ impl Number for Picoseconds {
     }
 }
 
-/// Declares build parameters: `name: type [least, most]`, or `[power of two, least, most]`. The
-/// bounds may use the structure by the name given in bars.
+impl Number for bool {
+    const KIND: ParameterKind = ParameterKind::Truth;
+
+    fn number(self) -> u64 {
+        self.into()
+    }
+
+    fn of(number: u64) -> Self {
+        number != 0
+    }
+}
+
+/// Declares build parameters: `name: type [least, most]`, `[least, most; default]`, or `[power of
+/// two, least, most]`. The bounds may use the structure by the name given in bars. Behind them come
+/// the parameters of parts that not every device has.
 macro_rules! parameters {
     (
         $(#[$meta:meta])*
         $name:ident |$all:ident| {
             $($(#[$doc:meta])* $field:ident: $kind:tt $bounds:tt,)*
+            $(; $(#[$part_doc:meta])* $part:ident: $part_kind:ty,)*
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name {
             $($(#[$doc])* pub $field: $kind,)*
+            $($(#[$part_doc])* pub $part: Option<$part_kind>,)*
         }
 
         impl $crate::kit::Parameters for $name {
             const ALL: &'static [$crate::kit::Parameter] = &[$($crate::kit::Parameter {
                 name: $crate::kit::parameters!(@name $field $kind),
                 key: $crate::kit::parameters!(@key $field $kind),
-                is_time: $crate::kit::parameters!(@is_time $kind),
-                most: <$kind as $crate::kit::Number>::MOST,
+                kind: <$kind as $crate::kit::Number>::KIND,
+                default: $crate::kit::parameters!(@default $bounds),
             },)*];
 
             fn of<E>(
@@ -115,7 +142,7 @@ macro_rules! parameters {
             ) -> Result<Self, E> {
                 let mut all = Self::ALL.iter();
                 let mut next = || all.next().map_or(Ok(0), &mut value);
-                Ok(Self { $($field: $crate::kit::Number::of(next()?),)* })
+                Ok(Self { $($field: $crate::kit::Number::of(next()?),)* $($part: None,)* })
             }
 
             fn check(&self) -> Result<(), $crate::ParameterError> {
@@ -125,6 +152,7 @@ macro_rules! parameters {
                     let value = $crate::kit::Number::number($all.$field);
                     $crate::kit::parameters!(@check name value $bounds)
                 }?;)*
+                $($all.$part.as_ref().map_or(Ok(()), |part| part.check())?;)*
                 Ok(())
             }
         }
@@ -133,12 +161,12 @@ macro_rules! parameters {
     (@name $field:ident $kind:tt) => { stringify!($field) };
     (@key $field:ident Picoseconds) => { concat!(stringify!($field), "_ns") };
     (@key $field:ident $kind:tt) => { stringify!($field) };
-    (@is_time Picoseconds) => { true };
-    (@is_time $kind:tt) => { false };
+    (@default [$least:expr, $most:expr; $default:expr]) => { Some($default) };
+    (@default $bounds:tt) => { None };
     (@check $name:ident $value:ident [power of two, $least:expr, $most:expr]) => {
         $crate::parameters::power_of_two($name, $value, $least, $most)
     };
-    (@check $name:ident $value:ident [$least:expr, $most:expr]) => {
+    (@check $name:ident $value:ident [$least:expr, $most:expr $(; $default:expr)?]) => {
         $crate::parameters::within($name, $value, $least, $most)
     };
 }

@@ -29,7 +29,7 @@ pub fn whole_words(
 }
 
 /// Words of the registers that software writes, with the access that the register map gives them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RegisterFile {
     written: &'static [Written],
     words: Vec<u32>,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Devices behind endpoints: what their tables have in common. Tags, sizes and completion time-out
-//! of a device come from the table `requester`, so that no constant is written twice.
+//! Devices behind endpoints: what their tables have in common. Constants that a device shares with
+//! the generic requester (clock, tags, sizes) come from the table `requester`, so that no constant
+//! is written twice.
 
 use crosslane_device::ParameterError;
-use crosslane_device::kit::{Parameter, Parameters};
+use crosslane_device::kit::{Parameter, ParameterKind, Parameters};
 use crosslane_fabric::parameters::EndpointParameters;
 
 use super::table::Table;
@@ -17,6 +18,10 @@ fn shared(endpoint: &EndpointParameters, key: &str) -> Option<u64> {
         "max_write_bytes" => Some(requester.max_write_bytes.into()),
         "max_read_bytes" => Some(requester.max_read_bytes.into()),
         "completion_timeout_ns" => Some(requester.completion_timeout.0),
+        "clock_ns" => Some(requester.clock.0),
+        "datapath_bytes" => Some(requester.datapath_bytes.into()),
+        "idle_clocks_per_tlp" => Some(requester.idle_clocks_per_tlp.into()),
+        "descriptor_gap_ns" => Some(requester.operation_gap.0),
         _ => None,
     }
 }
@@ -25,14 +30,19 @@ fn shared(endpoint: &EndpointParameters, key: &str) -> Option<u64> {
 pub(super) fn key_of(error: ParameterError) -> String {
     let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
         error;
-    name.replace(" (ps)", "_ns")
+    name.replace(" (ps)", "_ns").replace("descriptor_gap", "operation_gap")
 }
 
 /// Reads the value of a parameter from a table.
 pub(super) fn value(table: &Table<'_>, parameter: &Parameter) -> Result<u64, LabError> {
-    match parameter.is_time {
-        true => table.ns(parameter.key).map(|time| time.0),
-        false => table.whole(parameter.key, 0..=parameter.most),
+    let key = parameter.key;
+    if let Some(default) = parameter.default.filter(|_| !table.has(key)) {
+        return Ok(default);
+    }
+    match parameter.kind {
+        ParameterKind::Time => table.ns(key).map(|time| time.0),
+        ParameterKind::Whole(most) => table.whole(key, 0..=most),
+        ParameterKind::Truth => table.needed_truth(key).map(u64::from),
     }
 }
 
