@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crosslane::explain::SearchProgress;
 use crosslane::pcie::units::Picoseconds;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -141,18 +142,23 @@ impl Steps {
     }
 }
 
-/// Steps can be interrupted; their bytes are not shown.
-impl crosslane::experiment::Progress for Steps {
-    fn is_watched(&self) -> bool {
-        false
-    }
+/// Implements the progress of what can be interrupted, but whose bytes are not shown.
+macro_rules! interruptible {
+    ($($shown:ty),*) => {
+        $(impl crosslane::experiment::Progress for $shown {
+            fn is_watched(&self) -> bool {
+                false
+            }
 
-    fn done(&self, _bytes: u64, _simulated: Picoseconds) {}
+            fn done(&self, _bytes: u64, _simulated: Picoseconds) {}
 
-    fn is_over(&self) -> bool {
-        is_asked()
-    }
+            fn is_over(&self) -> bool {
+                is_asked()
+            }
+        })*
+    };
 }
+interruptible!(Steps, Explaining);
 
 /// Progress of the search for the limits of runs: the number of explained ones, and of the runs
 /// that this has taken.
@@ -164,9 +170,10 @@ impl Explaining {
     pub fn new(total: u64) -> Self {
         Self(Line::new(total, EXPLAINING_TEMPLATE))
     }
+}
 
-    /// Counts one more run without one of its limits.
-    pub fn run(&self) {
+impl SearchProgress for Explaining {
+    fn tried(&self) {
         let runs = self.0.add(1);
         if self.0.is_watched {
             self.0.draw();
@@ -174,8 +181,7 @@ impl Explaining {
         }
     }
 
-    /// Counts one more explained run.
-    pub fn done(&self) {
+    fn explained(&self) {
         self.0.bar.inc(1);
     }
 }
