@@ -3,25 +3,18 @@
 
 use std::sync::Arc;
 
-use crosslane::experiment::{FlowEnds, NoProgress, Options, Workload, WorkloadRun};
+use crosslane::experiment::{
+    EngineWork, FlowEnds, NoProgress, Options, Outcome, Scenario, Workload,
+};
 use crosslane::explain::explain;
 use crosslane::lab::Lab;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lab = Lab::load("rosta:crosslane")?;
     let ends = FlowEnds::find(&lab, &lab.build_engines(1)?, &["fpga1"])?;
-    let run = WorkloadRun {
-        lab: Arc::new(lab),
-        workload: Workload::Write(Options {
-            size_bytes: 65_536,
-            iterations: 64,
-            ..Options::default()
-        }),
-        flows: vec![ends],
-        seed: 1,
-        max_payload_bytes: None,
-        dllps_free: false,
-    };
+    let options = Options { size_bytes: 65_536, iterations: 64, ..Options::default() };
+    let work = EngineWork { workload: Workload::Write(options), flows: vec![ends] };
+    let run = Scenario::new(Arc::new(lab), work);
     let outcome = run.run(&NoProgress, None)?;
     let explanation = explain(&run, outcome.figure(), 2, &|_| ())?;
     println!("{:.1} MB/s", explanation.figure.value / 1e6);

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crosslane::experiment::{BenchError, ScenarioError};
+use crosslane::experiment::ExperimentError;
 use crosslane::explain::ExplainError;
 use crosslane::lab::LabError;
 use crosslane_reproduce::ReproduceError;
@@ -25,7 +25,7 @@ pub enum CommandError {
     Reproduce(#[from] ReproduceError),
     /// A benchmark cannot be run, or fails.
     #[error(transparent)]
-    Bench(BenchError),
+    Bench(ExperimentError),
     /// A lab forbids what is asked of it; the sentence says where.
     #[error("{0}")]
     Forbidden(String),
@@ -97,26 +97,18 @@ impl From<LabError> for CommandError {
     }
 }
 
-impl From<ScenarioError> for CommandError {
-    fn from(error: ScenarioError) -> Self {
+impl From<ExperimentError> for CommandError {
+    fn from(error: ExperimentError) -> Self {
         match error {
-            ScenarioError::Lab(error) => Self::Lab(error),
-            ScenarioError::MaxPayload { bytes, problem } => {
+            ExperimentError::Lab(error) => Self::Lab(error),
+            ExperimentError::MaxPayload { bytes, problem } => {
                 Self::Usage(format!("--mps {bytes}: {problem}"))
             }
-            ScenarioError::Flow { .. } | ScenarioError::Refused(_) | ScenarioError::Failed(_) => {
+            ExperimentError::Flow(_) | ExperimentError::Refused { .. } => {
                 Self::Usage(error.to_string())
             }
-            ScenarioError::Forbidden { .. } => Self::Forbidden(error.to_string()),
-            ScenarioError::Interrupted => Self::Unexplained(error.to_string()),
-        }
-    }
-}
-
-impl From<BenchError> for CommandError {
-    fn from(error: BenchError) -> Self {
-        match error {
-            BenchError::Lab(error) => Self::Lab(error),
+            ExperimentError::Forbidden { .. } => Self::Forbidden(error.to_string()),
+            ExperimentError::Interrupted => Self::Unexplained(error.to_string()),
             error => Self::Bench(error),
         }
     }

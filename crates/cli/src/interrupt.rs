@@ -5,14 +5,10 @@
 //! at. Any other signal ends the program at once.
 
 use std::collections::BTreeSet;
-use std::future::poll_fn;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
-use std::task::Poll;
 
-use crosslane::experiment::ScenarioError;
 use crosslane::results::Interrupted;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -78,28 +74,6 @@ pub fn is_asked() -> bool {
     ASKED.load(Ordering::SeqCst) != 0
 }
 
-/// Work, until it is asked to end; it is looked at whenever the work has got on.
-pub async fn until_asked<T>(work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
-    poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending if is_asked() => Poll::Ready(None),
-        Poll::Pending => Poll::Pending,
-    })
-    .await
-}
-
-/// Result of a run; `None` if it was interrupted.
-///
-/// # Errors
-/// All others.
-pub fn unless_interrupted<T>(result: Result<T, ScenarioError>) -> Result<Option<T>, ScenarioError> {
-    match result {
-        Err(ScenarioError::Interrupted) => Ok(None),
-        other => other.map(Some),
-    }
-}
-
 /// Steps of a command that shows what it has where it is interrupted. One at a time.
 pub struct Watch {
     total: u64,
@@ -120,14 +94,16 @@ impl Watch {
         DONE.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Runs cases on the machine's cores; what each has given that was run to its end before an
-    /// interruption. `run` gives nothing where it was interrupted.
+    /// Runs cases, on all of the machine's cores if several are made at once; returns the result of
+    /// each that was run to its end before an interruption. `run` returns none if it was
+    /// interrupted.
     ///
     /// # Errors
     /// That of a case.
     pub fn each<C: Sync, T: Send, E: Send>(
         &self,
         cases: &[C],
+        at_once: bool,
         run: impl Fn(&C) -> Result<Option<T>, E> + Sync,
     ) -> Result<Vec<Option<T>>, E> {
         let one = |case| {
@@ -140,7 +116,10 @@ impl Watch {
             }
             Ok(made)
         };
-        cases.par_iter().map(one).collect()
+        match at_once {
+            true => cases.par_iter().map(one).collect(),
+            false => cases.iter().map(one).collect(),
+        }
     }
 
     /// Returns how far the work came, if it was interrupted.

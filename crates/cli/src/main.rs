@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod bench_outcome;
+mod bench;
 mod bridge_command;
 mod compare_command;
 mod completions;
@@ -35,9 +35,8 @@ mod text_file;
 mod topo_command;
 mod torture_command;
 mod trace_file;
-mod traffic;
+mod traffic_command;
 mod whole_number;
-mod why;
 mod workload;
 
 use std::process::ExitCode;
@@ -88,7 +87,7 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
         BenchCommand::Halo(arguments) => halo_command::run(arguments),
         BenchCommand::Sweep(arguments) => sweep_command::run(arguments),
         BenchCommand::Overhead(arguments) => overhead_command::run(arguments),
-        BenchCommand::Traffic(arguments) => traffic::run(arguments),
+        BenchCommand::Traffic(arguments) => traffic_command::run(arguments),
     }
 }
 

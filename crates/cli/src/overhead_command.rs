@@ -4,14 +4,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use crosslane::experiment::{OverheadOptions, OverheadRow, overhead};
+use crosslane::experiment::{OverheadOptions, overhead};
 use crosslane::lab::Lab;
 use crosslane::network::MachineClock;
 use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::results::{Outcome, Overhead, SCHEMA};
 use crosslane_report::text::Notes;
 
-use crate::bench_outcome::print_outcome;
+use crate::bench::print_outcome;
 use crate::completions::{self, Known};
 use crate::error::CommandError;
 use crate::report_file::{report_of, write_outcome_page};
@@ -88,7 +88,7 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
         device: name.to_string(),
         seed: arguments.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        rows: rows.iter().map(result).collect(),
+        rows,
     });
     print_outcome(&outcome, arguments.json, Notes::default())?;
     let Some(file) = file else { return Ok(()) };
@@ -96,15 +96,5 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
         DeviceName::Lab(card) => Some(Lab::load(&card.lab)?),
         _ => None,
     };
-    write_outcome_page(&outcome, lab.as_ref(), None, &file)
-}
-
-fn result(row: &OverheadRow) -> crosslane::results::OverheadRow {
-    crosslane::results::OverheadRow {
-        what: row.what.to_owned(),
-        rounds: row.rounds,
-        bytes: row.bytes,
-        bus_ps: row.bus.0,
-        machine_ps: row.machine.0,
-    }
+    write_outcome_page(&outcome, lab.as_ref(), &file)
 }

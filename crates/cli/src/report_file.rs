@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
-use crosslane::results::{DirectionLoad, Outcome};
+use crosslane::results::Outcome;
 use crosslane_report::runs::page as outcome_page;
 use crosslane_report::{Block, Page, Section};
 use crosslane_reproduce::page::{constants, topology};
@@ -79,7 +79,6 @@ fn constants_of(lab: &Lab) -> Section {
 pub fn write_outcome_page(
     outcome: &Outcome,
     lab: Option<&Lab>,
-    loads: Option<&[DirectionLoad]>,
     file: &OutputFile,
 ) -> Result<(), CommandError> {
     let page = outcome_page(outcome, &command_line());
@@ -89,8 +88,12 @@ pub fn write_outcome_page(
     if page.summary.is_empty() {
         page.summary = lab.summary().to_owned();
     }
-    if let Some(loads) = loads.filter(|loads| !loads.is_empty()) {
-        let tree = topology(lab, "", loads)?;
+    let last = match outcome {
+        Outcome::Bench(bench) => bench.scenarios.last(),
+        _ => None,
+    };
+    if let Some(last) = last.filter(|scenario| !scenario.link_loads.is_empty()) {
+        let tree = topology(lab, "", &last.link_loads)?;
         let title = "Load of every link, in the last run".to_owned();
         page.sections.push(Section { title, blocks: vec![Block::Topology(tree)] });
     }

@@ -11,16 +11,17 @@ use crosslane::experiment::sweep::{
     Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
     measure_point,
 };
+use crosslane::experiment::{ExperimentError, unless_over};
 use crosslane::lab::Lab;
-use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::open::DeviceName;
 use crosslane::pcie::link::{Generation, LinkRate, Width};
 use crosslane::results::{Outcome, SCHEMA, Sweep};
 use crosslane_report::text::Notes;
 
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
-use crate::bench_outcome::{platform, print_outcome};
+use crate::bench::{opened, platform, print_outcome};
 use crate::error::CommandError;
-use crate::interrupt::{is_asked, until_asked};
+use crate::interrupt::is_asked;
 use crate::output_file::{Kind, OutputFile, not_written};
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
@@ -28,7 +29,7 @@ use crate::report_file::{Where, report_of, write_outcome_page};
 use crate::size::SizeRange;
 use crate::whole_number::whole;
 use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NotifyWord};
-use crate::workload::{refused, run_on};
+use crate::workload::run_on;
 
 /// Kind of the transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -187,12 +188,12 @@ fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(
     let points = sweep.axes(axes(arguments)?)?.points()?;
     let output = Output::open(arguments, Where::Lab(lab), sweep.card(), points.len())?;
     let measured =
-        output.steps.watch.each(&points, |point| match sweep.measure(point, &is_asked) {
+        output.steps.watch.each(&points, true, |point| match sweep.measure(point, &is_asked) {
             Ok(measured) => {
                 output.steps.shown(point.kind.word(), measured.elapsed);
                 Ok(Some(measured))
             }
-            Err(SweepError::Interrupted) => Ok(None),
+            Err(SweepError::Run(ExperimentError::Interrupted)) => Ok(None),
             Err(error) => Err(CommandError::from(error)),
         });
     let measured = measured?;
@@ -208,7 +209,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), Comma
     }
     let axes = axes(arguments)?;
     axes.check_no_lab()?;
-    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let session = opened(names)?;
     let failed = |error: &dyn std::error::Error| CommandError::Card(error.to_string());
     let device = run_on(&session, async { session.device(0).await.map_err(|e| failed(&e)) })?;
     let card = &session.cards()[0].name;
@@ -217,7 +218,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), Comma
     let mut all = Vec::new();
     for point in &points {
         let options = options(arguments);
-        let measuring = until_asked(measure_point(&device, point, &options));
+        let measuring = unless_over(measure_point(&device, point, &options), is_asked);
         let measured =
             run_on(&session, async { measuring.await.transpose().map_err(|e| failed(&e)) })?;
         let Some(measured) = measured else { break };
@@ -234,7 +235,7 @@ fn usage(sentence: String) -> CommandError {
 impl From<SweepError> for CommandError {
     fn from(error: SweepError) -> Self {
         match error {
-            SweepError::Lab(error) => Self::Lab(error),
+            SweepError::Run(ExperimentError::Lab(error)) => Self::Lab(error),
             SweepError::Value { .. } => Self::Usage(format!("--{error}")),
             error => Self::Usage(error.to_string()),
         }
@@ -314,7 +315,7 @@ impl<'a> Output<'a> {
             rows.write(csv(measured).as_bytes())?;
         }
         if let Some(file) = page {
-            write_outcome_page(&outcome, place.lab(), None, &file)?;
+            write_outcome_page(&outcome, place.lab(), &file)?;
         }
         match measured.iter().all(|one| one.wrong_words == 0) {
             true => Ok(()),

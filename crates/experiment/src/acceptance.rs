@@ -14,8 +14,8 @@ use crosslane_driver::{
 use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::card_transfer::{CardDirection, CardOptions, card_transfer};
-use crate::error::BenchError;
+use crate::card_transfer::{CardDirection, card_transfer};
+use crate::error::Result;
 use crate::host_transfer::{read, write};
 use crate::latency::{LatencyOptions, latency};
 use crate::loopback::{Loopback, loopback};
@@ -176,10 +176,7 @@ impl<B: Bus> One<'_, B> {
         Step { place, what: what.to_owned(), outcome, took }
     }
 
-    async fn checked(
-        &self,
-        run: impl Future<Output = Result<Measured, BenchError>>,
-    ) -> Result<(), String> {
+    async fn checked(&self, run: impl Future<Output = Result<Measured>>) -> Result<(), String> {
         compared(run.await.map_err(|error| error.to_string())?.data_errors)
     }
 
@@ -192,11 +189,12 @@ impl<B: Bus> One<'_, B> {
     }
 
     async fn card(&self, direction: CardDirection) -> Result<(), String> {
-        let run = CardOptions {
+        let run = Options {
             timeout: self.options.timeout,
-            ..CardOptions::by_registers(direction, SOME_BYTES, self.options.seed)
+            ..Options::by_registers(SOME_BYTES, self.options.seed)
         };
-        let measured = card_transfer(self.device, &run).await.map_err(|error| error.to_string())?;
+        let measured =
+            card_transfer(self.device, direction, &run).await.map_err(|error| error.to_string())?;
         compared(measured.data_errors)
     }
 

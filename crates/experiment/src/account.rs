@@ -1,45 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Accounts of the time of a direction of a link.
 
-use crosslane_results::{TimeUse, Use};
+use crosslane_fabric::{DirectionId, Fabric, LinkCounters};
+use crosslane_pcie::link::LinkRate;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{Account, DirectionLoad, IommuUse, TimeUse, Use};
 
-/// Waits of those who feed a direction.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Feeding {
-    /// Shares of the time in which data moved.
-    pub losses: Vec<TimeUse>,
+use crate::ceiling::{Ceiling, DataTlps, LinkLoad, least_ceiling};
+use crate::links::{DirectionOutcome, direction_load, direction_name, uses};
+
+/// Counts of directions over a span of a run.
+pub(crate) struct Counted<'a> {
+    pub fabric: &'a Fabric,
+    /// The directions; the first `used` of them are those that the run's packets cross.
+    pub directions: &'a [DirectionId],
+    pub used: usize,
+    pub counters: Vec<LinkCounters>,
+    pub span: Picoseconds,
+    /// Use of the IOMMUs that were asked for anything.
+    pub iommus: Vec<IommuUse>,
 }
 
-impl Feeding {
-    /// Adds so much of a loss.
-    pub fn add(&mut self, what: Use, share: f64) {
-        match self.losses.iter_mut().find(|loss| loss.what == what) {
-            Some(loss) => loss.share += share,
-            None => self.losses.push(TimeUse { what, share }),
-        }
+impl Counted<'_> {
+    fn rate(&self, id: DirectionId) -> LinkRate {
+        self.fabric.link(id.link).parameters.rate
+    }
+
+    fn all(&self) -> impl Iterator<Item = (DirectionId, &LinkCounters)> {
+        self.directions.iter().copied().zip(&self.counters)
+    }
+
+    pub fn counters(&self, id: DirectionId) -> LinkCounters {
+        self.all().find(|(other, _)| *other == id).map_or_else(LinkCounters::default, |it| *it.1)
+    }
+
+    /// Returns the uses of a direction's time; none of one that was not counted.
+    pub fn uses(&self, id: DirectionId) -> Vec<TimeUse> {
+        let found = self.all().find(|(other, _)| *other == id);
+        found.map_or_else(Vec::new, |(_, counters)| uses(self.rate(id), counters))
+    }
+
+    /// Returns the load of every direction.
+    pub fn loads(&self) -> Vec<DirectionLoad> {
+        let load = |(id, counters)| direction_load(self.fabric, id, counters, self.span);
+        self.all().map(load).collect()
+    }
+
+    /// Returns the used directions, each with the indexes of the flows whose data cross it.
+    pub fn outcomes(&self, data_of: impl Fn(DirectionId) -> Vec<usize>) -> Vec<DirectionOutcome> {
+        let outcome = |(id, counters): (DirectionId, &LinkCounters)| DirectionOutcome {
+            id,
+            name: direction_name(self.fabric, id),
+            rate: self.rate(id),
+            counters: *counters,
+            data_of: data_of(id),
+        };
+        self.all().take(self.used).map(outcome).collect()
+    }
+
+    /// Returns the least ceiling along a path, with the DLLPs of the span.
+    pub fn ceiling(&self, path: &[DirectionId], tlps: DataTlps) -> Option<Ceiling<DirectionId>> {
+        let load = |id: &DirectionId| LinkLoad {
+            link: *id,
+            rate: self.rate(*id),
+            dllp_bytes: self.counters(*id).dllp_bytes,
+            span: self.span,
+        };
+        least_ceiling(path.iter().map(load), tlps)
+    }
+
+    /// Returns the longest share of each shortage of the links before `id` on a path.
+    pub fn shortages_before(&self, path: &[DirectionId], id: DirectionId) -> Vec<TimeUse> {
+        let before = path.iter().take_while(|other| **other != id);
+        let before: Vec<Vec<TimeUse>> = before.map(|other| self.uses(*other)).collect();
+        let longest = |what| {
+            let shares = before.iter().map(|uses| share(uses, what));
+            TimeUse { what, share: shares.fold(0.0, f64::max) }
+        };
+        OF_LINKS.into_iter().map(longest).filter(|loss| loss.share > 0.0).collect()
+    }
+
+    /// Returns the account of the busiest of some directions. `feeding` returns the waits of each
+    /// of those who feed it, and the use that stands for other idle time of theirs.
+    pub fn account(
+        &self,
+        candidates: &[DirectionId],
+        feeding: impl FnOnce(DirectionId) -> (Vec<Vec<TimeUse>>, Use),
+    ) -> Option<Account> {
+        let all: Vec<Vec<TimeUse>> = candidates.iter().map(|id| self.uses(*id)).collect();
+        let busiest = busiest(&all)?;
+        let id = candidates[busiest];
+        let (feeders, rest) = feeding(id);
+        Some(Account {
+            direction: direction_name(self.fabric, id),
+            link: self.rate(id).to_string(),
+            span_ps: self.span.0,
+            uses: refined(&all[busiest], &average(&feeders), rest),
+            iommus: self.iommus.clone(),
+        })
     }
 }
 
+/// Returns the share of a use of time.
+fn share(uses: &[TimeUse], what: Use) -> f64 {
+    uses.iter().filter(|entry| entry.what == what).map(|entry| entry.share).sum()
+}
+
+/// Returns the waits of several who feed a direction: those of each count by their number.
+fn average(feeders: &[Vec<TimeUse>]) -> Vec<TimeUse> {
+    let mut losses: Vec<TimeUse> = Vec::new();
+    for loss in feeders.iter().flatten() {
+        let share = loss.share / feeders.len() as f64;
+        match losses.iter_mut().find(|known| known.what == loss.what) {
+            Some(known) => known.share += share,
+            None => losses.push(TimeUse { what: loss.what, share }),
+        }
+    }
+    losses
+}
+
 /// Shortages of a link, for which the next one waits as well.
-pub(crate) const OF_LINKS: [Use; 5] =
+const OF_LINKS: [Use; 5] =
     [Use::NoCredit, Use::ReceiverBusy, Use::Translation, Use::ReplayBuffer, Use::Retraining];
 
 /// Idle time of which a link itself knows no more than that its sender had nothing for it.
 const OF_THE_SENDER: [Use; 3] = [Use::SenderPace, Use::NoTag, Use::NothingToSend];
 
-/// The uses of a direction where idle time of the sender is put down to what those who feed it
-/// waited for. If they waited longer than it was idle (what they had sent before was still on its
-/// way), each wait counts in proportion; if not so long, what is left is `rest`.
-pub(crate) fn refined(uses: &[TimeUse], feeding: &Feeding, rest: Use) -> Vec<TimeUse> {
-    let share = |what: Use| -> f64 {
-        uses.iter().filter(|entry| entry.what == what).map(|entry| entry.share).sum()
-    };
-    let idle: f64 = OF_THE_SENDER.into_iter().map(share).sum();
-    let lost: f64 = feeding.losses.iter().map(|loss| loss.share).sum();
+/// Returns the uses of a direction with its sender's idle time put down to the waits of those who
+/// feed it. If they waited longer than it was idle (data that they had sent before were still on
+/// their way), each wait counts in proportion; if less, the remainder is `rest`.
+fn refined(uses: &[TimeUse], losses: &[TimeUse], rest: Use) -> Vec<TimeUse> {
+    let idle: f64 = OF_THE_SENDER.into_iter().map(|what| share(uses, what)).sum();
+    let lost: f64 = losses.iter().map(|loss| loss.share).sum();
     let scale = if lost > idle { idle / lost } else { 1.0 };
     let refined = |what: Use| {
-        let own = if OF_THE_SENDER.contains(&what) { 0.0 } else { share(what) };
-        let losses = feeding.losses.iter().filter(|loss| loss.what == what);
+        let own = if OF_THE_SENDER.contains(&what) { 0.0 } else { share(uses, what) };
+        let losses = losses.iter().filter(|loss| loss.what == what);
         let left = if what == rest { (idle - lost * scale).max(0.0) } else { 0.0 };
         own + losses.map(|loss| loss.share * scale).sum::<f64>() + left
     };
@@ -47,9 +143,9 @@ pub(crate) fn refined(uses: &[TimeUse], feeding: &Feeding, rest: Use) -> Vec<Tim
     Use::ALL.into_iter().map(entry).filter(|entry| entry.share > 0.0).collect()
 }
 
-/// The busiest of some directions, by their uses: the first along the way of those that are idle
-/// for as short a time as any, to within a thousandth of the time.
-pub(crate) fn busiest(uses: &[Vec<TimeUse>]) -> Option<usize> {
+/// Returns the busiest of some directions, by their uses: the first along the path of those that
+/// are idle for the shortest time, to within a thousandth of the time.
+fn busiest(uses: &[Vec<TimeUse>]) -> Option<usize> {
     let idle = |uses: &Vec<TimeUse>| -> f64 {
         uses.iter().filter(|entry| entry.what.is_idle()).map(|entry| entry.share).sum()
     };
@@ -82,8 +178,8 @@ mod tests {
 
     #[test]
     fn what_an_engine_waited_for_takes_the_place_of_nothing_to_send() {
-        let feeding = Feeding { losses: uses(&[(Use::Host, 0.15), (Use::Descriptor, 0.04)]) };
-        let refined = refined(&uses(&LINK), &feeding, Use::SenderPace);
+        let losses = uses(&[(Use::Host, 0.15), (Use::Descriptor, 0.04)]);
+        let refined = refined(&uses(&LINK), &losses, Use::SenderPace);
         assert_eq!(
             rounded(&refined),
             [
@@ -98,8 +194,8 @@ mod tests {
 
     #[test]
     fn waits_beyond_the_idle_time_count_in_proportion() {
-        let feeding = Feeding { losses: uses(&[(Use::NoTag, 0.9), (Use::Descriptor, 0.1)]) };
-        let refined = refined(&uses(&LINK), &feeding, Use::NothingToSend);
+        let losses = uses(&[(Use::NoTag, 0.9), (Use::Descriptor, 0.1)]);
+        let refined = refined(&uses(&LINK), &losses, Use::NothingToSend);
         assert_eq!(
             rounded(&refined),
             [

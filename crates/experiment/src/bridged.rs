@@ -6,7 +6,7 @@ use crosslane_bridge::{CardPlace, Client, MemoryPart, Mode, Path, Report, Transf
 use crosslane_host::{Clock, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, median, rate};
 use crate::pattern::{WORD_BYTES, compare_memory, fill_memory};
 
@@ -78,11 +78,9 @@ impl BridgedMeasured {
 pub async fn bridged<R: Rdma, C: Clock>(
     client: &Client<R, C>,
     options: &BridgedOptions,
-) -> Result<BridgedMeasured, BenchError> {
+) -> Result<BridgedMeasured> {
     let size = options.size_bytes;
-    let refused = |problem: &str| {
-        Err(BenchError::Refused { place: format!("{}", options.path), problem: problem.into() })
-    };
+    let refused = |problem: &str| Err(ExperimentError::refused(options.path, problem));
     if size == 0 || !size.is_multiple_of(WORD_BYTES) {
         return refused("a transfer has to be a multiple of 4 B, and not of 0 B");
     }
@@ -126,13 +124,13 @@ pub async fn bridged<R: Rdma, C: Clock>(
         measured.reports.push(outcome.report);
         if let Some(destination) = &ends.1 {
             let memory = destination.region.memory();
-            compare_memory(memory, size, options.seed, &mut measured.data_errors)?;
+            compare_memory(memory, 0, size, options.seed, &mut measured.data_errors)?;
         }
     }
     if options.path == Path::ToFpga {
         let back = run.memory(size).await?;
         run.client.get(&run.place(), &back, &run.transfer(Mode::Pipelined), |_| {}).await?;
-        compare_memory(back.region.memory(), size, options.seed, &mut measured.data_errors)?;
+        compare_memory(back.region.memory(), 0, size, options.seed, &mut measured.data_errors)?;
     }
     Ok(measured)
 }
@@ -146,7 +144,7 @@ struct Run<'a, R: Rdma, C> {
 }
 
 impl<R: Rdma, C: Clock> Run<'_, R, C> {
-    async fn memory(&self, bytes: u64) -> Result<MemoryPart<R::Region>, BenchError> {
+    async fn memory(&self, bytes: u64) -> Result<MemoryPart<R::Region>> {
         // A naive transfer's memory is what any program gets.
         let pages = match self.options.mode {
             Mode::Pipelined => PageSize::Huge,
@@ -157,7 +155,7 @@ impl<R: Rdma, C: Clock> Run<'_, R, C> {
         Ok(MemoryPart { region, range: 0..bytes })
     }
 
-    async fn ends(&self) -> Result<Ends<R::Region>, BenchError> {
+    async fn ends(&self) -> Result<Ends<R::Region>> {
         let size = self.options.size_bytes;
         let path = self.options.path;
         let source = match path {
@@ -184,7 +182,7 @@ impl<R: Rdma, C: Clock> Run<'_, R, C> {
         }
     }
 
-    async fn go(&self, ends: &Ends<R::Region>) -> Result<crosslane_bridge::Outcome, BenchError> {
+    async fn go(&self, ends: &Ends<R::Region>) -> Result<crosslane_bridge::Outcome> {
         let transfer = self.transfer(self.options.mode);
         let place = self.place();
         let outcome = match ends {
@@ -198,7 +196,7 @@ impl<R: Rdma, C: Clock> Run<'_, R, C> {
             }
             (None, None) => {
                 let problem = "it has no end at the client".to_owned();
-                return Err(BenchError::Refused { place: place.card, problem });
+                return Err(ExperimentError::refused(place.card, problem));
             }
         };
         Ok(outcome)

@@ -2,7 +2,6 @@
 //! Transfers between host memory and addresses of a card's memory. What is written there is read
 //! back, and what is read was written before: every byte is compared, outside of what is timed.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use crosslane_driver::{
@@ -12,9 +11,11 @@ use crosslane_driver::{
 use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, median, rate};
+use crate::options::Options;
 use crate::pattern::{WORD_BYTES, compare, fill};
+use crate::posting::{Source, run_posted};
 
 /// Most bytes of the card's memory that a run uses.
 const MOST_CARD_BYTES: u64 = 256 << 20;
@@ -49,101 +50,51 @@ impl CardDirection {
     }
 }
 
-/// How transfers with a card's memory are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CardOptions {
-    /// Direction of the timed transfers.
-    pub direction: CardDirection,
-    /// Bytes of one transfer, a multiple of 4.
-    pub size_bytes: u64,
-    /// Transfers that are timed.
-    pub iterations: u64,
-    /// Transfers that are kept posted at once; 1 with a table.
-    pub outstanding: u32,
-    /// Where descriptors are: in the engine's table, which the host sets by register writes, or in
-    /// a ring.
-    pub descriptors: DescriptorSource,
-    /// How completions are learnt.
-    pub notification: Notification,
-    /// Longest write payload or read request, bytes; none for the most that is allowed.
-    pub payload_bytes: Option<u32>,
-    /// Seed of the data.
-    pub seed: u32,
-    /// A transfer that takes longer than this has failed.
-    pub timeout: Picoseconds,
-}
-
-impl CardOptions {
+impl Options {
     /// The procedure of a driver that sets parameters by registers, starts, and waits for the
     /// interrupt: one transfer at a time.
     #[must_use]
-    pub const fn by_registers(direction: CardDirection, size_bytes: u64, seed: u32) -> Self {
+    pub fn by_registers(size_bytes: u64, seed: u32) -> Self {
         Self {
-            direction,
             size_bytes,
             iterations: 4,
-            outstanding: 1,
             descriptors: DescriptorSource::Table,
             notification: Notification::Interrupt,
-            payload_bytes: None,
             seed,
-            timeout: Picoseconds(1_000_000_000_000),
+            ..Self::default()
         }
     }
 
     /// Transfers that wait in the ring, polled.
     #[must_use]
-    pub const fn queued(
-        direction: CardDirection,
-        size_bytes: u64,
-        outstanding: u32,
-        iterations: u64,
-        seed: u32,
-    ) -> Self {
-        Self {
-            iterations,
-            outstanding,
-            descriptors: DescriptorSource::Ring { entries: 1024 },
-            notification: Notification::Poll,
-            ..Self::by_registers(direction, size_bytes, seed)
-        }
+    pub fn queued(size_bytes: u64, outstanding: u32, iterations: u64, seed: u32) -> Self {
+        let descriptors = DescriptorSource::Ring { entries: 1024 };
+        Self { size_bytes, iterations, outstanding, descriptors, seed, ..Self::default() }
     }
+}
 
-    fn check(&self, place: &str) -> Result<(), BenchError> {
-        let size = self.size_bytes;
-        let problem = if size == 0 || !size.is_multiple_of(WORD_BYTES) {
-            format!("a transfer of {size} B: it has to be a multiple of 4 B, and not 0")
-        } else if self.iterations == 0 || self.outstanding == 0 {
-            "at least one transfer has to be made, and posted".to_owned()
-        } else if self.descriptors == DescriptorSource::Table && self.outstanding > 1 {
-            let posted = self.outstanding;
-            format!("{posted} transfers at once: descriptors of a table all mean card address 0")
-        } else if u64::from(self.outstanding).saturating_mul(size) > MOST_CARD_BYTES {
-            let posted = self.outstanding;
-            format!(
-                "{posted} transfers of {size} B at once need more than {MOST_CARD_BYTES} B of the \
-                 card's memory"
-            )
-        } else {
-            return Ok(());
-        };
-        Err(BenchError::Refused { place: place.to_owned(), problem })
-    }
-
-    /// How many places on the card transfers go to in turn: the last one to each is compared.
-    fn places(&self) -> u64 {
-        match self.descriptors {
-            DescriptorSource::Table => 1,
-            _ => self.iterations.min(MOST_CARD_BYTES / self.size_bytes),
-        }
-    }
+/// Rejects options that transfers with a card's memory do not support.
+fn check(place: &str, options: &Options) -> Result<()> {
+    options.check(place)?;
+    let (posted, size) = (options.outstanding, options.size_bytes);
+    let problem = if options.descriptors == DescriptorSource::Table && posted > 1 {
+        format!("{posted} transfers at once: descriptors of a table all mean card address 0")
+    } else if u64::from(posted).saturating_mul(size) > MOST_CARD_BYTES {
+        format!(
+            "{posted} transfers of {size} B at once need more than {MOST_CARD_BYTES} B of the \
+             card's memory"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(ExperimentError::refused(place, problem))
 }
 
 /// Measurements of transfers with a card's memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CardMeasured {
-    /// How they were made.
-    pub options: CardOptions,
+    /// Options of the run.
+    pub options: Options,
     /// Of each transfer in order, from its start (behind the setting of parameters) until the host
     /// knows that it is complete: the interval that the paper's program times.
     pub times: Vec<Picoseconds>,
@@ -173,53 +124,62 @@ impl CardMeasured {
     }
 }
 
-/// Makes transfers with a card's memory.
+/// Makes transfers with a card's memory: by a table, or queued in a ring. Of the options those
+/// about pages, registration, system calls and credits do not matter.
 ///
 /// # Errors
-/// What cannot be asked for, and what fails on the way.
+/// An impossible request, or a failure on the way.
 pub async fn card_transfer<B: Bus>(
     device: &Device<B>,
-    options: &CardOptions,
-) -> Result<CardMeasured, BenchError> {
-    let name = format!("{}, {}", device.function().name, options.direction.words());
-    options.check(&name)?;
-    let run = Run::prepare(device, options).await?;
-    run.go().await
+    direction: CardDirection,
+    options: &Options,
+) -> Result<CardMeasured> {
+    let name = format!("{}, {}", device.function().name, direction.words());
+    check(&name, options)?;
+    let slots = u64::from(options.outstanding).min(options.iterations);
+    // As memory that is kept from the kernel: in one piece.
+    let buffer = device.buffer(slots * options.size_bytes, PageSize::Huge).await?;
+    let data_errors = DataErrors::default();
+    let mut run = Run { device, direction, options, buffer, slots, data_errors };
+    if direction == CardDirection::FromCard {
+        run.fill_card().await?;
+    }
+    let mut channel = run.open(direction.channel(), true).await?;
+    let timing = run_posted(&mut channel, &mut run).await?;
+    channel.close().await?;
+    if direction == CardDirection::ToCard {
+        run.compare_card().await?;
+    }
+    let Run { buffer, data_errors, .. } = run;
+    buffer.unregister().await?;
+    let elapsed = timing.ended.since(timing.started);
+    Ok(CardMeasured { options: *options, times: timing.latencies, elapsed, data_errors })
 }
 
-/// A run: its channel, and a buffer with a slot for each transfer that is posted at once.
+/// A run: a buffer with a slot for each transfer that is posted at once.
 struct Run<'a, B: Bus> {
     device: &'a Device<B>,
-    options: &'a CardOptions,
+    direction: CardDirection,
+    options: &'a Options,
     buffer: Buffer<B>,
     slots: u64,
     data_errors: DataErrors,
 }
 
-impl<'a, B: Bus> Run<'a, B> {
-    async fn prepare(device: &'a Device<B>, options: &'a CardOptions) -> Result<Self, BenchError> {
-        let slots = u64::from(options.outstanding).min(options.iterations);
-        // As memory that is kept from the kernel: in one piece.
-        let buffer = device.buffer(slots * options.size_bytes, PageSize::Huge).await?;
-        let run = Self { device, options, buffer, slots, data_errors: DataErrors::default() };
-        if options.direction == CardDirection::FromCard {
-            run.fill_card().await?;
-        }
-        Ok(run)
+impl<B: Bus> Run<'_, B> {
+    async fn open(&self, kind: ChannelKind, is_timed: bool) -> Result<Channel<B>> {
+        let options = if is_timed { self.options.channel() } else { ChannelOptions::default() };
+        let options = ChannelOptions { card_memory: true, oversize: false, ..options };
+        Ok(self.device.channel(kind, 0, options).await?)
     }
 
-    async fn open(&self, kind: ChannelKind, is_timed: bool) -> Result<Channel<B>, BenchError> {
-        let default = ChannelOptions { card_memory: true, ..ChannelOptions::default() };
-        let options = match is_timed {
-            true => ChannelOptions {
-                descriptors: self.options.descriptors,
-                notification: self.options.notification,
-                payload_bytes: self.options.payload_bytes,
-                ..default
-            },
-            false => default,
-        };
-        Ok(self.device.channel(kind, 0, options).await?)
+    /// Returns the number of places on the card that transfers go to in turn: the last one to each
+    /// is compared.
+    fn places(&self) -> u64 {
+        match self.options.descriptors {
+            DescriptorSource::Table => 1,
+            _ => self.options.iterations.min(MOST_CARD_BYTES / self.options.size_bytes),
+        }
     }
 
     fn slot(&self, index: u64) -> Range<u64> {
@@ -229,109 +189,81 @@ impl<'a, B: Bus> Run<'a, B> {
 
     /// First word of what lies in a place on the card: what the last transfer to it has.
     fn first_word(&self, index: u64) -> u64 {
-        let index = match self.options.direction {
+        let index = match self.direction {
             CardDirection::ToCard => index,
-            CardDirection::FromCard => index % self.options.places(),
+            CardDirection::FromCard => index % self.places(),
         };
         index * self.options.size_bytes / WORD_BYTES
     }
 
-    fn transfer(&self, index: u64) -> Transfer<B> {
-        let card = index % self.options.places() * self.options.size_bytes;
-        let now = self.device.bus().now();
+    fn target(&self, index: u64) -> Transfer<B> {
+        let card = index % self.places() * self.options.size_bytes;
         Transfer {
             target: Target::Card(self.buffer.clone(), self.slot(index), card),
             level: CompletionLevel::Visible,
-            deadline: Picoseconds(now.0.saturating_add(self.options.timeout.0)),
+            deadline: self.options.deadline(self.device.bus()),
         }
     }
 
-    fn fill(&self, index: u64) -> Result<(), BenchError> {
-        let (size, seed) = (self.options.size_bytes, self.options.seed);
-        fill(&self.buffer, self.slot(index).start, size, seed, self.first_word(index))
+    /// Fills a slot with its data, or with others, so that data found there afterwards have come.
+    fn fill(&self, index: u64, is_right: bool) -> Result<()> {
+        let seed = if is_right { self.options.seed } else { !self.options.seed };
+        let (start, size) = (self.slot(index).start, self.options.size_bytes);
+        fill(&self.buffer, start, size, seed, self.first_word(index))
     }
 
-    /// Makes sure that what is found in a slot has come there.
-    fn scrub(&self, index: u64) -> Result<(), BenchError> {
-        let (size, seed) = (self.options.size_bytes, !self.options.seed);
-        fill(&self.buffer, self.slot(index).start, size, seed, self.first_word(index))
-    }
-
-    fn compare(&mut self, index: u64) -> Result<(), BenchError> {
+    fn compare(&mut self, index: u64) -> Result<()> {
         let (size, seed) = (self.options.size_bytes, self.options.seed);
         let (start, first) = (self.slot(index).start, self.first_word(index));
         compare(&self.buffer, start, size, seed, first, &mut self.data_errors)
     }
 
     /// Puts into the card's memory what is to be read from it.
-    async fn fill_card(&self) -> Result<(), BenchError> {
+    async fn fill_card(&self) -> Result<()> {
         let mut channel = self.open(ChannelKind::H2c, false).await?;
-        for place in 0..self.options.places() {
-            self.fill(place)?;
-            channel.transfer(self.transfer(place)).await?;
+        for place in 0..self.places() {
+            self.fill(place, true)?;
+            channel.transfer(self.target(place)).await?;
         }
         Ok(channel.close().await?)
     }
 
     /// Compares what the card's memory holds.
-    async fn compare_card(&mut self) -> Result<(), BenchError> {
+    async fn compare_card(&mut self) -> Result<()> {
         let mut channel = self.open(ChannelKind::C2h, false).await?;
-        let (iterations, places) = (self.options.iterations, self.options.places());
+        let (iterations, places) = (self.options.iterations, self.places());
         for index in iterations - places..iterations {
-            self.scrub(index)?;
-            channel.transfer(self.transfer(index)).await?;
+            self.fill(index, false)?;
+            channel.transfer(self.target(index)).await?;
             self.compare(index)?;
         }
         Ok(channel.close().await?)
     }
+}
 
-    async fn go(mut self) -> Result<CardMeasured, BenchError> {
-        let mut channel = self.open(self.options.direction.channel(), true).await?;
-        let bus = self.device.bus().clone();
-        let (mut times, mut posted) = (Vec::new(), VecDeque::new());
-        let (started, mut next) = (bus.now(), 0);
-        while next < self.options.iterations || !posted.is_empty() {
-            let room = u64::from(self.options.outstanding) - posted.len() as u64;
-            let batch = next..next + room.min(self.options.iterations - next);
-            next = batch.end;
-            if !batch.is_empty() {
-                batch.clone().try_for_each(|index| match self.options.direction {
-                    CardDirection::ToCard => self.fill(index),
-                    CardDirection::FromCard => self.scrub(index),
-                })?;
-                let transfers: Vec<Transfer<B>> =
-                    batch.clone().map(|index| self.transfer(index)).collect();
-                posted.extend(channel.post(&transfers).await?.into_iter().zip(batch));
-            }
-            let Some((ticket, index)) = posted.pop_front() else { break };
-            let completed = channel.wait(ticket).await?;
-            self.end(index, completed, &mut times)?;
-            while let Some((ticket, index)) = posted.front().copied() {
-                let Some(completed) = channel.poll(ticket).await? else { break };
-                self.end(index, completed, &mut times)?;
-                posted.pop_front();
-            }
-        }
-        let elapsed = bus.now().since(started);
-        channel.close().await?;
-        if self.options.direction == CardDirection::ToCard {
-            self.compare_card().await?;
-        }
-        let Self { options, buffer, data_errors, .. } = self;
-        buffer.unregister().await?;
-        Ok(CardMeasured { options: *options, times, elapsed, data_errors })
+impl<B: Bus> Source<B> for Run<'_, B> {
+    fn bus(&self) -> &B {
+        self.device.bus()
     }
 
-    fn end(
-        &mut self,
-        index: u64,
-        completed: Completed,
-        times: &mut Vec<Picoseconds>,
-    ) -> Result<(), BenchError> {
-        times.push(completed.completed.since(completed.posted));
-        match self.options.direction {
+    fn options(&self) -> &Options {
+        self.options
+    }
+
+    fn transfer(&mut self, index: u64) -> Result<Transfer<B>> {
+        self.fill(index, self.direction == CardDirection::ToCard)?;
+        Ok(self.target(index))
+    }
+
+    fn completed(&mut self, index: u64) -> Result<()> {
+        match self.direction {
             CardDirection::ToCard => Ok(()),
             CardDirection::FromCard => self.compare(index),
         }
+    }
+
+    /// The time of a transfer begins behind the setting of parameters.
+    fn time(&self, _begun: Picoseconds, completed: &Completed) -> Picoseconds {
+        completed.completed.since(completed.posted)
     }
 }

@@ -82,13 +82,13 @@ pub struct Ceiling<Id> {
 }
 
 impl<Id> Ceiling<Id> {
-    /// Returns the ceiling as plain data. `direction` is the name of its link.
+    /// Returns the ceiling as plain data. `direction` is the name of its link, if it is said.
     #[must_use]
     pub fn result(
         &self,
         carrier: Carrier,
         tlps: DataTlps,
-        direction: String,
+        direction: impl Into<Option<String>>,
     ) -> crosslane_results::Ceiling {
         crosslane_results::Ceiling {
             bytes_per_second: self.bytes_per_second,
@@ -97,7 +97,7 @@ impl<Id> Ceiling<Id> {
             carrier: carrier.word().to_owned(),
             header_dw: tlps.header_dw,
             is_estimate: false,
-            direction: Some(direction),
+            direction: direction.into(),
         }
     }
 }

@@ -2,17 +2,16 @@
 //! Host memory through a row of cards and back to host memory.
 
 use crosslane_driver::{
-    Buffer, Channel, ChannelCounters, ChannelKind, ChannelOptions, CompletionLevel,
-    DescriptorSource, Device, DriverError, Peer, PeerOptions, Place, Plan, StreamSource, Target,
-    Transfer,
+    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
+    DriverError, Peer, PeerOptions, Place, Plan, StreamSource, Target, Transfer,
 };
 use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::engine_time::EngineTime;
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::loopback::Loopback;
-use crate::measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured};
+use crate::measured::{DataErrors, HardwareTime, Measured, channel, lane};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::posting::Timing;
@@ -23,10 +22,7 @@ use crate::posting::Timing;
 ///
 /// # Errors
 /// No card, a card twice, and what fails on the way.
-pub async fn chain<B: Bus>(
-    devices: &[Device<B>],
-    options: &Options,
-) -> Result<Measured, BenchError> {
+pub async fn chain<B: Bus>(devices: &[Device<B>], options: &Options) -> Result<Measured> {
     let mut chain = Chain::prepare(devices, options).await?;
     chain.run(Loopback::AtOnce).await?;
     chain.finish().await
@@ -54,16 +50,13 @@ pub(crate) struct Chain<B: Bus> {
 
 impl<B: Bus> Chain<B> {
     /// Sets up memory, channels, lanes and routes.
-    pub(crate) async fn prepare(
-        devices: &[Device<B>],
-        options: &Options,
-    ) -> Result<Self, BenchError> {
+    pub(crate) async fn prepare(devices: &[Device<B>], options: &Options) -> Result<Self> {
         let names: Vec<&str> =
             devices.iter().map(|device| device.function().name.as_str()).collect();
         let name = format!("host -> {} -> host", names.join(" -> "));
         let (Some(first), Some(last)) = (devices.first(), devices.last()) else {
             let problem = "a chain needs at least one card".to_owned();
-            return Err(BenchError::Refused { place: "chain".to_owned(), problem });
+            return Err(ExperimentError::refused("chain", problem));
         };
         check(&name, &names, options)?;
         let bus = first.bus();
@@ -111,7 +104,7 @@ impl<B: Bus> Chain<B> {
     }
 
     /// Moves everything, one transfer at a time, and compares what comes back.
-    pub(crate) async fn run(&mut self, order: Loopback) -> Result<(), BenchError> {
+    pub(crate) async fn run(&mut self, order: Loopback) -> Result<()> {
         let bus = self.devices[0].bus().clone();
         self.timing.started = bus.now();
         for index in 0..self.options.iterations {
@@ -140,7 +133,7 @@ impl<B: Bus> Chain<B> {
     }
 
     /// From the end to the beginning, so that whatever comes finds its way open.
-    async fn transfer_at_once(&mut self) -> Result<(), BenchError> {
+    async fn transfer_at_once(&mut self) -> Result<()> {
         let deadline = self.options.deadline(self.devices[0].bus());
         let write = self.transfer(&self.target);
         let written = self.writing.post(std::slice::from_ref(&write)).await?;
@@ -168,7 +161,7 @@ impl<B: Bus> Chain<B> {
     }
 
     /// Reads the counters and gives everything back.
-    pub(crate) async fn finish(self) -> Result<Measured, BenchError> {
+    pub(crate) async fn finish(self) -> Result<Measured> {
         let last = self.devices.len() - 1;
         let read_time = EngineTime::of(&self.devices[0]).await?;
         let write_time = EngineTime::of(&self.devices[last]).await?;
@@ -179,24 +172,19 @@ impl<B: Bus> Chain<B> {
             counted_clocks.push(device.time_clocks().await?.saturating_sub(*reset_at));
         }
         let mut channels =
-            vec![report(&self.devices[0], ChannelKind::H2c, read, counted_clocks[0])];
-        for ((device, channel), counted) in
+            vec![channel(&self.devices[0], ChannelKind::H2c, read, counted_clocks[0])];
+        for ((device, peer), counted) in
             self.devices.iter().zip(self.peer_channels).zip(&counted_clocks)
         {
-            let counters = channel.counters().await?;
-            channels.push(report(device, ChannelKind::Peer, counters, *counted));
-            channel.close().await?;
+            let counters = peer.counters().await?;
+            channels.push(channel(device, ChannelKind::Peer, counters, *counted));
+            peer.close().await?;
         }
         let writer = &self.devices[last];
-        channels.push(report(writer, ChannelKind::C2h, written, counted_clocks[last]));
+        channels.push(channel(writer, ChannelKind::C2h, written, counted_clocks[last]));
         let mut lanes = Vec::new();
         for (device, peer) in self.devices.iter().skip(1).zip(self.peers) {
-            lanes.push(LaneReport {
-                device: device.function().name.clone(),
-                lane: peer.lane(),
-                counters: peer.counters().await?,
-                clock: device.description().clock,
-            });
+            lanes.push(lane(device, peer.lane(), peer.counters().await?));
             peer.close().await?;
         }
         self.reading.close().await?;
@@ -208,37 +196,14 @@ impl<B: Bus> Chain<B> {
             first: read_time.host(read.first_clocks),
             last: write_time.host(written.last_clocks),
         };
-        Ok(Measured {
-            name: self.name,
-            size_bytes: self.options.size_bytes,
-            iterations: self.options.iterations,
-            bytes: self.options.size_bytes * self.options.iterations,
-            latencies: self.timing.latencies,
-            started: self.timing.started,
-            ended: self.timing.ended,
-            hardware: Some(hardware),
-            channels,
-            lanes,
-            post_to_first_tlp: self.timing.first_post.map(|post| hardware.first.since(post)),
-            registration: Some(self.registration),
-            plan: self.plan,
-            data_errors: self.data_errors,
-        })
+        let (timing, errors) = (self.timing, self.data_errors);
+        let measured = Measured::new(self.name, &self.options, timing, hardware, self.plan, errors);
+        Ok(Measured { channels, lanes, registration: Some(self.registration), ..measured })
     }
 }
 
-fn report<B: Bus>(
-    device: &Device<B>,
-    kind: ChannelKind,
-    counters: ChannelCounters,
-    counted_clocks: u64,
-) -> ChannelReport {
-    let clock = device.description().clock;
-    ChannelReport { device: device.function().name.clone(), kind, counters, clock, counted_clocks }
-}
-
 /// The interconnect modes: host to next card, card to next card, card to host.
-async fn route<B: Bus>(devices: &[Device<B>], peers: &[Peer<B>]) -> Result<(), BenchError> {
+async fn route<B: Bus>(devices: &[Device<B>], peers: &[Peer<B>]) -> Result<()> {
     let last = devices.len() - 1;
     for (position, device) in devices.iter().enumerate() {
         let arriving = match position.checked_sub(1) {
@@ -256,7 +221,7 @@ async fn route<B: Bus>(devices: &[Device<B>], peers: &[Peer<B>]) -> Result<(), B
 }
 
 /// Rejects option combinations that a chain does not support.
-fn check(name: &str, names: &[&str], options: &Options) -> Result<(), BenchError> {
+fn check(name: &str, names: &[&str], options: &Options) -> Result<()> {
     options.check(name)?;
     let twice = names.iter().enumerate().find(|(at, card)| names[..*at].contains(card));
     let problem = if let Some((_, card)) = twice {
@@ -272,5 +237,5 @@ fn check(name: &str, names: &[&str], options: &Options) -> Result<(), BenchError
     } else {
         return Ok(());
     };
-    Err(BenchError::Refused { place: name.to_owned(), problem })
+    Err(ExperimentError::refused(name, problem))
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An engine's clock beside the host's.
 
-use crosslane_driver::Device;
+use crosslane_driver::{ChannelCounters, Device};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::BenchError;
+use crate::error::Result;
+use crate::measured::HardwareTime;
 
 /// Turns engine time into the host's.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +20,7 @@ impl EngineTime {
     /// Reads the engine's clock between two looks at the host's. Where the engine's time lies
     /// between the two, both began at once, as in a lab, and conversion is exact to a clock; else
     /// the engine is taken to have been read half way, right to half a register's round trip.
-    pub(crate) async fn of<B: Bus>(device: &Device<B>) -> Result<Self, BenchError> {
+    pub(crate) async fn of<B: Bus>(device: &Device<B>) -> Result<Self> {
         let clock = device.description().clock;
         let before = device.bus().now();
         let clocks = device.time_clocks().await?;
@@ -35,9 +36,13 @@ impl EngineTime {
         Self { clock, offset_ps }
     }
 
-    /// One clock.
-    pub(crate) const fn clock(self) -> Picoseconds {
-        self.clock
+    /// Returns the time in which a channel moved data, by its counters.
+    pub(crate) fn span(self, counters: &ChannelCounters) -> HardwareTime {
+        HardwareTime {
+            bytes: counters.bytes,
+            first: self.host(counters.first_clocks),
+            last: self.host(counters.last_clocks),
+        }
     }
 
     /// The host's time when the engine's clock stood at `clocks`.

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a workload could not be run, or not to its end.
+//! Errors of workloads and of their runs.
 
 use crosslane_bridge::BridgeError;
 use crosslane_driver::network_processor::NetworkError;
 use crosslane_driver::{DriverError, TransferError};
+use crosslane_fabric::FlowError;
 use crosslane_host::{BusError, ErrorKind, RdmaError, Reason};
 use crosslane_lab::LabError;
 use crosslane_torus::TorusError;
 use thiserror::Error;
 
-/// Why a workload could not be run, or not to its end. Wrong data are no error of this kind: they
-/// are counted in [`Measured::data_errors`](crate::Measured::data_errors).
+/// Result of what may fail with an [`ExperimentError`].
+pub type Result<T, E = ExperimentError> = std::result::Result<T, E>;
+
+/// Reason for which a workload cannot be run, or not to its end. Wrong data are not an error of
+/// this kind: [`Measured::data_errors`](crate::Measured::data_errors) counts them.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
-pub enum BenchError {
+pub enum ExperimentError {
     /// The driver refused, or a device does not answer.
     #[error(transparent)]
     Driver(#[from] DriverError),
@@ -35,10 +39,13 @@ pub enum BenchError {
     /// A network refused.
     #[error(transparent)]
     Rdma(#[from] RdmaError),
-    /// A lab cannot be built.
+    /// A lab cannot be built or enumerated.
     #[error(transparent)]
     Lab(#[from] Box<LabError>),
-    /// A run in a lab went wrong.
+    /// The fabric refuses a flow.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    /// A run in a lab went wrong, so that its figure says nothing.
     #[error("{run}: {problem}")]
     Run {
         /// Name of the run.
@@ -46,7 +53,7 @@ pub enum BenchError {
         /// The first thing that went wrong.
         problem: String,
     },
-    /// Something that cannot be asked for, a sentence with its values.
+    /// An impossible request.
     #[error("{place}: {problem}")]
     Refused {
         /// The flow or the device.
@@ -54,24 +61,43 @@ pub enum BenchError {
         /// The reason, with its values.
         problem: String,
     },
+    /// The lab forbids the path of a flow.
+    #[error("{flow}: {problem}")]
+    Forbidden {
+        /// The flow, as it was asked for.
+        flow: String,
+        /// The setting that forbids it.
+        problem: String,
+    },
+    /// Max_Payload_Size cannot be set on the path of a flow.
+    #[error("Max_Payload_Size of {bytes} B: {problem}")]
+    MaxPayload {
+        /// The requested size, bytes.
+        bytes: u32,
+        /// The reason.
+        problem: String,
+    },
+    /// The observer ended the run before its time.
+    #[error("interrupted")]
+    Interrupted,
     /// Data that were sent have not arrived in time.
     #[error(
         "{place}: {received_bytes} of {sent_bytes} B have arrived {waited_us} us after the last \
          was sent"
     )]
     Lost {
-        /// The lane.
+        /// The receive queue.
         place: String,
         /// Bytes that have arrived.
         received_bytes: u64,
         /// Bytes that were sent.
         sent_bytes: u64,
-        /// How long was waited, microseconds.
+        /// Time since the last was sent, microseconds.
         waited_us: u64,
     },
 }
 
-impl BenchError {
+impl ExperimentError {
     /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -85,116 +111,49 @@ impl BenchError {
             Self::Rdma(error) => error.kind(),
             Self::Lab(error) => error.kind(),
             Self::Run { .. } => ErrorKind::Failed,
-            Self::Refused { .. } => ErrorKind::InvalidArgument,
+            Self::Flow(_) | Self::Refused { .. } => ErrorKind::InvalidArgument,
+            Self::Forbidden { .. } => ErrorKind::Denied,
+            Self::MaxPayload { .. } => ErrorKind::Unsupported,
+            Self::Interrupted => ErrorKind::Cancelled,
             Self::Lost { .. } => ErrorKind::Timeout,
         }
     }
+
+    /// Makes the error of a run whose figure says nothing.
+    pub fn failed(problem: impl ToString) -> Self {
+        Self::run("the run failed", problem)
+    }
+
+    /// Makes the error of a run that went wrong.
+    pub(crate) fn run(run: &str, problem: impl ToString) -> Self {
+        Self::Run { run: run.to_owned(), problem: problem.to_string() }
+    }
+
+    /// Makes the error of an impossible request.
+    pub(crate) fn refused(place: impl ToString, problem: impl ToString) -> Self {
+        Self::Refused { place: place.to_string(), problem: problem.to_string() }
+    }
+
+    /// Returns an error if there is a problem.
+    pub(crate) fn check(place: &str, problem: Option<String>) -> Result<()> {
+        problem.map_or(Ok(()), |problem| Err(Self::refused(place, problem)))
+    }
 }
 
-impl From<BenchError> for Reason {
-    fn from(error: BenchError) -> Self {
+impl From<ExperimentError> for Reason {
+    fn from(error: ExperimentError) -> Self {
         Self::new(error.kind(), error)
     }
 }
 
-impl From<TransferError> for BenchError {
-    fn from(error: TransferError) -> Self {
-        Self::Transfer(Box::new(error))
-    }
+/// Boxes large errors.
+macro_rules! boxed {
+    ($($error:ident: $variant:ident),*) => {
+        $(impl From<$error> for ExperimentError {
+            fn from(error: $error) -> Self {
+                Self::$variant(Box::new(error))
+            }
+        })*
+    };
 }
-
-impl From<NetworkError> for BenchError {
-    fn from(error: NetworkError) -> Self {
-        Self::Network(Box::new(error))
-    }
-}
-
-impl From<TorusError> for BenchError {
-    fn from(error: TorusError) -> Self {
-        Self::Torus(Box::new(error))
-    }
-}
-
-/// Reason for which a run cannot be made in a lab, or says nothing.
-#[derive(Debug, Error)]
-pub enum ScenarioError {
-    /// The lab cannot be built or enumerated.
-    #[error(transparent)]
-    Lab(#[from] Box<LabError>),
-    /// A flow that is impossible.
-    #[error("{flow}: {problem}")]
-    Flow {
-        /// The flow, as it was asked for.
-        flow: String,
-        /// The problem.
-        problem: String,
-    },
-    /// The lab forbids the way of a flow.
-    #[error("{flow}: {problem}")]
-    Forbidden {
-        /// The flow, as it was asked for.
-        flow: String,
-        /// The setting that forbids it.
-        problem: String,
-    },
-    /// The fabric refuses a flow; its sentence names the flow.
-    #[error("{0}")]
-    Refused(String),
-    /// Max_Payload_Size cannot be set on the way of a flow.
-    #[error("Max_Payload_Size of {bytes} B: {problem}")]
-    MaxPayload {
-        /// The requested size, bytes.
-        bytes: u32,
-        /// Why it cannot.
-        problem: String,
-    },
-    /// The observer ended the run before its time.
-    #[error("interrupted")]
-    Interrupted,
-    /// Something went wrong in a run, so that its figure says nothing.
-    #[error("the run failed: {0}")]
-    Failed(String),
-}
-
-impl From<LabError> for ScenarioError {
-    fn from(error: LabError) -> Self {
-        Self::Lab(Box::new(error))
-    }
-}
-
-impl ScenarioError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Lab(error) => error.kind(),
-            Self::Flow { .. } | Self::Refused(_) => ErrorKind::InvalidArgument,
-            Self::Forbidden { .. } => ErrorKind::Denied,
-            Self::MaxPayload { .. } => ErrorKind::Unsupported,
-            Self::Interrupted => ErrorKind::Cancelled,
-            Self::Failed(_) => ErrorKind::Failed,
-        }
-    }
-}
-
-impl From<BenchError> for ScenarioError {
-    fn from(error: BenchError) -> Self {
-        match error {
-            BenchError::Lab(error) => Self::Lab(error),
-            error => Self::Failed(error.to_string()),
-        }
-    }
-}
-
-impl From<LabError> for BenchError {
-    fn from(error: LabError) -> Self {
-        Self::Lab(Box::new(error))
-    }
-}
-
-impl BenchError {
-    /// A run in a lab that went wrong.
-    pub(crate) fn run(run: &str, problem: impl ToString) -> Self {
-        Self::Run { run: run.to_owned(), problem: problem.to_string() }
-    }
-}
+boxed!(TransferError: Transfer, NetworkError: Network, TorusError: Torus, LabError: Lab);

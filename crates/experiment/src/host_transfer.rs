@@ -11,8 +11,8 @@ use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::engine_time::EngineTime;
-use crate::error::BenchError;
-use crate::measured::{ChannelReport, DataErrors, HardwareTime, Measured};
+use crate::error::Result;
+use crate::measured::{DataErrors, Measured, channel};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::posting::{Source, Timing, run_posted};
@@ -21,7 +21,7 @@ use crate::posting::{Source, Timing, run_posted};
 ///
 /// # Errors
 /// What cannot be asked for, and what fails on the way.
-pub async fn write<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured, BenchError> {
+pub async fn write<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured> {
     run(device, Direction::Write, options).await
 }
 
@@ -29,7 +29,7 @@ pub async fn write<B: Bus>(device: &Device<B>, options: &Options) -> Result<Meas
 ///
 /// # Errors
 /// As [`write`](write()).
-pub async fn read<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured, BenchError> {
+pub async fn read<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured> {
     run(device, Direction::Read, options).await
 }
 
@@ -37,7 +37,7 @@ async fn run<B: Bus>(
     device: &Device<B>,
     direction: Direction,
     options: &Options,
-) -> Result<Measured, BenchError> {
+) -> Result<Measured> {
     let mut prepared = HostTransfer::prepare(device, direction, options).await?;
     prepared.run().await?;
     prepared.finish().await
@@ -50,6 +50,15 @@ pub(crate) enum Direction {
     Write,
     /// Host to card.
     Read,
+}
+
+impl Direction {
+    const fn channel(self) -> ChannelKind {
+        match self {
+            Self::Write => ChannelKind::C2h,
+            Self::Read => ChannelKind::H2c,
+        }
+    }
 }
 
 /// A transfer with host memory that is set up and has not begun.
@@ -77,17 +86,12 @@ impl<B: Bus> HostTransfer<B> {
         device: &Device<B>,
         direction: Direction,
         options: &Options,
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self> {
         let function = device.function();
-        let (name, kind, from, to) = match direction {
-            Direction::Write => {
-                let name = format!("{} -> host", function.name);
-                (name, ChannelKind::C2h, Place::Function(function.id), Place::HostMemory)
-            }
-            Direction::Read => {
-                let name = format!("host -> {}", function.name);
-                (name, ChannelKind::H2c, Place::HostMemory, Place::Function(function.id))
-            }
+        let card = Place::Function(function.id);
+        let (name, from, to) = match direction {
+            Direction::Write => (format!("{} -> host", function.name), card, Place::HostMemory),
+            Direction::Read => (format!("host -> {}", function.name), Place::HostMemory, card),
         };
         options.check(&name)?;
         let plan =
@@ -95,7 +99,7 @@ impl<B: Bus> HostTransfer<B> {
         let slots = u64::from(options.outstanding).min(options.iterations);
         let plan = plan.streaming(slots * options.size_bytes, options.pages);
         let memory = device.bus().allocate(slots * options.size_bytes, options.pages)?;
-        let channel = device.channel(kind, 0, options.channel()).await?;
+        let channel = device.channel(direction.channel(), 0, options.channel()).await?;
         let mut prepared = Self {
             device: device.clone(),
             direction,
@@ -125,7 +129,7 @@ impl<B: Bus> HostTransfer<B> {
         Ok(prepared)
     }
 
-    async fn register(&mut self) -> Result<(), BenchError> {
+    async fn register(&mut self) -> Result<()> {
         if let Some(memory) = self.memory.take() {
             let begun = self.device.bus().now();
             self.buffer = Some(self.device.register(memory).await?);
@@ -134,7 +138,7 @@ impl<B: Bus> HostTransfer<B> {
         Ok(())
     }
 
-    async fn unregister(&mut self) -> Result<(), BenchError> {
+    async fn unregister(&mut self) -> Result<()> {
         if let Some(buffer) = self.buffer.take() {
             self.memory = Some(buffer.unregister().await?);
         }
@@ -142,7 +146,7 @@ impl<B: Bus> HostTransfer<B> {
     }
 
     /// Moves everything, and compares what came to the host.
-    pub(crate) async fn run(&mut self) -> Result<(), BenchError> {
+    pub(crate) async fn run(&mut self) -> Result<()> {
         match self.options.registration {
             Registration::Before => {
                 let (channel, mut slots) = self.parts();
@@ -166,7 +170,7 @@ impl<B: Bus> HostTransfer<B> {
     }
 
     /// One transfer at a time, its memory registered and given back within it.
-    async fn run_registering(&mut self) -> Result<(), BenchError> {
+    async fn run_registering(&mut self) -> Result<()> {
         let bus = self.device.bus().clone();
         self.timing.started = bus.now();
         for index in 0..self.options.iterations {
@@ -189,51 +193,24 @@ impl<B: Bus> HostTransfer<B> {
     }
 
     /// Reads the counters and gives everything back.
-    pub(crate) async fn finish(mut self) -> Result<Measured, BenchError> {
+    pub(crate) async fn finish(mut self) -> Result<Measured> {
         let counters = self.channel.counters().await?;
         let read_at = self.device.time_clocks().await?;
         if self.direction == Direction::Read {
             let check = self.device.user().h2c_check_result().await?;
-            self.data_errors.words += u64::from(check.errors);
-            self.data_errors.first_word =
-                self.data_errors.first_word.or(check.first_word.map(u64::from));
+            self.data_errors = check.into();
         }
         self.channel.close().await?;
         if let Some(buffer) = self.buffer.take() {
             buffer.unregister().await?;
         }
-        let kind = match self.direction {
-            Direction::Write => ChannelKind::C2h,
-            Direction::Read => ChannelKind::H2c,
-        };
-        let hardware = HardwareTime {
-            bytes: counters.bytes,
-            first: self.time.host(counters.first_clocks),
-            last: self.time.host(counters.last_clocks),
-        };
-        let post_to_first_tlp = self.timing.first_post.map(|post| hardware.first.since(post));
-        Ok(Measured {
-            name: self.name,
-            size_bytes: self.options.size_bytes,
-            iterations: self.options.iterations,
-            bytes: self.options.size_bytes * self.options.iterations,
-            latencies: self.timing.latencies,
-            started: self.timing.started,
-            ended: self.timing.ended,
-            hardware: Some(hardware),
-            channels: vec![ChannelReport {
-                device: self.device.function().name.clone(),
-                kind,
-                counters,
-                clock: self.time.clock(),
-                counted_clocks: read_at.saturating_sub(self.reset_at_clocks),
-            }],
-            lanes: Vec::new(),
-            post_to_first_tlp,
-            registration: Some(self.registration),
-            plan: self.plan,
-            data_errors: self.data_errors,
-        })
+        let kind = self.direction.channel();
+        let hardware = self.time.span(&counters);
+        let counted = read_at.saturating_sub(self.reset_at_clocks);
+        let channels = vec![channel(&self.device, kind, counters, counted)];
+        let (timing, errors) = (self.timing, self.data_errors);
+        let measured = Measured::new(self.name, &self.options, timing, hardware, self.plan, errors);
+        Ok(Measured { channels, registration: Some(self.registration), ..measured })
     }
 }
 
@@ -267,7 +244,7 @@ impl<B: Bus> Source<B> for Slots<'_, B> {
         self.options
     }
 
-    fn transfer(&mut self, index: u64) -> Result<Transfer<B>, BenchError> {
+    fn transfer(&mut self, index: u64) -> Result<Transfer<B>> {
         let range = self.range(index);
         if self.direction == Direction::Read {
             let (options, first) = (self.options, self.first_word(index));
@@ -280,7 +257,7 @@ impl<B: Bus> Source<B> for Slots<'_, B> {
         })
     }
 
-    fn completed(&mut self, index: u64) -> Result<(), BenchError> {
+    fn completed(&mut self, index: u64) -> Result<()> {
         if self.direction == Direction::Write && self.options.check {
             let (range, first) = (self.range(index), self.first_word(index));
             let (size, seed) = (self.options.size_bytes, self.options.seed);

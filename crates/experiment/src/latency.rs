@@ -8,7 +8,7 @@ use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::Latencies;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::measured::DataErrors;
 use crate::peer_write::wait_drained;
 
@@ -76,7 +76,7 @@ pub async fn latency<B: Bus>(
     from: &Device<B>,
     to: &Device<B>,
     options: &LatencyOptions,
-) -> Result<RoundTrips, BenchError> {
+) -> Result<RoundTrips> {
     let name = format!("{} -> {}", from.function().name, to.function().name);
     let credits = PeerOptions { credits: options.credits, ..PeerOptions::default() };
     let there = from.connect(to, credits).await?;
@@ -118,10 +118,7 @@ pub async fn latency<B: Bus>(
         message_bytes: options.message_bytes,
         round_trips,
         plan,
-        data_errors: DataErrors {
-            words: u64::from(check.errors),
-            first_word: check.first_word.map(u64::from),
-        },
+        data_errors: check.into(),
     })
 }
 
@@ -133,7 +130,7 @@ fn payload_bytes<B: Bus>(
     to: &Device<B>,
     plan: &Plan,
     options: &LatencyOptions,
-) -> Result<u32, BenchError> {
+) -> Result<u32> {
     let engines = from.description().max_write_bytes.min(to.description().max_write_bytes);
     let longest = plan.max_payload_bytes.min(engines);
     let longest = options.payload_bytes.map_or(longest, |payload| payload.min(longest));
@@ -154,5 +151,5 @@ fn payload_bytes<B: Bus>(
     } else {
         return Ok(longest.min(message));
     };
-    Err(BenchError::Refused { place: name.to_owned(), problem })
+    Err(ExperimentError::refused(name, problem))
 }

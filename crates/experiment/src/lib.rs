@@ -2,9 +2,10 @@
 //! Workloads and their runs, in a lab or on cards. What is moved is checked, timed by the
 //! application and by the engine, and compared with what the links can carry.
 //!
-//! Read first: [`Workload`], what can be run; [`WorkloadRun`], a run of it in a lab, and
-//! [`TrafficRun`], [`StoreRun`], [`NgetRun`], [`HaloRun`] and [`TwoNodes`], runs of other kinds;
-//! [`Measured`], what a transfer gives; [`sweep`] and [`fit`], over many runs.
+//! Read first: [`Workload`], transfers by the driver; [`Scenario`], a run in a lab of
+//! [engines](EngineWork), [generic requesters](TrafficWork), [stores](StoreWork), [gets](GetWork) or
+//! [exchanges](HaloOptions), and [`TwoNodes`], of a bridge; [`Measured`], the measurement of a
+//! transfer; [`sweep`] and [`fit`], over many runs.
 //!
 //! A workload needs opened [`Device`](crosslane_driver::Device)s and nothing else; it claims
 //! channel 0 of the kinds that it uses and gives them back. Runs in a lab are
@@ -24,7 +25,6 @@ mod error;
 pub mod fit;
 mod halo;
 mod host_transfer;
-mod iommu;
 mod latency;
 mod links;
 mod loopback;
@@ -42,6 +42,7 @@ mod rdma;
 mod results;
 mod route;
 mod samples;
+mod scenario;
 mod stores;
 pub mod sweep;
 mod together;
@@ -53,37 +54,38 @@ mod workload;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
 pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
-pub use card_transfer::{CardDirection, CardMeasured, CardOptions, card_transfer};
+pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;
-pub use error::{BenchError, ScenarioError};
+pub use error::{ExperimentError, Result};
 pub use halo::lattice::{self, Lattice};
-pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, HaloRun, halo_on};
+pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{LatencyOptions, RoundTrips, latency};
 pub use links::{DirectionOutcome, direction_name};
 pub use loopback::{Loopback, loopback};
-pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Verified};
+pub use measured::{DataErrors, HardwareTime, Measured, Verified};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{
-    MAX_IN_FLIGHT, NgetMeasured, NgetOptions, NgetOutcome, NgetRun, host_of, nget, nget_on,
+    GetWork, MAX_IN_FLIGHT, NgetMeasured, NgetOptions, NgetOutcome, host_of, nget, nget_on,
 };
 pub use options::{Options, Registration};
-pub use overhead::{OverheadOptions, OverheadRow, overhead};
+pub use overhead::{OverheadOptions, overhead};
 pub use peer_write::peer_write;
-pub use progress::{NoProgress, Progress};
+pub use progress::{NoProgress, Progress, unless_over};
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
-pub use stores::StoreRun;
-pub use together::{Common, Flow, NoObserver, Observer, Together, observed, together};
+pub use scenario::{Outcome, Scenario, Work};
+pub use stores::StoreWork;
+pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;
 pub use traffic::{
-    Choices, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficRun, default_in_flight,
+    Choices, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork, default_in_flight,
     default_operations,
 };
 pub use two_nodes::{LabClient, TwoNodes};
 pub use words::kind_word;
 pub use workload::{
-    End, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome, WorkloadRun,
+    End, EngineWork, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome,
 };

@@ -105,3 +105,14 @@ pub(crate) fn wire_share(rate: LinkRate, bytes: u64, span: Picoseconds) -> f64 {
     let seconds = span.as_seconds();
     if seconds > 0.0 { bytes as f64 / rate.bytes_per_second() / seconds } else { 0.0 }
 }
+
+/// Returns each item once, in the order in which they come first.
+pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    }
+    found
+}

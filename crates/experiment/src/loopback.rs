@@ -5,7 +5,7 @@ use crosslane_driver::Device;
 use crosslane_host::Bus;
 
 use crate::chain::Chain;
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::measured::Measured;
 use crate::options::Options;
 
@@ -27,7 +27,7 @@ pub async fn loopback<B: Bus>(
     device: &Device<B>,
     order: Loopback,
     options: &Options,
-) -> Result<Measured, BenchError> {
+) -> Result<Measured> {
     let mut card = Chain::prepare(std::slice::from_ref(device), options).await?;
     card.run(order).await?;
     card.finish().await

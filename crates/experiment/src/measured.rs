@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measurements of a workload.
 
-use crosslane_driver::{ChannelCounters, ChannelKind, LaneCounters, Plan};
+use crosslane_driver::{ChannelCounters, ChannelKind, Check, Device, LaneCounters, Plan};
 use crosslane_fabric::ChannelWaits;
+use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::Latencies;
+use crosslane_results::{Better, Channel, Figure, Lane, Latencies};
 
 use crate::card_transfer::CardMeasured;
 use crate::latency::RoundTrips;
 use crate::mmio::MmioMeasured;
 use crate::neighbour::OneWay;
+use crate::options::Options;
+use crate::posting::Timing;
 use crate::rdma::RdmaMeasured;
 use crate::together::Together;
 
@@ -33,68 +36,72 @@ impl HardwareTime {
     }
 }
 
-/// Counters of one channel after the run; they were reset before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChannelReport {
-    /// The device.
-    pub device: String,
-    /// Which channel 0 of it.
-    pub kind: ChannelKind,
-    /// Counters of the engine.
-    pub counters: ChannelCounters,
-    /// One clock of the engine.
-    pub clock: Picoseconds,
-    /// From the reset of the counters until they were read, to within register accesses.
-    pub counted_clocks: u64,
-}
-
-impl ChannelReport {
-    /// Average payload of a write or length of a read request, bytes.
-    #[must_use]
-    pub fn tlp_bytes(&self) -> f64 {
-        self.counters.bytes as f64 / f64::from(self.counters.tlps.max(1))
-    }
-
-    /// Clocks without a descriptor while data moved. The engine counts them from the reset of
-    /// its counters on, so the time before the first TLP and behind the last is taken off.
-    #[must_use]
-    pub fn no_descriptor_clocks(&self) -> u64 {
-        let moving = self.counters.last_clocks.saturating_sub(self.counters.first_clocks);
-        let around = self.counted_clocks.saturating_sub(moving);
-        u64::from(self.counters.no_descriptor_clocks).saturating_sub(around)
+/// Returns the name of a kind of channel in results.
+pub(crate) const fn channel_word(kind: ChannelKind) -> &'static str {
+    match kind {
+        ChannelKind::H2c => "h2c",
+        ChannelKind::C2h => "c2h",
+        ChannelKind::Peer => "peer",
     }
 }
 
-impl ChannelReport {
-    /// Returns the waits of the channel while data moved, as far as its registers tell: clocks
-    /// without a descriptor are one reason, whether or not one was posted.
-    #[must_use]
-    pub fn waits(&self) -> ChannelWaits {
-        let counters = &self.counters;
-        let time = |clocks: u64| Picoseconds(clocks.saturating_mul(self.clock.0));
-        ChannelWaits {
-            moving: time(counters.last_clocks.saturating_sub(counters.first_clocks)),
-            nothing_posted: Picoseconds::ZERO,
-            no_descriptor: time(self.no_descriptor_clocks()),
-            gap: time(counters.gap_clocks.into()),
-            no_data: time(counters.no_data_clocks.into()),
-            no_tag: time(counters.no_tag_clocks.into()),
-            no_credit: time(counters.no_credit_clocks.into()),
-        }
+/// Returns the counters of a channel after the run; they were reset `counted_clocks` earlier, to
+/// within register accesses.
+pub(crate) fn channel<B: Bus>(
+    device: &Device<B>,
+    kind: ChannelKind,
+    counters: ChannelCounters,
+    counted_clocks: u64,
+) -> Channel {
+    // The engine counts clocks without a descriptor from the reset on: the time before the first
+    // TLP and behind the last is taken off.
+    let moving = counters.last_clocks.saturating_sub(counters.first_clocks);
+    let around = counted_clocks.saturating_sub(moving);
+    Channel {
+        device: device.function().name.clone(),
+        kind: channel_word(kind).to_owned(),
+        clock_ps: device.description().clock.0,
+        bytes: counters.bytes,
+        tlps: counters.tlps,
+        fetched: counters.fetched,
+        first_clocks: counters.first_clocks,
+        last_clocks: counters.last_clocks,
+        no_descriptor_clocks: u64::from(counters.no_descriptor_clocks).saturating_sub(around),
+        no_data_clocks: counters.no_data_clocks,
+        no_tag_clocks: counters.no_tag_clocks,
+        link_clocks: counters.link_clocks,
+        no_credit_clocks: counters.no_credit_clocks,
+        gap_clocks: counters.gap_clocks,
     }
 }
 
-/// Counters of one lane after the run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneReport {
-    /// The device.
-    pub device: String,
-    /// Number of the lane.
-    pub lane: u8,
-    /// Counters of the engine.
-    pub counters: LaneCounters,
-    /// One clock of the engine.
-    pub clock: Picoseconds,
+/// Returns the waits of a channel while data moved, as far as its registers tell: clocks without a
+/// descriptor are one reason, whether or not one was posted.
+pub(crate) fn waits(channel: &Channel) -> ChannelWaits {
+    let time = |clocks: u64| Picoseconds(clocks.saturating_mul(channel.clock_ps));
+    ChannelWaits {
+        moving: time(channel.last_clocks.saturating_sub(channel.first_clocks)),
+        nothing_posted: Picoseconds::ZERO,
+        no_descriptor: time(channel.no_descriptor_clocks),
+        gap: time(channel.gap_clocks.into()),
+        no_data: time(channel.no_data_clocks.into()),
+        no_tag: time(channel.no_tag_clocks.into()),
+        no_credit: time(channel.no_credit_clocks.into()),
+    }
+}
+
+/// Returns the counters of a receive queue after the run.
+pub(crate) fn lane<B: Bus>(device: &Device<B>, lane: u8, counters: LaneCounters) -> Lane {
+    Lane {
+        device: device.function().name.clone(),
+        lane,
+        clock_ps: device.description().clock.0,
+        received_bytes: counters.received_bytes,
+        drained_bytes: counters.drained_bytes,
+        overflow: counters.overflow,
+        first_clocks: counters.first_clocks,
+        last_clocks: counters.last_clocks,
+    }
 }
 
 /// Words of 4 B that were not what was sent.
@@ -104,6 +111,13 @@ pub struct DataErrors {
     pub words: u64,
     /// Number of the first of them in the stream, if there is one.
     pub first_word: Option<u64>,
+}
+
+/// Errors that the checker of an engine found.
+impl From<Check> for DataErrors {
+    fn from(check: Check) -> Self {
+        Self { words: check.errors.into(), first_word: check.first_word.map(u64::from) }
+    }
 }
 
 /// Measurements of a workload.
@@ -128,9 +142,9 @@ pub struct Measured {
     /// The same by the engines' timers, from the first data TLP to the last.
     pub hardware: Option<HardwareTime>,
     /// The channels that took part, in the order of the data's way.
-    pub channels: Vec<ChannelReport>,
-    /// The lanes that took part, in the order of the data's way.
-    pub lanes: Vec<LaneReport>,
+    pub channels: Vec<Channel>,
+    /// The receive queues that took part, in the order of the data's path.
+    pub lanes: Vec<Lane>,
     /// From the beginning of the first post to the first data TLP, or the first read request; of
     /// a chain, from the post of the first read.
     pub post_to_first_tlp: Option<Picoseconds>,
@@ -143,6 +157,33 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Makes the measurement of a run; `hardware` is its time by the engines' timers.
+    pub(crate) fn new(
+        name: String,
+        options: &Options,
+        timing: Timing,
+        hardware: HardwareTime,
+        plan: Plan,
+        data_errors: DataErrors,
+    ) -> Self {
+        Self {
+            name,
+            size_bytes: options.size_bytes,
+            iterations: options.iterations,
+            bytes: options.size_bytes * options.iterations,
+            latencies: timing.latencies,
+            started: timing.started,
+            ended: timing.ended,
+            hardware: Some(hardware),
+            channels: Vec::new(),
+            lanes: Vec::new(),
+            post_to_first_tlp: timing.first_post.map(|post| hardware.first.since(post)),
+            registration: None,
+            plan,
+            data_errors,
+        }
+    }
+
     /// Bytes per second as the application sees it.
     #[must_use]
     pub fn application_bytes_per_second(&self) -> f64 {
@@ -173,6 +214,18 @@ pub(crate) fn median(times: &[Picoseconds]) -> Picoseconds {
 /// Bytes per second; zero if no time has passed.
 pub(crate) fn rate(bytes: u64, span: Picoseconds) -> f64 {
     if span == Picoseconds::ZERO { 0.0 } else { bytes as f64 / span.as_seconds() }
+}
+
+/// All bytes of flows, from the first beginning to the last end.
+pub(crate) fn total_rate(flows: impl Iterator<Item = (u64, Picoseconds, Picoseconds)>) -> Figure {
+    let (mut bytes, mut started, mut ended) = (0, None::<Picoseconds>, Picoseconds::ZERO);
+    for (moved, from, to) in flows {
+        bytes += moved;
+        started = Some(started.map_or(from, |started| started.min(from)));
+        ended = ended.max(to);
+    }
+    let value = rate(bytes, ended.since(started.unwrap_or_default()));
+    Figure { value, better: Better::Higher }
 }
 
 /// A result of a workload that compared what arrived with what was sent.

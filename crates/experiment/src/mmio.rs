@@ -3,14 +3,14 @@
 //! mapping.
 
 use crosslane_driver::{
-    CardMetrics, Contents, LINE_BYTES, MEMORY_BAR, MemoryCard, User, Window, WindowOptions,
+    CardMetrics, Contents, LINE_BYTES, MEMORY_BAR, MemoryCard, Window, WindowOptions,
 };
 use crosslane_host::{Bus, HostWork, Mapping, Routines};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, rate};
-use crate::pattern::WORD_BYTES;
+use crate::pattern::{WORD_BYTES, pattern_bytes};
 
 /// Data of up to so many bytes are compared whole; of more, one word of each line of 64 B.
 const COMPARED_BYTES: u64 = 64 << 10;
@@ -41,6 +41,19 @@ pub struct MmioOptions {
     pub mapping: Mapping,
     /// Of the data.
     pub seed: u32,
+}
+
+impl MmioOptions {
+    /// Returns the name of the routine and the mapping: `burst`, `burst-wc`, `custom`, `custom-wc`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match (self.program, self.mapping) {
+            (Program::Burst | Program::LibraryBurst(_), Mapping::Uncached) => "burst",
+            (Program::Burst | Program::LibraryBurst(_), Mapping::WriteCombined) => "burst-wc",
+            (Program::Copy | Program::Library(_), Mapping::Uncached) => "custom",
+            (Program::Copy | Program::Library(_), Mapping::WriteCombined) => "custom-wc",
+        }
+    }
 }
 
 /// Measurements of stores into a memory card.
@@ -80,21 +93,19 @@ pub async fn mmio<B: Bus>(
     bus: &B,
     card: &MemoryCard<B>,
     options: &MmioOptions,
-) -> Result<MmioMeasured, BenchError> {
+) -> Result<MmioMeasured> {
     let MmioOptions { size_bytes, passes, mapping, .. } = *options;
     if size_bytes == 0 || !size_bytes.is_multiple_of(WORD_BYTES) || passes == 0 {
         let problem =
             format!("{passes} passes of {size_bytes} B; at least one of a multiple of 4 B");
-        return Err(BenchError::Refused { place: "stores into a window".to_owned(), problem });
+        return Err(ExperimentError::refused("stores into a window", problem));
     }
     let window = |mapping| {
         let (range, contents) = (0..size_bytes, Contents::Memory);
         card.window(WindowOptions { bar: MEMORY_BAR, range, mapping, contents })
     };
     let stored = window(mapping)?;
-    let data: Vec<u8> = (0..size_bytes / WORD_BYTES)
-        .flat_map(|number| User::<B>::pattern(options.seed, number as u32).to_le_bytes())
-        .collect();
+    let data = pattern_bytes(options.seed, size_bytes);
     card.take_metrics().await?;
     let begun = bus.now();
     for _ in 0..passes {
@@ -115,7 +126,7 @@ async fn pass<B: Bus>(
     window: &Window<B>,
     data: &[u8],
     options: &MmioOptions,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     match options.program {
         Program::Burst => window.store(0, data, 4).await?,
         Program::Copy => window.copy(0, data).await?,
@@ -137,7 +148,7 @@ async fn library_copy<B: Bus>(
     window: &Window<B>,
     data: &[u8],
     routines: &Routines,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let (length, combined) = (data.len() as u64, window.mapping() == Mapping::WriteCombined);
     let width = if length >= routines.copy_string_from_bytes {
         // A string instruction moves more than a byte at a time in memory that is cached or
@@ -159,11 +170,7 @@ async fn library_copy<B: Bus>(
 }
 
 /// Looks at what the card has.
-async fn compare<B: Bus>(
-    window: &Window<B>,
-    data: &[u8],
-    errors: &mut DataErrors,
-) -> Result<(), BenchError> {
+async fn compare<B: Bus>(window: &Window<B>, data: &[u8], errors: &mut DataErrors) -> Result<()> {
     let whole = data.len() as u64 <= COMPARED_BYTES;
     let mut offset = 0;
     while offset < data.len() {

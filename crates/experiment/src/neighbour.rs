@@ -2,13 +2,13 @@
 //! How long a short message takes from one node's program to its neighbour's memory, by a get of
 //! the network processor or by a put of the processor.
 
-use crosslane_driver::pattern_word;
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Direction, Message, Node, Peer};
 
-use crate::error::BenchError;
-use crate::pattern::WORD_BYTES;
+use crate::error::Result;
+use crate::measured::median;
+use crate::pattern::pattern_bytes;
 
 /// Channel of the messages.
 const CHANNEL: u8 = 0;
@@ -66,9 +66,7 @@ impl OneWay {
     /// The median.
     #[must_use]
     pub fn typical(&self) -> Picoseconds {
-        let mut times = self.times.clone();
-        times.sort_unstable();
-        times.get(times.len() / 2).copied().unwrap_or_default()
+        median(&self.times)
     }
 }
 
@@ -82,14 +80,13 @@ pub async fn one_way<B: Bus>(
     to: &Node<B>,
     direction: Direction,
     options: &OneWayOptions,
-) -> Result<OneWay, BenchError> {
+) -> Result<OneWay> {
     let OneWayOptions { bytes, rounds, way, seed, timeout } = *options;
     let (sent, received) = (from.buffer(bytes).await?, to.buffer(bytes).await?);
     let bus = from.processor().bus();
     let mut found = OneWay { times: Vec::new(), wrong: 0 };
     for round in 0..rounds {
-        let words = (0..(bytes / WORD_BYTES) as u32).map(|word| pattern_word(seed ^ round, word));
-        let data: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        let data = pattern_bytes(seed ^ round, bytes);
         sent.write(0, &data)?;
         let deadline = bus.now() + timeout;
         let tag = (round % TAGS) as u8;

@@ -5,7 +5,7 @@ use crosslane_driver::{ChannelOptions, DescriptorSource, Notification};
 use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 
 /// When memory is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ const MAX_MEMORY_BYTES: u64 = 1 << 32;
 
 impl Options {
     /// Whether a run can be made so; `place` is named where not.
-    pub(crate) fn check(&self, place: &str) -> Result<(), BenchError> {
+    pub(crate) fn check(&self, place: &str) -> Result<()> {
         let size = self.size_bytes;
         let problem = if size == 0 || !size.is_multiple_of(4) {
             format!("a transfer of {size} B: it has to be a multiple of 4 B, and not 0")
@@ -99,7 +99,7 @@ impl Options {
         } else {
             return Ok(());
         };
-        Err(BenchError::Refused { place: place.to_owned(), problem })
+        Err(ExperimentError::refused(place, problem))
     }
 
     /// The options of the channel.

@@ -8,9 +8,10 @@ use crosslane_driver::{
 };
 use crosslane_host::{Bus, Clock, PageSize};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::OverheadRow;
 
-use crate::error::BenchError;
-use crate::measured::{DataErrors, rate};
+use crate::error::{ExperimentError, Result};
+use crate::measured::DataErrors;
 use crate::pattern::{WORD_BYTES, compare, fill};
 
 /// Register reads of one reading of a card's time.
@@ -47,30 +48,6 @@ impl Default for OverheadOptions {
     }
 }
 
-/// Average cost of one kind of access or transfer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OverheadRow {
-    /// Description of the access or transfer.
-    pub what: &'static str,
-    /// How often.
-    pub rounds: u64,
-    /// Payload bytes of each; none of a register access.
-    pub bytes: Option<u64>,
-    /// Time of each by the bus's clock.
-    pub bus: Picoseconds,
-    /// Time of each by the other clock.
-    pub machine: Picoseconds,
-}
-
-impl OverheadRow {
-    /// Payload bytes per second by the bus's clock and by the other one; none of a register access.
-    #[must_use]
-    pub fn bytes_per_second(&self) -> Option<(f64, f64)> {
-        let bytes = self.bytes?;
-        Some((rate(bytes, self.bus), rate(bytes, self.machine)))
-    }
-}
-
 /// Both clocks at one moment.
 struct Stopwatch<'a, B: Bus, C: Clock> {
     bus: &'a B,
@@ -83,14 +60,14 @@ impl<'a, B: Bus, C: Clock> Stopwatch<'a, B, C> {
         Self { bus, clock, begun: (bus.now(), clock.now()) }
     }
 
-    fn row(&self, what: &'static str, rounds: u64, bytes: Option<u64>) -> OverheadRow {
-        let each = |now: Picoseconds, begun| Picoseconds(now.since(begun).0 / rounds.max(1));
+    fn row(&self, what: &str, rounds: u64, bytes: Option<u64>) -> OverheadRow {
+        let each = |now: Picoseconds, begun| now.since(begun).0 / rounds.max(1);
         OverheadRow {
-            what,
+            what: what.to_owned(),
             rounds,
             bytes,
-            bus: each(self.bus.now(), self.begun.0),
-            machine: each(self.clock.now(), self.begun.1),
+            bus_ps: each(self.bus.now(), self.begun.0),
+            machine_ps: each(self.clock.now(), self.begun.1),
         }
     }
 }
@@ -99,12 +76,12 @@ impl<'a, B: Bus, C: Clock> Stopwatch<'a, B, C> {
 /// transfers one at a time. The data of the last transfer of each kind are compared.
 ///
 /// # Errors
-/// What fails on the way, and [`BenchError::Refused`] where data are not what was sent.
+/// What fails on the way, and [`ExperimentError::Refused`] where data are not what was sent.
 pub async fn overhead<B: Bus, C: Clock>(
     device: &Device<B>,
     clock: &C,
     options: &OverheadOptions,
-) -> Result<Vec<OverheadRow>, BenchError> {
+) -> Result<Vec<OverheadRow>> {
     let (bus, rounds) = (device.bus(), options.rounds);
     let mut rows = Vec::new();
     let watch = Stopwatch::start(bus, clock);
@@ -147,11 +124,7 @@ struct Transfers<'a, B: Bus> {
 }
 
 impl<B: Bus> Transfers<'_, B> {
-    async fn made<C: Clock>(
-        &self,
-        what: &'static str,
-        clock: &C,
-    ) -> Result<OverheadRow, BenchError> {
+    async fn made<C: Clock>(&self, what: &'static str, clock: &C) -> Result<OverheadRow> {
         let (device, seed, bytes) = (self.device, self.options.seed, self.bytes);
         let buffer = device.buffer(bytes, PageSize::Huge).await?;
         let options =
@@ -195,7 +168,7 @@ impl<B: Bus> Transfers<'_, B> {
         if errors.words > 0 {
             let place = device.function().name.clone();
             let problem = format!("{what}: {} words of 4 B are not what was sent", errors.words);
-            return Err(BenchError::Refused { place, problem });
+            return Err(ExperimentError::refused(place, problem));
         }
         Ok(row)
     }

@@ -4,13 +4,29 @@
 use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::{Bus, DmaMemory};
 
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::measured::DataErrors;
 
 /// Bytes of one word of the pattern.
 pub(crate) const WORD_BYTES: u64 = 4;
 /// Bytes that are copied at once: enough that the copies are few, and no more than a cache holds.
 const PIECE_BYTES: u64 = 64 << 10;
+
+/// Returns the first `bytes` of the pattern.
+pub(crate) fn pattern_bytes(seed: u32, bytes: u64) -> Vec<u8> {
+    let mut data = Vec::new();
+    extend(&mut data, seed, 0, bytes);
+    data
+}
+
+/// Appends `bytes` of the pattern from word `first_word` on.
+fn extend(data: &mut Vec<u8>, seed: u32, first_word: u64, bytes: u64) {
+    let end = data.len() + bytes as usize;
+    for word in first_word..first_word + bytes.div_ceil(WORD_BYTES) {
+        data.extend_from_slice(&pattern_word(seed, word as u32).to_le_bytes());
+    }
+    data.truncate(end);
+}
 
 /// Writes the pattern from word `first_word` on into `bytes` of a buffer.
 pub(crate) fn fill<B: Bus>(
@@ -19,16 +35,12 @@ pub(crate) fn fill<B: Bus>(
     bytes: u64,
     seed: u32,
     first_word: u64,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     fill_with(bytes, seed, first_word, |at, piece| Ok(buffer.write(offset_bytes + at, piece)?))
 }
 
 /// The same into any memory, from its beginning on.
-pub(crate) fn fill_memory(
-    memory: &impl DmaMemory,
-    bytes: u64,
-    seed: u32,
-) -> Result<(), BenchError> {
+pub(crate) fn fill_memory(memory: &impl DmaMemory, bytes: u64, seed: u32) -> Result<()> {
     fill_with(bytes, seed, 0, |at, piece| Ok(memory.write(at, piece)?))
 }
 
@@ -36,15 +48,12 @@ fn fill_with(
     bytes: u64,
     seed: u32,
     first_word: u64,
-    write: impl Fn(u64, &[u8]) -> Result<(), BenchError>,
-) -> Result<(), BenchError> {
+    write: impl Fn(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
     let mut piece = Vec::new();
     for (at, length) in pieces(bytes) {
         piece.clear();
-        let first = first_word + at / WORD_BYTES;
-        for word in first..first + length / WORD_BYTES {
-            piece.extend_from_slice(&pattern_word(seed, word as u32).to_le_bytes());
-        }
+        extend(&mut piece, seed, first_word + at / WORD_BYTES, length);
         write(at, &piece)?;
     }
     Ok(())
@@ -58,35 +67,40 @@ pub(crate) fn compare<B: Bus>(
     seed: u32,
     first_word: u64,
     errors: &mut DataErrors,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let read = |at, piece: &mut [u8]| Ok(buffer.read(offset_bytes + at, piece)?);
     compare_with(bytes, seed, first_word, read, errors)
 }
 
-/// The same of any memory, from its beginning on.
+/// The same of any memory, from a byte on at a multiple of a word.
 pub(crate) fn compare_memory(
     memory: &impl DmaMemory,
+    offset_bytes: u64,
     bytes: u64,
     seed: u32,
     errors: &mut DataErrors,
-) -> Result<(), BenchError> {
-    compare_with(bytes, seed, 0, |at, piece| Ok(memory.read(at, piece)?), errors)
+) -> Result<()> {
+    let read = |at, piece: &mut [u8]| Ok(memory.read(offset_bytes + at, piece)?);
+    compare_with(bytes, seed, offset_bytes / WORD_BYTES, read, errors)
 }
 
 fn compare_with(
     bytes: u64,
     seed: u32,
     first_word: u64,
-    read: impl Fn(u64, &mut [u8]) -> Result<(), BenchError>,
+    read: impl Fn(u64, &mut [u8]) -> Result<()>,
     errors: &mut DataErrors,
-) -> Result<(), BenchError> {
-    let mut piece = vec![0; PIECE_BYTES.min(bytes) as usize];
+) -> Result<()> {
+    let (mut piece, mut expected) = (vec![0; PIECE_BYTES.min(bytes) as usize], Vec::new());
     for (at, length) in pieces(bytes) {
         let piece = &mut piece[..length as usize];
         read(at, piece)?;
         let first = first_word + at / WORD_BYTES;
-        for (found, word) in piece.chunks_exact(WORD_BYTES as usize).zip(first..) {
-            if found != pattern_word(seed, word as u32).to_le_bytes() {
+        expected.clear();
+        extend(&mut expected, seed, first, length);
+        let words = piece.chunks(WORD_BYTES as usize).zip(expected.chunks(WORD_BYTES as usize));
+        for (word, (found, expected)) in (first..).zip(words) {
+            if found != expected {
                 errors.words += 1;
                 errors.first_word.get_or_insert(word);
             }

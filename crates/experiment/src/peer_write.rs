@@ -9,8 +9,8 @@ use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::engine_time::EngineTime;
-use crate::error::BenchError;
-use crate::measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured};
+use crate::error::{ExperimentError, Result};
+use crate::measured::{Measured, channel, lane};
 use crate::options::{Options, Registration};
 use crate::posting::{Source, Timing, run_posted};
 
@@ -30,7 +30,7 @@ pub async fn peer_write<B: Bus>(
     from: &Device<B>,
     to: &Device<B>,
     options: &Options,
-) -> Result<Measured, BenchError> {
+) -> Result<Measured> {
     let mut prepared = PeerWrite::prepare(from, to, options).await?;
     prepared.run().await?;
     prepared.finish().await
@@ -55,7 +55,7 @@ impl<B: Bus> PeerWrite<B> {
         from: &Device<B>,
         to: &Device<B>,
         options: &Options,
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Self> {
         let name = format!("{} -> {}", from.function().name, to.function().name);
         check(&name, options)?;
         let credits = PeerOptions { credits: options.credits, ..PeerOptions::default() };
@@ -85,7 +85,7 @@ impl<B: Bus> PeerWrite<B> {
     }
 
     /// Sends everything, and waits until the lane has taken it.
-    pub(crate) async fn run(&mut self) -> Result<(), BenchError> {
+    pub(crate) async fn run(&mut self) -> Result<()> {
         if self.options.descriptors == DescriptorSource::CommandPort {
             self.run_commands().await?;
         } else {
@@ -99,7 +99,7 @@ impl<B: Bus> PeerWrite<B> {
     }
 
     /// One command at a time, as the user circuit has one port.
-    async fn run_commands(&mut self) -> Result<(), BenchError> {
+    async fn run_commands(&mut self) -> Result<()> {
         let bus = self.from.bus().clone();
         let user = self.from.user();
         self.timing.started = bus.now();
@@ -118,55 +118,28 @@ impl<B: Bus> PeerWrite<B> {
     }
 
     /// Reads the counters and gives everything back.
-    pub(crate) async fn finish(self) -> Result<Measured, BenchError> {
+    pub(crate) async fn finish(self) -> Result<Measured> {
         let counters = self.channel.counters().await?;
         let read_at = self.from.time_clocks().await?;
-        let lane = self.peer.counters().await?;
+        let counters_of_lane = self.peer.counters().await?;
         let check = self.peer.check_result().await?;
         let plan = self.peer.plan().clone();
-        let lanes = vec![LaneReport {
-            device: self.to.function().name.clone(),
-            lane: self.peer.lane(),
-            counters: lane,
-            clock: self.to.description().clock,
-        }];
+        let lanes = vec![lane(&self.to, self.peer.lane(), counters_of_lane)];
         self.channel.close().await?;
         self.peer.close().await?;
-        let hardware = HardwareTime {
-            bytes: counters.bytes,
-            first: self.time.host(counters.first_clocks),
-            last: self.time.host(counters.last_clocks),
-        };
-        Ok(Measured {
-            name: self.name,
-            size_bytes: self.options.size_bytes,
-            iterations: self.options.iterations,
-            bytes: self.options.size_bytes * self.options.iterations,
-            latencies: self.timing.latencies,
-            started: self.timing.started,
-            ended: self.timing.ended,
-            hardware: Some(hardware),
-            channels: vec![ChannelReport {
-                device: self.from.function().name.clone(),
-                kind: ChannelKind::Peer,
-                counters,
-                clock: self.time.clock(),
-                counted_clocks: read_at.saturating_sub(self.reset_at_clocks),
-            }],
-            lanes,
-            post_to_first_tlp: self.timing.first_post.map(|post| hardware.first.since(post)),
-            registration: None,
-            plan,
-            data_errors: DataErrors {
-                words: u64::from(check.errors),
-                first_word: check.first_word.map(u64::from),
-            },
-        })
+        let hardware = self.time.span(&counters);
+        let counted = read_at.saturating_sub(self.reset_at_clocks);
+        let kind = ChannelKind::Peer;
+        let channels = vec![channel(&self.from, kind, counters, counted)];
+        let timing = self.timing;
+        let measured =
+            Measured::new(self.name, &self.options, timing, hardware, plan, check.into());
+        Ok(Measured { channels, lanes, ..measured })
     }
 }
 
 /// Rejects option combinations that a peer write does not support.
-fn check(place: &str, options: &Options) -> Result<(), BenchError> {
+fn check(place: &str, options: &Options) -> Result<()> {
     options.check(place)?;
     let by_command = options.descriptors == DescriptorSource::CommandPort;
     let problem = if by_command && options.outstanding > 1 {
@@ -179,7 +152,7 @@ fn check(place: &str, options: &Options) -> Result<(), BenchError> {
     } else {
         return Ok(());
     };
-    Err(BenchError::Refused { place: place.to_owned(), problem })
+    Err(ExperimentError::refused(place, problem))
 }
 
 /// Waits until a lane has passed on so many bytes since it was claimed.
@@ -189,7 +162,7 @@ pub(crate) async fn wait_drained<B: Bus>(
     place: &str,
     sent_bytes: u64,
     timeout: Picoseconds,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let deadline = bus.now().0.saturating_add(timeout.0);
     let mut interval = FIRST_ARRIVAL_POLL;
     loop {
@@ -200,7 +173,7 @@ pub(crate) async fn wait_drained<B: Bus>(
         }
         if bus.now().0 >= deadline {
             let missing = (sent_bytes as u32).wrapping_sub(counters.received_bytes);
-            return Err(BenchError::Lost {
+            return Err(ExperimentError::Lost {
                 place: place.to_owned(),
                 received_bytes: sent_bytes.saturating_sub(u64::from(missing)),
                 sent_bytes,
@@ -228,7 +201,7 @@ impl<B: Bus> Source<B> for PeerTransfers<'_, B> {
         self.options
     }
 
-    fn transfer(&mut self, _index: u64) -> Result<Transfer<B>, BenchError> {
+    fn transfer(&mut self, _index: u64) -> Result<Transfer<B>> {
         let level = if self.options.credits {
             CompletionLevel::Acknowledged
         } else {
@@ -239,9 +212,5 @@ impl<B: Bus> Source<B> for PeerTransfers<'_, B> {
             level,
             deadline: self.options.deadline(self.bus),
         })
-    }
-
-    fn completed(&mut self, _index: u64) -> Result<(), BenchError> {
-        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crosslane_driver::{Channel, Completed, Ticket, Transfer};
 use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::options::Options;
 
 /// What the application has seen of a run.
@@ -32,10 +32,17 @@ pub(crate) trait Source<B: Bus> {
     fn options(&self) -> &Options;
 
     /// Transfer number `index`, ready to be posted.
-    fn transfer(&mut self, index: u64) -> Result<Transfer<B>, BenchError>;
+    fn transfer(&mut self, index: u64) -> Result<Transfer<B>>;
 
     /// That transfer is complete.
-    fn completed(&mut self, index: u64) -> Result<(), BenchError>;
+    fn completed(&mut self, _index: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the time of a transfer that the application began to post at `begun`.
+    fn time(&self, begun: Picoseconds, completed: &Completed) -> Picoseconds {
+        completed.completed.since(begun)
+    }
 }
 
 /// A transfer on its way.
@@ -50,7 +57,7 @@ struct Posted {
 pub(crate) async fn run_posted<B: Bus, S: Source<B>>(
     channel: &mut Channel<B>,
     source: &mut S,
-) -> Result<Timing, BenchError> {
+) -> Result<Timing> {
     let bus = source.bus().clone();
     let mut timing = Timing { started: bus.now(), ..Timing::default() };
     let iterations = source.options().iterations;
@@ -82,7 +89,7 @@ async fn post<B: Bus, S: Source<B>>(
     indices: std::ops::Range<u64>,
     posted: &mut VecDeque<Posted>,
     timing: &mut Timing,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let bus = source.bus().clone();
     let begun = bus.now();
     if source.options().system_call {
@@ -107,7 +114,7 @@ fn end<B: Bus, S: Source<B>>(
     posted: &Posted,
     completed: Completed,
     timing: &mut Timing,
-) -> Result<(), BenchError> {
-    timing.latencies.push(completed.completed.since(posted.begun));
+) -> Result<()> {
+    timing.latencies.push(source.time(posted.begun, &completed));
     source.completed(posted.index)
 }

@@ -4,7 +4,6 @@
 
 use std::pin::pin;
 
-use crosslane_driver::pattern_word;
 use crosslane_host::{
     Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaRegion,
     RemoteAccess, RemoteMemory,
@@ -14,9 +13,9 @@ use crosslane_results::Latencies;
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, rate};
-use crate::pattern::WORD_BYTES;
+use crate::pattern::{compare_memory, fill_memory};
 
 /// Operations of small sizes have places that are so far apart, bytes: a cache line.
 const LINE_BYTES: u64 = 64;
@@ -136,7 +135,7 @@ pub async fn rdma_target<R: Rdma>(
     network: &R,
     connection: &R::Connection,
     bytes: u64,
-) -> Result<(), BenchError> {
+) -> Result<()> {
     let memory = network.allocate(bytes, PageSize::Huge)?;
     let region = network.register(&memory, RemoteAccess::READ_WRITE).await?;
     let RemoteMemory { address, key, bytes } = region.remote();
@@ -156,11 +155,11 @@ pub async fn rdma<R: Rdma, C: Clock>(
     connection: &R::Connection,
     clock: &C,
     options: &RdmaOptions,
-) -> Result<RdmaMeasured, BenchError> {
+) -> Result<RdmaMeasured> {
     let place = || options.direction.words().to_owned();
     if options.size_bytes == 0 || options.iterations == 0 || options.in_flight == 0 {
         let problem = "size, iterations and operations in flight have to be above 0".to_owned();
-        return Err(BenchError::Refused { place: place(), problem });
+        return Err(ExperimentError::refused(place(), problem));
     }
     let deadline = Picoseconds(clock.now().0.saturating_add(options.timeout.0));
     let run = pin!(run(network, connection, clock, options));
@@ -175,13 +174,13 @@ async fn run<R: Rdma, C: Clock>(
     connection: &R::Connection,
     clock: &C,
     options: &RdmaOptions,
-) -> Result<RdmaMeasured, BenchError> {
+) -> Result<RdmaMeasured> {
     let offer = connection.receive().await?;
     let (far, bytes) = (offered(&offer, connection)?, options.memory_bytes());
     if far.bytes < bytes {
         let place = options.direction.words().to_owned();
         let problem = format!("the other end gives {} B, and {bytes} B are needed", far.bytes);
-        return Err(BenchError::Refused { place, problem });
+        return Err(ExperimentError::refused(place, problem));
     }
     let memory = network.allocate(bytes, PageSize::Huge)?;
     let region = network.register(&memory, RemoteAccess::NONE).await?;
@@ -192,14 +191,14 @@ async fn run<R: Rdma, C: Clock>(
         RdmaDirection::Read => (!options.seed, options.seed),
         RdmaDirection::Write => (options.seed, !options.seed),
     };
-    fill(&memory, bytes, far_seed)?;
+    fill_memory(&memory, bytes, far_seed)?;
     connection.write(&whole, far_whole, bytes).await?;
-    fill(&memory, bytes, near_seed)?;
+    fill_memory(&memory, bytes, near_seed)?;
 
     let (time, latencies) = timed::<R, C>(connection, clock, options, &region, far).await?;
 
     if options.direction == RdmaDirection::Write {
-        fill(&memory, bytes, !options.seed)?;
+        fill_memory(&memory, bytes, !options.seed)?;
         connection.read(&whole, far_whole, bytes).await?;
     }
     let data_errors = compare(&memory, options)?;
@@ -215,7 +214,7 @@ async fn timed<R: Rdma, C: Clock>(
     options: &RdmaOptions,
     region: &R::Region,
     far: RemoteMemory,
-) -> Result<(Picoseconds, Vec<u64>), BenchError> {
+) -> Result<(Picoseconds, Vec<u64>)> {
     let one = |number: u64| {
         let offset_bytes = number % options.places() * options.stride_bytes();
         let near = NearEnd { region: region.clone(), offset_bytes };
@@ -245,56 +244,21 @@ async fn timed<R: Rdma, C: Clock>(
 }
 
 /// The memory that the far end gives.
-fn offered(message: &[u8], connection: &impl RdmaConnection) -> Result<RemoteMemory, BenchError> {
+fn offered(message: &[u8], connection: &impl RdmaConnection) -> Result<RemoteMemory> {
     let number = |at: usize| message[at..].first_chunk().copied().map_or(0, u64::from_le_bytes);
     if message.len() != OFFER_BYTES {
         let problem = format!("{} B are no offer of memory", message.len());
-        return Err(BenchError::Refused { place: connection.peer(), problem });
+        return Err(ExperimentError::refused(connection.peer(), problem));
     }
     Ok(RemoteMemory { address: number(0), key: number(8), bytes: number(16) })
 }
 
-/// Bytes that are looked at at once, a multiple of the pattern's words.
-const PIECE_BYTES: u64 = 64 << 10;
-
-/// The pattern's bytes from a byte on, at a multiple of a word.
-fn pattern(seed: u32, from: u64, bytes: u64, into: &mut Vec<u8>) {
-    into.clear();
-    let first = from / WORD_BYTES;
-    for word in first..first + bytes.div_ceil(WORD_BYTES) {
-        into.extend_from_slice(&pattern_word(seed, word as u32).to_le_bytes());
-    }
-    into.truncate(bytes as usize);
-}
-
-fn fill(memory: &impl DmaMemory, bytes: u64, seed: u32) -> Result<(), BenchError> {
-    let mut piece = Vec::new();
-    for from in (0..bytes).step_by(PIECE_BYTES as usize) {
-        pattern(seed, from, PIECE_BYTES.min(bytes - from), &mut piece);
-        memory.write(from, &piece)?;
-    }
-    Ok(())
-}
-
 /// Compares the bytes of each place with the source's.
-fn compare(memory: &impl DmaMemory, options: &RdmaOptions) -> Result<DataErrors, BenchError> {
+fn compare(memory: &impl DmaMemory, options: &RdmaOptions) -> Result<DataErrors> {
     let mut errors = DataErrors::default();
-    let (mut expected, mut found) = (Vec::new(), Vec::new());
     for place in 0..options.places() {
         let begin = place * options.stride_bytes();
-        for from in (0..options.size_bytes).step_by(PIECE_BYTES as usize) {
-            let bytes = PIECE_BYTES.min(options.size_bytes - from);
-            pattern(options.seed, begin + from, bytes, &mut expected);
-            found.resize(bytes as usize, 0);
-            memory.read(begin + from, &mut found)?;
-            let words = expected.chunks(WORD_BYTES as usize).zip(found.chunks(WORD_BYTES as usize));
-            for (word, (expected, found)) in ((begin + from) / WORD_BYTES..).zip(words) {
-                if expected != found {
-                    errors.words += 1;
-                    errors.first_word.get_or_insert(word);
-                }
-            }
-        }
+        compare_memory(memory, begin, options.size_bytes, options.seed, &mut errors)?;
     }
     Ok(errors)
 }

@@ -1,54 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Outcomes as plain data.
 
-use crate::{ChannelReport, LaneReport, RoundTrips};
-use crosslane_driver::{ChannelKind, Plan};
+use crate::RoundTrips;
+use crosslane_driver::Plan;
 use crosslane_fabric::{FlowSource, IdleReason};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{
-    Channel, Detail, Flow, Hardware, Lane, Latency, Link, LinkShares, PlanSummary, Scenario,
-    Together, Traffic, Transfers,
+    Account, Detail, Figure, Flow, Hardware, Latency, Link, LinkShares, PlanSummary, Scenario,
+    Traffic, Transfers,
 };
 
 use crate::links::{DirectionOutcome, wire_share};
+use crate::scenario::Outcome;
 use crate::traffic::{TrafficFlow, TrafficOutcome};
 use crate::words::kind_word;
-use crate::workload::{Workload, WorkloadFlow, WorkloadOutcome};
+use crate::workload::{Workload, WorkloadFlow};
 
-impl WorkloadOutcome {
-    /// Returns the outcome as plain data, without an explanation.
-    #[must_use]
-    pub fn scenario(&self) -> Scenario {
-        let span = self.span.unwrap_or_default();
-        Scenario {
-            bytes: Some(self.workload.size_bytes()),
-            flows: self.flows.iter().map(|flow| flow.result(&self.workload)).collect(),
-            while_all_active: self.common.map(|common| Together {
-                from_ps: common.from.0,
-                to_ps: common.to.0,
-                bytes: common.bytes,
-                bytes_per_second: common.bytes_per_second(),
-            }),
-            latency: self.round_trips.as_ref().map(RoundTrips::result),
-            links: self.directions.iter().map(|link| link.result(span)).collect(),
-            link_loads: self.loads.clone(),
-            links_span_ps: self.span.map(|span| span.0),
-            ports_set: self.ports_set.clone(),
-            simulated_ps: self.span.map(|_| self.simulated.0),
-            errors: self.errors.clone(),
-            error_count: self.error_count,
-            ..Scenario::default()
-        }
-    }
-}
-
-impl TrafficOutcome {
-    /// Returns the outcome as plain data, without an explanation.
-    #[must_use]
-    pub fn scenario(&self) -> Scenario {
+impl Outcome for TrafficOutcome {
+    fn result(&self) -> Scenario {
         let links = self.directions.iter().map(|direction| direction.result(self.simulated));
         Scenario {
-            flows: self.flows.iter().map(|flow| self.flow(flow)).collect(),
+            flows: self.flows.iter().map(TrafficFlow::result).collect(),
             links: links.collect(),
             link_loads: self.loads.clone(),
             simulated_ps: Some(self.simulated.0),
@@ -59,31 +31,59 @@ impl TrafficOutcome {
         }
     }
 
-    fn flow(&self, flow: &TrafficFlow) -> Flow {
-        let planned = &flow.planned;
+    fn figure(&self) -> Option<Figure> {
+        Some(self.figure)
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.simulated
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        None
+    }
+
+    fn has_errors(&self) -> bool {
+        self.error_count > 0
+    }
+
+    fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
+    fn deadlock(&self) -> Option<&str> {
+        self.deadlock.as_deref()
+    }
+}
+
+impl TrafficFlow {
+    /// Returns the flow as plain data.
+    #[must_use]
+    pub fn result(&self) -> Flow {
+        let (planned, report) = (&self.planned, &self.report);
         let kind = kind_word(planned.flow.kind).to_owned();
         Flow {
             name: format!("{} -> {}, {kind}", planned.from, planned.to),
             bytes: planned.flow.operation_bytes,
-            iterations: flow.operations,
+            iterations: report.operations,
             in_flight: Some(planned.in_flight()),
-            latency: Some(flow.latencies),
+            latency: Some(self.latencies),
             application_bytes_per_second: None,
             hardware: None,
-            bytes_per_second: Some(flow.bytes_per_second),
-            ceiling: flow.ceiling.clone(),
-            share_of_ceiling: flow.share(),
+            bytes_per_second: Some(report.bytes_per_second()),
+            ceiling: self.ceiling.clone(),
+            share_of_ceiling: self.share(),
             detail: Detail::Traffic(Traffic {
                 from: planned.from.clone(),
                 to: planned.to.clone(),
                 kind,
                 is_core: matches!(planned.flow.source, FlowSource::Core { .. }),
-                failed: flow.failed,
+                failed: report.failed,
                 outstanding: planned.flow.outstanding,
                 target: planned.flow.target.0,
-                moved_bytes: flow.bytes,
-                request_tlps: flow.tlps,
-                steady_bytes_per_second: flow.steady_bytes_per_second,
+                moved_bytes: report.bytes,
+                request_tlps: report.tlps,
+                steady_bytes_per_second: report.steady_bytes_per_second(),
             }),
         }
     }
@@ -120,8 +120,8 @@ impl WorkloadFlow {
                 plan: plan(&measured.plan, self.expected_bytes_per_second()),
                 wrong_words: measured.data_errors.words,
                 first_wrong_word: measured.data_errors.first_word,
-                channels: measured.channels.iter().map(channel).collect(),
-                lanes: measured.lanes.iter().map(lane).collect(),
+                channels: measured.channels.clone(),
+                lanes: measured.lanes.clone(),
             })),
         }
     }
@@ -150,45 +150,6 @@ fn plan(plan: &Plan, expected_bytes_per_second: f64) -> PlanSummary {
         slowest_link: plan.slowest_link.clone(),
         through_root_complex: plan.through_root_complex,
         not_faster: plan.refused.iter().map(ToString::to_string).collect(),
-    }
-}
-
-fn channel(channel: &ChannelReport) -> Channel {
-    let counters = &channel.counters;
-    let kind = match channel.kind {
-        ChannelKind::H2c => "h2c",
-        ChannelKind::C2h => "c2h",
-        ChannelKind::Peer => "peer",
-    };
-    Channel {
-        device: channel.device.clone(),
-        kind: kind.to_owned(),
-        clock_ps: channel.clock.0,
-        bytes: counters.bytes,
-        tlps: counters.tlps,
-        fetched: counters.fetched,
-        first_clocks: counters.first_clocks,
-        last_clocks: counters.last_clocks,
-        no_descriptor_clocks: channel.no_descriptor_clocks(),
-        no_data_clocks: counters.no_data_clocks,
-        no_tag_clocks: counters.no_tag_clocks,
-        link_clocks: counters.link_clocks,
-        no_credit_clocks: counters.no_credit_clocks,
-        gap_clocks: counters.gap_clocks,
-    }
-}
-
-fn lane(lane: &LaneReport) -> Lane {
-    let counters = &lane.counters;
-    Lane {
-        device: lane.device.clone(),
-        lane: lane.lane,
-        clock_ps: lane.clock.0,
-        received_bytes: counters.received_bytes,
-        drained_bytes: counters.drained_bytes,
-        overflow: counters.overflow,
-        first_clocks: counters.first_clocks,
-        last_clocks: counters.last_clocks,
     }
 }
 

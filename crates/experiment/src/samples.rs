@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters of links, read again and again, so that any span of a run can be cut out afterwards.
 
-use crosslane_fabric::{DirectionId, Fabric, IommuCounters, LinkCounters, LinkId, NodeKind, Way};
+use crosslane_fabric::{
+    DirectionId, Fabric, IommuCounters, LinkCounters, LinkId, Node, NodeKind, Way,
+};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_results::IommuUse;
 
-use crate::iommu::iommu_use;
+use crate::account::Counted;
+use crate::links::distinct;
 
 /// Labs with no more directions of links than this are counted as a whole; of larger ones, those
 /// that the run's packets cross.
@@ -34,18 +37,14 @@ pub(crate) struct Samples {
 
 impl Samples {
     /// Begins samples of a run whose packets cross these directions.
-    pub fn new(fabric: &mut Fabric, used: Vec<DirectionId>) -> Self {
-        let mut directions = used;
+    pub fn new(fabric: &mut Fabric, used: impl IntoIterator<Item = DirectionId>) -> Self {
+        let mut directions = distinct(used);
         let count = directions.len();
         if 2 * fabric.links().len() <= MAX_DIRECTIONS {
             let links = (0..fabric.links().len()).map(|link| LinkId(link as u32));
             let all =
                 links.flat_map(|link| [Way::Up, Way::Down].map(|way| DirectionId { link, way }));
-            for direction in all {
-                if !directions[..count].contains(&direction) {
-                    directions.push(direction);
-                }
-            }
+            directions = distinct(directions.into_iter().chain(all));
         }
         let roots = fabric.nodes().iter().filter(|node| node.kind == NodeKind::RootComplex);
         let mut iommus: Vec<HostId> = roots.map(|node| node.host).collect();
@@ -58,11 +57,7 @@ impl Samples {
     pub fn take(&mut self, fabric: &mut Fabric) -> bool {
         let is_full = self.taken.len() >= MAX_SAMPLES;
         if is_full {
-            let mut position = 0_usize;
-            self.taken.retain(|_| {
-                position += 1;
-                position % 2 == 1
-            });
+            thin(&mut self.taken);
         }
         let counters = self.directions.iter().map(|id| fabric.counters(*id)).collect();
         let iommus = self.iommus.iter().map(|host| fabric.iommu_counters(*host));
@@ -71,32 +66,27 @@ impl Samples {
         is_full
     }
 
-    /// Returns the counts between two times, and their span: between the first and the last sample
-    /// within them, or, where these are not two, between those around them.
-    pub fn between(
-        &self,
+    /// Returns the counts between two times: between the first and the last sample within them, or,
+    /// if these are not two, between those around them.
+    pub fn between<'a>(
+        &'a self,
+        fabric: &'a mut Fabric,
         from: Picoseconds,
         to: Picoseconds,
-    ) -> Option<(Vec<LinkCounters>, Picoseconds)> {
+    ) -> Option<Counted<'a>> {
         let (first, last) = self.around(from, to)?;
-        let counted = last.counters.iter().zip(&first.counters);
-        let counted = counted.map(|(last, first)| last.since(first)).collect();
-        Some((counted, last.at.since(first.at)))
-    }
-
-    /// Returns the use of the IOMMUs in the same time, of those that were asked for anything.
-    pub fn iommus_between(
-        &self,
-        fabric: &mut Fabric,
-        from: Picoseconds,
-        to: Picoseconds,
-    ) -> Vec<IommuUse> {
-        let Some((first, last)) = self.around(from, to) else { return Vec::new() };
         let span = last.at.since(first.at);
-        let counted = last.iommus.iter().zip(&first.iommus).zip(&self.iommus);
-        counted
-            .filter_map(|((last, first), host)| iommu_use(fabric, *host, &last.since(first), span))
-            .collect()
+        let iommus = last.iommus.iter().zip(&first.iommus).zip(&self.iommus);
+        let iommus = iommus
+            .filter_map(|((last, first), host)| iommu_use(fabric, *host, &last.since(first), span));
+        Some(Counted {
+            iommus: iommus.collect(),
+            fabric,
+            directions: &self.directions,
+            used: self.used,
+            counters: last.counters.iter().zip(&first.counters).map(|(l, f)| l.since(f)).collect(),
+            span,
+        })
     }
 
     fn around(&self, from: Picoseconds, to: Picoseconds) -> Option<(&Sample, &Sample)> {
@@ -110,4 +100,38 @@ impl Samples {
         };
         Some((samples.get(first)?, samples.get(last)?))
     }
+}
+
+/// Returns the use of an IOMMU in `span`; none if there is no IOMMU, or it was not asked.
+fn iommu_use(
+    fabric: &mut Fabric,
+    host: HostId,
+    counters: &IommuCounters,
+    span: Picoseconds,
+) -> Option<IommuUse> {
+    let parameters = fabric.iommu(host)?;
+    let root = |node: &&Node| node.kind == NodeKind::RootComplex && node.host == host;
+    let name = fabric.nodes().iter().find(root)?.name.clone();
+    (counters.requests() > 0).then(|| IommuUse {
+        host: name,
+        iotlb_entries: parameters.iotlb_entries,
+        walk_ps: parameters.walk.0,
+        walks: parameters.walks,
+        requests: counters.requests(),
+        misses: counters.misses,
+        joined: counters.joined,
+        walking_ps: counters.walking.0,
+        queued_ps: counters.queued.0,
+        waited_ps: counters.waited.0,
+        walks_at_once: counters.walking.0 as f64 / span.0.max(1) as f64,
+    })
+}
+
+/// Drops every second one.
+pub(crate) fn thin<T>(samples: &mut Vec<T>) {
+    let mut is_kept = false;
+    samples.retain(|_| {
+        is_kept = !is_kept;
+        is_kept
+    });
 }

@@ -1,54 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stores of a core into a memory card, in a lab.
 
-use std::sync::Arc;
-
 use crosslane_driver::MemoryCard;
-use crosslane_lab::{CheckedRun, Lab};
-use crosslane_pcie::units::HostId;
-use crosslane_results::{Better, Figure};
+use crosslane_fabric::trace::TraceSink;
+use crosslane_lab::Lab;
+use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_results::{Better, Detail, Figure, Flow, Stores, WritesByLength};
 
-use crate::error::{BenchError, ScenarioError};
+use crate::error::{ExperimentError, Result};
 use crate::mmio::{MmioMeasured, MmioOptions, mmio};
+use crate::progress::Progress;
+use crate::scenario::{Outcome, Scenario, Work};
 
 /// Stores of the first host's core into a memory card.
 #[derive(Clone, Debug)]
-pub struct StoreRun {
-    /// The lab.
-    pub lab: Arc<Lab>,
+pub struct StoreWork {
     /// The card, an endpoint's name.
     pub card: String,
     /// The stores.
     pub options: MmioOptions,
-    /// Random seed.
-    pub seed: u64,
 }
 
-impl StoreRun {
-    /// Makes the run. Wrong data are part of what it has measured.
-    ///
-    /// # Errors
-    /// A lab that cannot be built, and anything else that goes wrong in the run.
-    pub fn run(&self) -> Result<MmioMeasured, ScenarioError> {
-        let run = CheckedRun::new(&self.lab, self.seed)?;
-        let bus = run.simulation().bus(HostId(0));
-        let ended = run.run("bench mmio", async {
-            let card = MemoryCard::open_by_name(bus.clone(), &self.card).await?;
-            mmio(&bus, &card, &self.options).await
-        });
-        let failed = |error: crosslane_lab::RunError<BenchError>| error.to_string();
-        Ok(ended.map_err(|error| ScenarioError::Failed(failed(error)))?.value)
+impl Work for StoreWork {
+    type Outcome = MmioMeasured;
+
+    fn name(&self, _lab: &Lab) -> String {
+        self.options.name().to_owned()
     }
 
-    /// Makes the run and returns its rate.
-    ///
-    /// # Errors
-    /// Those of [`run`](Self::run), and wrong data.
-    pub fn figure(&self) -> Result<Figure, ScenarioError> {
-        let measured = self.run()?;
-        match measured.data_errors.words {
-            0 => Ok(Figure { value: measured.bytes_per_second(), better: Better::Higher }),
-            words => Err(ScenarioError::Failed(format!("{words} words are not what was stored"))),
-        }
+    fn run(
+        scenario: &Scenario<Self>,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+    ) -> Result<MmioMeasured> {
+        let run = scenario.begin(trace)?;
+        let bus = run.simulation().bus(HostId(0));
+        let program = async {
+            let card = MemoryCard::open_by_name(bus.clone(), &scenario.work.card).await?;
+            mmio(&bus, &card, &scenario.work.options).await
+        };
+        let ended = Scenario::<Self>::execute(&run, "bench mmio", progress, program)?;
+        Ok(ended.into_result().map_err(ExperimentError::failed)?.value)
+    }
+}
+
+impl Outcome for MmioMeasured {
+    fn result(&self) -> crosslane_results::Scenario {
+        let sizes = self.metrics.writes_by_length();
+        let sizes = sizes.map(|(up_to_bytes, writes)| WritesByLength { up_to_bytes, writes });
+        let flow = Flow {
+            name: self.options.name().to_owned(),
+            bytes: self.options.size_bytes,
+            iterations: self.options.passes,
+            bytes_per_second: Some(self.bytes_per_second()),
+            detail: Detail::Stores(Stores {
+                elapsed_ns: self.elapsed.as_seconds() * 1e9,
+                fence_ns: self.fence.as_seconds() * 1e9,
+                wrong_words: self.data_errors.words,
+                writes_by_length: sizes.collect(),
+                beats_by_bank: self.metrics.beats.iter().map(|beats| beats.0).collect(),
+            }),
+            ..Flow::default()
+        };
+        flow.into()
+    }
+
+    fn figure(&self) -> Option<Figure> {
+        Some(Figure { value: self.bytes_per_second(), better: Better::Higher })
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.elapsed
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        let words = self.data_errors.words;
+        (words > 0).then(|| format!("{words} words are not what was stored"))
+    }
+
+    fn details(&self) -> String {
+        format!("\nfence behind it: {}\n{}", self.fence, self.metrics)
     }
 }

@@ -8,12 +8,14 @@ use std::pin::pin;
 use crosslane_driver::Device;
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::Together as Common;
 use futures_util::future::{Either, join_all, select};
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::host_transfer::{Direction, HostTransfer};
 use crate::measured::{Measured, rate};
 use crate::peer_write::PeerWrite;
+use crate::samples::thin;
 use crate::workload::Workload;
 
 /// One of several flows.
@@ -50,25 +52,6 @@ impl Observer for NoObserver {
     }
 }
 
-/// The time in which all flows were active, and what the observer counted in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Common {
-    /// The last flow had begun.
-    pub from: Picoseconds,
-    /// The first flow had not ended.
-    pub to: Picoseconds,
-    /// Payload bytes of all flows in it.
-    pub bytes: u64,
-}
-
-impl Common {
-    /// Bytes per second.
-    #[must_use]
-    pub fn bytes_per_second(&self) -> f64 {
-        rate(self.bytes, self.to.since(self.from))
-    }
-}
-
 /// Measurement of several flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Together {
@@ -101,10 +84,7 @@ impl Together {
 ///
 /// # Panics
 /// If a flow has fewer devices than its workload takes.
-pub async fn together<B: Bus, O: Observer>(
-    flows: &[Flow<B>],
-    observer: &O,
-) -> Result<Together, BenchError> {
+pub async fn together<B: Bus, O: Observer>(flows: &[Flow<B>], observer: &O) -> Result<Together> {
     let mut prepared = Vec::new();
     for flow in flows {
         prepared.push(Prepared::new(flow).await?);
@@ -144,11 +124,11 @@ enum Prepared<B: Bus> {
 }
 
 impl<B: Bus> Prepared<B> {
-    async fn new(flow: &Flow<B>) -> Result<Self, BenchError> {
+    async fn new(flow: &Flow<B>) -> Result<Self> {
         let first = flow.devices[0].on_core(flow.core);
         let host = async |direction, options| {
             let transfer = HostTransfer::prepare(&first, direction, options).await?;
-            Ok::<_, BenchError>(Self::Host(Box::new(transfer)))
+            Ok::<_, ExperimentError>(Self::Host(Box::new(transfer)))
         };
         match &flow.workload {
             Workload::Write(options) => host(Direction::Write, options).await,
@@ -157,21 +137,21 @@ impl<B: Bus> Prepared<B> {
                 let transfer = PeerWrite::prepare(&first, &flow.devices[1], options).await?;
                 Ok(Self::Peer(Box::new(transfer)))
             }
-            Workload::Chain(_) | Workload::Latency(_) => Err(BenchError::Refused {
+            Workload::Chain(_) | Workload::Latency(_) => Err(ExperimentError::Refused {
                 place: first.function().name.clone(),
                 problem: "chains and ping-pongs are no flows beside others".to_owned(),
             }),
         }
     }
 
-    async fn run(&mut self) -> Result<(), BenchError> {
+    async fn run(&mut self) -> Result<()> {
         match self {
             Self::Host(transfer) => transfer.run().await,
             Self::Peer(transfer) => transfer.run().await,
         }
     }
 
-    async fn finish(self) -> Result<Measured, BenchError> {
+    async fn finish(self) -> Result<Measured> {
         match self {
             Self::Host(transfer) => transfer.finish().await,
             Self::Peer(transfer) => transfer.finish().await,
@@ -202,11 +182,7 @@ impl Samples {
 
     fn add(&mut self, now: Picoseconds, bytes: u64, interval: &mut u64) {
         if self.taken.len() == MAX_SAMPLES {
-            let mut position = 0;
-            self.taken.retain(|_| {
-                position += 1;
-                position % 2 == 1
-            });
+            thin(&mut self.taken);
             *interval *= 2;
         }
         self.taken.push((now, bytes));
@@ -221,7 +197,11 @@ impl Samples {
         let ended = flows.iter().map(|flow| active(flow).1).min()?;
         let within = || self.taken.iter().filter(|(at, _)| (begun.0..=ended.0).contains(&at.0));
         let (&(from, before), &(to, after)) = (within().next()?, within().next_back()?);
-        (to > from).then(|| Common { from, to, bytes: after.saturating_sub(before) })
+        (to > from).then(|| {
+            let bytes = after.saturating_sub(before);
+            let bytes_per_second = rate(bytes, to.since(from));
+            Common { from_ps: from.0, to_ps: to.0, bytes, bytes_per_second }
+        })
     }
 }
 

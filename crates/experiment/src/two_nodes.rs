@@ -9,7 +9,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 use futures_channel::oneshot;
 use futures_util::join;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 
 /// Port of the server.
 const PORT: u16 = 7471;
@@ -43,7 +43,7 @@ impl TwoNodes {
     ///
     /// # Errors
     /// A lab without such hosts.
-    pub fn find(lab: &Lab) -> Result<Self, BenchError> {
+    pub fn find(lab: &Lab) -> Result<Self> {
         let running = lab.build_engines(1)?;
         let file = lab.file();
         let first = |host: usize, is_wanted: &dyn Fn(&str) -> bool| {
@@ -61,8 +61,9 @@ impl TwoNodes {
             let (card, node) = (first(host, &is_card)?, node(host)?);
             Some((host, card, node))
         });
-        let missing =
-            |what: &str| BenchError::run(&format!("lab {}", lab.name()), format!("it has {what}"));
+        let missing = |what: &str| {
+            ExperimentError::run(&format!("lab {}", lab.name()), format!("it has {what}"))
+        };
         let (index, card, server) =
             server.ok_or_else(|| missing("no host with a card and a network adapter"))?;
         let client = hosts.filter(|host| *host != index).find_map(node);
@@ -90,10 +91,10 @@ impl TwoNodes {
         options: ServerOptions,
         clients: usize,
         program: impl AsyncFnOnce(&Simulation, Vec<LabClient>) -> T,
-    ) -> Result<(T, Picoseconds), BenchError> {
+    ) -> Result<(T, Picoseconds)> {
         let run = CheckedRun::new(lab, seed)?.with_limit(TIME_LIMIT);
         let program = self.beside(run.simulation(), options, clients, program);
-        let ended = run.run(name, program).map_err(|error| BenchError::run(name, error))?;
+        let ended = run.run(name, program).map_err(|error| ExperimentError::run(name, error))?;
         Ok((ended.value, run.simulation().now()))
     }
 

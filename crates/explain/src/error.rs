@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of explanations.
 
-use crosslane_experiment::ScenarioError;
+use crosslane_experiment::ExperimentError;
 use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;
 use thiserror::Error;
@@ -11,7 +11,7 @@ use thiserror::Error;
 pub enum ExplainError {
     /// The run cannot be made, or its figure says nothing.
     #[error(transparent)]
-    Run(#[from] ScenarioError),
+    Run(#[from] ExperimentError),
     /// A run without a limit cannot be made or fails.
     #[error("without {limits}: {source}")]
     Without {

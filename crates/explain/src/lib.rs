@@ -14,9 +14,11 @@ mod case;
 mod consequence;
 mod error;
 mod limits;
-mod network;
 mod search;
 
-pub use case::{Case, Short};
+pub use case::{Case, Explainable, Levers, Short};
 pub use error::ExplainError;
-pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};
+pub use search::{
+    CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, SearchProgress, THRESHOLD, Why, explain,
+    explain_all,
+};

@@ -69,7 +69,7 @@ impl Case for Pipe {
             Better::Lower => times.sum(),
         };
         if value.is_nan() {
-            return Err(crosslane_experiment::ScenarioError::Failed("no number".into()).into());
+            return Err(crosslane_experiment::ExperimentError::failed("no number").into());
         }
         Ok(Figure { value, better: self.better })
     }
@@ -84,9 +84,7 @@ impl Case for Pipe {
             false => self.shorter.iter().map(short).collect(),
         }
     }
-}
 
-impl Liftable for Pipe {
     fn levers(&self, _first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
         let stages = self.stages.iter().enumerate().filter(|(_, stage)| stage.now != stage.lifted);
         let lever = |(index, stage): (usize, &Stage)| Lever {

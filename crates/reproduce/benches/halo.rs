@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_experiment::{HaloOptions, HaloRun, Lattice};
+use crosslane_experiment::{HaloOptions, Lattice, NoProgress, Scenario};
 use crosslane_pcie::units::Picoseconds;
 
 /// Longest time on one core, seconds.
@@ -37,8 +37,8 @@ fn main() {
     let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(&sizes(nodes)));
     let lab = lab.unwrap_or_else(|error| panic!("{error}"));
     let read = begin.elapsed();
-    let run = HaloRun { lab: Arc::new(lab), options, seed: 1 };
-    let outcome = run.run().unwrap_or_else(|error| panic!("{error}"));
+    let run = Scenario::new(Arc::new(lab), options);
+    let outcome = run.run(&NoProgress, None).unwrap_or_else(|error| panic!("{error}"));
     let seconds = begin.elapsed().as_secs_f64();
     let (checked, wrong) = outcome.checked();
     assert_eq!(wrong, 0, "buffers with a wrong checksum");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of reproductions and validations.
 
-use crosslane_experiment::{BenchError, ScenarioError};
+use crosslane_experiment::ExperimentError;
 use crosslane_explain::ExplainError;
 use crosslane_host::ErrorKind;
 use crosslane_lab::LabError;
@@ -65,23 +65,17 @@ impl ReproduceError {
 impl From<ExplainError> for ReproduceError {
     fn from(error: ExplainError) -> Self {
         match error {
-            ExplainError::Run(ScenarioError::Lab(error)) => Self::Lab(error),
+            ExplainError::Run(ExperimentError::Lab(error)) => Self::Lab(error),
             other => Self::experiment("why not faster", other),
         }
     }
 }
 
-impl From<ScenarioError> for ReproduceError {
-    fn from(error: ScenarioError) -> Self {
-        Self::from(ExplainError::from(error))
-    }
-}
-
-impl From<BenchError> for ReproduceError {
-    fn from(error: BenchError) -> Self {
+impl From<ExperimentError> for ReproduceError {
+    fn from(error: ExperimentError) -> Self {
         match error {
-            BenchError::Lab(error) => Self::Lab(error),
-            BenchError::Run { run, problem } => Self::experiment(run, problem),
+            ExperimentError::Lab(error) => Self::Lab(error),
+            ExperimentError::Run { run, problem } => Self::experiment(run, problem),
             other => Self::experiment("benchmark", other),
         }
     }

@@ -121,6 +121,13 @@ pub struct Scenario {
     pub not_explained: Option<String>,
 }
 
+/// A run of one flow.
+impl From<Flow> for Scenario {
+    fn from(flow: Flow) -> Self {
+        Self { bytes: Some(flow.bytes), flows: vec![flow], ..Self::default() }
+    }
+}
+
 /// Totals of several flows over the time in which all of them were active.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Together {

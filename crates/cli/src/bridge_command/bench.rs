@@ -2,12 +2,12 @@
 //! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
 
 use crosslane::bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
-use crosslane::experiment::{BenchError, BridgedMeasured, BridgedOptions, TwoNodes, bridged};
+use crosslane::experiment::{BridgedMeasured, BridgedOptions, ExperimentError, TwoNodes, bridged};
 use crosslane::host::{Clock, Rdma};
 use crosslane::lab::{Lab, Simulation};
 use crosslane::network::MachineClock;
 use crosslane::pcie::units::Picoseconds;
-use crosslane::results::{Bridge, BridgeTransfer, Outcome, SCHEMA};
+use crosslane::results::{Bridge, BridgeTransfer, Outcome, Overlap, SCHEMA};
 use crosslane_report::Table;
 use futures_util::future::try_join_all;
 use serde_json::json;
@@ -81,7 +81,7 @@ impl Plan {
         &self,
         clients: &[Client<R, C>],
         (card, address): (&str, u64),
-    ) -> Result<Vec<Line>, BenchError> {
+    ) -> Result<Vec<Line>, ExperimentError> {
         let mut lines = Vec::new();
         for path in &self.paths {
             for size_bytes in &self.sizes {
@@ -144,27 +144,8 @@ impl Line {
     }
 }
 
-/// The gain of overlap: naive over pipelined, and its bound.
-struct Overlap {
-    path: Path,
-    size_bytes: u64,
-    ratio: f64,
-    bound: f64,
-}
-
-impl Overlap {
-    fn result(&self) -> crosslane::results::Overlap {
-        crosslane::results::Overlap {
-            path: self.path.to_string(),
-            bytes: self.size_bytes,
-            naive_over_pipelined: self.ratio,
-            bound: self.bound,
-            share: self.ratio / self.bound,
-        }
-    }
-}
-
-/// Pairs of the same transfer, naive and pipelined.
+/// Returns the gain of overlap, naive over pipelined, and its bound, for each pair of the same
+/// transfer.
 fn overlaps(lines: &[Line]) -> Vec<Overlap> {
     let naive = lines.iter().filter(|line| line.mode == Mode::Naive);
     let pairs = naive.filter_map(|naive| {
@@ -175,11 +156,14 @@ fn overlaps(lines: &[Line]) -> Vec<Overlap> {
         // Of the naive transfer each stage was alone while it worked.
         let alone: Vec<u64> = naive.report().stages.iter().map(|stage| stage.busy_ps).collect();
         let slowest = alone.iter().max().copied().filter(|slowest| *slowest > 0)?;
+        let ratio = naive.report().elapsed_ps as f64 / pipelined.report().elapsed_ps.max(1) as f64;
+        let bound = alone.iter().sum::<u64>() as f64 / slowest as f64;
         Some(Overlap {
-            path: naive.path,
-            size_bytes: naive.size_bytes,
-            ratio: naive.report().elapsed_ps as f64 / pipelined.report().elapsed_ps.max(1) as f64,
-            bound: alone.iter().sum::<u64>() as f64 / slowest as f64,
+            path: naive.path.to_string(),
+            bytes: naive.size_bytes,
+            naive_over_pipelined: ratio,
+            bound,
+            share: ratio / bound,
         })
     });
     pairs.collect()
@@ -220,7 +204,7 @@ pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
         false => output::print(&page(&lines, &place))?,
     }
     if let Some(file) = file {
-        write_outcome_page(&outcome, lab.as_ref(), None, &file)?;
+        write_outcome_page(&outcome, lab.as_ref(), &file)?;
     }
     match lines.iter().any(|line| line.wrong_words > 0) {
         true => Err(CommandError::Run),
@@ -236,9 +220,9 @@ async fn measured<R: Rdma, C: Clock>(
     plan.measure(clients, place).await.map_err(failed)
 }
 
-fn failed(error: BenchError) -> CommandError {
+fn failed(error: ExperimentError) -> CommandError {
     match error {
-        BenchError::Bridge(error) => CommandError::Bridge(error),
+        ExperimentError::Bridge(error) => CommandError::Bridge(error),
         error => CommandError::Bridge(BridgeError::of(Stage::Request, error)),
     }
 }
@@ -309,7 +293,7 @@ fn outcome(arguments: &BenchArguments, lines: &[Line], place: &str) -> Outcome {
         seed: arguments.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         transfers: lines.iter().map(Line::result).collect(),
-        overlap: overlaps(lines).iter().map(Overlap::result).collect(),
+        overlap: overlaps(lines),
     })
 }
 
@@ -344,10 +328,10 @@ fn page(lines: &[Line], place: &str) -> String {
             "\n{}, {}: naive takes {:.2} times as long as pipelined; the stages, each alone, allow \
              {:.2}: {:.1} % of it\n",
             overlap.path,
-            short_size(overlap.size_bytes),
-            overlap.ratio,
+            short_size(overlap.bytes),
+            overlap.naive_over_pipelined,
             overlap.bound,
-            100.0 * overlap.ratio / overlap.bound
+            100.0 * overlap.share
         );
     }
     let wrong: u64 = lines.iter().map(|line| line.wrong_words).sum();

@@ -6,22 +6,15 @@ pub mod arguments;
 use std::sync::Arc;
 
 use crosslane::driver::network_processor::{Modes, Requests};
-use crosslane::experiment::{HaloOptions, HaloRun, halo_on};
+use crosslane::experiment::{HaloOptions, Scenario, halo_on};
 use crosslane::lab::Lab;
-use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::open::DeviceName;
 use crosslane::pcie::units::Picoseconds;
-use crosslane::results::Flow;
-use crosslane_report::text::Notes;
 
-use crate::bench_outcome::Runs;
+use crate::bench::{Bench, Runs, opened};
 use crate::error::CommandError;
-use crate::interrupt::is_asked;
-use crate::output_file::OutputFile;
 use crate::place_argument::Named;
-use crate::progress::Steps;
-use crate::report_file::{Where, report_of};
-use crate::why::{Why, explained};
-use crate::workload::{refused, run_on};
+use crate::report_file::Where;
 use arguments::{HaloArguments, even_sizes};
 
 /// Longest time of an exchange in a lab.
@@ -59,49 +52,31 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
             tori.collect::<Result<_, _>>()?
         }
     };
-    let file = report_of(arguments.report.as_ref())?;
-    let steps = Steps::new(labs.len() as u64, "tori");
-    let (options, seed) = (options(arguments, TIMEOUT), arguments.seed);
-    let runs = labs.into_iter().map(|lab| HaloRun { lab: Arc::new(lab), options, seed });
-    let runs: Vec<HaloRun> = runs.collect();
-    let mut flows = Vec::new();
-    for run in &runs {
-        let outcome = run.run()?;
-        let flow = outcome.flow(arguments.exchanges);
-        steps.done(&flow.name, outcome.now);
-        flows.push(flow);
-        if is_asked() {
-            break;
-        }
-    }
-    steps.finish();
-    let whys = match arguments.why {
-        true => explained(&runs, &flows, &[], arguments.json),
-        false => Vec::new(),
-    };
-    show(arguments, Where::Lab(&lab), &steps, (flows, whys), file)
+    let options = options(arguments, TIMEOUT);
+    let scenario = |lab| Scenario::new(Arc::new(lab), options).with_seed(arguments.seed);
+    let runs = Runs { at_once: false, ..Runs::new("tori", arguments.why) };
+    bench(arguments, Where::Lab(&lab))?.in_lab(labs.into_iter().map(scenario).collect(), runs)
+}
+
+fn bench<'a>(arguments: &HaloArguments, place: Where<'a>) -> Result<Bench<'a>, CommandError> {
+    Bench::new("halo", place, (arguments.seed, arguments.json, arguments.report.as_ref()))
 }
 
 /// Runs it between cards: all nodes in this program.
 fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), CommandError> {
     let sizes = sizes(arguments, names.len())?;
-    let file = report_of(arguments.report.as_ref())?;
-    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let bench = bench(arguments, Where::Cards(names))?;
+    let session = opened(names)?;
     let bus = session.bus();
     let modes = |function| Modes { requests: Requests::fastest(bus, function), ..Modes::default() };
     let cards = session.cards().iter();
     let nodes: Vec<(&str, Modes)> =
         cards.map(|card| (card.endpoint.as_str(), modes(card.function))).collect();
     let options = options(arguments, CARD_TIMEOUT);
-    let steps = Steps::new(1, "tori");
-    let outcome = run_on(&session, async {
-        let outcome = halo_on(bus, &nodes, &sizes, arguments.open, options).await;
-        outcome.map_err(|error| CommandError::Card(error.to_string()))
-    })?;
-    let flow = outcome.flow(arguments.exchanges);
-    steps.done(&flow.name, outcome.now);
-    steps.finish();
-    show(arguments, Where::Cards(names), &steps, (vec![flow], Vec::new()), file)
+    bench.on_cards(&session, (&[options], "tori"), async |options| {
+        let outcome = halo_on(bus, &nodes, &sizes, arguments.open, *options).await?;
+        Ok((outcome.name(), outcome))
+    })
 }
 
 /// Returns the sizes of the torus that the cards make.
@@ -128,17 +103,4 @@ fn options(arguments: &HaloArguments, timeout: Picoseconds) -> HaloOptions {
         seed: arguments.seed,
         timeout,
     }
-}
-
-fn show(
-    arguments: &HaloArguments,
-    place: Where<'_>,
-    steps: &Steps,
-    (flows, whys): (Vec<Flow>, Vec<Why>),
-    file: Option<OutputFile>,
-) -> Result<(), CommandError> {
-    let is_wrong = flows.iter().filter_map(Flow::exchange).any(|it| it.buffers_wrong > 0);
-    let runs = Runs { bench: "halo", place, seed: arguments.seed, flows, whys };
-    runs.show(Some(steps), arguments.json, Notes::default(), file)?;
-    if is_wrong { Err(CommandError::Run) } else { Ok(()) }
 }

@@ -6,22 +6,15 @@ pub mod arguments;
 use std::sync::Arc;
 
 use crosslane::driver::network_processor::{Modes, Requests};
-use crosslane::experiment::{NgetOptions, NgetRun, nget_on};
+use crosslane::experiment::{GetWork, NgetMeasured, NgetOptions, Scenario, nget_on};
 use crosslane::host::Mapping;
 use crosslane::lab::Lab;
-use crosslane::open::{DeviceName, Session, SessionOptions};
-use crosslane::results::{Account, Flow};
-use crosslane_report::text::Notes;
+use crosslane::open::DeviceName;
 
-use crate::bench_outcome::Runs;
+use crate::bench::{Bench, Runs, opened};
 use crate::error::CommandError;
-use crate::interrupt::{is_asked, kept};
-use crate::output_file::OutputFile;
 use crate::place_argument::Named;
-use crate::progress::Steps;
-use crate::report_file::{Where, report_of};
-use crate::why::{Why, explained};
-use crate::workload::{refused, run_on};
+use crate::report_file::Where;
 use arguments::NgetArguments;
 
 /// Network processors that are measured where none is named: a torus has thousands.
@@ -101,33 +94,22 @@ pub fn run(arguments: &NgetArguments) -> Result<(), CommandError> {
     }
 }
 
+fn bench<'a>(arguments: &NgetArguments, place: Where<'a>) -> Result<Bench<'a>, CommandError> {
+    Bench::new("nget", place, (arguments.seed, arguments.json, arguments.report.as_ref()))
+}
+
 fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<(), CommandError> {
-    let lab = Lab::load(lab)?;
+    let lab = Arc::new(Lab::load(lab)?);
     let wanted = if named.is_empty() { arguments.node.clone() } else { named };
     let nodes = nodes(&lab, &wanted)?.into_iter();
-    let jobs = jobs(arguments, nodes.map(|node| (node, COMBINED)))?.into_iter();
-    let lab = Arc::new(lab);
-    let runs = jobs.map(|(processor, modes, in_flight, size)| {
+    let scenarios = jobs(arguments, nodes.map(|node| (node, COMBINED)))?.into_iter();
+    let scenarios = scenarios.map(|(processor, modes, in_flight, size)| {
         let options = options(arguments, size, in_flight);
-        NgetRun { lab: lab.clone(), processor, modes, options, seed: arguments.seed }
+        let work = GetWork { processor, modes, options };
+        Scenario::new(lab.clone(), work).with_seed(arguments.seed)
     });
-    let runs: Vec<NgetRun> = runs.collect();
-    let file = report_of(arguments.report.as_ref())?;
-    let steps = Steps::new(runs.len() as u64, "runs");
-    let made = steps.watch.each(&runs, |run| {
-        let outcome = run.run()?;
-        steps.shown(&run.name(), outcome.now);
-        let flow = outcome.flow(&run.processor, run.modes);
-        Ok::<_, CommandError>(Some((flow, outcome.account)))
-    });
-    steps.finish();
-    let (runs, made) = kept(runs, made?);
-    let (flows, accounts): (Vec<Flow>, Vec<Account>) = made.into_iter().unzip();
-    let whys = match arguments.why {
-        true => explained(&runs, &flows, &accounts, arguments.json),
-        false => Vec::new(),
-    };
-    show(arguments, Where::Lab(&lab), &steps, (flows, whys), file)
+    let runs = Runs::new("runs", arguments.why);
+    bench(arguments, Where::Lab(&lab))?.in_lab(scenarios.collect(), runs)
 }
 
 fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), CommandError> {
@@ -135,41 +117,17 @@ fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), Comma
         let sentence = "--node names endpoints of a lab; --device names the cards here";
         return Err(CommandError::Usage(sentence.to_owned()));
     }
-    let file = report_of(arguments.report.as_ref())?;
-    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let bench = bench(arguments, Where::Cards(names))?;
+    let session = opened(names)?;
     let bus = session.bus();
     let cards = session.cards().iter().map(|card| (card, Requests::fastest(bus, card.function)));
     let jobs = jobs(arguments, cards)?;
-    let steps = Steps::new(jobs.len() as u64, "runs");
-    let mut flows = Vec::new();
-    for (card, modes, in_flight, size) in jobs {
-        let options = options(arguments, size, in_flight);
-        let measured = run_on(&session, async {
-            // Errors name the card.
-            let measured = nget_on(bus.clone(), &card.endpoint, modes, &options).await;
-            measured.map_err(|error| CommandError::Card(error.to_string()))
-        })?;
-        steps.done(&card.name, measured.elapsed());
-        flows.push(measured.flow(&card.name, modes));
-        if is_asked() {
-            break;
-        }
-    }
-    steps.finish();
-    show(arguments, Where::Cards(names), &steps, (flows, Vec::new()), file)
-}
-
-fn show(
-    arguments: &NgetArguments,
-    place: Where<'_>,
-    steps: &Steps,
-    (flows, whys): (Vec<Flow>, Vec<Why>),
-    file: Option<OutputFile>,
-) -> Result<(), CommandError> {
-    let is_wrong = flows.iter().filter_map(Flow::gets).any(|gets| gets.gets_wrong > 0);
-    let runs = Runs { bench: "nget", place, seed: arguments.seed, flows, whys };
-    runs.show(Some(steps), arguments.json, Notes::default(), file)?;
-    if is_wrong { Err(CommandError::Run) } else { Ok(()) }
+    bench.on_cards(&session, (&jobs, "runs"), async |(card, modes, in_flight, size)| {
+        let options = options(arguments, *size, *in_flight);
+        let measured = nget_on(bus.clone(), &card.endpoint, *modes, &options).await?;
+        let node = card.name.clone();
+        Ok((node.clone(), NgetMeasured { node, ..measured }))
+    })
 }
 
 fn check(arguments: &NgetArguments, runs: usize) -> Result<(), CommandError> {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ends of flows, looked up by their names on the command line.
 
-use crosslane::experiment::{End, FlowEnds};
+use crosslane::experiment::FlowEnds;
 use crosslane::fabric::NodeKind;
-use crosslane::lab::{Lab, RunningHost, RunningLab};
+use crosslane::lab::{Lab, RunningLab};
 use crosslane::open::DeviceName;
 
 use crate::error::CommandError;
@@ -42,7 +42,70 @@ pub enum Ends<'a> {
     },
 }
 
+/// Cards in an order, among which ends are looked up.
+pub trait Cards {
+    /// Returns their number.
+    fn count(&self) -> usize;
+
+    /// Returns the position of a card; `option` and `name` are as the user wrote them.
+    ///
+    /// # Errors
+    /// A name of none of the cards.
+    fn position(&self, option: &str, name: &str) -> Result<usize, CommandError>;
+
+    /// Returns the sentence about too few cards for that many flows.
+    fn too_few(&self, flows: u16) -> String;
+
+    /// Returns the sentence about a single card where two are needed.
+    fn single(&self) -> String;
+
+    /// Returns the sentence about a card that would move data to itself.
+    fn same(&self, at: usize) -> String;
+
+    /// Returns the sentence about a last card that comes before the first one.
+    fn reversed(&self, first: usize, last: usize) -> String;
+}
+
 impl Ends<'_> {
+    /// Looks the names up. Returns the positions of each flow's cards, in the order of its data.
+    fn chosen(&self, cards: &impl Cards) -> Result<Vec<Vec<usize>>, CommandError> {
+        let count = cards.count();
+        let named = |option: &str, name: Option<&str>, other: usize| {
+            name.map_or(Ok(other), |name| cards.position(option, name))
+        };
+        let check_count = |flows: u16| match usize::from(flows) <= count {
+            true => Ok(()),
+            false => Err(usage(cards.too_few(flows))),
+        };
+        match *self {
+            Self::WithHost { options, card, flows, .. } => {
+                let first = named(options.1, card, 0)?;
+                check_count(flows)?;
+                Ok((0..usize::from(flows)).map(|flow| vec![(first + flow) % count]).collect())
+            }
+            Self::Pairs { from, to, flows } => {
+                let first = named("--from", from, 0)?;
+                let second = named("--to", to, first + 1)?;
+                if count < 2 {
+                    return Err(usage(cards.single()));
+                }
+                check_count(flows)?;
+                if first % count == second % count {
+                    return Err(usage(cards.same(first % count)));
+                }
+                let pair = |flow: usize| vec![(first + flow) % count, (second + flow) % count];
+                Ok((0..usize::from(flows)).map(pair).collect())
+            }
+            Self::Row { from, to } => {
+                let (first, last) = (named("--from", from, 0)?, named("--to", to, count - 1)?);
+                if last < first {
+                    return Err(usage(cards.reversed(first, last)));
+                }
+                Ok(vec![(first..=last).collect()])
+            }
+        }
+    }
+
     /// Looks the names up in a lab. `first` and `last` are the cards that `--device` names.
     ///
     /// # Errors
@@ -50,17 +113,27 @@ impl Ends<'_> {
     /// not the lab file's.
     pub fn in_lab(
         &self,
-        cards: &Cards<'_>,
+        cards: &LabCards<'_>,
         first: Option<&str>,
         last: Option<&str>,
     ) -> Result<Vec<FlowEnds>, CommandError> {
-        match *self {
+        let (ends, option) = match *self {
             Self::WithHost { options, host, card, flows } => {
-                cards.with_host(options, host, card.or(first), flows)
+                let card = card.or(first);
+                (Ends::WithHost { options, host, card, flows }, options.1)
             }
-            Self::Pairs { from, to, flows } => cards.pairs(from.or(first), to.or(last), flows),
-            Self::Row { from, to } => Ok(vec![cards.row(from.or(first), to.or(last))?]),
+            Self::Pairs { from, to, flows } => {
+                (Ends::Pairs { from: from.or(first), to: to.or(last), flows }, "--to")
+            }
+            Self::Row { from, to } => (Ends::Row { from: from.or(first), to: to.or(last) }, "--to"),
+        };
+        let flows = ends.chosen(cards)?;
+        let flows = flows.iter().map(|flow| cards.flow(option, flow));
+        let flows: Vec<FlowEnds> = flows.collect::<Result<_, _>>()?;
+        if let Self::WithHost { options, host: Some(host), .. } = *self {
+            flows.iter().try_for_each(|flow| cards.check_host(options.0, host, flow))?;
         }
+        Ok(flows)
     }
 
     /// Looks the names up among cards that are opened by name: returns the places of each flow's
@@ -70,70 +143,112 @@ impl Ends<'_> {
     /// A name of none of the cards, more flows than cards, a card to itself, or an order that is
     /// not that of `--device`.
     pub fn on_cards(&self, names: &[DeviceName]) -> Result<Vec<Vec<usize>>, CommandError> {
-        let count = names.len();
-        let position = |option: &str, name: &str| {
-            let wanted = name.parse::<DeviceName>().ok();
-            let found = names.iter().position(|card| Some(card) == wanted.as_ref());
-            found.ok_or_else(|| {
-                let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-                usage(format!("{option} {name}: the cards are {}", names.join(", ")))
-            })
-        };
-        let from_or =
-            |from: Option<&str>, other| from.map_or(Ok(other), |name| position("--from", name));
-        let to_or = |to: Option<&str>, other| to.map_or(Ok(other), |name| position("--to", name));
-        let check_count = |flows: u16| match usize::from(flows) <= count {
-            true => Ok(()),
-            false => Err(usage(format!("--flows {flows}: --device names {count}"))),
-        };
         match *self {
-            Self::WithHost { host, card, flows, .. } => {
-                if let Some(host) = host.filter(|host| *host != ONLY_HOST) {
-                    return Err(usage(format!(
-                        "{host} is not the host that the cards are in: `host` is"
-                    )));
-                }
-                let first = card.map_or(Ok(0), |name| position("--from or --to", name))?;
-                check_count(flows)?;
-                Ok((0..usize::from(flows)).map(|flow| vec![(first + flow) % count]).collect())
+            Self::WithHost { host: Some(host), .. } if host != ONLY_HOST => {
+                Err(usage(format!("{host} is not the host that the cards are in: `host` is")))
             }
-            Self::Pairs { from, to, flows } => {
-                if count < 2 {
-                    return Err(usage("two cards are needed: --device names one".to_owned()));
-                }
-                let first = from_or(from, 0)?;
-                let second = to_or(to, first + 1)?;
-                check_count(flows)?;
-                if first % count == second % count {
-                    let name = &names[first % count];
-                    return Err(usage(format!("--to {name}: it cannot move data to itself")));
-                }
-                let pair = |flow: usize| vec![(first + flow) % count, (second + flow) % count];
-                Ok((0..usize::from(flows)).map(pair).collect())
+            Self::WithHost { card, flows, .. } => {
+                let options = ("", "--from or --to");
+                Ends::WithHost { options, host: None, card, flows }.chosen(&names)
             }
-            Self::Row { from, to } => {
-                let (first, last) = (from_or(from, 0)?, to_or(to, count - 1)?);
-                if last < first {
-                    return Err(usage(format!("--to {}: it stands before --from", names[last])));
-                }
-                Ok(vec![(first..=last).collect()])
-            }
+            _ => self.chosen(&names),
         }
     }
-}
-
-/// The endpoints with engines of a lab, in the order of the lab file.
-pub struct Cards<'a> {
-    lab: &'a Lab,
-    running: &'a RunningLab,
-    names: Vec<&'a str>,
 }
 
 fn usage(sentence: String) -> CommandError {
     CommandError::Usage(sentence)
 }
 
-impl<'a> Cards<'a> {
+impl Cards for &[DeviceName] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn position(&self, option: &str, name: &str) -> Result<usize, CommandError> {
+        let wanted = name.parse::<DeviceName>().ok();
+        let found = self.iter().position(|card| Some(card) == wanted.as_ref());
+        found.ok_or_else(|| {
+            let names: Vec<String> = self.iter().map(ToString::to_string).collect();
+            usage(format!("{option} {name}: the cards are {}", names.join(", ")))
+        })
+    }
+
+    fn too_few(&self, flows: u16) -> String {
+        format!("--flows {flows}: --device names {}", self.len())
+    }
+
+    fn single(&self) -> String {
+        "two cards are needed: --device names one".to_owned()
+    }
+
+    fn same(&self, at: usize) -> String {
+        format!("--to {}: it cannot move data to itself", self[at])
+    }
+
+    fn reversed(&self, _first: usize, last: usize) -> String {
+        format!("--to {}: it stands before --from", self[last])
+    }
+}
+
+/// The endpoints with engines of a lab, in the order of the lab file.
+pub struct LabCards<'a> {
+    lab: &'a Lab,
+    running: &'a RunningLab,
+    names: Vec<&'a str>,
+}
+
+impl Cards for LabCards<'_> {
+    fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    fn position(&self, option: &str, name: &str) -> Result<usize, CommandError> {
+        if let Some(position) = self.names.iter().position(|card| *card == name) {
+            return Ok(position);
+        }
+        let is_only_host = name == ONLY_HOST && self.running.hosts.len() == 1;
+        let node = self.running.find(name).filter(|_| !is_only_host);
+        let what = match node.map(|node| self.running.fabric.node(node).kind) {
+            None if is_only_host => "a host",
+            None => "not in the lab",
+            Some(NodeKind::RootComplex) => "a host",
+            Some(NodeKind::Switch) => "a switch",
+            Some(NodeKind::Endpoint) => {
+                return Err(usage(format!(
+                    "{option} {name}: {name} has no DMA engine: its part needs an `engine` \
+                     table; `bench traffic` works with generic endpoints"
+                )));
+            }
+        };
+        let have = self.names.join(", ");
+        Err(usage(format!(
+            "{option} {name}: {name} is {what}; endpoints with a DMA engine are {have}"
+        )))
+    }
+
+    fn too_few(&self, flows: u16) -> String {
+        let (lab, count, names) = (self.lab.name(), self.names.len(), self.names.join(", "));
+        format!("--flows {flows}: {lab} has {count} endpoints with a DMA engine: {names}")
+    }
+
+    fn single(&self) -> String {
+        let (lab, only) = (self.lab.name(), self.names[0]);
+        format!("--lab {lab}: two endpoints with a DMA engine are needed, and it has one, {only}")
+    }
+
+    fn same(&self, at: usize) -> String {
+        let name = self.names[at];
+        format!("--to {name}: {name} cannot move data to itself over PCI Express")
+    }
+
+    fn reversed(&self, first: usize, last: usize) -> String {
+        let (from, to) = (self.names[first], self.names[last]);
+        format!("--to {to}: the lab file has {to} before {from}")
+    }
+}
+
+impl<'a> LabCards<'a> {
     /// Those of a lab.
     ///
     /// # Errors
@@ -152,84 +267,20 @@ impl<'a> Cards<'a> {
         Ok(Self { lab, running, names })
     }
 
-    /// Position of a card; `option` and `name` are as the user wrote them.
-    fn position(&self, option: &str, name: &str) -> Result<usize, CommandError> {
-        if let Some(position) = self.names.iter().position(|card| *card == name) {
-            return Ok(position);
-        }
-        let have = self.names.join(", ");
-        let is_only_host = name == ONLY_HOST && self.running.hosts.len() == 1;
-        let Some(node) = self.running.find(name).filter(|_| !is_only_host) else {
-            let what = if is_only_host { "a host" } else { "not in the lab" };
+    fn flow(&self, option: &str, cards: &[usize]) -> Result<FlowEnds, CommandError> {
+        let names: Vec<&str> = cards.iter().map(|card| self.names[*card]).collect();
+        let host = |name: &str| {
+            let node = self.running.find(name).map(|node| self.running.fabric.node(node).host);
+            let mut hosts = self.running.hosts.iter();
+            hosts.find(|host| Some(host.id) == node).map_or("", |host| host.name.as_str())
+        };
+        if let Some(other) = names.iter().find(|name| host(name) != host(names[0])) {
+            let (there, first, here) = (host(other), names[0], host(names[0]));
             return Err(usage(format!(
-                "{option} {name}: {name} is {what}; endpoints with a DMA engine are {have}"
+                "{option} {other}: it is in the tree of {there}, {first} in that of {here}"
             )));
-        };
-        let what = match self.running.fabric.node(node).kind {
-            NodeKind::RootComplex => "a host",
-            NodeKind::Switch => "a switch",
-            NodeKind::Endpoint => {
-                return Err(usage(format!(
-                    "{option} {name}: {name} has no DMA engine: its part needs an `engine` \
-                     table; `bench traffic` works with generic endpoints"
-                )));
-            }
-        };
-        Err(usage(format!(
-            "{option} {name}: {name} is {what}; endpoints with a DMA engine are {have}"
-        )))
-    }
-
-    fn end(&self, position: usize) -> End {
-        let name = self.names[position % self.names.len()];
-        let node = self.running.find(name).expect("a lab that was built has its endpoints");
-        End { name: name.to_owned(), node }
-    }
-
-    fn host_of(&self, card: &End) -> (usize, &RunningHost) {
-        let host = self.running.fabric.node(card.node).host;
-        let mut hosts = self.running.hosts.iter().enumerate();
-        hosts.find(|(_, other)| other.id == host).expect("every endpoint has its host")
-    }
-
-    fn ends(&self, option: &str, cards: Vec<End>) -> Result<FlowEnds, CommandError> {
-        let (index, host) = self.host_of(&cards[0]);
-        for card in &cards[1..] {
-            let (other, there) = self.host_of(card);
-            if other != index {
-                return Err(usage(format!(
-                    "{option} {}: it is in the tree of {}, {} in that of {}",
-                    card.name, there.name, cards[0].name, host.name
-                )));
-            }
         }
-        let memory = End { name: host.name.clone(), node: host.root_complex };
-        Ok(FlowEnds { host: index, memory, cards })
-    }
-
-    /// Flows between host memory and so many cards from one on; `options` are those of the host
-    /// and of the card. Each card moves data with its own host; one that is named has to be it.
-    ///
-    /// # Errors
-    /// A name that is not one of the kind, or more flows than cards.
-    fn with_host(
-        &self,
-        options: (&str, &str),
-        host: Option<&str>,
-        card: Option<&str>,
-        flows: u16,
-    ) -> Result<Vec<FlowEnds>, CommandError> {
-        let first = card.map_or(Ok(0), |name| self.position(options.1, name))?;
-        self.check_count(flows)?;
-        let mut ends = Vec::new();
-        for offset in 0..usize::from(flows) {
-            let flow = self.ends(options.1, vec![self.end(first + offset)])?;
-            if let Some(host) = host {
-                self.check_host(options.0, host, &flow)?;
-            }
-            ends.push(flow);
-        }
-        Ok(ends)
+        Ok(FlowEnds::find(self.lab, self.running, &names)?)
     }
 
     fn check_host(&self, option: &str, host: &str, flow: &FlowEnds) -> Result<(), CommandError> {
@@ -247,64 +298,5 @@ impl<'a> Cards<'a> {
             Some(_) => format!("{option} {host}: {host} is no host; the lab's are {hosts}"),
             None => format!("{option} {host}: {host} is not in the lab; its hosts are {hosts}"),
         }))
-    }
-
-    fn check_count(&self, flows: u16) -> Result<(), CommandError> {
-        if usize::from(flows) <= self.names.len() {
-            return Ok(());
-        }
-        Err(usage(format!(
-            "--flows {flows}: {} has {} endpoints with a DMA engine: {}",
-            self.lab.name(),
-            self.names.len(),
-            self.names.join(", ")
-        )))
-    }
-
-    /// So many flows from card to card, both going on in the order of the lab file.
-    ///
-    /// # Errors
-    /// A name that is not a card's, a card to itself, or more flows than cards.
-    fn pairs(
-        &self,
-        from: Option<&str>,
-        to: Option<&str>,
-        flows: u16,
-    ) -> Result<Vec<FlowEnds>, CommandError> {
-        let first = from.map_or(Ok(0), |name| self.position("--from", name))?;
-        let target = to.map_or(Ok(first + 1), |name| self.position("--to", name))?;
-        if let [only] = self.names[..] {
-            return Err(usage(format!(
-                "--lab {}: two endpoints with a DMA engine are needed, and it has one, {only}",
-                self.lab.name()
-            )));
-        }
-        self.check_count(flows)?;
-        let (source, target_name) = (self.end(first), self.end(target));
-        if source == target_name {
-            let name = source.name;
-            return Err(usage(format!(
-                "--to {name}: {name} cannot move data to itself over PCI Express"
-            )));
-        }
-        (0..usize::from(flows))
-            .map(|offset| {
-                self.ends("--to", vec![self.end(first + offset), self.end(target + offset)])
-            })
-            .collect()
-    }
-
-    /// The cards from one to another.
-    ///
-    /// # Errors
-    /// A name that is not a card's, or an order that is not the lab file's.
-    fn row(&self, from: Option<&str>, to: Option<&str>) -> Result<FlowEnds, CommandError> {
-        let first = from.map_or(Ok(0), |name| self.position("--from", name))?;
-        let last = to.map_or(Ok(self.names.len() - 1), |name| self.position("--to", name))?;
-        if last < first {
-            let (from, to) = (self.names[first], self.names[last]);
-            return Err(usage(format!("--to {to}: the lab file has {to} before {from}")));
-        }
-        self.ends("--to", (first..=last).map(|position| self.end(position)).collect())
     }
 }

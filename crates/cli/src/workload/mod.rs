@@ -7,37 +7,28 @@ mod ends;
 mod opened;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crosslane::driver::{DescriptorSource, Notification};
 use crosslane::experiment::{
-    FlowEnds, LatencyOptions, Options, ScenarioError, Workload, WorkloadOutcome, WorkloadRun,
-    default_in_flight, default_operations,
+    EngineWork, LatencyOptions, Options, Scenario, Workload, default_in_flight, default_operations,
 };
 use crosslane::host::PageSize;
 use crosslane::lab::{EngineKind, Lab, RunningLab};
 use crosslane::pcie::units::Picoseconds;
-use crosslane::results::{Platform, Scenario};
 use crosslane_report::text::Notes;
 
-use crate::bench_outcome::{bench_outcome, explained, print_outcome};
-use crate::engine_argument::EngineWord;
+use crate::bench::{Bench, Runs};
 use crate::error::CommandError;
-use crate::interrupt::{Watch, kept, unless_interrupted};
-use crate::output_file::{Kind, OutputFile, not_written};
+use crate::output_file::{Kind, OutputFile};
 use crate::place_argument::Named;
-use crate::progress::Progress;
-use crate::report_file::{report_of, write_outcome_page};
+use crate::report_file::Where;
 use crate::size::SizeRange;
-use crate::trace_file::traced;
-use crate::traffic::print_errors;
-use crate::why::{Made, Why, explain_all};
 use arguments::{
     ChainArguments, DescriptorWord, HostMemoryArguments, LatencyArguments, ManyArguments,
     NotifyWord, PagesWord, PeerArguments, ReadArguments, TransferArguments, WorkloadArguments,
     WriteArguments,
 };
-use ends::{Cards, Ends};
+use ends::{Ends, LabCards};
 pub use opened::{card_failed, refused, run_on};
 
 /// Descriptors of a ring at least: more than are posted by default.
@@ -154,15 +145,42 @@ fn run(
     ends: &Ends<'_>,
     workloads: &[Workload],
 ) -> Result<(), CommandError> {
+    let shown = (common.seed, common.json, common.report.as_ref());
+    let modes = workloads.last().map(modes).unwrap_or_default();
     let (lab, endpoints) = match common.place.named()? {
-        Named::Cards(names) => return opened::run(bench, common, &names, ends, workloads),
         Named::Lab { lab, endpoints } => (lab, endpoints),
+        Named::Cards(names) => {
+            opened::check_options(common)?;
+            let flows = ends.on_cards(&names)?;
+            let mut bench = Bench::new(bench, Where::Cards(&names), shown)?;
+            bench.notes = Notes { modes: &modes, has_counters: !common.no_why, ..bench.notes };
+            return opened::run(bench, &names, &flows, workloads);
+        }
     };
     let (lab, running) = load(&lab, common)?;
     let first = endpoints.first().and_then(Option::as_deref);
     let last = endpoints.last().filter(|_| endpoints.len() > 1).and_then(Option::as_deref);
-    let ends = ends.in_lab(&Cards::of(&lab, &running)?, first, last)?;
-    Bench { bench, common, lab: &lab, ends: &ends }.run(running, workloads)
+    let flows = ends.in_lab(&LabCards::of(&lab, &running)?, first, last)?;
+    if common.trace.is_some() && workloads.len() > 1 {
+        let sentence = "--trace writes one run; give --size one size instead of a range";
+        return Err(usage(sentence.into()));
+    }
+    let mut bench = Bench::new(bench, Where::Lab(&lab), shown)?;
+    bench.notes.modes = &modes;
+    let scenario = |workload: &Workload| {
+        let work = EngineWork { workload: *workload, flows: flows.clone() };
+        let scenario = Scenario::new(Arc::clone(&lab), work).with_seed(common.seed);
+        Scenario { max_payload_bytes: common.mps, ..scenario }
+    };
+    let scenarios: Vec<_> = workloads.iter().map(scenario).collect();
+    let bytes = scenarios.iter().map(|scenario| scenario.work.total_bytes());
+    let runs = Runs {
+        bytes: Some(bytes.fold(0, u64::saturating_add)),
+        trace: common.trace.as_deref().map(|path| (path, common.trace_unit, running)),
+        engines: Some(&common.engines),
+        ..Runs::new("sizes", !common.no_why)
+    };
+    bench.in_lab(scenarios, runs)
 }
 
 /// The lab, and one like it that runs, to name its links.
@@ -276,90 +294,4 @@ fn modes(workload: &Workload) -> String {
         Notification::Interrupt | Notification::InterruptOnly => "with interrupts",
     };
     format!("{descriptors}, {notification}")
-}
-
-/// Workloads in a lab, but for their sizes.
-struct Bench<'a> {
-    bench: &'a str,
-    common: &'a WorkloadArguments,
-    lab: &'a Arc<Lab>,
-    ends: &'a [FlowEnds],
-}
-
-impl Bench<'_> {
-    /// Runs each size and prints; `running` is a lab like those that run, to name its links.
-    fn run(&self, running: RunningLab, workloads: &[Workload]) -> Result<(), CommandError> {
-        let mut runs: Vec<WorkloadRun> = workloads
-            .iter()
-            .map(|workload| WorkloadRun {
-                lab: Arc::clone(self.lab),
-                workload: *workload,
-                flows: self.ends.to_vec(),
-                seed: self.common.seed,
-                max_payload_bytes: self.common.mps,
-                dllps_free: false,
-            })
-            .collect();
-        if self.common.trace.is_some() && runs.len() > 1 {
-            let sentence = "--trace writes one run; give --size one size instead of a range";
-            return Err(usage(sentence.into()));
-        }
-        let file = report_of(self.common.report.as_ref())?;
-        let bytes = runs.iter().map(WorkloadRun::total_bytes);
-        let progress = Progress::new(bytes.fold(0, u64::saturating_add));
-        let begun = Instant::now();
-        let watch = Watch::begin(runs.len() as u64, "sizes");
-        let made: Result<Vec<Option<WorkloadOutcome>>, ScenarioError> = match &self.common.trace {
-            Some(path) => {
-                traced(path, self.lab.name(), self.common.trace_unit, running, |trace| {
-                    watch.each(&runs, |run| {
-                        unless_interrupted(run.run(&progress, Some(trace.sink())))
-                    })
-                })?
-            }
-            // Each size is a simulation of its own; no simulation is ever split.
-            None => watch.each(&runs, |run| unless_interrupted(run.run(&progress, None))),
-        };
-        progress.finish();
-        let outcomes: Vec<WorkloadOutcome>;
-        (runs, outcomes) = kept(runs, made?);
-        self.common.engines.print_speed(begun);
-        let whys = self.whys(&runs, &outcomes);
-        let scenarios = outcomes.iter().zip(&whys);
-        let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why));
-        let scenarios: Vec<Scenario> = scenarios.collect();
-        let platform = Platform::Lab { lab: self.lab.name().to_owned() };
-        let seed = self.common.seed;
-        let outcome = bench_outcome(self.bench, platform, seed, scenarios, watch.interrupted());
-        let modes = workloads.last().map(modes).unwrap_or_default();
-        let notes = Notes { modes: &modes, ..Notes::default() };
-        print_outcome(&outcome, self.common.json, notes)?;
-        watch.end(&not_written([&file]))?;
-        if let Some(file) = &file {
-            let loads = outcomes.last().map(|outcome| &outcome.loads[..]);
-            write_outcome_page(&outcome, Some(self.lab), loads, file)?;
-        }
-        let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
-        print_errors(count, std::iter::empty(), outcomes.iter().flat_map(|outcome| &outcome.errors))
-    }
-
-    fn whys(&self, runs: &[WorkloadRun], outcomes: &[WorkloadOutcome]) -> Vec<Why> {
-        if self.common.no_why {
-            return vec![Why::LeftOut; runs.len()];
-        }
-        // Limits of engines are lifted by their parameters, which gateware that is built has not.
-        let is_rtl = self.common.engines.engine == EngineWord::Rtl;
-        let model = is_rtl.then(|| Arc::new((**self.lab).clone().with_engines(EngineKind::Model)));
-        let lab = model.as_ref().unwrap_or(self.lab);
-        let cases: Vec<WorkloadRun> =
-            runs.iter().map(|run| WorkloadRun { lab: Arc::clone(lab), ..run.clone() }).collect();
-        let made = cases.iter().zip(outcomes).map(|(case, outcome)| Made {
-            case,
-            measured: outcome.figure(),
-            account: outcome.account.as_ref(),
-            has_errors: outcome.error_count > 0,
-        });
-        let whys = explain_all(&made.collect::<Vec<_>>(), self.common.json);
-        whys.into_iter().map(|why| if is_rtl { why.on_model() } else { why }).collect()
-    }
 }

@@ -2,22 +2,22 @@
 //! Nearest-neighbour exchange of a lattice between the nodes of a torus: each node sends each of
 //! its faces to the neighbour on that side, and gets theirs.
 //!
-//! Read first: [`Lattice`], [`HaloOptions`], then [`HaloRun`], all nodes of a lab's torus; or
-//! [`HaloNode`], one of them on any bus.
+//! Read first: [`Lattice`], then [`HaloOptions`], the work of a [`Scenario`](crate::Scenario) with
+//! all nodes of a lab's torus; or [`HaloNode`], one of them on any bus.
 
 pub mod lattice;
 mod run;
 
-use crosslane_driver::{Buffer, pattern_word};
+use crosslane_driver::Buffer;
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Direction, Message, Node, Peer, Receiving, Sending};
 use futures_util::future::try_join_all;
 
-use crate::error::BenchError;
-use crate::pattern::WORD_BYTES;
+use crate::error::{ExperimentError, Result};
+use crate::pattern::{WORD_BYTES, pattern_bytes};
 use lattice::{DIMENSIONS, Lattice};
-pub use run::{HaloOutcome, HaloRun, halo_on};
+pub use run::{HaloOutcome, halo_on};
 
 /// Channel that faces are sent on.
 const CHANNEL: u8 = 0;
@@ -103,12 +103,6 @@ fn seed_of(seed: u64, node: u16, direction: Direction, exchange: u32) -> u32 {
     })
 }
 
-/// Data of a face as its node sends them.
-fn face_data(seed: u32, bytes: u64) -> Vec<u8> {
-    let words = 0..(bytes / WORD_BYTES) as u32;
-    words.flat_map(|number| pattern_word(seed, number).to_le_bytes()).collect()
-}
-
 /// A sum of data that depends on the place of each word.
 fn checksum(data: &[u8]) -> u64 {
     let words = data.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
@@ -122,14 +116,9 @@ impl<B: Bus> HaloNode<B> {
     ///
     /// # Errors
     /// Options that cannot be, a node without neighbours, a link that does not come up, no memory.
-    pub async fn prepare(node: Node<B>, options: HaloOptions) -> Result<Self, BenchError> {
-        let refused = |problem: String| BenchError::Refused {
-            place: format!("node {}", node.number()),
-            problem,
-        };
-        if let Some(problem) = options.problem() {
-            return Err(refused(problem));
-        }
+    pub async fn prepare(node: Node<B>, options: HaloOptions) -> Result<Self> {
+        let name = format!("node {}", node.number());
+        ExperimentError::check(&name, options.problem())?;
         let (mut faces, mut offset) = (Vec::new(), 0);
         for direction in node.place().directions() {
             let Some(neighbour) = node.place().neighbour(direction) else { continue };
@@ -138,7 +127,7 @@ impl<B: Bus> HaloNode<B> {
             offset += bytes;
         }
         if faces.is_empty() {
-            return Err(refused("no link leads to a neighbour".to_owned()));
+            return Err(ExperimentError::refused(name, "no link leads to a neighbour"));
         }
         node.links_up(node.processor().bus().now() + options.timeout).await?;
         let (sent, received) = (node.buffer(offset).await?, node.buffer(offset).await?);
@@ -155,7 +144,7 @@ impl<B: Bus> HaloNode<B> {
     ///
     /// # Errors
     /// A message that fails.
-    pub async fn exchange(&self) -> Result<HaloMeasured, BenchError> {
+    pub async fn exchange(&self) -> Result<HaloMeasured> {
         let bus = self.node.processor().bus();
         let exchanges = self.options.exchanges;
         let bytes = self.bytes() * u64::from(exchanges);
@@ -174,7 +163,7 @@ impl<B: Bus> HaloNode<B> {
     ///
     /// # Errors
     /// It does not answer.
-    pub async fn close(self) -> Result<(), BenchError> {
+    pub async fn close(self) -> Result<()> {
         Ok(self.node.close().await?)
     }
 
@@ -189,7 +178,7 @@ impl<B: Bus> HaloNode<B> {
     }
 
     /// RX_i in all directions, TX_i in all directions, and then RX_f and TX_f.
-    async fn exchange_once(&self, number: u32) -> Result<(), BenchError> {
+    async fn exchange_once(&self, number: u32) -> Result<()> {
         let mut receiving: Vec<Receiving<B>> = Vec::new();
         for face in &self.faces {
             receiving.push(self.node.rx_i(self.message(face, &self.received, number)).await?);
@@ -204,23 +193,23 @@ impl<B: Bus> HaloNode<B> {
     }
 
     /// Writes what is sent. Programs would have computed it there.
-    fn fill(&self, number: u32) -> Result<(), BenchError> {
+    fn fill(&self, number: u32) -> Result<()> {
         for face in &self.faces {
             let seed = seed_of(self.options.seed, self.node.number(), face.direction, number);
-            self.sent.write(face.offset, &face_data(seed, face.bytes))?;
+            self.sent.write(face.offset, &pattern_bytes(seed, face.bytes))?;
         }
         Ok(())
     }
 
     /// Compares what has come with what the neighbours have sent.
-    fn check(&self, number: u32, measured: &mut HaloMeasured) -> Result<(), BenchError> {
+    fn check(&self, number: u32, measured: &mut HaloMeasured) -> Result<()> {
         for face in &self.faces {
             let mut found = vec![0; face.bytes as usize];
             self.received.read(face.offset, &mut found)?;
             // What comes from above was sent down.
             let there = face.direction.opposite();
             let seed = seed_of(self.options.seed, face.neighbour, there, number);
-            let expected = checksum(&face_data(seed, face.bytes));
+            let expected = checksum(&pattern_bytes(seed, face.bytes));
             measured.checked += 1;
             measured.wrong += u64::from(checksum(&found) != expected);
         }
@@ -235,14 +224,14 @@ mod tests {
     #[test]
     fn checksums_tell_data_apart_by_their_place() {
         let up = Direction::Up(1);
-        let data = face_data(seed_of(1, 2, up, 4), 4096);
+        let data = pattern_bytes(seed_of(1, 2, up, 4), 4096);
         let mut swapped = data.clone();
         swapped.swap(0, 4);
         assert_ne!(checksum(&data), checksum(&swapped));
         let down = Direction::Down(1);
         for other in [(2, 2, up, 4), (1, 3, up, 4), (1, 2, down, 4), (1, 2, up, 5)] {
             let (seed, node, direction, exchange) = other;
-            let other = face_data(seed_of(seed, node, direction, exchange), 4096);
+            let other = pattern_bytes(seed_of(seed, node, direction, exchange), 4096);
             assert_ne!(checksum(&data), checksum(&other));
         }
     }

@@ -2,23 +2,24 @@
 //! Nearest-neighbour exchange between all nodes of a torus: of a lab, beside the rates that its
 //! links allow, or of cards on one bus.
 
-use std::sync::Arc;
-
 use crosslane_driver::network_processor::{
     Buffers, Modes, PAYLOAD_BYTES, Requests, TorusDimension,
 };
+use crosslane_fabric::trace::TraceSink;
 use crosslane_host::{Bus, Mapping, Waiting};
 use crosslane_lab::file::HostBuffers;
-use crosslane_lab::{CheckedRun, Lab, LabBus};
+use crosslane_lab::{Lab, LabBus};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Detail, Exchange, Flow};
+use crosslane_results::{Better, Detail, Exchange, Figure, Flow};
 use crosslane_torus::{Node, NodeOptions, Place};
 use futures_util::future::try_join_all;
 
 use super::{HaloMeasured, HaloNode, HaloOptions};
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::nget::host_of;
+use crate::progress::Progress;
+use crate::scenario::{Outcome, Scenario, Work};
 
 /// Modes of the nodes' drivers: those with the least cost.
 const MODES: Modes = Modes {
@@ -29,17 +30,6 @@ const MODES: Modes = Modes {
 
 /// Longest simulated time of a run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
-
-/// An exchange in the torus of a lab.
-#[derive(Clone, Debug)]
-pub struct HaloRun {
-    /// A lab with one torus.
-    pub lab: Arc<Lab>,
-    /// Size and number of the exchanges.
-    pub options: HaloOptions,
-    /// Random seed.
-    pub seed: u64,
-}
 
 /// Outcome of exchanges.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,13 +76,19 @@ impl HaloOutcome {
         }
     }
 
-    /// Returns the outcome as plain data.
+    /// Returns the sizes of the torus in words: `4 x 2`.
     #[must_use]
-    pub fn flow(&self, exchanges: u32) -> Flow {
-        let (buffers_compared, buffers_wrong) = self.checked();
+    pub fn name(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(u16::to_string).collect();
+        sizes.join(" x ")
+    }
+
+    /// Returns the outcome as plain data.
+    fn flow(&self) -> Flow {
+        let exchanges = self.nodes.first().map_or(0, |node| node.ended.len()) as u32;
+        let (buffers_compared, buffers_wrong) = self.checked();
         Flow {
-            name: sizes.join(" x "),
+            name: self.name(),
             bytes: self.node_bytes,
             iterations: exchanges.into(),
             bytes_per_second: Some(self.node_bytes_per_second()),
@@ -112,6 +108,7 @@ impl HaloOutcome {
             ..Flow::default()
         }
     }
+
     /// Returns the numbers of faces that were compared and that were wrong.
     #[must_use]
     pub fn checked(&self) -> (u64, u64) {
@@ -132,29 +129,51 @@ impl HaloOutcome {
     }
 }
 
-impl HaloRun {
-    fn name(&self) -> String {
-        let nodes = self.lab.file().tori.first().map_or(0, |torus| torus.nodes.len());
+impl Outcome for HaloOutcome {
+    fn result(&self) -> crosslane_results::Scenario {
+        self.flow().into()
+    }
+
+    fn figure(&self) -> Option<Figure> {
+        Some(Figure { value: self.node_bytes_per_second(), better: Better::Higher })
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.now
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        let wrong = self.checked().1;
+        (wrong > 0).then(|| format!("{wrong} messages with wrong data"))
+    }
+}
+
+/// Exchanges between all nodes of a lab with one torus. All faces are compared.
+impl Work for HaloOptions {
+    type Outcome = HaloOutcome;
+
+    fn name(&self, lab: &Lab) -> String {
+        let nodes = lab.file().tori.first().map_or(0, |torus| torus.nodes.len());
         format!("halo, {nodes} nodes")
     }
 
-    /// Makes the run, and compares all faces.
-    ///
-    /// # Errors
-    /// A lab without one torus, or a run that fails.
-    pub fn run(&self) -> Result<HaloOutcome, BenchError> {
-        let name = self.name();
-        let [torus] = &self.lab.file().tori[..] else {
-            let problem = format!("lab {} does not have one torus", self.lab.name());
-            return Err(BenchError::run(&name, problem));
+    fn run(
+        scenario: &Scenario<Self>,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+    ) -> Result<HaloOutcome> {
+        let (lab, work, name) = (&scenario.lab, scenario.work, scenario.name());
+        let [torus] = &lab.file().tori[..] else {
+            let problem = format!("lab {} does not have one torus", lab.name());
+            return Err(ExperimentError::run(&name, problem));
         };
-        let run = CheckedRun::new(&self.lab, self.seed)?.with_limit(TIME_LIMIT);
+        let run = scenario.begin(trace)?.with_limit(TIME_LIMIT);
         let simulation = run.simulation();
         let node_options = NodeOptions { modes: MODES, ..NodeOptions::default() };
         let mut ready = Vec::new();
         for (number, processor) in (0..).zip(&torus.nodes) {
-            let (bus, options) = (simulation.bus(host_of(simulation, processor)?), self.options);
-            let (processor, place) = (processor.clone(), self.place(number));
+            let (bus, options) = (simulation.bus(host_of(simulation, processor)?), work);
+            let (processor, place) = (processor.clone(), scenario.place(number));
             let prepared = async move {
                 let node = Node::open(bus, &processor, place, node_options).await?;
                 HaloNode::prepare(node, options).await
@@ -167,23 +186,25 @@ impl HaloRun {
             let exchanges = nodes.map(|(node, number)| {
                 let exchange = async move {
                     let measured = node.exchange().await?;
-                    Ok::<_, BenchError>((node, measured))
+                    Ok::<_, ExperimentError>((node, measured))
                 };
                 simulation.spawn(&format!("exchange of node {number}"), exchange)
             });
             let exchanges: Vec<_> = exchanges.collect();
             try_join_all(exchanges).await
         };
-        let ended = run.run(&name, program).map_err(|error| BenchError::run(&name, error))?;
-        let nodes = ended.value.into_iter().map(|(_, measured)| measured).collect();
+        let (nodes, now) = Scenario::<Self>::execute_well(&run, &name, progress, program)?;
+        let nodes = nodes.into_iter().map(|(_, measured)| measured).collect();
         Ok(HaloOutcome {
             link_rate: Some(torus.parameters.payload_bytes_per_second()),
-            host_rate: Some(self.host_rate()),
-            now: ended.ended,
-            ..HaloOutcome::of(&self.options, &self.place(0), nodes)
+            host_rate: Some(scenario.host_rate()),
+            now,
+            ..HaloOutcome::of(&work, &scenario.place(0), nodes)
         })
     }
+}
 
+impl Scenario<HaloOptions> {
     /// Returns the place of a node in the torus.
     fn place(&self, number: u16) -> Place {
         let torus = &self.lab.file().tori[0].torus;
@@ -226,7 +247,7 @@ pub async fn halo_on<B: Bus>(
     sizes: &[u16],
     is_open: bool,
     options: HaloOptions,
-) -> Result<HaloOutcome, BenchError> {
+) -> Result<HaloOutcome> {
     let place = |number| {
         let closed = Place::of_node(number, sizes);
         let dimensions = closed.dimensions().iter();

@@ -11,19 +11,19 @@ mod run;
 
 use std::collections::VecDeque;
 
+use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{
-    Get, Key, LinkMode, LinkState, Message, NetworkProcessor, PAYLOAD_BYTES, TAGS,
+    Get, Key, LinkMode, LinkState, Message, Modes, NetworkProcessor, PAYLOAD_BYTES, TAGS,
 };
-use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::Latencies;
 
-use crate::error::BenchError;
+use crate::error::{ExperimentError, Result};
 use crate::measured::rate;
-use crate::pattern::WORD_BYTES;
+use crate::pattern::pattern_bytes;
 
-pub use run::{NgetOutcome, NgetRun, host_of, nget_on};
+pub use run::{GetWork, NgetOutcome, host_of, nget_on};
 
 /// Most gets in flight: the tags that the paper's macro supports.
 pub const MAX_IN_FLIGHT: u32 = 64;
@@ -53,6 +53,10 @@ pub struct NgetOptions {
 /// Measurement of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NgetMeasured {
+    /// Name of the network processor in results.
+    pub node: String,
+    /// Modes of its driver.
+    pub modes: Modes,
     /// Options of the run.
     pub options: NgetOptions,
     /// Time stamp #S: before the first get is started.
@@ -126,7 +130,7 @@ fn key(number: u64, links: u64) -> Key {
 
 impl<B: Bus> InFlight<'_, B> {
     /// Runs start-up, loops and drain; returns its begin and the ends of the loops.
-    async fn run(&mut self) -> Result<(Picoseconds, Vec<Picoseconds>), BenchError> {
+    async fn run(&mut self) -> Result<(Picoseconds, Vec<Picoseconds>)> {
         let NgetOptions { in_flight, per_loop, loops, .. } = *self.options;
         let bus = self.processor.bus();
         let begun = bus.now();
@@ -149,7 +153,7 @@ impl<B: Bus> InFlight<'_, B> {
         Ok((begun, stamps))
     }
 
-    async fn start(&mut self) -> Result<(), BenchError> {
+    async fn start(&mut self) -> Result<()> {
         let bus = self.processor.bus();
         let begun = bus.now();
         let place = (self.started % self.buffers.len() as u64) as usize;
@@ -165,35 +169,34 @@ impl<B: Bus> InFlight<'_, B> {
         Ok(())
     }
 
-    async fn wait(&mut self) -> Result<(), BenchError> {
+    async fn wait(&mut self) -> Result<()> {
         let bus = self.processor.bus();
         let (get, begun) = self.waiting.pop_front().expect("no more are awaited than started");
         let ended = self.processor.nget_wait(&get, bus.now() + self.options.timeout).await?;
         if ended.bytes != self.options.size_bytes {
             let problem = format!("{} of {} B were read", ended.bytes, self.options.size_bytes);
             let place = format!("a get of {}", self.processor.name());
-            return Err(BenchError::Refused { place, problem });
+            return Err(ExperimentError::refused(place, problem));
         }
         self.durations_ps.push(bus.now().since(begun).0);
         Ok(())
     }
 }
 
-fn check(options: &NgetOptions) -> Result<(), String> {
+fn check(place: &str, options: &NgetOptions) -> Result<()> {
     let NgetOptions { size_bytes, in_flight, per_loop, loops, .. } = *options;
-    if !(1..=1 << 20).contains(&size_bytes) {
-        return Err(format!("gets of {size_bytes} B; 1 B to 1 MiB is possible"));
-    }
-    if !(1..=MAX_IN_FLIGHT).contains(&in_flight) {
-        return Err(format!("{in_flight} gets in flight; 1 to {MAX_IN_FLIGHT} are possible"));
-    }
-    if !(1..=in_flight).contains(&per_loop) {
-        return Err(format!("{per_loop} gets in each loop; 1 to the {in_flight} in flight"));
-    }
-    if loops == 0 {
-        return Err("no loop".to_owned());
-    }
-    Ok(())
+    let problem = if !(1..=1 << 20).contains(&size_bytes) {
+        format!("gets of {size_bytes} B; 1 B to 1 MiB is possible")
+    } else if !(1..=MAX_IN_FLIGHT).contains(&in_flight) {
+        format!("{in_flight} gets in flight; 1 to {MAX_IN_FLIGHT} are possible")
+    } else if !(1..=in_flight).contains(&per_loop) {
+        format!("{per_loop} gets in each loop; 1 to the {in_flight} in flight")
+    } else if loops == 0 {
+        "no loop".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(ExperimentError::refused(place, problem))
 }
 
 /// Runs the micro-benchmark, with all links of the network processor in mode `sink`, then compares
@@ -204,7 +207,7 @@ fn check(options: &NgetOptions) -> Result<(), String> {
 pub async fn nget<B: Bus>(
     processor: &NetworkProcessor<B>,
     options: &NgetOptions,
-) -> Result<NgetMeasured, BenchError> {
+) -> Result<NgetMeasured> {
     Ok(nget_sampled(processor, options, || ()).await?.0)
 }
 
@@ -214,11 +217,8 @@ async fn nget_sampled<B: Bus, S>(
     processor: &NetworkProcessor<B>,
     options: &NgetOptions,
     sample: impl Fn() -> S,
-) -> Result<(NgetMeasured, [S; 4]), BenchError> {
-    check(options).map_err(|problem| BenchError::Refused {
-        place: format!("gets of {}", processor.name()),
-        problem,
-    })?;
+) -> Result<(NgetMeasured, [S; 4])> {
+    check(&format!("gets of {}", processor.name()), options)?;
     let first = sample();
     set_links(processor, LinkMode::Sink).await?;
     let mut buffers = Vec::new();
@@ -249,22 +249,28 @@ async fn nget_sampled<B: Bus, S>(
     if counted != datagrams as u32 {
         let place = format!("the links of {}", processor.name());
         let problem = format!("{counted} datagrams came to them, {datagrams} were sent");
-        return Err(BenchError::Refused { place, problem });
+        return Err(ExperimentError::refused(place, problem));
     }
     set_links(processor, LinkMode::Normal).await?;
     let samples = [first, at_begin, at_end, sample()];
     let (compared, wrong) = compare(processor, options, &buffers).await?;
-    let options = *options;
-    let measured =
-        NgetMeasured { options, begun, stamps, ended, durations, datagrams, compared, wrong };
+    let measured = NgetMeasured {
+        node: processor.name().to_owned(),
+        modes: processor.modes(),
+        options: *options,
+        begun,
+        stamps,
+        ended,
+        durations,
+        datagrams,
+        compared,
+        wrong,
+    };
     Ok((measured, samples))
 }
 
 /// Sets the mode of all links.
-async fn set_links<B: Bus>(
-    processor: &NetworkProcessor<B>,
-    mode: LinkMode,
-) -> Result<(), BenchError> {
+async fn set_links<B: Bus>(processor: &NetworkProcessor<B>, mode: LinkMode) -> Result<()> {
     for link in 0..processor.sizes().links {
         processor.set_link_mode(link, mode).await?;
     }
@@ -277,7 +283,7 @@ async fn compare<B: Bus>(
     processor: &NetworkProcessor<B>,
     options: &NgetOptions,
     buffers: &[Buffer<B>],
-) -> Result<(u32, u32), BenchError> {
+) -> Result<(u32, u32)> {
     let bytes = options.size_bytes;
     set_links(processor, LinkMode::Loopback).await?;
     // A link without a cable does not come up.
@@ -316,7 +322,7 @@ async fn compare<B: Bus>(
 }
 
 /// Datagrams that all links have sent since they were reset, modulo 2^32.
-async fn sent<B: Bus>(processor: &NetworkProcessor<B>, links: u8) -> Result<u32, BenchError> {
+async fn sent<B: Bus>(processor: &NetworkProcessor<B>, links: u8) -> Result<u32> {
     let mut sum = 0_u32;
     for link in 0..links {
         sum = sum.wrapping_add(processor.link_counters(link).await?.sent);
@@ -326,9 +332,5 @@ async fn sent<B: Bus>(processor: &NetworkProcessor<B>, links: u8) -> Result<u32,
 
 /// Data of the buffer with a number.
 fn data(options: &NgetOptions, number: u32) -> Vec<u8> {
-    let seed = options.seed ^ number.rotate_left(16);
-    let words = 0..options.size_bytes.div_ceil(WORD_BYTES) as u32;
-    let mut data: Vec<u8> = words.flat_map(|word| pattern_word(seed, word).to_le_bytes()).collect();
-    data.truncate(options.size_bytes as usize);
-    data
+    pattern_bytes(options.seed ^ number.rotate_left(16), options.size_bytes)
 }

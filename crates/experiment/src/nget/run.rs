@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs of the micro-benchmark: on a bus, and in a lab beside the rate that the host's link allows.
 
-use std::sync::Arc;
-
 use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requests};
-use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
+use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{DirectionId, LinkCounters, LinkId, Way};
 use crosslane_host::{Bus, Mapping, Waiting};
-use crosslane_lab::{CheckedRun, Lab, Simulation};
+use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
 use crosslane_pcie::link::LinkRate;
-use crosslane_pcie::split::{self, SingleUnits};
+use crosslane_pcie::split;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use crosslane_results::quantity::size_words;
-use crosslane_results::{Account, Ceiling, Detail, Flow, Gets};
+use crosslane_results::{Account, Better, Ceiling, Detail, Figure, Flow, Gets};
 
 use super::{NgetMeasured, NgetOptions, nget, nget_sampled};
-use crate::ceiling::{DataTlps, LinkLoad, least_ceiling};
-use crate::error::BenchError;
+use crate::ceiling::{Carrier, DataTlps, LinkLoad, least_ceiling};
+use crate::error::{ExperimentError, Result};
 use crate::links::direction_load;
+use crate::progress::Progress;
+use crate::scenario::{Outcome, Scenario, Work};
+use crate::traffic::shape::{Completions, Cuts};
 
 /// Longest simulated time of one run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
@@ -29,19 +30,15 @@ const ENOUGH_BYTES: u64 = 4 << 20;
 /// Loops of such a run. Four times the gets in flight are more important than the upper bound.
 const LOOPS: std::ops::RangeInclusive<u64> = 16..=1000;
 
-/// A run in a lab.
+/// The micro-benchmark with a network processor.
 #[derive(Clone, Debug)]
-pub struct NgetRun {
-    /// The lab.
-    pub lab: Arc<Lab>,
+pub struct GetWork {
     /// Name of the network processor.
     pub processor: String,
     /// Modes of its driver.
     pub modes: Modes,
     /// Sizes and numbers of the gets.
     pub options: NgetOptions,
-    /// Random seed.
-    pub seed: u64,
 }
 
 /// Outcome of a run in a lab.
@@ -53,12 +50,8 @@ pub struct NgetOutcome {
     pub rate: LinkRate,
     /// Counters of the link's direction to the card, during the measurement.
     pub down: LinkCounters,
-    /// Average payload of a completion, bytes.
-    pub completion_bytes: f64,
-    /// Rate that the link allows for these completions, bytes per second.
-    pub ceiling: f64,
-    /// The same less the DLLPs of the run.
-    pub ceiling_less_dllps: f64,
+    /// Rate that the link allows for these completions.
+    pub ceiling: Ceiling,
     /// Use of that direction while data moved.
     pub account: Account,
     /// Simulated time at the end.
@@ -75,29 +68,38 @@ impl NgetOutcome {
     /// Share of the ceiling less DLLPs.
     #[must_use]
     pub fn of_ceiling(&self) -> f64 {
-        self.measured.bytes_per_second() / self.ceiling_less_dllps
+        self.measured.bytes_per_second() / self.ceiling.less_dllps_bytes_per_second
     }
+}
 
-    /// Returns the outcome as plain data.
-    #[must_use]
-    pub fn flow(&self, node: &str, modes: Modes) -> Flow {
-        let mut flow = self.measured.flow(node, modes);
-        flow.ceiling = Some(Ceiling {
-            bytes_per_second: self.ceiling,
-            less_dllps_bytes_per_second: self.ceiling_less_dllps,
-            payload_bytes: self.completion_bytes,
-            carrier: "completions".to_owned(),
-            header_dw: COMPLETION_HEADER_DW,
-            is_estimate: false,
-            direction: None,
-        });
+impl Outcome for NgetOutcome {
+    fn result(&self) -> crosslane_results::Scenario {
+        let mut flow = self.measured.flow();
         flow.share_of_ceiling = Some(self.of_ceiling());
         if let Detail::Gets(gets) = &mut flow.detail {
-            gets.completion_bytes = Some(self.completion_bytes);
-            gets.ceiling_bytes_per_second = Some(self.ceiling);
-            gets.ceiling_less_dllps_bytes_per_second = Some(self.ceiling_less_dllps);
+            gets.completion_bytes = Some(self.ceiling.payload_bytes);
+            gets.ceiling_bytes_per_second = Some(self.ceiling.bytes_per_second);
+            gets.ceiling_less_dllps_bytes_per_second =
+                Some(self.ceiling.less_dllps_bytes_per_second);
         }
-        flow
+        flow.ceiling = Some(self.ceiling.clone());
+        flow.into()
+    }
+
+    fn figure(&self) -> Option<Figure> {
+        self.measured.figure()
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.now
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        self.measured.wrong_data()
+    }
+
+    fn account(&self) -> Option<&Account> {
+        Some(&self.account)
     }
 }
 
@@ -121,21 +123,39 @@ fn words(modes: Modes) -> String {
     format!("{buffers}, {requests}, {waiting}")
 }
 
+impl Outcome for NgetMeasured {
+    fn result(&self) -> crosslane_results::Scenario {
+        self.flow().into()
+    }
+
+    fn figure(&self) -> Option<Figure> {
+        Some(Figure { value: self.bytes_per_second(), better: Better::Higher })
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.elapsed()
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        let wrong = self.wrong;
+        (wrong > 0).then(|| format!("{wrong} messages with wrong data"))
+    }
+}
+
 impl NgetMeasured {
     /// Returns the measurement as plain data.
-    #[must_use]
-    pub fn flow(&self, node: &str, modes: Modes) -> Flow {
-        let options = &self.options;
+    fn flow(&self) -> Flow {
+        let (options, modes) = (&self.options, words(self.modes));
         Flow {
-            name: format!("{node}, {}, N = {}", words(modes), options.in_flight),
+            name: format!("{}, {modes}, N = {}", self.node, options.in_flight),
             bytes: options.size_bytes,
             iterations: self.gets(),
             in_flight: Some(options.in_flight.into()),
             latency: Some(self.durations),
             bytes_per_second: Some(self.bytes_per_second()),
             detail: Detail::Gets(Gets {
-                node: node.to_owned(),
-                modes: words(modes),
+                node: self.node.clone(),
+                modes,
                 per_loop: options.per_loop,
                 loops: options.loops,
                 elapsed_ns: self.elapsed().as_ns(),
@@ -169,11 +189,11 @@ impl NgetOptions {
 ///
 /// # Errors
 /// No host has it.
-pub fn host_of(simulation: &Simulation, endpoint: &str) -> Result<HostId, BenchError> {
+pub fn host_of(simulation: &Simulation, endpoint: &str) -> Result<HostId> {
     let mut hosts = simulation.hosts().iter();
     let host = hosts.find(|host| host.tree.find(endpoint).is_some());
     host.map(|host| host.id)
-        .ok_or_else(|| BenchError::run(endpoint, "there is no such endpoint below a host"))
+        .ok_or_else(|| ExperimentError::run(endpoint, "there is no such endpoint below a host"))
 }
 
 /// Finds the direction, towards an endpoint, of the link above it.
@@ -185,34 +205,6 @@ fn down_to(simulation: &Simulation, name: &str) -> Option<DirectionId> {
     })
 }
 
-/// Counts the completions of gets that begin at a page: those of each read, one after the other.
-fn completions(
-    completer: &CompleterParameters,
-    (payload_bytes, read_bytes): (u32, u32),
-    size_bytes: u64,
-    gets: u64,
-) -> DataTlps {
-    let rcb = completer.read_completion_boundary_bytes;
-    let longest = completer.completion_bytes.min(payload_bytes);
-    let mut single_units = SingleUnits::new(completer.completion_single_share);
-    let data_bytes = gets * size_bytes;
-    let header_dw = COMPLETION_HEADER_DW;
-    let mut tlps = DataTlps { tlps: 0, data_bytes, wire_payload_bytes: 0, header_dw };
-    for _ in 0..gets {
-        for (at, bytes) in split::requests_aligned(BusAddress(0), size_bytes, read_bytes) {
-            let cuts = match completer.completion_cut {
-                CompletionCut::Longest => split::completions(at, bytes, rcb, longest),
-                CompletionCut::Aligned => split::completions_aligned(at, bytes, rcb, longest),
-            };
-            for (at, bytes) in cuts.flat_map(|whole| single_units.cut(whole, rcb)) {
-                tlps.tlps += 1;
-                tlps.wire_payload_bytes += (at.0 % 4 + u64::from(bytes)).next_multiple_of(4);
-            }
-        }
-    }
-    tlps
-}
-
 /// Opens a network processor, runs the micro-benchmark on it and releases it.
 ///
 /// # Errors
@@ -222,7 +214,7 @@ pub async fn nget_on<B: Bus>(
     processor: &str,
     modes: Modes,
     options: &NgetOptions,
-) -> Result<NgetMeasured, BenchError> {
+) -> Result<NgetMeasured> {
     let processor = NetworkProcessor::init(bus, processor, modes).await?;
     let measured = nget(&processor, options).await;
     let released = processor.release().await;
@@ -231,39 +223,37 @@ pub async fn nget_on<B: Bus>(
     Ok(measured)
 }
 
-impl NgetRun {
-    /// Returns the name of the run: network processor, size and gets in flight.
-    #[must_use]
-    pub fn name(&self) -> String {
+impl Work for GetWork {
+    type Outcome = NgetOutcome;
+
+    fn name(&self, _lab: &Lab) -> String {
         let NgetOptions { size_bytes, in_flight, .. } = self.options;
         format!("{}, {}, {in_flight} in flight", self.processor, size_words(size_bytes))
     }
 
-    /// Makes the run.
-    ///
-    /// # Errors
-    /// A lab without this network processor, or a run that fails.
-    pub fn run(&self) -> Result<NgetOutcome, BenchError> {
-        let name = self.name();
-        let run = CheckedRun::new(&self.lab, self.seed)?.with_limit(TIME_LIMIT);
+    fn run(
+        scenario: &Scenario<Self>,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+    ) -> Result<NgetOutcome> {
+        let (work, name) = (&scenario.work, scenario.name());
+        let run = scenario.begin(trace)?.with_limit(TIME_LIMIT);
         let simulation = run.simulation();
-        let host = host_of(simulation, &self.processor)?;
-        let down = down_to(simulation, &self.processor)
-            .ok_or_else(|| BenchError::run(&name, "no link leads to it"))?;
+        let host = host_of(simulation, &work.processor)?;
+        let down = down_to(simulation, &work.processor)
+            .ok_or_else(|| ExperimentError::run(&name, "no link leads to it"))?;
         let counters = || simulation.with_fabric(|fabric| fabric.counters(down));
         let program = async {
             let bus = simulation.bus(host);
-            let processor = NetworkProcessor::init(bus, &self.processor, self.modes).await?;
-            let measured = nget_sampled(&processor, &self.options, counters).await?;
+            let processor = NetworkProcessor::init(bus, &work.processor, work.modes).await?;
+            let measured = nget_sampled(&processor, &work.options, counters).await?;
             processor.release().await?;
-            Ok::<_, BenchError>(measured)
+            Ok(measured)
         };
-        let ended = run.run(&name, program).map_err(|error| BenchError::run(&name, error))?;
-        let (measured, [before, begun, at_end, after]) = ended.value;
+        let (value, _) = Scenario::<Self>::execute_well(&run, &name, progress, program)?;
+        let (measured, [before, begun, at_end, after]) = value;
         let counted = after.since(&before);
-        let (rate, sizes) = self.sizes(simulation, down);
-        let completer = self.lab.file().hosts[usize::from(host.0)].part.parameters.completer;
-        let tlps = completions(&completer, sizes, self.options.size_bytes, measured.gets());
+        let (rate, tlps) = scenario.completions(simulation, (host, down), measured.gets());
         let span = measured.elapsed();
         let moved = at_end.since(&begun);
         let load = simulation.with_fabric(|fabric| direction_load(fabric, down, &moved, span));
@@ -276,29 +266,43 @@ impl NgetRun {
         };
         let load = LinkLoad { link: (), rate, dllp_bytes: counted.dllp_bytes, span };
         let ceiling = least_ceiling([load], tlps).expect("there is a link");
-        Ok(NgetOutcome {
-            measured,
-            rate,
-            down: counted,
-            completion_bytes: tlps.payload_bytes(),
-            ceiling: ceiling.bytes_per_second,
-            ceiling_less_dllps: ceiling.less_dllps_bytes_per_second,
-            account,
-            now: simulation.now(),
-        })
+        let ceiling = ceiling.result(Carrier::Completions, tlps, None);
+        let now = simulation.now();
+        Ok(NgetOutcome { measured, rate, down: counted, ceiling, account, now })
     }
+}
 
-    /// Returns the rate of the card's link, Max_Payload_Size above it, and the longest read of the
-    /// card.
-    fn sizes(&self, simulation: &Simulation, down: DirectionId) -> (LinkRate, (u32, u32)) {
-        let endpoints = self.lab.file().endpoints.iter();
-        let part = endpoints.into_iter().find(|endpoint| endpoint.name == self.processor);
+impl Scenario<GetWork> {
+    /// Returns the rate of the card's link, and the completions of gets that begin at a page: those
+    /// of each read, one after the other.
+    fn completions(
+        &self,
+        simulation: &Simulation,
+        (host, down): (HostId, DirectionId),
+        gets: u64,
+    ) -> (LinkRate, DataTlps) {
+        let (file, size_bytes) = (self.lab.file(), self.work.options.size_bytes);
+        let part = file.endpoints.iter().find(|endpoint| endpoint.name == self.work.processor);
         let longest = part.map_or(128, |found| found.part.parameters.requester.max_read_bytes);
-        simulation.with_fabric(|fabric| {
+        let (rate, payload_bytes, read_bytes) = simulation.with_fabric(|fabric| {
             let (upper, lower) = fabric.direction_ends(down);
             let payload_bytes = fabric.port(upper).config.max_payload_bytes();
             let read_bytes = fabric.port(lower).config.max_read_request_bytes().min(longest);
-            (fabric.link(down.link).parameters.rate, (payload_bytes, read_bytes))
-        })
+            (fabric.link(down.link).parameters.rate, payload_bytes, read_bytes)
+        });
+        let completer = file.hosts[usize::from(host.0)].part.parameters.completer;
+        let (mut cuts, mut completions) =
+            (Cuts::default(), Completions::new(completer, payload_bytes));
+        for _ in 0..gets {
+            let requests = split::requests_aligned(BusAddress(0), size_bytes, read_bytes);
+            cuts.answers(requests, &mut completions);
+        }
+        let tlps = DataTlps {
+            tlps: cuts.tlps,
+            data_bytes: gets * size_bytes,
+            wire_payload_bytes: cuts.payload_bytes,
+            header_dw: COMPLETION_HEADER_DW,
+        };
+        (rate, tlps)
     }
 }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sweeps in a lab: each point in a lab of its own.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use crosslane_driver::Device;
 use crosslane_lab::{CheckedRun, Lab, RunError};
@@ -13,7 +10,8 @@ use crosslane_pcie::link::LinkRate;
 use super::SweepError;
 use super::axes::{Axes, Point};
 use super::point::{SweepOptions, SweepPoint, measure_point};
-use crate::error::BenchError;
+use crate::error::ExperimentError;
+use crate::progress::unless_over;
 
 /// A sweep with a card of a lab.
 #[derive(Clone, Debug)]
@@ -84,18 +82,15 @@ impl<'a> LabSweep<'a> {
                 let device = Device::open_by_name(bus, &self.card).await?;
                 measure_point(&device, point, &self.options).await
             };
-            let mut measuring = pin!(measuring);
-            poll_fn(|context| match measuring.as_mut().poll(context) {
-                Poll::Ready(measured) => Poll::Ready(measured.map_err(SweepError::Run)),
-                Poll::Pending if is_over() => Poll::Ready(Err(SweepError::Interrupted)),
-                Poll::Pending => Poll::Pending,
-            })
-            .await
+            let measured = unless_over(measuring, is_over).await;
+            measured.unwrap_or(Err(ExperimentError::Interrupted))
         };
         let measured = match run.run("bench sweep", program) {
             Ok(ended) => ended.value,
-            Err(RunError::Program(SweepError::Interrupted)) => return Err(SweepError::Interrupted),
-            Err(error) => return Err(SweepError::Run(BenchError::run(&name, error))),
+            Err(RunError::Program(ExperimentError::Interrupted)) => {
+                return Err(ExperimentError::Interrupted.into());
+            }
+            Err(error) => return Err(ExperimentError::run(&name, error).into()),
         };
         Ok(SweepPoint { link: Some(link), elapsed: simulation.now(), ..measured })
     }

@@ -31,7 +31,7 @@ mod point;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
-use crate::error::BenchError;
+use crate::error::ExperimentError;
 pub use axes::{Axes, Descriptors, MAX_POINTS, Point, TransferKind};
 pub use in_lab::LabSweep;
 pub use point::{SweepOptions, SweepPoint, csv, measure_point};
@@ -40,9 +40,6 @@ pub use point::{SweepOptions, SweepPoint, csv, measure_point};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SweepError {
-    /// The lab of a point cannot be built.
-    #[error(transparent)]
-    Lab(#[from] Box<LabError>),
     /// An impossible value.
     #[error("{axis} {value}: {problem}")]
     Value {
@@ -56,17 +53,14 @@ pub enum SweepError {
     /// Too many points.
     #[error("more than {MAX_POINTS} points: fewer values, or several sweeps")]
     TooManyPoints,
-    /// The caller has ended the sweep.
-    #[error("interrupted")]
-    Interrupted,
-    /// The transfers of a point fail.
+    /// The lab of a point cannot be built, its transfers fail, or the caller has ended the sweep.
     #[error(transparent)]
-    Run(#[from] BenchError),
+    Run(#[from] ExperimentError),
 }
 
 impl From<LabError> for SweepError {
     fn from(error: LabError) -> Self {
-        Self::Lab(Box::new(error))
+        Self::Run(error.into())
     }
 }
 

@@ -10,9 +10,10 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Parameter, SweepRow};
 
 use super::axes::{Descriptors, Point, TransferKind};
-use crate::card_transfer::{CardDirection, CardOptions, card_transfer};
-use crate::error::BenchError;
+use crate::card_transfer::{CardDirection, card_transfer};
+use crate::error::{ExperimentError, Result};
 use crate::host_transfer::{read, write};
+use crate::measured::Measured;
 use crate::options::Options;
 
 /// Bytes of a point whose number of transfers is not given.
@@ -116,7 +117,7 @@ pub async fn measure_point<B: Bus>(
     device: &Device<B>,
     point: &Point,
     options: &SweepOptions,
-) -> Result<SweepPoint, BenchError> {
+) -> Result<SweepPoint> {
     let (outstanding, seed) = (point.posted(), options.seed as u32);
     let (notification, iterations) = (options.notification, options.iterations(point));
     let descriptors = match point.descriptors.unwrap_or(Descriptors::Ring) {
@@ -127,39 +128,28 @@ pub async fn measure_point<B: Bus>(
                 .clamp(*RING_ENTRIES.start(), *RING_ENTRIES.end()),
         },
     };
+    let options = Options {
+        size_bytes: point.size_bytes,
+        iterations,
+        outstanding,
+        descriptors,
+        notification,
+        seed,
+        ..Options::default()
+    };
+    let stream = |measured: Measured| {
+        let typical = Picoseconds(measured.statistics().typical_ps);
+        (measured.ended.since(measured.started), typical, measured.data_errors.words)
+    };
+    let memory = async |direction| {
+        let measured = card_transfer(device, direction, &options).await?;
+        Ok::<_, ExperimentError>((measured.elapsed, measured.median(), measured.data_errors.words))
+    };
     let (elapsed, typical, wrong_words) = match point.kind {
-        TransferKind::Write | TransferKind::Read => {
-            let options = Options {
-                size_bytes: point.size_bytes,
-                iterations,
-                outstanding,
-                descriptors,
-                notification,
-                seed,
-                ..Options::default()
-            };
-            let measured = match point.kind {
-                TransferKind::Write => write(device, &options).await?,
-                _ => read(device, &options).await?,
-            };
-            let typical = Picoseconds(measured.statistics().typical_ps);
-            (measured.ended.since(measured.started), typical, measured.data_errors.words)
-        }
-        TransferKind::ToCard | TransferKind::FromCard => {
-            let direction = match point.kind {
-                TransferKind::ToCard => CardDirection::ToCard,
-                _ => CardDirection::FromCard,
-            };
-            let options = CardOptions {
-                iterations,
-                outstanding,
-                descriptors,
-                notification,
-                ..CardOptions::by_registers(direction, point.size_bytes, seed)
-            };
-            let measured = card_transfer(device, &options).await?;
-            (measured.elapsed, measured.median(), measured.data_errors.words)
-        }
+        TransferKind::Write => stream(write(device, &options).await?),
+        TransferKind::Read => stream(read(device, &options).await?),
+        TransferKind::ToCard => memory(CardDirection::ToCard).await?,
+        TransferKind::FromCard => memory(CardDirection::FromCard).await?,
     };
     let transfer_s = match outstanding {
         1 => typical.as_seconds(),

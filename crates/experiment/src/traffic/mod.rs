@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs of generic requesters and processors, on any lab.
 //!
-//! Read first: [`TrafficRun`], then [`TrafficOutcome`].
+//! Read first: [`TrafficWork`], then [`TrafficOutcome`].
 
-mod account;
-mod ceiling;
 mod plan;
 mod run;
 pub(crate) mod shape;
 
 pub use plan::{Choices, FlowRequest, PlannedFlow, default_in_flight, default_operations};
-pub use run::{TrafficFlow, TrafficOutcome, TrafficRun};
+pub use run::{TrafficFlow, TrafficOutcome, TrafficWork};

@@ -11,7 +11,7 @@ use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_results::quantity::size_words;
 
-use crate::error::ScenarioError;
+use crate::error::{ExperimentError, Result};
 use crate::route::{Cargo, route};
 use crate::words::kind_word;
 
@@ -68,8 +68,8 @@ pub struct FlowRequest {
 }
 
 impl FlowRequest {
-    fn refused(&self, problem: String) -> ScenarioError {
-        ScenarioError::Flow { flow: self.label.clone(), problem }
+    fn refused(&self, problem: String) -> ExperimentError {
+        ExperimentError::refused(&self.label, problem)
     }
 }
 
@@ -101,6 +101,13 @@ impl PlannedFlow {
         }
     }
 
+    /// Returns whether data of the flow cross a direction.
+    #[must_use]
+    pub fn carries_data(&self, id: DirectionId) -> bool {
+        let (writes, reads) = self.data_directions();
+        writes.contains(&id) || reads.contains(&id)
+    }
+
     /// Operations in flight at once, as far as there are so many; a core has one load at a time.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
@@ -125,7 +132,7 @@ fn known_names(fabric: &Fabric) -> String {
     names.join(", ")
 }
 
-fn find(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId, ScenarioError> {
+fn find(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId> {
     let fabric = &lab.fabric;
     let found = lab.find(name).or_else(|| match &lab.hosts[..] {
         [host] if name == ONLY_HOST => Some(host.root_complex),
@@ -157,7 +164,7 @@ fn memory_of(
     node: NodeId,
     bar: Option<usize>,
     request: &FlowRequest,
-) -> Result<TargetMemory, ScenarioError> {
+) -> Result<TargetMemory> {
     let fabric = &lab.fabric;
     let name = fabric.node(node).name.clone();
     if let Some(host) = lab.hosts.iter().find(|host| host.root_complex == node) {
@@ -191,12 +198,7 @@ fn split_bar(to: &str) -> (&str, Option<usize>) {
     parsed.map_or((to, None), |(name, index)| (name, Some(index)))
 }
 
-fn check_ends(
-    lab: &RunningLab,
-    request: &FlowRequest,
-    from: NodeId,
-    to: NodeId,
-) -> Result<(), ScenarioError> {
+fn check_ends(lab: &RunningLab, request: &FlowRequest, from: NodeId, to: NodeId) -> Result<()> {
     let fabric = &lab.fabric;
     if from == to {
         return Err(request
@@ -235,7 +237,7 @@ fn window(
     request: &FlowRequest,
     bytes: u64,
     outstanding: Option<u32>,
-) -> Result<Window, ScenarioError> {
+) -> Result<Window> {
     // Shares begin at pages, so that no flow's requests are cut otherwise than another's.
     let size = memory.addresses.end - memory.addresses.start;
     let share = (size / count) & !0xfff;
@@ -283,12 +285,12 @@ fn by_size(total: u64, bytes: u64, limits: &RangeInclusive<u64>) -> u64 {
 /// Makes the flows of a run ready.
 ///
 /// # Errors
-/// [`ScenarioError::Flow`] for the first that cannot be, with the flow and the name.
+/// [`ExperimentError::Refused`] for the first that cannot be, with the flow and the name.
 pub fn plan(
     lab: &RunningLab,
     requests: &[FlowRequest],
     choices: Choices,
-) -> Result<Vec<PlannedFlow>, ScenarioError> {
+) -> Result<Vec<PlannedFlow>> {
     let fabric = &lab.fabric;
     let mut ends = Vec::new();
     for request in requests {

@@ -1,51 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of generic requesters: a lab is built, its flows run, and what happened is gathered.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{Carrier, DataTlps};
-use crosslane_fabric::DirectionId;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::trace::TraceSink;
-use crosslane_fabric::{Fabric, FlowError, FlowId, FlowReport, LinkCounters, NodeKind, RunEnd};
+use crosslane_fabric::{
+    DirectionId, Fabric, FlowId, FlowReport, FlowSource, LinkCounters, NodeKind, RunEnd,
+};
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Account, Better, Ceiling, DirectionLoad, Figure, Latencies};
+use crosslane_results::{Account, Ceiling, DirectionLoad, Figure, Latencies, TimeUse, Use};
 
-use super::account::{account_of, loads_of};
-use super::ceiling::{self, Counters};
 use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
-use crate::error::ScenarioError;
-use crate::links::{DirectionOutcome, direction_name};
+use crate::account::Counted;
+use crate::ceiling::{Carrier, DataTlps};
+use crate::error::{ExperimentError, Result};
+use crate::links::{DirectionOutcome, direction_name, distinct};
+use crate::measured::total_rate;
 use crate::progress::Progress;
 use crate::samples::Samples;
+use crate::scenario::{Scenario, Work};
 
 /// Simulated time between two readings of the counters, at first: it doubles as a run gets long.
 const FIRST_SLICE: Picoseconds = Picoseconds::from_ns(250);
 /// Wall time between two reports of progress.
 const SHOWN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A run of generic requesters and processors: what to run, and where.
-#[derive(Clone, Debug)]
-pub struct TrafficRun {
-    /// The lab.
-    pub lab: Arc<Lab>,
+/// Flows of generic requesters and processors.
+#[derive(Clone, Debug, Default)]
+pub struct TrafficWork {
     /// The flows.
     pub flows: Vec<FlowRequest>,
     /// Options of all of them.
     pub choices: Choices,
-    /// Random seed.
-    pub seed: u64,
     /// Whether TLPs are reordered as far as the rules allow.
     pub shuffle: bool,
-    /// Max_Payload_Size to be set first, bytes.
-    pub max_payload_bytes: Option<u32>,
-    /// A diagnosis: Acks and UpdateFCs take no time on the wires.
-    pub dllps_free: bool,
 }
 
 /// Outcome of one flow.
@@ -53,20 +45,10 @@ pub struct TrafficRun {
 pub struct TrafficFlow {
     /// The flow.
     pub planned: PlannedFlow,
-    /// Operations done.
-    pub operations: u64,
-    /// Operations that failed.
-    pub failed: u64,
-    /// Data moved, bytes.
-    pub bytes: u64,
-    /// Request TLPs.
-    pub tlps: u64,
+    /// Counts and times of its operations; their latencies are taken out.
+    pub report: FlowReport,
     /// Latencies of the operations.
     pub latencies: Latencies,
-    /// Data per second, first post to last end.
-    pub bytes_per_second: f64,
-    /// Data per second, first end to last end.
-    pub steady_bytes_per_second: Option<f64>,
     /// The rate that the links allow; `None` if nothing was moved.
     pub ceiling: Option<Ceiling>,
 }
@@ -76,7 +58,7 @@ impl TrafficFlow {
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
-        (ceiling > 0.0).then(|| self.bytes_per_second / ceiling)
+        (ceiling > 0.0).then(|| self.report.bytes_per_second() / ceiling)
     }
 }
 
@@ -92,7 +74,7 @@ pub struct TrafficOutcome {
     pub loads: Vec<DirectionLoad>,
     /// The account of the busiest direction with data, in the same time.
     pub account: Option<Account>,
-    /// The figure of the run, as [`TrafficRun::figure`] has it.
+    /// The figure of the run, as [`Scenario::figure`] has it.
     pub figure: Figure,
     /// Simulated time at the end.
     pub simulated: Picoseconds,
@@ -106,42 +88,28 @@ pub struct TrafficOutcome {
     pub tlp_hops: u64,
 }
 
-impl TrafficRun {
-    /// A run with seed 1 and TLPs in order, in which no port is set to another payload first.
-    #[must_use]
-    pub const fn new(lab: Arc<Lab>, flows: Vec<FlowRequest>, choices: Choices) -> Self {
-        Self {
-            lab,
-            flows,
-            choices,
-            seed: 1,
-            shuffle: false,
-            max_payload_bytes: None,
-            dllps_free: false,
-        }
-    }
-
+impl Scenario<TrafficWork> {
     /// Makes the flows ready in a lab that was built.
     ///
     /// # Errors
-    /// [`ScenarioError::Flow`] for the first that cannot be, with the flow and the name, and
-    /// [`ScenarioError::Forbidden`] for the first whose way the lab forbids.
-    pub fn plan(&self, lab: &RunningLab) -> Result<Vec<PlannedFlow>, ScenarioError> {
-        let planned = plan(lab, &self.flows, self.choices)?;
-        for (request, flow) in self.flows.iter().zip(&planned) {
-            self.check_way(&lab.fabric, request, flow)?;
+    /// [`ExperimentError::Refused`] for the first impossible flow, with the flow and the name, and
+    /// [`ExperimentError::Forbidden`] for the first whose path the lab forbids.
+    pub fn plan(&self, lab: &RunningLab) -> Result<Vec<PlannedFlow>> {
+        let planned = plan(lab, &self.work.flows, self.work.choices)?;
+        for (request, flow) in self.work.flows.iter().zip(&planned) {
+            self.check_path(&lab.fabric, request, flow)?;
         }
         Ok(planned)
     }
 
-    /// Refuses a way from endpoint to endpoint by a root complex that passes nothing on between its
-    /// ports: every packet would come to an Unsupported Request there.
-    fn check_way(
+    /// Refuses a path from endpoint to endpoint by a root complex that passes nothing on between
+    /// its ports: every packet would come to an Unsupported Request there.
+    fn check_path(
         &self,
         fabric: &Fabric,
         request: &FlowRequest,
         planned: &PlannedFlow,
-    ) -> Result<(), ScenarioError> {
+    ) -> Result<()> {
         let is_root = |node| fabric.node(node).kind == NodeKind::RootComplex;
         let ends = planned.requests.iter().map(|direction| fabric.direction_ends(*direction).1);
         let passed = ends.map(|port| fabric.port(port).node).find(|node| is_root(*node));
@@ -150,7 +118,7 @@ impl TrafficRun {
         let part = &self.lab.file().hosts[host].part;
         match part.parameters.peer_to_peer {
             PeerToPeer::Allowed { .. } => Ok(()),
-            PeerToPeer::Forbidden => Err(ScenarioError::Forbidden {
+            PeerToPeer::Forbidden => Err(ExperimentError::Forbidden {
                 flow: request.label.clone(),
                 problem: format!(
                     "the way from {} to {} is by {name}, which forbids peer-to-peer between its \
@@ -165,130 +133,124 @@ impl TrafficRun {
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
-    pub fn total_bytes(&self, lab: &RunningLab) -> Result<u64, ScenarioError> {
+    pub fn total_bytes(&self, lab: &RunningLab) -> Result<u64> {
         Ok(total_bytes(&self.plan(lab)?))
     }
 
-    /// Builds the lab, makes the flows ready, and sets what the user wants to be set.
-    fn prepare(&self) -> Result<(RunningLab, Vec<PlannedFlow>), ScenarioError> {
+    /// Builds the lab, makes the flows ready, and starts them.
+    fn start(&self) -> Result<Started> {
         let mut lab = self.lab.build(self.seed)?;
         let planned = self.plan(&lab)?;
         if let Some(bytes) = self.max_payload_bytes {
-            let mut touched = Vec::new();
-            for direction in used_directions(&planned) {
-                let (from, to) = lab.fabric.direction_ends(direction);
-                touched.extend([from, to]);
-            }
+            let ends = used_directions(&planned).map(|it| lab.fabric.direction_ends(it));
+            let mut touched: Vec<_> = ends.flat_map(|(from, to)| [from, to]).collect();
             touched.sort_unstable();
             touched.dedup();
-            set_max_payload(&mut lab.fabric, &touched, bytes)
-                .map_err(|error| ScenarioError::MaxPayload { bytes, problem: error.to_string() })?;
+            set_max_payload(&mut lab.fabric, &touched, bytes).map_err(|error| {
+                ExperimentError::MaxPayload { bytes, problem: error.to_string() }
+            })?;
         }
-        lab.fabric.set_shuffle(self.shuffle);
+        lab.fabric.set_shuffle(self.work.shuffle);
         lab.fabric.set_dllps_free(self.dllps_free);
-        Ok((lab, planned))
+        let ids = planned.iter().map(|flow| lab.fabric.start_flow(flow.flow.clone()));
+        let ids = ids.collect::<Result<_, _>>()?;
+        Ok(Started { lab, planned, ids })
+    }
+}
+
+impl Work for TrafficWork {
+    type Outcome = TrafficOutcome;
+
+    fn name(&self, _lab: &Lab) -> String {
+        "bench traffic".to_owned()
     }
 
-    /// Makes the run; `trace` gets what happens in it.
-    ///
-    /// # Errors
-    /// A lab that cannot be built, a flow that cannot be. What goes wrong in the run is part of
-    /// the outcome.
-    pub fn run(
-        &self,
+    fn run(
+        scenario: &Scenario<Self>,
         progress: &dyn Progress,
         trace: Option<Box<dyn TraceSink>>,
-    ) -> Result<TrafficOutcome, ScenarioError> {
-        let (mut lab, planned) = self.prepare()?;
-        let fabric = &mut lab.fabric;
+    ) -> Result<TrafficOutcome> {
+        let mut started = scenario.start()?;
+        let fabric = &mut started.lab.fabric;
         if let Some(trace) = trace {
             fabric.set_trace(trace);
         }
-        let ids = start(fabric, &planned)?;
-        let mut samples = Samples::new(fabric, used_directions(&planned));
-        let end = run_to_the_end(fabric, &planned, &mut samples, progress)?;
+        let mut samples = Samples::new(fabric, used_directions(&started.planned));
+        let end = run_to_the_end(fabric, &started.planned, &mut samples, progress)?;
         // The trace ends where the fabric rests: the sink must not outlive the run.
         drop(fabric.take_trace());
-        Ok(self.gather(&mut lab, planned, &ids, end, &samples))
+        Ok(scenario.gather(started, end, &samples))
     }
 
-    /// Makes the run without looking at its links, and returns its figure alone: the rate of all
-    /// flows together, from the first post to the last end.
-    ///
-    /// # Errors
-    /// A lab that cannot be built, a flow that is impossible, and anything that goes wrong in the
-    /// run.
-    pub fn figure(&self) -> Result<Figure, ScenarioError> {
-        let (mut lab, planned) = self.prepare()?;
-        let fabric = &mut lab.fabric;
-        let ids = start(fabric, &planned)?;
-        let end = fabric.run(None);
-        let reports: Vec<FlowReport> = ids.iter().map(|id| fabric.flow_report(*id)).collect();
-        let errors = errors_of(fabric, &planned, &reports, end);
+    fn figure(scenario: &Scenario<Self>) -> Result<Figure> {
+        let mut started = scenario.start()?;
+        let end = started.lab.fabric.run(None);
+        let reports = started.reports();
+        let errors = errors_of(&started.lab.fabric, &started.planned, &reports, end);
         match errors.deadlock.or(errors.sentences.into_iter().next()) {
-            Some(error) => Err(ScenarioError::Failed(error)),
+            Some(error) => Err(ExperimentError::failed(error)),
             None => Ok(figure_of(&reports)),
         }
     }
+}
 
-    fn gather(
-        &self,
-        lab: &mut RunningLab,
-        planned: Vec<PlannedFlow>,
-        ids: &[FlowId],
-        end: RunEnd,
-        samples: &Samples,
-    ) -> TrafficOutcome {
-        let simulated = lab.fabric.now();
-        let used = used_directions(&planned);
-        let counters: Counters =
-            used.iter().map(|&direction| (direction, lab.fabric.counters(direction))).collect();
-        let reports: Vec<FlowReport> = ids.iter().map(|id| lab.fabric.flow_report(*id)).collect();
-        let Errors { deadlock, sentences, count } = errors_of(&lab.fabric, &planned, &reports, end);
-        let directions = directions_of(&lab.fabric, &planned, &used, &counters);
-        let users = users_of(&planned);
+/// A lab whose flows have been started.
+struct Started {
+    lab: RunningLab,
+    planned: Vec<PlannedFlow>,
+    ids: Vec<FlowId>,
+}
+
+impl Started {
+    fn reports(&mut self) -> Vec<FlowReport> {
+        self.ids.iter().map(|id| self.lab.fabric.flow_report(*id)).collect()
+    }
+}
+
+impl Scenario<TrafficWork> {
+    fn gather(&self, mut started: Started, end: RunEnd, samples: &Samples) -> TrafficOutcome {
+        let simulated = started.lab.fabric.now();
+        let reports = started.reports();
+        let Started { mut lab, planned, .. } = started;
+        let errors = errors_of(&lab.fabric, &planned, &reports, end);
         let figure = figure_of(&reports);
         let begun = reports.iter().map(|report| report.first_post).min().unwrap_or_default();
         let ended = reports.iter().map(|report| report.last_done).max().unwrap_or_default();
-        let (loads, account) = samples.between(begun, ended).map_or_else(
-            || (Vec::new(), None),
-            |(counted, span)| {
-                let loads = loads_of(&lab.fabric, samples, &counted, span);
-                let mut account = account_of(&lab.fabric, &planned, samples, &counted, span);
-                if let Some(account) = &mut account {
-                    account.iommus = samples.iommus_between(&mut lab.fabric, begun, ended);
-                }
-                (loads, account)
-            },
-        );
-        let flows = planned
-            .into_iter()
-            .zip(reports)
-            .map(|(planned, report)| {
-                let mut tlps = shape::data_tlps(&self.lab, lab, &planned, &report);
-                let is_estimate = self.shuffle
-                    && tlps.read.as_mut().is_some_and(|read| {
-                        !count_completions(read, &planned, &report, &counters, &users)
-                    });
-                let mut ceiling = flow_ceiling(lab, &planned, tlps, &counters, simulated);
-                if let Some(ceiling) = &mut ceiling {
-                    ceiling.is_estimate =
-                        is_estimate && ceiling.carrier == Carrier::Completions.word();
-                }
-                TrafficFlow {
-                    operations: report.operations,
-                    failed: report.failed,
-                    bytes: report.bytes,
-                    tlps: report.tlps,
-                    bytes_per_second: report.bytes_per_second(),
-                    steady_bytes_per_second: report.steady_bytes_per_second(),
-                    latencies: Latencies::of(report.latencies_ps),
-                    ceiling,
-                    planned,
-                }
-            })
-            .collect();
-        let tlp_hops = lab.fabric.tlp_hops();
+        let (loads, account) = match samples.between(&mut lab.fabric, begun, ended) {
+            Some(counted) => (counted.loads(), account_of(&counted, &planned)),
+            None => (Vec::new(), None),
+        };
+        let used = distinct(used_directions(&planned));
+        // Ceilings and directions are those of the whole run.
+        let whole = Counted {
+            counters: used.iter().map(|id| lab.fabric.counters(*id)).collect(),
+            fabric: &lab.fabric,
+            directions: &used,
+            used: used.len(),
+            span: simulated,
+            iommus: Vec::new(),
+        };
+        let directions = whole.outcomes(|id| {
+            let flows = planned.iter().enumerate();
+            let crosses = flows.filter(|(_, flow)| flow.carries_data(id));
+            crosses.map(|(index, _)| index).collect()
+        });
+        let users = |id: &DirectionId| used_directions(&planned).filter(|it| it == id).count();
+        let flow = |(planned, mut report): (&PlannedFlow, FlowReport)| {
+            let mut tlps = shape::data_tlps(&self.lab, &lab, planned, &report);
+            let is_estimate = self.work.shuffle
+                && tlps.read.as_mut().is_some_and(|read| {
+                    let alone = planned.completions.iter().find(|id| users(id) == 1);
+                    !count_completions(read, planned, &report, alone.map(|id| whole.counters(*id)))
+                });
+            let mut ceiling = flow_ceiling(&whole, planned, tlps);
+            if let Some(ceiling) = &mut ceiling {
+                ceiling.is_estimate = is_estimate && ceiling.carrier == Carrier::Completions.word();
+            }
+            let latencies = Latencies::of(std::mem::take(&mut report.latencies_ps));
+            TrafficFlow { planned: planned.clone(), report, latencies, ceiling }
+        };
+        let flows = planned.iter().zip(reports).map(flow).collect();
         TrafficOutcome {
             flows,
             directions,
@@ -296,59 +258,34 @@ impl TrafficRun {
             account,
             figure,
             simulated,
-            deadlock,
-            errors: sentences,
-            error_count: count,
-            tlp_hops,
+            deadlock: errors.deadlock,
+            errors: errors.sentences,
+            error_count: errors.count,
+            tlp_hops: lab.fabric.tlp_hops(),
         }
     }
 }
 
-fn start(fabric: &mut Fabric, planned: &[PlannedFlow]) -> Result<Vec<FlowId>, ScenarioError> {
-    // The fabric's sentence names the flow.
-    let refused = |error: FlowError| ScenarioError::Refused(error.to_string());
-    planned.iter().map(|flow| fabric.start_flow(flow.flow.clone()).map_err(refused)).collect()
-}
-
-/// How many flows have packets of any kind cross a direction.
-fn users_of(planned: &[PlannedFlow]) -> BTreeMap<DirectionId, usize> {
-    let mut users = BTreeMap::new();
-    for direction in planned.iter().flat_map(|f| f.requests.iter().chain(&f.completions)) {
-        *users.entry(*direction).or_default() += 1;
-    }
-    users
-}
-
-/// Replaces completions that were worked out by those that a link counted, where one carried
-/// them and nothing else; whether there was one.
+/// Replaces completions that were worked out by those that a link counted which carried them and
+/// nothing else; returns whether there is one.
 fn count_completions(
     tlps: &mut DataTlps,
     planned: &PlannedFlow,
     report: &FlowReport,
-    counters: &Counters,
-    users: &BTreeMap<DirectionId, usize>,
+    alone: Option<LinkCounters>,
 ) -> bool {
-    if report.operations < planned.flow.operations {
-        return false;
-    }
-    let Some(own) = planned.completions.iter().find(|other| users.get(other) == Some(&1)) else {
-        return false;
-    };
-    let LinkCounters { tlps: count, payload_bytes, .. } = counters[own];
-    (tlps.tlps, tlps.wire_payload_bytes) = (count, payload_bytes);
+    let is_whole = report.operations >= planned.flow.operations;
+    let Some(alone) = alone.filter(|_| is_whole) else { return false };
+    (tlps.tlps, tlps.wire_payload_bytes) = (alone.tlps, alone.payload_bytes);
     true
 }
 
-fn flow_ceiling(
-    lab: &RunningLab,
-    planned: &PlannedFlow,
-    tlps: FlowTlps,
-    counters: &Counters,
-    span: Picoseconds,
-) -> Option<Ceiling> {
+/// Returns the lesser ceiling of a flow's writes and reads, for the TLPs that it sends.
+fn flow_ceiling(whole: &Counted<'_>, planned: &PlannedFlow, tlps: FlowTlps) -> Option<Ceiling> {
     let (writes, reads) = planned.data_directions();
-    let along = |route, carrier, tlps: Option<_>| {
-        ceiling::along(&lab.fabric, route, carrier, tlps?, counters, span)
+    let along = |path, carrier, tlps: Option<_>| {
+        let ceiling = whole.ceiling(path, tlps?)?;
+        Some(ceiling.result(carrier, tlps?, direction_name(whole.fabric, ceiling.link)))
     };
     let ceilings =
         [along(writes, Carrier::Writes, tlps.write), along(reads, Carrier::Completions, tlps.read)];
@@ -358,17 +295,42 @@ fn flow_ceiling(
         .min_by(|a, b| a.less_dllps_bytes_per_second.total_cmp(&b.less_dllps_bytes_per_second))
 }
 
+/// Returns the account of the busiest direction with data.
+fn account_of(counted: &Counted<'_>, planned: &[PlannedFlow]) -> Option<Account> {
+    let with_data = planned.iter().flat_map(|flow| {
+        let (writes, reads) = flow.data_directions();
+        writes.iter().chain(reads).copied()
+    });
+    counted.account(&distinct(with_data), |id| {
+        let crossing = planned.iter().filter(|flow| flow.carries_data(id));
+        (crossing.map(|flow| losses(counted, flow, id)).collect(), Use::NothingToSend)
+    })
+}
+
+/// Returns the waits of those who feed a direction: the links before it, and of a requester whose
+/// writes or reads it is, what its own link was idle for.
+fn losses(counted: &Counted<'_>, flow: &PlannedFlow, id: DirectionId) -> Vec<TimeUse> {
+    let (writes, reads) = flow.data_directions();
+    let mut losses = counted.shortages_before(if reads.contains(&id) { reads } else { writes }, id);
+    let is_endpoint = matches!(flow.flow.source, FlowSource::Endpoint(_));
+    if let Some(first) = flow.requests.first().filter(|_| is_endpoint) {
+        let own = |entry: &TimeUse| [Use::SenderPace, Use::NoTag].contains(&entry.what);
+        losses.extend(counted.uses(*first).into_iter().filter(own));
+    }
+    losses
+}
+
 /// Runs until the flows have ended, in slices of simulated time; the result is the same whatever
 /// their length.
 ///
 /// # Errors
-/// [`ScenarioError::Interrupted`].
+/// [`ExperimentError::Interrupted`].
 fn run_to_the_end(
     fabric: &mut Fabric,
     planned: &[PlannedFlow],
     samples: &mut Samples,
     progress: &dyn Progress,
-) -> Result<RunEnd, ScenarioError> {
+) -> Result<RunEnd> {
     let mut slice = FIRST_SLICE;
     let mut reported = (0, Picoseconds::ZERO);
     let mut shown = Instant::now();
@@ -380,7 +342,7 @@ fn run_to_the_end(
         }
         let is_over = end != RunEnd::Limit;
         if !is_over && progress.is_over() {
-            return Err(ScenarioError::Interrupted);
+            return Err(ExperimentError::Interrupted);
         }
         if !is_over && (!progress.is_watched() || shown.elapsed() < SHOWN_INTERVAL) {
             continue;
@@ -405,61 +367,24 @@ fn total_bytes(planned: &[PlannedFlow]) -> u64 {
     })
 }
 
-/// About what they have moved: payload of the last direction of each flow, each counted once.
+/// Returns about what they have moved: payload of the last direction of each flow, each counted
+/// once.
 fn moved_bytes(fabric: &mut Fabric, planned: &[PlannedFlow]) -> u64 {
-    let last: BTreeSet<DirectionId> = planned
-        .iter()
-        .filter_map(|flow| {
-            let (writes, reads) = flow.data_directions();
-            reads.last().or(writes.last()).copied()
-        })
-        .collect();
-    last.into_iter().map(|direction| fabric.counters(direction).payload_bytes).sum()
-}
-
-/// Every direction that the flows' packets cross, in the order of the flows and their ways.
-fn used_directions(planned: &[PlannedFlow]) -> Vec<DirectionId> {
-    let mut used = Vec::new();
-    for direction in planned.iter().flat_map(|f| f.requests.iter().chain(&f.completions)) {
-        if !used.contains(direction) {
-            used.push(*direction);
-        }
-    }
-    used
-}
-
-fn directions_of(
-    fabric: &Fabric,
-    planned: &[PlannedFlow],
-    used: &[DirectionId],
-    counters: &Counters,
-) -> Vec<DirectionOutcome> {
-    let mut data_of: BTreeMap<DirectionId, Vec<usize>> = BTreeMap::new();
-    for (index, flow) in planned.iter().enumerate() {
+    let last = planned.iter().filter_map(|flow| {
         let (writes, reads) = flow.data_directions();
-        for direction in writes.iter().chain(reads) {
-            data_of.entry(*direction).or_default().push(index);
-        }
-    }
-    used.iter()
-        .map(|&id| DirectionOutcome {
-            id,
-            name: direction_name(fabric, id),
-            rate: fabric.link(id.link).parameters.rate,
-            counters: counters[&id],
-            data_of: data_of.remove(&id).unwrap_or_default(),
-        })
-        .collect()
+        reads.last().or(writes.last()).copied()
+    });
+    distinct(last).into_iter().map(|direction| fabric.counters(direction).payload_bytes).sum()
+}
+
+/// Lists the directions that the flows' packets cross, in the order of the flows and their paths.
+fn used_directions(planned: &[PlannedFlow]) -> impl Iterator<Item = DirectionId> + '_ {
+    planned.iter().flat_map(|flow| flow.requests.iter().chain(&flow.completions)).copied()
 }
 
 /// All data of all flows, from the first post to the last end.
 fn figure_of(reports: &[FlowReport]) -> Figure {
-    let bytes: u64 = reports.iter().map(|report| report.bytes).sum();
-    let started = reports.iter().map(|report| report.first_post).min().unwrap_or_default();
-    let ended = reports.iter().map(|report| report.last_done).max().unwrap_or_default();
-    let seconds = ended.since(started).as_seconds();
-    let value = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
-    Figure { value, better: Better::Higher }
+    total_rate(reports.iter().map(|report| (report.bytes, report.first_post, report.last_done)))
 }
 
 /// All that went wrong.

@@ -28,16 +28,46 @@ pub struct FlowTlps {
 
 /// Requests and completions of some operations, counted.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cuts {
+pub struct Cuts {
     operations: u64,
-    tlps: u64,
-    payload_bytes: u64,
+    pub tlps: u64,
+    /// Payload on the wire, in whole double words.
+    pub payload_bytes: u64,
 }
 
 impl Cuts {
     fn add(&mut self, address: BusAddress, bytes: u32) {
         self.tlps += 1;
         self.payload_bytes += (address.0 % 4 + u64::from(bytes)).next_multiple_of(4);
+    }
+
+    /// Counts the requests of an operation.
+    fn write(&mut self, address: BusAddress, bytes: u64, limit_bytes: u32) {
+        self.operations += 1;
+        split::requests(address, bytes, limit_bytes).for_each(|(at, bytes)| self.add(at, bytes));
+    }
+
+    /// Counts the completions of an operation, whose requests are as long as `limit_bytes`.
+    pub fn read(
+        &mut self,
+        address: BusAddress,
+        bytes: u64,
+        limit_bytes: u32,
+        completions: &mut Completions,
+    ) {
+        self.operations += 1;
+        self.answers(split::requests(address, bytes, limit_bytes), completions);
+    }
+
+    /// Counts the completions of read requests.
+    pub fn answers(
+        &mut self,
+        requests: impl Iterator<Item = (BusAddress, u32)>,
+        completions: &mut Completions,
+    ) {
+        for (at, bytes) in requests {
+            completions.of(at, bytes).for_each(|(at, bytes)| self.add(at, bytes));
+        }
     }
 
     /// The same for another number of operations.
@@ -64,17 +94,6 @@ fn addresses(planned: &PlannedFlow) -> impl Iterator<Item = BusAddress> {
     (0..count).map(move |index| target.offset(index * stride))
 }
 
-fn requests_of(planned: &PlannedFlow, limit_bytes: u32) -> Cuts {
-    let mut cuts = Cuts::default();
-    for address in addresses(planned) {
-        cuts.operations += 1;
-        for (at, bytes) in split::requests(address, planned.flow.operation_bytes, limit_bytes) {
-            cuts.add(at, bytes);
-        }
-    }
-    cuts
-}
-
 /// How a completer cuts reads one after the other, when its port is set to payloads of so many
 /// bytes.
 pub struct Completions {
@@ -90,11 +109,7 @@ impl Completions {
     }
 
     /// The completions of the next read.
-    pub fn of(
-        &mut self,
-        at: BusAddress,
-        bytes: u32,
-    ) -> impl Iterator<Item = (BusAddress, u32)> + '_ {
+    fn of(&mut self, at: BusAddress, bytes: u32) -> impl Iterator<Item = (BusAddress, u32)> + '_ {
         let rcb = self.completer.read_completion_boundary_bytes;
         let longest = self.completer.completion_bytes.min(self.payload_bytes);
         let cuts = match self.completer.completion_cut {
@@ -103,19 +118,6 @@ impl Completions {
         };
         cuts.flat_map(move |whole| self.single_units.cut(whole, rcb))
     }
-}
-
-fn completions_of(planned: &PlannedFlow, limit_bytes: u32, mut completions: Completions) -> Cuts {
-    let mut cuts = Cuts::default();
-    for address in addresses(planned) {
-        cuts.operations += 1;
-        for (at, bytes) in split::requests(address, planned.flow.operation_bytes, limit_bytes) {
-            for (at, bytes) in completions.of(at, bytes) {
-                cuts.add(at, bytes);
-            }
-        }
-    }
-    cuts
 }
 
 /// Longest write and longest read request of a flow's requester, bytes.
@@ -172,23 +174,25 @@ pub fn data_tlps(
     let fabric = &lab.fabric;
     let (write_bytes, read_bytes) = request_limits(file, fabric, planned);
     let mut tlps = FlowTlps::default();
-    if planned.flow.kind != FlowKind::Read {
-        let header_dw = if planned.flow.target.needs_four_dw_header() { 4 } else { 3 };
-        tlps.write =
-            requests_of(planned, write_bytes).scaled(planned, report.operations, header_dw);
-        if let (Some(write), FlowKind::Write) = (&mut tlps.write, planned.flow.kind) {
-            // What the requester really built, where that is all it built.
+    let (flow, operations) = (&planned.flow, report.operations);
+    if flow.kind != FlowKind::Read {
+        let header_dw = if flow.target.needs_four_dw_header() { 4 } else { 3 };
+        let mut cuts = Cuts::default();
+        addresses(planned).for_each(|at| cuts.write(at, flow.operation_bytes, write_bytes));
+        tlps.write = cuts.scaled(planned, operations, header_dw);
+        if let (Some(write), FlowKind::Write) = (&mut tlps.write, flow.kind) {
+            // The requester counts its TLPs, and these are all of them.
             write.tlps = report.tlps.max(1);
         }
     }
-    if planned.flow.kind != FlowKind::Write {
+    if flow.kind != FlowKind::Write {
         tlps.read = completer(file, fabric, planned).and_then(|(completer, payload_bytes)| {
-            let completions = Completions::new(completer, payload_bytes);
-            completions_of(planned, read_bytes, completions).scaled(
-                planned,
-                report.operations,
-                COMPLETION_HEADER_DW,
-            )
+            let mut completions = Completions::new(completer, payload_bytes);
+            let mut cuts = Cuts::default();
+            for at in addresses(planned) {
+                cuts.read(at, flow.operation_bytes, read_bytes, &mut completions);
+            }
+            cuts.scaled(planned, operations, COMPLETION_HEADER_DW)
         });
     }
     tlps

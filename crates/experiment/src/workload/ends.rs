@@ -4,7 +4,7 @@
 use crosslane_fabric::NodeId;
 use crosslane_lab::{Lab, RunningLab};
 
-use crate::error::ScenarioError;
+use crate::error::{ExperimentError, Result};
 
 /// One end of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ impl FlowEnds {
     /// # Errors
     /// A name that is not that of an endpoint with a DMA engine, no name at all, or endpoints that
     /// are in different trees.
-    pub fn find(lab: &Lab, running: &RunningLab, cards: &[&str]) -> Result<Self, ScenarioError> {
-        let refused = |problem| ScenarioError::Flow { flow: cards.join(" -> "), problem };
+    pub fn find(lab: &Lab, running: &RunningLab, cards: &[&str]) -> Result<Self> {
+        let refused = |problem: String| ExperimentError::refused(cards.join(" -> "), problem);
         let mut found = Vec::new();
         for card in cards {
             let mut endpoints = lab.file().endpoints.iter();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Workloads of engines through the driver, in a lab or on cards.
 //!
-//! Read first: [`Workload`]; [`WorkloadRun`], which runs one in a lab; [`WorkloadOutcome`].
+//! Read first: [`Workload`]; [`EngineWork`], one in a lab; [`WorkloadOutcome`].
 
 mod ceiling;
 mod ends;
@@ -13,13 +13,14 @@ mod watch;
 
 pub use ends::{End, FlowEnds};
 pub use outcome::{WorkloadFlow, WorkloadOutcome};
-pub use run::WorkloadRun;
+pub use run::EngineWork;
 
 use crosslane_driver::Device;
 use crosslane_host::Bus;
+use crosslane_results::Figure;
 
 use crate::chain::chain;
-use crate::error::BenchError;
+use crate::error::Result;
 use crate::latency::{LatencyOptions, RoundTrips, latency};
 use crate::options::Options;
 use crate::together::{Flow, Observer, Together, observed, together};
@@ -110,7 +111,7 @@ impl Workload {
         &self,
         cards: &[Vec<Device<B>>],
         observer: &impl Observer,
-    ) -> Result<Measurement, BenchError> {
+    ) -> Result<Measurement> {
         match *self {
             Self::Latency(options) => {
                 let round_trips = latency(&cards[0][0], &cards[0][1], &options).await?;
@@ -144,12 +145,12 @@ pub enum Measurement {
 }
 
 impl Measurement {
-    /// Returns the number of words of 4 B that were not what was sent.
+    /// Returns its figure: the rate of all flows together, or the typical latency one way.
     #[must_use]
-    pub fn wrong_words(&self) -> u64 {
+    pub fn figure(&self) -> Figure {
         match self {
-            Self::Flows(together) => together.flows.iter().map(|it| it.data_errors.words).sum(),
-            Self::RoundTrips(trips) => trips.data_errors.words,
+            Self::Flows(together) => outcome::rate_of(together.flows.iter()),
+            Self::RoundTrips(trips) => outcome::one_way_of(trips),
         }
     }
 

@@ -3,13 +3,13 @@
 
 use crosslane_driver::ChannelKind;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
-use crosslane_results::{Account, Better, Ceiling, DirectionLoad, Figure};
+use crosslane_results::{Account, Better, Ceiling, DirectionLoad, Figure, Scenario, Together};
 
 use super::{Measurement, Workload};
 use crate::latency::RoundTrips;
 use crate::links::DirectionOutcome;
-use crate::measured::Measured;
-use crate::together::Common;
+use crate::measured::{Measured, channel_word, total_rate};
+use crate::scenario::Outcome;
 
 /// Outcome of one flow.
 #[derive(Clone, Debug)]
@@ -26,10 +26,10 @@ impl WorkloadFlow {
     #[must_use]
     pub fn expected_bytes_per_second(&self) -> f64 {
         let plan = &self.measured.plan;
-        let first = self.measured.channels.first().map(|channel| channel.kind);
+        let first = self.measured.channels.first().map(|channel| channel.kind.as_str());
         // The plan alone takes host memory to be below 4 GiB.
         let is_high = self.ceiling.as_ref().is_some_and(|ceiling| ceiling.header_dw == 4);
-        match first == Some(ChannelKind::C2h) && is_high {
+        match first == Some(channel_word(ChannelKind::C2h)) && is_high {
             true => plan.expected_at(BusAddress(1 << 32)),
             false => plan.expected_bytes_per_second,
         }
@@ -53,7 +53,7 @@ pub struct WorkloadOutcome {
     /// Round trips of a ping-pong.
     pub round_trips: Option<RoundTrips>,
     /// While all of several flows were active.
-    pub common: Option<Common>,
+    pub common: Option<Together>,
     /// Every direction that data crossed, counted over `span`.
     pub directions: Vec<DirectionOutcome>,
     /// The same of every direction of the lab, over `span`; of large labs, of those that data
@@ -95,20 +95,17 @@ impl WorkloadOutcome {
     /// cards and the tree tell.
     #[must_use]
     pub fn on_cards(workload: Workload, measurement: Measurement) -> Self {
-        let wrong = measurement.wrong_words();
-        let errors = (wrong > 0).then(|| format!("{wrong} words of 4 B are not what was sent"));
-        let outcome = Self {
-            error_count: u64::from(wrong > 0),
-            errors: errors.into_iter().collect(),
-            ..Self::new(workload)
-        };
-        match measurement {
+        let outcome = Self::new(workload);
+        let mut outcome = match measurement {
             Measurement::RoundTrips(trips) => Self { round_trips: Some(trips), ..outcome },
             Measurement::Flows(together) => {
                 let flow = |measured| WorkloadFlow { measured, ceiling: None };
                 Self { flows: together.flows.into_iter().map(flow).collect(), ..outcome }
             }
-        }
+        };
+        outcome.errors = outcome.wrong_data().into_iter().collect();
+        outcome.error_count = outcome.errors.len() as u64;
+        outcome
     }
 
     /// Returns the number of words of 4 B that were not what was sent.
@@ -117,27 +114,56 @@ impl WorkloadOutcome {
         let trips = self.round_trips.as_ref().map_or(0, |trips| trips.data_errors.words);
         trips + self.flows.iter().map(|flow| flow.measured.data_errors.words).sum::<u64>()
     }
+}
 
-    /// Returns the figure of the run, as [`WorkloadRun::figure`](super::WorkloadRun::figure) has
-    /// it; none if it failed.
-    #[must_use]
-    pub fn figure(&self) -> Option<Figure> {
-        let flows: Vec<&Measured> = self.flows.iter().map(|flow| &flow.measured).collect();
+impl Outcome for WorkloadOutcome {
+    fn result(&self) -> Scenario {
+        let span = self.span.unwrap_or_default();
+        Scenario {
+            bytes: Some(self.workload.size_bytes()),
+            flows: self.flows.iter().map(|flow| flow.result(&self.workload)).collect(),
+            while_all_active: self.common,
+            latency: self.round_trips.as_ref().map(RoundTrips::result),
+            links: self.directions.iter().map(|link| link.result(span)).collect(),
+            link_loads: self.loads.clone(),
+            links_span_ps: self.span.map(|span| span.0),
+            ports_set: self.ports_set.clone(),
+            simulated_ps: self.span.map(|_| self.simulated.0),
+            errors: self.errors.clone(),
+            error_count: self.error_count,
+            ..Scenario::default()
+        }
+    }
+
+    fn figure(&self) -> Option<Figure> {
         match &self.round_trips {
             Some(round_trips) => Some(one_way_of(round_trips)),
-            None => (!flows.is_empty()).then(|| rate_of(&flows)),
+            None if self.flows.is_empty() => None,
+            None => Some(rate_of(self.flows.iter().map(|flow| &flow.measured))),
         }
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.simulated
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        let wrong = self.wrong_words();
+        (wrong > 0).then(|| format!("{wrong} words of 4 B are not what was sent"))
+    }
+
+    fn has_errors(&self) -> bool {
+        self.error_count > 0
+    }
+
+    fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
     }
 }
 
 /// All bytes of all flows, from the first beginning to the last end.
-pub(super) fn rate_of(flows: &[&Measured]) -> Figure {
-    let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
-    let started = flows.iter().map(|flow| flow.started).min().unwrap_or_default();
-    let ended = flows.iter().map(|flow| flow.ended).max().unwrap_or_default();
-    let seconds = ended.since(started).as_seconds();
-    let value = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
-    Figure { value, better: Better::Higher }
+pub(super) fn rate_of<'a>(flows: impl Iterator<Item = &'a Measured>) -> Figure {
+    total_rate(flows.map(|flow| (flow.bytes, flow.started, flow.ended)))
 }
 
 /// The typical time one way.

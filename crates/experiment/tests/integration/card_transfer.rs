@@ -3,16 +3,16 @@
 //! rates are exact.
 
 use crosslane_driver::Device;
-use crosslane_experiment::{BenchError, CardDirection, CardMeasured, CardOptions, card_transfer};
+use crosslane_experiment::{CardDirection, CardMeasured, Options, Result, card_transfer};
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::HostId;
 
-fn run(lab: &str, options: &CardOptions) -> Result<CardMeasured, BenchError> {
+fn run(lab: &str, direction: CardDirection, options: &Options) -> Result<CardMeasured> {
     let simulation = Simulation::new(open(lab).unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));
     let measured = simulation.run("card", async {
         let device = Device::open_by_name(bus, "kc705").await?;
-        card_transfer(&device, options).await
+        card_transfer(&device, direction, options).await
     });
     let measured = measured.unwrap();
     simulation.finish().unwrap();
@@ -20,16 +20,16 @@ fn run(lab: &str, options: &CardOptions) -> Result<CardMeasured, BenchError> {
     measured
 }
 
-fn measure(lab: &str, options: CardOptions) -> CardMeasured {
-    let measured = run(lab, &options).unwrap();
+fn measure(lab: &str, direction: CardDirection, options: Options) -> CardMeasured {
+    let measured = run(lab, direction, &options).unwrap();
     assert_eq!(measured.data_errors.words, 0);
     assert_eq!(measured.times.len() as u64, options.iterations);
     measured
 }
 
 fn by_registers(lab: &str, direction: CardDirection, size_bytes: u64) -> f64 {
-    let options = CardOptions::by_registers(direction, size_bytes, 3);
-    measure(lab, options).bytes_per_second_alone() / 1e6
+    let options = Options::by_registers(size_bytes, 3);
+    measure(lab, direction, options).bytes_per_second_alone() / 1e6
 }
 
 /// The engine that reads and writes in turn is slower than the link by what the memory takes; with
@@ -51,8 +51,8 @@ fn widths_and_turns_make_the_rate() {
 fn queued_transfers_of_1_kib_are_as_fast_as_the_link() {
     for direction in CardDirection::ALL {
         let alone = by_registers("kc705", direction, 1024);
-        let options = CardOptions::queued(direction, 1024, 64, 2048, 5);
-        let queued = measure("kc705:crosslane", options).bytes_per_second() / 1e6;
+        let options = Options::queued(1024, 64, 2048, 5);
+        let queued = measure("kc705:crosslane", direction, options).bytes_per_second() / 1e6;
         eprintln!("{direction:?} {alone} {queued}");
         assert!(queued > 25.0 * alone, "{direction:?}: {queued} against {alone}");
     }
@@ -60,15 +60,16 @@ fn queued_transfers_of_1_kib_are_as_fast_as_the_link() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let options = CardOptions::by_registers(CardDirection::ToCard, 1024, 1);
-    let error = |options: CardOptions| run("kc705", &options).unwrap_err().to_string();
-    let odd = error(CardOptions { size_bytes: 1022, ..options });
+    let options = Options::by_registers(1024, 1);
+    let error =
+        |options: Options| run("kc705", CardDirection::ToCard, &options).unwrap_err().to_string();
+    let odd = error(Options { size_bytes: 1022, ..options });
     assert_eq!(
         odd,
         "kc705, host to card: a transfer of 1022 B: it has to be a multiple of 4 B, and not 0"
     );
-    assert!(error(CardOptions { iterations: 0, ..options }).contains("at least one transfer"));
-    assert!(error(CardOptions { outstanding: 2, ..options }).contains("all mean card address 0"));
-    let large = CardOptions::queued(CardDirection::ToCard, 8 << 20, 64, 64, 1);
+    assert!(error(Options { iterations: 0, ..options }).contains("at least one transfer"));
+    assert!(error(Options { outstanding: 2, ..options }).contains("all mean card address 0"));
+    let large = Options::queued(8 << 20, 64, 64, 1);
     assert!(error(large).contains("of the card's memory"));
 }

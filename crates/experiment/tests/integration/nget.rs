@@ -2,7 +2,7 @@
 //! The micro-benchmark of the network processor, in the lab of its document.
 
 use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requests};
-use crosslane_experiment::{BenchError, NgetMeasured, NgetOptions, nget};
+use crosslane_experiment::{ExperimentError, NgetMeasured, NgetOptions, nget};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::{HostId, Picoseconds};
@@ -18,7 +18,7 @@ fn options(size_bytes: u64, in_flight: u32, per_loop: u32, loops: u64) -> NgetOp
     NgetOptions { size_bytes, in_flight, per_loop, loops, seed: 1, timeout }
 }
 
-fn run(lab: &str, modes: Modes, options: NgetOptions) -> Result<NgetMeasured, BenchError> {
+fn run(lab: &str, modes: Modes, options: NgetOptions) -> Result<NgetMeasured, ExperimentError> {
     let simulation = Simulation::new(open(lab).unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));
     let result = simulation.run("nget", async {

@@ -3,7 +3,7 @@
 //! in simulated time rates are exact.
 
 use crosslane_experiment::{
-    BenchError, RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target,
+    ExperimentError, RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target,
 };
 use crosslane_host::{Rdma, RdmaError, RdmaListener};
 use crosslane_lab::{Simulation, open};
@@ -16,7 +16,7 @@ const ADDRESS: &str = "rnode:18515";
 fn run(
     options: &[RdmaOptions],
     given: impl Fn(u64) -> u64,
-) -> Result<Vec<RdmaMeasured>, BenchError> {
+) -> Result<Vec<RdmaMeasured>, ExperimentError> {
     let simulation = Simulation::new(open("sbdt").unwrap().build_engines(1).unwrap());
     let near = simulation.rdma(HostId(0), "fnic").unwrap();
     let far = simulation.rdma(HostId(1), "rnic").unwrap();
@@ -28,7 +28,7 @@ fn run(
         for bytes in bytes {
             rdma_target(&far, &connection, bytes).await?;
         }
-        Ok::<_, BenchError>(())
+        Ok::<_, ExperimentError>(())
     });
     let measured = simulation.run("near end", async {
         let connection = near.connect(ADDRESS, Picoseconds::NEVER).await?;

@@ -4,11 +4,10 @@
 use crosslane_fabric::parameters::LinkParameters;
 use crosslane_lab::LabFile;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
-use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 
-use super::Spot;
 use super::ways::{PortRef, Ways, link_of};
+use super::{NO_TIME, Spots};
 
 /// A link that carries data.
 struct Used {
@@ -34,69 +33,87 @@ fn used(ways: &Ways) -> Vec<Used> {
     links
 }
 
-pub(super) fn spots(file: &LabFile, first: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let mut spots = Vec::new();
+/// Adds a limit of a link.
+fn add(
+    spots: &mut Spots<'_>,
+    (link, name): (usize, &str),
+    kind: LimitKind,
+    (words, lifted): (String, &str),
+    edit: impl Fn(&mut LinkParameters) + Send + Sync + 'static,
+) {
+    spots.add(kind, name, words, lifted, move |file| edit(&mut file.links[link].parameters));
+}
+
+pub(super) fn find(spots: &mut Spots<'_>, first: &LabFile) {
+    let (file, ways) = (spots.file, spots.ways);
     for Used { link, name, flows } in used(ways) {
         let LinkParameters { rate, bit_error_rate, .. } = file.links[link].parameters;
-        let [upper, lower] = ways.ports_of(link);
-        let ends = [upper.parameters, lower.parameters];
+        let ends = ways.ports_of(link).each_ref().map(|port| port.parameters);
         let best = ends.map(|port| port.get(first).capability.max_rate);
         let width = best[0].width.min(best[1].width);
         let generation = best[0].generation.min(best[1].generation);
-        if rate.width < width {
+        let (place, now) = ((link, name.as_str()), rate);
+        if now.width < width {
             let words =
-                format!("width {} of the link{{s}} {{}}, whose ports have {width}", rate.width);
-            let edit = move |file: &mut LabFile| file.links[link].parameters.rate.width = width;
-            spots.push(Spot::new(LimitKind::LinkWidth, &name, words, width.to_string(), edit));
+                format!("width {} of the link{{s}} {{}}, whose ports have {width}", now.width);
+            let said = (words, &*width.to_string());
+            add(spots, place, LimitKind::LinkWidth, said, move |link| link.rate.width = width);
         }
-        if rate.generation < generation {
-            let (now, kind) = (rate.generation, LimitKind::LinkGeneration);
-            let words = format!("{now} of the link{{s}} {{}}, whose ports have {generation}");
-            let edit =
-                move |file: &mut LabFile| file.links[link].parameters.rate.generation = generation;
-            spots.push(Spot::new(kind, &name, words, generation.to_string(), edit));
+        if now.generation < generation {
+            let words =
+                format!("{} of the link{{s}} {{}}, whose ports have {generation}", now.generation);
+            add(
+                spots,
+                place,
+                LimitKind::LinkGeneration,
+                (words, &*generation.to_string()),
+                move |link| link.rate.generation = generation,
+            );
         }
-        if rate.width >= width && rate.generation >= generation {
-            spots.extend(faster(link, &name, flows, rate, ends));
+        if now.width >= width && now.generation >= generation {
+            faster(spots, place, flows, rate, ends);
         }
         if bit_error_rate > 0.0 {
             let words =
                 format!("bit errors on the link{{s}} {{}}, one in {:.0}", 1.0 / bit_error_rate);
-            let edit = move |file: &mut LabFile| file.links[link].parameters.bit_error_rate = 0.0;
-            spots.push(Spot::new(LimitKind::BitErrors, &name, words, "none", edit));
+            add(spots, place, LimitKind::BitErrors, (words, "none"), |it| it.bit_error_rate = 0.0);
         }
     }
-    spots.extend(flights(file, ways));
-    spots
+    for link in ways.links() {
+        let flight = file.links[link].parameters.flight;
+        if flight > NO_TIME {
+            let [upper, lower] = ways.ports_of(link);
+            let name = format!("{} <-> {}", lower.name, upper.name);
+            let words = format!("the {flight} of flight on the link{{s}} {{}}");
+            let said = (words, "none");
+            add(spots, (link, &name), LimitKind::Flight, said, |link| link.flight = NO_TIME);
+        }
+    }
 }
 
 /// Doubles the rate of a link.
 fn faster(
-    link: usize,
-    name: &str,
+    spots: &mut Spots<'_>,
+    (link, name): (usize, &str),
     flows: usize,
     rate: LinkRate,
     ends: [PortRef; 2],
-) -> Option<Spot> {
-    let twice = twice(rate)?;
+) {
+    let Some(twice) = twice(rate) else { return };
     let (kind, sharing) = match flows {
         0 | 1 => (LimitKind::Link, String::new()),
         _ => (LimitKind::SharedLink, format!(", which {flows} flows share")),
     };
     let words = format!("the link{{s}} {{}}, {rate}{sharing}");
-    let edit = move |file: &mut LabFile| {
+    let spot = spots.add(kind, name, words, "twice its rate", move |file| {
         file.links[link].parameters.rate = twice;
         for port in ends {
             let able = &mut port.get_mut(file).capability.max_rate;
             able.width = able.width.max(twice.width);
             able.generation = able.generation.max(twice.generation);
         }
-    };
-    let role = match ends[1] {
-        PortRef::Up(_) => "uplink",
-        _ => "link",
-    };
-    Some(Spot::new(kind, name, words, "twice its rate", edit).in_role(role))
+    });
+    spot.role = if matches!(ends[1], PortRef::Up(_)) { "uplink" } else { "link" };
 }
 
 /// Returns twice the width, or at full width the next generation.
@@ -106,17 +123,4 @@ fn twice(rate: LinkRate) -> Option<LinkRate> {
     }
     let generation = Generation::from_number(rate.generation.number() + 1)?;
     Some(LinkRate { generation, ..rate })
-}
-
-fn flights(file: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let flies = |link: &usize| file.links[*link].parameters.flight > Picoseconds::ZERO;
-    let spot = |link: usize| {
-        let [upper, lower] = ways.ports_of(link);
-        let place = format!("{} <-> {}", lower.name, upper.name);
-        let flight = file.links[link].parameters.flight;
-        let words = format!("the {flight} of flight on the link{{s}} {{}}");
-        let edit = move |file: &mut LabFile| file.links[link].parameters.flight = Picoseconds::ZERO;
-        Spot::new(LimitKind::Flight, &place, words, "none", edit)
-    };
-    ways.links().into_iter().filter(flies).map(spot).collect()
 }

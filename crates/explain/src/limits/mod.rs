@@ -7,7 +7,7 @@
 //! each of eight identical engines, are one limit.
 
 mod choices;
-mod iommus;
+mod engines;
 mod links;
 mod memories;
 mod network;
@@ -16,19 +16,25 @@ mod payloads;
 mod ports;
 mod requesters;
 mod stores;
+mod traffic;
 mod ways;
 
 use std::sync::Arc;
 
+use crosslane_lab::file::parts::{EndpointPart, RootComplexPart};
 use crosslane_lab::{Lab, LabFile};
+use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Limit, LimitKind};
 
 use crate::case::Case;
 use crate::search::Lever;
-use ways::Ways;
+use ways::{Requester, Ways};
 
 /// Lifts a limit of a lab.
 type Edit = Arc<dyn Fn(&mut LabFile) + Send + Sync>;
+
+/// The best of all times.
+const NO_TIME: Picoseconds = Picoseconds::ZERO;
 
 /// A limit of the lab at one node, port or link.
 struct Spot {
@@ -43,50 +49,85 @@ struct Spot {
 }
 
 impl Spot {
-    fn new(
-        kind: LimitKind,
-        place: &str,
-        words: impl Into<String>,
-        lifted: impl Into<String>,
-        edit: impl Fn(&mut LabFile) + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            kind,
-            role: "",
-            place: place.to_owned(),
-            words: words.into(),
-            lifted: lifted.into(),
-            edit: Arc::new(edit),
-        }
-    }
-
-    fn in_role(mut self, role: &'static str) -> Self {
-        self.role = role;
-        self
-    }
-
     fn is_like(&self, other: &Self) -> bool {
         (self.kind, self.role) == (other.kind, other.role)
             && (&self.words, &self.lifted) == (&other.words, &other.lifted)
     }
 }
 
-/// Lists the limits of a lab for a run; `first` is the lab before anything was lifted.
-fn of_lab(lab: &Lab, first: &Lab, ways: &Ways) -> Vec<Spot> {
-    let file = lab.file();
-    let mut spots = links::spots(file, first.file(), ways);
-    spots.extend(ports::spots(file, ways));
-    spots.extend(requesters::spots(file, ways));
-    spots.extend(iommus::spots(file, ways));
-    spots.extend(memories::spots(file, ways));
-    spots.extend(nodes::spots(file, ways));
-    spots
+/// Limits of a lab for a run.
+struct Spots<'a> {
+    file: &'a LabFile,
+    ways: &'a Ways,
+    found: Vec<Spot>,
+}
+
+impl<'a> Spots<'a> {
+    /// Finds the limits of a lab for a run; `first` is the lab before anything was lifted.
+    fn of(lab: &'a Lab, first: &Lab, ways: &'a Ways) -> Self {
+        let mut spots = Self { file: lab.file(), ways, found: Vec::new() };
+        links::find(&mut spots, first.file());
+        ports::find(&mut spots);
+        requesters::find(&mut spots);
+        nodes::find_iommus(&mut spots);
+        memories::find(&mut spots);
+        nodes::find(&mut spots);
+        spots
+    }
+
+    /// Adds a limit, for which `edit` puts the best possible.
+    fn add(
+        &mut self,
+        kind: LimitKind,
+        place: &str,
+        words: impl Into<String>,
+        lifted: impl Into<String>,
+        edit: impl Fn(&mut LabFile) + Send + Sync + 'static,
+    ) -> &mut Spot {
+        let (words, lifted, edit) = (words.into(), lifted.into(), Arc::new(edit));
+        let place = place.to_owned();
+        self.found.push(Spot { kind, role: "", place, words, lifted, edit });
+        self.found.last_mut().expect("it was just added")
+    }
+
+    /// Adds a limit of a host, and of no other with the same part.
+    fn host(
+        &mut self,
+        index: usize,
+        kind: LimitKind,
+        words: impl Into<String>,
+        lifted: &str,
+        edit: impl Fn(&mut RootComplexPart) + Send + Sync + 'static,
+    ) -> &mut Spot {
+        self.add(kind, &self.file.hosts[index].name, words, lifted, move |file| {
+            edit(Arc::make_mut(&mut file.hosts[index].part));
+        })
+    }
+
+    /// Adds a limit of an endpoint, and of no other with the same part.
+    fn endpoint(
+        &mut self,
+        index: usize,
+        kind: LimitKind,
+        words: impl Into<String>,
+        lifted: impl Into<String>,
+        edit: impl Fn(&mut EndpointPart) + Send + Sync + 'static,
+    ) -> &mut Spot {
+        self.add(kind, &self.file.endpoints[index].name, words, lifted, move |file| {
+            edit(Arc::make_mut(&mut file.endpoints[index].part));
+        })
+    }
+
+    /// Returns whether a requester reads data.
+    fn reads(&self, requester: Requester) -> bool {
+        self.ways.transfers.iter().any(|it| it.requester == requester && it.reads)
+    }
 }
 
 /// Makes levers of limits of the lab, one for each group of equal ones.
-fn levers_of<C: Case>(spots: Vec<Spot>) -> Vec<Lever<C>> {
+fn levers_of<C: Case>(spots: Spots<'_>) -> Vec<Lever<C>> {
     let mut groups: Vec<Vec<Spot>> = Vec::new();
-    for spot in spots {
+    for spot in spots.found {
         match groups.iter_mut().find(|group| group[0].is_like(&spot)) {
             Some(group) => group.push(spot),
             None => groups.push(vec![spot]),

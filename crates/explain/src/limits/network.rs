@@ -1,144 +1,154 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits of network processors, their cables, and the choices of their driver.
+//! Runs of network processors: gets, and exchanges in a torus, with the limits of the processors,
+//! their cables, and the choices of their driver.
 
 use crosslane_driver::network_processor::{Buffers, Requests};
-use crosslane_experiment::{HaloRun, MAX_IN_FLIGHT, NgetRun};
+use crosslane_experiment::{GetWork, HaloOptions, MAX_IN_FLIGHT, NgetOptions, Scenario};
 use crosslane_host::{Mapping, Waiting};
-use crosslane_lab::LabFile;
-use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
 use super::choices::lever;
-use super::requesters::edit_part;
-use super::ways::{Requester, Ways, network_ways};
-use super::{Spot, levers_of, of_lab};
-use crate::error::ExplainError;
-use crate::search::{Lever, Liftable};
+use super::ways::{Requester, network_ways};
+use super::{NO_TIME, Spots, levers_of};
+use crate::case::{Explainable, Levers, SHORT_BYTES, Short, lengthened};
+use crate::search::Lever;
 
+/// Fewest loops of a shortened run of gets.
+const SHORT_LOOPS: u64 = 16;
 /// Largest staging memory of a network processor, bytes (docs/network-processor.md).
 const LARGE_STAGING_BYTES: u32 = 1 << 16;
 /// Most lanes of a cable, and the highest rate of each, bits per second.
 const MOST_LANES: u8 = 8;
 const MOST_LANE_BITS: u64 = 5_000_000_000;
 
-impl Liftable for NgetRun {
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let ways = network_ways(&self.lab, self.seed, &[&self.processor], (false, true))?;
-        let file = self.lab.file();
-        let mut spots = of_lab(&self.lab, &first.lab, &ways);
-        spots.extend(processors(file, &ways));
+impl Explainable for GetWork {
+    const HAS_ACCOUNT: bool = true;
+
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
+        let NgetOptions { size_bytes, in_flight, per_loop, loops, .. } = scenario.work.options;
+        let each = size_bytes * u64::from(per_loop);
+        let least = SHORT_LOOPS.max(4 * u64::from(in_flight) / u64::from(per_loop));
+        lengthened(|times| {
+            let fewer = (SHORT_BYTES * times / each.max(1)).max(least * times).min(loops);
+            let mut short = scenario.clone();
+            short.work.options.loops = fewer;
+            let words = format!("{fewer} loops instead of {loops}");
+            (short, (fewer != loops).then_some(words))
+        })
+    }
+
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>> {
+        let processors = [scenario.work.processor.as_str()];
+        let ways = network_ways(&scenario.lab, scenario.seed, &processors, (false, true))?;
+        let mut spots = Spots::of(&scenario.lab, &first.lab, &ways);
+        processors_of(&mut spots);
         let mut levers = levers_of(spots);
-        levers.extend(driver(self));
+        levers.extend(driver(&scenario.work));
         Ok(levers)
     }
 }
 
-impl Liftable for HaloRun {
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let file = self.lab.file();
-        let nodes: Vec<&str> =
-            file.tori.iter().flat_map(|torus| &torus.nodes).map(String::as_str).collect();
-        let ways = network_ways(&self.lab, self.seed, &nodes, (true, true))?;
-        let mut spots = of_lab(&self.lab, &first.lab, &ways);
-        spots.extend(processors(file, &ways));
-        spots.extend(cables(file));
+impl Explainable for HaloOptions {
+    const HAS_ACCOUNT: bool = false;
+
+    /// Shortens the number of exchanges: all are alike.
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
+        let exchanges = scenario.work.exchanges;
+        let mut short = scenario.clone();
+        short.work.exchanges = 1;
+        match exchanges {
+            0 | 1 => vec![(short, None)],
+            2.. => vec![
+                (short, Some(format!("1 exchange instead of {exchanges}"))),
+                (scenario.clone(), None),
+            ],
+        }
+    }
+
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>> {
+        let nodes = scenario.lab.file().tori.iter().flat_map(|torus| &torus.nodes);
+        let nodes: Vec<&str> = nodes.map(String::as_str).collect();
+        let ways = network_ways(&scenario.lab, scenario.seed, &nodes, (true, true))?;
+        let mut spots = Spots::of(&scenario.lab, &first.lab, &ways);
+        processors_of(&mut spots);
+        cables(&mut spots);
         Ok(levers_of(spots))
     }
 }
 
 /// Staging memory and times of network processors.
-fn processors(file: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let mut spots = Vec::new();
-    for requester in ways.requesters() {
+fn processors_of(spots: &mut Spots<'_>) {
+    for requester in spots.ways.requesters() {
         let Requester::Processor(index) = requester else { continue };
-        let endpoint = &file.endpoints[index];
-        let (Some(processor), name) = (endpoint.part.network_processor, &endpoint.name) else {
-            continue;
+        let Some(processor) = spots.file.endpoints[index].part.network_processor else { continue };
+        let mut add = |kind, words, lifted: String, role, edit: fn(&mut _)| {
+            let spot = spots.endpoint(index, kind, words, lifted, move |part| {
+                part.network_processor.iter_mut().for_each(edit);
+            });
+            spot.role = role;
         };
-        if processor.staging_bytes < LARGE_STAGING_BYTES {
-            let bytes = size_words(processor.staging_bytes.into());
+        let (none, bytes) = (|| "none".to_owned(), processor.staging_bytes);
+        if bytes < LARGE_STAGING_BYTES {
+            let bytes = size_words(bytes.into());
             let words = format!("the staging memory of {bytes} for each channel of {{}}");
             let lifted = size_words(LARGE_STAGING_BYTES.into());
-            spots.push(Spot::new(LimitKind::Staging, name, words, lifted, move |file| {
-                edit_part(file, index, |part| {
-                    let processor = part.network_processor.iter_mut();
-                    processor.for_each(|it| it.staging_bytes = LARGE_STAGING_BYTES);
-                });
-            }));
+            add(LimitKind::Staging, words, lifted, "", |it| {
+                it.staging_bytes = LARGE_STAGING_BYTES;
+            });
         }
         let interval = processor.request_interval;
-        if interval > Picoseconds::ZERO {
+        if interval > NO_TIME {
             let words = format!("the {interval} from one request of {{}} to the next");
-            spots.push(Spot::new(LimitKind::DescriptorGap, name, words, "none", move |file| {
-                edit_part(file, index, |part| {
-                    let processor = part.network_processor.iter_mut();
-                    processor.for_each(|it| it.request_interval = Picoseconds::ZERO);
-                });
-            }));
+            add(LimitKind::DescriptorGap, words, none(), "", |it| it.request_interval = NO_TIME);
         }
         let sum = processor.request_latency + processor.send_latency + processor.receive_latency;
-        if sum > Picoseconds::ZERO {
+        if sum > NO_TIME {
             let words = format!("the {sum} within {{}}, for request and datagram");
-            let spot = Spot::new(LimitKind::EndpointLatency, name, words, "none", move |file| {
-                edit_part(file, index, |part| {
-                    part.network_processor.iter_mut().for_each(|it| {
-                        it.request_latency = Picoseconds::ZERO;
-                        it.send_latency = Picoseconds::ZERO;
-                        it.receive_latency = Picoseconds::ZERO;
-                    });
-                });
+            add(LimitKind::EndpointLatency, words, none(), "network processor", |it| {
+                it.request_latency = NO_TIME;
+                it.send_latency = NO_TIME;
+                it.receive_latency = NO_TIME;
             });
-            spots.push(spot.in_role("network processor"));
         }
     }
-    spots
 }
 
 /// Rate, length and bit errors of the cables of tori.
-fn cables(file: &LabFile) -> Vec<Spot> {
-    let mut spots = Vec::new();
-    for (index, torus) in file.tori.iter().enumerate() {
+fn cables(spots: &mut Spots<'_>) {
+    for (index, torus) in spots.file.tori.iter().enumerate() {
         let cable = torus.parameters;
-        let place = "the torus";
-        let lanes =
-            format!("x{} at {:.1} Gb/s", cable.lanes, cable.lane_bits_per_second as f64 / 1e9);
-        if cable.lane_bits_per_second < MOST_LANE_BITS {
-            let words = format!("the cables of {{}}, {lanes}");
-            let lifted = format!("{:.1} Gb/s", MOST_LANE_BITS as f64 / 1e9);
-            let kind = LimitKind::LinkGeneration;
-            spots.push(Spot::new(kind, place, words, lifted, move |file| {
-                file.tori[index].parameters.lane_bits_per_second = MOST_LANE_BITS;
-            }));
-        } else if cable.lanes < MOST_LANES {
-            let words = format!("the cables of {{}}, {lanes}");
-            let lifted = format!("x{MOST_LANES}");
-            let spot = Spot::new(LimitKind::LinkWidth, place, words, lifted, move |file| {
-                file.tori[index].parameters.lanes = MOST_LANES;
+        let mut add = |kind, words: String, lifted: String, edit: fn(&mut _)| {
+            spots.add(kind, "the torus", words, lifted, move |file| {
+                edit(&mut file.tori[index].parameters);
             });
-            spots.push(spot);
+        };
+        let (none, gbits) = (|| "none".to_owned(), |bits: u64| bits as f64 / 1e9);
+        let rate = gbits(cable.lane_bits_per_second);
+        let words = format!("the cables of {{}}, x{} at {rate:.1} Gb/s", cable.lanes);
+        if cable.lane_bits_per_second < MOST_LANE_BITS {
+            let lifted = format!("{:.1} Gb/s", gbits(MOST_LANE_BITS));
+            add(LimitKind::LinkGeneration, words, lifted, |cable| {
+                cable.lane_bits_per_second = MOST_LANE_BITS;
+            });
+        } else if cable.lanes < MOST_LANES {
+            let lifted = format!("x{MOST_LANES}");
+            add(LimitKind::LinkWidth, words, lifted, |cable| cable.lanes = MOST_LANES);
         }
-        if cable.latency > Picoseconds::ZERO {
+        if cable.latency > NO_TIME {
             let words = format!("the {} of flight on the cables of {{}}", cable.latency);
-            spots.push(Spot::new(LimitKind::Flight, place, words, "none", move |file| {
-                file.tori[index].parameters.latency = Picoseconds::ZERO;
-            }));
+            add(LimitKind::Flight, words, none(), |cable| cable.latency = NO_TIME);
         }
         if cable.bit_error_rate > 0.0 {
-            let words = format!(
-                "bit errors on the cables of {{}}, one in {:.0}",
-                1.0 / cable.bit_error_rate
-            );
-            spots.push(Spot::new(LimitKind::BitErrors, place, words, "none", move |file| {
-                file.tori[index].parameters.bit_error_rate = 0.0;
-            }));
+            let one_in = 1.0 / cable.bit_error_rate;
+            let words = format!("bit errors on the cables of {{}}, one in {one_in:.0}");
+            add(LimitKind::BitErrors, words, none(), |cable| cable.bit_error_rate = 0.0);
         }
     }
-    spots
 }
 
 /// Choices of the program and its driver.
-fn driver(case: &NgetRun) -> Vec<Lever<NgetRun>> {
+fn driver(case: &GetWork) -> Vec<Lever<Scenario<GetWork>>> {
     let name = case.processor.as_str();
     let mut levers = Vec::new();
     let in_flight = case.options.in_flight;
@@ -149,8 +159,8 @@ fn driver(case: &NgetRun) -> Vec<Lever<NgetRun>> {
         };
         let lifted = format!("{MAX_IN_FLIGHT} at once");
         let said = (name, words, lifted.as_str());
-        levers.push(lever(LimitKind::Outstanding, said, |case: &mut NgetRun| {
-            case.options.in_flight = MAX_IN_FLIGHT;
+        levers.push(lever(LimitKind::Outstanding, said, |case: &mut Scenario<GetWork>| {
+            case.work.options.in_flight = MAX_IN_FLIGHT;
         }));
     }
     let requests = match case.modes.requests {
@@ -162,21 +172,21 @@ fn driver(case: &NgetRun) -> Vec<Lever<NgetRun>> {
     };
     if let Some((kind, words)) = requests {
         let said = (name, format!("{words} of {name}"), "write combining");
-        levers.push(lever(kind, said, |case: &mut NgetRun| {
-            case.modes.requests = Requests::Stores(Mapping::WriteCombined);
+        levers.push(lever(kind, said, |case: &mut Scenario<GetWork>| {
+            case.work.modes.requests = Requests::Stores(Mapping::WriteCombined);
         }));
     }
     if case.modes.buffers == Buffers::Copied {
         let said = (name, format!("the copy of the data of each get of {name}"), "none");
-        levers.push(lever(LimitKind::Processor, said, |case: &mut NgetRun| {
-            case.modes.buffers = Buffers::Mapped;
+        levers.push(lever(LimitKind::Processor, said, |case: &mut Scenario<GetWork>| {
+            case.work.modes.buffers = Buffers::Mapped;
         }));
     }
     if case.modes.waiting != Waiting::Polling {
         let words = format!("how notifications of {name} are detected");
         levers.push(lever(LimitKind::Notification, (name, words, "polling"), |case| {
-            let case: &mut NgetRun = case;
-            case.modes.waiting = Waiting::Polling;
+            let case: &mut Scenario<GetWork> = case;
+            case.work.modes.waiting = Waiting::Polling;
         }));
     }
     levers

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Limits of nodes on the path: latencies, redirection of peer requests, the rate between ports of
-//! a root complex, and cores.
-
-use std::sync::Arc;
+//! a root complex, translation of addresses, and cores.
 
 use crosslane_fabric::Way;
 use crosslane_fabric::parameters::{Forwarding, PeerToPeer};
-use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 
-use super::Spot;
 use super::memories::rate_words;
 use super::requesters::latency;
-use super::ways::{PortRef, Requester, Target, Transfer, Ways};
+use super::ways::{PortRef, Requester, Target, Transfer};
+use super::{NO_TIME, Spots};
 
-pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let mut spots = redirection(file, ways);
-    spots.extend(between_root_ports(file, ways));
-    spots.extend(switches(file, ways));
+pub(super) fn find(spots: &mut Spots<'_>) {
+    redirection(spots);
+    between_root_ports(spots);
+    switches(spots);
     let mut endpoints: Vec<(usize, bool)> = Vec::new();
-    for transfer in &ways.transfers {
+    for transfer in &spots.ways.transfers {
         let generic = matches!(transfer.requester, Requester::Generic(_));
         endpoints.extend(transfer.requester.endpoint().map(|index| (index, generic)));
         if let Target::Lane(index) | Target::Memory(index) = transfer.target {
@@ -30,97 +27,70 @@ pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     // A node that is also a generic requester counts as one.
     endpoints.sort_by_key(|(index, generic)| (*index, !generic));
     endpoints.dedup_by_key(|(index, _)| *index);
-    let endpoints = endpoints.into_iter();
-    spots.extend(endpoints.filter_map(|(index, generic)| latency(file, index, generic)));
-    spots.extend(cores(file, ways));
-    spots
-}
-
-/// Returns the downstream ports of switches through which a peer's requests come up.
-fn comes_up_by(ways: &Ways, transfer: &Transfer) -> Vec<usize> {
-    let up = transfer.requests.iter().filter(|direction| direction.way == Way::Up);
-    let ports = up.map(|direction| ways.ends(*direction).1.parameters);
-    let switch = |port| if let PortRef::Down(index) = port { Some(index) } else { None };
-    ports.filter_map(switch).collect()
-}
-
-/// Returns the switches through which a transfer comes down again.
-fn comes_down_by(ways: &Ways, transfer: &Transfer) -> Vec<usize> {
-    let down = transfer.requests.iter().filter(|direction| direction.way == Way::Down);
-    let ports = down.map(|direction| ways.ends(*direction).0.parameters);
-    let switch = |port| if let PortRef::Down(index) = port { Some(index) } else { None };
-    ports.filter_map(switch).collect()
+    endpoints.into_iter().for_each(|(index, generic)| latency(spots, index, generic));
+    cores(spots);
 }
 
 /// Peer requests that pass a switch upwards and come down by the same switch were redirected.
-fn redirection(file: &LabFile, ways: &Ways) -> Vec<Spot> {
+fn redirection(spots: &mut Spots<'_>) {
+    let (file, ways) = (spots.file, spots.ways);
     let mut switches: Vec<usize> = Vec::new();
     for transfer in ways.transfers.iter().filter(|it| !matches!(it.target, Target::Host(_))) {
-        let down = comes_down_by(ways, transfer);
-        for switch in comes_up_by(ways, transfer) {
-            let passes_up = transfer.requests.iter().any(|direction| {
-                direction.way == Way::Up
-                    && ways.ends(*direction).0.parameters == PortRef::Up(switch)
-            });
-            let redirects = passes_up && down.contains(&switch) && file.switches[switch].acs;
+        let ports = |way: Way| {
+            let directions = transfer.requests.iter().filter(move |it| it.way == way);
+            directions.map(|it| ways.ends(*it)).map(|(from, to)| (from.parameters, to.parameters))
+        };
+        for (_, port) in ports(Way::Up) {
+            let PortRef::Down(switch) = port else { continue };
+            let redirects = file.switches[switch].acs
+                && ports(Way::Up).any(|(from, _)| from == PortRef::Up(switch))
+                && ports(Way::Down).any(|(from, _)| from == port);
             if redirects && !switches.contains(&switch) {
                 switches.push(switch);
             }
         }
     }
-    let spot = |index: usize| {
+    for index in switches {
         let words = "the redirection of peer requests (ACS) by {}";
-        let edit = move |file: &mut LabFile| file.switches[index].acs = false;
-        Spot::new(LimitKind::AcsRedirect, &file.switches[index].name, words, "off", edit)
+        spots.add(LimitKind::AcsRedirect, &file.switches[index].name, words, "off", move |file| {
+            file.switches[index].acs = false;
+        });
+    }
+}
+
+/// The rate or the time from one root port to another.
+fn between_root_ports(spots: &mut Spots<'_>) {
+    let ways = spots.ways;
+    let passes = |transfer: &Transfer| {
+        !matches!(transfer.requester, Requester::Core(_))
+            && !matches!(transfer.target, Target::Host(_))
+            && ways.reaches_root(transfer)
     };
-    switches.into_iter().map(spot).collect()
-}
-
-/// Returns whether a transfer goes from one root port to another.
-fn passes_root_complex(ways: &Ways, transfer: &Transfer) -> bool {
-    let is_root = |port: PortRef| matches!(port, PortRef::Root(_));
-    let ends = |direction| ways.ends(direction);
-    let is_own = matches!(transfer.requester, Requester::Core(_));
-    !is_own
-        && !matches!(transfer.target, Target::Host(_))
-        && transfer.requests.iter().any(|direction| is_root(ends(*direction).1.parameters))
-}
-
-fn between_root_ports(file: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let passing = ways.transfers.iter().filter(|transfer| passes_root_complex(ways, transfer));
-    let mut hosts: Vec<usize> = passing.map(|transfer| transfer.host).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    let spot = |index: usize| {
-        let host = &file.hosts[index];
+    for index in ways.hosts(passes) {
+        let host = &spots.file.hosts[index];
         let PeerToPeer::Allowed { latency, bytes_per_second } = host.part.parameters.peer_to_peer
         else {
-            return None;
+            continue;
         };
-        let what = match bytes_per_second {
-            rate if rate.is_finite() => format!("the {}", rate_words(rate)),
-            _ if latency > Picoseconds::ZERO => format!("the {latency}"),
-            _ => return None,
+        let words = match bytes_per_second {
+            rate if rate.is_finite() => {
+                format!("the {} that {{}} passes on between its root ports", rate_words(rate))
+            }
+            _ if latency > NO_TIME => {
+                format!("the {latency} that {{}} takes from a root port to the next")
+            }
+            _ => continue,
         };
-        let words = match bytes_per_second.is_finite() {
-            true => format!("{what} that {{}} passes on between its root ports"),
-            false => format!("{what} that {{}} takes from a root port to the next"),
-        };
-        let edit = move |file: &mut LabFile| {
-            let part = Arc::make_mut(&mut file.hosts[index].part);
-            part.parameters.peer_to_peer =
-                PeerToPeer::Allowed { latency: Picoseconds::ZERO, bytes_per_second: f64::INFINITY };
-        };
-        let kind = LimitKind::PeerToPeer;
-        Some(Spot::new(kind, &host.name, words, "any rate, at once", edit))
-    };
-    hosts.into_iter().filter_map(spot).collect()
+        spots.host(index, LimitKind::PeerToPeer, words, "any rate, at once", |part| {
+            let (latency, bytes_per_second) = (NO_TIME, f64::INFINITY);
+            part.parameters.peer_to_peer = PeerToPeer::Allowed { latency, bytes_per_second };
+        });
+    }
 }
 
-fn switches(file: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let mut on_the_way: Vec<usize> = ways
-        .ports()
-        .into_iter()
+fn switches(spots: &mut Spots<'_>) {
+    let ports = spots.ways.ports().into_iter();
+    let mut on_the_way: Vec<usize> = ports
         .filter_map(|port| match port.parameters {
             PortRef::Up(index) | PortRef::Down(index) => Some(index),
             PortRef::Root(_) | PortRef::Endpoint(_) => None,
@@ -128,52 +98,65 @@ fn switches(file: &LabFile, ways: &Ways) -> Vec<Spot> {
         .collect();
     on_the_way.sort_unstable();
     on_the_way.dedup();
-    let spot = |index: usize| {
-        let switch = &file.switches[index];
+    for index in on_the_way {
+        let switch = &spots.file.switches[index];
         let p = switch.part.parameters;
         let words = match p.forwarding {
-            Forwarding::CutThrough if p.latency == Picoseconds::ZERO => return None,
+            Forwarding::CutThrough if p.latency == NO_TIME => continue,
             Forwarding::CutThrough => format!("the {} in {{}}", p.latency),
             Forwarding::StoreAndForward => {
                 format!("the {} in {{}}, which keeps each TLP until it is whole", p.latency)
             }
         };
-        let edit = move |file: &mut LabFile| {
-            let parameters = &mut Arc::make_mut(&mut file.switches[index].part).parameters;
-            parameters.latency = Picoseconds::ZERO;
-            parameters.forwarding = Forwarding::CutThrough;
-        };
-        Some(Spot::new(LimitKind::SwitchLatency, &switch.name, words, "none", edit))
-    };
-    on_the_way.into_iter().filter_map(spot).collect()
+        spots.add(LimitKind::SwitchLatency, &switch.name, words, "none", move |file| {
+            let part = std::sync::Arc::make_mut(&mut file.switches[index].part);
+            part.parameters.latency = NO_TIME;
+            part.parameters.forwarding = Forwarding::CutThrough;
+        });
+    }
 }
 
 /// Stores and loads of cores: of their own flows, and of the driver's program.
-fn cores(file: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let mut hosts: Vec<usize> = ways
-        .transfers
-        .iter()
-        .filter_map(|transfer| match transfer.requester {
-            Requester::Core(host) => Some(host),
-            Requester::Engine(_) | Requester::Processor(_) => Some(transfer.host),
-            Requester::Generic(_) => None,
-        })
-        .collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    let spot = |index: usize| {
-        let host = &file.hosts[index];
-        let cpu = &host.part.parameters.cpu;
-        if cpu.uncached_store + cpu.uncached_load == Picoseconds::ZERO {
-            return None;
+fn cores(spots: &mut Spots<'_>) {
+    let ways = spots.ways;
+    for index in ways.hosts(|transfer| !matches!(transfer.requester, Requester::Generic(_))) {
+        let cpu = &spots.file.hosts[index].part.parameters.cpu;
+        if cpu.uncached_store + cpu.uncached_load > NO_TIME {
+            let words = format!("the {} for each store of a core of {{}}", cpu.uncached_store);
+            spots.host(index, LimitKind::Processor, words, "none", |part| {
+                let cpu = &mut part.parameters.cpu;
+                (cpu.uncached_store, cpu.uncached_load) = (NO_TIME, NO_TIME);
+            });
         }
-        let words = format!("the {} for each store of a core of {{}}", cpu.uncached_store);
-        let edit = move |file: &mut LabFile| {
-            let cpu = &mut Arc::make_mut(&mut file.hosts[index].part).parameters.cpu;
-            cpu.uncached_store = Picoseconds::ZERO;
-            cpu.uncached_load = Picoseconds::ZERO;
-        };
-        Some(Spot::new(LimitKind::Processor, &host.name, words, "none", edit))
+    }
+}
+
+/// IOMMUs of hosts: misses of an IOTLB, and their page table walks. An engine's descriptors and
+/// status are in host memory, so its requests are always translated; a core's are not.
+pub(super) fn find_iommus(spots: &mut Spots<'_>) {
+    let ways = spots.ways;
+    let is_translated = |transfer: &Transfer| match transfer.requester {
+        Requester::Engine(_) | Requester::Processor(_) => true,
+        Requester::Generic(_) => ways.reaches_root(transfer),
+        Requester::Core(_) => false,
     };
-    hosts.into_iter().filter_map(spot).collect()
+    for index in ways.hosts(is_translated) {
+        let iommu = spots.file.hosts[index].part.parameters.iommu;
+        let Some(iommu) = iommu.filter(|iommu| iommu.walk > NO_TIME) else { continue };
+        let pages = match iommu.iotlb_entries {
+            0 => "that holds no page".to_owned(),
+            1 => "of one page".to_owned(),
+            entries => format!("of {entries} pages"),
+        };
+        let at_once = match iommu.walks {
+            0 | 1 => "one at once".to_owned(),
+            walks => format!("{walks} at once"),
+        };
+        let walk = iommu.walk;
+        let words = format!("misses of {{}}'s IOTLB {pages}, walks of {walk} for them, {at_once}");
+        // A miss that takes no time equals a hit, even the first one of a page.
+        spots.host(index, LimitKind::Iotlb, words, "every page held", |part| {
+            part.parameters.iommu.iter_mut().for_each(|iommu| iommu.walk = Picoseconds::ZERO);
+        });
+    }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Longest writes, completions and read requests.
 
+use std::sync::Arc;
+
+use crosslane_experiment::Scenario;
 use crosslane_fabric::parameters::RequesterParameters;
 use crosslane_lab::LabFile;
 use crosslane_lab::file::parts::EngineParameters;
@@ -10,19 +13,18 @@ use super::list;
 use super::memories::completion_bytes;
 use super::requesters::{edit_both, least_staging_bytes};
 use super::ways::{PortInfo, Requester, Transfer, Ways};
-use crate::case::Case;
+use crate::case::{Case, Explainable};
 use crate::search::Lever;
 
-/// The payload settings and requests of a run.
-pub(super) trait Asked: Case {
-    /// Sets Max_Payload_Size on the paths before anything moves.
-    fn set_max_payload(&mut self, bytes: u32);
-
+/// Work with payloads.
+pub(super) trait Asked: Explainable {
     /// Returns the longest payload or read request that the run asks for, bytes, if any.
     fn asked_bytes(&self) -> Option<u32>;
 
     /// Returns whether it can be made with payloads of that size.
-    fn can_have(&self, payload_bytes: u32) -> bool;
+    fn can_have(&self, _payload_bytes: u32) -> bool {
+        true
+    }
 
     /// Asks for the longest payloads or read requests that are allowed.
     fn ask_for_longest(&mut self);
@@ -51,13 +53,16 @@ fn names(file: &LabFile, endpoints: &[usize]) -> String {
     list(&names.collect::<Vec<_>>())
 }
 
-pub(super) fn levers<C: Asked + 'static>(case: &C, ways: &Ways) -> Vec<Lever<C>> {
+pub(super) fn levers<W: Asked + 'static>(
+    case: &Scenario<W>,
+    ways: &Ways,
+) -> Vec<Lever<Scenario<W>>> {
     max_payload(case, ways).into_iter().chain(max_read_request(case, ways)).collect()
 }
 
 /// Writes and completions as long as all ports on the paths support.
-fn max_payload<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
-    let file = case.lab().file();
+fn max_payload<W: Asked + 'static>(case: &Scenario<W>, ways: &Ways) -> Option<Lever<Scenario<W>>> {
+    let file = case.lab.file();
     let ports: Vec<&PortInfo> = ways.ports();
     let able = |port: &&PortInfo| port.parameters.get(file).capability.max_payload_bytes;
     let best = u32::from(ports.iter().map(able).min()?);
@@ -65,13 +70,13 @@ fn max_payload<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
     let writers: Vec<(usize, u32)> = by_endpoints(ways, |transfer| transfer.writes)
         .filter_map(|(index, it)| Some((index, own_limits(file, it.requester)?.0)))
         .collect();
-    let asked = case.asked_bytes().filter(|_| !writers.is_empty());
+    let asked = case.work.asked_bytes().filter(|_| !writers.is_empty());
     let built = writers.iter().map(|(_, bytes)| *bytes).min().unwrap_or(u32::MAX);
     let now = built.min(set).min(asked.unwrap_or(u32::MAX));
     let cuts_completions = ways.transfers.iter().any(|transfer| {
         transfer.reads && set < best && completion_bytes(file, transfer).is_some_and(|it| it > set)
     });
-    if (writers.is_empty() || now >= best) && !cuts_completions || !case.can_have(best) {
+    if (writers.is_empty() || now >= best) && !cuts_completions || !case.work.can_have(best) {
         return None;
     }
     let mut endpoints: Vec<usize> = writers.iter().map(|(index, _)| *index).collect();
@@ -89,12 +94,13 @@ fn max_payload<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
         (host.clone(), words)
     };
     let limit = Limit { kind: LimitKind::MaxPayload, place, words, lifted: format!("{best} B") };
-    let lift = Box::new(move |case: &C| {
+    let lift = Box::new(move |case: &Scenario<W>| {
         let lab = case.lab().edited(|file| {
             for index in &endpoints {
                 let longer = |bytes: &mut u32| *bytes = best.max(*bytes);
                 let generic = |p: &mut RequesterParameters| longer(&mut p.max_write_bytes);
-                edit_both(file, *index, generic, |p: &mut EngineParameters| {
+                let part = Arc::make_mut(&mut file.endpoints[*index].part);
+                edit_both(part, generic, |p: &mut EngineParameters| {
                     longer(&mut p.max_write_bytes);
                     // A write is built only when all its data are there.
                     longer(&mut p.lane_fifo_bytes);
@@ -104,18 +110,21 @@ fn max_payload<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
         })?;
         let mut case = case.clone().with_lab(lab);
         if !endpoints.is_empty() {
-            case.ask_for_longest();
+            case.work.ask_for_longest();
         }
-        case.set_max_payload(best);
+        case.max_payload_bytes = Some(best);
         Ok(case)
     });
     Some(Lever { limit, lift })
 }
 
 /// Read requests as long as their requesters can build.
-fn max_read_request<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
-    let file = case.lab().file();
-    let asked = case.asked_bytes().unwrap_or(u32::MAX);
+fn max_read_request<W: Asked + 'static>(
+    case: &Scenario<W>,
+    ways: &Ways,
+) -> Option<Lever<Scenario<W>>> {
+    let file = case.lab.file();
+    let asked = case.work.asked_bytes().unwrap_or(u32::MAX);
     let mut endpoints: Vec<usize> = Vec::new();
     let (mut now, mut best, mut hosts) = (u32::MAX, 0, Vec::new());
     for (index, transfer) in by_endpoints(ways, |transfer| transfer.reads) {
@@ -139,7 +148,7 @@ fn max_read_request<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C
     };
     let limit =
         Limit { kind: LimitKind::MaxReadRequest, place, words, lifted: format!("{best} B") };
-    let lift = Box::new(move |case: &C| {
+    let lift = Box::new(move |case: &Scenario<W>| {
         let lab = case.lab().edited(|file| {
             for host in &hosts {
                 let set = &mut file.hosts[*host].max_read_request_bytes;
@@ -147,7 +156,7 @@ fn max_read_request<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C
             }
         })?;
         let mut case = case.clone().with_lab(lab);
-        case.ask_for_longest();
+        case.work.ask_for_longest();
         Ok(case)
     });
     Some(Lever { limit, lift })

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requesters: the pace of DMA engines and generic endpoints, and their reads in flight.
 
-use std::sync::Arc;
-
-use crosslane_fabric::parameters::{EndpointParameters, RequesterParameters};
+use crosslane_fabric::parameters::RequesterParameters;
 use crosslane_lab::LabFile;
 use crosslane_lab::file::parts::{EndpointPart, EngineParameters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
-use super::Spot;
 use super::ways::{Feed, Requester, Target, Ways};
+use super::{NO_TIME, Spots};
 
 /// Tags of 8 bits, which every completer accepts (PCIe 6.x 2.2.6.2).
 const TAGS: u16 = 256;
@@ -50,7 +48,7 @@ fn pace(file: &LabFile, requester: Requester) -> Option<Pace> {
             datapath_bytes: engine.datapath_bytes,
             clock: engine.clock,
             idle_clocks: engine.idle_clocks_per_tlp,
-            gap: Picoseconds::ZERO,
+            gap: NO_TIME,
             tags: engine.tags,
             most_tags: TAGS.min(MOST_TAGS - FETCH_TAGS * channels(&engine)),
             max_read_bytes: engine.max_read_bytes,
@@ -71,123 +69,114 @@ fn channels(engine: &EngineParameters) -> u16 {
     [engine.h2c_channels, engine.c2h_channels, engine.peer_channels].map(u16::from).iter().sum()
 }
 
-/// Changes one endpoint, but no other of the same part.
-pub(super) fn edit_part(file: &mut LabFile, endpoint: usize, edit: impl FnOnce(&mut EndpointPart)) {
-    edit(Arc::make_mut(&mut file.endpoints[endpoint].part));
-}
-
 /// Changes a generic requester together with the engine or network processor of its part, which has
 /// the same constants.
 pub(super) fn edit_both(
-    file: &mut LabFile,
-    endpoint: usize,
+    part: &mut EndpointPart,
     generic: impl FnOnce(&mut RequesterParameters),
     engine: impl FnOnce(&mut EngineParameters),
 ) {
-    edit_part(file, endpoint, |part| {
-        generic(&mut part.parameters.requester);
-        if let Some(parameters) = &mut part.engine {
-            engine(parameters);
-        }
-        if let Some(processor) = &mut part.network_processor {
-            let same = &part.parameters.requester;
-            processor.tags = same.tags;
-            processor.max_write_bytes = same.max_write_bytes;
-            processor.max_read_bytes = same.max_read_bytes;
-            // Staging memory holds a longest read, and a partial datagram at each end.
-            let least = same.max_read_bytes + NETWORK_STAGING_BYTES;
-            processor.staging_bytes = processor.staging_bytes.max(least);
-        }
-    });
+    generic(&mut part.parameters.requester);
+    if let Some(parameters) = &mut part.engine {
+        engine(parameters);
+    }
+    if let Some(processor) = &mut part.network_processor {
+        let same = &part.parameters.requester;
+        processor.tags = same.tags;
+        processor.max_write_bytes = same.max_write_bytes;
+        processor.max_read_bytes = same.max_read_bytes;
+        // Staging memory holds a longest read, and a partial datagram at each end.
+        let least = same.max_read_bytes + NETWORK_STAGING_BYTES;
+        processor.staging_bytes = processor.staging_bytes.max(least);
+    }
 }
 
-pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let mut spots = Vec::new();
-    for requester in ways.requesters() {
+/// Adds a limit of an endpoint's engine.
+fn engine(
+    spots: &mut Spots<'_>,
+    index: usize,
+    kind: LimitKind,
+    (words, lifted): (String, String),
+    edit: fn(&mut EngineParameters),
+) {
+    spots.endpoint(index, kind, words, lifted, move |part| edit_both(part, |_| (), edit));
+}
+
+pub(super) fn find(spots: &mut Spots<'_>) {
+    for requester in spots.ways.requesters() {
         let Some(index) = requester.endpoint() else { continue };
-        let name = &file.endpoints[index].name;
-        let Some(pace) = pace(file, requester) else { continue };
-        spots.extend(between_tlps(index, name, &pace));
-        spots.extend(datapath(ways, requester, name, &pace));
-        let reads = ways.transfers.iter().any(|it| it.requester == requester && it.reads);
+        let Some(pace) = pace(spots.file, requester) else { continue };
+        between_tlps(spots, index, &pace);
+        datapath(spots, requester, index, &pace);
+        let reads = spots.reads(requester);
         if reads {
-            spots.extend(reads_in_flight(index, name, &pace));
+            reads_in_flight(spots, index, &pace);
         }
         if let Requester::Generic(_) = requester {
-            spots.extend(operation_gaps(file, index, reads));
+            operation_gaps(spots, index, reads);
         }
     }
-    spots.extend(receivers(file, ways));
-    spots.extend(staging(file, ways));
-    spots
+    receivers(spots);
+    staging(spots);
 }
 
 /// Idle clocks and gaps after each TLP.
-fn between_tlps(index: usize, name: &str, pace: &Pace) -> Option<Spot> {
+fn between_tlps(spots: &mut Spots<'_>, index: usize, pace: &Pace) {
     let words = match (pace.idle_clocks, pace.gap) {
-        (0, Picoseconds::ZERO) => return None,
+        (0, Picoseconds::ZERO) => return,
         (0, gap) => format!("the gap of {gap} after each TLP of {{}}"),
         (1, _) => "the idle clock after each TLP of {}".to_owned(),
         (clocks, _) => format!("the {clocks} idle clocks after each TLP of {{}}"),
     };
-    Some(Spot::new(LimitKind::IdleClocks, name, words, "none", move |file| {
+    spots.endpoint(index, LimitKind::IdleClocks, words, "none", |part| {
         let generic = |p: &mut RequesterParameters| {
-            (p.idle_clocks_per_tlp, p.tlp_gap) = (0, Picoseconds::ZERO);
+            (p.idle_clocks_per_tlp, p.tlp_gap) = (0, NO_TIME);
         };
-        edit_both(file, index, generic, |p| p.idle_clocks_per_tlp = 0);
-    }))
+        edit_both(part, generic, |p| p.idle_clocks_per_tlp = 0);
+    });
 }
 
 /// The datapath; for an engine that forwards the data of its receive queue, the drain of that
 /// queue.
-fn datapath(ways: &Ways, requester: Requester, name: &str, pace: &Pace) -> Option<Spot> {
-    let index = requester.endpoint()?;
-    let own: Vec<_> = ways.transfers.iter().filter(|it| it.requester == requester).collect();
+fn datapath(spots: &mut Spots<'_>, requester: Requester, index: usize, pace: &Pace) {
+    let ways = spots.ways;
+    let mut own = ways.transfers.iter().filter(|it| it.requester == requester);
     // Ping-pong has one message in flight, so no receive queue fills.
-    let drains = own.into_iter().all(|it| it.feed == Feed::Lane) && !is_ping_pong(ways);
+    let drains = own.all(|it| it.feed == Feed::Lane) && !is_ping_pong(ways);
     let kind = if drains { LimitKind::SlowReader } else { LimitKind::Datapath };
-    width(kind, index, name, (pace.datapath_bytes, pace.clock))
+    width(spots, kind, index, (pace.datapath_bytes, pace.clock));
 }
 
 /// Width and clock of an endpoint's datapath, through which it sends or drains a receive queue.
-fn width(
-    kind: LimitKind,
-    index: usize,
-    name: &str,
-    (bytes, clock): (u32, Picoseconds),
-) -> Option<Spot> {
+fn width(spots: &mut Spots<'_>, kind: LimitKind, index: usize, (bytes, clock): (u32, Picoseconds)) {
     if bytes == 0 || bytes > MOST_DATAPATH_BYTES / 2 {
-        return None;
+        return;
     }
-    let words = match kind {
-        LimitKind::SlowReader => {
-            format!("the way out of the lane{{s}} of {{}}, {bytes} B each {clock}")
-        }
-        _ => format!("the datapath{{s}} of {{}}, {bytes} B each {clock}"),
+    let what = match kind {
+        LimitKind::SlowReader => "way out of the lane{s}",
+        _ => "datapath{s}",
     };
-    Some(Spot::new(kind, name, words, "twice as wide", move |file| {
-        edit_both(file, index, |p| p.datapath_bytes = bytes * 2, |p| p.datapath_bytes = bytes * 2);
-    }))
+    let words = format!("the {what} of {{}}, {bytes} B each {clock}");
+    spots.endpoint(index, kind, words, "twice as wide", move |part| {
+        edit_both(part, |p| p.datapath_bytes = bytes * 2, |p| p.datapath_bytes = bytes * 2);
+    });
 }
 
 /// Drains of receive queues in engines that only receive. An engine that also sends has one
 /// datapath for both, which is its limit as a requester.
-fn receivers(file: &LabFile, ways: &Ways) -> Vec<Spot> {
+fn receivers(spots: &mut Spots<'_>) {
+    let (file, ways) = (spots.file, spots.ways);
     let requesters = ways.requesters();
     let mut seen: Vec<usize> = Vec::new();
-    let mut spots = Vec::new();
     for transfer in &ways.transfers {
         let Target::Lane(index) = transfer.target else { continue };
         if requesters.contains(&Requester::Engine(index)) || seen.contains(&index) {
             continue;
         }
         seen.push(index);
-        let endpoint = &file.endpoints[index];
-        let Some(engine) = endpoint.part.engine else { continue };
-        let pace = (engine.datapath_bytes, engine.clock);
-        spots.extend(width(LimitKind::SlowReader, index, &endpoint.name, pace));
+        let Some(engine) = file.endpoints[index].part.engine else { continue };
+        width(spots, LimitKind::SlowReader, index, (engine.datapath_bytes, engine.clock));
     }
-    spots
 }
 
 /// Returns whether each of two engines sends back what it received.
@@ -195,37 +184,32 @@ fn is_ping_pong(ways: &Ways) -> bool {
     ways.transfers.iter().all(|transfer| matches!(transfer.target, Target::Lane(_)))
 }
 
-fn reads_in_flight(index: usize, name: &str, pace: &Pace) -> Vec<Spot> {
-    let mut spots = Vec::new();
+fn reads_in_flight(spots: &mut Spots<'_>, index: usize, pace: &Pace) {
     let (tags, most) = (pace.tags, pace.most_tags);
     if tags < most {
-        let words = if tags == 1 {
-            "the one tag of {}".to_owned()
-        } else {
-            format!("the {tags} tags of {{}}")
+        let words = match tags {
+            1 => "the one tag of {}".to_owned(),
+            _ => format!("the {tags} tags of {{}}"),
         };
-        let lifted = format!("{most} tags");
-        spots.push(Spot::new(LimitKind::Tags, name, words, lifted, move |file| {
+        spots.endpoint(index, LimitKind::Tags, words, format!("{most} tags"), move |part| {
             let engine = |p: &mut EngineParameters| hold_reads(p, |p| p.tags = most);
-            edit_both(file, index, |p| p.tags = most, engine);
+            edit_both(part, |p| p.tags = most, engine);
             // Tags beyond 5 bits have to be enabled.
-            edit_part(file, index, |part| part.port.capability.extended_tags = true);
-        }));
+            part.port.capability.extended_tags = true;
+        });
     }
-    let bytes = pace.max_read_bytes;
-    if bytes < LONGEST_READ_BYTES {
+    let (bytes, longest) = (pace.max_read_bytes, LONGEST_READ_BYTES);
+    if bytes < longest {
         let words = format!("reads of {bytes} B, the longest that {{}} can ask for");
-        let lifted = size_words(LONGEST_READ_BYTES.into());
-        spots.push(Spot::new(LimitKind::ReadLength, name, words, lifted, move |file| {
-            let longest = LONGEST_READ_BYTES;
+        let lifted = size_words(longest.into());
+        let name = &spots.file.endpoints[index].name;
+        spots.add(LimitKind::ReadLength, name, words, lifted, move |file| {
+            let part = std::sync::Arc::make_mut(&mut file.endpoints[index].part);
             let engine = |p: &mut EngineParameters| hold_reads(p, |p| p.max_read_bytes = longest);
-            edit_both(file, index, |p| p.max_read_bytes = longest, engine);
-            for host in &mut file.hosts {
-                host.max_read_request_bytes = longest;
-            }
-        }));
+            edit_both(part, |p| p.max_read_bytes = longest, engine);
+            file.hosts.iter_mut().for_each(|host| host.max_read_request_bytes = longest);
+        });
     }
-    spots
 }
 
 /// Gives an engine more or longer reads. Staging memory that held a longest read of every tag still
@@ -244,139 +228,108 @@ pub(super) fn least_staging_bytes(engine: &EngineParameters) -> u32 {
 }
 
 /// The gap between operations of a generic requester, or their interval.
-fn operation_gaps(file: &LabFile, index: usize, reads: bool) -> Option<Spot> {
-    let endpoint = &file.endpoints[index];
-    let p = &endpoint.part.parameters.requester;
+fn operation_gaps(spots: &mut Spots<'_>, index: usize, reads: bool) {
+    let p = &spots.file.endpoints[index].part.parameters.requester;
     let interval = if reads { p.read_interval } else { p.write_interval };
     let words = match (p.operation_gap, interval) {
-        (Picoseconds::ZERO, Picoseconds::ZERO) => return None,
+        (Picoseconds::ZERO, Picoseconds::ZERO) => return,
         (gap, interval) if gap >= interval => {
             format!("the gap of {gap} after each operation of {{}}")
         }
         (_, interval) => format!("the {interval} from one operation of {{}} to the next"),
     };
-    let kind = LimitKind::DescriptorGap;
-    Some(Spot::new(kind, &endpoint.name, words, "none", move |file| {
-        edit_part(file, index, |part| {
-            let p = &mut part.parameters.requester;
-            p.operation_gap = Picoseconds::ZERO;
-            p.write_interval = Picoseconds::ZERO;
-            p.read_interval = Picoseconds::ZERO;
-        });
-    }))
+    spots.endpoint(index, LimitKind::DescriptorGap, words, "none", |part| {
+        let p = &mut part.parameters.requester;
+        (p.operation_gap, p.write_interval, p.read_interval) = (NO_TIME, NO_TIME, NO_TIME);
+    });
 }
 
 /// The staging memory of engines that read, if another channel takes the data, or if it holds less
 /// than a longest read of every tag.
-fn staging(file: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let mut spots = Vec::new();
-    for (index, endpoint) in file.endpoints.iter().enumerate() {
-        let Some(engine) = endpoint.part.engine else { continue };
-        let mut own = ways.transfers.iter().filter(|it| it.requester == Requester::Engine(index));
-        let is_taken = own.clone().any(|it| it.feed == Feed::Stream);
-        let is_short = engine.staging_bytes < u32::from(engine.tags) * engine.max_read_bytes;
-        let bytes = engine.staging_bytes;
-        if bytes < LARGE_FIFO_BYTES && (is_taken || is_short && own.any(|it| it.reads)) {
+fn staging(spots: &mut Spots<'_>) {
+    for (index, endpoint) in spots.file.endpoints.iter().enumerate() {
+        let Some(p) = endpoint.part.engine else { continue };
+        let requester = Requester::Engine(index);
+        let mut own = spots.ways.transfers.iter().filter(|it| it.requester == requester);
+        let is_taken = own.any(|it| it.feed == Feed::Stream);
+        let is_short = p.staging_bytes < u32::from(p.tags) * p.max_read_bytes;
+        let bytes = p.staging_bytes;
+        if bytes < LARGE_FIFO_BYTES && (is_taken || is_short && spots.reads(requester)) {
             let words = format!("the staging memory of {} of {{}}", size_words(bytes.into()));
-            let (kind, lifted) = (LimitKind::Staging, size_words(LARGE_FIFO_BYTES.into()));
-            spots.push(Spot::new(kind, &endpoint.name, words, lifted, move |file| {
-                edit_both(file, index, |_| (), |p| p.staging_bytes = LARGE_FIFO_BYTES);
-            }));
+            let said = (words, size_words(LARGE_FIFO_BYTES.into()));
+            engine(spots, index, LimitKind::Staging, said, |p| p.staging_bytes = LARGE_FIFO_BYTES);
         }
     }
-    spots
 }
 
 /// The credit window of senders: the FIFO of the receive queue.
-pub(super) fn windows(file: &LabFile, ways: &Ways) -> Vec<Spot> {
-    let mut spots = Vec::new();
-    for transfer in &ways.transfers {
+pub(super) fn windows(spots: &mut Spots<'_>) {
+    for transfer in &spots.ways.transfers {
         let Target::Lane(index) = transfer.target else { continue };
-        let endpoint = &file.endpoints[index];
-        let bytes = endpoint.part.engine.map_or(u32::MAX, |engine| engine.lane_fifo_bytes);
+        let part = &spots.file.endpoints[index].part;
+        let bytes = part.engine.map_or(u32::MAX, |engine| engine.lane_fifo_bytes);
         if bytes < LARGE_FIFO_BYTES {
             let words = format!("the lane{{s}} of {{}}, a window of {}", size_words(bytes.into()));
-            let (kind, lifted) = (LimitKind::PeerWindow, size_words(LARGE_FIFO_BYTES.into()));
-            spots.push(Spot::new(kind, &endpoint.name, words, lifted, move |file| {
-                edit_both(file, index, |_| (), |p| p.lane_fifo_bytes = LARGE_FIFO_BYTES);
-            }));
+            let said = (words, size_words(LARGE_FIFO_BYTES.into()));
+            engine(spots, index, LimitKind::PeerWindow, said, |p| {
+                p.lane_fifo_bytes = LARGE_FIFO_BYTES;
+            });
         }
     }
-    spots
 }
 
 /// Costs of an engine for descriptors that the host posts.
-pub(super) fn descriptors(file: &LabFile, ways: &Ways, from_ring: bool) -> Vec<Spot> {
-    let mut spots = Vec::new();
-    for requester in ways.requesters() {
+pub(super) fn descriptors(spots: &mut Spots<'_>, from_ring: bool) {
+    for requester in spots.ways.requesters() {
         let Requester::Engine(index) = requester else { continue };
-        let endpoint = &file.endpoints[index];
-        let (Some(engine), name) = (endpoint.part.engine, &endpoint.name) else { continue };
-        let gap = engine.descriptor_gap;
-        if gap > Picoseconds::ZERO {
+        let Some(p) = spots.file.endpoints[index].part.engine else { continue };
+        let gap = p.descriptor_gap;
+        if gap > NO_TIME {
             let words = format!("the gap of {gap} after each descriptor of {{}}");
-            spots.push(Spot::new(LimitKind::DescriptorGap, name, words, "none", move |file| {
-                let generic = |p: &mut RequesterParameters| p.operation_gap = Picoseconds::ZERO;
-                edit_both(file, index, generic, |p| p.descriptor_gap = Picoseconds::ZERO);
-            }));
+            spots.endpoint(index, LimitKind::DescriptorGap, words, "none", |part| {
+                edit_both(part, |p| p.operation_gap = NO_TIME, |p| p.descriptor_gap = NO_TIME);
+            });
         }
-        let batch = engine.fetch_batch;
+        let batch = p.fetch_batch;
         if from_ring && batch < LARGE_FETCH {
             let words = match batch {
                 1 => "the descriptor fetches of {}, one by one".to_owned(),
                 _ => format!("the descriptor fetches of {{}}, {batch} at once"),
             };
-            let (kind, lifted) = (LimitKind::DescriptorFetch, format!("{LARGE_FETCH} at once"));
-            spots.push(Spot::new(kind, name, words, lifted, move |file| {
-                edit_both(file, index, |_| (), |p| p.fetch_batch = LARGE_FETCH);
-            }));
+            let said = (words, format!("{LARGE_FETCH} at once"));
+            engine(spots, index, LimitKind::DescriptorFetch, said, |p| p.fetch_batch = LARGE_FETCH);
         }
-        let reads = ways.transfers.iter().any(|it| it.requester == requester && it.reads);
-        let reading = engine.reading_descriptors;
-        if reads && reading < u16::MAX {
+        let reading = p.reading_descriptors;
+        if reading < u16::MAX && spots.reads(requester) {
             let words = match reading {
                 1 => "the one descriptor at a time that is read for by {}".to_owned(),
                 _ => format!("the {reading} descriptors at once that are read for by {{}}"),
             };
-            let kind = LimitKind::ReadingDescriptors;
-            spots.push(Spot::new(kind, name, words, "any number", move |file| {
-                edit_both(file, index, |_| (), |p| p.reading_descriptors = u16::MAX);
-            }));
+            let said = (words, "any number".to_owned());
+            engine(spots, index, LimitKind::ReadingDescriptors, said, |p| {
+                p.reading_descriptors = u16::MAX;
+            });
         }
     }
-    spots
 }
 
 /// Latency of an endpoint besides its datapath: of its port, and at the beginning and end of an
 /// operation.
-pub(super) fn latency(file: &LabFile, index: usize, is_generic: bool) -> Option<Spot> {
-    let endpoint = &file.endpoints[index];
-    let port = &endpoint.part.port;
-    let p = &endpoint.part.parameters.requester;
-    let own = [p.write_start, p.read_start, p.read_finish];
-    let starts =
-        is_generic && (own.iter().any(|time| time.0 > 0) || has_copy(&endpoint.part.parameters));
-    let sum = port.receive_latency + port.transmit_latency;
-    if sum == Picoseconds::ZERO && !starts {
-        return None;
-    }
+pub(super) fn latency(spots: &mut Spots<'_>, index: usize, is_generic: bool) {
+    let part = &spots.file.endpoints[index].part;
+    let p = &part.parameters.requester;
+    let own = [p.write_start, p.read_start, p.read_finish].iter().any(|time| time.0 > 0);
+    let starts = is_generic && (own || p.copy_bytes_per_second.is_finite());
+    let sum = part.port.receive_latency + part.port.transmit_latency;
     let words = match starts {
         true => format!("the {sum} between wire and requester of {{}}, and its own starts"),
+        false if sum == NO_TIME => return,
         false => format!("the {sum} between wire and engine of {{}}, there and back"),
     };
-    Some(Spot::new(LimitKind::EndpointLatency, &endpoint.name, words, "none", move |file| {
-        edit_part(file, index, |part| {
-            part.port.receive_latency = Picoseconds::ZERO;
-            part.port.transmit_latency = Picoseconds::ZERO;
-            let p = &mut part.parameters.requester;
-            p.write_start = Picoseconds::ZERO;
-            p.read_start = Picoseconds::ZERO;
-            p.read_finish = Picoseconds::ZERO;
-            p.copy_bytes_per_second = f64::INFINITY;
-        });
-    }))
-}
-
-fn has_copy(parameters: &EndpointParameters) -> bool {
-    parameters.requester.copy_bytes_per_second.is_finite()
+    spots.endpoint(index, LimitKind::EndpointLatency, words, "none", |part| {
+        (part.port.receive_latency, part.port.transmit_latency) = (NO_TIME, NO_TIME);
+        let p = &mut part.parameters.requester;
+        (p.write_start, p.read_start, p.read_finish) = (NO_TIME, NO_TIME, NO_TIME);
+        p.copy_bytes_per_second = f64::INFINITY;
+    });
 }

@@ -1,55 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits of a core that stores into a memory card.
+//! Stores of a core into a memory card, and their limits.
 
-use std::sync::Arc;
-
-use crosslane_experiment::{Program, StoreRun};
+use crosslane_experiment::{MmioOptions, Program, Scenario, StoreWork};
 use crosslane_host::Mapping;
-use crosslane_lab::LabFile;
-use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
+use crosslane_results::quantity::size_words;
 
 use super::choices::lever;
 use super::ways::store_ways;
-use super::{Spot, levers_of, of_lab};
-use crate::error::ExplainError;
-use crate::search::{Lever, Liftable};
+use super::{NO_TIME, Spots, levers_of};
+use crate::case::{Explainable, Levers, Short, lengthened};
+use crate::search::Lever;
 
 /// Bytes of a store in the integer loop.
 const INTEGER_BYTES: u32 = 4;
+/// Most bytes of a shortened run, before it is lengthened: the bytes that fill queues ahead of the
+/// rate then count for little.
+const SHORT_BYTES: u64 = 256 << 10;
 
-impl Liftable for StoreRun {
-    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let ways = store_ways(self)?;
-        let mut spots = of_lab(&self.lab, &first.lab, &ways);
+impl Explainable for StoreWork {
+    const HAS_ACCOUNT: bool = false;
+
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
+        let MmioOptions { size_bytes, passes, .. } = scenario.work.options;
+        lengthened(|times| {
+            let most = SHORT_BYTES * times;
+            let (bytes, fewer) = (size_bytes.min(most), (most / size_bytes).clamp(1, passes));
+            let mut short = scenario.clone();
+            (short.work.options.size_bytes, short.work.options.passes) = (bytes, fewer);
+            let [size, whole] = [bytes, size_bytes].map(size_words);
+            let is_whole = (bytes, fewer) == (size_bytes, passes);
+            let words = format!("{fewer} x {size} instead of {passes} x {whole}");
+            (short, (!is_whole).then_some(words))
+        })
+    }
+
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>> {
+        let ways = store_ways(scenario)?;
+        let mut spots = Spots::of(&scenario.lab, &first.lab, &ways);
         // Stores into combining buffers take another time and are a separate limit; the remedy for
         // slow uncached stores is combining.
-        let cpu = self.lab.file().hosts.first().map(|host| host.part.parameters.cpu);
+        let cpu = scenario.lab.file().hosts.first().map(|host| host.part.parameters.cpu);
         if cpu.is_some_and(|cpu| cpu.combining.is_some()) {
-            spots.retain(|spot| spot.kind != LimitKind::Processor);
+            spots.found.retain(|spot| spot.kind != LimitKind::Processor);
         }
-        spots.extend(processor(self));
-        spots.extend(memory(self));
+        processor(&mut spots, &scenario.work);
+        memory(&mut spots, &scenario.work);
         let mut levers = levers_of(spots);
-        levers.extend(choices(self));
+        levers.extend(choices(scenario));
         Ok(levers)
     }
 }
 
-fn choices(case: &StoreRun) -> Vec<Lever<StoreRun>> {
+fn choices(case: &Scenario<StoreWork>) -> Vec<Lever<Scenario<StoreWork>>> {
     let Some(host) = case.lab.file().hosts.first() else { return Vec::new() };
     let cpu = &host.part.parameters.cpu;
     let name = host.name.as_str();
     let mut levers = Vec::new();
-    if case.options.mapping == Mapping::Uncached && cpu.combining.is_some() {
+    if case.work.options.mapping == Mapping::Uncached && cpu.combining.is_some() {
         let words = format!("uncached stores of {name}, each of which is a write of its own");
         let said = (name, words, "write combining");
-        levers.push(lever(LimitKind::UncachedStores, said, |run: &mut StoreRun| {
-            run.options.mapping = Mapping::WriteCombined;
+        levers.push(lever(LimitKind::UncachedStores, said, |run: &mut Scenario<StoreWork>| {
+            run.work.options.mapping = Mapping::WriteCombined;
         }));
     }
     let widest = cpu.widest_store_bytes;
-    let words = match case.options.program {
+    let words = match case.work.options.program {
         Program::Copy => None,
         Program::Burst if widest <= INTEGER_BYTES => None,
         Program::Burst => Some(format!("stores of {INTEGER_BYTES} B")),
@@ -59,41 +75,33 @@ fn choices(case: &StoreRun) -> Vec<Lever<StoreRun>> {
     if let Some(words) = words {
         let lifted = format!("stores of {widest} B, with no call");
         let said = (name, words, lifted.as_str());
-        levers.push(lever(LimitKind::StoreWidth, said, |run: &mut StoreRun| {
-            run.options.program = Program::Copy;
+        levers.push(lever(LimitKind::StoreWidth, said, |run: &mut Scenario<StoreWork>| {
+            run.work.options.program = Program::Copy;
         }));
     }
     levers
 }
 
-/// Time of the core for a store into a combining buffer, and for a call of the library.
-fn processor(case: &StoreRun) -> Option<Spot> {
-    let host = case.lab.file().hosts.first()?;
-    let combining = host.part.parameters.cpu.combining?;
-    if case.options.mapping == Mapping::Uncached || combining.store == Picoseconds::ZERO {
-        return None;
+/// Time of the core for a store into a combining buffer.
+fn processor(spots: &mut Spots<'_>, work: &StoreWork) {
+    let host = spots.file.hosts.first();
+    let Some(combining) = host.and_then(|host| host.part.parameters.cpu.combining) else { return };
+    if work.options.mapping == Mapping::WriteCombined && combining.store > NO_TIME {
+        let words = format!("the {} for each store of a core of {{}}", combining.store);
+        spots.host(0, LimitKind::Processor, words, "none", |part| {
+            part.parameters.cpu.combining.iter_mut().for_each(|it| it.store = NO_TIME);
+        });
     }
-    let words = format!("the {} for each store of a core of {{}}", combining.store);
-    let edit = |file: &mut LabFile| {
-        let cpu = &mut Arc::make_mut(&mut file.hosts[0].part).parameters.cpu;
-        cpu.combining.iter_mut().for_each(|it| it.store = Picoseconds::ZERO);
-    };
-    Some(Spot::new(LimitKind::Processor, &host.name, words, "none", edit))
 }
 
 /// Rate at which the card's memory takes writes.
-fn memory(case: &StoreRun) -> Option<Spot> {
-    let file = case.lab.file();
-    let index = file.endpoints.iter().position(|endpoint| endpoint.name == case.card)?;
-    let memory = file.endpoints[index].part.memory_card?;
-    let per_write = memory.write_interval;
-    if per_write == Picoseconds::ZERO {
-        return None;
-    }
-    let words = format!("the memory of {{}}, {per_write} for each write");
-    let edit = move |file: &mut LabFile| {
-        let part = Arc::make_mut(&mut file.endpoints[index].part);
-        part.memory_card.iter_mut().for_each(|it| it.write_interval = Picoseconds::ZERO);
-    };
-    Some(Spot::new(LimitKind::SlowReader, &case.card, words, "any rate", edit))
+fn memory(spots: &mut Spots<'_>, work: &StoreWork) {
+    let endpoints = &spots.file.endpoints;
+    let Some(index) = endpoints.iter().position(|it| it.name == work.card) else { return };
+    let memory = endpoints[index].part.memory_card;
+    let Some(memory) = memory.filter(|memory| memory.write_interval > NO_TIME) else { return };
+    let words = format!("the memory of {{}}, {} for each write", memory.write_interval);
+    spots.endpoint(index, LimitKind::SlowReader, words, "any rate", |part| {
+        part.memory_card.iter_mut().for_each(|it| it.write_interval = NO_TIME);
+    });
 }

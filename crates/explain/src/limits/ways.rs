@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crosslane_experiment::{
-    Cargo, ScenarioError, StoreRun, TrafficRun, Workload, WorkloadRun, route,
+    Cargo, EngineWork, ExperimentError, PlannedFlow, Scenario, StoreWork, TrafficWork, Workload,
+    route,
 };
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_fabric::{DirectionId, Fabric, FlowKind, FlowSource, NodeId, NodeKind, Way};
@@ -32,6 +33,16 @@ impl Requester {
         match self {
             Self::Engine(index) | Self::Generic(index) | Self::Processor(index) => Some(index),
             Self::Core(_) => None,
+        }
+    }
+
+    /// Returns the name of the endpoint or the host.
+    pub fn name(self, file: &LabFile) -> &str {
+        match self {
+            Self::Core(index) => &file.hosts[index].name,
+            Self::Engine(index) | Self::Generic(index) | Self::Processor(index) => {
+                &file.endpoints[index].name
+            }
         }
     }
 }
@@ -219,6 +230,21 @@ impl Ways {
         directions
     }
 
+    /// Lists the hosts of some transfers.
+    pub fn hosts(&self, which: impl Fn(&Transfer) -> bool) -> Vec<usize> {
+        let transfers = self.transfers.iter().filter(|transfer| which(transfer));
+        let mut hosts: Vec<usize> = transfers.map(|transfer| transfer.host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+
+    /// Returns whether requests of a transfer come to a root port.
+    pub fn reaches_root(&self, transfer: &Transfer) -> bool {
+        let mut receivers = transfer.requests.iter().map(|it| self.ends(*it).1.parameters);
+        receivers.any(|port| matches!(port, PortRef::Root(_)))
+    }
+
     /// Lists the links that TLPs of the run cross, in the order of the lab file.
     pub fn links(&self) -> Vec<usize> {
         let mut links: Vec<usize> =
@@ -277,6 +303,11 @@ fn endpoint(file: &LabFile, name: &str) -> usize {
     file.endpoints.iter().position(|endpoint| endpoint.name == name).unwrap_or_default()
 }
 
+fn no_endpoint(name: &str) -> ExperimentError {
+    let problem = "the lab has no such endpoint".to_owned();
+    ExperimentError::Refused { place: name.to_owned(), problem }
+}
+
 /// A transfer with its path.
 struct Found<'a> {
     fabric: &'a Fabric,
@@ -303,13 +334,13 @@ impl Found<'_> {
 }
 
 /// Returns the paths of a run of engines.
-pub(super) fn workload_ways(run: &WorkloadRun) -> Result<Ways, ExplainError> {
+pub(super) fn workload_ways(run: &Scenario<EngineWork>) -> Result<Ways, ExplainError> {
     const WRITES: (bool, bool) = (true, false);
     const READS: (bool, bool) = (false, true);
     let running = run.lab.build_engines(run.seed)?;
     let file = run.lab.file();
     let mut transfers = Vec::new();
-    for (flow, ends) in run.flows.iter().enumerate() {
+    for (flow, ends) in run.work.flows.iter().enumerate() {
         let found = Found { fabric: &running.fabric, flow, host: ends.host };
         let cards: Vec<(NodeId, usize)> =
             ends.cards.iter().map(|card| (card.node, endpoint(file, &card.name))).collect();
@@ -317,7 +348,7 @@ pub(super) fn workload_ways(run: &WorkloadRun) -> Result<Ways, ExplainError> {
         let lane = |at: usize| (cards[at].0, Target::Lane(cards[at].1));
         let memory = (ends.memory.node, Target::Host(ends.host));
         let last = cards.len() - 1;
-        match run.workload {
+        match run.work.workload {
             Workload::Write(_) => {
                 transfers.push(found.transfer(engine(0), memory, WRITES, Feed::Own));
             }
@@ -345,12 +376,12 @@ pub(super) fn workload_ways(run: &WorkloadRun) -> Result<Ways, ExplainError> {
 }
 
 /// Returns the paths of a core's stores.
-pub(super) fn store_ways(run: &StoreRun) -> Result<Ways, ExplainError> {
+pub(super) fn store_ways(run: &Scenario<StoreWork>) -> Result<Ways, ExplainError> {
     let running = run.lab.build_engines(run.seed)?;
     let (file, fabric) = (run.lab.file(), &running.fabric);
-    let card = endpoint(file, &run.card);
-    let missing = || ScenarioError::Refused(format!("there is no endpoint {}", run.card));
-    let to = running.find(&run.card).ok_or_else(missing)?;
+    let card = endpoint(file, &run.work.card);
+    let missing = || no_endpoint(&run.work.card);
+    let to = running.find(&run.work.card).ok_or_else(missing)?;
     let from = running.hosts.first().ok_or_else(missing)?.root_complex;
     let found = Found { fabric, flow: 0, host: 0 };
     let (core, memory) = ((from, Requester::Core(0)), (to, Target::Memory(card)));
@@ -369,7 +400,7 @@ pub(super) fn network_ways(
     let (file, fabric) = (lab.file(), &running.fabric);
     let mut transfers = Vec::new();
     for (flow, name) in processors.iter().enumerate() {
-        let missing = || ScenarioError::Refused(format!("there is no endpoint {name}"));
+        let missing = || no_endpoint(name);
         let node = running.find(name).ok_or_else(missing)?;
         let host = usize::from(fabric.node(node).host.0);
         let memory = running.hosts.get(host).ok_or_else(missing)?.root_complex;
@@ -382,13 +413,14 @@ pub(super) fn network_ways(
 }
 
 /// Returns the paths of flows of generic requesters.
-pub(super) fn traffic_ways(run: &TrafficRun) -> Result<Ways, ExplainError> {
-    let running = run.lab.build(run.seed)?;
-    let file = run.lab.file();
-    let planned = run.plan(&running)?;
-    let fabric = &running.fabric;
+pub(super) fn traffic_ways(
+    run: &Scenario<TrafficWork>,
+    running: &RunningLab,
+    planned: &[PlannedFlow],
+) -> Ways {
+    let (file, fabric) = (run.lab.file(), &running.fabric);
     let host_of = |node: NodeId| usize::from(fabric.node(node).host.0);
-    let transfers = planned.into_iter().enumerate().map(|(flow, planned)| {
+    let transfers = planned.iter().enumerate().map(|(flow, planned)| {
         let requester = match planned.flow.source {
             FlowSource::Core { root_complex, .. } => Requester::Core(host_of(root_complex)),
             FlowSource::Endpoint(node) => {
@@ -408,10 +440,9 @@ pub(super) fn traffic_ways(run: &TrafficRun) -> Result<Ways, ExplainError> {
             feed: Feed::Own,
             writes: planned.flow.kind != FlowKind::Read,
             reads: planned.flow.kind != FlowKind::Write,
-            requests: planned.requests,
-            completions: planned.completions,
+            requests: planned.requests.clone(),
+            completions: planned.completions.clone(),
         }
     });
-    let transfers = transfers.collect();
-    Ok(Ways::new(file, &running, transfers, run.max_payload_bytes))
+    Ways::new(file, running, transfers.collect(), run.max_payload_bytes)
 }

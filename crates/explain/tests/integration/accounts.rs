@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_experiment::{
-    Choices, FlowEnds, FlowRequest, NoProgress, Options, TrafficOutcome, TrafficRun, Workload,
-    WorkloadOutcome, WorkloadRun,
+    Choices, EngineWork, FlowEnds, FlowRequest, NoProgress, Options, Scenario, TrafficOutcome,
+    TrafficWork, Workload, WorkloadOutcome,
 };
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
@@ -22,7 +22,8 @@ fn workload(lab: &str, cards: &[&[&str]], workload: Workload) -> WorkloadOutcome
 fn workload_in(lab: Lab, cards: &[&[&str]], workload: Workload) -> WorkloadOutcome {
     let running = lab.build_engines(1).unwrap();
     let flows = cards.iter().map(|cards| FlowEnds::find(&lab, &running, cards).unwrap()).collect();
-    let outcome = WorkloadRun::new(Arc::new(lab), workload, flows).run(&NoProgress, None).unwrap();
+    let outcome = Scenario::new(Arc::new(lab), EngineWork { workload, flows });
+    let outcome = outcome.run(&NoProgress, None).unwrap();
     assert_eq!(outcome.errors, [""; 0]);
     outcome
 }
@@ -38,7 +39,8 @@ fn traffic(lab: &str, flows: &[(&str, &str, FlowKind)], bytes: u64, count: u64) 
     };
     let lab = Arc::new(Lab::load(lab).unwrap());
     let choices = Choices { operations: Some(count), ..Choices::default() };
-    let run = TrafficRun::new(lab, flows.iter().map(request).collect(), choices);
+    let flows = flows.iter().map(request).collect();
+    let run = Scenario::new(lab, TrafficWork { flows, choices, shuffle: false });
     let outcome = run.run(&NoProgress, None).unwrap();
     assert_eq!(outcome.errors, [""; 0]);
     outcome
@@ -189,9 +191,8 @@ fn a_host_that_posts_one_at_a_time_is_waited_for() {
         // The registers count unfetched and unposted descriptors together, and are read some
         // microseconds after the end.
         let channel = &outcome.flows[0].measured.channels[0];
-        let counters = &channel.counters;
-        let lost = channel.no_descriptor_clocks() + u64::from(counters.gap_clocks);
-        let clocks = counters.last_clocks - counters.first_clocks;
+        let lost = channel.no_descriptor_clocks + u64::from(channel.gap_clocks);
+        let clocks = channel.last_clocks - channel.first_clocks;
         let account = account(outcome);
         assert_eq!(largest_wait(&account), Use::Host, "{account:?}");
         let waited = account.share(Use::Host) + account.share(Use::Descriptor);
@@ -271,7 +272,8 @@ fn requesters_of_traffic_have_their_pace_and_their_tags() {
         payload_bytes: None,
     };
     let choices = Choices { operations: Some(8), ..Choices::default() };
-    let outcome = TrafficRun::new(tags("rosta"), vec![flow], choices).run(&NoProgress, None);
+    let outcome = TrafficWork { flows: vec![flow], choices, shuffle: false };
+    let outcome = Scenario::new(tags("rosta"), outcome).run(&NoProgress, None);
     let account = outcome.unwrap().account.unwrap();
     assert_eq!(largest_wait(&account), Use::NoTag, "{account:?}");
 }

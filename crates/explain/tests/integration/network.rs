@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
-use crosslane_experiment::{HaloOptions, HaloRun, Lattice, NgetOptions, NgetRun};
+use crosslane_experiment::{GetWork, HaloOptions, Lattice, NgetOptions, Scenario};
 use crosslane_explain::explain;
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::{Lab, open};
@@ -17,10 +17,10 @@ const MODES: Modes = Modes {
     waiting: Waiting::Polling,
 };
 
-fn gets(lab: Lab, modes: Modes, size_bytes: u64, in_flight: u32) -> NgetRun {
+fn gets(lab: Lab, modes: Modes, size_bytes: u64, in_flight: u32) -> Scenario<GetWork> {
     let options = NgetOptions::enough(size_bytes, in_flight, 1, 1);
     let options = NgetOptions { loops: options.loops.min(64), ..options };
-    NgetRun { lab: Arc::new(lab), processor: "fpga1".to_owned(), modes, options, seed: 1 }
+    Scenario::new(Arc::new(lab), GetWork { processor: "fpga1".to_owned(), modes, options })
 }
 
 fn named(explanation: &Explanation, kind: LimitKind, words: &str) {
@@ -64,7 +64,7 @@ fn slow_cables_hold_an_exchange() {
         seed: 1,
         timeout: Picoseconds::from_ns(1_000_000_000),
     };
-    let case = HaloRun { lab: Arc::new(lab.unwrap()), options, seed: 1 };
+    let case = Scenario::new(Arc::new(lab.unwrap()), options);
     let explanation = explain(&case, None, 1, &|_| ()).unwrap();
     let words = "the cables of the torus, x1 at 2.5 Gb/s";
     named(&explanation, LimitKind::LinkGeneration, words);

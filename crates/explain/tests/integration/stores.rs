@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{MmioOptions, Program, StoreRun};
+use crosslane_experiment::{MmioOptions, NoProgress, Program, Scenario, StoreWork};
 use crosslane_explain::{STEPS, explain};
 use crosslane_host::Mapping;
 use crosslane_lab::open;
 use crosslane_results::LimitKind;
 
-fn run(mapping: Mapping, program: Program, size_bytes: u64) -> StoreRun {
+fn run(mapping: Mapping, program: Program, size_bytes: u64) -> Scenario<StoreWork> {
     let lab = Arc::new(open("aws-f1").unwrap());
     let card = lab.file().endpoints[0].name.clone();
     let options = MmioOptions { size_bytes, passes: 1, program, mapping, seed: 1 };
-    StoreRun { lab, card, options, seed: 1 }
+    Scenario::new(lab, StoreWork { card, options })
 }
 
-fn named(run: &StoreRun) -> Vec<Vec<LimitKind>> {
+fn named(run: &Scenario<StoreWork>) -> Vec<Vec<LimitKind>> {
     let explanation = explain(run, None, STEPS, &|_| ()).unwrap();
     let kinds = |step: &crosslane_results::Step| step.limits.iter().map(|it| it.kind).collect();
     explanation.steps.iter().map(kinds).collect()
@@ -38,10 +38,10 @@ fn wide_stores_are_held_by_the_cards_memory() {
     assert_eq!(step.limits[0].words, "the memory of f1, 33.846 ns for each write");
     run.lab =
         Arc::new(run.lab.with_constant("part.f1.memory_card.write_interval_ns", 0.0).unwrap());
-    let faster = run.run().unwrap().bytes_per_second();
+    let faster = run.run(&NoProgress, None).unwrap().bytes_per_second();
     assert!((faster / step.value - 1.0).abs() < 1e-9, "{faster} {}", step.value);
     // A short run ends before it exceeds the queues of the card's memory.
-    run.options.size_bytes = 1 << 10;
+    run.work.options.size_bytes = 1 << 10;
     assert!(!named(&run).concat().contains(&LimitKind::SlowReader));
 }
 

@@ -8,7 +8,7 @@ mod rates;
 mod side_effects;
 
 use crosslane_driver::MemoryCard;
-use crosslane_experiment::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
+use crosslane_experiment::{ExperimentError, MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::{LabBus, Simulation};
 use crosslane_pcie::units::HostId;
@@ -57,7 +57,7 @@ fn routines(context: &Context<'_>) -> Result<Routines, ReproduceError> {
 }
 
 /// Opens the card of a simulation.
-async fn open(simulation: &Simulation) -> Result<(LabBus, MemoryCard<LabBus>), BenchError> {
+async fn open(simulation: &Simulation) -> Result<(LabBus, MemoryCard<LabBus>), ExperimentError> {
     let bus = simulation.bus(HostId(0));
     let card = MemoryCard::open_by_name(bus.clone(), CARD).await?;
     Ok((bus, card))

@@ -3,7 +3,7 @@
 //! address or at consecutive ones, and a stale load before a fence.
 
 use crosslane_driver::{CardMetrics, Contents, FIFO_BAR, MEMORY_BAR, WindowOptions};
-use crosslane_experiment::{BenchError, MmioOptions, Program};
+use crosslane_experiment::{ExperimentError, MmioOptions, Program};
 use crosslane_host::{Bus, Mapping, RegisterAddress, Stores};
 use crosslane_lab::Simulation;
 use crosslane_report::Table;
@@ -70,7 +70,7 @@ fn count(
 }
 
 /// Stores six bytes into the FIFO, at its first address or at consecutive ones.
-async fn fifo(simulation: &Simulation) -> Result<Table, BenchError> {
+async fn fifo(simulation: &Simulation) -> Result<Table, ExperimentError> {
     let (bus, card) = open(simulation).await?;
     let mut table =
         Table::headed("six bytes into the FIFO | mapping | writes: | bytes that arrived");
@@ -98,7 +98,7 @@ async fn fifo(simulation: &Simulation) -> Result<Table, BenchError> {
 }
 
 /// Loads a combined word before and after the fence.
-async fn stale_load(simulation: &Simulation) -> Result<[u32; 2], BenchError> {
+async fn stale_load(simulation: &Simulation) -> Result<[u32; 2], ExperimentError> {
     let (_, card) = open(simulation).await?;
     let (mapping, contents) = (Mapping::WriteCombined, Contents::Memory);
     let window = card.window(WindowOptions { bar: MEMORY_BAR, range: 0..64, mapping, contents })?;

@@ -10,7 +10,7 @@ mod queued;
 mod sweep;
 
 use crosslane_driver::Device;
-use crosslane_experiment::{CardDirection, CardMeasured, CardOptions, card_transfer};
+use crosslane_experiment::{CardDirection, CardMeasured, Options, card_transfer};
 use crosslane_lab::Lab;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::HostId;
@@ -94,16 +94,16 @@ fn transfer(
     context: &Context<'_>,
     lab: &Lab,
     link: Link,
-    options: &CardOptions,
+    (direction, options): (CardDirection, Options),
 ) -> Result<CardMeasured, ReproduceError> {
-    let (size, way) = (size_words(options.size_bytes), options.direction.words());
+    let (size, way) = (size_words(options.size_bytes), direction.words());
     let name = format!("{}, {size}, {way}", link.words());
     let lab = lab.edited(|file| {
         file.links.iter_mut().for_each(|one| one.parameters.rate = link.rate());
     })?;
     context.run_verified(&name, &lab, async |simulation| {
         let device = Device::open_by_name(simulation.bus(HostId(0)), CARD).await?;
-        card_transfer(&device, options).await
+        card_transfer(&device, direction, &options).await
     })
 }
 
@@ -117,9 +117,9 @@ fn by_registers(
     size_bytes: u64,
 ) -> Result<f64, ReproduceError> {
     let iterations = (ENOUGH_BYTES / size_bytes).clamp(1, TRANSFERS);
-    let options = CardOptions::by_registers(direction, size_bytes, context.seed as u32);
-    let options = CardOptions { iterations, ..options };
-    Ok(transfer(context, lab, link, &options)?.bytes_per_second_alone())
+    let options = Options::by_registers(size_bytes, context.seed as u32);
+    let options = Options { iterations, ..options };
+    Ok(transfer(context, lab, link, (direction, options))?.bytes_per_second_alone())
 }
 
 /// Makes a plot of rates by size.

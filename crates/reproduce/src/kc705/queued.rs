@@ -2,7 +2,7 @@
 //! Transfers queued in a ring, which the paper's card does not support, with this project's engine,
 //! which reads and writes at once.
 
-use crosslane_experiment::{CardDirection, CardMeasured, CardOptions};
+use crosslane_experiment::{CardDirection, CardMeasured, Options};
 use crosslane_report::Table;
 use rayon::prelude::*;
 
@@ -28,9 +28,9 @@ pub(super) const SCENARIOS: u64 =
 /// A scenario: direction, size, number of transfers in the ring.
 type Job = (CardDirection, u64, u32);
 
-fn options(context: &Context<'_>, (direction, size, depth): Job) -> CardOptions {
+fn options(context: &Context<'_>, (_, size, depth): Job) -> Options {
     let iterations = (BYTES / size).max(2 * u64::from(depth));
-    CardOptions::queued(direction, size, depth, iterations, context.seed as u32)
+    Options::queued(size, depth, iterations, context.seed as u32)
 }
 
 /// Returns the number of transfers of a size in the ring: fewer of large ones.
@@ -50,7 +50,10 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
         .collect();
     let measured: Result<Vec<(Job, CardMeasured)>, ReproduceError> = jobs
         .par_iter()
-        .map(|job| Ok((*job, transfer(context, &lab, FASTEST, &options(context, *job))?)))
+        .map(|job| {
+            let run = (job.0, options(context, *job));
+            Ok((*job, transfer(context, &lab, FASTEST, run)?))
+        })
         .collect();
     let measured = measured?;
     let of = |job: Job| {

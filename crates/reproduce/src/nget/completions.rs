@@ -65,10 +65,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         let share = |bytes: u64| format!("{:.1}", 100.0 * bytes as f64 / wire);
         table.row([
             (*words).to_owned(),
-            format!("{:.1}", whole.completion_bytes),
+            format!("{:.1}", whole.ceiling.payload_bytes),
             format!("{:.1}", whole.measured.bytes_per_second() / 1e6),
             format!("{:.1}", 100.0 * whole.over_theory()),
-            format!("{:.1}", whole.ceiling_less_dllps / 1e6),
+            format!("{:.1}", whole.ceiling.less_dllps_bytes_per_second / 1e6),
             format!("{:.1}", 100.0 * whole.of_ceiling()),
             share(whole.down.payload_bytes),
             share(whole.down.header_bytes),

@@ -16,7 +16,7 @@ mod peak;
 use std::sync::Arc;
 
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
-use crosslane_experiment::{NgetOptions, NgetOutcome, NgetRun};
+use crosslane_experiment::{GetWork, NgetOptions, NgetOutcome, NoProgress, Scenario};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::Lab;
 
@@ -80,9 +80,9 @@ fn gets(
 ) -> Result<NgetOutcome, ReproduceError> {
     context.may_begin()?;
     let options = NgetOptions::enough(size_bytes, in_flight, 1, context.seed);
-    let (lab, processor) = (Arc::new(lab.clone()), machine.processor().to_owned());
-    let run = NgetRun { lab, processor, modes, options, seed: context.seed };
-    let outcome = run.run()?;
+    let work = GetWork { processor: machine.processor().to_owned(), modes, options };
+    let run = Scenario::new(Arc::new(lab.clone()), work).with_seed(context.seed);
+    let outcome = run.run(&NoProgress, None)?;
     context.done(&run.name(), outcome.now);
     Ok(outcome)
 }

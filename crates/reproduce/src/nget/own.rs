@@ -83,7 +83,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
                 size_words(*size),
                 payload.to_string(),
                 format!("{:.1}", one.measured.bytes_per_second() / 1e6),
-                format!("{:.1}", one.ceiling_less_dllps / 1e6),
+                format!("{:.1}", one.ceiling.less_dllps_bytes_per_second / 1e6),
                 format!("{:.1}", 100.0 * one.of_ceiling()),
             ]);
             let conditions =
@@ -93,7 +93,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         }
         let rate = |one: &NgetOutcome| one.measured.bytes_per_second() / 1e6;
         let rates = points.clone().map(|(size, one)| (*size as f64, rate(one)));
-        let most = points.map(|(size, one)| (*size as f64, one.ceiling_less_dllps / 1e6));
+        let most =
+            points.map(|(size, one)| (*size as f64, one.ceiling.less_dllps_bytes_per_second / 1e6));
         let name = format!("completions of {payload} B");
         series.push(ours(&name, rates));
         series.push(ceiling(format!("{name}, ceiling"), most));

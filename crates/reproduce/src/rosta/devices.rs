@@ -62,7 +62,7 @@ impl Shares {
 
     /// Returns the throughput of the shared channel while all were active.
     fn channel(&self) -> f64 {
-        self.together.common.map_or(0.0, |common| mebibytes(common.bytes_per_second()))
+        self.together.common.map_or(0.0, |common| mebibytes(common.bytes_per_second))
     }
 
     /// Returns the largest less the smallest share of devices with symmetric paths (those of one

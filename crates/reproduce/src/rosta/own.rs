@@ -3,7 +3,7 @@
 //! ceiling, time from post to first data, and cost of memory registration.
 
 use crosslane_experiment::{
-    BenchError, DataTlps, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
+    DataTlps, ExperimentError, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
 };
 use crosslane_host::PageSize;
 use crosslane_report::{Plot, Table};
@@ -62,7 +62,7 @@ const GOALS: [Goal; 7] = [
     Goal { name: "read from RAM, 4 KiB each", work: Work::Read, shape: Shape::Full, least: 0.90 },
 ];
 
-async fn work(host: &Host<'_>, goal: Goal, options: &Options) -> Result<Measured, BenchError> {
+async fn work(host: &Host<'_>, goal: Goal, options: &Options) -> Result<Measured, ExperimentError> {
     let device = host.open(1).await?;
     match goal.work {
         Work::Write => write(&device, options).await,
@@ -124,7 +124,7 @@ fn ceiling(
     let span = measured.hardware.map(|time| time.last.since(time.first))?;
     let tlps = match work {
         Work::Read => measured.bytes.div_ceil(u64::from(completion_bytes)),
-        Work::Write | Work::Peer => u64::from(measured.channels.first()?.counters.tlps),
+        Work::Write | Work::Peer => u64::from(measured.channels.first()?.tlps),
     };
     let data = DataTlps {
         tlps,

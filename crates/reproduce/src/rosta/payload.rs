@@ -87,7 +87,7 @@ struct Clocks {
 
 impl Clocks {
     fn of(scene: &Scene<'_>, measured: &Measured, payload: u32) -> Self {
-        let counters = measured.channels[0].counters;
+        let counters = &measured.channels[0];
         let tlps = f64::from(counters.tlps.max(1));
         Self {
             all: (counters.last_clocks - counters.first_clocks) as f64 / tlps,

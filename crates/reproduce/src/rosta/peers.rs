@@ -61,7 +61,7 @@ async fn set_payload(
     host: &Host<'_>,
     pairs: &[(u32, u32)],
     payload: u32,
-) -> Result<(), crosslane_experiment::BenchError> {
+) -> Result<(), crosslane_experiment::ExperimentError> {
     for (from, to) in pairs {
         host.set_payload_between(*from, *to, payload)?;
     }

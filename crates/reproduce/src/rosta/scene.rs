@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use crosslane_driver::{
     DescriptorSource, Device, DriverError, Notification, Place, set_max_payload_on_path,
 };
-use crosslane_experiment::{BenchError, Common, Observer, Options, Registration, Verified};
+use crosslane_experiment::{ExperimentError, Observer, Options, Registration, Verified};
 use crosslane_fabric::{DirectionId, Fabric, PortId, Way};
 use crosslane_host::{FunctionInfo, PageSize, Topology};
 use crosslane_lab::{Lab, LabBus, Simulation};
@@ -161,7 +161,7 @@ impl<'a> Scene<'a> {
         &self,
         engine: Engine,
         scenario: &str,
-        work: impl AsyncFnOnce(Host<'_>) -> Result<T, BenchError>,
+        work: impl AsyncFnOnce(Host<'_>) -> Result<T, ExperimentError>,
     ) -> Result<T, ReproduceError> {
         let lab = match engine {
             Engine::Document => self.context.lab(),
@@ -176,7 +176,7 @@ impl<'a> Scene<'a> {
     pub(super) fn run_to_errors<T>(
         &self,
         scenario: &str,
-        work: impl AsyncFnOnce(Host<'_>) -> Result<T, BenchError>,
+        work: impl AsyncFnOnce(Host<'_>) -> Result<T, ExperimentError>,
     ) -> Result<T, ReproduceError> {
         let scenario = format!("{scenario}{}", Engine::Own.condition());
         let work = async |simulation: &Simulation| work(Host::of(simulation)).await;
@@ -231,14 +231,14 @@ impl<'a> Host<'a> {
     }
 
     /// Opens FPGA `number`, 1 to 8.
-    pub(super) async fn open(&self, number: u32) -> Result<Device<LabBus>, BenchError> {
+    pub(super) async fn open(&self, number: u32) -> Result<Device<LabBus>, ExperimentError> {
         Ok(Device::open_by_name(self.bus.clone(), &format!("fpga{number}")).await?)
     }
 
-    fn function(&self, name: &str) -> Result<FunctionInfo, BenchError> {
+    fn function(&self, name: &str) -> Result<FunctionInfo, ExperimentError> {
         let functions = self.bus.functions().map_err(crosslane_host::BusError::from)?;
         let found = functions.into_iter().find(|function| function.name == name);
-        found.ok_or_else(|| BenchError::Refused {
+        found.ok_or_else(|| ExperimentError::Refused {
             place: name.to_owned(),
             problem: "the lab has no such function".to_owned(),
         })
@@ -250,7 +250,7 @@ impl<'a> Host<'a> {
         from: u32,
         to: u32,
         bytes: u32,
-    ) -> Result<(), BenchError> {
+    ) -> Result<(), ExperimentError> {
         let [from, to] =
             [self.function(&format!("fpga{from}"))?, self.function(&format!("fpga{to}"))?];
         let [from, to] = [from, to].map(|function| Place::Function(function.id));
@@ -259,7 +259,11 @@ impl<'a> Host<'a> {
     }
 
     /// Sets Max_Payload_Size of one port, as `setpci` would.
-    pub(super) fn set_payload_of_port(&self, port: &str, bytes: u32) -> Result<(), BenchError> {
+    pub(super) fn set_payload_of_port(
+        &self,
+        port: &str,
+        bytes: u32,
+    ) -> Result<(), ExperimentError> {
         // PCIe 6.x 7.5.1.1.11, 7.5.3.1, 7.5.3.4.
         const LIST: u16 = 0x34;
         const PCI_EXPRESS: u32 = 0x10;
@@ -279,7 +283,7 @@ impl<'a> Host<'a> {
             at = (header >> 8) as u16 & 0xfc;
         }
         let problem = "it has no PCI Express capability".to_owned();
-        Err(BenchError::Refused { place: port.to_owned(), problem })
+        Err(ExperimentError::Refused { place: port.to_owned(), problem })
     }
 
     /// Sets whether Ack and UpdateFC DLLPs take no time.
@@ -321,10 +325,12 @@ impl<'a> PortObserver<'a> {
     }
 
     /// Returns the bytes of each device in that time.
-    pub(super) fn device_bytes(&self, common: Option<Common>) -> Vec<u64> {
+    pub(super) fn device_bytes(&self, common: Option<crosslane_results::Together>) -> Vec<u64> {
         let (Some(common), samples) = (common, self.samples.borrow()) else { return Vec::new() };
         let at = |time: Picoseconds| samples.iter().find(|(taken, _)| *taken >= time);
-        let (Some((_, before)), Some((_, after))) = (at(common.from), at(common.to)) else {
+        let (Some((_, before)), Some((_, after))) =
+            (at(Picoseconds(common.from_ps)), at(Picoseconds(common.to_ps)))
+        else {
             return Vec::new();
         };
         after.iter().zip(before).map(|(after, before)| after - before).collect()

@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::Options;
-use crosslane_experiment::{FlowEnds, NoProgress, Workload, WorkloadRun};
+use crosslane_experiment::{EngineWork, FlowEnds, NoProgress, Options, Scenario, Workload};
 use crosslane_explain::{STEPS, explain};
 use rayon::prelude::*;
 
@@ -21,7 +20,7 @@ struct Run {
     /// Number of its experiment in the paper's order, from 1.
     experiment: usize,
     name: String,
-    run: WorkloadRun,
+    run: Scenario<EngineWork>,
 }
 
 /// Makes runs with one engine in its lab.
@@ -33,10 +32,10 @@ struct Maker<'a> {
 impl Maker<'_> {
     fn run(
         &self,
-        job: Workload,
+        workload: Workload,
         flows: &[Vec<u32>],
-        mps: Option<u32>,
-    ) -> Result<WorkloadRun, ReproduceError> {
+        max_payload_bytes: Option<u32>,
+    ) -> Result<Scenario<EngineWork>, ReproduceError> {
         let lab = self.scene.lab(self.engine);
         let running = lab.build_engines(self.scene.seed())?;
         let ends = |numbers: &Vec<u32>| {
@@ -46,8 +45,8 @@ impl Maker<'_> {
         };
         let flows = flows.iter().map(ends).collect::<Result<_, _>>()?;
         let seed = self.scene.seed();
-        let run = WorkloadRun::new(Arc::new(lab.clone()), job, flows);
-        Ok(WorkloadRun { seed, max_payload_bytes: mps, ..run })
+        let run = Scenario::new(Arc::new(lab.clone()), EngineWork { workload, flows });
+        Ok(Scenario { seed, max_payload_bytes, ..run })
     }
 }
 

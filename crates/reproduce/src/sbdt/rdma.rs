@@ -83,7 +83,7 @@ fn run(
             for bytes in memory {
                 rdma_target(&far, &connection, bytes).await?;
             }
-            Ok::<_, crosslane_experiment::BenchError>(())
+            Ok::<_, crosslane_experiment::ExperimentError>(())
         });
         let connection = near.connect(ADDRESS, Picoseconds::NEVER).await?;
         let mut measured: Vec<RdmaMeasured> = Vec::new();

@@ -4,7 +4,7 @@
 
 use crosslane_driver::DescriptorSource;
 use crosslane_experiment::{
-    BenchError, DataTlps, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
+    DataTlps, ExperimentError, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
 };
 use crosslane_fabric::LinkCounters;
 use crosslane_pcie::units::Picoseconds;
@@ -94,7 +94,7 @@ fn the_first_tlp_follows_the_post() {
         let scene = Scene::new(LAB);
         let (written, taken) = scene.run_well(async {
             let card = &scene.devices(&[1]).await[0];
-            Ok::<_, BenchError>((write(card, &options).await?, read(card, &options).await?))
+            Ok::<_, ExperimentError>((write(card, &options).await?, read(card, &options).await?))
         });
         for measured in [&written, &taken] {
             let time = first(measured);

@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use crosslane_driver::{DescriptorSource, User};
 use crosslane_experiment::{
-    BenchError, LatencyOptions, Options, Registration, chain, latency, peer_write, read, write,
+    ExperimentError, LatencyOptions, Options, Registration, chain, latency, peer_write, read, write,
 };
 use crosslane_fabric::Fabric;
 use crosslane_host::Bus;
@@ -94,7 +94,7 @@ fn what_never_arrives_is_found() {
     let unpaced = Options { credits: false, ..options };
     let by_command = Options { descriptors: DescriptorSource::CommandPort, ..unpaced };
     let scene = Scene::new("rosta");
-    let lost = BenchError::Lost {
+    let lost = ExperimentError::Lost {
         place: "lane 0 of fpga2".to_owned(),
         received_bytes: 0,
         sent_bytes: 4096,

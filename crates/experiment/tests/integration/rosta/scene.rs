@@ -2,7 +2,7 @@
 //! A lab, its devices opened, and a workload run in it.
 
 use crosslane_driver::Device;
-use crosslane_experiment::BenchError;
+use crosslane_experiment::ExperimentError;
 use crosslane_fabric::{DirectionId, Fabric, Way};
 use crosslane_lab::{LabBus, Simulation, open};
 use crosslane_pcie::units::HostId;
@@ -38,15 +38,15 @@ impl Scene {
     /// Runs a workload to its end, and the lab until it is quiet.
     pub fn run<T>(
         &self,
-        work: impl Future<Output = Result<T, BenchError>>,
-    ) -> Result<T, BenchError> {
+        work: impl Future<Output = Result<T, ExperimentError>>,
+    ) -> Result<T, ExperimentError> {
         let result = self.simulation.run("test", work).unwrap();
         self.simulation.finish().unwrap();
         result
     }
 
     /// The same for what has to succeed, in a fabric that must find nothing wrong.
-    pub fn run_well<T>(&self, work: impl Future<Output = Result<T, BenchError>>) -> T {
+    pub fn run_well<T>(&self, work: impl Future<Output = Result<T, ExperimentError>>) -> T {
         let result = self.run(work).unwrap();
         self.simulation.with_fabric(|fabric| assert_eq!(fabric.errors(), []));
         result

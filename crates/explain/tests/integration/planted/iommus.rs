@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in IOMMUs: a working set beyond the IOTLB.
 
-use crosslane_experiment::{NoProgress, TrafficRun};
+use crosslane_experiment::{NoProgress, Scenario, TrafficWork};
 use crosslane_fabric::parameters::IommuParameters;
 use crosslane_fabric::{FlowKind, IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES};
 use crosslane_lab::Lab;
@@ -84,10 +84,10 @@ fn hits_are_a_latency_of_the_memory() {
     assert!((slow.value / without.value - 1.0).abs() < 0.002, "{slow:?} {without:?}");
 }
 
-fn one_read_at_a_time(lab: Lab) -> TrafficRun {
-    let run = generic(lab, 100, &[("card5", "host0", FlowKind::Read, 64)]);
-    let choices = crosslane_experiment::Choices { outstanding: Some(1), ..run.choices };
-    TrafficRun { choices, ..run }
+fn one_read_at_a_time(lab: Lab) -> Scenario<TrafficWork> {
+    let mut run = generic(lab, 100, &[("card5", "host0", FlowKind::Read, 64)]);
+    run.work.choices.outstanding = Some(1);
+    run
 }
 
 /// Requests that a switch forwards between its ports never meet the IOMMU, and stores of a core are

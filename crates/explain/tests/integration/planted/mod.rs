@@ -18,7 +18,7 @@ mod runs;
 use std::sync::LazyLock;
 
 use crosslane_experiment::Workload;
-use crosslane_explain::{Liftable, STEPS, THRESHOLD, explain};
+use crosslane_explain::{Case, STEPS, THRESHOLD, explain};
 use crosslane_results::{Explanation, LimitKind};
 use runs::{
     base, chain, one_at_a_time, peers, reads, small_reads, through_driver, transfers, writes,
@@ -37,13 +37,13 @@ struct Planted<'a, C> {
     base: &'a Explanation,
 }
 
-fn explained<C: Liftable>(case: &C) -> Explanation {
+fn explained<C: Case>(case: &C) -> Explanation {
     let (_, words) = case.shortened().swap_remove(0);
     assert_eq!(words, None, "the figures of a shortened run are not those of a whole");
     explain(case, None, STEPS, &|_| ()).unwrap()
 }
 
-impl<C: Liftable> Planted<'_, C> {
+impl<C: Case> Planted<'_, C> {
     /// Checks the named bottleneck. Returns the explanation.
     fn is_named(&self, kind: LimitKind, place: &str, words: &str) -> Explanation {
         let found = explained(&self.case);

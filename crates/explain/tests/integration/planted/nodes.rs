@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in nodes that forward TLPs: switches, root complex, ordering.
 
-use crosslane_experiment::{Choices, LatencyOptions, TrafficRun, Workload};
+use crosslane_experiment::{Choices, LatencyOptions, Workload};
 use crosslane_fabric::FlowKind;
 use crosslane_fabric::parameters::PeerToPeer as Passing;
 use crosslane_pcie::units::Picoseconds;
@@ -48,8 +48,9 @@ fn completions_behind_posted_writes() {
         };
         let read = ("card1", "host0", FlowKind::Read, 16 << 10);
         let flows = [read, ("card5", "card1", FlowKind::Write, 1024)];
-        let run = generic(lab, 64, &flows);
-        TrafficRun { choices: Choices { relaxed_reads, ..run.choices }, ..run }
+        let mut run = generic(lab, 64, &flows);
+        run.work.choices = Choices { relaxed_reads, ..run.work.choices };
+        run
     };
     let base = explained(&run(false, false));
     let planted = Planted { case: run(true, false), without: run(true, true), base: &base };

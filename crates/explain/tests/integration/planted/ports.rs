@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{Workload, WorkloadRun};
+use crosslane_experiment::Workload;
 use crosslane_pcie::credits::Credits;
 use crosslane_results::LimitKind::{
     CompletionCredits, CreditReturn, Dllps, MaxPayload, MaxReadRequest, NonPostedCredits,
@@ -11,7 +11,7 @@ use crosslane_results::LimitKind::{
 };
 
 use crate::planted::runs::{
-    base, base_with, edited, peers, reads, through_driver, transfers, writes,
+    Engines, base, base_with, edited, peers, reads, through_driver, transfers, writes,
 };
 use crate::planted::{PEERS, Planted, READS, WRITES, explained};
 
@@ -48,7 +48,7 @@ fn non_posted_credits() {
 
 #[test]
 fn completion_credits() {
-    let run = |headers, data| -> WorkloadRun {
+    let run = |headers, data| {
         let lab = base_with(&[
             ("part.sw.upstream_port.completion_headers", headers),
             ("part.sw.upstream_port.completion_data", data),
@@ -141,7 +141,7 @@ fn dllps() {
         let flows: [&[&str]; 2] = [&["card5", "card6"], &["card6", "card5"]];
         through_driver(lab, Workload::Peer(transfers(1 << 16, 8)), &flows)
     };
-    let without = WorkloadRun { dllps_free: true, ..run(1.0) };
+    let without = Engines { dllps_free: true, ..run(1.0) };
     let planted = Planted { case: run(1.0), without, base: &PEERS };
     let place = "the 4 directions that data cross";
     planted.is_named(Dllps, place, "Acks and UpdateFCs beside the data");

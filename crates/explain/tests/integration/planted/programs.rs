@@ -2,7 +2,7 @@
 //! Bottlenecks chosen by the program, and runs with two limits.
 
 use crosslane_driver::Notification as Learnt;
-use crosslane_experiment::{Options, Registration, Workload, WorkloadRun};
+use crosslane_experiment::{Options, Registration, Workload};
 use crosslane_lab::Lab;
 use crosslane_results::LimitKind::{
     Datapath, MemoryWrite, Notification, Outstanding, ReadingDescriptors,
@@ -10,11 +10,11 @@ use crosslane_results::LimitKind::{
 };
 
 use crate::planted::runs::{
-    base, base_with, one_at_a_time, small_writes, through_driver, transfers, writes,
+    Engines, base, base_with, one_at_a_time, small_writes, through_driver, transfers, writes,
 };
 use crate::planted::{ONE_AT_A_TIME, Planted, SMALL_WRITES, WRITES, explained};
 
-fn run(lab: Lab, options: Options) -> WorkloadRun {
+fn run(lab: Lab, options: Options) -> Engines {
     through_driver(lab, Workload::Write(options), &[&["card5"]])
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{Workload, WorkloadRun};
+use crosslane_experiment::Workload;
 use crosslane_explain::THRESHOLD;
 use crosslane_lab::Lab;
 use crosslane_results::LimitKind::{
@@ -91,7 +91,7 @@ fn gaps_of_four_cards() {
 
 #[test]
 fn fetches_of_single_descriptors() {
-    let run = |batch: f64| -> WorkloadRun {
+    let run = |batch: f64| {
         let lab = base_with(&[("part.card.engine.fetch_batch", batch)]);
         through_driver(lab, Workload::Write(transfers(1 << 10, 64)), &[&["card5"]])
     };

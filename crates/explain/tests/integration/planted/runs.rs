@@ -4,11 +4,14 @@
 use std::sync::Arc;
 
 use crosslane_experiment::{
-    Choices, FlowEnds, FlowRequest, Options, TrafficRun, Workload, WorkloadRun, kind_word,
+    Choices, EngineWork, FlowEnds, FlowRequest, Options, Scenario, TrafficWork, Workload, kind_word,
 };
 use crosslane_fabric::FlowKind;
 use crosslane_lab::file::parts::{EndpointPart, RootComplexPart};
 use crosslane_lab::{Lab, LabFile};
+
+/// A run of engines.
+pub type Engines = Scenario<EngineWork>;
 
 /// The lab without a bottleneck.
 pub fn base() -> Lab {
@@ -42,63 +45,66 @@ pub fn transfers(size_bytes: u64, outstanding: u32) -> Options {
 }
 
 /// A run through the driver; each flow has its cards.
-pub fn through_driver(lab: Lab, workload: Workload, flows: &[&[&str]]) -> WorkloadRun {
+pub fn through_driver(lab: Lab, workload: Workload, flows: &[&[&str]]) -> Engines {
     let running = lab.build_engines(1).unwrap();
     let flows = flows.iter().map(|cards| FlowEnds::find(&lab, &running, cards).unwrap()).collect();
-    let lab = Arc::new(lab);
-    WorkloadRun { lab, workload, flows, seed: 1, max_payload_bytes: None, dllps_free: false }
+    Scenario::new(Arc::new(lab), EngineWork { workload, flows })
 }
 
 /// card5 writes to the host.
-pub fn writes(lab: Lab) -> WorkloadRun {
+pub fn writes(lab: Lab) -> Engines {
     through_driver(lab, Workload::Write(transfers(1 << 16, 8)), &[&["card5"]])
 }
 
 /// card5 writes to the host, a page each time.
-pub fn small_writes(lab: Lab) -> WorkloadRun {
+pub fn small_writes(lab: Lab) -> Engines {
     through_driver(lab, Workload::Write(transfers(1 << 12, 64)), &[&["card5"]])
 }
 
 /// The same with one transfer at a time.
-pub fn one_at_a_time(lab: Lab) -> WorkloadRun {
+pub fn one_at_a_time(lab: Lab) -> Engines {
     through_driver(lab, Workload::Write(transfers(1 << 12, 1)), &[&["card5"]])
 }
 
 /// card5 reads from the host.
-pub fn reads(lab: Lab) -> WorkloadRun {
+pub fn reads(lab: Lab) -> Engines {
     through_driver(lab, Workload::Read(transfers(1 << 16, 8)), &[&["card5"]])
 }
 
 /// The same, a page each time.
-pub fn small_reads(lab: Lab) -> WorkloadRun {
+pub fn small_reads(lab: Lab) -> Engines {
     through_driver(lab, Workload::Read(transfers(1 << 12, 64)), &[&["card5"]])
 }
 
 /// card5 writes to card6, through the root complex.
-pub fn peers(lab: Lab) -> WorkloadRun {
+pub fn peers(lab: Lab) -> Engines {
     through_driver(lab, Workload::Peer(transfers(1 << 16, 8)), &[&["card5", "card6"]])
 }
 
 /// card1 writes to card2, below one switch.
-pub fn switched_peers(lab: Lab) -> WorkloadRun {
+pub fn switched_peers(lab: Lab) -> Engines {
     through_driver(lab, Workload::Peer(transfers(1 << 16, 8)), &[&["card1", "card2"]])
 }
 
 /// The four cards below the switch write to the host.
-pub fn four_writes(lab: Lab) -> WorkloadRun {
+pub fn four_writes(lab: Lab) -> Engines {
     let flows: [&[&str]; 4] = [&["card1"], &["card2"], &["card3"], &["card4"]];
     let options = Options { iterations: 8, ..transfers(1 << 16, 8) };
     through_driver(lab, Workload::Write(options), &flows)
 }
 
 /// The host streams through card5 and card6 and back to the host.
-pub fn chain(lab: Lab) -> WorkloadRun {
+pub fn chain(lab: Lab) -> Engines {
     let options = Options { iterations: 1, ..transfers(1 << 18, 1) };
     through_driver(lab, Workload::Chain(options), &[&["card5", "card6"]])
 }
 
 /// A run of generic requesters; each flow has a requester, a target, a kind and an operation size.
-pub fn generic(lab: Lab, operations: u64, flows: &[(&str, &str, FlowKind, u64)]) -> TrafficRun {
+pub fn generic(
+    lab: Lab,
+    operations: u64,
+    flows: &[(&str, &str, FlowKind, u64)],
+) -> Scenario<TrafficWork> {
     let flows = flows.iter().map(|(from, to, kind, operation_bytes)| FlowRequest {
         label: format!("{from}:{to}:{}", kind_word(*kind)),
         from: (*from).to_owned(),
@@ -107,18 +113,7 @@ pub fn generic(lab: Lab, operations: u64, flows: &[(&str, &str, FlowKind, u64)])
         operation_bytes: *operation_bytes,
         payload_bytes: None,
     });
-    TrafficRun {
-        flows: flows.collect(),
-        lab: Arc::new(lab),
-        choices: Choices {
-            operations: Some(operations),
-            outstanding: None,
-            relaxed: false,
-            relaxed_reads: false,
-        },
-        seed: 1,
-        shuffle: false,
-        max_payload_bytes: None,
-        dllps_free: false,
-    }
+    let choices = Choices { operations: Some(operations), ..Choices::default() };
+    let work = TrafficWork { flows: flows.collect(), choices, shuffle: false };
+    Scenario::new(Arc::new(lab), work)
 }

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs that can be repeated with one thing changed.
 
-mod stores;
-mod traffic;
-mod workload;
+use std::sync::Arc;
 
+use crosslane_experiment::{NoProgress, Outcome, Scenario, Work};
 use crosslane_lab::Lab;
 use crosslane_results::quantity::size_words;
 use crosslane_results::{Account, Figure};
 
 use crate::error::ExplainError;
+use crate::search::Lever;
 
-/// A run that can be repeated with one thing changed.
+/// The limits of a run.
+pub type Levers<C> = Result<Vec<Lever<C>>, ExplainError>;
+
+/// A run that can be repeated with one thing changed, and lists what may limit it. Each
+/// [`Scenario`] is one.
 pub trait Case: Clone + Send + Sync {
     /// Returns the lab in which it is made.
     fn lab(&self) -> &Lab;
@@ -20,13 +24,10 @@ pub trait Case: Clone + Send + Sync {
     #[must_use]
     fn with_lab(self, lab: Lab) -> Self;
 
-    /// Makes the run and returns its figure: the rate of all flows together as the application sees
-    /// it, from the first post to the last completion, or the typical latency one way.
+    /// Makes the run and returns its figure, as [`Scenario::figure`].
     ///
     /// # Errors
-    /// A run that cannot be made, and [`ScenarioError::Failed`] if anything goes wrong in it.
-    ///
-    /// [`ScenarioError::Failed`]: crosslane_experiment::ScenarioError::Failed
+    /// As [`Scenario::figure`].
     fn figure(&self) -> Result<Figure, ExplainError>;
 
     /// Makes the run and returns the account of the busiest direction; `None` without an account.
@@ -42,6 +43,57 @@ pub trait Case: Clone + Send + Sync {
     /// shortened. A run that is short enough to be made many times contains itself, without
     /// description.
     fn shortened(&self) -> Vec<Short<Self>>;
+
+    /// Lists its limits. `first` is the run before anything was lifted: the capabilities of its
+    /// ports tell a link that is trained down from one that was made faster.
+    ///
+    /// # Errors
+    /// A lab that cannot be built.
+    fn levers(&self, first: &Self) -> Levers<Self>;
+}
+
+/// Work whose scenarios can be explained.
+pub trait Explainable: Work {
+    /// Whether its outcomes have accounts.
+    const HAS_ACCOUNT: bool;
+
+    /// Returns scenarios that can be explained in place of one, as [`Case::shortened`].
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>>;
+
+    /// Lists the limits of a scenario, as [`Case::levers`].
+    ///
+    /// # Errors
+    /// As [`Case::levers`].
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>>;
+}
+
+impl<W: Explainable> Case for Scenario<W> {
+    fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    fn with_lab(self, lab: Lab) -> Self {
+        Self { lab: Arc::new(lab), ..self }
+    }
+
+    fn figure(&self) -> Result<Figure, ExplainError> {
+        Ok(self.figure()?)
+    }
+
+    fn account(&self) -> Result<Option<Account>, ExplainError> {
+        if !W::HAS_ACCOUNT {
+            return Ok(None);
+        }
+        Ok(self.run(&NoProgress, None)?.account().cloned())
+    }
+
+    fn shortened(&self) -> Vec<Short<Self>> {
+        W::shortened(self)
+    }
+
+    fn levers(&self, first: &Self) -> Levers<Self> {
+        W::levers(self, first)
+    }
 }
 
 /// A run that is explained in place of another, and how it was shortened; `None` for the run
@@ -50,7 +102,18 @@ pub type Short<C> = (C, Option<String>);
 
 /// Factors by which a shortened run is lengthened, in bytes and transfers, one after the other,
 /// until it is as fast as the whole run.
-pub(crate) const LENGTHS: [u64; 4] = [1, 2, 4, 8];
+const LENGTHS: [u64; 4] = [1, 2, 4, 8];
+
+/// Returns a shortened run for each of [`LENGTHS`], up to the first that is the whole run.
+pub(crate) fn lengthened<C>(short: impl Fn(u64) -> Short<C>) -> Vec<Short<C>> {
+    let mut all: Vec<Short<C>> = Vec::new();
+    for times in LENGTHS {
+        if all.last().is_none_or(|(_, words)| words.is_some()) {
+            all.push(short(times));
+        }
+    }
+    all
+}
 
 /// Bytes that a shortened run moves, as far as the numbers below allow: enough time for every
 /// buffer and credit window on the path to fill and empty many times.

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The runs of every `crosslane bench`, in a lab or on cards: progress, interruption, limits, and
+//! the outcome as text, JSON and page.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crosslane::experiment::{self, ExperimentError, Outcome as _, Work};
+use crosslane::explain::{Explainable, Why, explain_all};
+use crosslane::lab::{EngineKind, Lab, RunningLab};
+use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::results::{Bench as BenchOutcome, Explanation, Outcome, Platform, SCHEMA, Scenario};
+use crosslane::trace::Trace;
+use crosslane_report::text::{Notes, text};
+
+use crate::arguments::TraceUnit;
+use crate::engine_argument::{EngineArguments, EngineWord};
+use crate::error::CommandError;
+use crate::interrupt::{is_asked, kept};
+use crate::output::{print, print_error, print_hint, print_json};
+use crate::output_file::{OutputFile, not_written};
+use crate::place_argument::is_served;
+use crate::progress::{Explaining, Progress, Steps};
+use crate::report_file::{Where, report_of, write_outcome_page};
+use crate::terminal::columns;
+use crate::trace_file::traced;
+use crate::workload::{refused, run_on};
+
+/// Errors that are printed before deadlocks, which all are; further ones are counted.
+const PRINTED_ERRORS: usize = 10;
+
+/// A benchmark: its place, and how its outcome is shown.
+pub struct Bench<'a> {
+    name: &'a str,
+    place: Where<'a>,
+    seed: u64,
+    is_json: bool,
+    page: Option<OutputFile>,
+    /// Facts of the runs that their outcomes do not contain.
+    pub notes: Notes<'a>,
+    /// Whether a single run is shown with all details.
+    pub is_verbose: bool,
+}
+
+/// How scenarios are run in a lab.
+pub struct Runs<'a, W: Work> {
+    /// Plural of the word for a run.
+    pub what: &'static str,
+    /// Bytes of all runs, by which their progress is shown; else it is by their number.
+    pub bytes: Option<u64>,
+    /// Whether the machine's cores make several runs at a time.
+    pub at_once: bool,
+    /// The file and unit of a trace, and a lab like the one that runs.
+    pub trace: Option<(&'a Path, TraceUnit, RunningLab)>,
+    /// Whether the limits of each run are searched for.
+    pub why: bool,
+    /// Kind of this project's engines, if it can be chosen.
+    pub engines: Option<&'a EngineArguments>,
+    /// Converts the error of a run.
+    pub failed: fn(&W, ExperimentError) -> CommandError,
+}
+
+impl<W: Work> Runs<'_, W> {
+    /// Runs that are shown by their number, several at a time.
+    pub fn new(what: &'static str, why: bool) -> Self {
+        Self {
+            what,
+            bytes: None,
+            at_once: true,
+            trace: None,
+            why,
+            engines: None,
+            failed: |_, error| error.into(),
+        }
+    }
+}
+
+/// Runs that were made.
+#[derive(Default)]
+struct Made {
+    scenarios: Vec<Scenario>,
+    deadlocks: Vec<String>,
+    /// Details of the last run.
+    details: String,
+    is_wrong: bool,
+}
+
+impl Made {
+    fn add(&mut self, outcome: &impl experiment::Outcome, why: Why, on_model: bool) {
+        let (why, not_explained) = match why {
+            Some(Ok(why)) => (Some(Explanation { on_model, ..why }), None),
+            Some(Err(reason)) => (None, Some(reason)),
+            None => (None, None),
+        };
+        let result = outcome.result();
+        self.scenarios.push(Scenario { why_not_faster: why, not_explained, ..result });
+        self.deadlocks.extend(outcome.deadlock().map(str::to_owned));
+        self.details = outcome.details();
+        self.is_wrong |= outcome.wrong_data().is_some();
+    }
+}
+
+impl<'a> Bench<'a> {
+    /// Begins a benchmark; the folder of its page is tried.
+    ///
+    /// # Errors
+    /// A folder that cannot be made or written, or has somebody else's page.
+    pub fn new(
+        name: &'a str,
+        place: Where<'a>,
+        (seed, is_json, report): (u64, bool, Option<&PathBuf>),
+    ) -> Result<Self, CommandError> {
+        let page = report_of(report)?;
+        Ok(Self { name, place, seed, is_json, page, notes: Notes::default(), is_verbose: false })
+    }
+
+    /// Makes runs in a lab, each a simulation of its own, searches for their limits, and shows
+    /// them.
+    ///
+    /// # Errors
+    /// A run that cannot be made, an output that cannot be written, an interruption, and
+    /// [`CommandError::Run`] if anything went wrong in a run.
+    pub fn in_lab<W: Explainable>(
+        self,
+        scenarios: Vec<experiment::Scenario<W>>,
+        how: Runs<'_, W>,
+    ) -> Result<(), CommandError> {
+        let steps = Steps::new(scenarios.len() as u64, how.what);
+        let bytes = how.bytes.map(Progress::new);
+        let begun = Instant::now();
+        let one = |scenario: &experiment::Scenario<W>, trace: Option<&Trace>| {
+            let trace = trace.map(Trace::sink);
+            let outcome = match &bytes {
+                Some(bytes) => scenario.run(bytes, trace),
+                None => scenario.run(&steps, trace),
+            };
+            match outcome {
+                Err(ExperimentError::Interrupted) => return Ok(None),
+                Err(error) => return Err((how.failed)(&scenario.work, error)),
+                Ok(outcome) if bytes.is_some() => Ok(Some(outcome)),
+                Ok(outcome) => {
+                    steps.shown(&scenario.name(), outcome.simulated());
+                    Ok(Some(outcome))
+                }
+            }
+        };
+        let all = |trace: Option<&Trace>| {
+            steps.watch.each(&scenarios, how.at_once, |scenario| one(scenario, trace))
+        };
+        let lab = self.place.lab().map_or("", |lab| lab.name());
+        let made = match how.trace {
+            Some((path, unit, running)) => {
+                traced(path, lab, unit, running, |trace| all(Some(trace)))?
+            }
+            None => all(None),
+        };
+        steps.finish();
+        bytes.iter().for_each(Progress::finish);
+        let (mut scenarios, outcomes) = kept(scenarios, made?);
+        how.engines.iter().for_each(|engines| engines.print_speed(begun));
+        // Limits of engines are lifted by their parameters, which gateware that is built has not.
+        let is_rtl = how.engines.is_some_and(|engines| engines.engine == EngineWord::Rtl);
+        for scenario in scenarios.iter_mut().filter(|_| is_rtl) {
+            let model = Lab::clone(&scenario.lab).with_engines(EngineKind::Model);
+            scenario.lab = Arc::new(model);
+        }
+        let explaining = how.why.then(|| Explaining::new(scenarios.len() as u64));
+        let whys = explaining.as_ref().map_or_else(
+            || vec![None; outcomes.len()],
+            // JSON says all of every run.
+            |explaining| explain_all(&scenarios, &outcomes, self.is_json, explaining),
+        );
+        explaining.iter().for_each(Explaining::finish);
+        let mut made = Made::default();
+        outcomes.iter().zip(whys).for_each(|(outcome, why)| made.add(outcome, why, is_rtl));
+        self.show(&steps, made, None)
+    }
+
+    /// Makes runs on opened cards, one after the other, and shows those that were made.
+    ///
+    /// # Errors
+    /// The first run that fails, an output that cannot be written, an interruption, and
+    /// [`CommandError::Run`] if data arrived wrong.
+    pub fn on_cards<J, O: experiment::Outcome>(
+        self,
+        session: &Session,
+        (jobs, what): (&[J], &'static str),
+        run: impl AsyncFn(&J) -> Result<(String, O), ExperimentError>,
+    ) -> Result<(), CommandError> {
+        let steps = Steps::new(jobs.len() as u64, what);
+        let mut made = Made::default();
+        let mut failed = None;
+        for job in jobs.iter().take_while(|_| !is_asked()) {
+            // Errors name the card.
+            let outcome = run_on(session, async {
+                run(job).await.map_err(|error| CommandError::Card(error.to_string()))
+            });
+            match outcome {
+                Ok((name, outcome)) => {
+                    steps.done(&name, outcome.simulated());
+                    made.add(&outcome, None, false);
+                }
+                // Earlier measurements are still worth seeing.
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        steps.finish();
+        match failed {
+            Some(error) if made.scenarios.is_empty() => Err(error),
+            failed => self.show(&steps, made, failed),
+        }
+    }
+
+    /// Shows runs: as text or JSON, as a page, and their errors.
+    fn show(
+        self,
+        steps: &Steps,
+        made: Made,
+        failed: Option<CommandError>,
+    ) -> Result<(), CommandError> {
+        let Made { scenarios, deadlocks, details, is_wrong } = made;
+        let outcome = BenchOutcome {
+            schema: SCHEMA,
+            bench: self.name.to_owned(),
+            platform: platform(self.place),
+            seed: self.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            scenarios,
+            interrupted: steps.watch.interrupted(),
+        };
+        let outcome = Outcome::Bench(outcome);
+        let details = if self.is_verbose { &*details } else { "" };
+        print_outcome(&outcome, self.is_json, Notes { details, ..self.notes })?;
+        steps.watch.end(&not_written([&self.page]))?;
+        if let Some(page) = &self.page {
+            write_outcome_page(&outcome, self.place.lab(), page)?;
+        }
+        let Outcome::Bench(BenchOutcome { scenarios, .. }) = &outcome else { return Ok(()) };
+        print_errors(scenarios, &deadlocks)?;
+        match failed {
+            Some(error) => Err(error),
+            None if is_wrong => Err(CommandError::Run),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Opens cards by their names.
+///
+/// # Errors
+/// Cards that cannot be opened.
+pub fn opened(names: &[DeviceName]) -> Result<Session, CommandError> {
+    Session::open_all(names, SessionOptions::default()).map_err(refused)
+}
+
+/// Returns the platform of an outcome.
+pub fn platform(place: Where<'_>) -> Platform {
+    match place {
+        Where::Lab(lab) => Platform::Lab { lab: lab.name().to_owned() },
+        Where::Cards(names) => Platform::Cards {
+            devices: names.iter().map(ToString::to_string).collect(),
+            served: is_served(names),
+        },
+    }
+}
+
+/// Prints an outcome as JSON or text.
+///
+/// # Errors
+/// Standard output that cannot be written.
+pub fn print_outcome(
+    outcome: &Outcome,
+    is_json: bool,
+    notes: Notes<'_>,
+) -> Result<(), CommandError> {
+    match is_json {
+        true => print_json(outcome),
+        false => print(&text(outcome, notes, columns())),
+    }
+}
+
+/// Prints the first errors of runs and all deadlocks, and returns an error if there are any. Errors
+/// that differ in their numbers only are one line. A deadlock comes last, behind the errors that
+/// cause it.
+fn print_errors(scenarios: &[Scenario], deadlocks: &[String]) -> Result<(), CommandError> {
+    let count: u64 = scenarios.iter().map(|scenario| scenario.error_count).sum();
+    let errors = scenarios.iter().flat_map(|scenario| &scenario.errors);
+    let mut shown = 0;
+    let errors = errors.filter(|error| !deadlocks.contains(error));
+    for (error, times) in alike(errors).into_iter().take(PRINTED_ERRORS) {
+        match times {
+            1 => print_error(error),
+            times => print_error(&format!("{error} (and {} more like it)", times - 1)),
+        }
+        shown += times;
+    }
+    for deadlock in deadlocks {
+        print_error(deadlock);
+        shown += 1;
+    }
+    if count > shown {
+        print_hint(&format!("{shown} of {count} errors are shown"));
+    }
+    if count > 0 { Err(CommandError::Run) } else { Ok(()) }
+}
+
+/// The first of all errors that say the same but for their numbers, and how many they are.
+fn alike<'a>(errors: impl Iterator<Item = &'a String>) -> Vec<(&'a str, u64)> {
+    let mut groups: Vec<(String, &str, u64)> = Vec::new();
+    for error in errors {
+        let words = without_numbers(error);
+        match groups.iter_mut().find(|(known, ..)| *known == words) {
+            Some((.., times)) => *times += 1,
+            None => groups.push((words, error, 1)),
+        }
+    }
+    groups.into_iter().map(|(_, error, times)| (error, times)).collect()
+}
+
+/// A sentence without times, addresses and counts. The numbers of names, as in `fpga1`, stay.
+fn without_numbers(sentence: &str) -> String {
+    let mut text = String::new();
+    let (mut before, mut is_number) = (' ', false);
+    for letter in sentence.chars() {
+        if !is_number && letter.is_ascii_digit() && !before.is_alphanumeric() {
+            text.push('#');
+            is_number = true;
+        } else if is_number && !letter.is_alphanumeric() && letter != '.' {
+            is_number = false;
+        }
+        if !is_number {
+            text.push(letter);
+        }
+        before = letter;
+    }
+    // Times have the unit that suits them.
+    ["# ns", "# us", "# ms"].iter().fold(text, |text, time| text.replace(time, "# s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_differ_in_numbers_only_are_one() {
+        let errors = [
+            "fpga1 at 35.089 us: no answer from 0x1f00, tag 3",
+            "fpga1 at 360 ns: no answer from 0x2f00, tag 15",
+            "fpga2 at 36 us: no answer from 0x2f00, tag 15",
+            "fpga1 at 37 us: no answer from 0x3f00, tag 4",
+        ]
+        .map(str::to_owned);
+        assert_eq!(alike(errors.iter()), [(errors[0].as_str(), 3), (errors[2].as_str(), 1)]);
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane bench traffic`: flows between generic requesters and memories.
+
+use std::sync::Arc;
+
+use crosslane::experiment::{Choices, Scenario, TrafficWork};
+use crosslane::lab::Lab;
+
+use crate::arguments::TrafficArguments;
+use crate::bench::{Bench, Runs};
+use crate::error::CommandError;
+use crate::report_file::Where;
+
+/// Runs every scenario and prints the outcomes.
+///
+/// # Errors
+/// A lab or a flow that is impossible, an output that cannot be written, and
+/// [`CommandError::Run`] if anything went wrong in a run.
+pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
+    let why = "its flows are a lab's generators, which --flow names";
+    let lab = Arc::new(Lab::load(&arguments.place.named()?.whole_lab(why)?)?);
+    let scenario = |sizes: Vec<u64>| {
+        let flows = arguments.flows.iter().zip(sizes).map(|(f, size)| f.request(size)).collect();
+        let choices = Choices {
+            operations: arguments.operations,
+            outstanding: arguments.outstanding,
+            relaxed: arguments.relaxed,
+            relaxed_reads: false,
+        };
+        let work = TrafficWork { flows, choices, shuffle: arguments.shuffle };
+        let scenario = Scenario::new(Arc::clone(&lab), work).with_seed(arguments.seed);
+        Scenario { max_payload_bytes: arguments.mps, ..scenario }
+    };
+    let scenarios: Vec<_> = scenario_sizes(arguments)?.into_iter().map(scenario).collect();
+    if arguments.trace.is_some() && scenarios.len() > 1 {
+        let sentence = "--trace writes one run; give each --flow one size instead of a range";
+        return Err(CommandError::Usage(sentence.into()));
+    }
+    // An impossible flow is said before anything runs, and is the first one of the line.
+    let running = lab.build(arguments.seed)?;
+    let mut bytes = 0_u64;
+    for scenario in &scenarios {
+        bytes = bytes.saturating_add(scenario.total_bytes(&running)?);
+    }
+    let shown = (arguments.seed, arguments.json, arguments.report.as_ref());
+    let mut bench = Bench::new("traffic", Where::Lab(&lab), shown)?;
+    bench.notes.modes = if arguments.relaxed { "relaxed ordering" } else { "" };
+    let trace = arguments.trace.as_deref().map(|path| (path, arguments.trace_unit, running));
+    let runs = Runs::new("sizes", !arguments.no_why);
+    bench.in_lab(scenarios, Runs { bytes: Some(bytes), trace, ..runs })
+}
+
+/// Returns the sizes of the flows in each scenario: one scenario for each size of the ranges, which
+/// all have the same number of sizes, or one.
+fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>, CommandError> {
+    let sizes: Vec<Vec<u64>> = arguments.flows.iter().map(|f| f.sizes.sizes().collect()).collect();
+    let count = sizes.iter().map(Vec::len).max().unwrap_or(0);
+    for (flow, sizes) in arguments.flows.iter().zip(&sizes) {
+        if sizes.len() != 1 && sizes.len() != count {
+            return Err(CommandError::Usage(format!(
+                "--flow {flow}: a range of {} sizes beside one of {count}; ranges of one run need \
+                 the same number of sizes",
+                sizes.len()
+            )));
+        }
+    }
+    let of_scenario = |index: usize| sizes.iter().map(|s| s[index.min(s.len() - 1)]).collect();
+    Ok((0..count).map(of_scenario).collect())
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs in a lab: any [`Work`], with the limits and checks that every run gets.
+
+use std::sync::Arc;
+
+use crosslane_fabric::trace::TraceSink;
+use crosslane_lab::{CheckedRun, Ending, Lab};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{Account, Figure};
+
+use crate::error::{ExperimentError, Result};
+use crate::progress::{NoProgress, Progress, unless_over};
+
+/// A run of some work in a lab.
+#[derive(Clone, Debug)]
+pub struct Scenario<W> {
+    /// The lab.
+    pub lab: Arc<Lab>,
+    /// The work: [`EngineWork`](crate::EngineWork), [`TrafficWork`](crate::TrafficWork),
+    /// [`StoreWork`](crate::StoreWork), [`GetWork`](crate::GetWork) or
+    /// [`HaloOptions`](crate::HaloOptions).
+    pub work: W,
+    /// Random seed.
+    pub seed: u64,
+    /// Max_Payload_Size to be set first on the paths of flows, bytes.
+    pub max_payload_bytes: Option<u32>,
+    /// A diagnosis: Acks and UpdateFCs take no time on the wires.
+    pub dllps_free: bool,
+}
+
+/// Work of a scenario.
+pub trait Work: Clone + Send + Sync {
+    /// Its outcome.
+    type Outcome: Outcome + Send + Sync;
+
+    /// Returns its name in progress and errors.
+    fn name(&self, lab: &Lab) -> String;
+
+    /// Makes a run, as [`Scenario::run`].
+    ///
+    /// # Errors
+    /// As [`Scenario::run`].
+    fn run(
+        scenario: &Scenario<Self>,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+    ) -> Result<Self::Outcome>;
+
+    /// Makes a run for its figure, as [`Scenario::figure`].
+    ///
+    /// # Errors
+    /// As [`Scenario::figure`].
+    fn figure(scenario: &Scenario<Self>) -> Result<Figure> {
+        let outcome = scenario.run(&NoProgress, None)?;
+        match outcome.wrong_data() {
+            Some(wrong) => Err(ExperimentError::failed(wrong)),
+            None => outcome.figure().ok_or_else(|| ExperimentError::failed("it has no figure")),
+        }
+    }
+}
+
+/// Outcome of a scenario.
+pub trait Outcome {
+    /// Returns the outcome as plain data, without an explanation.
+    fn result(&self) -> crosslane_results::Scenario;
+
+    /// Returns the figure, as [`Scenario::figure`] has it; none of a run that failed.
+    fn figure(&self) -> Option<Figure>;
+
+    /// Returns the simulated time that it took.
+    fn simulated(&self) -> Picoseconds;
+
+    /// Returns a sentence about data that arrived wrong, if any did.
+    fn wrong_data(&self) -> Option<String>;
+
+    /// Returns whether anything went wrong in the run.
+    fn has_errors(&self) -> bool {
+        self.wrong_data().is_some()
+    }
+
+    /// Formats lines about a single run, for people who want to know all.
+    fn details(&self) -> String {
+        String::new()
+    }
+
+    /// Returns the account of the busiest direction, if there is one.
+    fn account(&self) -> Option<&Account> {
+        None
+    }
+
+    /// Returns a sentence about a deadlock, if the run ended in one.
+    fn deadlock(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl<W: Work> Scenario<W> {
+    /// A run with seed 1, in which no port is set to another payload first.
+    #[must_use]
+    pub const fn new(lab: Arc<Lab>, work: W) -> Self {
+        Self { lab, work, seed: 1, max_payload_bytes: None, dllps_free: false }
+    }
+
+    /// Returns the name of the run in progress and errors.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.work.name(&self.lab)
+    }
+
+    /// Sets the random seed.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Makes the run; `trace` gets the events in it.
+    ///
+    /// # Errors
+    /// A lab that cannot be built, an impossible request, and an interruption by `progress`. Errors
+    /// in the run of engines or generic requesters are part of the outcome.
+    pub fn run(
+        &self,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+    ) -> Result<W::Outcome> {
+        W::run(self, progress, trace)
+    }
+
+    /// Makes the run and returns its figure alone: the rate of all flows together as the
+    /// application sees it, from the first post to the last completion, or the typical latency one
+    /// way.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and anything that goes wrong in the run.
+    pub fn figure(&self) -> Result<Figure> {
+        W::figure(self)
+    }
+
+    /// Builds the lab with its engines.
+    pub(crate) fn begin(&self, trace: Option<Box<dyn TraceSink>>) -> Result<CheckedRun> {
+        let run = CheckedRun::new(&self.lab, self.seed)?;
+        run.simulation().with_fabric(|fabric| {
+            fabric.set_dllps_free(self.dllps_free);
+            if let Some(trace) = trace {
+                fabric.set_trace(trace);
+            }
+        });
+        Ok(run)
+    }
+
+    /// Runs the host's program to its end, and ends the trace; errors are left to the caller.
+    pub(crate) fn execute<T>(
+        run: &CheckedRun,
+        name: &str,
+        progress: &dyn Progress,
+        program: impl Future<Output = Result<T>>,
+    ) -> Result<Ending<T, ExperimentError>> {
+        let ending = run.run_to_errors(name, async {
+            let done = unless_over(program, || progress.is_over()).await;
+            done.unwrap_or(Err(ExperimentError::Interrupted))
+        });
+        run.simulation().with_fabric(|fabric| drop(fabric.take_trace()));
+        match ending.program {
+            Ok(Err(ExperimentError::Interrupted)) => Err(ExperimentError::Interrupted),
+            _ => Ok(ending),
+        }
+    }
+
+    /// Does the same, and makes anything that goes wrong an error. Also returns the time at which
+    /// the program ended.
+    pub(crate) fn execute_well<T>(
+        run: &CheckedRun,
+        name: &str,
+        progress: &dyn Progress,
+        program: impl Future<Output = Result<T>>,
+    ) -> Result<(T, Picoseconds)> {
+        let ended = Self::execute(run, name, progress, program)?.into_result();
+        let ended = ended.map_err(|error| ExperimentError::run(name, error))?;
+        Ok((ended.value, ended.ended))
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs of engines through the driver, with the choices of the program that moves data.
+
+use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_experiment::{EngineWork, LatencyOptions, Options, Registration, Scenario, Workload};
+use crosslane_fabric::IO_PAGE_BYTES;
+use crosslane_host::PageSize;
+use crosslane_results::LimitKind;
+
+use super::choices::{dllps, lever};
+use super::payloads::{self, Asked};
+use super::requesters::{descriptors, windows};
+use super::ways::workload_ways;
+use super::{Spots, levers_of};
+use crate::case::{
+    Explainable, Levers, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers, lengthened,
+};
+use crate::search::Lever;
+
+/// Most transfers in flight of a workload that are tried.
+const MANY_TRANSFERS: u64 = 64;
+/// Most bytes of these transfers, and thus of host memory.
+const MANY_BYTES: u64 = 64 << 20;
+/// Bytes of a small page.
+const PAGE_BYTES: u64 = 4096;
+/// Most descriptors of a ring (docs/engine.md).
+const MOST_RING_ENTRIES: u64 = 1 << 16;
+/// Fewest and most round trips of a shortened ping-pong. In a lab all are alike, except for the SKP
+/// ordered sets and DLLPs that delay some.
+const SHORT_ROUND_TRIPS: (u64, u64) = (4, 100);
+
+impl Explainable for EngineWork {
+    const HAS_ACCOUNT: bool = true;
+
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
+        let Self { workload, flows } = &scenario.work;
+        let options = match workload {
+            Workload::Latency(options) => return with_fewer_rounds(scenario, *options),
+            Workload::Write(it) | Workload::Read(it) | Workload::Peer(it) | Workload::Chain(it) => {
+                it
+            }
+        };
+        let transfers = Transfers {
+            count: options.iterations,
+            size_bytes: options.size_bytes,
+            outstanding: options.outstanding.into(),
+        };
+        let is_shared = flows.len() > 1 || matches!(workload, Workload::Chain(_));
+        let bytes = if is_shared { SHORT_SHARED_BYTES } else { SHORT_BYTES };
+        let with = |(transfers, words): Short<Transfers>| {
+            let mut short = scenario.clone();
+            if let Some(options) = short.work.workload.options_mut() {
+                (options.iterations, options.size_bytes) = (transfers.count, transfers.size_bytes);
+            }
+            (short, words)
+        };
+        let held = iotlb_bytes(scenario, options.pages);
+        transfers.shortened(bytes, held).into_iter().map(with).collect()
+    }
+
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>> {
+        let ways = workload_ways(scenario)?;
+        let workload = &scenario.work.workload;
+        let mut spots = Spots::of(&scenario.lab, &first.lab, &ways);
+        if workload.keeps_windows() {
+            windows(&mut spots);
+        }
+        match workload.options().map(|options| options.descriptors) {
+            None | Some(DescriptorSource::CommandPort) => {}
+            Some(source) => {
+                descriptors(&mut spots, matches!(source, DescriptorSource::Ring { .. }));
+            }
+        }
+        let mut levers = levers_of(spots);
+        levers.extend(payloads::levers(scenario, &ways));
+        levers.push(dllps(&ways));
+        levers.extend(program(&scenario.work));
+        Ok(levers)
+    }
+}
+
+/// Largest IOTLB, as memory of the pages that it holds, that a shortened run still exceeds: beyond
+/// it the run would be too long.
+const MOST_HELD_BYTES: u64 = 16 << 20;
+
+fn with_fewer_rounds(
+    scenario: &Scenario<EngineWork>,
+    options: LatencyOptions,
+) -> Vec<Short<Scenario<EngineWork>>> {
+    let most = SHORT_BYTES / u64::from(options.message_bytes).max(1);
+    let least = most.clamp(SHORT_ROUND_TRIPS.0, SHORT_ROUND_TRIPS.1);
+    lengthened(|times| {
+        let rounds = (least * times).min(options.rounds);
+        let mut short = scenario.clone();
+        short.work.workload = Workload::Latency(LatencyOptions { rounds, ..options });
+        let words = format!("{rounds} round trips instead of {}", options.rounds);
+        (short, (rounds != options.rounds).then_some(words))
+    })
+}
+
+/// Returns the memory that the IOTLBs of the flows' hosts hold, bytes; 0 without an IOTLB, or if it
+/// holds so much that walks do not matter.
+fn iotlb_bytes(case: &Scenario<EngineWork>, pages: PageSize) -> u64 {
+    let hosts = &case.lab.file().hosts;
+    let held = case.work.flows.iter().filter_map(|flow| {
+        let iommu = hosts.get(flow.host)?.part.parameters.iommu?;
+        let page_bytes = match pages {
+            PageSize::Small => IO_PAGE_BYTES,
+            PageSize::Huge => iommu.largest_page_bytes,
+        };
+        Some(u64::from(iommu.iotlb_entries).saturating_mul(page_bytes))
+    });
+    held.filter(|bytes| *bytes <= MOST_HELD_BYTES).max().unwrap_or(0)
+}
+
+impl Asked for EngineWork {
+    fn asked_bytes(&self) -> Option<u32> {
+        match &self.workload {
+            Workload::Latency(options) => options.payload_bytes,
+            job => job.options()?.payload_bytes,
+        }
+    }
+
+    /// A ping-pong message is a power of two, or a whole number of payloads.
+    fn can_have(&self, payload_bytes: u32) -> bool {
+        match &self.workload {
+            Workload::Latency(options) => {
+                let message = options.message_bytes;
+                message.is_power_of_two() || message.is_multiple_of(payload_bytes)
+            }
+            _ => true,
+        }
+    }
+
+    fn ask_for_longest(&mut self) {
+        if let Workload::Latency(options) = &mut self.workload {
+            options.payload_bytes = None;
+        }
+        if let Some(options) = self.workload.options_mut() {
+            (options.payload_bytes, options.oversize) = (None, false);
+        }
+    }
+}
+
+/// The choices of the host's program.
+fn program(case: &EngineWork) -> Vec<Lever<Scenario<EngineWork>>> {
+    let (Some(options), Some(flow)) = (case.workload.options(), case.flows.first()) else {
+        return Vec::new();
+    };
+    let host = flow.memory.name.as_str();
+    let choose = |kind, words: String, lifted: &str, set: fn(&mut Options)| {
+        lever(kind, (host, words, lifted), move |run: &mut Scenario<EngineWork>| {
+            run.work.workload.options_mut().into_iter().for_each(set);
+        })
+    };
+    let mut levers = Vec::new();
+    if options.notification != Notification::Poll {
+        let words = format!("interrupts, by which {host} learns of completions");
+        levers.push(choose(LimitKind::Notification, words, "polling", |options| {
+            options.notification = Notification::Poll;
+        }));
+    }
+    if options.system_call {
+        let words = format!("the system call on {host} for each transfer");
+        levers.push(choose(LimitKind::SystemCall, words, "none", |options| {
+            options.system_call = false;
+        }));
+    }
+    if options.registration == Registration::Within {
+        let words = format!("memory of {host} that is registered within each transfer");
+        levers.push(choose(LimitKind::Registration, words, "registered before", |options| {
+            options.registration = Registration::Before;
+        }));
+    }
+    levers.extend(outstanding(case, options, host));
+    levers
+}
+
+fn outstanding(
+    case: &EngineWork,
+    options: &Options,
+    host: &str,
+) -> Option<Lever<Scenario<EngineWork>>> {
+    let one_at_a_time = options.registration == Registration::Within
+        || options.descriptors == DescriptorSource::CommandPort
+        || matches!(case.workload, Workload::Chain(_));
+    let now = u64::from(options.outstanding);
+    let many = (MANY_BYTES / options.size_bytes).clamp(2, MANY_TRANSFERS).min(options.iterations);
+    if one_at_a_time || many <= now {
+        return None;
+    }
+    let each = match options.pages {
+        PageSize::Small => options.size_bytes.div_ceil(PAGE_BYTES) + 1,
+        PageSize::Huge => 2,
+    };
+    let needed = (many * each).next_power_of_two().min(MOST_RING_ENTRIES) as u32;
+    let words = match now {
+        1 => format!("one transfer at a time, which {host} posts"),
+        _ => format!("the {now} transfers at once that {host} posts"),
+    };
+    let lifted = format!("{many} at once");
+    let said = (host, words, lifted.as_str());
+    Some(lever(LimitKind::Outstanding, said, move |run: &mut Scenario<EngineWork>| {
+        if let Some(options) = run.work.workload.options_mut() {
+            options.outstanding = many as u32;
+            if let DescriptorSource::Ring { entries } = &mut options.descriptors {
+                *entries = needed.max(*entries);
+            }
+        }
+    }))
+}
