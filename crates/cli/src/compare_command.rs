@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane compare`: two outcomes that were printed as JSON, side by side.
 
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use crosslane::results::{MAX_OUTCOME_BYTES, Outcome};
-use crosslane_report::Table;
 use crosslane_report::runs::Comparison;
 
 use crate::arguments::CompareArguments;
-use crate::error::{CommandError, NOT_TEXT};
-use crate::output::{print, print_json};
+use crate::error::CommandError;
+use crate::output::show;
 use crate::report_file::{command_line, report_of, write_page};
-use crate::terminal::shown;
+use crate::text_file::read_text;
 
 /// Compares two outcomes.
 ///
@@ -36,11 +32,7 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
         );
         return Err(CommandError::Compare(sentence));
     }
-    if arguments.json {
-        print_json(&comparison.result())?;
-    } else {
-        print(&page(&comparison, names))?;
-    }
+    show(arguments.json, &comparison.result(), |columns| comparison.text(names, columns))?;
     match report {
         Some(file) => write_page(&comparison.page(&command_line(), names), &file),
         None => Ok(()),
@@ -48,13 +40,9 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
 }
 
 fn read(path: &Path) -> Result<Outcome, CommandError> {
-    let failed = |problem: String| CommandError::Compare(format!("{}: {problem}", path.display()));
-    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
-    let mut bytes = Vec::new();
-    let most = MAX_OUTCOME_BYTES as u64 + 1;
-    file.take(most).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| failed(NOT_TEXT.to_owned()))?;
-    Outcome::parse(&text).map_err(|error| failed(error.to_string()))
+    let text = read_text(path, MAX_OUTCOME_BYTES, CommandError::Compare)?;
+    let failed = |error| CommandError::Compare(format!("{}: {error}", path.display()));
+    Outcome::parse(&text).map_err(failed)
 }
 
 /// Names of the files without what they share: their stems, or A and B where these are equal.
@@ -64,36 +52,4 @@ fn names(first: &Path, second: &Path) -> [String; 2] {
         (Some(first), Some(second)) if first != second => [first, second],
         _ => ["A".to_owned(), "B".to_owned()],
     }
-}
-
-/// A report's table as it is set on a terminal; cells to look at have a mark.
-fn printed(table: &Table) -> String {
-    let mut table = table.clone();
-    for cell in table.rows.iter_mut().flatten().filter(|cell| cell.is_bad) {
-        cell.text.push_str(" !");
-    }
-    shown(&table)
-}
-
-fn page(comparison: &Comparison, names: [&str; 2]) -> String {
-    let mut page = String::new();
-    for (name, run) in names.into_iter().zip([&comparison.first, &comparison.second]) {
-        let (version, seed) = run.origin();
-        let _ = writeln!(page, "{name}: {}, version {version}, seed {seed}", run.name());
-    }
-    let _ = writeln!(page, "\n{}", printed(&comparison.table(names)));
-    let bottlenecks = comparison.bottlenecks();
-    if !bottlenecks.is_empty() {
-        let _ = writeln!(page, "What limits each");
-        for (size, first, second) in bottlenecks {
-            let _ = if first == second {
-                writeln!(page, "{size}: {first}, in both")
-            } else {
-                writeln!(page, "{size}: {first}; {}: {second}", names[1])
-            };
-        }
-        page.push('\n');
-    }
-    let _ = writeln!(page, "{}", comparison.summary());
-    page
 }

@@ -11,9 +11,6 @@ use crosslane::lab::LabError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
 
-/// The problem of a file that has to be text and is not.
-pub const NOT_TEXT: &str = "it is not a text file (UTF-8)";
-
 /// Why a command ends without success.
 #[derive(Debug, Error)]
 pub enum CommandError {

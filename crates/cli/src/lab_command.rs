@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 
 use crosslane::lab::{Lab, Provenance};
 use crosslane::labs;
-use crosslane_report::Table;
+use crosslane_report::text::{self, Columns};
+use crosslane_reproduce::page::constants;
 
 use crate::arguments::LabCommand;
 use crate::error::CommandError;
-use crate::lab_check;
-use crate::output::{print, print_json, print_unfolded};
+use crate::output::{print_unfolded, show};
 use crate::serve_command;
-use crate::terminal::shown;
 
 /// Does what was asked for.
 ///
@@ -20,39 +19,28 @@ use crate::terminal::shown;
 /// A lab that has a problem, or an output that cannot be written.
 pub fn run(command: &LabCommand) -> Result<(), CommandError> {
     match command {
-        LabCommand::List { json } => list(*json),
-        LabCommand::Check { file, json } => lab_check::run(file, *json),
+        LabCommand::List { json } => {
+            let list = labs::list()?;
+            show(*json, &list, |columns| text::lab_list(&list, columns))
+        }
+        LabCommand::Check { file, json } => {
+            let check = labs::check_file(&file.to_string_lossy())?;
+            show(*json, &check, |_| text::lab_check(&check))
+        }
         LabCommand::Serve(arguments) => serve_command::run(arguments),
         LabCommand::Show { lab, json, file } => {
             let lab = Lab::load(lab)?;
-            if *file {
-                print_unfolded(lab.file().text())
-            } else if *json {
-                print_json(&labs::constants(&lab))
-            } else {
-                print(&constants_page(&lab))
+            match *file {
+                true => print_unfolded(lab.file().text()),
+                false => {
+                    show(*json, &labs::constants(&lab), |columns| constants_text(&lab, columns))
+                }
             }
         }
     }
 }
 
-fn list(as_json: bool) -> Result<(), CommandError> {
-    let list = labs::list()?;
-    if as_json {
-        return print_json(&list);
-    }
-    let mut table = Table::headed("lab | what it is");
-    for lab in list.labs {
-        let name = lab.name.clone();
-        table.row([lab.name, lab.summary]);
-        for variant in lab.variants {
-            table.row([format!("{name}:{}", variant.name), variant.summary]);
-        }
-    }
-    print(&shown(&table))
-}
-
-fn constants_page(lab: &Lab) -> String {
+fn constants_text(lab: &Lab, columns: Columns) -> String {
     let mut page = format!("{}: {}\n", lab.name(), lab.summary());
     if let Some(source) = &lab.file().source {
         let _ = writeln!(page, "Reproduces {source}.");
@@ -61,18 +49,9 @@ fn constants_page(lab: &Lab) -> String {
         let _ = writeln!(page, "Variant {}:{}: {}", lab.name(), variant.name, variant.summary);
     }
     page.push('\n');
-    let mut table = Table::headed("constant | value: | unit | provenance | source")
-        .least_first(&["unit", "provenance"]);
-    for constant in lab.constants() {
-        table.row([
-            constant.path(),
-            constant.shown_value(),
-            constant.unit.to_owned(),
-            constant.provenance.to_string(),
-            constant.source.clone(),
-        ]);
-    }
-    page.push_str(&shown(&table));
+    let mut table = constants(&[lab]).least_first(&["unit", "provenance"]);
+    table.columns[3].heading = "provenance".to_owned();
+    page.push_str(&table.to_text(columns.tables));
     page.push('\n');
     page.push_str(&provenance_line(lab));
     page

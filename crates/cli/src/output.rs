@@ -5,7 +5,7 @@
 use std::io::{IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use crosslane_report::text::folded;
+use crosslane_report::text::{Columns, folded};
 use serde::Serialize;
 
 use crate::error::CommandError;
@@ -43,6 +43,21 @@ pub fn print_json(value: &impl Serialize) -> Result<(), CommandError> {
     let mut text = serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?;
     text.push('\n');
     print_unfolded(&text)
+}
+
+/// Writes an outcome to standard output: as JSON, or as text that fits the terminal.
+///
+/// # Errors
+/// As [`print()`].
+pub fn show(
+    is_json: bool,
+    outcome: &impl Serialize,
+    text: impl FnOnce(Columns) -> String,
+) -> Result<(), CommandError> {
+    match is_json {
+        true => print_json(outcome),
+        false => print(&text(columns())),
+    }
 }
 
 /// Writes `error: SENTENCE` to standard error; nobody may be listening.

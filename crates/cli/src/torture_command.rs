@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane torture`: random labs, workloads and faults by seed.
 
-use std::fmt::Write as _;
 use std::num::IntErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,15 +15,15 @@ use crosslane_torture::{
     Check, Failure, Fault, LabText, Note, Setup, Summary, TorusStory, Watch, campaign, lab_of,
     torus_campaign,
 };
+use serde_json::{Map, Value, json};
 
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
 use crate::interrupt::is_asked;
-use crate::output::{print, print_error, print_hint, print_json};
+use crate::output::{print_error, print_hint, show};
 use crate::output_file::{Kind, OutputFile};
 use crate::progress::Steps;
-use crate::terminal::shown;
 
 /// Lab of the gateware where none is named.
 const RTL_LAB: &str = "rosta:crosslane";
@@ -151,27 +150,119 @@ pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
     let summary = campaign(seeds.clone(), &setup, &steps);
     steps.finish();
     arguments.engines.print_speed(begun);
-    if arguments.json {
-        let mut document = to_json(&seeds, &summary);
-        steps.watch.mark(&mut document);
-        print_json(&document)?;
-    } else {
-        print(&page(&seeds, &summary, begun.elapsed().as_secs_f64()))?;
+    let faults: Map<String, Value> = Fault::ALL
+        .map(|fault| (fault.word().to_owned(), summary.faults.of(fault).into()))
+        .into_iter()
+        .collect();
+    let mut counts = counts(&summary);
+    let document = json!({ "faults": faults, "checks": Check::ALL.map(Check::word) });
+    let document = counts.iter().fold(document, |mut document, count| {
+        document[count.key] = count.value.into();
+        document
+    });
+    let faults =
+        Fault::ALL.map(|fault| Count::new("", format!("fault: {fault}"), summary.faults.of(fault)));
+    counts.extend(faults);
+    let name = "seeds";
+    Campaign {
+        name,
+        seeds,
+        run: summary.seeds,
+        failed: summary.failed,
+        failures: &summary.failures,
     }
-    end(&steps, summary.failed, &summary.failures)
+    .show(arguments.json, &steps, begun, document, &counts)
 }
 
-/// Says which seeds have failed, and whether not all were run.
-fn end(steps: &Steps, failed: u64, failures: &[Failure]) -> Result<(), CommandError> {
-    for failure in failures {
-        print_error(&failure.to_string());
+/// Seeds that were run.
+struct Campaign<'a> {
+    name: &'static str,
+    seeds: Range<u64>,
+    run: u64,
+    failed: u64,
+    failures: &'a [Failure],
+}
+
+/// A number of events, with its names for programs and for people.
+struct Count {
+    key: &'static str,
+    words: String,
+    value: u64,
+    /// The value in the unit that people read.
+    shown: u64,
+}
+
+impl Count {
+    fn new(key: &'static str, words: impl Into<String>, value: u64) -> Self {
+        Self { key, words: words.into(), value, shown: value }
     }
-    let unsaid = failed - failures.len() as u64;
-    if unsaid > 0 {
-        print_hint(&format!("and {unsaid} more"));
+}
+
+impl Campaign<'_> {
+    /// Prints the campaign, says which seeds have failed, and whether not all were run. `document`
+    /// has what is printed as JSON beside the seeds.
+    fn show(
+        self,
+        is_json: bool,
+        steps: &Steps,
+        begun: Instant,
+        mut document: Value,
+        counts: &[Count],
+    ) -> Result<(), CommandError> {
+        let Self { name, seeds: Range { start, end }, run, failed, failures } = self;
+        let failure = |failure: &Failure| {
+            json!({
+                "seed": failure.seed,
+                "check": failure.violation.check.word(),
+                "what": failure.violation.what,
+                "replay": failure.replay(),
+            })
+        };
+        for (key, value) in [
+            ("first_seed", start.into()),
+            ("end_seed", end.into()),
+            ("seeds", run.into()),
+            ("failed", failed.into()),
+            ("failures", failures.iter().map(failure).collect()),
+            ("version", env!("CARGO_PKG_VERSION").into()),
+        ] {
+            document[key] = value;
+        }
+        steps.watch.mark(&mut document);
+        show(is_json, &document, |columns| {
+            let rate = run as f64 / begun.elapsed().as_secs_f64().max(1e-3);
+            let mut table = Table::headed("what | count:");
+            counts.iter().for_each(|one| table.row([one.words.clone(), one.shown.to_string()]));
+            let table = table.to_text(columns.tables);
+            format!(
+                "{name} {start}..{end}: {run} run, {failed} failed; {rate:.1} a second\n{table}"
+            )
+        })?;
+        failures.iter().for_each(|failure| print_error(&failure.to_string()));
+        let unsaid = failed - failures.len() as u64;
+        if unsaid > 0 {
+            print_hint(&format!("and {unsaid} more"));
+        }
+        steps.watch.end(&format!("; {failed} failed"))?;
+        if failed > 0 { Err(CommandError::Run) } else { Ok(()) }
     }
-    steps.watch.end(&format!("; {failed} failed"))?;
-    if failed > 0 { Err(CommandError::Run) } else { Ok(()) }
+}
+
+fn counts(summary: &Summary) -> Vec<Count> {
+    let simulated = Count {
+        shown: summary.simulated_us / 1_000,
+        ..Count::new("simulated_us", "simulated time, ms", summary.simulated_us)
+    };
+    vec![
+        Count::new("tlps", "TLPs on wires", summary.tlps),
+        Count::new("translated", "requests that an IOMMU translated", summary.translated),
+        Count::new("walks", "walks of its table", summary.walks),
+        Count::new("spoilt", "TLPs poisoned, lost or doubled", summary.spoilt),
+        Count::new("words", "words looked at", summary.words),
+        Count::new("transfers", "transfers posted", summary.transfers),
+        Count::new("restarts", "channels opened, cancelled, restarted, closed", summary.restarts),
+        simulated,
+    ]
 }
 
 /// Runs seeds as tori.
@@ -183,51 +274,33 @@ fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
     let summary = torus_campaign(seeds.clone(), note.as_ref(), false, &steps);
     steps.finish();
     let counts = torus_counts(&summary.all);
-    if arguments.json {
-        let counts: serde_json::Map<String, serde_json::Value> =
-            counts.iter().map(|(key, _, count)| ((*key).to_owned(), (*count).into())).collect();
-        let mut document = serde_json::json!({
-            "first_seed": seeds.start,
-            "end_seed": seeds.end,
-            "seeds": summary.seeds,
-            "failed": summary.failed,
-            "failures": failures_to_json(&summary.failures),
-            "tori": counts,
-            "version": env!("CARGO_PKG_VERSION"),
-        });
-        steps.watch.mark(&mut document);
-        print_json(&document)?;
-    } else {
-        let rate = summary.seeds as f64 / begun.elapsed().as_secs_f64().max(1e-3);
-        let Range { start, end } = seeds;
-        let (run, failed) = (summary.seeds, summary.failed);
-        let mut page = format!(
-            "tori of seeds {start}..{end}: {run} run, {failed} failed; {rate:.1} a second\n"
-        );
-        let mut table = Table::headed("what | count:");
-        for (_, what, count) in counts {
-            table.row([what.to_owned(), count.to_string()]);
-        }
-        page.push_str(&shown(&table));
-        print(&page)?;
+    let tori: Map<String, Value> =
+        counts.iter().map(|count| (count.key.to_owned(), count.value.into())).collect();
+    let document = json!({ "tori": tori });
+    let name = "tori of seeds";
+    Campaign {
+        name,
+        seeds,
+        run: summary.seeds,
+        failed: summary.failed,
+        failures: &summary.failures,
     }
-    end(&steps, summary.failed, &summary.failures)
+    .show(arguments.json, &steps, begun, document, &counts)
 }
 
-/// Returns the counts, each with its names for programs and for people.
-fn torus_counts(all: &TorusStory) -> [(&'static str, &'static str, u64); 11] {
+fn torus_counts(all: &TorusStory) -> [Count; 11] {
     [
-        ("nodes", "nodes", all.nodes),
-        ("messages", "messages", all.messages),
-        ("puts", "of them put", all.puts),
-        ("routed", "of them routed", all.routed),
-        ("cancels", "messages taken back, and credits for them", all.cancels),
-        ("bytes", "bytes compared", all.bytes),
-        ("datagrams", "datagrams delivered", all.datagrams),
-        ("repeated", "datagrams sent again", all.repeated),
-        ("damaged", "frames damaged", all.damaged),
-        ("cuts", "cables cut, links trained anew", all.cuts),
-        ("simulated_us", "simulated time, us", all.end_ps / 1_000_000),
+        Count::new("nodes", "nodes", all.nodes),
+        Count::new("messages", "messages", all.messages),
+        Count::new("puts", "of them put", all.puts),
+        Count::new("routed", "of them routed", all.routed),
+        Count::new("cancels", "messages taken back, and credits for them", all.cancels),
+        Count::new("bytes", "bytes compared", all.bytes),
+        Count::new("datagrams", "datagrams delivered", all.datagrams),
+        Count::new("repeated", "datagrams sent again", all.repeated),
+        Count::new("damaged", "frames damaged", all.damaged),
+        Count::new("cuts", "cables cut, links trained anew", all.cuts),
+        Count::new("simulated_us", "simulated time, us", all.end_ps / 1_000_000),
     ]
 }
 
@@ -240,73 +313,6 @@ fn write_lab(path: &Path, seed: u64, setup: &Setup) -> Result<(), CommandError> 
         print_hint(&format!("the seed runs variant {variant} of it: --lab {path}:{variant}"));
     }
     Ok(())
-}
-
-/// A summary as people read it.
-fn page(seeds: &Range<u64>, summary: &Summary, seconds: f64) -> String {
-    let mut page = String::new();
-    let rate = summary.seeds as f64 / seconds.max(1e-3);
-    let Range { start, end } = seeds;
-    let _ = writeln!(
-        page,
-        "seeds {start}..{end}: {} run, {} failed; {rate:.1} a second",
-        summary.seeds, summary.failed
-    );
-    let mut table = Table::headed("what | count:");
-    for (what, count) in [
-        ("TLPs on wires", summary.tlps),
-        ("requests that an IOMMU translated", summary.translated),
-        ("walks of its table", summary.walks),
-        ("TLPs poisoned, lost or doubled", summary.spoilt),
-        ("words looked at", summary.words),
-        ("transfers posted", summary.transfers),
-        ("channels opened, cancelled, restarted, closed", summary.restarts),
-        ("simulated time, ms", summary.simulated_us / 1_000),
-    ] {
-        table.row([what.to_owned(), count.to_string()]);
-    }
-    for fault in Fault::ALL {
-        table.row([format!("fault: {fault}"), summary.faults.of(fault).to_string()]);
-    }
-    page.push_str(&shown(&table));
-    page
-}
-
-fn to_json(seeds: &Range<u64>, summary: &Summary) -> serde_json::Value {
-    let faults: serde_json::Map<String, serde_json::Value> = Fault::ALL
-        .into_iter()
-        .map(|fault| (fault.word().to_owned(), summary.faults.of(fault).into()))
-        .collect();
-    serde_json::json!({
-        "first_seed": seeds.start,
-        "end_seed": seeds.end,
-        "seeds": summary.seeds,
-        "failed": summary.failed,
-        "failures": failures_to_json(&summary.failures),
-        "tlps": summary.tlps,
-        "translated": summary.translated,
-        "walks": summary.walks,
-        "spoilt": summary.spoilt,
-        "words": summary.words,
-        "transfers": summary.transfers,
-        "restarts": summary.restarts,
-        "simulated_us": summary.simulated_us,
-        "faults": faults,
-        "checks": Check::ALL.map(Check::word),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
-}
-
-fn failures_to_json(failures: &[Failure]) -> Vec<serde_json::Value> {
-    let to_json = |failure: &Failure| {
-        serde_json::json!({
-            "seed": failure.seed,
-            "check": failure.violation.check.word(),
-            "what": failure.violation.what,
-            "replay": failure.replay(),
-        })
-    };
-    failures.iter().map(to_json).collect()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub mod reproduction;
 pub mod rosta;
 pub mod sbdt;
 pub mod study;
+mod text;
 pub mod validation;
 pub mod watch;
 

@@ -3,6 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A fit with a larger residual, as a share of the measured time, is bad.
+pub const BAD_RESIDUAL: f64 = 0.1;
+
 /// Fits of one file of measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fits {

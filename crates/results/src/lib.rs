@@ -32,7 +32,7 @@ pub use account::{Account, IommuUse, TimeUse, Use};
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, Scenario, Together};
 pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure};
 pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
-pub use fit::{Fit, FitResidual, Fits};
+pub use fit::{BAD_RESIDUAL, Fit, FitResidual, Fits};
 pub use flow::{
     Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Lane, PlanSummary, Stores, Traffic,
     Transfers, WritesByLength,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Quantities as text, pages and sentences write them: rates, shares, times, sizes, counts.
 
+use crosslane_pcie::units::Picoseconds;
+
 /// Binary units, largest first.
 const BINARY: [(&str, u64); 4] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
@@ -34,6 +36,12 @@ pub fn percent(share: f64) -> String {
 #[must_use]
 pub fn microseconds(ps: u64) -> String {
     format!("{:.3}", ps as f64 / 1e6)
+}
+
+/// Formats a time in the unit that suits it: `1.5 us`.
+#[must_use]
+pub fn time_words(ps: u64) -> String {
+    Picoseconds(ps).to_string()
 }
 
 /// Formats a size in the largest binary unit that divides it: `64 B`, `1536 B`, `4 MiB`.

@@ -7,7 +7,8 @@ use crosslane::bridge::{Identity, Key};
 use crosslane::network::{MachineClock, Network, Provider};
 
 use super::arguments::{ClientArguments, NetworkChoice};
-use crate::error::{CommandError, NOT_TEXT};
+use crate::error::CommandError;
+use crate::text_file::NOT_TEXT;
 
 /// Opens the network for an address; also returns the reason for the choice.
 ///

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane device doctor`: what costs a card speed, and the rates that its paths reach.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -11,19 +10,15 @@ use crosslane::machine::{
     diagnose_machine, export,
 };
 use crosslane::pcie::units::Picoseconds;
-use crosslane::results::machine::{
-    CardDiagnosis, Finding, MachineDiagnosis, MeasuredRate, PredictedRate,
-};
-use crosslane::results::quantity::{count_words, mebibytes, megabytes, percent};
-use crosslane_report::Table;
+use crosslane::results::machine::CardDiagnosis;
+use crosslane_report::text;
 
 use super::arguments::DoctorArguments;
 use super::machine;
 use crate::error::CommandError;
-use crate::output;
+use crate::output::show;
 use crate::output_file::{Kind, OutputFile};
 use crate::progress::{Explaining, Progress};
-use crate::terminal::shown;
 
 /// `device doctor`.
 ///
@@ -32,56 +27,20 @@ use crate::terminal::shown;
 /// there is a problem, after all findings.
 pub fn run(arguments: &DoctorArguments) -> Result<(), CommandError> {
     let machine = machine(&arguments.output.root);
+    let is_json = arguments.output.json;
     let problems = match arguments.address {
         Some(address) => {
             let diagnosis = of_card(arguments, &machine, address)?;
-            print(arguments, &diagnosis, card_page)?;
+            show(is_json, &diagnosis, |columns| text::card_diagnosis(&diagnosis, columns))?;
             diagnosis.problems
         }
         None => {
             let diagnosis = diagnose_machine(&machine)?;
-            print(arguments, &diagnosis, machine_page)?;
+            show(is_json, &diagnosis, |columns| text::machine_diagnosis(&diagnosis, columns))?;
             diagnosis.problems
         }
     };
     if problems > 0 { Err(CommandError::Run) } else { Ok(()) }
-}
-
-fn print<T: serde::Serialize>(
-    arguments: &DoctorArguments,
-    diagnosis: &T,
-    page: impl Fn(&T) -> String,
-) -> Result<(), CommandError> {
-    match arguments.output.json {
-        true => output::print_json(diagnosis),
-        false => output::print(&page(diagnosis)),
-    }
-}
-
-fn machine_page(diagnosis: &MachineDiagnosis) -> String {
-    let mut page = format!("this machine\n{}", findings_page(&diagnosis.findings));
-    let mut table = Table::headed("address | IDs | class | driver | more");
-    for function in &diagnosis.candidates {
-        table.row([
-            function.address.clone(),
-            format!("{}:{}", function.vendor, function.device),
-            function.class_words.clone(),
-            function.driver.clone().unwrap_or_else(|| "-".to_owned()),
-            format!("crosslane device doctor {}", function.address),
-        ]);
-    }
-    match diagnosis.candidates.len() {
-        0 => page.push_str("\nThere is no function that a program may have\n"),
-        _ => {
-            let table = shown(&table);
-            let _ = write!(page, "\nFunctions that a program may have\n\n{table}");
-        }
-    }
-    if !diagnosis.kept.is_empty() {
-        let count = count_words(diagnosis.kept.len(), "function is", "functions are");
-        let _ = writeln!(page, "\n{count} the system's: `crosslane device list` has all");
-    }
-    page + &last_line(diagnosis.problems)
 }
 
 /// Writes the lab, if one is wanted, and examines a card and its path.
@@ -174,87 +133,12 @@ impl SearchProgress for DoctorProgress {
     }
 }
 
-fn card_page(diagnosis: &CardDiagnosis) -> String {
-    let mut page = format!("{}\n{}", diagnosis.address, findings_page(&diagnosis.findings));
-    if let Some(reason) = &diagnosis.not_predicted {
-        let _ = writeln!(page, "\nNo rate is predicted: {reason}");
-    }
-    if !diagnosis.predicted.is_empty() {
-        page.push_str("\nPredicted by the fabric model, from what was read and assumptions\n\n");
-        page.push_str(&shown(&predicted_table(&diagnosis.predicted)));
-    }
-    if let Some(path) = &diagnosis.lab {
-        let _ = writeln!(page, "\nThe lab is in {}", path.display());
-    }
-    if let Some(reason) = &diagnosis.not_measured {
-        let _ = writeln!(page, "\nNo rate was measured: {reason}");
-    } else if let Some(rates) = &diagnosis.measured {
-        page.push_str(
-            "\nMeasured, every byte compared: as the program sees it (app), and by the engine's \
-             timers\n\n",
-        );
-        page.push_str(&shown(&measured_table(rates)));
-    }
-    page + &last_line(diagnosis.problems)
-}
-
-fn predicted_table(rates: &[PredictedRate]) -> Table {
-    let mut table =
-        Table::headed("what | MB/s: | MiB/s: | of ceiling: | bottleneck").least_first(&["MiB/s"]);
-    for it in rates {
-        let Some(rate) = it.bytes_per_second else { continue };
-        let share = it.share().map_or("-".to_owned(), |share| format!("{} %", percent(share)));
-        let failed = it.errors.first().or(it.deadlock.as_ref());
-        let bottleneck = failed.unwrap_or(&it.bottleneck).clone();
-        table.row([it.what.clone(), megabytes(rate), mebibytes(rate), share, bottleneck]);
-    }
-    table
-}
-
-fn measured_table(rates: &[MeasuredRate]) -> Table {
-    let mut table = Table::headed("what | app MB/s: | MB/s: | MiB/s:");
-    for rate in rates {
-        table.row([
-            rate.what.clone(),
-            megabytes(rate.application_bytes_per_second),
-            megabytes(rate.hardware_bytes_per_second),
-            mebibytes(rate.hardware_bytes_per_second),
-        ]);
-    }
-    table
-}
-
 /// Returns a lab's name from that of its file: letters, digits, - and _.
 fn lab_name(path: &Path) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let name: String = stem.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect();
     if name.is_empty() { "this-machine".to_owned() } else { name }
-}
-
-fn findings_page(findings: &[Finding]) -> String {
-    let mut table = Table::headed(" | what | found");
-    for finding in findings {
-        let word = finding.severity.word().to_owned();
-        table.row([word, finding.what.clone(), finding.found.clone()]);
-    }
-    let mut page = shown(&table);
-    let help: Vec<&Finding> = findings.iter().filter(|finding| !finding.help.is_empty()).collect();
-    if !help.is_empty() {
-        page.push_str("\nWhat would help\n\n");
-        for finding in help {
-            let _ = writeln!(page, "{}: {}", finding.what, finding.help);
-        }
-    }
-    page
-}
-
-fn last_line(problems: usize) -> String {
-    let words = match problems {
-        0 => "no problems".to_owned(),
-        count => count_words(count, "problem", "problems"),
-    };
-    format!("\n{words}\n")
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane device reload`: reconfigures a card while the machine runs.
 
-use std::fmt::Write as _;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crosslane::machine::{CardReady, ReloadOptions, reload};
-use crosslane::results::machine::Reload;
+use crosslane_report::text;
 
 use super::arguments::ReloadArguments;
 use super::machine;
@@ -53,10 +52,7 @@ pub fn run(arguments: &ReloadArguments) -> Result<(), CommandError> {
         interrupted: &interrupted,
     };
     let reload = reload(&machine(&arguments.output.root), address, &mut options)?;
-    if arguments.output.json {
-        return output::print_json(&reload);
-    }
-    output::print(&words(&reload))
+    output::show(arguments.output.json, &reload, |_| text::reload(&reload))
 }
 
 /// Runs the program that reconfigures the card.
@@ -67,21 +63,4 @@ fn run_program(program: &str, arguments: &[String]) -> Result<(), String> {
         Ok(status) => Err(format!("{program} failed: {status}")),
         Err(error) => Err(format!("cannot run {program}: {error}")),
     }
-}
-
-fn words(reload: &Reload) -> String {
-    let mut page = format!(
-        "{} is back after {:.1} s, with {}\n",
-        reload.address,
-        reload.took_seconds,
-        reload.driver.as_deref().map_or("no driver".to_owned(), |it| format!("driver {it}")),
-    );
-    for note in &reload.notes {
-        let _ = writeln!(page, "note: {note}");
-    }
-    if !reload.recorded.is_empty() {
-        let (port, errors) = (&reload.port, reload.recorded.join(", "));
-        let _ = writeln!(page, "recorded by {port} meanwhile, and cleared: {errors}");
-    }
-    page
 }

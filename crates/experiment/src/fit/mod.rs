@@ -9,13 +9,9 @@ mod measurements;
 
 use std::collections::BTreeMap;
 
-use crosslane_results::FitResidual;
+use crosslane_results::{BAD_RESIDUAL, FitResidual};
 
 pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample};
-
-/// Largest residual of a good fit, as a part of the measured time: beyond it the times lie on no
-/// line.
-pub const BAD_RESIDUAL: f64 = 0.1;
 
 /// A straight line y = slope u + fixed.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,11 +5,11 @@ use crosslane_results::quantity::count_words;
 use crosslane_results::{Bench, Flow, Outcome};
 
 use super::comparison::Comparison;
-use super::run_page::{by_size, cell, flow_names, rate_axis, sizes, table, time_axis};
+use super::run_page::{by_size, flow_names, rate_axis, sizes, time_axis};
 use super::values::Value;
 use crate::page::{Block, Page, Section};
 use crate::plot::{Plot, Series, SeriesKind};
-use crate::table::{Cell, Table};
+use crate::table::{Align, Cell, Column, Table};
 
 /// A second run that is worse by more than this is marked.
 const WORSE: f64 = 0.01;
@@ -70,32 +70,27 @@ impl Comparison {
     /// Returns a table of all figures that both runs have.
     #[must_use]
     pub fn table(&self, names: [&str; 2]) -> Table {
-        let headings = ["what", "conditions", "figure", names[0], names[1], "unit", "change %"];
-        let mut rows = table("", &headings, 3);
+        let mut rows = Table::headed("what | conditions | figure");
+        rows = rows.with_numbers([names[0], names[1], "unit", "change %"]);
         rows.is_searchable = true;
         for pair in &self.pairs {
             let Value { subject, conditions, quantity, unit, value, .. } = &pair.first;
             let change = pair.change().map_or("-".to_owned(), |change| {
                 if change == 0.0 { "0".to_owned() } else { format!("{:+.2}", 100.0 * change) }
             });
-            rows.rows.push(vec![
-                cell(subject),
-                cell(conditions),
-                cell(quantity),
-                cell(digits(*value)),
-                cell(digits(pair.second)),
-                cell(unit),
-                Cell { text: change, is_bad: pair.is_worse(WORSE) },
-            ]);
+            let (first, second) = (digits(*value), digits(pair.second));
+            let texts = [subject, conditions, quantity, &first, &second, unit];
+            let change = Cell { text: change, is_bad: pair.is_worse(WORSE) };
+            rows.row(texts.map(|text| Cell::from(text.as_str())).into_iter().chain([change]));
         }
         rows
     }
 
     fn bottleneck_section(&self, names: [&str; 2]) -> Option<Section> {
-        let rows = self.bottlenecks();
-        let mut shown = table("", &["size", names[0], names[1]], 3);
-        shown.rows =
-            rows.into_iter().map(|(size, one, two)| [size, one, two].map(cell).into()).collect();
+        let column = |heading: &str| Column { heading: heading.to_owned(), align: Align::Left };
+        let columns = ["size", names[0], names[1]].map(column).into();
+        let mut shown = Table { columns, ..Table::default() };
+        self.bottlenecks().into_iter().for_each(|(size, one, two)| shown.row([size, one, two]));
         let has_rows = !shown.rows.is_empty();
         let blocks = vec![Block::Table(shown)];
         has_rows.then(|| Section { title: "What limits each".to_owned(), blocks })
@@ -108,12 +103,13 @@ impl Comparison {
                 continue;
             }
             let title = format!("Only in {name}");
-            let mut rows = table(&title, &["what", "conditions", "figure", "value", "unit"], 3);
+            let mut rows =
+                Table::headed("what | conditions | figure | value: | unit:").titled(title);
             rows.is_searchable = true;
             for value in values {
                 let Value { subject, conditions, quantity, unit, value, .. } = value;
                 let texts = [subject, conditions, quantity, &digits(*value), unit];
-                rows.rows.push(texts.map(|text| cell(text.as_str())).into());
+                rows.row(texts.map(|text| text.as_str()));
             }
             blocks.push(Block::Table(rows));
         }

@@ -6,6 +6,7 @@
 pub(crate) mod columns;
 mod comparison;
 mod comparison_page;
+mod fits;
 pub(crate) mod network;
 pub(crate) mod rows_page;
 mod run_page;
@@ -13,6 +14,7 @@ pub(crate) mod stores;
 mod values;
 
 pub use comparison::{Comparison, Pair};
+pub use fits::{fits_page, fits_text};
 pub(crate) use run_page::{SERVED, SERVED_LATENCY, limit_words, unlike_words};
 pub use run_page::{explanation_blocks, page};
 pub use values::{Better, Value, values};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pages of benchmarks whose outcomes are lists of rows.
 
-use crosslane_results::quantity::{mebibytes, megabytes, microseconds, size_words};
-use crosslane_results::{Bridge, BridgeTransfer, Overhead, OverheadRow, Sweep, SweepRow};
+use crosslane_results::quantity::{mebibytes, megabytes, microseconds, percent, size_words};
+use crosslane_results::{Bridge, BridgeTransfer, Overhead, OverheadRow, Overlap, Sweep, SweepRow};
 
 use super::columns::or_none;
-use super::run_page::{cell, rate_axis, sizes, table};
-use super::values::typical;
+use super::run_page::{rate_axis, sizes};
+use super::values::{clients_words, typical};
 use crate::page::{Block, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Align, Cell, Field, Table};
@@ -132,39 +132,30 @@ pub(super) fn sweep(run: &Sweep) -> (String, Vec<Section>) {
     (format!("Transfers of {}.", run.card), vec![rates, points])
 }
 
-/// Heading of the sentences about the slowest stage.
-const LIMITS: &str = "what limits it";
-
 /// Names a transfer: `remote -> FPGA, pipelined, 2 clients`.
 fn transfer_name(transfer: &BridgeTransfer) -> String {
-    let clients = match transfer.clients {
-        1 => String::new(),
-        clients => format!(", {clients} clients"),
-    };
-    format!("{}, {}{clients}", transfer.path, transfer.mode)
+    format!("{}, {}{}", transfer.path, transfer.mode, clients_words(transfer))
 }
 
 /// Returns the summary and the sections of bridged transfers.
 pub(super) fn bridge(run: &Bridge) -> (String, Vec<Section>) {
     let mut lines = Lines::default();
-    let headings = ["path", "mode", "bytes", "clients", "typical ms", "MB/s", "wrong", LIMITS];
-    let mut rows = table("", &headings, 2);
-    if let Some(limits) = rows.columns.last_mut() {
-        limits.align = Align::Left;
-    }
+    let mut rows = Table::headed(
+        "path | mode | bytes: | clients: | typical ms: | MB/s: | wrong: | what limits it",
+    );
     for transfer in &run.transfers {
         let rate = transfer.bytes_per_second / 1e6;
         lines.add(transfer_name(transfer), (transfer.bytes as f64, rate));
         let time = typical(&transfer.seconds);
-        rows.rows.push(vec![
-            cell(&transfer.path),
-            cell(&transfer.mode),
-            cell(transfer.bytes.to_string()),
-            cell(transfer.clients.to_string()),
-            cell(time.map_or("-".to_owned(), |seconds| format!("{:.3}", seconds * 1e3))),
-            cell(format!("{rate:.1}")),
+        rows.row([
+            Cell::from(&*transfer.path),
+            Cell::from(&*transfer.mode),
+            transfer.bytes.to_string().into(),
+            transfer.clients.to_string().into(),
+            or_none(time, |seconds| format!("{:.3}", seconds * 1e3)).into(),
+            format!("{rate:.1}").into(),
             wrong_words(transfer.wrong_words),
-            cell(&transfer.why_not_faster),
+            Cell::from(&*transfer.why_not_faster),
         ]);
     }
     let is_range = lines.0.iter().any(|line| line.points.len() > 1);
@@ -183,19 +174,18 @@ pub(super) fn bridge(run: &Bridge) -> (String, Vec<Section>) {
 /// Returns a table of the gain of overlap beside its bound, if both modes were run.
 fn overlap_section(run: &Bridge) -> Option<Section> {
     let mut ratios = [Lines::default(), Lines::default()];
-    let headings = ["path", "bytes", "naive over pipelined", "stages alone allow", "of it %"];
-    let mut rows = table("", &headings, 1);
+    let fields: [Field<Overlap>; 5] = [
+        ("path", |one| one.path.clone()),
+        ("bytes:", |one| one.bytes.to_string()),
+        ("naive over pipelined:", |one| format!("{:.2}", one.naive_over_pipelined)),
+        ("stages alone allow:", |one| format!("{:.2}", one.bound)),
+        ("of it %:", |one| percent(one.share)),
+    ];
+    let rows = Table::of(&fields, &run.overlap);
     for overlap in &run.overlap {
         let bytes = overlap.bytes as f64;
         ratios[0].add(overlap.path.clone(), (bytes, overlap.naive_over_pipelined));
         ratios[1].add(overlap.path.clone(), (bytes, overlap.bound));
-        rows.rows.push(vec![
-            cell(&overlap.path),
-            cell(overlap.bytes.to_string()),
-            cell(format!("{:.2}", overlap.naive_over_pipelined)),
-            cell(format!("{:.2}", overlap.bound)),
-            cell(format!("{:.1}", overlap.share * 100.0)),
-        ]);
     }
     let [measured, mut bounds] = ratios;
     let is_range = measured.0.iter().any(|line| line.points.len() > 1);

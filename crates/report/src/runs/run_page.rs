@@ -15,33 +15,20 @@ use super::{network, rows_page, stores};
 use crate::number::change;
 use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
-use crate::table::{Align, Cell, Column, Field, Table};
+use crate::table::{Cell, Field, Table};
 
 /// Note on transfers of cards whose clock is not the machine's.
-pub(crate) const SERVED: &str = "all times and rates are in this machine's time: a program serves the \
-                          cards and may simulate them, so that the engines' timers are left out";
+pub(crate) const SERVED: &str = "all times and rates are in this machine's time: a program serves \
+                                 the cards and may simulate them, so that the engines' timers are \
+                                 left out";
 /// Note on round trips of such cards.
-pub(crate) const SERVED_LATENCY: &str = "times are by the engine's timer: a program serves the cards, and \
-                                  if it simulates them, they are in its simulated time";
+pub(crate) const SERVED_LATENCY: &str = "times are by the engine's timer: a program serves the \
+                                         cards, and if it simulates them, they are in its \
+                                         simulated time";
 /// Picoseconds in a microsecond.
 const PS_PER_US: f64 = 1e6;
 /// A smaller gain, as a fraction, is printed as 0.0 %.
 const LEAST_GAIN: f64 = 0.0005;
-
-/// Makes a table whose first `words` columns are words and whose other columns are numbers.
-pub(super) fn table(title: &str, headings: &[&str], words: usize) -> Table {
-    let align = |at: usize| if at < words { Align::Left } else { Align::Right };
-    let columns = headings.iter().enumerate();
-    let columns = columns
-        .map(|(at, heading)| Column { heading: (*heading).to_owned(), align: align(at) })
-        .collect();
-    Table { columns, ..Table::default() }.titled(title)
-}
-
-/// Makes a cell that is not marked as bad.
-pub(super) fn cell(text: impl Into<String>) -> Cell {
-    Cell { text: text.into(), is_bad: false }
-}
 
 /// Returns the page of a benchmark: rates and times as plots and tables, the bottleneck, the use of
 /// links. `command` is the command line that makes it. `None` for reproductions, whose pages need
@@ -244,17 +231,13 @@ pub fn explanation_blocks(name: &str, why: &Explanation) -> Vec<Block> {
     let (idle, gaining): (Vec<&Trial>, Vec<&Trial>) =
         why.trials.iter().partition(|trial| trial.gain.abs() < LEAST_GAIN);
     if !gaining.is_empty() {
-        let headings = ["what was lifted", "where", "to", "figure", "gain %"];
-        let mut tried = table("Each limit lifted alone", &headings, 3);
-        for trial in gaining {
-            tried.rows.push(vec![
-                cell(&trial.limit.words),
-                cell(&trial.limit.place),
-                cell(&trial.limit.lifted),
-                cell(figure(trial.value)),
-                cell(change(trial.gain)),
-            ]);
+        let mut tried = Table::headed("what was lifted | where | to | figure: | gain %:");
+        for Trial { limit, value, gain } in gaining {
+            let (words, place, lifted) = (&limit.words, &limit.place, &limit.lifted);
+            let cells = [words, place, lifted, &figure(*value), &change(*gain)];
+            tried.row(cells.map(String::as_str));
         }
+        tried.title = "Each limit lifted alone".to_owned();
         blocks.push(Block::Table(tried));
     }
     blocks.extend(idle_block(&idle));
@@ -276,34 +259,21 @@ fn idle_block(idle: &[&Trial]) -> Option<Block> {
 }
 
 fn iommu_table(iommus: &[IommuUse]) -> Table {
-    let headings = [
-        "IOMMU of",
-        "pages in its IOTLB",
-        "requests",
-        "missed %",
-        "ns a walk",
-        "walks at once",
-        "of",
-        "ns a request waited",
-        "ns of it for a free walk",
-    ];
-    let mut rows = table("Translations meanwhile", &headings, 1);
-    for one in iommus {
-        let requests = one.requests.max(1) as f64;
-        let each_ns = |ps: u64| format!("{:.1}", ps as f64 / requests / 1e3);
-        rows.rows.push(vec![
-            cell(&one.host),
-            cell(one.iotlb_entries.to_string()),
-            cell(one.requests.to_string()),
-            cell(format!("{:.1}", 100.0 * one.misses as f64 / requests)),
-            cell(format!("{:.1}", one.walk_ps as f64 / 1e3)),
-            cell(format!("{:.2}", one.walks_at_once)),
-            cell(one.walks.to_string()),
-            cell(each_ns(one.waited_ps)),
-            cell(each_ns(one.queued_ps)),
-        ]);
+    fn each_ns(one: &IommuUse, ps: u64) -> String {
+        format!("{:.1}", ps as f64 / one.requests.max(1) as f64 / 1e3)
     }
-    rows
+    let fields: [Field<IommuUse>; 9] = [
+        ("IOMMU of", |one| one.host.clone()),
+        ("pages in its IOTLB:", |one| one.iotlb_entries.to_string()),
+        ("requests:", |one| one.requests.to_string()),
+        ("missed %:", |one| percent(one.misses as f64 / one.requests.max(1) as f64)),
+        ("ns a walk:", |one| format!("{:.1}", one.walk_ps as f64 / 1e3)),
+        ("walks at once:", |one| format!("{:.2}", one.walks_at_once)),
+        ("of:", |one| one.walks.to_string()),
+        ("ns a request waited:", |one| each_ns(one, one.waited_ps)),
+        ("ns of it for a free walk:", |one| each_ns(one, one.queued_ps)),
+    ];
+    Table::of(&fields, iommus).titled("Translations meanwhile")
 }
 
 fn parts(why: &Explanation) -> Vec<(String, f64)> {
@@ -311,7 +281,8 @@ fn parts(why: &Explanation) -> Vec<(String, f64)> {
     uses.map(|part| (part.what.to_string(), part.share)).collect()
 }
 
-fn capital(text: &str) -> String {
+/// Makes the first letter of a sentence a capital.
+pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters
         .next()
@@ -327,18 +298,18 @@ fn why_section(bench: &Bench) -> Option<Section> {
     let (last_size, last) = explained.last()?;
     let mut blocks = explanation_blocks(last_size, last);
     if explained.len() > 1 {
-        let headings = ["size", "what limits", "to", "figure", "without it", "gain %"];
-        let mut sizes = table("What limits each size", &headings, 3);
+        let headings = "size | what limits | to | figure: | without it: | gain %:";
+        let mut sizes = Table::headed(headings).titled("What limits each size");
         for (size, why) in &explained {
-            let step = why.steps.first();
-            let text = |words: fn(&Step) -> String| cell(step.map(words).unwrap_or_default());
-            sizes.rows.push(vec![
-                cell(size),
-                text(limits_words),
-                text(lifted_words),
-                cell(figure_words(why.figure, why.figure.value)),
-                cell(step.map(|step| figure_words(why.figure, step.value)).unwrap_or_default()),
-                cell(step.map(|step| change(step.gain)).unwrap_or_default()),
+            let text =
+                |words: &dyn Fn(&Step) -> String| why.steps.first().map(words).unwrap_or_default();
+            sizes.row([
+                size.clone(),
+                text(&limits_words),
+                text(&lifted_words),
+                figure_words(why.figure, why.figure.value),
+                text(&|step| figure_words(why.figure, step.value)),
+                text(&|step| change(step.gain)),
             ]);
         }
         blocks.push(Block::Table(sizes));
@@ -535,7 +506,7 @@ fn link_section(bench: &Bench) -> Option<Section> {
 
 fn error_section(bench: &Bench) -> Option<Section> {
     let errors = bench.scenarios.iter().flat_map(|scenario| &scenario.errors);
-    let mut rows = table("", &["error"], 1);
+    let mut rows = Table::headed("error");
     rows.rows = errors.map(|error| vec![Cell { text: error.clone(), is_bad: true }]).collect();
     let blocks = vec![Block::Table(rows.clone())];
     (!rows.rows.is_empty()).then(|| Section { title: "Errors".to_owned(), blocks })

@@ -2,7 +2,9 @@
 //! An outcome as a list of named values.
 
 use crosslane_results::quantity::size_words;
-use crosslane_results::{Bench, Bridge, Detail, Latencies, Outcome, Overhead, Reproduction, Sweep};
+use crosslane_results::{
+    Bench, Bridge, BridgeTransfer, Latencies, Outcome, Overhead, Reproduction, Sweep,
+};
 use crosslane_results::{Row, Scenario};
 
 /// Direction in which a value gets better.
@@ -48,89 +50,10 @@ pub fn values(outcome: &Outcome) -> Vec<Value> {
     }
 }
 
-/// Values by the timers of served cards are left out: they use another clock.
-fn of_scenario(scenario: &Scenario, run: &Bench) -> Vec<Value> {
-    let mut values = Vec::new();
-    for flow in &scenario.flows {
-        let timer = flow.hardware.as_ref().filter(|_| !run.platform.is_served());
-        let rates = [
-            ("rate at the application", flow.application_bytes_per_second),
-            ("rate by timers", timer.map(|timer| timer.bytes_per_second)),
-            ("rate", flow.bytes_per_second),
-        ];
-        let conditions = size_words(flow.bytes);
-        let value = |quantity: &str, unit: &str, value: f64, better: Better| Value {
-            subject: flow.name.clone(),
-            conditions: conditions.clone(),
-            quantity: quantity.to_owned(),
-            unit: unit.to_owned(),
-            value,
-            better,
-        };
-        for (quantity, rate) in rates {
-            values.extend(rate.map(|rate| value(quantity, "MB/s", rate / 1e6, Better::Higher)));
-        }
-        let share = flow.share_of_ceiling;
-        values.extend(share.map(|part| value("of the ceiling", "%", part * 1e2, Better::Higher)));
-        for (quantity, us) in flow.latency.iter().flat_map(times) {
-            values.push(value(quantity, "us", us, Better::Lower));
-        }
-        if let Detail::Exchange(exchange) = &flow.detail {
-            values.push(value("an exchange", "us", exchange.exchange_ns / 1e3, Better::Lower));
-        }
-    }
-    if let Some(latency) = &scenario.latency {
-        for (quantity, us) in times(&latency.one_way) {
-            values.push(Value {
-                subject: format!("{}, one way", latency.name),
-                conditions: scenario.bytes.map_or(String::new(), size_words),
-                quantity: quantity.to_owned(),
-                unit: "us".to_owned(),
-                value: us,
-                better: Better::Lower,
-            });
-        }
-    }
-    values
-}
+/// A figure: its quantity, unit, value, and the direction in which it gets better.
+type Figure<'a> = (&'a str, &'a str, f64, Better);
 
-fn times(statistics: &Latencies) -> [(&'static str, f64); 3] {
-    [
-        ("typical time", statistics.typical_ps),
-        ("p99 time", statistics.p99_ps),
-        ("longest time", statistics.max_ps),
-    ]
-    .map(|(quantity, ps)| (quantity, ps as f64 / 1e6))
-}
-
-fn reproduction(run: &Reproduction) -> Vec<Value> {
-    let value = |row: &Row| {
-        let better = match row.unit.as_str() {
-            "MiB/s" | "MB/s" | "GB/s" | "Gbit/s" => Better::Higher,
-            "ns" | "us" | "ms" | "s" => Better::Lower,
-            _ => Better::Neither,
-        };
-        Some(Value {
-            subject: row.quantity.clone(),
-            conditions: row.conditions.clone(),
-            quantity: "simulated".to_owned(),
-            unit: row.unit.clone(),
-            value: row.simulated?,
-            better,
-        })
-    };
-    run.rows.iter().filter_map(value).collect()
-}
-
-fn rate(bytes_per_second: f64) -> (&'static str, &'static str, f64, Better) {
-    ("rate", "MB/s", bytes_per_second / 1e6, Better::Higher)
-}
-
-fn value(
-    subject: &str,
-    conditions: &str,
-    (quantity, unit, value, better): (&str, &str, f64, Better),
-) -> Value {
+fn value(subject: &str, conditions: &str, (quantity, unit, value, better): Figure<'_>) -> Value {
     Value {
         subject: subject.to_owned(),
         conditions: conditions.to_owned(),
@@ -141,27 +64,81 @@ fn value(
     }
 }
 
+fn rate(quantity: &str, bytes_per_second: f64) -> Figure<'_> {
+    (quantity, "MB/s", bytes_per_second / 1e6, Better::Higher)
+}
+
+fn time(quantity: &str, us: f64) -> Figure<'_> {
+    (quantity, "us", us, Better::Lower)
+}
+
+/// Values by the timers of served cards are left out: they use another clock.
+fn of_scenario(scenario: &Scenario, run: &Bench) -> Vec<Value> {
+    let mut values = Vec::new();
+    for flow in &scenario.flows {
+        let timer = flow.hardware.as_ref().filter(|_| !run.platform.is_served());
+        let rates = [
+            ("rate at the application", flow.application_bytes_per_second),
+            ("rate by timers", timer.map(|timer| timer.bytes_per_second)),
+            ("rate", flow.bytes_per_second),
+        ];
+        let rates = rates.into_iter().filter_map(|(name, one)| Some(rate(name, one?)));
+        let share = flow.share_of_ceiling;
+        let share = share.map(|part| ("of the ceiling", "%", part * 1e2, Better::Higher));
+        let exchange = flow.exchange().map(|it| time("an exchange", it.exchange_ns / 1e3));
+        let figures = rates.chain(share).chain(flow.latency.iter().flat_map(times)).chain(exchange);
+        let conditions = size_words(flow.bytes);
+        values.extend(figures.map(|figure| value(&flow.name, &conditions, figure)));
+    }
+    if let Some(latency) = &scenario.latency {
+        let subject = format!("{}, one way", latency.name);
+        let conditions = scenario.bytes.map_or(String::new(), size_words);
+        let figures = times(&latency.one_way).into_iter();
+        values.extend(figures.map(|figure| value(&subject, &conditions, figure)));
+    }
+    values
+}
+
+fn times(statistics: &Latencies) -> [Figure<'static>; 3] {
+    [
+        ("typical time", statistics.typical_ps),
+        ("p99 time", statistics.p99_ps),
+        ("longest time", statistics.max_ps),
+    ]
+    .map(|(quantity, ps)| time(quantity, ps as f64 / 1e6))
+}
+
+fn reproduction(run: &Reproduction) -> Vec<Value> {
+    let of_row = |row: &Row| {
+        let better = match row.unit.as_str() {
+            "MiB/s" | "MB/s" | "GB/s" | "Gbit/s" => Better::Higher,
+            "ns" | "us" | "ms" | "s" => Better::Lower,
+            _ => Better::Neither,
+        };
+        let figure = ("simulated", row.unit.as_str(), row.simulated?, better);
+        Some(value(&row.quantity, &row.conditions, figure))
+    };
+    run.rows.iter().filter_map(of_row).collect()
+}
+
 /// Only times by the clock of the card's bus: those by the machine's clock say nothing of the card.
 fn overhead(run: &Overhead) -> Vec<Value> {
     let values = run.rows.iter().map(|row| {
         let conditions = row.bytes.map_or(String::new(), size_words);
-        value(&row.what, &conditions, ("time", "us", row.bus_ps as f64 / 1e6, Better::Lower))
+        value(&row.what, &conditions, time("time", row.bus_ps as f64 / 1e6))
     });
     values.collect()
 }
 
 fn sweep(run: &Sweep) -> Vec<Value> {
-    let mut values = Vec::new();
-    for row in &run.rows {
+    let values = run.rows.iter().flat_map(|row| {
         let parameters = row.parameters.iter();
         let parameters = parameters.map(|(name, value)| format!("{name} {value}"));
         let subject = parameters.collect::<Vec<_>>().join(", ");
-        let conditions = size_words(row.size_bytes);
-        values.push(value(&subject, &conditions, rate(row.bytes_per_second)));
-        let time = ("time", "us", row.transfer_ns / 1e3, Better::Lower);
-        values.push(value(&subject, &conditions, time));
-    }
-    values
+        let figures = [rate("rate", row.bytes_per_second), time("time", row.transfer_ns / 1e3)];
+        figures.map(|figure| value(&subject, &size_words(row.size_bytes), figure))
+    });
+    values.collect()
 }
 
 /// Returns the median of some times; `None` if there are none.
@@ -172,21 +149,24 @@ pub(super) fn typical(seconds: &[f64]) -> Option<f64> {
 }
 
 fn bridge(run: &Bridge) -> Vec<Value> {
-    let mut values = Vec::new();
-    for transfer in &run.transfers {
+    let values = run.transfers.iter().flat_map(|transfer| {
         let subject = format!("{}, {}", transfer.path, transfer.mode);
-        let clients = match transfer.clients {
-            1 => String::new(),
-            clients => format!(", {clients} clients"),
-        };
-        let conditions = format!("{}{clients}", size_words(transfer.bytes));
-        values.push(value(&subject, &conditions, rate(transfer.bytes_per_second)));
-        if let Some(seconds) = typical(&transfer.seconds) {
-            let time = ("typical time", "ms", seconds * 1e3, Better::Lower);
-            values.push(value(&subject, &conditions, time));
-        }
+        let conditions = format!("{}{}", size_words(transfer.bytes), clients_words(transfer));
+        let typical = typical(&transfer.seconds);
+        let time = typical.map(|time| ("typical time", "ms", time * 1e3, Better::Lower));
+        let rate = rate("rate", transfer.bytes_per_second);
+        let figures = std::iter::once(rate).chain(time);
+        figures.map(|figure| value(&subject, &conditions, figure)).collect::<Vec<_>>()
+    });
+    values.collect()
+}
+
+/// Formats the number of clients, if there are several: `, 2 clients`.
+pub(super) fn clients_words(transfer: &BridgeTransfer) -> String {
+    match transfer.clients {
+        1 => String::new(),
+        clients => format!(", {clients} clients"),
     }
-    values
 }
 
 #[cfg(test)]

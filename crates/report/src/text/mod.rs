@@ -4,18 +4,28 @@
 //!
 //! Read first: [`text`], then [`Columns`].
 
+mod comparison;
 mod flows;
 mod fold;
+mod lab;
 mod layout;
 mod links;
+mod machine;
 mod network;
 mod rows;
 mod stores;
+mod topology;
 mod why;
 
 use crosslane_results::{Bench, Detail, Outcome};
 
 pub use fold::{Columns, fitted, folded, paragraph};
+pub use lab::{lab_check, lab_list};
+pub use machine::{
+    binding, card_diagnosis, functions, in_the_way, machine_diagnosis, payload_sizes, reload,
+    test_step,
+};
+pub use topology::topology;
 
 /// Facts of a run that its outcome does not contain.
 #[derive(Clone, Copy, Debug, Default)]

@@ -132,4 +132,6 @@ fn standing_style() -> String {
 }
 
 #[cfg(test)]
+pub(crate) mod sample;
+#[cfg(test)]
 mod tests;

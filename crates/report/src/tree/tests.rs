@@ -1,46 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of the drawing of trees.
 
-use crosslane_pcie::link::{Generation, LinkRate, Width};
-use crosslane_results::topology::{Bar, Function, Host, Link};
 use crosslane_results::{DirectionLoad, TimeUse, Use};
 
+use super::sample::small;
 use super::*;
-
-fn linked(node: &str, port: &str, upper: &str, lanes: u8) -> Function {
-    let generation = Generation::from_number(2).unwrap();
-    let rate = LinkRate { generation, width: Width::new(lanes).unwrap() };
-    let link = Some(Link::new(&format!("{node}-link"), upper, port, rate, 128));
-    let (node, port) = (node.to_owned(), port.to_owned());
-    let bars = vec![Bar { size_bytes: 1 << 20, ..Bar::default() }];
-    Function { node, port, address: "05:00.0".to_owned(), link, bars, ..Function::default() }
-}
-
-fn port(name: &str, kind: FunctionKind, children: Vec<Function>) -> Function {
-    Function { port: name.to_owned(), kind, children, ..Function::default() }
-}
-
-/// A host with a switch (two endpoints), an endpoint, and an empty slot.
-fn small() -> Topology {
-    let down = |name: &str, below: &str| {
-        port(name, FunctionKind::DownstreamPort, vec![linked(below, below, name, 4)])
-    };
-    let switch = Function {
-        kind: FunctionKind::UpstreamPort,
-        secondary_bus: Some(2),
-        subordinate_bus: Some(4),
-        children: vec![down("sw.down0", "nic<0>"), down("sw.down1", "nic&1")],
-        ..linked("sw", "sw.up", "host.root1", 8)
-    };
-    let root = |name: &str, below: Vec<Function>| port(name, FunctionKind::RootPort, below);
-    let functions = vec![
-        root("host.root1", vec![switch]),
-        root("host.root2", vec![linked("gpu", "gpu", "host.root2", 4)]),
-        root("host.root3", vec![]),
-    ];
-    let host = Host { name: "host".to_owned(), memory_bytes: 16 << 30, functions };
-    Topology { lab: "<small>".to_owned(), hosts: vec![host], ..Topology::default() }
-}
 
 fn load(direction: &str, busy_share: f64) -> DirectionLoad {
     DirectionLoad {
@@ -68,8 +32,8 @@ fn every_node_and_link_is_drawn() {
         "Under each link: payload ceiling",
         "16 GiB of memory",
         "host.root3, empty",
-        "sw-link: host.root1 to sw.up",
-        "05:00.0, buses 02-04",
+        "slot: host.root1 to sw.up",
+        "01:00.0, buses 02-04",
         "05:00.0, BAR0 1 MiB",
         "3450.5 MB/s at 128 B",
         "nic&lt;0&gt;-link: sw.down0 to nic&lt;0&gt;",

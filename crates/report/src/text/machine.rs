@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The PCI functions of a machine: lists, the findings of the doctor, and the outcomes of commands
+//! that change or test them.
+
+use std::fmt::Write as _;
+
+use crosslane_results::machine::{
+    Binding, Candidate, CardDiagnosis, Finding, FunctionList, FunctionSummary, MachineDiagnosis,
+    MeasuredRate, PayloadSizes, PredictedRate, Reload, TestStep,
+};
+use crosslane_results::quantity::{count_words, mebibytes, megabytes, percent};
+
+use super::Columns;
+use crate::runs::columns::or_none;
+use crate::table::{Field, Table};
+
+const FUNCTION: [Field<FunctionSummary>; 7] = [
+    ("address", |it| it.address.clone()),
+    ("IDs", |it| format!("{}:{}", it.vendor, it.device)),
+    ("class", |it| it.class_words.clone()),
+    ("driver", |it| or_none(it.driver.clone(), |driver| driver)),
+    ("group:", |it| or_none(it.iommu_group, |group| group.to_string())),
+    ("link", |it| or_none(it.link.as_ref(), |link| link_words(link, it.link_capability.as_ref()))),
+    ("node:", |it| or_none(it.numa_node, |node| node.to_string())),
+];
+
+/// Formats the rate of a link: `Gen3 x4 (of Gen3 x8)`.
+fn link_words(link: &String, best: Option<&String>) -> String {
+    match best.filter(|best| *best != link) {
+        Some(best) => format!("{link} (of {best})"),
+        None => link.clone(),
+    }
+}
+
+/// Formats a list of functions.
+#[must_use]
+pub fn functions(list: &FunctionList, columns: Columns) -> String {
+    if list.functions.is_empty() {
+        return "this machine shows no PCI functions; --all shows bridges too\n".to_owned();
+    }
+    let table = Table::of(&FUNCTION, &list.functions);
+    table.least_first(&["node", "group", "link"]).to_text(columns.tables)
+}
+
+const CANDIDATE: [Field<Candidate>; 5] = [
+    ("address", |it| it.address.clone()),
+    ("IDs", |it| format!("{}:{}", it.vendor, it.device)),
+    ("class", |it| it.class_words.clone()),
+    ("driver", |it| or_none(it.driver.clone(), |driver| driver)),
+    ("more", |it| format!("crosslane device doctor {}", it.address)),
+];
+
+/// Formats the doctor's findings on a machine.
+#[must_use]
+pub fn machine_diagnosis(diagnosis: &MachineDiagnosis, columns: Columns) -> String {
+    let mut text = format!("this machine\n{}", findings(&diagnosis.findings, columns));
+    match diagnosis.candidates.len() {
+        0 => text.push_str("\nThere is no function that a program may have\n"),
+        _ => {
+            text.push_str("\nFunctions that a program may have\n\n");
+            let candidates = Table::of(&CANDIDATE, &diagnosis.candidates);
+            text.push_str(&candidates.to_text(columns.tables));
+        }
+    }
+    if !diagnosis.kept.is_empty() {
+        let count = count_words(diagnosis.kept.len(), "function is", "functions are");
+        let _ = writeln!(text, "\n{count} the system's: `crosslane device list` has all");
+    }
+    text + &last_line(diagnosis.problems)
+}
+
+const PREDICTED: [Field<PredictedRate>; 5] = [
+    ("what", |it| it.what.clone()),
+    ("MB/s:", |it| or_none(it.bytes_per_second, megabytes)),
+    ("MiB/s:", |it| or_none(it.bytes_per_second, mebibytes)),
+    ("of ceiling:", |it| or_none(it.share(), |share| format!("{} %", percent(share)))),
+    ("bottleneck", |it| {
+        it.errors.first().or(it.deadlock.as_ref()).unwrap_or(&it.bottleneck).clone()
+    }),
+];
+
+const MEASURED: [Field<MeasuredRate>; 4] = [
+    ("what", |it| it.what.clone()),
+    ("app MB/s:", |it| megabytes(it.application_bytes_per_second)),
+    ("MB/s:", |it| megabytes(it.hardware_bytes_per_second)),
+    ("MiB/s:", |it| mebibytes(it.hardware_bytes_per_second)),
+];
+
+/// Formats the doctor's findings on a card, and the rates of its paths.
+#[must_use]
+pub fn card_diagnosis(diagnosis: &CardDiagnosis, columns: Columns) -> String {
+    let mut text = format!("{}\n{}", diagnosis.address, findings(&diagnosis.findings, columns));
+    if let Some(reason) = &diagnosis.not_predicted {
+        let _ = writeln!(text, "\nNo rate is predicted: {reason}");
+    }
+    if !diagnosis.predicted.is_empty() {
+        text.push_str("\nPredicted by the fabric model, from what was read and assumptions\n\n");
+        let known = diagnosis.predicted.iter().filter(|it| it.bytes_per_second.is_some());
+        let predicted = Table::of(&PREDICTED, known).least_first(&["MiB/s"]);
+        text.push_str(&predicted.to_text(columns.tables));
+    }
+    if let Some(path) = &diagnosis.lab {
+        let _ = writeln!(text, "\nThe lab is in {}", path.display());
+    }
+    if let Some(reason) = &diagnosis.not_measured {
+        let _ = writeln!(text, "\nNo rate was measured: {reason}");
+    } else if let Some(rates) = &diagnosis.measured {
+        text.push_str(
+            "\nMeasured, every byte compared: as the program sees it (app), and by the engine's \
+             timers\n\n",
+        );
+        text.push_str(&Table::of(&MEASURED, rates).to_text(columns.tables));
+    }
+    text + &last_line(diagnosis.problems)
+}
+
+const FINDING: [Field<Finding>; 3] = [
+    ("", |finding| finding.severity.word().to_owned()),
+    ("what", |finding| finding.what.clone()),
+    ("found", |finding| finding.found.clone()),
+];
+
+fn findings(findings: &[Finding], columns: Columns) -> String {
+    let mut text = Table::of(&FINDING, findings).to_text(columns.tables);
+    let help: Vec<&Finding> = findings.iter().filter(|finding| !finding.help.is_empty()).collect();
+    if !help.is_empty() {
+        text.push_str("\nWhat would help\n\n");
+    }
+    for finding in help {
+        let _ = writeln!(text, "{}: {}", finding.what, finding.help);
+    }
+    text
+}
+
+fn last_line(problems: usize) -> String {
+    match problems {
+        0 => "\nno problems\n".to_owned(),
+        count => format!("\n{}\n", count_words(count, "problem", "problems")),
+    }
+}
+
+/// Formats the driver of a function before and after it was bound.
+#[must_use]
+pub fn binding(binding: &Binding) -> String {
+    let name = |driver: &Option<String>| driver.clone().unwrap_or_else(|| "no driver".to_owned());
+    let (before, now) = (name(&binding.before), name(&binding.driver));
+    match before == now {
+        true => format!("{} has {now}, as before\n", binding.address),
+        false => format!("{} has {now} now; it had {before}\n", binding.address),
+    }
+}
+
+/// Formats the functions that keep the kernel from opening a group, if there are any.
+#[must_use]
+pub fn in_the_way(binding: &Binding) -> String {
+    let mut text = String::new();
+    if !binding.in_the_way.is_empty() {
+        let _ = writeln!(
+            text,
+            "but the kernel opens none of group {} while these have another driver:",
+            binding.iommu_group.map_or_else(|| "?".to_owned(), |group| group.to_string())
+        );
+    }
+    for other in &binding.in_the_way {
+        let (address, driver) = (&other.address, &other.driver);
+        let _ = writeln!(text, "  sudo crosslane device bind {address}    # has {driver}");
+    }
+    text
+}
+
+/// Formats a card that was reconfigured.
+#[must_use]
+pub fn reload(reload: &Reload) -> String {
+    let mut text = format!(
+        "{} is back after {:.1} s, with {}\n",
+        reload.address,
+        reload.took_seconds,
+        reload.driver.as_deref().map_or("no driver".to_owned(), |it| format!("driver {it}")),
+    );
+    for note in &reload.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    if !reload.recorded.is_empty() {
+        let (port, errors) = (&reload.port, reload.recorded.join(", "));
+        let _ = writeln!(text, "recorded by {port} meanwhile, and cleared: {errors}");
+    }
+    text
+}
+
+/// Formats the ports of a path that were set to payloads of `bytes`.
+#[must_use]
+pub fn payload_sizes(sizes: &PayloadSizes, bytes: u32) -> String {
+    let mut text = String::new();
+    for port in &sizes.ports {
+        let was = port.before_bytes.map_or("?".to_owned(), |bytes| bytes.to_string());
+        let _ = writeln!(text, "{}: Max_Payload_Size {bytes} B (was {was} B)", port.address);
+    }
+    if !sizes.set_to_less.is_empty() {
+        let _ = writeln!(
+            text,
+            "set to less, and below ports that may now send {bytes} B: packets to them may be \
+             reported as malformed"
+        );
+    }
+    for function in &sizes.set_to_less {
+        let _ = writeln!(text, "  {}: {} B", function.address, function.bytes);
+    }
+    text
+}
+
+/// Formats `ok      12.3 ms  0000:01:00.0  write of 64 B`, and below it why the step failed.
+#[must_use]
+pub fn test_step(step: &TestStep) -> String {
+    let word = if step.error.is_none() { "ok" } else { "FAILED" };
+    let took = step.took_ps as f64 / 1e9;
+    let mut text = format!("{word:6} {took:10.3} ms  {}  {}\n", step.place, step.what);
+    if let Some(sentence) = &step.error {
+        let _ = writeln!(text, "       {sentence}");
+    }
+    text
+}

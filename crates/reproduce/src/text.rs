@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reproductions and validations as text for a terminal.
+
+use std::fmt::Write as _;
+
+use crosslane_lab::EngineKind;
+use crosslane_report::Table;
+use crosslane_report::text::{Columns, paragraph};
+
+use crate::reproduction::Reproduction;
+use crate::validation::{CHANGE, Validation};
+
+impl Reproduction {
+    /// Formats the experiments, and the figures beside the paper's.
+    #[must_use]
+    pub fn text(&self, columns: Columns) -> String {
+        let mut text = String::new();
+        if self.own == EngineKind::Rtl {
+            text = paragraph(&self.summary(), columns) + "\n";
+        }
+        for (number, experiment) in (1..).zip(&self.experiments) {
+            let _ = writeln!(text, "{number}. {}", experiment.title);
+            for table in &experiment.tables {
+                text.push_str(&table.to_text(columns.tables));
+            }
+            for words in &experiment.text {
+                text.push_str(&paragraph(words, columns));
+            }
+            for explained in &experiment.why {
+                text.push_str(&paragraph(&explained.sentence(), columns));
+            }
+            text.push('\n');
+        }
+        text.push_str("The paper's figures beside the lab's\n");
+        let comparison = self.comparison().least_first(&["allowed %", "kind"]);
+        text.push_str(&comparison.to_text(columns.tables));
+        if self.own == EngineKind::Model {
+            text.push_str(&paragraph(&self.summary(), columns));
+        }
+        text
+    }
+}
+
+impl Validation {
+    /// Formats the errors of a set, and the constants that move it most.
+    #[must_use]
+    pub fn text(&self, columns: Columns) -> String {
+        let percent = |fraction: f64| format!("{:+.1} %", 100.0 * fraction);
+        let mut text = format!(
+            "{}: {} published rows, {} compared, {} of them predicted; {} of {} constants fitted\n",
+            self.set,
+            self.rows,
+            self.compared.rows,
+            self.predicted.rows,
+            self.fitted,
+            self.constants,
+        );
+        for (what, errors) in [("compared", self.compared), ("predicted", self.predicted)] {
+            let (worst, median) = (percent(errors.worst), 100.0 * errors.median);
+            let _ = writeln!(text, "  {what}: worst error {worst}, median {median:.1} %");
+        }
+        if !self.outside.is_empty() {
+            let outside = self.outside.join(", ");
+            let _ = writeln!(text, "  OUTSIDE their tolerance: {outside}");
+        }
+        let note = format!(
+            "  constants that move the compared rows most when raised by {:.0} % (counts by 1 at \
+             least), in shorter runs; {} numbers were raised, {} are zero or cannot have other \
+             values",
+            100.0 * CHANGE,
+            self.changed,
+            self.fixed,
+        );
+        text.push_str(&paragraph(&note, columns));
+        text.push('\n');
+        if self.not_raised > 0 {
+            let _ = writeln!(text, "  interrupted: {} more were not raised\n", self.not_raised);
+        }
+        let mut table =
+            Table::headed("constant | value: | raised to: | rows change: | most: | row")
+                .least_first(&["value", "raised to"]);
+        for one in &self.influences {
+            table.row([
+                one.constant.clone(),
+                one.value.to_string(),
+                format!("{} {}", (one.changed_to * 1e3).round() / 1e3, one.unit)
+                    .trim_end()
+                    .to_owned(),
+                format!("{:.2} %", 100.0 * one.average),
+                percent(one.largest),
+                one.row.clone(),
+            ]);
+        }
+        text.push_str(&table.to_text(columns.tables));
+        text
+    }
+}
