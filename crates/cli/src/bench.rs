@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crosslane::experiment::{self, ExperimentError, Outcome as _, Work};
-use crosslane::explain::Explainable;
+use crosslane::explain::{Explainable, Why, explain_all};
 use crosslane::lab::{EngineKind, Lab, RunningLab};
 use crosslane::open::{DeviceName, Session, SessionOptions};
-use crosslane::results::{Bench as BenchOutcome, Outcome, Platform, SCHEMA, Scenario};
+use crosslane::results::{Bench as BenchOutcome, Explanation, Outcome, Platform, SCHEMA, Scenario};
 use crosslane::trace::Trace;
 use crosslane_report::text::{Notes, text};
 
@@ -21,11 +21,10 @@ use crate::interrupt::{is_asked, kept};
 use crate::output::{print, print_error, print_hint, print_json};
 use crate::output_file::{OutputFile, not_written};
 use crate::place_argument::is_served;
-use crate::progress::{Progress, Steps};
+use crate::progress::{Explaining, Progress, Steps};
 use crate::report_file::{Where, report_of, write_outcome_page};
 use crate::terminal::columns;
 use crate::trace_file::traced;
-use crate::why::{Why, explain_all};
 use crate::workload::{refused, run_on};
 
 /// Errors that are printed before deadlocks, which all are; further ones are counted.
@@ -88,12 +87,14 @@ struct Made {
 }
 
 impl Made {
-    fn add(&mut self, outcome: &impl experiment::Outcome, why: &Why) {
-        self.scenarios.push(Scenario {
-            why_not_faster: why.as_ref().and_then(|why| why.clone().ok()),
-            not_explained: why.as_ref().and_then(|why| why.clone().err()),
-            ..outcome.result()
-        });
+    fn add(&mut self, outcome: &impl experiment::Outcome, why: Why, on_model: bool) {
+        let (why, not_explained) = match why {
+            Some(Ok(why)) => (Some(Explanation { on_model, ..why }), None),
+            Some(Err(reason)) => (None, Some(reason)),
+            None => (None, None),
+        };
+        let result = outcome.result();
+        self.scenarios.push(Scenario { why_not_faster: why, not_explained, ..result });
         self.deadlocks.extend(outcome.deadlock().map(str::to_owned));
         self.details = outcome.details();
         self.is_wrong |= outcome.wrong_data().is_some();
@@ -135,8 +136,8 @@ impl<'a> Bench<'a> {
                 None => scenario.run(&steps, trace),
             };
             match outcome {
-                Err(ExperimentError::Interrupted) => return Ok(None),
-                Err(error) => return Err((how.failed)(&scenario.work, error)),
+                Err(ExperimentError::Interrupted) => Ok(None),
+                Err(error) => Err((how.failed)(&scenario.work, error)),
                 Ok(outcome) if bytes.is_some() => Ok(Some(outcome)),
                 Ok(outcome) => {
                     steps.shown(&scenario.name(), outcome.simulated());
@@ -164,12 +165,15 @@ impl<'a> Bench<'a> {
             let model = Lab::clone(&scenario.lab).with_engines(EngineKind::Model);
             scenario.lab = Arc::new(model);
         }
-        let whys = match how.why {
-            true => explain_all(&scenarios, &outcomes, self.is_json, is_rtl),
-            false => vec![None; outcomes.len()],
-        };
+        let explaining = how.why.then(|| Explaining::new(scenarios.len() as u64));
+        let whys = explaining.as_ref().map_or_else(
+            || vec![None; outcomes.len()],
+            // JSON says all of every run.
+            |explaining| explain_all(&scenarios, &outcomes, self.is_json, explaining),
+        );
+        explaining.iter().for_each(Explaining::finish);
         let mut made = Made::default();
-        outcomes.iter().zip(&whys).for_each(|(outcome, why)| made.add(outcome, why));
+        outcomes.iter().zip(whys).for_each(|(outcome, why)| made.add(outcome, why, is_rtl));
         self.show(&steps, made, None)
     }
 
@@ -195,7 +199,7 @@ impl<'a> Bench<'a> {
             match outcome {
                 Ok((name, outcome)) => {
                     steps.done(&name, outcome.simulated());
-                    made.add(&outcome, &None);
+                    made.add(&outcome, None, false);
                 }
                 // Earlier measurements are still worth seeing.
                 Err(error) => {

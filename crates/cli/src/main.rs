@@ -37,7 +37,6 @@ mod torture_command;
 mod trace_file;
 mod traffic_command;
 mod whole_number;
-mod why;
 mod workload;
 
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crosslane::explain::SearchProgress;
 use crosslane::pcie::units::Picoseconds;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -20,79 +21,86 @@ const STEPS_TEMPLATE: &str = "{bar:20} {pos} of {len}, {eta} left  {wide_msg}";
 const EXPLAINING_TEMPLATE: &str = "{bar:20} {pos} of {len} explained  {wide_msg}";
 const TRANSFERRED_TEMPLATE: &str = "{bar:20} {percent:>3} %  {decimal_bytes_per_sec}, {eta} left";
 
-/// A bar that appears on a terminal when the work turns out to be long.
-struct Bar {
+/// A bar on the terminal, shared by the threads that do the work.
+struct Line {
     bar: ProgressBar,
-    watched: bool,
+    is_watched: bool,
     begin: Instant,
-    /// Simulated time of all work together in microseconds, or a number of runs.
+    /// Simulated time of all work together, microseconds, or the number of runs.
     sum: AtomicU64,
 }
 
-impl Bar {
+impl Line {
     fn new(total: u64, template: &str) -> Self {
-        let watched = std::io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
-        Self { bar, watched, begin: Instant::now(), sum: AtomicU64::new(0) }
+        let is_watched = std::io::stderr().is_terminal();
+        Self { bar, is_watched, begin: Instant::now(), sum: AtomicU64::new(0) }
     }
 
-    /// Adds to the sum, and returns it.
+    /// Shows the bar if the work takes long.
+    fn draw(&self) {
+        if self.is_watched && self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
     fn add(&self, more: u64) -> u64 {
         self.sum.fetch_add(more, Ordering::Relaxed) + more
     }
 
-    /// Adds simulated time, and returns the sum.
+    /// Adds simulated time, and returns all of it.
     fn simulated(&self, more: Picoseconds) -> Picoseconds {
         Picoseconds(self.add(more.0.div_ceil(1_000_000)).saturating_mul(1_000_000))
     }
-
-    /// Shows the bar if the work is long; returns whether anybody sees it.
-    fn shown(&self) -> bool {
-        if self.watched && self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        self.watched
-    }
 }
 
-/// Progress of all scenarios of a command together. Shared by the threads that run them.
-pub struct Progress(Bar);
+macro_rules! finish {
+    ($($shown:ident.$line:tt),*) => {
+        $(impl $shown {
+            /// Takes it off the terminal.
+            pub fn finish(&self) {
+                self.$line.bar.finish_and_clear();
+            }
+        })*
+    };
+}
+finish!(Progress.0, Steps.line, Explaining.0, Transferred.0);
+
+/// Progress of all scenarios of a command together.
+pub struct Progress(Line);
 
 impl Progress {
     /// Begins work that is to move so many bytes.
     #[must_use]
     pub fn new(total_bytes: u64) -> Self {
-        Self(Bar::new(total_bytes, TEMPLATE))
+        Self(Line::new(total_bytes, TEMPLATE))
     }
 
     /// Sets the bytes that are to be moved, which were not known before.
     pub fn set_total(&self, bytes: u64) {
         self.0.bar.set_length(bytes);
     }
-
-    /// Takes it off the terminal.
-    pub fn finish(&self) {
-        self.0.bar.finish_and_clear();
-    }
 }
 
 impl crosslane::experiment::Progress for Progress {
     fn is_watched(&self) -> bool {
-        self.0.watched
+        self.0.is_watched
     }
 
     fn done(&self, bytes: u64, simulated: Picoseconds) {
-        if self.0.shown() {
-            let simulated = self.0.simulated(simulated);
-            let moved = self.0.bar.position() + bytes;
-            let rate = moved as f64 / self.0.begin.elapsed().as_secs_f64().max(1e-3) / 1e6;
-            let message = format!("simulated {simulated}, {rate:.1} MB/s of wall time");
-            self.0.bar.set_message(message);
-            self.0.bar.inc(bytes);
+        let line = &self.0;
+        if !line.is_watched {
+            return;
         }
+        let simulated = line.simulated(simulated);
+        line.draw();
+        let moved = line.bar.position() + bytes;
+        let rate = moved as f64 / line.begin.elapsed().as_secs_f64().max(1e-3) / 1e6;
+        line.bar.set_message(format!("simulated {simulated}, {rate:.1} MB/s of wall time"));
+        line.bar.inc(bytes);
     }
 
     fn is_over(&self) -> bool {
@@ -100,9 +108,9 @@ impl crosslane::experiment::Progress for Progress {
     }
 }
 
-/// Progress of steps that differ too much for a rate: how many are done, and the last one.
+/// Progress of steps that differ too much for a rate: their number, and the name of the last.
 pub struct Steps {
-    bar: Bar,
+    line: Line,
     what: &'static str,
     /// Ends them early.
     pub watch: Watch,
@@ -112,93 +120,86 @@ impl Steps {
     /// Begins so many steps, each one of `what` (a plural).
     #[must_use]
     pub fn new(total: u64, what: &'static str) -> Self {
-        Self { bar: Bar::new(total, STEPS_TEMPLATE), what, watch: Watch::begin(total, what) }
+        let (line, watch) = (Line::new(total, STEPS_TEMPLATE), Watch::begin(total, what));
+        Self { line, what, watch }
     }
 
-    /// Counts and shows a step that has been done in so much simulated time.
+    /// Counts and shows one more, and its simulated time.
     pub fn done(&self, step: &str, simulated: Picoseconds) {
         self.watch.done();
         self.shown(step, simulated);
     }
 
-    /// Shows a step that the watch has counted.
+    /// Shows one more, which the watch has counted.
     pub fn shown(&self, step: &str, simulated: Picoseconds) {
-        if self.bar.shown() {
-            let simulated = self.bar.simulated(simulated);
+        if self.line.is_watched {
+            let simulated = self.line.simulated(simulated);
+            self.line.draw();
             let message = format!("{}, simulated {simulated}, last {step}", self.what);
-            self.bar.bar.set_message(message);
-            self.bar.bar.inc(1);
+            self.line.bar.set_message(message);
+            self.line.bar.inc(1);
         }
     }
-
-    /// Takes it off the terminal.
-    pub fn finish(&self) {
-        self.bar.bar.finish_and_clear();
-    }
 }
 
-/// Steps can be interrupted; their bytes are not shown.
-impl crosslane::experiment::Progress for Steps {
-    fn is_watched(&self) -> bool {
-        false
-    }
+/// Implements the progress of what can be interrupted, but whose bytes are not shown.
+macro_rules! interruptible {
+    ($($shown:ty),*) => {
+        $(impl crosslane::experiment::Progress for $shown {
+            fn is_watched(&self) -> bool {
+                false
+            }
 
-    fn done(&self, _bytes: u64, _simulated: Picoseconds) {}
+            fn done(&self, _bytes: u64, _simulated: Picoseconds) {}
 
-    fn is_over(&self) -> bool {
-        is_asked()
-    }
+            fn is_over(&self) -> bool {
+                is_asked()
+            }
+        })*
+    };
 }
+interruptible!(Steps, Explaining);
 
-/// Progress of the search for the limits of runs: how many are explained, and how many runs that
-/// has taken. Shared by the threads that search.
-pub struct Explaining(Bar);
+/// Progress of the search for the limits of runs: the number of explained ones, and of the runs
+/// that this has taken.
+pub struct Explaining(Line);
 
 impl Explaining {
-    /// Begins the explanation of so many runs.
+    /// Begins the search for so many runs.
     #[must_use]
     pub fn new(total: u64) -> Self {
-        Self(Bar::new(total, EXPLAINING_TEMPLATE))
+        Self(Line::new(total, EXPLAINING_TEMPLATE))
     }
+}
 
-    /// Counts a run without one of its limits.
-    pub fn run(&self) {
+impl SearchProgress for Explaining {
+    fn tried(&self) {
         let runs = self.0.add(1);
-        if self.0.shown() {
+        if self.0.is_watched {
+            self.0.draw();
             self.0.bar.set_message(format!("{runs} runs without one of their limits"));
         }
     }
 
-    /// Counts a run that is explained.
-    pub fn done(&self) {
+    fn explained(&self) {
         self.0.bar.inc(1);
-    }
-
-    /// Takes it off the terminal.
-    pub fn finish(&self) {
-        self.0.bar.finish_and_clear();
     }
 }
 
 /// Progress of a transfer on a real network.
-pub struct Transferred(Bar);
+pub struct Transferred(Line);
 
 impl Transferred {
     /// Begins a transfer of so many bytes.
     #[must_use]
     pub fn new(total_bytes: u64) -> Self {
-        Self(Bar::new(total_bytes, TRANSFERRED_TEMPLATE))
+        Self(Line::new(total_bytes, TRANSFERRED_TEMPLATE))
     }
 
     /// Shows the bytes that have arrived.
     pub fn set(&self, bytes: u64) {
-        self.0.shown();
+        self.0.draw();
         self.0.bar.set_position(bytes);
-    }
-
-    /// Takes it off the terminal.
-    pub fn finish(&self) {
-        self.0.bar.finish_and_clear();
     }
 }
 

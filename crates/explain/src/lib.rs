@@ -18,4 +18,7 @@ mod search;
 
 pub use case::{Case, Explainable, Levers, Short};
 pub use error::ExplainError;
-pub use search::{CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};
+pub use search::{
+    CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, SearchProgress, THRESHOLD, Why, explain,
+    explain_all,
+};

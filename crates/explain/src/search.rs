@@ -26,12 +26,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crosslane_experiment::{NoProgress, Outcome, Progress, Scenario};
 use crosslane_results::{
     Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial,
 };
 use rayon::prelude::*;
 
-use crate::case::{Case, Short};
+use crate::case::{Case, Explainable, Short};
 use crate::consequence::{consequence, to_explain};
 use crate::error::ExplainError;
 
@@ -106,6 +107,46 @@ pub fn explain<C: Case>(
     }
     let (on_model, account) = (false, None);
     Ok(Explanation { figure, measured, shortened, on_model, account, steps, consequence, trials })
+}
+
+/// Observer of searches, called by several threads.
+pub trait SearchProgress: Progress {
+    /// Reports one more run without some limits.
+    fn tried(&self) {}
+
+    /// Reports one more explained run.
+    fn explained(&self) {}
+}
+
+impl SearchProgress for NoProgress {}
+
+/// Explanation of a run, or the reason for which there is none; `None` if it was not asked for.
+pub type Why = Option<Result<Explanation, String>>;
+
+/// Explains runs that were made, up to an interruption. The last one is explained completely, of
+/// the others the bottleneck alone, unless `every` one is to be complete.
+pub fn explain_all<W: Explainable>(
+    scenarios: &[Scenario<W>],
+    outcomes: &[W::Outcome],
+    every: bool,
+    progress: &impl SearchProgress,
+) -> Vec<Why> {
+    let runs = scenarios.par_iter().zip(outcomes).enumerate();
+    let whys = runs.map(|(index, (scenario, outcome))| {
+        if progress.is_over() {
+            return None;
+        }
+        let steps = if every || index + 1 == scenarios.len() { STEPS } else { 1 };
+        let why = match outcome.has_errors() {
+            true => Err("the run had errors".to_owned()),
+            false => explain(scenario, outcome.figure(), steps, &|_| progress.tried())
+                .map(|why| Explanation { account: outcome.account().cloned(), ..why })
+                .map_err(|error| error.to_string()),
+        };
+        progress.explained();
+        Some(why)
+    });
+    whys.collect()
 }
 
 /// Returns the wait of another name that disappears with the first step.

@@ -65,7 +65,8 @@ impl Validation {
         }
         let note = format!(
             "  constants that move the compared rows most when raised by {:.0} % (counts by 1 at \
-             least), in shorter runs; {} numbers were raised, {} are zero or cannot have other values",
+             least), in shorter runs; {} numbers were raised, {} are zero or cannot have other \
+             values",
             100.0 * CHANGE,
             self.changed,
             self.fixed,

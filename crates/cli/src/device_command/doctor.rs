@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use crosslane::explain::SearchProgress;
 use crosslane::machine::{
     Address, DoctorError, DoctorOptions, Machine, PredictionProgress, diagnose_card,
     diagnose_machine, export,
@@ -116,16 +117,18 @@ impl PredictionProgress for DoctorProgress {
         self.runs.finish();
         let _ = self.explaining.set(Explaining::new(runs as u64));
     }
+}
 
+impl SearchProgress for DoctorProgress {
     fn tried(&self) {
         if let Some(explaining) = self.explaining.get() {
-            explaining.run();
+            explaining.tried();
         }
     }
 
     fn explained(&self) {
         if let Some(explaining) = self.explaining.get() {
-            explaining.done();
+            explaining.explained();
         }
     }
 }

@@ -2,21 +2,27 @@
 //! `crosslane device`: the PCI functions of this machine, for owners of a board.
 
 pub mod arguments;
-mod binding;
 mod doctor;
-mod info;
 mod reload;
-mod set_mps;
-mod test;
 
+use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
-use crosslane::machine::{Machine, list};
-use crosslane_report::text;
+use crosslane::machine::{
+    self, Address, BindOptions, Machine, PathError, PciFunction, TestError, TestOptions, Tree,
+};
+use crosslane::open::{DeviceName, OpenError};
+use crosslane_report::Table;
+use crosslane_report::text::{self, Columns};
 
 use crate::error::CommandError;
-use crate::output::show;
-use arguments::DeviceCommand;
+use crate::output::{print, show};
+use crate::workload::{card_failed, refused};
+use arguments::{BindArguments, DeviceCommand, SetMpsArguments, TestArguments};
+
+/// Stands for the memory of the machine.
+const HOST: &str = "host";
 
 /// Does what was asked for.
 ///
@@ -25,22 +31,107 @@ use arguments::DeviceCommand;
 pub fn run(command: &DeviceCommand) -> Result<(), CommandError> {
     match command {
         DeviceCommand::List { all, output } => {
-            let list = list(&machine(&output.root).tree()?, *all);
+            let list = machine::list(&machine(&output.root).tree()?, *all);
             show(output.json, &list, |columns| text::functions(&list, columns))
         }
-        DeviceCommand::Info { address, output } => info::run(*address, output),
-        DeviceCommand::Bind(arguments) => binding::bind(arguments),
+        DeviceCommand::Info { address, output } => {
+            let tree = machine(&output.root).tree()?;
+            let function = tree.function(*address)?;
+            let described = machine::describe(&tree, function);
+            show(output.json, &described, |columns| info(&tree, function, columns))
+        }
+        DeviceCommand::Bind(arguments) => bind(arguments),
         DeviceCommand::Unbind { address, force, output } => {
-            binding::unbind(*address, *force, output)
+            let binding = machine::unbind(&machine(&output.root), *address, *force)?;
+            show(output.json, &binding, |_| text::binding(&binding))
         }
         DeviceCommand::Doctor(arguments) => doctor::run(arguments),
         DeviceCommand::Reload(arguments) => reload::run(arguments),
-        DeviceCommand::SetMps(arguments) => set_mps::run(arguments),
-        DeviceCommand::Test(arguments) => test::run(arguments),
+        DeviceCommand::SetMps(arguments) => set_mps(arguments),
+        DeviceCommand::Test(arguments) => test(arguments),
     }
 }
 
 /// The machine whose folders lie below `root`.
 fn machine(root: &Path) -> Machine {
     Machine::below(root)
+}
+
+fn info(tree: &Tree, function: &PciFunction, columns: Columns) -> String {
+    let mut facts = Table::headed("what | value");
+    for (what, value) in machine::properties(function) {
+        facts.row([what.to_owned(), value]);
+    }
+    let mut path =
+        Table::headed("on the way from the root | kind | link | MPS: | of: | MRRS: | ACS")
+            .least_first(&["MRRS", "of"]);
+    for port in machine::path_from_root(tree, function) {
+        path.row(machine::port_settings(port));
+    }
+    let heading = text::fitted(&machine::heading(function), columns);
+    let [facts, path] = [facts, path].map(|table| table.to_text(columns.tables));
+    format!("{heading}\n\n{facts}\n{path}")
+}
+
+fn bind(arguments: &BindArguments) -> Result<(), CommandError> {
+    let machine = machine(&arguments.output.root);
+    let options =
+        BindOptions::default().with_driver(arguments.driver.clone()).with_force(arguments.force);
+    let binding = machine::bind(&machine, arguments.address, &options)?;
+    let tree = machine.tree()?;
+    let nodes = machine.vfio_nodes(tree.function(arguments.address)?);
+    show(arguments.output.json, &binding, |_| {
+        let mut page = text::binding(&binding);
+        if let Some(node) = nodes.first() {
+            let node = node.display();
+            let _ = writeln!(page, "programs open it as {node}; root may, and for you:");
+            let _ = writeln!(page, "  sudo chown $USER {node}");
+        }
+        page + &text::in_the_way(&binding)
+    })
+}
+
+/// Sets Max_Payload_Size of every port on a path.
+fn set_mps(arguments: &SetMpsArguments) -> Result<(), CommandError> {
+    let usage =
+        |error: &dyn ToString| CommandError::Usage(format!("--path: {}", error.to_string()));
+    let end = |text: &String| match text.as_str() {
+        HOST => Ok(None),
+        text => text.parse::<Address>().map(Some).map_err(|error| usage(&error)),
+    };
+    let [from, to] = &arguments.path[..] else { return Err(usage(&"it has two ends")) };
+    let (ends, bytes) = ([end(from)?, end(to)?], arguments.bytes);
+    let sizes = machine::set_max_payload(&machine(&arguments.output.root), ends, bytes);
+    let sizes = sizes.map_err(|error| match error {
+        PathError::Function(error) => CommandError::Device(error),
+        PathError::Plan(error) => CommandError::Way(error),
+        PathError::NoFunction | PathError::Domains(..) => usage(&error),
+    })?;
+    show(arguments.output.json, &sizes, |_| text::payload_sizes(&sizes, bytes))
+}
+
+/// Tests cards and prints each step as it ends.
+fn test(arguments: &TestArguments) -> Result<(), CommandError> {
+    let names: Result<Vec<DeviceName>, OpenError> =
+        arguments.names.iter().map(|name| name.parse()).collect();
+    let options = TestOptions::default()
+        .with_largest(arguments.largest)
+        .with_timeout(Duration::from_secs(arguments.timeout.into()))
+        .with_seed(arguments.seed);
+    let mut printed = Ok(());
+    let test = machine::test_cards(&names.map_err(refused)?, &options, |step| {
+        if !arguments.json && printed.is_ok() {
+            printed = print(&text::test_step(step));
+        }
+    });
+    let test = test.map_err(|error| match error {
+        TestError::Open(error) => refused(error),
+        TestError::Card(error) => card_failed(error),
+        TestError::Stuck(error) => CommandError::Card(error.to_string()),
+    })?;
+    printed?;
+    show(arguments.json, &test, |_| {
+        format!("{} steps, {} failed\n", test.steps.len(), test.failed)
+    })?;
+    if test.failed > 0 { Err(CommandError::Run) } else { Ok(()) }
 }

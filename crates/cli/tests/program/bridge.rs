@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use crate::namespaces;
 use crate::proxy::Proxy;
+use crate::served::Served;
 
 /// A card whose model is fast.
 const DEVICE: &str = "lab:sbdt:crosslane";
 const MIB: usize = 1 << 20;
 
 /// A server, until it is dropped.
-struct Server {
+pub struct Server {
     child: Child,
-    address: String,
+    /// Where it listens.
+    pub address: String,
     /// Its sentence about the network.
     network: String,
 }
@@ -34,9 +36,13 @@ fn program() -> &'static str {
 }
 
 impl Server {
-    /// Starts one, and waits until it says where it is.
-    fn start(mut command: Command, arguments: &str) -> Self {
+    fn with(mut command: Command, arguments: &str) -> Self {
         command.args(["bridge", "serve"]).args(arguments.split_whitespace());
+        Self::start(command)
+    }
+
+    /// Starts one, and waits until it says where it is.
+    pub fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("the program starts");
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -50,39 +56,7 @@ impl Server {
 
     fn tcp() -> Self {
         let arguments = format!("--device {DEVICE} --listen 127.0.0.1:0 --network tcp");
-        Self::start(Command::new(program()), &arguments)
-    }
-}
-
-/// `lab serve` of a card, until it is dropped.
-struct ServedCard {
-    child: Child,
-    device: String,
-}
-
-impl Drop for ServedCard {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl ServedCard {
-    /// Starts one, and waits until its socket is there.
-    fn start(folder: &Path) -> Self {
-        let socket = folder.join("card.sock");
-        let mut command = Command::new(program());
-        command.args(["lab", "serve", "sbdt:crosslane", "--device", "pac", "--socket"]);
-        command.arg(&socket).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("the program starts");
-        let card = Self { child, device: format!("vfio-user:{}", socket.display()) };
-        for _ in 0..6000 {
-            if socket.exists() {
-                return card;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the socket is made");
+        Self::with(Command::new(program()), &arguments)
     }
 }
 
@@ -101,12 +75,8 @@ fn succeed(mut command: Command) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("it prints JSON")
 }
 
-/// A folder of this test's own, empty.
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bridge").join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("the folder can be made");
-    folder
+    crate::run::folder(&format!("bridge/{name}"))
 }
 
 /// A file whose bytes depend on their place.
@@ -159,7 +129,7 @@ fn a_gibibyte_is_put_and_got_with_equal_checksums() {
     let sent = file(&folder, "sent", bytes);
     let back = folder.join("back").to_str().expect("text").to_owned();
     let arguments = format!("--device card={DEVICE} --listen 127.0.0.1:0");
-    let server = Server::start(Command::new(program()), &arguments);
+    let server = Server::with(Command::new(program()), &arguments);
     let target = format!("{}/card:0x1000", server.address);
     let put = succeed(client(&["put", &sent, &target]));
     let got = succeed(client(&["get", &target, &back, "--bytes", "1G"]));
@@ -254,11 +224,11 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
 #[test]
 fn a_card_that_is_no_lab_s_serves_many_at_once_and_outlives_those_that_die() {
     let folder = folder("served");
-    let card = ServedCard::start(&folder);
+    let card = Served::start("bridge_served_card", "sbdt:crosslane", ["pac"]);
     let start = |network: &str| {
         let arguments =
-            format!("--device {} --listen 127.0.0.1:0 --network {network}", card.device);
-        Server::start(Command::new(program()), &arguments)
+            format!("--device {} --listen 127.0.0.1:0 --network {network}", card.cards[0]);
+        Server::with(Command::new(program()), &arguments)
     };
     let server = start("tcp");
     assert!(server.network.contains(", in the card's own buffers, "), "{}", server.network);
@@ -334,7 +304,7 @@ fn two_nodes_of_their_own_meet_with_a_key() {
         "--device {DEVICE} --network tcp --listen {listen} --policy {}",
         path("policy.toml")
     );
-    let server = Server::start(nodes.command(0, program()), &arguments);
+    let server = Server::with(nodes.command(0, program()), &arguments);
     let run = |arguments: &[&str], key: &str| {
         let mut command = nodes.command(1, program());
         command.arg("bridge").args(arguments).stdin(Stdio::null());

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands, exit codes, help, labs and trees.
 
-use std::io::{BufRead, Read};
+use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::bridge::Server;
 use crate::device::machine_that_binds;
-use crate::run::{command, folder, json_of, run, stdout_of};
+use crate::run::{assert_refused, command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
 const PAGES: [&str; 40] = [
@@ -55,7 +56,7 @@ const PAGES: [&str; 40] = [
 
 #[test]
 fn exit_code_2_for_a_wrong_command_line() {
-    for (arguments, complaint) in [
+    let cases = [
         ("", "Usage: crosslane"),
         ("nonsense", "unrecognized subcommand 'nonsense'"),
         ("bench traffic --lab rosta", "required arguments were not provided"),
@@ -67,12 +68,8 @@ fn exit_code_2_for_a_wrong_command_line() {
             "0 is out of range: 1 to 100000000",
         ),
         ("completions ksh", "invalid value 'ksh'"),
-    ] {
-        let run = run(arguments);
-        assert_eq!(run.code, 2, "crosslane {arguments}: {run:?}");
-        assert_eq!(run.stdout, "");
-        assert!(run.stderr.contains(complaint), "crosslane {arguments}: {}", run.stderr);
-    }
+    ];
+    assert_refused(cases.map(|(arguments, words)| (arguments, 2, words)));
 }
 
 #[test]
@@ -108,15 +105,10 @@ fn messages_are_for_people() {
 
 #[test]
 fn exit_code_1_for_a_lab_that_does_not_exist() {
-    for arguments in ["topo nowhere", "lab check nowhere", "lab show nowhere"] {
-        let run = run(arguments);
-        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane {arguments}");
-        assert!(run.stderr.contains("no file nowhere"), "{}", run.stderr);
-        assert!(
-            run.stderr.contains("aws-f1, kc705, minimal, nget, pciebench, rosta, sbdt, torus"),
-            "{}",
-            run.stderr
-        );
+    let labs = "aws-f1, kc705, minimal, nget, pciebench, rosta, sbdt, torus";
+    for words in ["no file nowhere", labs] {
+        let cases = ["topo nowhere", "lab check nowhere", "lab show nowhere"];
+        assert_refused(cases.map(|arguments| (arguments, 1, words)));
     }
 }
 
@@ -126,27 +118,6 @@ fn every_command_explains_itself_with_examples() {
         let help = stdout_of(&format!("{arguments} --help"));
         assert!(help.contains("Examples:\n  crosslane "), "{help}");
         assert!(help.contains("Usage: crosslane"), "{help}");
-    }
-}
-
-/// A server at the address of the examples, until it is dropped.
-struct Server(std::process::Child);
-
-impl Server {
-    fn start() -> Self {
-        let mut server = command("bridge serve --device lab:kc705:crosslane");
-        let mut child = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("127.0.0.1:7471"), "{line}");
-        Self(child)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
     }
 }
 
@@ -185,7 +156,9 @@ fn examples_of(page: &str) -> Vec<String> {
 /// time; the tests of the README's samples and of the crate `explain` run it.
 #[test]
 fn the_examples_work() {
-    let _server = Server::start();
+    // At the address of the examples.
+    let server = Server::start(command("bridge serve --device lab:kc705:crosslane"));
+    assert_eq!(server.address, "127.0.0.1:7471");
     let next = AtomicUsize::new(0);
     let typed = AtomicUsize::new(0);
     let run_pages = || {
@@ -241,22 +214,19 @@ fn reproductions_are_listed_and_unknown_names_are_answered() {
     let list = stdout_of("reproduce");
     assert!(list.contains("\nrosta  "), "{list}");
     assert_eq!(stdout_of("reproduce --list"), list);
-    for (arguments, complaint) in [
+    assert_refused([
         (
             "reproduce nowhere",
-            "there is no reproduction nowhere; there are aws-f1, kc705, nget, rosta, \
-             sbdt",
+            1,
+            "there is no reproduction nowhere; there are aws-f1, kc705, nget, rosta, sbdt",
         ),
         (
             "validate nowhere",
+            1,
             "there is no set of measurements nowhere; there are aws-f1, kc705, nget, pciebench, \
              pciebench:iommu, rosta, sbdt",
         ),
-    ] {
-        let run = run(arguments);
-        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane {arguments}");
-        assert!(run.stderr.contains(complaint), "{}", run.stderr);
-    }
+    ]);
     for arguments in ["reproduce --json", "reproduce rosta --list", "reproduce rosta --seed x"] {
         assert_eq!(run(arguments).code, 2, "crosslane {arguments}");
     }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::run::{folder, json_of, run, run_as_written};
+use crate::run::{folder, json_of, number, run, run_as_written};
 
 /// Whether the program has it.
 const IS_BUILT: bool = cfg!(feature = "rtl");
@@ -11,11 +11,6 @@ const IS_BUILT: bool = cfg!(feature = "rtl");
 const MOST_PS: f64 = 12_000.0;
 /// Largest difference of a rate.
 const MOST_OF_RATE: f64 = 0.01;
-
-#[track_caller]
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
-}
 
 /// The only scenario of a run, in which nothing went wrong; standard error says how many clocks of
 /// the gateware were simulated.

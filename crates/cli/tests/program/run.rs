@@ -43,23 +43,52 @@ pub fn run_as_written(arguments: &str) -> Run {
 /// Runs the program with these arguments. Of a benchmark it leaves out the search for what holds
 /// its runs: it takes many runs more, and few tests look at what comes of it.
 pub fn run(arguments: &str) -> Run {
+    run_as_written(&without_search(arguments))
+}
+
+fn without_search(arguments: &str) -> String {
     let is_searching = arguments.starts_with("bench ") && arguments.contains("--lab");
-    let no_why = if is_searching { " --no-why" } else { "" };
-    run_as_written(&format!("{arguments}{no_why}"))
+    format!("{arguments}{}", if is_searching { " --no-why" } else { "" })
 }
 
 /// Runs the program, which must succeed and keep standard error silent; its standard output.
 #[track_caller]
 pub fn stdout_of(arguments: &str) -> String {
-    let run = run(arguments);
-    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "crosslane {arguments}");
-    run.stdout
+    stdout_as_written(&without_search(arguments))
 }
 
 /// The same, read as JSON.
 #[track_caller]
 pub fn json_of(arguments: &str) -> serde_json::Value {
     serde_json::from_str(&stdout_of(arguments)).expect("--json prints JSON")
+}
+
+/// Runs the program with each of these arguments: it ends with the code, prints nothing on standard
+/// output, and says the words on standard error, however its sentences are folded.
+#[track_caller]
+pub fn assert_refused<A: AsRef<str>, W: AsRef<str>>(cases: impl IntoIterator<Item = (A, i32, W)>) {
+    for (arguments, code, words) in cases {
+        let (arguments, words) = (arguments.as_ref(), words.as_ref());
+        let run = run_as_written(arguments);
+        let found = (run.code, run.stdout.as_str());
+        assert_eq!(found, (code, ""), "crosslane {arguments}: {}", run.stderr);
+        let said = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(words), "crosslane {arguments}: {}", run.stderr);
+    }
+}
+
+/// Runs the program as written, which must succeed and keep standard error silent; its output.
+#[track_caller]
+pub fn stdout_as_written(arguments: &str) -> String {
+    let run = run_as_written(arguments);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "crosslane {arguments}");
+    run.stdout
+}
+
+/// A number of a JSON document.
+#[track_caller]
+pub fn number(value: &serde_json::Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 /// A new folder for the files of one test, in the build's folder for such.

@@ -5,26 +5,32 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::run::{command, folder, run, run_as_written};
+use crate::run::{assert_refused, command, folder, run, run_as_written};
 
 /// How long a server may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `lab serve` of cards, and the names of these.
-struct Served<const N: usize> {
+pub struct Served<const N: usize> {
     server: Child,
-    cards: [String; N],
+    /// Names of the cards.
+    pub cards: [String; N],
 }
 
 impl<const N: usize> Served<N> {
-    fn start(test: &str, lab: &str, endpoints: [&str; N]) -> Self {
+    /// Starts it, and waits until its sockets are there.
+    pub fn start(test: &str, lab: &str, endpoints: [&str; N]) -> Self {
+        Self::with_errors(test, lab, endpoints, Stdio::null())
+    }
+
+    fn with_errors(test: &str, lab: &str, endpoints: [&str; N], errors: Stdio) -> Self {
         let folder = folder(test);
         let sockets = endpoints.map(|name| folder.join(name).display().to_string());
         let pairs = endpoints.iter().zip(&sockets);
         let pairs = pairs.map(|(name, socket)| format!("--device {name} --socket {socket}"));
         let pairs: Vec<String> = pairs.collect();
         let mut server = command(&format!("lab serve {lab} {}", pairs.join(" ")));
-        let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let server = server.stdout(Stdio::null()).stderr(errors).spawn().unwrap();
         let begun = Instant::now();
         while !sockets.iter().all(|socket| std::path::Path::new(socket).exists()) {
             assert!(begun.elapsed() < PATIENCE, "the server makes its sockets");
@@ -192,7 +198,7 @@ fn a_lab_is_a_device_everywhere() {
 
 #[test]
 fn what_cards_cannot_be_asked_for_is_said() {
-    for (arguments, code, what) in [
+    assert_refused([
         ("bench write --device vfio-user:nowhere", 1, "nowhere"),
         ("bench write --device vfio:ff:1f.7", 1, "0000:ff:1f.7"),
         ("bench write --device vfio:1f.7", 2, "is not the address of a PCI function"),
@@ -224,35 +230,22 @@ fn what_cards_cannot_be_asked_for_is_said() {
         ("bench mmio --device lab:rosta/fpga1", 2, "no memory card"),
         ("bench nget --device vfio-user:a --node b", 2, "--device names the cards"),
         ("bench nget --device vfio-user:nowhere", 1, "nowhere"),
-    ] {
-        let run = run(arguments);
-        assert_eq!(run.code, code, "{arguments}: {}", run.stderr);
-        assert!(run.stderr.contains(what), "{arguments}: {}", run.stderr);
-    }
+    ]);
 }
 
 /// The test of a card asks for what it has not, dozens of times, and a server says so in few lines.
 #[test]
 fn server_counts_errors_that_repeat() {
-    let socket = folder("server_counts_errors_that_repeat").join("card.sock");
-    let path = socket.display();
-    let mut server = command(&format!("lab serve kc705:crosslane --device kc705 --socket {path}"));
-    let mut server = server.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let begun = Instant::now();
-    while !socket.exists() {
-        assert!(begun.elapsed() < PATIENCE, "the server makes its socket");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let tested = run(&format!("device test vfio-user:{path} --largest 4K"));
+    let test = "server_counts_errors_that_repeat";
+    let mut served = Served::with_errors(test, "kc705:crosslane", ["kc705"], Stdio::piped());
+    let tested = run(&format!("device test {} --largest 4K", served.cards[0]));
     let mut lines = Vec::new();
-    for line in BufReader::new(server.stderr.take().unwrap()).lines() {
+    for line in BufReader::new(served.server.stderr.take().unwrap()).lines() {
         lines.push(line.unwrap());
         if lines.last().is_some_and(|line| line.contains("the client has gone")) {
             break;
         }
     }
-    server.kill().unwrap();
-    server.wait().unwrap();
     assert_eq!(tested.code, 0, "{tested:?}");
     let errors = lines.iter().filter(|line| line.starts_with("in the lab: ")).count();
     assert!(lines.iter().any(|line| line.contains(" more of Unsupported Request")), "{lines:?}");

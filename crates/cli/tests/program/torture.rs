@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane torture`.
 
-use crate::run::{folder, json_of, run, stdout_of};
+use crate::run::{assert_refused, folder, json_of, run, stdout_of};
 
 #[test]
 fn seeds_are_run_and_counted() {
@@ -32,16 +32,13 @@ fn one_seed_is_told_and_its_lab_is_written() {
 
 #[test]
 fn what_cannot_be_run_is_refused() {
-    for (arguments, code, why) in [
+    let cases = [
         ("--seeds 5..5", 2, "there is no seed in 5..5"),
         ("--seeds many", 2, "is not a seed"),
         ("--seeds 0..99999999999999999999", 2, "seed 99999999999999999999 is too large: the "),
         ("--seeds 0..3 --write-lab x.toml", 2, "takes a single seed"),
         ("--lab nowhere", 1, "nowhere"),
-    ] {
-        let run = run(&format!("torture {arguments}"));
-        assert_eq!(run.code, code, "{arguments}: {run:?}");
-        assert!(run.stderr.contains(why), "{arguments}: {}", run.stderr);
-        assert!(run.stdout.is_empty(), "{arguments}");
-    }
+    ];
+    let torture = |(arguments, code, words)| (format!("torture {arguments}"), code, words);
+    assert_refused(cases.map(torture));
 }

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `bench nget` and `bench halo`, as the program shows them.
 
-use crate::run::{folder, run_as_written};
-
-fn stdout_of(arguments: &str) -> String {
-    let run = run_as_written(arguments);
-    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "crosslane {arguments}");
-    run.stdout
-}
+use crate::run::{assert_refused, folder, stdout_as_written as stdout_of};
 
 /// The paper compares two machines: each has its rows.
 #[test]
@@ -70,7 +64,7 @@ fn halos_of_several_tori_are_compared_whole() {
 
 #[test]
 fn what_cannot_be_is_answered() {
-    for (arguments, code, words) in [
+    assert_refused([
         ("bench nget --lab rosta", 2, "lab rosta has no network processor"),
         ("bench nget --node fpga9", 2, "fpga9 is no network processor; there are fpga1, fpga2"),
         ("bench nget -n 2 -m 3", 2, "-m 3 is more than the 2 gets in flight"),
@@ -79,11 +73,7 @@ fn what_cannot_be_is_answered() {
         ("bench halo --nodes 8192", 2, "8192 are not the nodes of a torus"),
         ("bench halo --lattice 4x4", 2, "4x4 is no part of a lattice"),
         ("bench halo --nodes 4 --site-bytes 6", 1, "6 B of a site; a multiple of 4"),
-    ] {
-        let run = run_as_written(arguments);
-        assert_eq!((run.code, run.stdout.as_str()), (code, ""), "crosslane {arguments}: {run:?}");
-        assert!(run.stderr.contains(words), "crosslane {arguments}: {}", run.stderr);
-    }
+    ]);
 }
 
 #[test]

@@ -3,12 +3,7 @@
 //!
 //! Simulated time is exact, so rates and latencies are asserted as such.
 
-use crate::run::{folder, json_of, run, stdout_of};
-use serde_json::Value;
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is a number"))
-}
+use crate::run::{assert_refused, folder, json_of, number, run, stdout_of};
 
 #[test]
 fn a_page_of_one_flow() {
@@ -227,7 +222,7 @@ fn a_forbidden_peer_path_is_said_first() {
 
 #[test]
 fn flows_that_cannot_be_are_named() {
-    for (arguments, complaint) in [
+    let cases = [
         ("--flow fpga9:host:write:64", "--flow fpga9:host:write:64: the lab has no fpga9; it has"),
         ("--flow rha25:host:write:64", "rha25 is a switch; flows begin and end at host0, fpga1"),
         ("--flow fpga1:fpga1:write:64", "fpga1 cannot move data to itself"),
@@ -242,11 +237,9 @@ fn flows_that_cannot_be_are_named() {
         ),
         ("--flow host:fpga1:write:64:128", "error: flow host:fpga1:write: 128 B for each TLP is"),
         ("--flow fpga1:host:write:64..128 --trace t", "--trace writes one run"),
-    ] {
-        let run = run(&format!("bench traffic --lab rosta {arguments}"));
-        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments}: {}", run.stderr);
-        assert!(run.stderr.contains(complaint), "{arguments}: {}", run.stderr);
-    }
+    ];
+    let bench = |(flow, words)| (format!("bench traffic --lab rosta {flow}"), 2, words);
+    assert_refused(cases.map(bench));
 }
 
 #[test]

@@ -3,14 +3,7 @@
 
 use serde_json::Value;
 
-use crate::run::{folder, run, run_as_written};
-
-#[track_caller]
-fn page_of(arguments: &str) -> String {
-    let run = run_as_written(arguments);
-    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "crosslane {arguments}");
-    run.stdout
-}
+use crate::run::{folder, run, run_as_written, stdout_as_written as page_of};
 
 /// Of the only scenario.
 #[track_caller]

@@ -5,16 +5,11 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::run::{folder, json_of, run, stdout_of};
+use crate::run::{assert_refused, folder, json_of, number, run, stdout_of};
 
 /// Payload bytes per second of a link Gen2 x4 with SKP ordered sets and TLPs of 128 B under 3 DW
 /// headers, no DLLPs.
 const GEN2_X4: f64 = 2.0e9 * (1.0 - 4.0 / 1538.0) * 128.0 / 148.0;
-
-#[track_caller]
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
-}
 
 #[track_caller]
 fn list(value: &Value) -> &[Value] {
@@ -238,7 +233,7 @@ fn labs_with_one_card_have_defaults_too() {
 #[test]
 fn what_cannot_be_is_said_by_name() {
     let cards = "fpga1, fpga2, fpga3, fpga4, fpga5, fpga6, fpga7, fpga8";
-    for (arguments, sentence) in [
+    let cases = [
         ("write --lab rosta --size 0", "0 is not a size from 1 byte to 1 TiB".to_owned()),
         ("write --lab rosta --size 3", "3 B is not a multiple of 4 B, an engine's word".to_owned()),
         (
@@ -297,25 +292,20 @@ fn what_cannot_be_is_said_by_name() {
             "write --lab rosta --size 4K..16K --trace t",
             "--trace writes one run; give --size one size".to_owned(),
         ),
-    ] {
-        let run = run(&format!("bench {arguments}"));
-        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "crosslane bench {arguments}");
-        assert!(run.stderr.contains(&sentence), "bench {arguments}: {}", run.stderr);
-    }
+    ];
+    let bench = |(arguments, words)| (format!("bench {arguments}"), 2, words);
+    assert_refused(cases.map(bench));
 }
 
 /// Requests that the lab, the driver or the workload refuses.
 #[test]
 fn what_is_refused_fails_with_exit_code_1() {
-    for (arguments, sentence) in [
+    let cases = [
         ("write --lab nowhere", "there is no file nowhere"),
         ("write --lab rosta --payload 512", "fpga1 C2H 0: payloads of 512 B were asked for"),
         ("latency --lab rosta --size 96", "fpga1 -> fpga2: a message of 96 B is shorter than"),
-    ] {
-        let run = run(&format!("bench {arguments}"));
-        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane bench {arguments}");
-        assert!(run.stderr.contains(sentence), "bench {arguments}: {}", run.stderr);
-    }
+    ];
+    assert_refused(cases.map(|(arguments, words)| (format!("bench {arguments}"), 1, words)));
 }
 
 /// Generic endpoints have no engine: the sentence says what they are for.

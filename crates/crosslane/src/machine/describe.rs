@@ -8,11 +8,6 @@ use crosslane_vfio::sysfs::{Address, ErrorCounters, Express, LinkCode, PciFuncti
 /// Base class of bridges (PCI code and ID assignment).
 const BRIDGES: u32 = 0x06;
 
-/// Lists the functions of a machine, optionally with bridges and ports.
-pub fn functions(tree: &Tree, with_bridges: bool) -> impl Iterator<Item = &PciFunction> {
-    tree.functions().filter(move |function| with_bridges || function.class >> 16 != BRIDGES)
-}
-
 /// Returns the function and every bridge above it, the root port first.
 #[must_use]
 pub fn path_from_root<'a>(tree: &'a Tree, function: &'a PciFunction) -> Vec<&'a PciFunction> {
@@ -22,7 +17,12 @@ pub fn path_from_root<'a>(tree: &'a Tree, function: &'a PciFunction) -> Vec<&'a 
     path
 }
 
-/// Describes the functions of a machine in few words.
+/// Lists the functions of a machine, optionally with bridges and ports.
+pub(super) fn functions(tree: &Tree, with_bridges: bool) -> impl Iterator<Item = &PciFunction> {
+    tree.functions().filter(move |function| with_bridges || function.class >> 16 != BRIDGES)
+}
+
+/// Describes the functions of a machine in few words, optionally with bridges and ports.
 #[must_use]
 pub fn list(tree: &Tree, with_bridges: bool) -> results::FunctionList {
     results::FunctionList { functions: functions(tree, with_bridges).map(summary).collect() }
@@ -113,15 +113,13 @@ fn error_counts(errors: &ErrorCounters) -> results::ErrorCounts {
 }
 
 /// Returns `Gen3 x4`, followed by the highest rate if that is more.
-#[must_use]
-pub fn link_words((now, best): (LinkCode, LinkCode)) -> String {
+pub(super) fn link_words((now, best): (LinkCode, LinkCode)) -> String {
     let is_less = now.speed < best.speed || now.lanes < best.lanes;
     if is_less { format!("{now} (of {best})") } else { now.to_string() }
 }
 
 /// Returns the error counters of a function that are not 0.
-#[must_use]
-pub fn error_words(function: &PciFunction) -> String {
+pub(super) fn error_words(function: &PciFunction) -> String {
     let Some(errors) = &function.errors else { return "the kernel has no counters".to_owned() };
     let kinds = [
         ("correctable", &errors.correctable),

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use crosslane_experiment::{
-    Choices, FlowRequest, NoProgress, Progress, Scenario, TrafficOutcome, TrafficWork,
+    Choices, FlowRequest, NoProgress, Scenario, TrafficOutcome, TrafficWork,
 };
-use crosslane_explain::{ExplainError, STEPS, explain};
+use crosslane_explain::{ExplainError, SearchProgress, Why, explain_all};
 use crosslane_fabric::FlowKind;
 use crosslane_lab::Lab;
+use crosslane_results::Step;
 use crosslane_results::machine::PredictedRate;
-use crosslane_results::{Explanation, Step};
 use crosslane_vfio::sysfs::{PciFunction, Tree};
 use rayon::prelude::*;
 use thiserror::Error;
@@ -29,18 +29,12 @@ const OUTSTANDING: u32 = 4;
 const LAB: &str = "this-machine";
 
 /// Receiver of a prediction's progress, called by several threads.
-pub trait PredictionProgress: Progress {
+pub trait PredictionProgress: SearchProgress {
     /// Reports the start of runs that move this many bytes together.
     fn begin(&self, _bytes: u64) {}
 
     /// Reports the end of the runs; this many are explained next.
     fn explain(&self, _runs: usize) {}
-
-    /// Reports one more run without a limit.
-    fn tried(&self) {}
-
-    /// Reports one more explained run.
-    fn explained(&self) {}
 }
 
 impl PredictionProgress for NoProgress {}
@@ -152,38 +146,15 @@ fn run(
         runs.par_iter().map(|run| run.run(progress, None)).collect();
     let outcomes = outcomes?;
     progress.explain(runs.len());
-    let rates = paths.par_iter().zip(&runs).zip(&outcomes).enumerate();
-    let rates = rates.map(|(index, ((path, run), outcome))| {
-        // Only the explanation of the last path contains the next limit.
-        let steps = if index + 1 == runs.len() { STEPS } else { 1 };
-        let why = why(run, outcome, steps, progress);
-        progress.explained();
-        predicted(path, outcome, why)
-    });
-    Ok(rates.collect())
+    let whys = explain_all(&runs, &outcomes, false, progress);
+    let rates = paths.iter().zip(&outcomes).zip(whys);
+    Ok(rates.map(|((path, outcome), why)| predicted(path, outcome, why)).collect())
 }
 
-fn why(
-    run: &Scenario<TrafficWork>,
-    outcome: &TrafficOutcome,
-    steps: usize,
-    progress: &impl PredictionProgress,
-) -> Result<Explanation, String> {
-    if outcome.error_count > 0 {
-        return Err("the run had errors".to_owned());
-    }
-    let explanation = explain(run, Some(outcome.figure), steps, &|_| progress.tried());
-    let explanation = explanation.map_err(|error| error.to_string())?;
-    Ok(Explanation { account: outcome.account.clone(), ..explanation })
-}
-
-fn predicted(
-    path: &Path<'_>,
-    outcome: &TrafficOutcome,
-    why: Result<Explanation, String>,
-) -> PredictedRate {
+fn predicted(path: &Path<'_>, outcome: &TrafficOutcome, why: Why) -> PredictedRate {
     let flow = outcome.flows.first();
     let ceiling = flow.and_then(|flow| flow.ceiling.as_ref());
+    let why = why.unwrap_or_else(|| Err("interrupted".to_owned()));
     let bottleneck = match &why {
         Ok(explanation) => explanation.steps.first().map_or("none was found".to_owned(), limits),
         Err(reason) => format!("not known: {reason}"),

@@ -67,14 +67,6 @@ pub struct Sample {
     pub seconds: f64,
 }
 
-impl Sample {
-    /// The link as the file calls it: `Gen2 x4`, or `k = 8`.
-    #[must_use]
-    pub fn link_words(&self) -> String {
-        self.link.map_or_else(|| format!("k = {}", self.k), |link| link.to_string())
-    }
-}
-
 /// The measurements of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurements {
@@ -335,9 +327,12 @@ mod tests {
         let links = parse("generation,width,bytes,us,note\n2,4,1,1,\"a, b\"\n").unwrap();
         assert_eq!((links.samples()[0].k, links.samples()[0].series.as_str()), (8.0, "a, b"));
         assert_eq!(links.theory_bytes_per_second(), Some(250e6));
-        assert_eq!(links.samples()[0].link_words(), "Gen2 x4");
+        assert_eq!(
+            links.samples()[0].link.map(|link| link.to_string()).as_deref(),
+            Some("Gen2 x4")
+        );
         let multiples = parse("k,bytes,us\n8,1,1\n").unwrap();
-        assert_eq!(multiples.samples()[0].link_words(), "k = 8");
+        assert_eq!((multiples.samples()[0].link, multiples.samples()[0].k), (None, 8.0));
     }
 
     #[test]

@@ -173,3 +173,25 @@ fn rates(fit: &Fit) -> Plot {
         series,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_named_by_rate_or_multiple() {
+        let one = |link: Option<&str>| FitResidual {
+            bytes: 1,
+            link: link.map(str::to_owned),
+            k: 8.0,
+            line: 2,
+            measured_ns: 1.0,
+            fitted_ns: 1.0,
+            residual: 0.0,
+        };
+        assert_eq!(
+            [one(Some("Gen2 x4")), one(None)].map(|one| link_words(&one)),
+            ["Gen2 x4", "k = 8"]
+        );
+    }
+}

@@ -18,11 +18,13 @@ use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Cell, Field, Table};
 
 /// Note on transfers of cards whose clock is not the machine's.
-pub(crate) const SERVED: &str = "all times and rates are in this machine's time: a program serves the \
-                          cards and may simulate them, so that the engines' timers are left out";
+pub(crate) const SERVED: &str = "all times and rates are in this machine's time: a program serves \
+                                 the cards and may simulate them, so that the engines' timers are \
+                                 left out";
 /// Note on round trips of such cards.
-pub(crate) const SERVED_LATENCY: &str = "times are by the engine's timer: a program serves the cards, and \
-                                  if it simulates them, they are in its simulated time";
+pub(crate) const SERVED_LATENCY: &str = "times are by the engine's timer: a program serves the \
+                                         cards, and if it simulates them, they are in its \
+                                         simulated time";
 /// Picoseconds in a microsecond.
 const PS_PER_US: f64 = 1e6;
 /// A smaller gain, as a fraction, is printed as 0.0 %.

@@ -22,8 +22,8 @@ pub fn paragraph(text: &str, columns: Columns) -> String {
     filled(&words, columns, indent, indent) + "\n"
 }
 
-/// Folds the sentences of a text between words and indents the rest of each. Lines with a gap of two
-/// blanks are rows of tables and drawings, which fit already: they are kept.
+/// Folds the sentences of a text between words and indents the rest of each. Lines with a gap of
+/// two blanks are rows of tables and drawings, which fit already: they are kept.
 #[must_use]
 pub fn folded(page: &str, columns: usize) -> String {
     let mut text = String::new();
@@ -53,8 +53,8 @@ pub fn fitted(line: &str, columns: Columns) -> String {
     }
 }
 
-/// Folds a line, and indents all lines but the first by `hanging` blanks. Numbers stay with the word
-/// behind them. A word that is longer than a line has its own.
+/// Folds a line, and indents all lines but the first by `hanging` blanks. Numbers stay with the
+/// word behind them. A word that is longer than a line has its own.
 fn folded_line(line: &str, columns: usize, hanging: usize) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in line.split_whitespace() {

@@ -149,8 +149,8 @@ impl Drawing {
         self.lines.push('\n');
     }
 
-    /// Begins the next line with the vertical branches among the first `stem` characters of the last
-    /// one.
+    /// Begins the next line with the vertical branches among the first `stem` characters of the
+    /// last one.
     fn blank_but_stems(&mut self, stem: usize) {
         let goes_on = |c| if matches!(c, '+' | '|') { '|' } else { ' ' };
         self.line = self.line.chars().take(stem).map(goes_on).collect();
