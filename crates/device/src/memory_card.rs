@@ -99,7 +99,7 @@ impl MemoryCard {
     /// Panics if [`Parameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: MemoryCardParameters) -> Self {
-        parameters.assert_good();
+        parameters.assert_valid();
         Self {
             parameters,
             function: Function::default(),
@@ -268,7 +268,7 @@ impl Device for MemoryCard {
     }
 
     fn timer(&mut self, _token: u32, port: &mut DevicePort<'_>) {
-        self.timer.come(port.now_ps());
+        self.timer.fired(port.now_ps());
         self.transmit_ready(port);
     }
 

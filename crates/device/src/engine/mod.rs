@@ -93,7 +93,7 @@ impl Engine {
     /// Panics if [`Parameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: EngineParameters) -> Self {
-        parameters.assert_good();
+        parameters.assert_valid();
         let p = &parameters;
         let kinds = [
             (Kind::H2c, p.h2c_channels),

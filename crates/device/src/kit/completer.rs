@@ -121,7 +121,7 @@ impl Completer {
         assert!(left == 0, "a read of {bytes} B is answered without {left} B");
     }
 
-    /// Adds the answer to a TLP that has arrived, if it has one, as [`answer`](Self::answer) does.
+    /// Adds the answer to a TLP that has arrived, if it has one: see [`answer`](Self::answer).
     /// Returns when the TLP's receive buffer becomes free.
     pub fn reply(
         &mut self,

@@ -27,7 +27,7 @@ pub struct Place {
     pub offset: u64,
 }
 
-/// TLP that has arrived, by what a device does with it.
+/// TLP that has arrived, by its effect on a device.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Write into an aperture.
@@ -106,7 +106,7 @@ impl Function {
         })
     }
 
-    /// Sorts a TLP that has arrived, and reports what is wrong with it.
+    /// Sorts a TLP that has arrived, and reports its errors.
     ///
     /// Registers are behind BAR 0 and are read one whole double word at a time; any other read of
     /// them violates the programming model and gets Completer Abort (PCIe 6.x 2.3.1). A read of no

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts common to all devices, by PCI Express' rules: a model is made of them and of its own
-//! behaviour. `docs/device-kit.md` shows a device on them.
+//! Parts that every device needs, by the rules of PCI Express; a model adds its own behaviour.
+//! `docs/own-device.md` explains them and shows a device.
 //!
-//! Read first: [`Function`] sorts the TLPs that arrive; [`Completer`] answers reads; [`Requester`]
-//! reads host memory;
-//! [`RegisterFile`] has the words that software writes.
+//! Read first: [`Function`] sorts the TLPs that arrive; [`RegisterFile`] has the words that software
+//! writes; [`Completer`] answers reads; [`Requester`] reads host memory.
 
 mod completer;
 mod function;

@@ -51,7 +51,7 @@ pub trait Parameters: Sized {
     ///
     /// # Panics
     /// Panics if [`check`](Self::check) rejects them.
-    fn assert_good(&self) {
+    fn assert_valid(&self) {
         if let Err(error) = self.check() {
             panic!("parameters are checked before: {error}");
         }
@@ -129,6 +129,23 @@ macro_rules! parameters {
             $($(#[$part_doc])* pub $part: Option<$part_kind>,)*
         }
 
+        impl $name {
+            /// Checks that a device can be built with these parameters.
+            ///
+            /// # Errors
+            /// Returns the first parameter that is out of bounds.
+            pub fn check(&self) -> Result<(), $crate::ParameterError> {
+                let $all = self;
+                $({
+                    let name = $crate::kit::parameters!(@name $field $kind);
+                    let value = $crate::kit::Number::number($all.$field);
+                    $crate::kit::parameters!(@check name value $bounds)
+                }?;)*
+                $($all.$part.as_ref().map_or(Ok(()), |part| part.check())?;)*
+                Ok(())
+            }
+        }
+
         impl $crate::kit::Parameters for $name {
             const ALL: &'static [$crate::kit::Parameter] = &[$($crate::kit::Parameter {
                 name: $crate::kit::parameters!(@name $field $kind),
@@ -146,14 +163,7 @@ macro_rules! parameters {
             }
 
             fn check(&self) -> Result<(), $crate::ParameterError> {
-                let $all = self;
-                $({
-                    let name = $crate::kit::parameters!(@name $field $kind);
-                    let value = $crate::kit::Number::number($all.$field);
-                    $crate::kit::parameters!(@check name value $bounds)
-                }?;)*
-                $($all.$part.as_ref().map_or(Ok(()), |part| part.check())?;)*
-                Ok(())
+                self.check()
             }
         }
     };

@@ -36,14 +36,14 @@ impl Timer {
         }
     }
 
-    /// Notes that a call has come.
-    pub fn come(&mut self, now_ps: u64) {
+    /// Notes a call.
+    pub fn fired(&mut self, now_ps: u64) {
         if self.next_ps <= now_ps {
             self.reset();
         }
     }
 
-    /// Forgets the call that is to come.
+    /// Forgets the call asked for.
     pub fn reset(&mut self) {
         self.next_ps = u64::MAX;
     }

@@ -104,7 +104,7 @@ impl NetworkProcessor {
     /// Panics if [`Parameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: NetworkProcessorParameters) -> Self {
-        parameters.assert_good();
+        parameters.assert_valid();
         let links = usize::from(parameters.links);
         Self {
             request_windows: RequestWindows::new(parameters.get_slots, parameters.credit_slots),
@@ -429,11 +429,11 @@ impl Device for NetworkProcessor {
     fn timer(&mut self, token: u32, port: &mut DevicePort<'_>) {
         match token {
             TIMEOUT => self.time_out_reads(port),
-            STEP => self.timer.come(port.now_ps()),
+            STEP => self.timer.fired(port.now_ps()),
             _ => {
                 let number = (token - LINK_TIMER) as u8;
                 if let Some(link) = self.links.get_mut(usize::from(number)) {
-                    link.timer.come(port.now_ps());
+                    link.timer.fired(port.now_ps());
                 }
                 self.take_frames(number, port);
                 self.work_on(number);

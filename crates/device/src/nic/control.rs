@@ -54,7 +54,7 @@ impl Nic {
     /// # Panics
     /// Panics if [`Parameters::check`] rejects the parameters, or both ends are one node.
     pub fn join(fabric: &mut Fabric, ends: [NodeId; 2], parameters: NetworkParameters) -> bool {
-        parameters.assert_good();
+        parameters.assert_valid();
         assert_ne!(ends[0], ends[1], "a network link has two ends");
         let room = |nic: &mut Self, _: &mut DevicePort<'_>| nic.parameters.receive_buffer_bytes;
         let rooms = ends.map(|end| fabric.command(end, room));

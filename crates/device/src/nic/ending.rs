@@ -97,7 +97,7 @@ impl Nic {
 
     pub(super) fn time_out_pairs(&mut self, port: &mut DevicePort<'_>) {
         let (now_ps, timeout_ps) = (port.now_ps(), self.parameters.retry_timeout.0);
-        self.retry.come(now_ps);
+        self.retry.fired(now_ps);
         let down_ps = self.link.as_ref().and_then(|link| link.down_since_ps);
         let mut next_ps = u64::MAX;
         for number in self.numbers() {

@@ -103,7 +103,7 @@ impl Nic {
     /// Panics if [`Parameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: NicParameters) -> Self {
-        parameters.assert_good();
+        parameters.assert_valid();
         Self {
             requester: Requester::new(
                 parameters.tags,
@@ -221,7 +221,7 @@ impl Device for Nic {
             TIMEOUT => self.time_out_reads(port),
             RETRY => self.time_out_pairs(port),
             _ => {
-                self.timer.come(port.now_ps());
+                self.timer.fired(port.now_ps());
                 self.line_up_grown();
             }
         }
