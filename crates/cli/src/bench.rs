@@ -136,8 +136,8 @@ impl<'a> Bench<'a> {
                 None => scenario.run(&steps, trace),
             };
             match outcome {
-                Err(ExperimentError::Interrupted) => return Ok(None),
-                Err(error) => return Err((how.failed)(&scenario.work, error)),
+                Err(ExperimentError::Interrupted) => Ok(None),
+                Err(error) => Err((how.failed)(&scenario.work, error)),
                 Ok(outcome) if bytes.is_some() => Ok(Some(outcome)),
                 Ok(outcome) => {
                     steps.shown(&scenario.name(), outcome.simulated());
