@@ -16,6 +16,7 @@
 
 mod acceptance;
 mod account;
+mod bridge_plan;
 mod bridged;
 mod card_transfer;
 mod ceiling;
@@ -53,6 +54,7 @@ mod words;
 mod workload;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
+pub use bridge_plan::{BridgeLine, BridgePlan, overlaps};
 pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};

@@ -23,6 +23,7 @@ mod board;
 mod caller;
 mod connection;
 mod error;
+mod event_log;
 mod function;
 mod mappings;
 mod placement;
@@ -30,5 +31,6 @@ mod plain;
 mod server;
 
 pub use error::{ServeError, ServeEvent};
+pub use event_log::EventLog;
 pub use mappings::{Mappings, SharedMappings};
 pub use server::{ServedDevice, Server};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::namespaces;
 use crate::proxy::Proxy;
+use crate::run::{assert_refused, json_of};
 use crate::served::Served;
 
 /// A card whose model is fast.
@@ -60,10 +61,9 @@ impl Server {
     }
 }
 
-fn client(arguments: &[&str]) -> Command {
-    let mut command = Command::new(program());
-    command.arg("bridge").args(arguments).stdin(Stdio::null());
-    command
+/// A client with these arguments, separated by blanks.
+fn client(arguments: impl AsRef<str>) -> Command {
+    crate::run::command(&format!("bridge {}", arguments.as_ref()))
 }
 
 /// Runs a client that has to succeed; what it prints as JSON.
@@ -131,8 +131,8 @@ fn a_gibibyte_is_put_and_got_with_equal_checksums() {
     let arguments = format!("--device card={DEVICE} --listen 127.0.0.1:0");
     let server = Server::with(Command::new(program()), &arguments);
     let target = format!("{}/card:0x1000", server.address);
-    let put = succeed(client(&["put", &sent, &target]));
-    let got = succeed(client(&["get", &target, &back, "--bytes", "1G"]));
+    let put = succeed(client(format!("put {sent} {target}")));
+    let got = succeed(client(format!("get {target} {back} --bytes 1G")));
     assert_eq!((&put["bytes"], &got["bytes"]), (&bytes.into(), &bytes.into()));
     assert_eq!(put["crc32"], got["crc32"]);
     assert!(put["network"].as_str().is_some_and(|name| name.starts_with("shm")), "{put}");
@@ -147,14 +147,13 @@ fn a_round_trip_compares_and_a_copy_goes_to_another_server() {
     let back = folder.join("back").to_str().expect("text").to_owned();
     let (one, other) = (Server::tcp(), Server::tcp());
     let place = |server: &Server, address: u64| format!("{}/fpga0:{address:#x}", server.address);
-    let tcp = ["--network", "tcp"];
-    let trip = succeed(client(&[&["roundtrip", &sent, &place(&one, 0)][..], &tcp].concat()));
+    let trip = succeed(client(format!("roundtrip {sent} {} --network tcp", place(&one, 0))));
     assert_eq!(trip["bytes"], 3 * MIB + 5);
-    succeed(client(&[&["put", &sent, &place(&one, 64)][..], &tcp].concat()));
+    succeed(client(format!("put {sent} {} --network tcp", place(&one, 64))));
     let (from, to) = (place(&one, 64), place(&other, 1000));
-    let bytes = (3 * MIB + 5).to_string();
-    succeed(client(&[&["copy", &from, &to, "--bytes", &bytes][..], &tcp].concat()));
-    succeed(client(&[&["get", &to, &back, "--bytes", &bytes][..], &tcp].concat()));
+    let bytes = format!("--bytes {} --network tcp", 3 * MIB + 5);
+    succeed(client(format!("copy {from} {to} {bytes}")));
+    succeed(client(format!("get {to} {back} {bytes}")));
     assert_same(&sent, &back);
 }
 
@@ -167,21 +166,19 @@ fn a_cut_connection_is_mended_and_a_stalled_one_ends_at_the_deadline() {
     let proxy = Proxy::start(&server.address);
     let (through, direct) =
         (format!("{}/fpga0", proxy.address()), format!("{}/fpga0", server.address));
-    let tcp = ["--network", "tcp"];
     // Slow, then cut in the middle: it goes on from what has arrived.
     proxy.delay(Duration::from_millis(5));
     proxy.cut_after(10 * MIB as u64);
-    let put = succeed(client(&[&["put", &sent, &through][..], &tcp].concat()));
+    let put = succeed(client(format!("put {sent} {through} --network tcp")));
     assert!(put["retries"].as_u64().is_some_and(|retries| retries >= 1), "{put}");
     proxy.delay(Duration::ZERO);
-    succeed(client(&[&["get", &direct, &back, "--bytes", "24M"][..], &tcp].concat()));
+    succeed(client(format!("get {direct} {back} --bytes 24M --network tcp")));
     assert_same(&sent, &back);
     // It stands still: both ends give up, and the server serves on.
     proxy.stall();
-    let stalled =
-        client(&[&["put", &sent, &through, "--timeout", "3", "--retries", "0"][..], &tcp].concat())
-            .output()
-            .expect("the program starts");
+    let stalled = client(format!("put {sent} {through} --timeout 3 --retries 0 --network tcp"))
+        .output()
+        .expect("the program starts");
     assert_eq!(stalled.status.code(), Some(1), "{}", words(&stalled));
     assert!(
         words(&stalled).contains("deadline") || words(&stalled).contains("lost"),
@@ -189,7 +186,7 @@ fn a_cut_connection_is_mended_and_a_stalled_one_ends_at_the_deadline() {
         words(&stalled)
     );
     drop(proxy);
-    succeed(client(&[&["put", &sent, &direct][..], &tcp].concat()));
+    succeed(client(format!("put {sent} {direct} --network tcp")));
 }
 
 #[test]
@@ -199,7 +196,7 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
     let sent = file(&folder, "sent", 512 * MIB);
     let server = Server::tcp();
     let target = format!("{}/fpga0", server.address);
-    let put = ["put", sent.as_str(), target.as_str(), "--network", "tcp", "--retries", "0"];
+    let put = format!("put {sent} {target} --network tcp --retries 0");
     let spawn = || {
         let mut command = client(&put);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -235,7 +232,6 @@ fn a_card_that_is_no_lab_s_serves_many_at_once_and_outlives_those_that_die() {
     let long = file(&folder, "long", 512 * MIB);
     let place = |address: usize| format!("{}/fpga0:{address:#x}", server.address);
     let far = place(1 << 30);
-    let tcp = ["--network", "tcp"];
     std::thread::scope(|scope| {
         for number in 0..3 {
             let (folder, place) = (&folder, &place);
@@ -243,11 +239,11 @@ fn a_card_that_is_no_lab_s_serves_many_at_once_and_outlives_those_that_die() {
                 let bytes = (5 + number) * MIB + number;
                 let sent = file(folder, &format!("sent{number}"), bytes);
                 let back = folder.join(format!("back{number}")).to_str().expect("text").to_owned();
-                let (target, bytes) = (place(number * 16 * MIB + number), bytes.to_string());
+                let target = place(number * 16 * MIB + number);
                 for _ in 0..2 {
-                    let put = succeed(client(&[&["put", &sent, &target][..], &tcp].concat()));
-                    let get = ["get", &target, &back, "--bytes", &bytes];
-                    let got = succeed(client(&[&get[..], &tcp].concat()));
+                    let put = succeed(client(format!("put {sent} {target} --network tcp")));
+                    let get = format!("get {target} {back} --bytes {bytes} --network tcp");
+                    let got = succeed(client(get));
                     assert_eq!(put["crc32"], got["crc32"]);
                     assert_same(&sent, &back);
                 }
@@ -255,11 +251,10 @@ fn a_card_that_is_no_lab_s_serves_many_at_once_and_outlives_those_that_die() {
         }
         for way in ["put", "get"] {
             let sink = folder.join("nobody").to_str().expect("text").to_owned();
-            let arguments = match way {
-                "put" => vec![way, &long, &far],
-                _ => vec![way, &far, &sink, "--bytes", "512M"],
-            };
-            let mut command = client(&[&arguments[..], &tcp].concat());
+            let mut command = client(match way {
+                "put" => format!("put {long} {far} --network tcp"),
+                _ => format!("get {far} {sink} --bytes 512M --network tcp"),
+            });
             command.stdout(Stdio::null()).stderr(Stdio::null());
             let mut killed = command.spawn().expect("the program starts");
             std::thread::sleep(Duration::from_millis(450));
@@ -272,10 +267,10 @@ fn a_card_that_is_no_lab_s_serves_many_at_once_and_outlives_those_that_die() {
     let server = start("shm");
     let (sent, target) = (file(&folder, "sent", 6 * MIB), format!("{}/fpga0:77", server.address));
     let back = folder.join("back").to_str().expect("text").to_owned();
-    succeed(client(&["put", &sent, &target]));
-    let trip = succeed(client(&["roundtrip", &sent, &format!("{}/fpga0", server.address)]));
+    succeed(client(format!("put {sent} {target}")));
+    let trip = succeed(client(format!("roundtrip {sent} {}/fpga0", server.address)));
     assert_eq!(trip["bytes"], 6 * MIB);
-    succeed(client(&["get", &target, &back, "--bytes", "6M"]));
+    succeed(client(format!("get {target} {back} --bytes 6M")));
     assert_same(&sent, &back);
     let _ = std::fs::remove_dir_all(folder);
 }
@@ -286,9 +281,9 @@ fn two_nodes_of_their_own_meet_with_a_key() {
     let folder = folder("nodes");
     let sent = file(&folder, "sent", 4 * MIB);
     let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
-    let key = client(&["key"]).output().expect("the program starts").stdout;
+    let key = client("key").output().expect("the program starts").stdout;
     std::fs::write(path("rnode.key"), &key).expect("it can be written");
-    let other = client(&["key"]).output().expect("the program starts").stdout;
+    let other = client("key").output().expect("the program starts").stdout;
     assert_ne!(key, other, "keys are random");
     std::fs::write(path("other.key"), &other).expect("it can be written");
     let policy = "[[client]]\nname = 'rnode'\nkey_file = 'rnode.key'\n[[client.allow]]\n\
@@ -326,32 +321,21 @@ fn two_nodes_of_their_own_meet_with_a_key() {
 
 #[test]
 fn what_cannot_be_asked_for_is_said() {
-    let complaint = |arguments: &[&str]| {
-        let output = client(arguments).output().expect("the program starts");
-        (output.status.code(), words(&output))
-    };
-    for (arguments, code, what) in [
-        (&["put", "nowhere", "127.0.0.1:1/fpga0"][..], 1, "nowhere cannot be read"),
-        (&["put", "nowhere", "127.0.0.1:1"], 2, "no card is named"),
-        (&["serve", "--device", "kc705"], 2, "have names like lab:kc705:crosslane"),
-        (&["serve", "--device", "lab:aws-f1"], 2, "no endpoint with an engine"),
-        (&["bench", "--lab", "kc705"], 1, "it has no host with a card and a network adapter"),
-        (&["bench", "--size", "6", "--clients", "2"], 2, "needs a multiple of 4 B"),
-    ] {
-        let (exit, words) = complaint(arguments);
-        assert_eq!(exit, Some(code), "{arguments:?}: {words}");
-        assert!(words.contains(what), "{arguments:?}: {words}");
-    }
+    assert_refused([
+        ("bridge put nowhere 127.0.0.1:1/fpga0", 1, "nowhere cannot be read"),
+        ("bridge put nowhere 127.0.0.1:1", 2, "no card is named"),
+        ("bridge serve --device kc705", 2, "have names like lab:kc705:crosslane"),
+        ("bridge serve --device lab:aws-f1", 2, "no endpoint with an engine"),
+        ("bridge bench --lab kc705", 1, "it has no host with a card and a network adapter"),
+        ("bridge bench --size 6 --clients 2", 2, "needs a multiple of 4 B"),
+    ]);
 }
 
 #[test]
 fn rates_in_a_lab_are_the_same_each_time() {
-    let bench = || {
-        let arguments = ["bench", "--lab", "sbdt:crosslane", "--size", "1M", "--mode", "both"];
-        succeed(client(&arguments))
-    };
-    let (one, other) = (bench(), bench());
-    assert_eq!(one, other);
+    let bench = || json_of("bridge bench --lab sbdt:crosslane --size 1M --mode both --json");
+    let one = bench();
+    assert_eq!(one, bench());
     let transfers = one["transfers"].as_array().expect("a list");
     assert_eq!(transfers.len(), 6);
     assert!(transfers.iter().all(|transfer| transfer["wrong_words"] == 0));
@@ -360,21 +344,9 @@ fn rates_in_a_lab_are_the_same_each_time() {
 #[test]
 fn overlap_brings_nine_tenths_of_what_the_stages_allow() {
     // In simulated time, with stages as they are and with stages of the same length.
-    for pace in ["0", "2000"] {
-        let arguments = [
-            "bench",
-            "--lab",
-            "sbdt:crosslane",
-            "--size",
-            "16M",
-            "--mode",
-            "both",
-            "--iterations",
-            "1",
-            "--pace",
-            pace,
-        ];
-        let value = succeed(client(&arguments));
+    for pace in [0, 2000] {
+        let sizes = format!("--size 16M --mode both --iterations 1 --pace {pace}");
+        let value = json_of(&format!("bridge bench --lab sbdt:crosslane {sizes} --json"));
         let overlaps = value["overlap"].as_array().expect("a list").clone();
         assert_eq!(overlaps.len(), 3);
         for overlap in overlaps {

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde_json::Value;
+
 use crate::bridge::Server;
 use crate::device::machine_that_binds;
 use crate::run::{assert_refused, command, folder, json_of, run, stdout_of};
@@ -267,14 +269,22 @@ fn network_links_are_shown() {
 }
 
 #[test]
-fn labs_are_listed() {
+fn labs_are_listed_with_their_variants() {
     let list = stdout_of("lab list");
     let json = json_of("lab list --json");
     let labs = json["labs"].as_array().unwrap();
     assert_eq!(labs.len(), 8);
     for lab in labs {
-        assert!(list.contains(lab["name"].as_str().unwrap()));
-        assert!(list.contains(lab["summary"].as_str().unwrap()));
+        let name = lab["name"].as_str().unwrap();
+        let variants = lab["variants"].as_array().unwrap();
+        let of_variant =
+            |it: &Value| (format!("{name}:{}", it["name"].as_str().unwrap()), it.clone());
+        let named = std::iter::once((name.to_owned(), lab.clone()));
+        for (name, entry) in named.chain(variants.iter().map(of_variant)) {
+            assert!(list.contains(&format!("\n{name} ")), "{name}: {list}");
+            assert!(list.contains(entry["summary"].as_str().unwrap()), "{name}: {list}");
+        }
+        assert!(name != "rosta" || variants.len() == 2, "{lab}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::run::{folder, json_of, run, stdout_of};
+use crate::run::{folder, run, stdout_of};
 
 /// Whether a shell is installed; in CI it has to be.
 fn has(shell: &str) -> bool {
@@ -97,21 +97,6 @@ fn shells_complete_labs_variants_reproductions() {
         assert!(is_offered || shell == "bash", "{shell}: {files:?}");
         let reproduce = format!("crosslane reproduce {}/rosta-", folder.display());
         assert_eq!(offered(&script, &reproduce), [""; 0], "{shell}");
-    }
-}
-
-#[test]
-fn variants_are_listed() {
-    let list = stdout_of("lab list");
-    let json = json_of("lab list --json");
-    let labs = json["labs"].as_array().unwrap();
-    let rosta = labs.iter().find(|lab| lab["name"] == "rosta").unwrap();
-    let variants = rosta["variants"].as_array().unwrap();
-    assert_eq!(variants.len(), 2);
-    for variant in variants {
-        let (name, summary) = (variant["name"].as_str().unwrap(), variant["summary"].as_str());
-        assert!(list.contains(&format!("\nrosta:{name} ")), "{list}");
-        assert!(list.contains(summary.unwrap()), "{list}");
     }
 }
 

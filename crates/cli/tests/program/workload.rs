@@ -91,30 +91,21 @@ fn the_page_says_what_was_planned() {
     }
 }
 
-/// A sweep's runs are those of its sizes, alone and in any process.
+/// A sweep's runs are made side by side on all cores: each is as it is alone, in any process.
 #[test]
 fn a_sweep_is_its_single_runs() {
-    let sweep = json_of("bench p2p --lab rosta:crosslane --size 4K..16K --json");
-    let sizes = list(&sweep["scenarios"]);
-    assert_eq!(sizes.len(), 3);
-    for scenario in sizes {
-        let size = &scenario["bytes"];
-        let alone = scenario_of(&format!("bench p2p --lab rosta:crosslane --size {size}"));
-        assert_eq!(*scenario, alone, "{size} B");
+    for (bench, sizes) in [
+        ("p2p --lab rosta:crosslane --size ", "4K..16K"),
+        ("traffic --lab pciebench --flow nfp:host:read:", "64..512"),
+    ] {
+        let sweep = json_of(&format!("bench {bench}{sizes} --json"));
+        let scenarios = list(&sweep["scenarios"]);
+        assert!(scenarios.len() > 2, "{sweep}");
+        for scenario in scenarios {
+            let size = &scenario["flows"][0]["bytes"];
+            assert_eq!(*scenario, scenario_of(&format!("bench {bench}{size}")), "{bench}{size}");
+        }
     }
-}
-
-#[test]
-fn a_trace_changes_nothing() {
-    let folder = folder("workload-trace");
-    let arguments = "bench write --lab rosta:crosslane --size 64K --iterations 2";
-    let plain = stdout_of(arguments);
-    let traces = ["one", "two"].map(|name| {
-        let path = folder.join(name);
-        assert_eq!(stdout_of(&format!("{arguments} --trace {}", path.display())), plain);
-        fs::read(path).unwrap()
-    });
-    assert!(traces[0].len() > 10_000 && traces[0] == traces[1]);
 }
 
 /// Eight at once: who they are, what each gets, and what all get together.
