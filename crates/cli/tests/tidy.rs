@@ -54,7 +54,7 @@ const HOUSE: [(&str, &str); 24] = [
     ("reproduce", "pcie host results fabric driver bridge torus lab experiment explain report"),
     (
         "crosslane",
-        "pcie host results fabric device driver bridge torus vfio libfabric lab open experiment explain",
+        "pcie host results fabric driver bridge torus vfio libfabric lab open experiment explain",
     ),
     ("cli", "cosim vfio serve torture report reproduce crosslane"),
 ];
