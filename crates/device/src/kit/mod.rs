@@ -2,8 +2,8 @@
 //! Parts that every device needs, by the rules of PCI Express; a model adds its own behaviour.
 //! `docs/own-device.md` explains them and shows a device.
 //!
-//! Read first: [`Function`] sorts the TLPs that arrive; [`RegisterFile`] has the words that software
-//! writes; [`Completer`] answers reads; [`Requester`] reads host memory.
+//! Read first: [`Function`] sorts the TLPs that arrive; [`RegisterFile`] has the words that
+//! software writes; [`Completer`] answers reads; [`Requester`] reads host memory.
 
 mod completer;
 mod function;
