@@ -20,12 +20,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         peer.check(7).await?;
         println!("path: {}", names_of(peer.plan()));
         let mut channel = sender.channel(ChannelKind::Peer, 0, ChannelOptions::default()).await?;
-        let transfer = Transfer {
-            target: peer.target(1 << 20),
-            level: CompletionLevel::Acknowledged,
-            deadline: sender.deadline(Duration::from_secs(1)),
-        };
-        let done = channel.transfer(transfer).await?;
+        let deadline = sender.deadline(Duration::from_secs(1));
+        let transfer = Transfer::new(peer.target(1 << 20), deadline);
+        let done = channel.transfer(transfer.with_level(CompletionLevel::Acknowledged)).await?;
         let check = peer.check_result().await?;
         assert_eq!(check.errors, 0);
         println!("{} B in {}", done.bytes, done.completed.since(done.posted));

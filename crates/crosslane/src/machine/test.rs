@@ -4,10 +4,7 @@
 use std::slice;
 use std::time::Duration;
 
-use crosslane_driver::{
-    ChannelKind, ChannelOptions, CompletionLevel, Device, DriverError, StreamSource, Target,
-    Transfer,
-};
+use crosslane_driver::{ChannelKind, ChannelOptions, Device, DriverError, StreamSource, Transfer};
 use crosslane_experiment::{AcceptanceOptions, Step, accept};
 use crosslane_host::{Bus, BusError, DmaMemory, PageSize, setters};
 use crosslane_lab::Stuck;
@@ -21,11 +18,11 @@ use thiserror::Error;
 /// Bytes of the write that a reset interrupts: more than the card can write until then.
 const BYTES: u64 = 1 << 20;
 /// Time that the card writes before it is reset.
-const BEFORE: Picoseconds = Picoseconds::from_ns(20_000);
+const BEFORE: Duration = Duration::from_micros(20);
 /// Time that memory is checked for writes afterwards.
-const AFTER: Picoseconds = Picoseconds::from_ns(5_000_000);
+const AFTER: Duration = Duration::from_millis(5);
 /// Deadline of the interrupted transfer.
-const PATIENCE: Picoseconds = Picoseconds::from_ns(100_000_000);
+const PATIENCE: Duration = Duration::from_millis(100);
 /// A byte that no card writes; it fills the memory after the reset.
 const MARK: u8 = 0xa5;
 /// Longest transfer of the steps after a reset, bytes.
@@ -132,10 +129,6 @@ pub fn test_cards(
     })
 }
 
-fn later<B: Bus>(bus: &B, time: Picoseconds) -> Picoseconds {
-    Picoseconds(bus.now().0.saturating_add(time.0))
-}
-
 /// Reads the registers that must be the same after a reset: BARs and the lower half of Command.
 fn kept<B: Bus>(bus: &B, function: RoutingId) -> Result<Vec<(u16, u32)>, String> {
     let read = |offset| bus.config_read(function, offset).map_err(|error| error.to_string());
@@ -178,18 +171,14 @@ async fn reset_while_it_writes<B: Bus>(
     device.user().seed(options.seed).await.map_err(answer)?;
     let channel = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await;
     let mut channel = channel.map_err(answer)?;
-    let transfer = Transfer {
-        target: Target::Buffer(buffer.clone(), 0..BYTES),
-        level: CompletionLevel::Visible,
-        deadline: later(bus, PATIENCE),
-    };
+    let transfer = Transfer::of(&buffer, bus.after(PATIENCE));
     let posted = channel.post(slice::from_ref(&transfer)).await.map_err(answer)?;
-    bus.sleep_until(later(bus, BEFORE)).await;
+    bus.sleep_until(bus.after(BEFORE)).await;
     reset().await.map_err(words)?;
     // No write of the interrupted transfer may arrive from now on.
     let marks = vec![MARK; BYTES as usize];
     memory.write(0, &marks).map_err(words)?;
-    bus.sleep_until(later(bus, AFTER)).await;
+    bus.sleep_until(bus.after(AFTER)).await;
     let mut found = vec![0; BYTES as usize];
     memory.read(0, &mut found).map_err(words)?;
     if let Some(at) = found.iter().position(|byte| *byte != MARK) {
@@ -239,7 +228,7 @@ mod tests {
         };
         let options = AcceptanceOptions {
             largest_bytes: 4 << 10,
-            timeout: PATIENCE,
+            timeout: PATIENCE.into(),
             seed: 1,
             guarded: false,
         };

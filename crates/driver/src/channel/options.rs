@@ -237,11 +237,16 @@ pub struct ChannelCounters {
 }
 
 impl<B: Bus> Transfer<B> {
+    /// Makes a transfer that is complete when its data can be seen.
+    #[must_use]
+    pub const fn new(target: Target<B>, deadline: Picoseconds) -> Self {
+        Self { target, level: CompletionLevel::Visible, deadline }
+    }
+
     /// Makes a transfer of a whole buffer that is complete when its data can be seen.
     #[must_use]
     pub fn of(buffer: &Buffer<B>, deadline: Picoseconds) -> Self {
-        let target = Target::Buffer(buffer.clone(), 0..buffer.size_bytes());
-        Self { target, level: CompletionLevel::Visible, deadline }
+        Self::new(Target::Buffer(buffer.clone(), 0..buffer.size_bytes()), deadline)
     }
 
     /// Returns the same transfer with another completion level.

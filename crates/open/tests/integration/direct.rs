@@ -7,16 +7,13 @@ use std::future::Future;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use crosslane_driver::{
-    ChannelKind, ChannelOptions, CompletionLevel, Device, StreamSource, Target, Transfer,
-};
+use crosslane_driver::{ChannelKind, ChannelOptions, Device, StreamSource, Transfer};
 use crosslane_host::{
     Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
     RdmaRegion, RemoteAccess,
 };
 use crosslane_libfabric::{Connection, MachineClock, Network, Provider};
 use crosslane_open::{AnyBus, AnyConnection, AnyMemory, AnyRdma};
-use crosslane_pcie::units::Picoseconds;
 use crosslane_vfio::{VfioBus, block_on};
 use futures_util::future::{Either, select, try_join};
 use support::served::{ServedCard, pattern};
@@ -97,11 +94,7 @@ fn what_others_write_and_read_is_the_card_s_buffer_itself() {
         let [out_buffer, back_buffer] = buffers.map(Result::unwrap);
         device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
         let channel = async |kind| device.channel(kind, 0, ChannelOptions::default()).await;
-        let transfer = |buffer| Transfer {
-            target: Target::Buffer(buffer, 0..BYTES),
-            level: CompletionLevel::Visible,
-            deadline: Clock::now(&bus) + Picoseconds::from_ns(LONG.as_nanos() as u64),
-        };
+        let transfer = |buffer| Transfer::of(&buffer, device.deadline(LONG));
         let (mut h2c, mut c2h) =
             (channel(ChannelKind::H2c).await.unwrap(), channel(ChannelKind::C2h).await.unwrap());
         let written = c2h.post(&[transfer(back_buffer.clone())]).await.unwrap()[0];

@@ -60,6 +60,21 @@ impl Other {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
+
+    /// Stops the process: it may answer a little longer, so its threads are waited for.
+    fn stop(&self) {
+        self.signal(Signal::STOP);
+        let threads = format!("/proc/{}/task", self.process.id());
+        let is_stopped = || {
+            std::fs::read_dir(&threads).unwrap().all(|thread| {
+                let status = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+                status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+            })
+        };
+        while !is_stopped() {
+            std::thread::yield_now();
+        }
+    }
 }
 
 impl Drop for Other {
@@ -140,7 +155,7 @@ fn a_server_that_stalls_meets_the_deadline() {
     let function = (0..10)
         .find_map(|_| user::UserFunction::open(&socket, RoutingId(1), deadline).ok())
         .expect("the server serves the next client");
-    other.signal(Signal::STOP);
+    other.stop();
     let begun = Instant::now();
     let error = function.config_read(0, &mut [0; 4]).unwrap_err();
     assert!(matches!(error, FunctionError::Deadline { .. }), "{error}");
