@@ -58,7 +58,6 @@ pub struct Cli {
     /// Show all columns of tables, however narrow the terminal is.
     #[arg(long, global = true)]
     pub wide: bool,
-    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -74,7 +73,6 @@ Examples:
   crosslane lab check my-lab.toml
   crosslane lab serve kc705:crosslane --device kc705 --socket kc705.sock")]
     Lab {
-        /// The command.
         #[command(subcommand)]
         command: LabCommand,
     },
@@ -93,7 +91,6 @@ Examples:
 endpoints of a lab; all others need a DMA engine. All but `traffic` go through the driver, and
 all but `traffic` and `sweep` also run on cards outside a lab (--device).")]
     Bench {
-        /// The benchmark.
         #[command(subcommand)]
         command: BenchCommand,
     },
@@ -116,7 +113,6 @@ Examples:
   crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 64M
   crosslane bridge bench --lab sbdt:crosslane --size 4M")]
     Bridge {
-        /// The command.
         #[command(subcommand)]
         command: BridgeCommand,
     },
@@ -129,7 +125,6 @@ Examples:
   crosslane device bind 03:00.0
   crosslane device set-mps --path 03:00.0 host 256")]
     Device {
-        /// The command.
         #[command(subcommand)]
         command: DeviceCommand,
     },
@@ -268,7 +263,6 @@ is this project's copy, with the widest stores that the processor has. The time 
 may go on behind the last store; a fence follows, and then every word in the card's memory is
 compared (of more than 64 KiB, one of each line).")]
 pub struct MmioArguments {
-    /// The lab, or the cards.
     #[command(flatten)]
     pub place: PlaceArguments,
     /// The card [default: the lab's first memory card].
@@ -345,7 +339,6 @@ median. MB/s is 1000000 bytes a second, MiB/s is 1048576. The ceiling is that of
 on the way, for the TLPs that are sent; percentages are of the ceiling less the DLLPs that this
 run sent in that direction. A trace is opened with https://ui.perfetto.dev.")]
 pub struct TrafficArguments {
-    /// The lab, or the cards.
     #[command(flatten)]
     pub place: PlaceArguments,
     /// A flow; may be given many times, all run at once.
@@ -410,7 +403,6 @@ pub struct ReproduceArguments {
     /// List the reproductions.
     #[arg(long, conflicts_with_all = ["name", "json"])]
     pub list: bool,
-    /// The engine that stands for this project's own.
     #[command(flatten)]
     pub engines: EngineArguments,
     /// Print JSON.

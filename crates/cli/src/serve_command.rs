@@ -40,7 +40,6 @@ pub struct ServeArguments {
     /// The socket of the device before it; repeat it for each.
     #[arg(long = "socket", value_name = "PATH", required = true, value_hint = ValueHint::FilePath)]
     pub sockets: Vec<PathBuf>,
-    /// The model, or the gateware.
     #[command(flatten)]
     pub engine: EngineArguments,
     /// Random seed of the lab.

@@ -116,7 +116,6 @@ Examples:
   crosslane bench sweep --lab rosta:crosslane --way read --tags 4,8,16,32,64 --size 64K
   crosslane bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=8,32 --report sweep")]
 pub struct SweepArguments {
-    /// The lab.
     #[command(flatten)]
     pub place: PlaceArguments,
     /// The endpoint with the engine [default: the lab's first].

@@ -56,7 +56,6 @@ pub struct TortureArguments {
     #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath,
         value_parser = Known(completions::labs), hide_possible_values = true)]
     pub lab: Option<String>,
-    /// The model, or the gateware, whose lab is `rosta:crosslane` unless `--lab` names another.
     #[command(flatten)]
     pub engines: EngineArguments,
     /// Tori of network processors instead of trees of engines.

@@ -3,8 +3,8 @@
 //! application and by the engine, and compared with what the links can carry.
 //!
 //! Read first: [`Workload`], transfers by the driver; [`Scenario`], a run in a lab of
-//! [engines](EngineWork), [generic requesters](TrafficWork), [stores](StoreWork), [gets](GetWork) or
-//! [exchanges](HaloOptions), and [`TwoNodes`], of a bridge; [`Measured`], the measurement of a
+//! [engines](EngineWork), [generic requesters](TrafficWork), [stores](StoreWork), [gets](GetWork),
+//! or [exchanges](HaloOptions), and [`TwoNodes`], of a bridge; [`Measured`], the measurement of a
 //! transfer; [`sweep`] and [`fit`], over many runs.
 //!
 //! A workload needs opened [`Device`](crosslane_driver::Device)s and nothing else; it claims

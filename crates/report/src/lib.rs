@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports: pages that open from disk with nothing fetched. The content of a page is data
-//! ([`Page`]); this crate alone decides its look.
+//! Outcomes rendered: as text for a terminal ([`text`]), and as pages that open from disk with
+//! nothing fetched. The content of a page is data ([`Page`]); this crate alone decides its look.
 //!
-//! Read first: [`Page`] and [`Page::to_html`], then [`Block`].
+//! Read first: [`Page`] and [`Page::to_html`], then [`Block`]; [`text()`](text::text) for text.
 //!
 //! ```
 //! use crosslane_report::*;

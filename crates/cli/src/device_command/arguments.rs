@@ -21,7 +21,6 @@ Examples:
         /// Bridges and ports too.
         #[arg(long)]
         all: bool,
-        /// How it is printed.
         #[command(flatten)]
         output: Output,
     },
@@ -36,7 +35,6 @@ the kind of a port is guessed from its position.")]
     Info {
         /// The function, as `lspci -D` writes it; domain 0 may be left out.
         address: Address,
-        /// How it is printed.
         #[command(flatten)]
         output: Output,
     },
@@ -62,7 +60,6 @@ asks the program for it and waits.")]
         /// Even where a program has it open.
         #[arg(long)]
         force: bool,
-        /// How it is printed.
         #[command(flatten)]
         output: Output,
     },
@@ -131,7 +128,6 @@ pub struct BindArguments {
     /// Even a controller that the system uses, or a function that a program has open.
     #[arg(long)]
     pub force: bool,
-    /// How it is printed.
     #[command(flatten)]
     pub output: Output,
 }
@@ -172,7 +168,6 @@ pub struct DoctorArguments {
     /// moves 16 MiB each way.
     #[arg(long, requires = "address")]
     pub no_measure: bool,
-    /// How it is printed.
     #[command(flatten)]
     pub output: Output,
 }
@@ -206,7 +201,6 @@ pub struct ReloadArguments {
     /// Even where a program has the card open.
     #[arg(long)]
     pub force: bool,
-    /// How it is printed.
     #[command(flatten)]
     pub output: Output,
     /// The program that reconfigures the card, with its arguments.
@@ -232,7 +226,6 @@ pub struct SetMpsArguments {
     /// 128 to 4096, a power of two.
     #[arg(value_parser = parse_register_size)]
     pub bytes: u32,
-    /// How it is printed.
     #[command(flatten)]
     pub output: Output,
 }

@@ -78,8 +78,10 @@ fn bind(arguments: &BindArguments) -> Result<(), CommandError> {
     let options =
         BindOptions::default().with_driver(arguments.driver.clone()).with_force(arguments.force);
     let binding = machine::bind(&machine, arguments.address, &options)?;
-    let tree = machine.tree()?;
-    let nodes = machine.vfio_nodes(tree.function(arguments.address)?);
+    let nodes = match arguments.output.json {
+        true => Vec::new(),
+        false => machine.vfio_nodes(machine.tree()?.function(arguments.address)?),
+    };
     show(arguments.output.json, &binding, |_| {
         let mut page = text::binding(&binding);
         if let Some(node) = nodes.first() {

@@ -22,10 +22,8 @@ pub const MAX_FLOWS: u16 = 256;
 /// Arguments that every workload has.
 #[derive(Args, Clone, Debug)]
 pub struct WorkloadArguments {
-    /// The lab, or the cards in the order in which they are used.
     #[command(flatten)]
     pub place: PlaceArguments,
-    /// The model, or the gateware.
     #[command(flatten)]
     pub engines: EngineArguments,
     /// Write what happens in the gateware into FST files: FILE, with the name of the endpoint
@@ -156,16 +154,12 @@ pub struct WriteArguments {
     /// The host whose memory is written [default: the endpoint's own, the only one possible].
     #[arg(long, value_name = "HOST")]
     pub to: Option<String>,
-    /// How transfers are made.
     #[command(flatten)]
     pub transfer: TransferArguments,
-    /// Where the data are in host memory.
     #[command(flatten)]
     pub memory: HostMemoryArguments,
-    /// How much is in flight.
     #[command(flatten)]
     pub many: ManyArguments,
-    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
@@ -194,16 +188,12 @@ pub struct ReadArguments {
     #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
         hide_possible_values = true)]
     pub to: Option<String>,
-    /// How transfers are made.
     #[command(flatten)]
     pub transfer: TransferArguments,
-    /// Where the data are in host memory.
     #[command(flatten)]
     pub memory: HostMemoryArguments,
-    /// How much is in flight.
     #[command(flatten)]
     pub many: ManyArguments,
-    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
@@ -239,13 +229,10 @@ pub struct PeerArguments {
     /// Without a credit window: the sender never stops, and a transfer is complete when sent.
     #[arg(long)]
     pub no_credits: bool,
-    /// How transfers are made.
     #[command(flatten)]
     pub transfer: TransferArguments,
-    /// How much is in flight.
     #[command(flatten)]
     pub many: ManyArguments,
-    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
@@ -283,7 +270,6 @@ pub struct LatencyArguments {
     /// Without credit windows between the engines.
     #[arg(long)]
     pub no_credits: bool,
-    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
@@ -314,13 +300,10 @@ pub struct ChainArguments {
     /// Without credit windows between the engines.
     #[arg(long)]
     pub no_credits: bool,
-    /// How transfers are made.
     #[command(flatten)]
     pub transfer: TransferArguments,
-    /// Where the data are in host memory.
     #[command(flatten)]
     pub memory: HostMemoryArguments,
-    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
