@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measures the time of a message from card to card, by size.
 
-use crosslane::experiment::{LatencyOptions, latency};
+use crosslane::experiment::{Options, latency};
 use crosslane::prelude::*;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -9,11 +9,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let session = Session::open_all(&names, SessionOptions::default())?;
     session.block_on(async {
         let devices = session.devices().await?;
-        for message_bytes in [4, 64, 1024] {
-            let options = LatencyOptions { message_bytes, rounds: 20, ..LatencyOptions::default() };
+        for size_bytes in [4, 64, 1024] {
+            let options = Options { size_bytes, iterations: 20, ..Options::ping_pong() };
             let measured = latency(&devices[0], &devices[1], &options).await?;
             let one_way = Picoseconds(measured.one_way().typical_ps);
-            println!("{message_bytes} B: {one_way} one way, {}", measured.name);
+            println!("{size_bytes} B: {one_way} one way, {}", measured.name);
         }
         Ok(())
     })?

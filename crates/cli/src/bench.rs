@@ -240,10 +240,10 @@ impl<'a> Bench<'a> {
             write_outcome_page(&outcome, self.place.lab(), page)?;
         }
         let Outcome::Bench(BenchOutcome { scenarios, .. }) = &outcome else { return Ok(()) };
-        print_errors(scenarios, &deadlocks)?;
+        let has_errors = print_errors(scenarios, &deadlocks);
         match failed {
             Some(error) => Err(error),
-            None if is_wrong => Err(CommandError::Run),
+            None if has_errors || is_wrong => Err(CommandError::Run),
             None => Ok(()),
         }
     }
@@ -283,10 +283,10 @@ pub fn print_outcome(
     }
 }
 
-/// Prints the first errors of runs and all deadlocks, and returns an error if there are any. Errors
-/// that differ in their numbers only are one line. A deadlock comes last, behind the errors that
-/// cause it.
-fn print_errors(scenarios: &[Scenario], deadlocks: &[String]) -> Result<(), CommandError> {
+/// Prints the first errors of runs and all deadlocks; returns whether there are any. Errors that
+/// differ in their numbers only are one line. A deadlock comes last, behind the errors that cause
+/// it.
+fn print_errors(scenarios: &[Scenario], deadlocks: &[String]) -> bool {
     let count: u64 = scenarios.iter().map(|scenario| scenario.error_count).sum();
     let errors = scenarios.iter().flat_map(|scenario| &scenario.errors);
     let mut shown = 0;
@@ -305,7 +305,7 @@ fn print_errors(scenarios: &[Scenario], deadlocks: &[String]) -> Result<(), Comm
     if count > shown {
         print_hint(&format!("{shown} of {count} errors are shown"));
     }
-    if count > 0 { Err(CommandError::Run) } else { Ok(()) }
+    count > 0
 }
 
 /// The first of all errors that say the same but for their numbers, and how many they are.

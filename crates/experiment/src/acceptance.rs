@@ -17,7 +17,7 @@ use crosslane_pcie::units::Picoseconds;
 use crate::card_transfer::{CardDirection, card_transfer};
 use crate::error::Result;
 use crate::host_transfer::{read, write};
-use crate::latency::{LatencyOptions, latency};
+use crate::latency::latency;
 use crate::loopback::{Loopback, loopback};
 use crate::measured::{DataErrors, Measured};
 use crate::options::Options;
@@ -211,11 +211,11 @@ impl<B: Bus> One<'_, B> {
     }
 
     async fn round_trips(&self, to: &Device<B>) -> Result<(), String> {
-        let run = LatencyOptions {
-            rounds: ROUND_TRIPS,
+        let run = Options {
+            iterations: ROUND_TRIPS,
             seed: self.options.seed,
             timeout: self.options.timeout,
-            ..LatencyOptions::default()
+            ..Options::ping_pong()
         };
         let made = latency(self.device, to, &run).await.map_err(|error| error.to_string())?;
         compared(made.data_errors)

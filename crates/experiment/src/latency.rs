@@ -10,36 +10,16 @@ use crosslane_results::Latencies;
 
 use crate::error::{ExperimentError, Result};
 use crate::measured::DataErrors;
+use crate::options::Options;
 use crate::peer_write::wait_drained;
 
-/// How ping-pong is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LatencyOptions {
-    /// Bytes of a message: a power of two up to the payload size, or a multiple of the latter.
-    pub message_bytes: u32,
-    /// Round trips.
-    pub rounds: u64,
-    /// Longest payload, bytes; none for the most that is allowed.
-    pub payload_bytes: Option<u32>,
-    /// Keep credit windows between the engines.
-    pub credits: bool,
-    /// Seed of the generator's pattern.
-    pub seed: u32,
-    /// A round trip that takes longer than this has failed.
-    pub timeout: Picoseconds,
-}
-
-impl Default for LatencyOptions {
-    /// A thousand messages of 64 B, at most a millisecond each.
-    fn default() -> Self {
-        Self {
-            message_bytes: 64,
-            rounds: 1000,
-            payload_bytes: None,
-            credits: true,
-            seed: 1,
-            timeout: Picoseconds(1_000_000_000),
-        }
+impl Options {
+    /// A ping-pong of a thousand messages of 64 B, at most a millisecond each round. Of the options
+    /// only size, number, payload, credits, seed and time matter.
+    #[must_use]
+    pub fn ping_pong() -> Self {
+        let timeout = Picoseconds::from_ms(1);
+        Self { size_bytes: 64, iterations: 1000, timeout, ..Self::default() }
     }
 }
 
@@ -49,7 +29,7 @@ pub struct RoundTrips {
     /// From where to where.
     pub name: String,
     /// Bytes of a message.
-    pub message_bytes: u32,
+    pub message_bytes: u64,
     /// Time of each round trip by the initiator's timer, from the first TLP begun until data
     /// enter its lane.
     pub round_trips: Vec<Picoseconds>,
@@ -75,7 +55,7 @@ impl RoundTrips {
 pub async fn latency<B: Bus>(
     from: &Device<B>,
     to: &Device<B>,
-    options: &LatencyOptions,
+    options: &Options,
 ) -> Result<RoundTrips> {
     let name = format!("{} -> {}", from.function().name, to.function().name);
     let credits = PeerOptions::default().with_credits(options.credits);
@@ -92,13 +72,13 @@ pub async fn latency<B: Bus>(
     from.user().seed(options.seed).await?;
     back.check(options.seed).await?;
     // One command covers every message that is sent back.
-    let all = u64::from(options.message_bytes) * options.rounds;
+    let all = options.size_bytes * options.iterations;
     to.user().command(back.address(), all as u32).await?;
     let clock = from.description().clock;
     let mut round_trips = Vec::new();
-    for _ in 0..options.rounds {
-        let deadline = Picoseconds(from.bus().now().0.saturating_add(options.timeout.0));
-        let message = options.message_bytes;
+    for _ in 0..options.iterations {
+        let deadline = options.deadline(from.bus());
+        let message = options.size_bytes as u32;
         // One round at a time, so that each has its own time.
         let made = from.user().ping_pong(there.address(), message, 1, deadline).await?;
         round_trips.push(Picoseconds(made.sum_clocks * clock.0));
@@ -113,7 +93,7 @@ pub async fn latency<B: Bus>(
     back.close().await?;
     Ok(RoundTrips {
         name,
-        message_bytes: options.message_bytes,
+        message_bytes: options.size_bytes,
         round_trips,
         plan,
         data_errors: check.into(),
@@ -127,13 +107,14 @@ fn payload_bytes<B: Bus>(
     from: &Device<B>,
     to: &Device<B>,
     plan: &Plan,
-    options: &LatencyOptions,
+    options: &Options,
 ) -> Result<u32> {
     let engines = from.description().max_write_bytes.min(to.description().max_write_bytes);
     let longest = plan.max_payload_bytes.min(engines);
     let longest = options.payload_bytes.map_or(longest, |payload| payload.min(longest));
-    let message = options.message_bytes;
-    let all = u64::from(message) * options.rounds;
+    let (message, rounds) = (options.size_bytes, options.iterations);
+    let all = message.saturating_mul(rounds);
+    let longest = u64::from(longest);
     let problem = if message == 0 || !message.is_multiple_of(4) {
         format!("a message of {message} B: it has to be a multiple of 4 B, and not 0")
     } else if message < longest && !message.is_power_of_two() {
@@ -142,12 +123,12 @@ fn payload_bytes<B: Bus>(
         )
     } else if message > longest && !message.is_multiple_of(longest) {
         format!("a message of {message} B is no multiple of the payload, {longest} B")
-    } else if options.rounds == 0 {
+    } else if rounds == 0 {
         "at least one round trip has to be made".to_owned()
     } else if u32::try_from(all).is_err() {
-        format!("{} messages of {message} B are more than one command moves", options.rounds)
+        format!("{rounds} messages of {message} B are more than one command moves")
     } else {
-        return Ok(longest.min(message));
+        return Ok(longest.min(message) as u32);
     };
     Err(ExperimentError::refused(name, problem))
 }

@@ -63,7 +63,7 @@ pub use error::{ExperimentError, Result};
 pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, halo_on};
 pub use host_transfer::{read, write};
-pub use latency::{LatencyOptions, RoundTrips, latency};
+pub use latency::{RoundTrips, latency};
 pub use links::{DirectionOutcome, direction_name};
 pub use loopback::{Loopback, loopback};
 pub use measured::{DataErrors, HardwareTime, Measured, Verified};

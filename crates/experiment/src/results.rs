@@ -104,7 +104,7 @@ impl WorkloadFlow {
             name: measured.name.clone(),
             bytes: measured.size_bytes,
             iterations: measured.iterations,
-            in_flight: Some(workload.in_flight()),
+            in_flight: Some(workload.options().outstanding.into()),
             latency: Some(measured.statistics()),
             application_bytes_per_second: Some(measured.application_bytes_per_second()),
             hardware,
@@ -133,7 +133,7 @@ impl RoundTrips {
     pub fn result(&self) -> Latency {
         Latency {
             name: self.name.clone(),
-            bytes: self.message_bytes.into(),
+            bytes: self.message_bytes,
             round_trips: self.round_trips.len(),
             one_way: self.one_way(),
             plan: Some(plan(&self.plan, self.plan.expected_bytes_per_second)),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crosslane::driver::{DescriptorSource, Notification};
 use crosslane::experiment::{
-    EngineWork, LatencyOptions, Options, Scenario, Workload, default_in_flight, default_operations,
+    EngineWork, Options, Scenario, Workload, default_in_flight, default_operations,
 };
 use crosslane::host::PageSize;
 use crosslane::lab::{EngineKind, Lab, RunningLab};
@@ -108,16 +108,18 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
 pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
     let LatencyArguments { from, to, size, iterations, no_credits, common } = arguments;
     let workloads = workloads(size, |size| {
-        let message_bytes = u32::try_from(size).map_err(|_| {
-            usage(format!("--size {size}: one command moves up to {} B", u32::MAX - 3))
-        })?;
-        Ok(Workload::Latency(LatencyOptions {
-            message_bytes,
-            rounds: *iterations,
+        if u32::try_from(size).is_err() {
+            let most = u32::MAX - 3;
+            return Err(usage(format!("--size {size}: one command moves up to {most} B")));
+        }
+        Ok(Workload::Latency(Options {
+            size_bytes: size,
+            iterations: *iterations,
             payload_bytes: common.payload,
             credits: !no_credits,
             seed: pattern_seed(common.seed),
             timeout: ROUND_TRIP_TIMEOUT,
+            ..Options::default()
         }))
     })?;
     let ends = Ends::Pairs { from: from.as_deref(), to: to.as_deref(), flows: 1 };
@@ -283,7 +285,10 @@ fn host_options(
 
 /// Formats the modes of transfers: `descriptors in a ring, polled`.
 fn modes(workload: &Workload) -> String {
-    let Some(options) = workload.options() else { return "ping-pong".to_owned() };
+    let options = workload.options();
+    if let Workload::Latency(_) = workload {
+        return "ping-pong".to_owned();
+    }
     let descriptors = match options.descriptors {
         DescriptorSource::Table => "descriptors in the engine's table",
         DescriptorSource::Ring { .. } => "descriptors in a ring",

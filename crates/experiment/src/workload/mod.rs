@@ -21,7 +21,7 @@ use crosslane_results::Figure;
 
 use crate::chain::chain;
 use crate::error::Result;
-use crate::latency::{LatencyOptions, RoundTrips, latency};
+use crate::latency::{RoundTrips, latency};
 use crate::options::Options;
 use crate::together::{Flow, Observer, Together, observed, together};
 
@@ -37,66 +37,49 @@ pub enum Workload {
     /// Host through cards to host.
     Chain(Options),
     /// Card to card and back.
-    Latency(LatencyOptions),
+    Latency(Options),
 }
 
 impl Workload {
-    /// Returns the options of transfers; none of a ping-pong.
+    /// Returns its options.
     #[must_use]
-    pub const fn options(&self) -> Option<&Options> {
+    pub const fn options(&self) -> &Options {
         match self {
             Self::Write(options)
             | Self::Read(options)
             | Self::Peer(options)
-            | Self::Chain(options) => Some(options),
-            Self::Latency(_) => None,
+            | Self::Chain(options)
+            | Self::Latency(options) => options,
         }
     }
 
     /// Returns the same to be changed.
-    pub const fn options_mut(&mut self) -> Option<&mut Options> {
+    pub const fn options_mut(&mut self) -> &mut Options {
         match self {
             Self::Write(options)
             | Self::Read(options)
             | Self::Peer(options)
-            | Self::Chain(options) => Some(options),
-            Self::Latency(_) => None,
+            | Self::Chain(options)
+            | Self::Latency(options) => options,
         }
     }
 
     /// Whether engines keep to the credit windows of the receive queues that they write to.
     #[must_use]
     pub const fn keeps_windows(&self) -> bool {
-        match self {
-            Self::Peer(options) | Self::Chain(options) => options.credits,
-            Self::Latency(options) => options.credits,
-            Self::Write(_) | Self::Read(_) => false,
-        }
+        !matches!(self, Self::Write(_) | Self::Read(_)) && self.options().credits
     }
 
     /// Returns the bytes of one transfer or message.
     #[must_use]
     pub const fn size_bytes(&self) -> u64 {
-        match self {
-            Self::Write(it) | Self::Read(it) | Self::Peer(it) | Self::Chain(it) => it.size_bytes,
-            Self::Latency(options) => options.message_bytes as u64,
-        }
-    }
-
-    /// Returns the most transfers of a flow that are in flight at once.
-    #[must_use]
-    pub fn in_flight(&self) -> u64 {
-        self.options().map_or(1, |options| options.outstanding.into())
+        self.options().size_bytes
     }
 
     /// Returns the bytes that one flow moves; no more than fit.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
-        let count = match self {
-            Self::Write(it) | Self::Read(it) | Self::Peer(it) | Self::Chain(it) => it.iterations,
-            Self::Latency(options) => options.rounds,
-        };
-        self.size_bytes().saturating_mul(count)
+        self.size_bytes().saturating_mul(self.options().iterations)
     }
 
     /// Runs it on opened cards: those of each flow, in the order of the data's path. Ping-pongs and

@@ -2,7 +2,7 @@
 //! Runs of engines through the driver, with the choices of the program that moves data.
 
 use crosslane_driver::{DescriptorSource, Notification};
-use crosslane_experiment::{EngineWork, LatencyOptions, Options, Registration, Scenario, Workload};
+use crosslane_experiment::{EngineWork, Options, Registration, Scenario, Workload};
 use crosslane_fabric::IO_PAGE_BYTES;
 use crosslane_host::PageSize;
 use crosslane_results::LimitKind;
@@ -34,12 +34,10 @@ impl Explainable for EngineWork {
 
     fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
         let Self { workload, flows } = &scenario.work;
-        let options = match workload {
-            Workload::Latency(options) => return with_fewer_rounds(scenario, *options),
-            Workload::Write(it) | Workload::Read(it) | Workload::Peer(it) | Workload::Chain(it) => {
-                it
-            }
-        };
+        let options = workload.options();
+        if let Workload::Latency(_) = workload {
+            return with_fewer_rounds(scenario, *options);
+        }
         let transfers = Transfers {
             count: options.iterations,
             size_bytes: options.size_bytes,
@@ -49,9 +47,8 @@ impl Explainable for EngineWork {
         let bytes = if is_shared { SHORT_SHARED_BYTES } else { SHORT_BYTES };
         let with = |(transfers, words): Short<Transfers>| {
             let mut short = scenario.clone();
-            if let Some(options) = short.work.workload.options_mut() {
-                (options.iterations, options.size_bytes) = (transfers.count, transfers.size_bytes);
-            }
+            let options = short.work.workload.options_mut();
+            (options.iterations, options.size_bytes) = (transfers.count, transfers.size_bytes);
             (short, words)
         };
         let held = iotlb_bytes(scenario, options.pages);
@@ -65,11 +62,10 @@ impl Explainable for EngineWork {
         if workload.keeps_windows() {
             windows(&mut spots);
         }
-        match workload.options().map(|options| options.descriptors) {
-            None | Some(DescriptorSource::CommandPort) => {}
-            Some(source) => {
-                descriptors(&mut spots, matches!(source, DescriptorSource::Ring { .. }));
-            }
+        match workload.options().descriptors {
+            _ if matches!(workload, Workload::Latency(_)) => {}
+            DescriptorSource::CommandPort => {}
+            source => descriptors(&mut spots, matches!(source, DescriptorSource::Ring { .. })),
         }
         let mut levers = levers_of(spots);
         levers.extend(payloads::levers(scenario, &ways));
@@ -85,16 +81,16 @@ const MOST_HELD_BYTES: u64 = 16 << 20;
 
 fn with_fewer_rounds(
     scenario: &Scenario<EngineWork>,
-    options: LatencyOptions,
+    options: Options,
 ) -> Vec<Short<Scenario<EngineWork>>> {
-    let most = SHORT_BYTES / u64::from(options.message_bytes).max(1);
+    let most = SHORT_BYTES / options.size_bytes.max(1);
     let least = most.clamp(SHORT_ROUND_TRIPS.0, SHORT_ROUND_TRIPS.1);
     lengthened(|times| {
-        let rounds = (least * times).min(options.rounds);
+        let rounds = (least * times).min(options.iterations);
         let mut short = scenario.clone();
-        short.work.workload = Workload::Latency(LatencyOptions { rounds, ..options });
-        let words = format!("{rounds} round trips instead of {}", options.rounds);
-        (short, (rounds != options.rounds).then_some(words))
+        short.work.workload.options_mut().iterations = rounds;
+        let words = format!("{rounds} round trips instead of {}", options.iterations);
+        (short, (rounds != options.iterations).then_some(words))
     })
 }
 
@@ -115,42 +111,35 @@ fn iotlb_bytes(case: &Scenario<EngineWork>, pages: PageSize) -> u64 {
 
 impl Asked for EngineWork {
     fn asked_bytes(&self) -> Option<u32> {
-        match &self.workload {
-            Workload::Latency(options) => options.payload_bytes,
-            job => job.options()?.payload_bytes,
-        }
+        self.workload.options().payload_bytes
     }
 
     /// A ping-pong message is a power of two, or a whole number of payloads.
     fn can_have(&self, payload_bytes: u32) -> bool {
-        match &self.workload {
-            Workload::Latency(options) => {
-                let message = options.message_bytes;
-                message.is_power_of_two() || message.is_multiple_of(payload_bytes)
-            }
-            _ => true,
-        }
+        let message = self.workload.options().size_bytes;
+        !matches!(self.workload, Workload::Latency(_))
+            || message.is_power_of_two()
+            || message.is_multiple_of(payload_bytes.into())
     }
 
     fn ask_for_longest(&mut self) {
-        if let Workload::Latency(options) = &mut self.workload {
-            options.payload_bytes = None;
-        }
-        if let Some(options) = self.workload.options_mut() {
-            (options.payload_bytes, options.oversize) = (None, false);
-        }
+        let options = self.workload.options_mut();
+        (options.payload_bytes, options.oversize) = (None, false);
     }
 }
 
 /// The choices of the host's program.
 fn program(case: &EngineWork) -> Vec<Lever<Scenario<EngineWork>>> {
-    let (Some(options), Some(flow)) = (case.workload.options(), case.flows.first()) else {
+    let (Some(flow), options) = (case.flows.first(), case.workload.options()) else {
         return Vec::new();
     };
+    if let Workload::Latency(_) = case.workload {
+        return Vec::new();
+    }
     let host = flow.memory.name.as_str();
     let choose = |kind, words: String, lifted: &str, set: fn(&mut Options)| {
         lever(kind, (host, words, lifted), move |run: &mut Scenario<EngineWork>| {
-            run.work.workload.options_mut().into_iter().for_each(set);
+            set(run.work.workload.options_mut());
         })
     };
     let mut levers = Vec::new();
@@ -201,11 +190,10 @@ fn outstanding(
     let lifted = format!("{many} at once");
     let said = (host, words, lifted.as_str());
     Some(lever(LimitKind::Outstanding, said, move |run: &mut Scenario<EngineWork>| {
-        if let Some(options) = run.work.workload.options_mut() {
-            options.outstanding = many as u32;
-            if let DescriptorSource::Ring { entries } = &mut options.descriptors {
-                *entries = needed.max(*entries);
-            }
+        let options = run.work.workload.options_mut();
+        options.outstanding = many as u32;
+        if let DescriptorSource::Ring { entries } = &mut options.descriptors {
+            *entries = needed.max(*entries);
         }
     }))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One-way latency by ping-pong, over one switch and over three (Fig. 8).
 
-use crosslane_experiment::{LatencyOptions, RoundTrips, latency};
+use crosslane_experiment::{Options, RoundTrips, latency};
 use crosslane_report::{Axis, Plot, Scale, Table};
 use rayon::prelude::*;
 
@@ -14,17 +14,17 @@ use crate::plots::{counts, ours, published};
 /// Switches on the path, and the far end of a ping-pong that fpga1 begins.
 pub(super) const WAYS: [(u32, u32); 2] = [(1, 2), (3, 5)];
 /// Bytes of a message: one packet, since the paper's timer stops at the first data.
-const MESSAGE_BYTES: u32 = 128;
+const MESSAGE_BYTES: u64 = 128;
 /// Round trips; all but the first start from the same state.
 const ROUNDS: u64 = 100;
 
 /// Returns the options of the ping-pong.
-pub(super) fn options(engine: Engine) -> LatencyOptions {
-    LatencyOptions {
-        message_bytes: MESSAGE_BYTES,
-        rounds: ROUNDS,
+pub(super) fn options(engine: Engine) -> Options {
+    Options {
+        size_bytes: MESSAGE_BYTES,
+        iterations: ROUNDS,
         credits: engine == Engine::Own,
-        ..LatencyOptions::default()
+        ..Options::ping_pong()
     }
 }
 

@@ -4,8 +4,7 @@
 
 use crosslane_driver::{Device, PathEnd, set_max_payload_on_path};
 use crosslane_experiment::{
-    Flow, LatencyOptions, NoObserver, Options, Workload, chain, latency, peer_write, read,
-    together, write,
+    Flow, NoObserver, Options, Workload, chain, latency, peer_write, read, together, write,
 };
 use crosslane_host::{Bus, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
@@ -121,8 +120,7 @@ impl Rosta {
                 return (vec![measured.hardware_bytes_per_second()], Vec::new());
             }
             Self::PingPong(from, to) => {
-                let options =
-                    LatencyOptions { message_bytes: 128, rounds: 20, ..LatencyOptions::default() };
+                let options = Options { size_bytes: 128, iterations: 20, ..Options::ping_pong() };
                 let measured = latency(&device(from), &device(to), &options).await.unwrap();
                 return (Vec::new(), measured.round_trips.iter().map(|time| time.0).collect());
             }

@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use crosslane_driver::{DescriptorSource, User};
 use crosslane_experiment::{
-    ExperimentError, LatencyOptions, Options, Registration, chain, latency, peer_write, read, write,
+    ExperimentError, Options, Registration, chain, latency, peer_write, read, write,
 };
 use crosslane_fabric::Fabric;
 use crosslane_host::Bus;
@@ -60,14 +60,14 @@ fn options_that_cannot_be_are_refused() {
 #[test]
 fn messages_that_cannot_come_back_are_refused() {
     let scene = Scene::new("rosta");
-    for (message_bytes, rounds, problem) in [
+    for (size_bytes, iterations, problem) in [
         (0, 1, "a message of 0 B: it has to be a multiple of 4 B, and not 0"),
         (96, 1, "a message of 96 B is shorter than the payload, 128 B, and no power of two"),
         (192, 1, "a message of 192 B is no multiple of the payload, 128 B"),
         (64, 0, "at least one round trip has to be made"),
         (1 << 20, 5000, "5000 messages of 1048576 B are more than one command moves"),
     ] {
-        let options = LatencyOptions { message_bytes, rounds, ..LatencyOptions::default() };
+        let options = Options { size_bytes, iterations, ..Options::ping_pong() };
         let error = scene.run(async {
             let cards = scene.devices(&[1, 2]).await;
             latency(&cards[0], &cards[1], &options).await

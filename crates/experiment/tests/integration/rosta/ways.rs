@@ -3,7 +3,7 @@
 
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_experiment::{
-    LatencyOptions, Loopback, Options, Registration, chain, latency, loopback, peer_write, write,
+    Loopback, Options, Registration, chain, latency, loopback, peer_write, write,
 };
 use crosslane_host::PageSize;
 use crosslane_pcie::units::Picoseconds;
@@ -69,7 +69,7 @@ fn more_in_turn_than_the_card_holds_ends_at_the_deadline() {
 fn latency_grows_with_the_switches() {
     let one_way = |to: usize| {
         let scene = Scene::new("rosta");
-        let options = LatencyOptions { rounds: 100, ..LatencyOptions::default() };
+        let options = Options { iterations: 100, ..Options::ping_pong() };
         let trips = scene.run_well(async {
             let cards = scene.devices(&[1, to]).await;
             latency(&cards[0], &cards[1], &options).await
@@ -87,9 +87,9 @@ fn latency_grows_with_the_switches() {
 
 #[test]
 fn messages_of_every_fitting_size_come_back() {
-    for message_bytes in [4, 8, 64, 128, 256, 1024] {
+    for size_bytes in [4, 8, 64, 128, 256, 1024] {
         let scene = Scene::new("rosta:crosslane");
-        let options = LatencyOptions { message_bytes, rounds: 20, ..LatencyOptions::default() };
+        let options = Options { size_bytes, iterations: 20, ..Options::ping_pong() };
         let trips = scene.run_well(async {
             let cards = scene.devices(&[1, 2]).await;
             latency(&cards[0], &cards[1], &options).await

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in nodes that forward TLPs: switches, root complex, ordering.
 
-use crosslane_experiment::{Choices, LatencyOptions, Workload};
+use crosslane_experiment::{Choices, Options, Workload};
 use crosslane_fabric::FlowKind;
 use crosslane_fabric::parameters::PeerToPeer as Passing;
 use crosslane_pcie::units::Picoseconds;
@@ -77,7 +77,7 @@ fn stores_of_a_core() {
 fn latency_of_a_switch() {
     let run = |ns| {
         let lab = base_with(&[("part.sw.latency_ns", ns)]);
-        let options = LatencyOptions { rounds: 100, ..LatencyOptions::default() };
+        let options = Options { iterations: 100, ..Options::ping_pong() };
         through_driver(lab, Workload::Latency(options), &[&["card1", "card2"]])
     };
     let base = explained(&run(130.0));
