@@ -16,7 +16,7 @@ use crate::buffer::lock;
 use crate::channel::{ChannelKind, DescriptorSource, payload_on_the_way};
 use crate::device::{Device, REGISTER_BAR, WINDOW_BAR};
 use crate::error::DriverError;
-use crate::peer::{LanePolicy, Peer, PeerOptions};
+use crate::peer::{Peer, PeerOptions, ReceiveQueuePolicy};
 use crate::plan::{Addressing, PathEnd, Plan, PlanError};
 use crate::shared::channel_registers;
 
@@ -76,7 +76,7 @@ pub(crate) struct Connection<B: Bus> {
 impl<B: Bus> Connection<B> {
     /// Name for messages: `lane 2 of fpga3`.
     pub fn place(&self) -> String {
-        format!("lane {} of {}", self.lane.number, self.lane.target.function().name)
+        format!("receive queue {} of {}", self.lane.number, self.lane.target.function().name)
     }
 
     pub fn address(&self) -> BusAddress {
@@ -88,7 +88,7 @@ impl<B: Bus> Connection<B> {
         self.lane.target.function().id
     }
 
-    pub fn lane(&self) -> u8 {
+    pub fn receive_queue(&self) -> u8 {
         self.lane.number
     }
 
@@ -116,7 +116,7 @@ impl<B: Bus> Connection<B> {
     }
 
     /// Tells the receive queue its sender's address, and lets it take data.
-    async fn set_up_lane(&self) -> Result<(), DriverError> {
+    async fn set_up_queue(&self) -> Result<(), DriverError> {
         let registers = channel_registers((ChannelKind::Peer, self.channel));
         let credit = self.credit_base.offset(u64::from(registers + channel::CREDIT));
         self.write(lane::CONTROL, 0).await?;
@@ -124,7 +124,7 @@ impl<B: Bus> Connection<B> {
         let low = (lanes + lane::CREDIT_LOW, credit.0 as u32);
         let high = (lanes + lane::CREDIT_HIGH, (credit.0 >> 32) as u32);
         self.lane.target.set(&[low, high]).await?;
-        self.restart_lane().await
+        self.restart_queue().await
     }
 
     /// Waits until everything sent has arrived and been taken out, at most for [`SETTLING`].
@@ -147,7 +147,7 @@ impl<B: Bus> Connection<B> {
     }
 
     /// Empties the receive queue and restarts its account. The sender must be idle.
-    pub async fn restart_lane(&self) -> Result<(), DriverError> {
+    pub async fn restart_queue(&self) -> Result<(), DriverError> {
         let control = self.control.load(Ordering::Acquire);
         let quiet = control & !lane::control::RETURN_CREDITS.mask();
         for _ in 0..RESTARTS {
@@ -176,7 +176,7 @@ impl<B: Bus> Connection<B> {
         self.write(lane::CHECK_SEED, seed).await?;
         self.control.fetch_or(lane::control::CHECK.mask(), Ordering::AcqRel);
         if !self.credits || self.read(lane::RECEIVED).await? == 0 {
-            return self.restart_lane().await;
+            return self.restart_queue().await;
         }
         self.begins_anew.store(true, Ordering::Release);
         self.begin_at_command_port().await
@@ -287,7 +287,7 @@ pub(crate) async fn restart<B: Bus>(
     let with_credits = connection.filter(|connection| connection.credits);
     if let Some(connection) = with_credits {
         connection.settle().await?;
-        connection.restart_lane().await?;
+        connection.restart_queue().await?;
     }
     if kind == ChannelKind::Peer {
         match connection {
@@ -364,7 +364,7 @@ async fn begin<B: Bus>(
     if let Some(options) = shared.open_channel((ChannelKind::Peer, number)) {
         payload_on_the_way(sender, (ChannelKind::Peer, number), options, Some(connection))?;
     }
-    connection.set_up_lane().await?;
+    connection.set_up_queue().await?;
     refuse_second_connection(sender, number)?;
     lock(&shared.given).connections[usize::from(number)] = Arc::downgrade(connection);
     connection.begin_at_command_port().await
@@ -388,11 +388,11 @@ fn claim<B: Bus>(
     let bar = target.function().bars.iter().find(|bar| bar.index == WINDOW_BAR);
     let end = window_bytes * (u64::from(lane.number) + 1);
     let Some(bar) = bar.filter(|bar| window_bytes > 0 && end <= bar.size_bytes) else {
-        let problem = format!("lane {} is not in its BAR{WINDOW_BAR}", lane.number);
+        let problem = format!("receive queue {} is not in its BAR{WINDOW_BAR}", lane.number);
         return Err(target.shared().refused(Unsupported, problem));
     };
     let control = lane::control::ENABLE.put(1)
-        | lane::control::DROP_WHEN_FULL.put(u32::from(options.policy == LanePolicy::Drop))
+        | lane::control::DROP_WHEN_FULL.put(u32::from(options.policy == ReceiveQueuePolicy::Drop))
         | lane::control::RETURN_CREDITS.put(u32::from(options.credits));
     let registers = &sender.function().bars;
     let registers = registers.iter().find(|bar| bar.index == usize::from(REGISTER_BAR));

@@ -17,7 +17,7 @@ use crate::user::Check;
 
 /// Behaviour of a receive queue whose FIFO is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LanePolicy {
+pub enum ReceiveQueuePolicy {
     /// Holds the link's credits, which blocks all later traffic.
     Stall,
     /// Drops data that do not fit, and reports it.
@@ -34,25 +34,25 @@ pub struct PeerOptions {
     /// stops, like the rosta paper's engine.
     pub credits: bool,
     /// Behaviour when the receive queue is full.
-    pub policy: LanePolicy,
+    pub policy: ReceiveQueuePolicy,
 }
 
 impl Default for PeerOptions {
     /// Channel 0, with credits.
     fn default() -> Self {
-        Self { channel: 0, credits: true, policy: LanePolicy::Stall }
+        Self { channel: 0, credits: true, policy: ReceiveQueuePolicy::Stall }
     }
 }
 
 setters!(PeerOptions {
     with_channel(channel: u8),
     with_credits(credits: bool),
-    with_policy(policy: LanePolicy),
+    with_policy(policy: ReceiveQueuePolicy),
 });
 
 /// Counters of a receive queue. Times are in clocks of its engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneCounters {
+pub struct ReceiveQueueCounters {
     /// Bytes received, modulo 2^32.
     pub received_bytes: u32,
     /// Bytes taken out, modulo 2^32.
@@ -93,8 +93,8 @@ impl<B: Bus> Peer<B> {
 
     /// Returns the number of the receive queue at the target.
     #[must_use]
-    pub fn lane(&self) -> u8 {
-        self.connection.lane()
+    pub fn receive_queue(&self) -> u8 {
+        self.connection.receive_queue()
     }
 
     /// Returns the target for a transfer of `bytes` on the sender's peer channel.
@@ -132,9 +132,9 @@ impl<B: Bus> Peer<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn counters(&self) -> Result<LaneCounters, DriverError> {
+    pub async fn counters(&self) -> Result<ReceiveQueueCounters, DriverError> {
         let lane = &self.connection;
-        Ok(LaneCounters {
+        Ok(ReceiveQueueCounters {
             received_bytes: lane.read(lane::RECEIVED).await?,
             drained_bytes: lane.read(lane::DRAINED).await?,
             fill_bytes: lane.read(lane::FILL).await?,

@@ -145,8 +145,8 @@ impl<B: Bus> Shared<B> {
                 return refused(
                     InvalidArgument,
                     format!(
-                        "{bytes} B at {address}, in {lane}: a lane takes whole double words, so \
-                         both are multiples of 4"
+                        "{bytes} B at {address}, in {lane}: a receive queue takes whole \
+                         double words, so both are multiples of 4"
                     ),
                 );
             }

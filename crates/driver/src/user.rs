@@ -33,7 +33,7 @@ pub enum StreamSource {
     /// H2C channel 0.
     H2c,
     /// A receive queue, by number.
-    Lane(u8),
+    ReceiveQueue(u8),
 }
 
 impl StreamSource {
@@ -41,13 +41,13 @@ impl StreamSource {
         match self {
             Self::Generator => engine::StreamSource::Generator.bits(),
             Self::H2c => engine::StreamSource::H2c.bits(),
-            Self::Lane(_) => engine::StreamSource::Lane.bits(),
+            Self::ReceiveQueue(_) => engine::StreamSource::Lane.bits(),
         }
     }
 
-    const fn lane(self) -> Option<u8> {
+    const fn receive_queue(self) -> Option<u8> {
         match self {
-            Self::Lane(lane) => Some(lane),
+            Self::ReceiveQueue(lane) => Some(lane),
             Self::Generator | Self::H2c => None,
         }
     }
@@ -129,16 +129,17 @@ impl<B: Bus> User<B> {
     /// # Errors
     /// Two different receive queues, one that does not exist, or no answer.
     pub async fn route(&self, c2h: StreamSource, peer: StreamSource) -> Result<(), DriverError> {
-        if let (Some(one), Some(other)) = (c2h.lane(), peer.lane())
+        if let (Some(one), Some(other)) = (c2h.receive_queue(), peer.receive_queue())
             && one != other
         {
-            let problem = format!("lanes {one} and {other} cannot both be routed: only one can");
+            let problem =
+                format!("receive queues {one} and {other} cannot both be routed: only one can");
             return Err(self.refused(InvalidArgument, problem));
         }
-        let lane = c2h.lane().or(peer.lane()).unwrap_or(0);
+        let lane = c2h.receive_queue().or(peer.receive_queue()).unwrap_or(0);
         let lanes = self.device.description().lanes;
-        if lane >= lanes && (c2h.lane().is_some() || peer.lane().is_some()) {
-            let problem = format!("there is no lane {lane}: it has {lanes}, from 0 on");
+        if lane >= lanes && (c2h.receive_queue().is_some() || peer.receive_queue().is_some()) {
+            let problem = format!("there is no receive queue {lane}: it has {lanes}, from 0 on");
             return Err(self.refused(InvalidArgument, problem));
         }
         let value = user::interconnect::C2H_SOURCE.put(c2h.bits())

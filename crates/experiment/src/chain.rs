@@ -49,7 +49,7 @@ pub(crate) struct Chain<B: Bus> {
 }
 
 impl<B: Bus> Chain<B> {
-    /// Sets up memory, channels, lanes and routes.
+    /// Sets up memory, channels, receive queues and routes.
     pub(crate) async fn prepare(devices: &[Device<B>], options: &Options) -> Result<Self> {
         let names: Vec<&str> =
             devices.iter().map(|device| device.function().name.as_str()).collect();
@@ -183,7 +183,7 @@ impl<B: Bus> Chain<B> {
         channels.push(channel(writer, ChannelKind::C2h, written, counted_clocks[last]));
         let mut lanes = Vec::new();
         for (device, peer) in self.devices.iter().skip(1).zip(self.peers) {
-            lanes.push(lane(device, peer.lane(), peer.counters().await?));
+            lanes.push(lane(device, peer.receive_queue(), peer.counters().await?));
             peer.close().await?;
         }
         self.reading.close().await?;
@@ -207,7 +207,7 @@ async fn route<B: Bus>(devices: &[Device<B>], peers: &[Peer<B>]) -> Result<()> {
     for (position, device) in devices.iter().enumerate() {
         let arriving = match position.checked_sub(1) {
             None => StreamSource::H2c,
-            Some(before) => StreamSource::Lane(peers[before].lane()),
+            Some(before) => StreamSource::ReceiveQueue(peers[before].receive_queue()),
         };
         let (c2h, peer) = if position == last {
             (arriving, StreamSource::Generator)

@@ -31,7 +31,7 @@ pub struct RoundTrips {
     /// Bytes of a message.
     pub message_bytes: u64,
     /// Time of each round trip by the initiator's timer, from the first TLP begun until data
-    /// enter its lane.
+    /// enter its receive queue.
     pub round_trips: Vec<Picoseconds>,
     /// The way there.
     pub plan: Plan,
@@ -68,7 +68,9 @@ pub async fn latency<B: Bus>(
     let sending = from.channel(ChannelKind::Peer, 0, channel).await?;
     let returning = to.channel(ChannelKind::Peer, 0, channel).await?;
     from.user().route(StreamSource::Generator, StreamSource::Generator).await?;
-    to.user().route(StreamSource::Generator, StreamSource::Lane(there.lane())).await?;
+    to.user()
+        .route(StreamSource::Generator, StreamSource::ReceiveQueue(there.receive_queue()))
+        .await?;
     from.user().seed(options.seed).await?;
     back.check(options.seed).await?;
     // One command covers every message that is sent back.
@@ -83,7 +85,7 @@ pub async fn latency<B: Bus>(
         let made = from.user().ping_pong(there.address(), message, 1, deadline).await?;
         round_trips.push(Picoseconds(made.sum_clocks * clock.0));
     }
-    let place = format!("lane {} of {}", back.lane(), from.function().name);
+    let place = format!("receive queue {} of {}", back.receive_queue(), from.function().name);
     wait_drained(from.bus(), &back, &place, all, options.timeout).await?;
     let check = back.check_result().await?;
     let plan = there.plan().clone();

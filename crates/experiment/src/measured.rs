@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measurements of a workload.
 
-use crosslane_driver::{ChannelCounters, ChannelKind, Check, Device, LaneCounters, Plan};
+use crosslane_driver::{ChannelCounters, ChannelKind, Check, Device, Plan, ReceiveQueueCounters};
 use crosslane_fabric::ChannelWaits;
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Better, Channel, Figure, Lane, Latencies};
+use crosslane_results::{Better, Channel, Figure, Latencies, ReceiveQueue};
 
 use crate::card_transfer::CardMeasured;
 use crate::latency::RoundTrips;
@@ -91,8 +91,12 @@ pub(crate) fn waits(channel: &Channel) -> ChannelWaits {
 }
 
 /// Returns the counters of a receive queue after the run.
-pub(crate) fn lane<B: Bus>(device: &Device<B>, lane: u8, counters: LaneCounters) -> Lane {
-    Lane {
+pub(crate) fn lane<B: Bus>(
+    device: &Device<B>,
+    lane: u8,
+    counters: ReceiveQueueCounters,
+) -> ReceiveQueue {
+    ReceiveQueue {
         device: device.function().name.clone(),
         lane,
         clock_ps: device.description().clock.0,
@@ -144,7 +148,7 @@ pub struct Measured {
     /// The channels that took part, in the order of the data's way.
     pub channels: Vec<Channel>,
     /// The receive queues that took part, in the order of the data's path.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<ReceiveQueue>,
     /// From the beginning of the first post to the first data TLP, or the first read request; of
     /// a chain, from the post of the first read.
     pub post_to_first_tlp: Option<Picoseconds>,

@@ -14,15 +14,16 @@ use crate::measured::{Measured, channel, lane};
 use crate::options::{Options, Registration};
 use crate::posting::{Source, Timing, run_posted};
 
-/// Time between the first two questions whether all has arrived in a lane; it doubles with each.
+/// Time between the first two questions whether all has arrived in a receive queue; it doubles
+/// with each.
 const FIRST_ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1000);
 /// The longest that it becomes.
 const LAST_ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1_000_000);
 
-/// Card to card: the generator of one engine writes into a lane of the other, whose checker
-/// compares. By the command port a transfer ends when the engine has sent it; by the ring when
-/// the peer has taken it if `credits` are kept, else when it is sent. The workload ends when all
-/// has arrived.
+/// Card to card: the generator of one engine writes into a receive queue of the other, whose
+/// checker compares. By the command port a transfer ends when the engine has sent it; by the ring
+/// when the peer has taken it if `credits` are kept, else when it is sent. The workload ends when
+/// all has arrived.
 ///
 /// # Errors
 /// What cannot be asked for, and what fails on the way.
@@ -50,7 +51,7 @@ pub(crate) struct PeerWrite<B: Bus> {
 }
 
 impl<B: Bus> PeerWrite<B> {
-    /// Sets up lane, channel and user circuits.
+    /// Sets up receive queue, channel and user circuits.
     pub(crate) async fn prepare(
         from: &Device<B>,
         to: &Device<B>,
@@ -84,7 +85,7 @@ impl<B: Bus> PeerWrite<B> {
         })
     }
 
-    /// Sends everything, and waits until the lane has taken it.
+    /// Sends everything, and waits until the receive queue has taken it.
     pub(crate) async fn run(&mut self) -> Result<()> {
         if self.options.descriptors == DescriptorSource::CommandPort {
             self.run_commands().await?;
@@ -93,7 +94,8 @@ impl<B: Bus> PeerWrite<B> {
                 PeerTransfers { bus: self.from.bus(), peer: &self.peer, options: &self.options };
             self.timing = run_posted(&mut self.channel, &mut source).await?;
         }
-        let place = format!("lane {} of {}", self.peer.lane(), self.to.function().name);
+        let place =
+            format!("receive queue {} of {}", self.peer.receive_queue(), self.to.function().name);
         let sent_bytes = self.options.size_bytes * self.options.iterations;
         wait_drained(self.from.bus(), &self.peer, &place, sent_bytes, self.options.timeout).await
     }
@@ -124,7 +126,7 @@ impl<B: Bus> PeerWrite<B> {
         let counters_of_lane = self.peer.counters().await?;
         let check = self.peer.check_result().await?;
         let plan = self.peer.plan().clone();
-        let lanes = vec![lane(&self.to, self.peer.lane(), counters_of_lane)];
+        let lanes = vec![lane(&self.to, self.peer.receive_queue(), counters_of_lane)];
         self.channel.close().await?;
         self.peer.close().await?;
         let hardware = self.time.span(&counters);
@@ -155,7 +157,7 @@ fn check(place: &str, options: &Options) -> Result<()> {
     Err(ExperimentError::refused(place, problem))
 }
 
-/// Waits until a lane has passed on so many bytes since it was claimed.
+/// Waits until a receive queue has passed on so many bytes since it was claimed.
 pub(crate) async fn wait_drained<B: Bus>(
     bus: &B,
     peer: &Peer<B>,
@@ -166,7 +168,7 @@ pub(crate) async fn wait_drained<B: Bus>(
     let deadline = bus.now().0.saturating_add(timeout.0);
     let mut interval = FIRST_ARRIVAL_POLL;
     loop {
-        // The lane counts modulo 2^32.
+        // The receive queue counts modulo 2^32.
         let counters = peer.counters().await?;
         if counters.drained_bytes == sent_bytes as u32 {
             return Ok(());
@@ -185,7 +187,7 @@ pub(crate) async fn wait_drained<B: Bus>(
     }
 }
 
-/// Ring descriptors to a lane.
+/// Ring descriptors to a receive queue.
 struct PeerTransfers<'a, B: Bus> {
     bus: &'a B,
     peer: &'a Peer<B>,

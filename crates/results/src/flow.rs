@@ -151,7 +151,7 @@ pub struct Transfers {
     /// Counters of the channels, in the direction of the data.
     pub channels: Vec<Channel>,
     /// Counters of the receive queues, in the direction of the data.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<ReceiveQueue>,
 }
 
 /// The path of a flow, as the driver plans it.
@@ -206,7 +206,7 @@ pub struct Channel {
 
 /// Counters of an engine's receive queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lane {
+pub struct ReceiveQueue {
     /// The device.
     pub device: String,
     /// Number of the receive queue.

@@ -34,8 +34,8 @@ pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure}
 pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
 pub use fit::{BAD_RESIDUAL, Fit, FitResidual, Fits};
 pub use flow::{
-    Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Lane, PlanSummary, Stores, Traffic,
-    Transfers, WritesByLength,
+    Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, PlanSummary, ReceiveQueue, Stores,
+    Traffic, Transfers, WritesByLength,
 };
 pub use lab::{
     LabCheck, LabConstant, LabConstants, LabFileCheck, LabList, LabRemark, LabRemarkKind,

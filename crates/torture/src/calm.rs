@@ -175,11 +175,11 @@ async fn check_registers(line: &mut Line) -> Result<(), DriverError> {
         state == ChannelState::Running.bits() && in_flight == 0 && doorbell == completed,
         "{name}: state {state}, {in_flight} in flight, {completed} of {doorbell} complete"
     );
-    check_lane(line, [read(channel::SENT).await?, read(channel::CREDIT).await?]).await
+    check_queue(line, [read(channel::SENT).await?, read(channel::CREDIT).await?]).await
 }
 
 /// Checks that the receive queue is empty and its credits are back.
-async fn check_lane(line: &mut Line, [sent, credit]: [u32; 2]) -> Result<(), DriverError> {
+async fn check_queue(line: &mut Line, [sent, credit]: [u32; 2]) -> Result<(), DriverError> {
     let name = line.name();
     let Some(Far { options, peer: Some(peer), .. }) = &line.far else { return Ok(()) };
     if !options.credits {

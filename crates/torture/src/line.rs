@@ -286,7 +286,7 @@ impl Line {
             let connected = self.device.connect(&far.receiver, far.options).await;
             let routed = match connected {
                 Ok(peer) => {
-                    let lane = StreamSource::Lane(peer.lane());
+                    let lane = StreamSource::ReceiveQueue(peer.receive_queue());
                     far.peer = Some(peer);
                     let user = far.receiver.user();
                     match far.route {

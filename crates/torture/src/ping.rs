@@ -101,7 +101,7 @@ impl Pingers {
         let returning = far.channel(ChannelKind::Peer, 0, options).await?;
         let (generator, seed) = (StreamSource::Generator, self.rng.u32(..));
         near.user().route(generator, generator).await?;
-        far.user().route(generator, StreamSource::Lane(there.lane())).await?;
+        far.user().route(generator, StreamSource::ReceiveQueue(there.receive_queue())).await?;
         near.user().seed(seed).await?;
         back.check(seed).await?;
         let (bytes, rounds) = (payload_bytes * self.rng.u32(1..4), self.rng.u16(1..12));

@@ -4,7 +4,8 @@
 use std::rc::Rc;
 
 use crosslane_driver::{
-    ChannelKind, Device, DriverError, LanePolicy, Peer, PeerOptions, PlanError, StreamSource,
+    ChannelKind, Device, DriverError, Peer, PeerOptions, PlanError, ReceiveQueuePolicy,
+    StreamSource,
 };
 use crosslane_random::Random;
 
@@ -209,7 +210,8 @@ async fn pair(
     // Without credits, a stalled receive queue blocks the path that would empty it, unless it is
     // drained.
     let may_stall = credits || route == FarRoute::Drained;
-    let policy = if may_stall && rng.bool() { LanePolicy::Stall } else { LanePolicy::Drop };
+    let policy =
+        if may_stall && rng.bool() { ReceiveQueuePolicy::Stall } else { ReceiveQueuePolicy::Drop };
     let options = PeerOptions::default().with_credits(credits).with_policy(policy);
     sender.user().seed(seed).await?;
     receiver.user().seed(seed).await?;
@@ -219,7 +221,7 @@ async fn pair(
     let mut chains = further(world, sender, seed, rng);
     chains.extend(further(world, receiver, seed, rng));
     let mut write = Line::new(world, sender, (ChannelKind::Peer, 0), rng, seed);
-    let lane = StreamSource::Lane(peer.lane());
+    let lane = StreamSource::ReceiveQueue(peer.receive_queue());
     write.far = Some(Far { receiver: receiver.clone(), options, route, peer: Some(peer) });
     // A stage before the receiver's memory takes what its own generator has.
     let mut lines = Vec::new();
@@ -253,7 +255,7 @@ async fn relay(
     rng: &mut Random,
 ) -> Result<Option<Vec<Chain>>, DriverError> {
     let seed = rng.u32(..);
-    let policy = if rng.bool() { LanePolicy::Stall } else { LanePolicy::Drop };
+    let policy = if rng.bool() { ReceiveQueuePolicy::Stall } else { ReceiveQueuePolicy::Drop };
     let options = PeerOptions::default().with_credits(true).with_policy(policy);
     let Some(there) = first_connection(world, first, middle, options).await? else {
         return Ok(None);
@@ -264,10 +266,10 @@ async fn relay(
     for device in [first, middle, last] {
         device.user().seed(seed).await?;
     }
-    let (generator, lane) = (StreamSource::Generator, StreamSource::Lane);
+    let (generator, lane) = (StreamSource::Generator, StreamSource::ReceiveQueue);
     first.user().route(generator, StreamSource::H2c).await?;
-    middle.user().route(generator, lane(there.lane())).await?;
-    last.user().route(lane(on.lane()), generator).await?;
+    middle.user().route(generator, lane(there.receive_queue())).await?;
+    last.user().route(lane(on.receive_queue()), generator).await?;
     let read = Line::new(world, first, (ChannelKind::H2c, 0), rng, seed);
     let mut send = Line::new(world, first, (ChannelKind::Peer, 0), rng, seed);
     let route = FarRoute::Peer;

@@ -214,7 +214,7 @@ Examples:
   crosslane bench p2p --lab rosta --from fpga1 --to fpga5 --flows 8 --size 4M --iterations 1
   crosslane bench p2p --lab rosta --descriptors command --no-credits
 
-The sender's generator writes to a lane of the receiver, whose checker compares every word.
+The sender's generator writes to a receive queue of the receiver, whose checker compares every word.
 Unless --no-credits is given the receiver says what it has taken, and a transfer is complete when
 it has taken all. For the rest see `bench write`.")]
 pub struct PeerArguments {

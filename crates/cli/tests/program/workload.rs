@@ -171,7 +171,7 @@ fn a_payload_that_is_too_large_is_found_at_the_port() {
         ),
         (
             format!("bench p2p --lab rosta {one} --no-credits --descriptors command"),
-            "error: lane 0 of fpga2: 0 of 4096 B have arrived".to_owned(),
+            "error: receive queue 0 of fpga2: 0 of 4096 B have arrived".to_owned(),
         ),
         (format!("bench write --lab rosta {one}"), format!("error: fpga1 C2H 0: {refused}")),
     ] {

@@ -153,7 +153,7 @@ fn width(spots: &mut Spots<'_>, kind: LimitKind, index: usize, (bytes, clock): (
         return;
     }
     let what = match kind {
-        LimitKind::SlowReader => "way out of the lane{s}",
+        LimitKind::SlowReader => "way out of the receive queue{s}",
         _ => "datapath{s}",
     };
     let words = format!("the {what} of {{}}, {bytes} B each {clock}");
@@ -269,7 +269,10 @@ pub(super) fn windows(spots: &mut Spots<'_>) {
         let part = &spots.file.endpoints[index].part;
         let bytes = part.engine.map_or(u32::MAX, |engine| engine.lane_fifo_bytes);
         if bytes < LARGE_FIFO_BYTES {
-            let words = format!("the lane{{s}} of {{}}, a window of {}", size_words(bytes.into()));
+            let words = format!(
+                "the receive queue{{s}} of {{}}, a credit window of {}",
+                size_words(bytes.into())
+            );
             let said = (words, size_words(LARGE_FIFO_BYTES.into()));
             engine(spots, index, LimitKind::PeerWindow, said, |p| {
                 p.lane_fifo_bytes = LARGE_FIFO_BYTES;

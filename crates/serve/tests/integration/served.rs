@@ -93,7 +93,7 @@ fn one_device_writes_into_another() {
             let devices = open_all(&bus).await;
             let (from, into) = (&devices[0], &devices[1]);
             let peer = from.connect(into, PeerOptions::default()).await.unwrap();
-            let lane = StreamSource::Lane(peer.lane());
+            let lane = StreamSource::ReceiveQueue(peer.receive_queue());
             into.user().route(lane, StreamSource::Generator).await.unwrap();
             from.user().route(StreamSource::Generator, StreamSource::H2c).await.unwrap();
             let (out, back) = (buffer(from, MIB).await, buffer(into, MIB).await);

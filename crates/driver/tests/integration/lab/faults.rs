@@ -85,7 +85,7 @@ fn a_cancel_whose_register_write_is_lost_says_exactly_what_was_moved() {
 fn an_earlier_deadline_counts_behind_a_transfer_that_has_none() {
     run_on("rosta:crosslane", ["fpga1"], async |[device]| {
         // This receive queue never gets data.
-        device.user().route(StreamSource::Lane(3), StreamSource::Generator).await.unwrap();
+        device.user().route(StreamSource::ReceiveQueue(3), StreamSource::Generator).await.unwrap();
         let buffer = empty(&device, 2 * PAGE).await;
         let mut c2h = channel(&device, ChannelKind::C2h).await;
         let last = within(&device, us(50), part(&buffer, PAGE, 2 * PAGE, VISIBLE));

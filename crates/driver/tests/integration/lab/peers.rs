@@ -3,7 +3,7 @@
 
 use crosslane_driver::{
     Channel, ChannelKind, ChannelOptions, Check, CompletionLevel, DescriptorSource, Device,
-    LanePolicy, PathEnd, Peer, PeerOptions, StreamSource, set_max_payload_on_path,
+    PathEnd, Peer, PeerOptions, ReceiveQueuePolicy, StreamSource, set_max_payload_on_path,
 };
 use crosslane_lab::LabBus;
 use crosslane_pcie::units::Picoseconds;
@@ -92,7 +92,7 @@ fn a_lane_that_nobody_empties_is_never_overrun_by_a_sender_with_credits() {
     run_on("rosta", ["fpga1", "fpga2"], async |[from, to_]| {
         let peer = from.connect(&to_, PeerOptions::default()).await.unwrap();
         // Routed to a C2H channel that is not open: nothing is drained.
-        let lane = StreamSource::Lane(peer.lane());
+        let lane = StreamSource::ReceiveQueue(peer.receive_queue());
         to_.user().route(lane, StreamSource::Generator).await.unwrap();
         let mut channel = channel(&from, ChannelKind::Peer).await;
         let transfer = to(peer.target(3 * PAGE), CompletionLevel::Acknowledged);
@@ -114,9 +114,10 @@ fn a_lane_that_nobody_empties_is_never_overrun_by_a_sender_with_credits() {
 #[test]
 fn without_credits_a_full_lane_drops_if_it_is_told_to() {
     run_on("rosta", ["fpga1", "fpga2"], async |[from, to_]| {
-        let options = PeerOptions::default().with_credits(false).with_policy(LanePolicy::Drop);
+        let options =
+            PeerOptions::default().with_credits(false).with_policy(ReceiveQueuePolicy::Drop);
         let peer = from.connect(&to_, options).await.unwrap();
-        let lane = StreamSource::Lane(peer.lane());
+        let lane = StreamSource::ReceiveQueue(peer.receive_queue());
         to_.user().route(lane, StreamSource::Generator).await.unwrap();
         let mut channel = channel(&from, ChannelKind::Peer).await;
         channel.transfer(to(peer.target(3 * PAGE), CompletionLevel::Sent)).await.unwrap();
@@ -138,7 +139,8 @@ fn data_go_from_the_host_through_eight_engines_and_back() {
             }
             let generator = StreamSource::Generator;
             for (n, device) in devices.iter().enumerate() {
-                let lane = n.checked_sub(1).map(|n| StreamSource::Lane(peers[n].lane()));
+                let lane =
+                    n.checked_sub(1).map(|n| StreamSource::ReceiveQueue(peers[n].receive_queue()));
                 let (c2h, peer) = match (n, lane) {
                     (7, Some(lane)) => (lane, generator),
                     (_, Some(lane)) => (generator, lane),
@@ -196,7 +198,7 @@ fn the_command_port_sends_and_messages_go_to_and_fro() {
         );
         let rounds = 5;
         let generator = StreamSource::Generator;
-        b.user().route(generator, StreamSource::Lane(there.lane())).await.unwrap();
+        b.user().route(generator, StreamSource::ReceiveQueue(there.receive_queue())).await.unwrap();
         for _ in 0..2 {
             b.user().command(back.address(), 128 * rounds).await.unwrap();
             let rounds = rounds as u16;
@@ -249,7 +251,7 @@ fn an_open_channel_follows_its_connections() {
             assert_eq!(peer.check_result().await.unwrap(), Check::default());
             assert_eq!(u64::from(peer.counters().await.unwrap().drained_bytes), MEGABYTE);
             let twice = from.connect(&far, PeerOptions::default()).await.unwrap_err();
-            let place = format!("lane 0 of {}", target.function().name);
+            let place = format!("receive queue 0 of {}", target.function().name);
             assert_eq!(
                 twice.to_string(),
                 format!("fpga1 peer 0: it is connected to {place} already")
@@ -267,7 +269,7 @@ fn each_sender_gets_a_lane_and_all_eight_come_back() {
             let mut peers = Vec::new();
             for (n, device) in devices[1..].iter().enumerate() {
                 let peer = device.connect(&devices[0], PeerOptions::default()).await.unwrap();
-                assert_eq!(usize::from(peer.lane()), n);
+                assert_eq!(usize::from(peer.receive_queue()), n);
                 peers.push(peer);
             }
             let mut sending = Vec::new();
@@ -292,7 +294,7 @@ fn each_sender_gets_a_lane_and_all_eight_come_back() {
 }
 
 fn n_of(peer: &Peer<LabBus>) -> u32 {
-    u32::from(peer.lane()) + 100
+    u32::from(peer.receive_queue()) + 100
 }
 
 /// With half an address the card would write somewhere else in memory.
@@ -327,7 +329,7 @@ fn ping_pong_whose_start_is_lost_has_not_been_made() {
         let _a = commanded(&a).await;
         let _b = commanded(&b).await;
         let generator = StreamSource::Generator;
-        b.user().route(generator, StreamSource::Lane(there.lane())).await.unwrap();
+        b.user().route(generator, StreamSource::ReceiveQueue(there.receive_queue())).await.unwrap();
         b.user().command(back.address(), 3 * 128).await.unwrap();
         a.user().ping_pong(there.address(), 128, 3, a_while(&a)).await.unwrap();
         b.user().command_done(a_while(&b)).await.unwrap();

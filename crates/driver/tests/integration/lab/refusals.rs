@@ -188,15 +188,15 @@ fn peers() {
         let peer = device.connect(&other, PeerOptions::default()).await.unwrap();
         assert_eq!(
             refused(&mut channel, bus(0x1000, 4)).await,
-            "fpga1 peer 0: 0x1000 is not in lane 0 of fpga2, which it is connected to"
+            "fpga1 peer 0: 0x1000 is not in receive queue 0 of fpga2, which it is connected to"
         );
         let lane = peer.address();
         for (address, bytes) in [(lane.0 + 2, 4), (lane.0, 6)] {
             assert_eq!(
                 refused(&mut channel, bus(address, bytes)).await,
                 format!(
-                    "fpga1 peer 0: {bytes} B at {address:#x}, in lane 0 of fpga2: a lane takes \
-                     whole double words, so both are multiples of 4"
+                    "fpga1 peer 0: {bytes} B at {address:#x}, in receive queue 0 of fpga2: a \
+                     receive queue takes whole double words, so both are multiples of 4"
                 )
             );
         }
@@ -342,15 +342,18 @@ fn channels() {
 fn user_circuits() {
     run_on("rosta", ["fpga1"], async |[device]| {
         let user = device.user();
-        let error = user.route(StreamSource::Lane(0), StreamSource::Lane(1)).await.unwrap_err();
+        let error = user
+            .route(StreamSource::ReceiveQueue(0), StreamSource::ReceiveQueue(1))
+            .await
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "fpga1 user circuit: lanes 0 and 1 cannot both be routed: only one can"
         );
-        let error = user.route(StreamSource::Lane(8), StreamSource::H2c).await.unwrap_err();
+        let error = user.route(StreamSource::ReceiveQueue(8), StreamSource::H2c).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "fpga1 user circuit: there is no lane 8: it has 8, from 0 on"
+            "fpga1 user circuit: there is no receive queue 8: it has 8, from 0 on"
         );
         let options = ChannelOptions::default()
             .with_descriptors(DescriptorSource::CommandPort)

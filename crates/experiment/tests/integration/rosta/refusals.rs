@@ -76,8 +76,8 @@ fn messages_that_cannot_come_back_are_refused() {
     }
 }
 
-/// Packets that a port refuses never arrive: the lane has not counted them, and the driver finds
-/// the port.
+/// Packets that a port refuses never arrive: the receive queue has not counted them, and the driver
+/// finds the port.
 #[test]
 fn what_never_arrives_is_found() {
     let options = Options {
@@ -95,7 +95,7 @@ fn what_never_arrives_is_found() {
     let by_command = Options { descriptors: DescriptorSource::CommandPort, ..unpaced };
     let scene = Scene::new("rosta");
     let lost = ExperimentError::Lost {
-        place: "lane 0 of fpga2".to_owned(),
+        place: "receive queue 0 of fpga2".to_owned(),
         received_bytes: 0,
         sent_bytes: 4096,
         waited_us: 1000,

@@ -112,7 +112,7 @@ fn one_reading_descriptor() {
 fn window_of_a_peer() {
     let run = |bytes| peers(base_with(&[("part.card.engine.lane_fifo_bytes", bytes)]));
     let planted = Planted { case: run(1024.0), without: run(1_048_576.0), base: &PEERS };
-    planted.is_named(PeerWindow, "card6", "the lane of card6, a window of 1 KiB");
+    planted.is_named(PeerWindow, "card6", "the receive queue of card6, a credit window of 1 KiB");
 }
 
 /// The second card of a chain drains its receive queue more slowly than the first one sends.
@@ -125,7 +125,11 @@ fn slow_reader_of_a_lane() {
         })
     };
     let planted = Planted { case: chain(lab(4)), without: chain(lab(8)), base: &CHAIN };
-    planted.is_named(SlowReader, "card6", "the way out of the lane of card6, 4 B each 4 ns");
+    planted.is_named(
+        SlowReader,
+        "card6",
+        "the way out of the receive queue of card6, 4 B each 4 ns",
+    );
 }
 
 /// A card that only receives drains its receive queue more slowly than data arrive.
@@ -135,7 +139,7 @@ fn slow_receiver_of_peer_writes() {
         let lab =
             |bytes: u32| with_card(6, |part| part.engine.as_mut().unwrap().datapath_bytes = bytes);
         let (case, without) = (peers(lab(bytes)), peers(lab(bytes * 2)));
-        let words = format!("the way out of the lane of card6, {bytes} B each 4 ns");
+        let words = format!("the way out of the receive queue of card6, {bytes} B each 4 ns");
         Planted { case, without, base: &PEERS }.is_named(SlowReader, "card6", &words);
     }
 }
@@ -156,7 +160,7 @@ fn peers_as_slow_as_each_other() {
     let found = explained(&run(8));
     let named: Vec<_> = found.steps[0].limits.iter().map(|limit| limit.words.as_str()).collect();
     let sender = "the datapath of card5, 8 B each 4 ns";
-    let receiver = "the way out of the lane of card6, 8 B each 4 ns";
+    let receiver = "the way out of the receive queue of card6, 8 B each 4 ns";
     assert_eq!(named, [sender, receiver], "{:#?}", found.trials);
     let off = found.steps[0].value / run(16).figure().unwrap().value - 1.0;
     assert!(off.abs() < SAME_FIGURE, "{off}");
