@@ -378,7 +378,7 @@ pub struct TrafficArguments {
     /// Write a Perfetto trace of the run; not with a sweep.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
-    /// What a nanosecond of the trace stands for.
+    /// Time that a nanosecond of the trace stands for.
     #[arg(long, value_name = "UNIT", default_value = "ns", requires = "trace")]
     pub trace_unit: TraceUnit,
 }
@@ -472,7 +472,7 @@ pub enum TraceUnit {
 }
 
 impl TraceUnit {
-    /// What a nanosecond of the file stands for.
+    /// Time that a nanosecond of the file stands for.
     #[must_use]
     pub const fn picoseconds(self) -> u64 {
         match self {

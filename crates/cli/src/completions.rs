@@ -148,8 +148,8 @@ fn with_files_in_zsh(script: &str) -> String {
     )
 }
 
-/// Where fish has a lab to complete, files are offered too; arguments without an option, which the
-/// script leaves out, are added.
+/// Offers files too where fish completes a lab, and adds arguments without an option, which the
+/// script leaves out.
 fn with_arguments_in_fish(script: &str, command: &Command) -> String {
     let first = labs().first().map_or("", String::as_str);
     let mut script =

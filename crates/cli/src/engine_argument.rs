@@ -10,7 +10,7 @@ use crosslane::lab::EngineKind;
 use crate::error::CommandError;
 use crate::output::print_hint;
 
-/// What engines are.
+/// Implementation of engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineWord {
     /// The behavioural model.
@@ -22,7 +22,7 @@ pub enum EngineWord {
 /// The model, or the gateware.
 #[derive(Args, Clone, Debug)]
 pub struct EngineArguments {
-    /// What this project's engines are: the behavioural model, or the gateware.
+    /// This project's engines: the behavioural model, or the gateware.
     #[arg(long, value_name = "ENGINE", default_value = "model")]
     pub engine: EngineWord,
 }

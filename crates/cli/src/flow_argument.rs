@@ -17,7 +17,7 @@ const FORM: &str = "FROM:TO:KIND:SIZE or FROM:TO:KIND:SIZE:PAYLOAD";
 pub struct FlowArgument {
     /// The requester: an endpoint, or a host (its processor).
     pub from: String,
-    /// Whose memory: a host's, or what is behind an endpoint's first BAR.
+    /// Owner of the memory: a host, or an endpoint, whose first BAR leads to it.
     pub to: String,
     /// Kind of the operations.
     pub kind: FlowKind,

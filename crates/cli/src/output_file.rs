@@ -254,8 +254,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// What a command was to write and has not, behind the sentence that says that it was
-/// interrupted.
+/// Names the files that an interrupted command has not written, behind the sentence that says so.
 #[must_use]
 pub fn not_written<'a>(outputs: impl IntoIterator<Item = &'a Option<OutputFile>>) -> String {
     let outputs = outputs.into_iter().flatten();

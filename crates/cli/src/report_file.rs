@@ -47,7 +47,7 @@ pub fn write_page(page: &Page, file: &OutputFile) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Where the run of a page was made.
+/// Place in which the run of a page was made.
 #[derive(Clone, Copy, Debug)]
 pub enum Where<'a> {
     /// In a lab.

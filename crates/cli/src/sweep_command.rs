@@ -134,7 +134,7 @@ pub struct SweepArguments {
     #[arg(long, value_name = "N", value_delimiter = ',',
         value_parser = whole::<u16>(1..=1024))]
     pub tags: Vec<u16>,
-    /// Where the engine finds descriptors [default: ring].
+    /// Place of descriptors [default: ring].
     #[arg(long, value_name = "WHERE", value_delimiter = ',')]
     pub descriptors: Vec<DescriptorWord>,
     /// Transfers that are kept posted [default: 1].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a card has to do before anything else is asked of it: registers, transfers of many sizes
-//! with every byte compared, interrupts, its memory, an address that is not its to read, and
+//! Tests that a card has to pass before anything else is asked of it: registers, transfers of many
+//! sizes with every byte compared, interrupts, its memory, an address that it must not read, and
 //! writes between two cards.
 //!
 //! The same steps run on a board, through a server's socket, in a virtual machine and in a lab.
@@ -59,7 +59,7 @@ pub struct Step {
     pub place: String,
     /// Description of the step.
     pub what: String,
-    /// What came of it: a sentence if it is not as it should be.
+    /// Its result: a sentence if it is not as it should be.
     pub outcome: Result<(), String>,
     /// How long it took by the bus's clock.
     pub took: Picoseconds,

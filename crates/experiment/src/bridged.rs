@@ -74,7 +74,7 @@ impl BridgedMeasured {
 /// Makes bridged transfers.
 ///
 /// # Errors
-/// What cannot be asked for, and what fails on the way.
+/// An invalid request, and a failure on the way.
 pub async fn bridged<R: Rdma, C: Clock>(
     client: &Client<R, C>,
     options: &BridgedOptions,
@@ -115,7 +115,7 @@ pub async fn bridged<R: Rdma, C: Clock>(
             fill_memory(source.region.memory(), size, options.seed)?;
         }
         if let Some(destination) = &ends.1 {
-            // What is found there has come there.
+            // Data that are found there have come there.
             fill_memory(destination.region.memory(), size, !options.seed)?;
         }
         let outcome = run.go(&ends).await?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a flow could reach at most: the payload ceiling of the slowest link on the way of its
+//! Highest rate that a flow could reach: the payload ceiling of the slowest link on the way of its
 //! data, for the TLPs that it sends.
 //!
 //! Read first: [`crosslane_pcie::ceiling`].

@@ -20,7 +20,7 @@ use crate::posting::{Source, Timing, run_posted};
 /// Card to host: the generator's pattern is written to host memory, where every byte is compared.
 ///
 /// # Errors
-/// What cannot be asked for, and what fails on the way.
+/// An invalid request, and a failure on the way.
 pub async fn write<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured> {
     run(device, Direction::Write, options).await
 }

@@ -18,7 +18,7 @@ pub enum Loopback {
     AtOnce,
 }
 
-/// What the card reads it writes back; the host compares. One transfer is under way at a time.
+/// The card writes back what it reads; the host compares. One transfer is under way at a time.
 ///
 /// # Errors
 /// More [`InTurn`](Loopback::InTurn) than the card holds (at the deadline), and what fails on the

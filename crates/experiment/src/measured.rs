@@ -152,7 +152,7 @@ pub struct Measured {
     /// From the beginning of the first post to the first data TLP, or the first read request; of
     /// a chain, from the post of the first read.
     pub post_to_first_tlp: Option<Picoseconds>,
-    /// What registering the memory took, all of it; none where there is none.
+    /// Time of registering all of the memory; none where there is none.
     pub registration: Option<Picoseconds>,
     /// The way of the data; of a chain, its first part.
     pub plan: Plan,

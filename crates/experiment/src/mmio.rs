@@ -65,9 +65,9 @@ pub struct MmioMeasured {
     pub elapsed: Picoseconds,
     /// Time of the fence behind the last store.
     pub fence: Picoseconds,
-    /// What the card has counted, from the first store to the end of the fence.
+    /// Counters of the card, from the first store to the end of the fence.
     pub metrics: CardMetrics,
-    /// What was wrong in the card's memory afterwards.
+    /// Errors in the card's memory afterwards.
     pub data_errors: DataErrors,
 }
 
@@ -116,7 +116,7 @@ pub async fn mmio<B: Bus>(
     let elapsed = bus.now().since(begun);
     stored.flush().await?;
     let fence = bus.now().since(begun + elapsed);
-    // What takes the counters comes behind all writes.
+    // The read of the counters comes behind all writes.
     let metrics = card.take_metrics().await?;
     let mut data_errors = DataErrors::default();
     compare(&window(Mapping::Uncached)?, &data, &mut data_errors).await?;

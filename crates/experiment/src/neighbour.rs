@@ -15,7 +15,7 @@ const CHANNEL: u8 = 0;
 /// Tags of a channel.
 const TAGS: u32 = 64;
 
-/// Who fetches or stores the data.
+/// Side that fetches or stores the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SendWay {
     /// The network processor fetches them from host memory.

@@ -26,7 +26,7 @@ pub struct Options {
     pub iterations: u64,
     /// Transfers that are kept posted at once.
     pub outstanding: u32,
-    /// Where descriptors are. [`CommandPort`](DescriptorSource::CommandPort) is for peer writes,
+    /// Place of descriptors. [`CommandPort`](DescriptorSource::CommandPort) is for peer writes,
     /// [`Table`](DescriptorSource::Table) for transfers with host memory.
     pub descriptors: DescriptorSource,
     /// How completions are learnt.

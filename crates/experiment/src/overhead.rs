@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What single accesses and transfers cost, by the bus's clock and by another one: in a lab that
+//! Cost of single accesses and transfers, by the bus's clock and by another one: in a lab that
 //! is simulated time beside the machine's, elsewhere both are the machine's.
 
 use crosslane_driver::{
@@ -76,7 +76,7 @@ impl<'a, B: Bus, C: Clock> Stopwatch<'a, B, C> {
 /// transfers one at a time. The data of the last transfer of each kind are compared.
 ///
 /// # Errors
-/// What fails on the way, and [`ExperimentError::Refused`] where data are not what was sent.
+/// A failure on the way, and [`ExperimentError::Refused`] where data are not what was sent.
 pub async fn overhead<B: Bus, C: Clock>(
     device: &Device<B>,
     clock: &C,
@@ -93,7 +93,7 @@ pub async fn overhead<B: Bus, C: Clock>(
     for _ in 0..rounds {
         device.user().seed(options.seed).await?;
     }
-    // What is posted has arrived when a read behind it is answered.
+    // Posted data have arrived when a read behind them is answered.
     device.time_clocks().await?;
     rows.push(watch.row("register write", rounds, None));
     let (small, large) =

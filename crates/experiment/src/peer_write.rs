@@ -26,7 +26,7 @@ const LAST_ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1_000_000);
 /// all has arrived.
 ///
 /// # Errors
-/// What cannot be asked for, and what fails on the way.
+/// An invalid request, and a failure on the way.
 pub async fn peer_write<B: Bus>(
     from: &Device<B>,
     to: &Device<B>,

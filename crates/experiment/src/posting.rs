@@ -10,7 +10,7 @@ use crosslane_pcie::units::Picoseconds;
 use crate::error::Result;
 use crate::options::Options;
 
-/// What the application has seen of a run.
+/// A run as the application has seen it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing {
     /// It began.
@@ -23,7 +23,7 @@ pub(crate) struct Timing {
     pub(crate) latencies: Vec<Picoseconds>,
 }
 
-/// Where the transfers of a run come from.
+/// Source of the transfers of a run.
 pub(crate) trait Source<B: Bus> {
     /// The bus of the core that posts.
     fn bus(&self) -> &B;

@@ -130,7 +130,7 @@ impl RdmaMeasured {
 /// that is done with it.
 ///
 /// # Errors
-/// What the network refuses.
+/// A refusal by the network.
 pub async fn rdma_target<R: Rdma>(
     network: &R,
     connection: &R::Connection,
@@ -149,7 +149,7 @@ pub async fn rdma_target<R: Rdma>(
 /// [`RdmaOptions::memory_bytes`]. One run for each such call.
 ///
 /// # Errors
-/// What cannot be asked for, and what the network refuses.
+/// An invalid request, and a refusal by the network.
 pub async fn rdma<R: Rdma, C: Clock>(
     network: &R,
     connection: &R::Connection,

@@ -14,7 +14,7 @@
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
 
-/// What wyrand adds to its state for each number, the first constant of wyhash 4.2.
+/// Increment of wyrand's state for each number, the first constant of wyhash 4.2.
 const INCREMENT: u64 = 0x2d35_8dcc_aa6c_78a5;
 /// The bits of the state that wyrand flips in one factor, the second constant of wyhash 4.2.
 const FLIPPED_BITS: u64 = 0x8bb8_4b93_962e_acc9;
@@ -152,7 +152,7 @@ impl Random {
     pub fn f64(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1_u64 << 63) as f64;
         loop {
-            // What is close to 1 is rounded to it.
+            // A number close to 1 is rounded to it.
             let value = (self.next() >> 1) as f64 * STEP;
             if value < 1.0 {
                 return value;

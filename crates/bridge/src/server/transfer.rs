@@ -190,7 +190,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         let place = self.place;
         let is_read = stage == Stage::RdmaRead;
         let ring = if is_read { &place.to_card } else { &place.from_card };
-        // What was read lies where it was announced; what is written, at its own place.
+        // Read data lie where they were announced, written data at their own place.
         let offset = if is_read { chunk.far_offset } else { chunk.bytes.start };
         let length = chunk.length();
         let slot = chunk.slot()?;

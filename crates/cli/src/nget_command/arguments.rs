@@ -11,7 +11,7 @@ use crate::completions::{self, Known};
 use crate::size::SizeRange;
 use crate::whole_number::whole;
 
-/// Whose memory the data are in.
+/// Owner of the memory that the data are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BuffersWord {
     /// The program's, registered.
@@ -120,7 +120,7 @@ pub struct NgetArguments {
     #[arg(short = 'k', long = "iterations", alias = "loops", value_name = "K",
         value_parser = whole::<u64>(1..=1 << 20))]
     pub loops: Option<u64>,
-    /// Whose memory the data are in.
+    /// Owner of the memory that the data are in.
     #[arg(long, value_name = "WORD", default_value = "user")]
     pub buffers: BuffersWord,
     /// How requests are written [default: combined; uncached on a card whose window cannot be

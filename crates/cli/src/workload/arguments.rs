@@ -51,7 +51,7 @@ pub struct WorkloadArguments {
     /// Write a Perfetto trace of the run; not with a sweep.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
-    /// What a nanosecond of the trace stands for.
+    /// Time that a nanosecond of the trace stands for.
     #[arg(long, value_name = "UNIT", default_value = "ns", requires = "trace")]
     pub trace_unit: TraceUnit,
 }
@@ -66,7 +66,7 @@ pub struct TransferArguments {
     /// 4 MiB, as many as are 64 MiB, but at least 2].
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub iterations: Option<u64>,
-    /// Where the engine finds descriptors.
+    /// Place of descriptors.
     #[arg(long, value_name = "WHERE", default_value = "ring")]
     pub descriptors: DescriptorWord,
     /// How the host is told of completions.
@@ -74,7 +74,7 @@ pub struct TransferArguments {
     pub notify: NotifyWord,
 }
 
-/// Where the data are in host memory.
+/// Place of the data in host memory.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct HostMemoryArguments {
     /// Pages that buffers are made of; each contiguous run of them is a descriptor.
@@ -95,7 +95,7 @@ pub struct ManyArguments {
     pub flows: u16,
 }
 
-/// Where descriptors are.
+/// Place of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DescriptorWord {
     /// In the engine's own table, stored there by the processor (write and read).

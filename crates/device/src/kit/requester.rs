@@ -116,7 +116,7 @@ impl<T: Copy> Requester<T> {
         let (ends, offset) = (read.state == TagState::Answered, read.good);
         let purpose = match part {
             Some(_) => read.purpose,
-            // What is still to come of it has no user.
+            // Its remaining data have no user.
             None => read.purpose.take(),
         };
         if ends || part.is_none() {

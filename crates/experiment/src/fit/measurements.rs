@@ -20,7 +20,7 @@ const LEAST: f64 = 1e-15;
 /// Names of the column with the size.
 const SIZES: [&str; 2] = ["bytes", "size_bytes"];
 
-/// What a column with a measurement says: its name, and seconds of its unit.
+/// Column with a measurement: its name, and seconds of its unit.
 const TIMES: [(&str, f64); 4] = [("seconds", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
 /// The same of rates: bytes per second of the unit.
 const RATES: [(&str, f64); 4] = [
@@ -38,7 +38,7 @@ pub struct FitError {
     pub file: String,
     /// Its line, from 1.
     pub line: usize,
-    /// What is wrong there, a sentence with its values.
+    /// The problem there, a sentence with its values.
     pub problem: String,
 }
 
@@ -55,7 +55,7 @@ impl FitError {
 pub struct Sample {
     /// Line of the file, from 1.
     pub line: usize,
-    /// What tells its series apart: what its other columns say.
+    /// Name of its series: the contents of its other columns.
     pub series: String,
     /// Bytes of the transfer.
     pub bytes: u64,

@@ -41,7 +41,7 @@ pub fn least_squares(points: impl IntoIterator<Item = (f64, f64, f64)> + Clone) 
         product += weight * du * dy;
         largest = largest.max(weight * u * u);
     }
-    // What is left of equal values by rounding is no difference.
+    // A rest of equal values that rounding leaves is no difference.
     if !square.is_finite() || !product.is_finite() || square <= largest * 1e-24 {
         return None;
     }
@@ -86,7 +86,7 @@ impl Residual {
 pub struct Fit {
     /// The series that it is of; empty where there is only one.
     pub series: String,
-    /// What it is over.
+    /// Variable of the fit.
     pub over: Over,
     /// Link time of a byte at k = 1, seconds: 1/a.
     pub link_s_per_byte: f64,

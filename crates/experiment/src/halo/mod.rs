@@ -48,7 +48,7 @@ impl HaloOptions {
         self.lattice.face_sites(dimension) as u64 * self.site_bytes
     }
 
-    /// What is wrong with them, if anything.
+    /// Their problem, if there is one.
     fn problem(&self) -> Option<String> {
         if self.site_bytes == 0 || !self.site_bytes.is_multiple_of(WORD_BYTES) {
             return Some(format!("{} B of a site; a multiple of 4 is needed", self.site_bytes));
@@ -206,7 +206,7 @@ impl<B: Bus> HaloNode<B> {
         for face in &self.faces {
             let mut found = vec![0; face.bytes as usize];
             self.received.read(face.offset, &mut found)?;
-            // What comes from above was sent down.
+            // Data from above were sent down.
             let there = face.direction.opposite();
             let seed = seed_of(self.options.seed, face.neighbour, there, number);
             let expected = checksum(&pattern_bytes(seed, face.bytes));

@@ -55,8 +55,8 @@ pub struct FlowRequest {
     pub label: String,
     /// The requester: an endpoint, or a host (its processor).
     pub from: String,
-    /// Whose memory: a host's, or what is behind an endpoint's BAR; `.barN` behind the name says
-    /// which one, if it is not to be the largest.
+    /// Owner of the memory: a host, or an endpoint, whose BAR leads to it; `.barN` behind the name
+    /// says which one, if it is not to be the largest.
     pub to: String,
     /// Write, read, or both.
     pub kind: FlowKind,
