@@ -45,11 +45,12 @@ fn listen() {
 
 fn noticed(signal: i32) {
     let has_something = IS_WATCHED.load(Ordering::SeqCst) && DONE.load(Ordering::SeqCst) > 0;
-    let is_first = ASKED.swap(signal, Ordering::SeqCst) == 0;
-    if is_first && has_something {
+    if has_something && !is_asked() {
+        ASKED.store(signal, Ordering::SeqCst);
         print_hint("interrupted; Ctrl-C again ends it without what there is so far");
         return;
     }
+    // Work is not told of this, or it might still end in time to give a file its name.
     let temporary = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
     // The deepest first; a folder goes only if it is empty, and what is gone is gone.
     for path in temporary.iter().rev() {

@@ -348,7 +348,7 @@ fn user_circuits() {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "fpga1 user circuit: lanes 0 and 1 cannot both be routed: only one can"
+            "fpga1 user circuit: receive queues 0 and 1 cannot both be routed: only one can"
         );
         let error = user.route(StreamSource::ReceiveQueue(8), StreamSource::H2c).await.unwrap_err();
         assert_eq!(
