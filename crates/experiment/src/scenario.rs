@@ -147,35 +147,35 @@ impl<W: Work> Scenario<W> {
         });
         Ok(run)
     }
+}
 
-    /// Runs the host's program to its end, and ends the trace; errors are left to the caller.
-    pub(crate) fn execute<T>(
-        run: &CheckedRun,
-        name: &str,
-        progress: &dyn Progress,
-        program: impl Future<Output = Result<T>>,
-    ) -> Result<Ending<T, ExperimentError>> {
-        let ending = run.run_to_errors(name, async {
-            let done = unless_over(program, || progress.is_over()).await;
-            done.unwrap_or(Err(ExperimentError::Interrupted))
-        });
-        run.simulation().with_fabric(|fabric| drop(fabric.take_trace()));
-        match ending.program {
-            Ok(Err(ExperimentError::Interrupted)) => Err(ExperimentError::Interrupted),
-            _ => Ok(ending),
-        }
+/// Runs the host's program to its end, and ends the trace; errors are left to the caller.
+pub(crate) fn execute<T>(
+    run: &CheckedRun,
+    name: &str,
+    progress: &dyn Progress,
+    program: impl Future<Output = Result<T>>,
+) -> Result<Ending<T, ExperimentError>> {
+    let ending = run.run_to_errors(name, async {
+        let done = unless_over(program, || progress.is_over()).await;
+        done.unwrap_or(Err(ExperimentError::Interrupted))
+    });
+    run.simulation().with_fabric(|fabric| drop(fabric.take_trace()));
+    match ending.program {
+        Ok(Err(ExperimentError::Interrupted)) => Err(ExperimentError::Interrupted),
+        _ => Ok(ending),
     }
+}
 
-    /// Does the same, and makes anything that goes wrong an error. Also returns the time at which
-    /// the program ended.
-    pub(crate) fn execute_well<T>(
-        run: &CheckedRun,
-        name: &str,
-        progress: &dyn Progress,
-        program: impl Future<Output = Result<T>>,
-    ) -> Result<(T, Picoseconds)> {
-        let ended = Self::execute(run, name, progress, program)?.into_result();
-        let ended = ended.map_err(|error| ExperimentError::run(name, error))?;
-        Ok((ended.value, ended.ended))
-    }
+/// Does the same, and makes anything that goes wrong an error. Also returns the time at which
+/// the program ended.
+pub(crate) fn execute_well<T>(
+    run: &CheckedRun,
+    name: &str,
+    progress: &dyn Progress,
+    program: impl Future<Output = Result<T>>,
+) -> Result<(T, Picoseconds)> {
+    let ended = execute(run, name, progress, program)?.into_result();
+    let ended = ended.map_err(|error| ExperimentError::run(name, error))?;
+    Ok((ended.value, ended.ended))
 }

@@ -10,7 +10,7 @@ use crosslane_results::{Better, Detail, Figure, Flow, Stores, WritesByLength};
 use crate::error::{ExperimentError, Result};
 use crate::mmio::{MmioMeasured, MmioOptions, mmio};
 use crate::progress::Progress;
-use crate::scenario::{Outcome, Scenario, Work};
+use crate::scenario::{Outcome, Scenario, Work, execute};
 
 /// Stores of the first host's core into a memory card.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Work for StoreWork {
             let card = MemoryCard::open_by_name(bus.clone(), &scenario.work.card).await?;
             mmio(&bus, &card, &scenario.work.options).await
         };
-        let ended = Scenario::<Self>::execute(&run, "bench mmio", progress, program)?;
+        let ended = execute(&run, "bench mmio", progress, program)?;
         Ok(ended.into_result().map_err(ExperimentError::failed)?.value)
     }
 }

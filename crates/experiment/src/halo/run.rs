@@ -17,7 +17,7 @@ use super::{HaloMeasured, HaloNode, HaloOptions};
 use crate::error::{ExperimentError, Result};
 use crate::nget::host_of;
 use crate::progress::Progress;
-use crate::scenario::{Outcome, Scenario, Work};
+use crate::scenario::{Outcome, Scenario, Work, execute_well};
 
 /// Longest simulated time of a run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
@@ -184,7 +184,7 @@ impl Work for HaloOptions {
             let exchanges: Vec<_> = exchanges.collect();
             try_join_all(exchanges).await
         };
-        let (nodes, now) = Scenario::<Self>::execute_well(&run, &name, progress, program)?;
+        let (nodes, now) = execute_well(&run, &name, progress, program)?;
         let nodes = nodes.into_iter().map(|(_, measured)| measured).collect();
         Ok(HaloOutcome {
             link_rate: Some(torus.parameters.payload_bytes_per_second()),

@@ -18,7 +18,7 @@ use crate::ceiling::{Carrier, DataTlps, LinkLoad, least_ceiling};
 use crate::error::{ExperimentError, Result};
 use crate::links::direction_load;
 use crate::progress::Progress;
-use crate::scenario::{Outcome, Scenario, Work};
+use crate::scenario::{Outcome, Scenario, Work, execute_well};
 use crate::traffic::shape::{Completions, Cuts};
 
 /// Longest simulated time of one run.
@@ -250,7 +250,7 @@ impl Work for GetWork {
             processor.release().await?;
             Ok(measured)
         };
-        let (value, _) = Scenario::<Self>::execute_well(&run, &name, progress, program)?;
+        let (value, _) = execute_well(&run, &name, progress, program)?;
         let (measured, [before, begun, at_end, after]) = value;
         let counted = after.since(&before);
         let (rate, tlps) = scenario.completions(simulation, (host, down), measured.gets());

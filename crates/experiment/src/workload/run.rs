@@ -17,7 +17,7 @@ use super::{Measurement, Workload};
 use crate::error::{ExperimentError, Result};
 use crate::links::distinct;
 use crate::progress::{NoProgress, Progress};
-use crate::scenario::{Scenario, Work};
+use crate::scenario::{Scenario, Work, execute};
 use crate::together::{NoObserver, Observer};
 
 /// Name of the host's program in reports of deadlocks.
@@ -62,7 +62,7 @@ impl Work for EngineWork {
         let last = paths.iter().filter_map(|path| Some(&path.last()?.way[..]));
         let watch = Watch::new(simulation, all, last, work.total_bytes(), progress);
         let program = work.drive(simulation, &watch);
-        let ending = Scenario::<Self>::execute(&run, NAME, progress, program)?;
+        let ending = execute(&run, NAME, progress, program)?;
         let samples = watch.end();
         Ok(WorkloadOutcome { ports_set, ..gather(scenario, simulation, &samples, &paths, ending) })
     }
@@ -71,7 +71,7 @@ impl Work for EngineWork {
         let run = scenario.begin(None)?;
         scenario.set_payloads(run.simulation())?;
         let program = scenario.work.drive(run.simulation(), &NoObserver);
-        let ended = Scenario::<Self>::execute(&run, NAME, &NoProgress, program)?.into_result();
+        let ended = execute(&run, NAME, &NoProgress, program)?.into_result();
         let measured = ended.map_err(ExperimentError::failed)?.value;
         match measured.wrong_data().into_iter().next() {
             Some(wrong) => Err(ExperimentError::failed(wrong)),
