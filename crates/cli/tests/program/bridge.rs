@@ -19,7 +19,7 @@ const MIB: usize = 1 << 20;
 /// A server, until it is dropped.
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// Address that it listens at.
     pub address: String,
     /// Its sentence about the network.
     network: String,
