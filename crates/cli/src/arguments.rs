@@ -3,15 +3,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use crosslane::experiment::{FlowArgument, parse_size};
 
 use crate::bridge_command::arguments::BridgeCommand;
 use crate::completions::{self, Known};
 use crate::device_command::arguments::DeviceCommand;
 use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
-use crate::flow_argument::FlowArgument;
 use crate::halo_command::arguments::HaloArguments;
 use crate::nget_command::arguments::NgetArguments;
 use crate::overhead_command::OverheadArguments;
@@ -19,7 +19,7 @@ use crate::place_argument::PlaceArguments;
 use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
-use crate::whole_number::whole;
+use crate::values::{one_of, whole};
 use crate::workload::arguments::{
     ChainArguments, LatencyArguments, PeerArguments, ReadArguments, WriteArguments,
 };
@@ -302,12 +302,8 @@ pub struct MmioArguments {
     /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page to FOLDER/index.html.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub shown: ShownArguments,
 }
 
 /// Arguments of `bench traffic`.
@@ -369,18 +365,10 @@ pub struct TrafficArguments {
     /// Skip the bottleneck search: a sweep is then many times faster.
     #[arg(long)]
     pub no_why: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page to FOLDER/index.html.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub report: Option<PathBuf>,
-    /// Write a Perfetto trace of the run; not with a sweep.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub trace: Option<PathBuf>,
-    /// Time that a nanosecond of the trace stands for.
-    #[arg(long, value_name = "UNIT", default_value = "ns", requires = "trace")]
-    pub trace_unit: TraceUnit,
+    #[command(flatten)]
+    pub shown: ShownArguments,
+    #[command(flatten)]
+    pub trace: TraceArguments,
 }
 
 /// Arguments of `reproduce`.
@@ -454,6 +442,13 @@ pub struct CompareArguments {
     /// Another one.
     #[arg(value_name = "B.json", value_hint = ValueHint::FilePath)]
     pub second: PathBuf,
+    #[command(flatten)]
+    pub shown: ShownArguments,
+}
+
+/// Forms of an outcome.
+#[derive(Args, Clone, Debug)]
+pub struct ShownArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -462,29 +457,27 @@ pub struct CompareArguments {
     pub report: Option<PathBuf>,
 }
 
-/// Time of one nanosecond of a trace file: the format knows no shorter time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TraceUnit {
-    /// A nanosecond; shorter times are rounded down.
-    Ns,
-    /// A picosecond: exact, and all times read a thousand times too long.
-    Ps,
+/// Trace of a run.
+#[derive(Args, Clone, Debug)]
+pub struct TraceArguments {
+    /// Write a Perfetto trace of the run; not with a sweep.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
+    /// Time that a nanosecond of the trace stands for.
+    #[arg(long, value_name = "UNIT", default_value = "ns", requires = "trace",
+        value_parser = one_of(&TRACE_UNITS))]
+    pub trace_unit: u64,
 }
 
-impl TraceUnit {
-    /// Time that a nanosecond of the file stands for.
-    #[must_use]
-    pub const fn picoseconds(self) -> u64 {
-        match self {
-            Self::Ns => 1000,
-            Self::Ps => 1,
-        }
-    }
-}
+/// Time of one nanosecond of a trace file, picoseconds: the format knows no shorter time.
+const TRACE_UNITS: [(&str, &str, u64); 2] = [
+    ("ns", "A nanosecond; shorter times are rounded down", 1000),
+    ("ps", "A picosecond: exact, and all times read a thousand times too long", 1),
+];
 
 /// A size in whole integers of 32 bits; the integers.
 fn parse_integers(text: &str) -> Result<u64, String> {
-    let bytes = crate::size::parse_size(text)?;
+    let bytes = parse_size(text)?;
     match bytes / 4 {
         integers @ 1..=MAX_INTEGERS if bytes.is_multiple_of(4) => Ok(integers),
         _ => Err(format!("{text} is no multiple of 4 B from 4 B to 64 MiB")),
@@ -496,7 +489,7 @@ fn parse_integers(text: &str) -> Result<u64, String> {
 /// # Errors
 /// A sentence that names the text and what is possible.
 pub fn parse_register_size(text: &str) -> Result<u32, String> {
-    match crate::size::parse_size(text)? {
+    match parse_size(text)? {
         bytes @ 128..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
         _ => Err(format!("{text} is none of 128, 256, 512, 1024, 2048 and 4096 bytes")),
     }

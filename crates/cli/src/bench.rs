@@ -2,7 +2,6 @@
 //! The runs of every `crosslane bench`, in a lab or on cards: progress, interruption, limits, and
 //! the outcome as text, JSON and page.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,23 +11,19 @@ use crosslane::lab::{EngineKind, Lab, RunningLab};
 use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::results::{Bench as BenchOutcome, Explanation, Outcome, Platform, SCHEMA, Scenario};
 use crosslane::trace::Trace;
-use crosslane_report::text::{Notes, text};
+use crosslane_report::output::{OutputFile, not_written};
+use crosslane_report::text::{Notes, errors, text};
 
-use crate::arguments::TraceUnit;
-use crate::engine_argument::{EngineArguments, EngineWord};
+use crate::arguments::{ShownArguments, TraceArguments};
+use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
 use crate::interrupt::{is_asked, kept};
 use crate::output::{print, print_error, print_hint, print_json};
-use crate::output_file::{OutputFile, not_written};
 use crate::place_argument::is_served;
 use crate::progress::{Explaining, Progress, Steps};
 use crate::report_file::{Where, report_of, write_outcome_page};
 use crate::terminal::columns;
 use crate::trace_file::traced;
-use crate::workload::{refused, run_on};
-
-/// Errors that are printed before deadlocks, which all are; further ones are counted.
-const PRINTED_ERRORS: usize = 10;
 
 /// A benchmark: its place, and how its outcome is shown.
 pub struct Bench<'a> {
@@ -51,8 +46,8 @@ pub struct Runs<'a, W: Work> {
     pub bytes: Option<u64>,
     /// Whether the machine's cores make several runs at a time.
     pub at_once: bool,
-    /// The file and unit of a trace, and a lab like the one that runs.
-    pub trace: Option<(&'a Path, TraceUnit, RunningLab)>,
+    /// The trace that may be wanted, and a lab like the one that runs.
+    pub trace: Option<(&'a TraceArguments, RunningLab)>,
     /// Whether the limits of each run are searched for.
     pub why: bool,
     /// Kind of this project's engines, if it can be chosen.
@@ -109,9 +104,10 @@ impl<'a> Bench<'a> {
     pub fn new(
         name: &'a str,
         place: Where<'a>,
-        (seed, is_json, report): (u64, bool, Option<&PathBuf>),
+        seed: u64,
+        shown: &ShownArguments,
     ) -> Result<Self, CommandError> {
-        let page = report_of(report)?;
+        let (page, is_json) = (report_of(shown.report.as_deref())?, shown.json);
         Ok(Self { name, place, seed, is_json, page, notes: Notes::default(), is_verbose: false })
     }
 
@@ -150,9 +146,7 @@ impl<'a> Bench<'a> {
         };
         let lab = self.place.lab().map_or("", |lab| lab.name());
         let made = match how.trace {
-            Some((path, unit, running)) => {
-                traced(path, lab, unit, running, |trace| all(Some(trace)))?
-            }
+            Some((wanted, running)) => traced(wanted, lab, running, all)?,
             None => all(None),
         };
         steps.finish();
@@ -160,7 +154,7 @@ impl<'a> Bench<'a> {
         let (mut scenarios, outcomes) = kept(scenarios, made?);
         how.engines.iter().for_each(|engines| engines.print_speed(begun));
         // Limits of engines are lifted by their parameters, which gateware that is built has not.
-        let is_rtl = how.engines.is_some_and(|engines| engines.engine == EngineWord::Rtl);
+        let is_rtl = how.engines.is_some_and(|engines| engines.engine == EngineKind::Rtl);
         for scenario in scenarios.iter_mut().filter(|_| is_rtl) {
             let model = Lab::clone(&scenario.lab).with_engines(EngineKind::Model);
             scenario.lab = Arc::new(model);
@@ -193,9 +187,7 @@ impl<'a> Bench<'a> {
         let mut failed = None;
         for job in jobs.iter().take_while(|_| !is_asked()) {
             // Errors name the card.
-            let outcome = run_on(session, async {
-                run(job).await.map_err(|error| CommandError::Card(error.to_string()))
-            });
+            let outcome = run_on(session, async { run(job).await.map_err(CommandError::failed) });
             match outcome {
                 Ok((name, outcome)) => {
                     steps.done(&name, outcome.simulated());
@@ -254,7 +246,18 @@ impl<'a> Bench<'a> {
 /// # Errors
 /// Cards that cannot be opened.
 pub fn opened(names: &[DeviceName]) -> Result<Session, CommandError> {
-    Session::open_all(names, SessionOptions::default()).map_err(refused)
+    Ok(Session::open_all(names, SessionOptions::default())?)
+}
+
+/// Runs a program on the cards of a session.
+///
+/// # Errors
+/// The program's, and in a lab a program that can never end.
+pub fn run_on<T>(
+    session: &Session,
+    program: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
+    session.block_on(program)?
 }
 
 /// Returns the platform of an outcome.
@@ -283,77 +286,10 @@ pub fn print_outcome(
     }
 }
 
-/// Prints the first errors of runs and all deadlocks; returns whether there are any. Errors that
-/// differ in their numbers only are one line. A deadlock comes last, behind the errors that cause
-/// it.
+/// Prints the errors of runs; returns whether there are any.
 fn print_errors(scenarios: &[Scenario], deadlocks: &[String]) -> bool {
-    let count: u64 = scenarios.iter().map(|scenario| scenario.error_count).sum();
-    let errors = scenarios.iter().flat_map(|scenario| &scenario.errors);
-    let mut shown = 0;
-    let errors = errors.filter(|error| !deadlocks.contains(error));
-    for (error, times) in alike(errors).into_iter().take(PRINTED_ERRORS) {
-        match times {
-            1 => print_error(error),
-            times => print_error(&format!("{error} (and {} more like it)", times - 1)),
-        }
-        shown += times;
-    }
-    for deadlock in deadlocks {
-        print_error(deadlock);
-        shown += 1;
-    }
-    if count > shown {
-        print_hint(&format!("{shown} of {count} errors are shown"));
-    }
-    count > 0
-}
-
-/// The first of all errors that say the same but for their numbers, and how many they are.
-fn alike<'a>(errors: impl Iterator<Item = &'a String>) -> Vec<(&'a str, u64)> {
-    let mut groups: Vec<(String, &str, u64)> = Vec::new();
-    for error in errors {
-        let words = without_numbers(error);
-        match groups.iter_mut().find(|(known, ..)| *known == words) {
-            Some((.., times)) => *times += 1,
-            None => groups.push((words, error, 1)),
-        }
-    }
-    groups.into_iter().map(|(_, error, times)| (error, times)).collect()
-}
-
-/// A sentence without times, addresses and counts. The numbers of names, as in `fpga1`, stay.
-fn without_numbers(sentence: &str) -> String {
-    let mut text = String::new();
-    let (mut before, mut is_number) = (' ', false);
-    for letter in sentence.chars() {
-        if !is_number && letter.is_ascii_digit() && !before.is_alphanumeric() {
-            text.push('#');
-            is_number = true;
-        } else if is_number && !letter.is_alphanumeric() && letter != '.' {
-            is_number = false;
-        }
-        if !is_number {
-            text.push(letter);
-        }
-        before = letter;
-    }
-    // Times have the unit that suits them.
-    ["# ns", "# us", "# ms"].iter().fold(text, |text, time| text.replace(time, "# s"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_that_differ_in_numbers_only_are_one() {
-        let errors = [
-            "fpga1 at 35.089 us: no answer from 0x1f00, tag 3",
-            "fpga1 at 360 ns: no answer from 0x2f00, tag 15",
-            "fpga2 at 36 us: no answer from 0x2f00, tag 15",
-            "fpga1 at 37 us: no answer from 0x3f00, tag 4",
-        ]
-        .map(str::to_owned);
-        assert_eq!(alike(errors.iter()), [(errors[0].as_str(), 3), (errors[2].as_str(), 1)]);
-    }
+    let (lines, hint) = errors(scenarios, deadlocks);
+    lines.iter().for_each(|line| print_error(line));
+    hint.iter().for_each(|hint| print_hint(hint));
+    scenarios.iter().any(|scenario| scenario.error_count > 0)
 }

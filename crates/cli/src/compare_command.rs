@@ -18,7 +18,7 @@ use crate::text_file::read_text;
 /// A file that cannot be read or is no outcome, two outcomes without a common figure, and an output
 /// that cannot be written.
 pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
-    let report = report_of(arguments.report.as_ref())?;
+    let report = report_of(arguments.shown.report.as_deref())?;
     let comparison = Comparison::of(read(&arguments.first)?, read(&arguments.second)?);
     let names = names(&arguments.first, &arguments.second);
     let names = [names[0].as_str(), names[1].as_str()];
@@ -30,9 +30,9 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
             comparison.first.name(),
             comparison.second.name()
         );
-        return Err(CommandError::Compare(sentence));
+        return Err(CommandError::Failed(sentence));
     }
-    show(arguments.json, &comparison.result(), |columns| comparison.text(names, columns))?;
+    show(arguments.shown.json, &comparison.result(), |columns| comparison.text(names, columns))?;
     match report {
         Some(file) => write_page(&comparison.page(&command_line(), names), &file),
         None => Ok(()),
@@ -40,8 +40,8 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
 }
 
 fn read(path: &Path) -> Result<Outcome, CommandError> {
-    let text = read_text(path, MAX_OUTCOME_BYTES, CommandError::Compare)?;
-    let failed = |error| CommandError::Compare(format!("{}: {error}", path.display()));
+    let text = read_text(path, MAX_OUTCOME_BYTES, CommandError::Failed)?;
+    let failed = |error| CommandError::Failed(format!("{}: {error}", path.display()));
     Outcome::parse(&text).map_err(failed)
 }
 

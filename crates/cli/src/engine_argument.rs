@@ -4,27 +4,25 @@
 
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use crosslane::lab::EngineKind;
 
 use crate::error::CommandError;
 use crate::output::print_hint;
+use crate::values::one_of;
 
-/// Implementation of engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EngineWord {
-    /// The behavioural model.
-    Model,
-    /// The gateware, clock by clock.
-    Rtl,
-}
+/// Implementations of engines.
+const ENGINES: [(&str, &str, EngineKind); 2] = [
+    ("model", "The behavioural model", EngineKind::Model),
+    ("rtl", "The gateware, clock by clock", EngineKind::Rtl),
+];
 
 /// The model, or the gateware.
 #[derive(Args, Clone, Debug)]
 pub struct EngineArguments {
     /// This project's engines: the behavioural model, or the gateware.
-    #[arg(long, value_name = "ENGINE", default_value = "model")]
-    pub engine: EngineWord,
+    #[arg(long, value_name = "ENGINE", default_value = "model", value_parser = one_of(&ENGINES))]
+    pub engine: EngineKind,
 }
 
 impl EngineArguments {
@@ -33,20 +31,17 @@ impl EngineArguments {
     /// # Errors
     /// The gateware is not in this program.
     pub fn kind(&self) -> Result<EngineKind, CommandError> {
-        match self.engine {
-            EngineWord::Model => Ok(EngineKind::Model),
-            EngineWord::Rtl if crosslane_cosim::is_built() => Ok(EngineKind::Rtl),
-            EngineWord::Rtl => {
-                let sentence = crosslane_cosim::CosimError::NotBuilt.to_string();
-                Err(CommandError::Usage(format!("--engine rtl: {sentence}")))
-            }
+        if self.engine == EngineKind::Rtl && !crosslane_cosim::is_built() {
+            let sentence = crosslane_cosim::CosimError::NotBuilt;
+            return Err(CommandError::Usage(format!("--engine rtl: {sentence}")));
         }
+        Ok(self.engine)
     }
 
     /// Says on standard error how many clocks were simulated since `begun`, if any.
     pub fn print_speed(&self, begun: Instant) {
         let clocks = crosslane_cosim::clocks_run();
-        if self.engine == EngineWord::Rtl && clocks > 0 {
+        if self.engine == EngineKind::Rtl && clocks > 0 {
             let seconds = begun.elapsed().as_secs_f64().max(1e-3);
             let rate = clocks as f64 / seconds / 1e6;
             print_hint(&format!(

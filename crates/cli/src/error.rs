@@ -1,62 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a command ends without success, and with which exit code.
+//! Reasons for which a command ends without success, and their exit codes.
 
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crosslane::experiment::ExperimentError;
+use crosslane::experiment::sweep::SweepError;
 use crosslane::explain::ExplainError;
 use crosslane::lab::LabError;
+use crosslane::machine::{DoctorError, PathError, TestError};
+use crosslane::open::OpenError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
 
-/// Why a command ends without success.
+/// Reason for which a command ends without success.
 #[derive(Debug, Error)]
 pub enum CommandError {
-    /// The command line asks for something that cannot be; the sentence says what.
+    /// An impossible command line, in a sentence.
     #[error("{0}")]
     Usage(String),
-    /// The lab cannot be loaded, built or enumerated.
+    /// A lab that cannot be loaded, built or enumerated.
     #[error(transparent)]
     Lab(#[from] Box<LabError>),
-    /// A reproduction or a validation cannot be run.
-    #[error(transparent)]
-    Reproduce(#[from] ReproduceError),
-    /// A benchmark cannot be run, or fails.
-    #[error(transparent)]
-    Bench(ExperimentError),
-    /// A lab forbids what is asked of it; the sentence says where.
+    /// Any other failure, in a sentence.
     #[error("{0}")]
-    Forbidden(String),
-    /// Two runs cannot be compared; the sentence says why.
-    #[error("{0}")]
-    Compare(String),
-    /// Measurements cannot be fitted.
-    #[error(transparent)]
-    Fit(#[from] crosslane::experiment::fit::FitError),
-    /// A file cannot be read; the sentence says which and why.
-    #[error("{0}")]
-    Input(String),
-    /// A bridged transfer, a client or a server failed.
-    #[error(transparent)]
-    Bridge(#[from] crosslane::bridge::BridgeError),
-    /// A network cannot be used.
-    #[error(transparent)]
-    Network(#[from] crosslane::host::RdmaError),
-    /// A function of this machine is not there, or something is not done with it.
-    #[error(transparent)]
-    Device(#[from] crosslane_vfio::sysfs::SysfsError),
-    /// There is no way between two functions, or it cannot be set as wished.
-    #[error(transparent)]
-    Way(#[from] crosslane::driver::PlanError),
-    /// A card cannot be opened, or fails; the sentence names it.
-    #[error("{0}")]
-    Card(String),
-    /// A file that somebody else has made is where an output is to be; the sentence names it.
-    #[error("{0}")]
-    Foreign(String),
-    /// Work was ended by a signal before its time. What it had has been printed.
+    Failed(String),
+    /// A signal ended the work before its time; its results so far were printed.
     #[error("{sentence}")]
     Interrupted {
         /// How far it came.
@@ -64,36 +33,57 @@ pub enum CommandError {
         /// Exit code.
         code: u8,
     },
-    /// The run had errors. They have been printed behind the results.
+    /// The run had errors, which were printed behind the results.
     #[error("the run had errors")]
     Run,
-    /// A file cannot be written.
-    #[error("{path} cannot be written: {source}", path = .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A folder cannot be made.
-    #[error("the folder {path} cannot be made: {source}", path = .path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The search for the limit of a run failed.
-    #[error("bottleneck search failed: {0}")]
-    Unexplained(String),
     /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Output(#[from] io::Error),
 }
 
+/// Converts errors that have no exit code of their own.
+macro_rules! failed {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for CommandError {
+            fn from(error: $error) -> Self {
+                Self::Failed(error.to_string())
+            }
+        })*
+    };
+}
+failed!(
+    crosslane::bridge::BridgeError,
+    crosslane::driver::PlanError,
+    crosslane::experiment::fit::FitError,
+    crosslane::host::RdmaError,
+    crosslane::lab::Stuck,
+    crosslane::open::CardError,
+    crosslane_report::output::OutputError,
+    crosslane_vfio::sysfs::SysfsError,
+);
+
 impl From<LabError> for CommandError {
     fn from(error: LabError) -> Self {
         Self::Lab(Box::new(error))
+    }
+}
+
+impl From<ReproduceError> for CommandError {
+    fn from(error: ReproduceError) -> Self {
+        match error {
+            ReproduceError::Lab(error) => Self::Lab(error),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<OpenError> for CommandError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Lab(error) => Self::Lab(error),
+            OpenError::Function(_) => Self::Failed(error.to_string()),
+            error => Self::Usage(error.to_string()),
+        }
     }
 }
 
@@ -107,9 +97,8 @@ impl From<ExperimentError> for CommandError {
             ExperimentError::Flow(_) | ExperimentError::Refused { .. } => {
                 Self::Usage(error.to_string())
             }
-            ExperimentError::Forbidden { .. } => Self::Forbidden(error.to_string()),
-            ExperimentError::Interrupted => Self::Unexplained(error.to_string()),
-            error => Self::Bench(error),
+            ExperimentError::Interrupted => Self::unexplained(&error),
+            error => Self::Failed(error.to_string()),
         }
     }
 }
@@ -118,20 +107,66 @@ impl From<ExplainError> for CommandError {
     fn from(error: ExplainError) -> Self {
         match error {
             ExplainError::Run(error) => error.into(),
-            error => Self::Unexplained(error.to_string()),
+            error => Self::unexplained(&error),
         }
     }
 }
 
+impl From<SweepError> for CommandError {
+    fn from(error: SweepError) -> Self {
+        match error {
+            SweepError::Run(ExperimentError::Lab(error)) => Self::Lab(error),
+            SweepError::Value { .. } => Self::Usage(format!("--{error}")),
+            error => Self::Usage(error.to_string()),
+        }
+    }
+}
+
+impl From<PathError> for CommandError {
+    fn from(error: PathError) -> Self {
+        match error {
+            PathError::Function(error) => error.into(),
+            PathError::Plan(error) => error.into(),
+            error => Self::Usage(format!("--path: {error}")),
+        }
+    }
+}
+
+/// Converts errors that only wrap others.
+macro_rules! wrapping {
+    ($($error:ident: $($variant:ident),+;)*) => {
+        $(impl From<$error> for CommandError {
+            fn from(error: $error) -> Self {
+                match error {
+                    $($error::$variant(error) => error.into(),)+
+                }
+            }
+        })*
+    };
+}
+wrapping! {
+    DoctorError: Function, Prediction;
+    TestError: Open, Card, Stuck;
+}
+
 impl CommandError {
+    fn unexplained(error: &dyn std::error::Error) -> Self {
+        Self::Failed(format!("bottleneck search failed: {error}"))
+    }
+
+    /// Makes the error of a failure that names no exit code of its own.
+    pub fn failed(error: impl ToString) -> Self {
+        Self::Failed(error.to_string())
+    }
+
     /// Whether nobody reads standard output any more: not an error, but the end.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// 2 for a wrong command line, 128 and the signal's number after an interruption, 1 for all
-    /// else.
+    /// Returns 2 for a wrong command line, 128 and the signal's number after an interruption, and 1
+    /// for all else.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {

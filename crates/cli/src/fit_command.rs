@@ -8,6 +8,7 @@ use crosslane::experiment::fit::{Fit, MAX_FIT_BYTES, Measurements, fits};
 use crosslane::results::{Fits, SCHEMA};
 use crosslane_report::runs::{fits_page, fits_text};
 
+use crate::arguments::ShownArguments;
 use crate::error::CommandError;
 use crate::output::show;
 use crate::report_file::{command_line, report_of, write_page};
@@ -38,12 +39,8 @@ pub struct FitArguments {
     /// The measurements.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page to FOLDER/index.html.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub shown: ShownArguments,
 }
 
 /// Fits the measurements of a file.
@@ -51,15 +48,15 @@ pub struct FitArguments {
 /// # Errors
 /// A file that cannot be read, a problem at one of its lines, an output that cannot be written.
 pub fn run(arguments: &FitArguments) -> Result<(), CommandError> {
-    let file = report_of(arguments.report.as_ref())?;
-    let text = read_text(&arguments.file, MAX_FIT_BYTES, CommandError::Input)?;
+    let file = report_of(arguments.shown.report.as_deref())?;
+    let text = read_text(&arguments.file, MAX_FIT_BYTES, CommandError::Failed)?;
     let measurements = Measurements::parse(&arguments.file.display().to_string(), &text)?;
     let fits = Fits {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         fits: fits(&measurements)?.iter().map(Fit::result).collect(),
     };
-    show(arguments.json, &fits, |columns| fits_text(&fits, columns))?;
+    show(arguments.shown.json, &fits, |columns| fits_text(&fits, columns))?;
     match file {
         Some(file) => write_page(&fits_page(&fits, &command_line()), &file),
         None => Ok(()),

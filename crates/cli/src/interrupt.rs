@@ -4,12 +4,11 @@
 //! The first signal asks work that has something to show to end; it leaves or finishes what it is
 //! at. Any other signal ends the program at once.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
 
 use crosslane::results::Interrupted;
+use crosslane_report::output::end_without_unfinished;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -26,11 +25,9 @@ static ASKED: AtomicI32 = AtomicI32::new(0);
 /// Whether some work would show what it has, and how many of its steps are done.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 static DONE: AtomicU64 = AtomicU64::new(0);
-/// Files and folders that are removed where the program ends before its time.
-static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Notices signals from now on. Without a thread for that they do what they always do.
-fn listen() {
+pub fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| {
         let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
@@ -51,23 +48,7 @@ fn noticed(signal: i32) {
         return;
     }
     // Work is not told of this, or it might still end in time to give a file its name.
-    let temporary = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
-    // The deepest first; a folder goes only if it is empty, and what is gone is gone.
-    for path in temporary.iter().rev() {
-        let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path));
-    }
-    signal_hook::low_level::exit(BY_SIGNAL + signal);
-}
-
-/// Has a file or an empty folder removed where a signal ends the program.
-pub fn remember(path: &Path) {
-    listen();
-    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
-}
-
-/// Leaves a path alone again.
-pub fn forget(path: &Path) {
-    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+    end_without_unfinished(|| signal_hook::low_level::exit(BY_SIGNAL + signal));
 }
 
 /// Whether work that is watched has to end.

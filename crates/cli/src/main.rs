@@ -14,21 +14,18 @@ mod device_command;
 mod engine_argument;
 mod error;
 mod fit_command;
-mod flow_argument;
 mod halo_command;
 mod interrupt;
 mod lab_command;
 mod mmio_command;
 mod nget_command;
 mod output;
-mod output_file;
 mod overhead_command;
 mod place_argument;
 mod progress;
 mod report_file;
 mod reproduce_command;
 mod serve_command;
-mod size;
 mod sweep_command;
 mod terminal;
 mod text_file;
@@ -36,14 +33,13 @@ mod topo_command;
 mod torture_command;
 mod trace_file;
 mod traffic_command;
-mod whole_number;
+mod values;
 mod workload;
 
 use std::process::ExitCode;
 
 use arguments::{BenchCommand, Cli, Command};
 use clap::Parser;
-use crosslane_reproduce::ReproduceError;
 use error::CommandError;
 
 fn main() -> ExitCode {
@@ -94,9 +90,7 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
 /// Says on standard error why the command fails: a lab's problem with the line of its file.
 fn report(error: &CommandError) {
     match error {
-        CommandError::Lab(problem) | CommandError::Reproduce(ReproduceError::Lab(problem))
-            if problem.place.is_some() =>
-        {
+        CommandError::Lab(problem) if problem.place.is_some() => {
             output::print_diagnostic(&**problem);
         }
         CommandError::Run => {}

@@ -10,11 +10,10 @@ use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 
 use crate::arguments::MmioArguments;
-use crate::bench::{Bench, Runs, opened};
+use crate::bench::{Bench, Runs, opened, run_on};
 use crate::error::CommandError;
 use crate::place_argument::{Named, one_endpoint};
 use crate::report_file::Where;
-use crate::workload::run_on;
 
 /// Bytes of an integer.
 const INTEGER_BYTES: u64 = 4;
@@ -38,8 +37,7 @@ pub fn run(arguments: &MmioArguments) -> Result<(), CommandError> {
 }
 
 fn bench<'a>(arguments: &MmioArguments, place: Where<'a>) -> Result<Bench<'a>, CommandError> {
-    let shown = (arguments.seed, arguments.json, arguments.report.as_ref());
-    let mut bench = Bench::new("mmio", place, shown)?;
+    let mut bench = Bench::new("mmio", place, arguments.seed, &arguments.shown)?;
     bench.is_verbose = arguments.verbose;
     Ok(bench)
 }
@@ -78,7 +76,7 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
     let (bus, endpoint) = (session.bus(), &session.cards()[0].endpoint);
     let card = run_on(&session, async {
         let card = MemoryCard::open_by_name(bus.clone(), endpoint).await;
-        card.map_err(|error| CommandError::Card(error.to_string()))
+        card.map_err(CommandError::failed)
     })?;
     bench.on_cards(&session, (&jobs(arguments, None), "runs"), async |options| {
         Ok((options.name().to_owned(), mmio(bus, &card, options).await?))
@@ -87,9 +85,7 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
 
 /// The memory card that is meant: the lab's only one, or one by its name.
 fn card_of(lab: &Lab, wanted: Option<&str>) -> Result<String, CommandError> {
-    let endpoints = &lab.file().endpoints;
-    let cards = endpoints.iter().filter(|endpoint| endpoint.part.memory_card.is_some());
-    let cards: Vec<&str> = cards.map(|endpoint| endpoint.name.as_str()).collect();
+    let cards = lab.endpoints_with(|part| part.memory_card.is_some());
     match (wanted, cards.first()) {
         (_, None) => Err(CommandError::Usage(format!(
             "lab {} has no memory card: no endpoint whose part has a table `memory_card`",

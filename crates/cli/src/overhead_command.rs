@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bench overhead`: what single accesses and transfers cost on a card, wherever it is.
 
-use std::path::PathBuf;
-
-use clap::{Args, ValueHint};
+use clap::Args;
 use crosslane::experiment::{OverheadOptions, overhead};
 use crosslane::lab::Lab;
 use crosslane::network::MachineClock;
@@ -11,13 +9,13 @@ use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::results::{Outcome, Overhead, SCHEMA};
 use crosslane_report::text::Notes;
 
-use crate::bench::print_outcome;
+use crate::arguments::ShownArguments;
+use crate::bench::{print_outcome, run_on};
 use crate::completions::{self, Known};
 use crate::error::CommandError;
 use crate::report_file::{report_of, write_outcome_page};
-use crate::size::parse_size;
-use crate::whole_number::whole;
-use crate::workload::{card_failed, refused, run_on};
+use crate::values::whole;
+use crosslane::experiment::parse_size;
 
 /// Arguments of `bench overhead`.
 #[derive(Args, Debug)]
@@ -45,12 +43,8 @@ pub struct OverheadArguments {
     /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page to FOLDER/index.html.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub shown: ShownArguments,
 }
 
 /// A length in whole words, up to 1 GiB.
@@ -66,8 +60,8 @@ pub fn parse_words(text: &str) -> Result<u64, String> {
 /// # Errors
 /// A card that cannot be opened, or fails, and an output that cannot be written.
 pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
-    let name: DeviceName = arguments.device.parse().map_err(refused)?;
-    let file = report_of(arguments.report.as_ref())?;
+    let name: DeviceName = arguments.device.parse()?;
+    let file = report_of(arguments.shown.report.as_deref())?;
     let options = OverheadOptions {
         rounds: arguments.rounds,
         large_bytes: arguments.large,
@@ -75,12 +69,12 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
         ..OverheadOptions::default()
     };
     let opening = SessionOptions::default().with_seed(arguments.seed);
-    let session = Session::open_all(std::slice::from_ref(&name), opening).map_err(refused)?;
+    let session = Session::open_all(std::slice::from_ref(&name), opening)?;
     let clock = MachineClock::new();
     let rows = run_on(&session, async {
-        let cards = session.devices().await.map_err(card_failed)?;
+        let cards = session.devices().await?;
         let rows = overhead(&cards[0], &clock, &options).await;
-        rows.map_err(|error| CommandError::Card(format!("{name}: {error}")))
+        rows.map_err(|error| CommandError::failed(format!("{name}: {error}")))
     })?;
     let outcome = Outcome::Overhead(Overhead {
         schema: SCHEMA,
@@ -90,7 +84,7 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rows,
     });
-    print_outcome(&outcome, arguments.json, Notes::default())?;
+    print_outcome(&outcome, arguments.shown.json, Notes::default())?;
     let Some(file) = file else { return Ok(()) };
     let lab = match &name {
         DeviceName::Lab(card) => Some(Lab::load(&card.lab)?),

@@ -6,7 +6,6 @@ use crosslane::open::{DeviceName, OpenError};
 
 use crate::completions::{self, Known};
 use crate::error::CommandError;
-use crate::workload::refused;
 
 /// The place of a benchmark: a lab or cards.
 #[derive(Args, Clone, Debug)]
@@ -61,7 +60,7 @@ impl Named {
         }
         let names: Result<Vec<DeviceName>, OpenError> =
             devices.iter().map(|name| name.parse()).collect();
-        let names = names.map_err(refused)?;
+        let names = names?;
         let labs = names.iter().filter_map(|name| match name {
             DeviceName::Lab(card) => Some(card),
             _ => None,

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--report FOLDER` of every command that has one.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 use crosslane::results::Outcome;
+use crosslane_report::output::{Kind, OutputFile};
 use crosslane_report::runs::page as outcome_page;
 use crosslane_report::{Block, Page, Section};
 use crosslane_reproduce::page::{constants, topology};
 
 use crate::error::CommandError;
+use crate::interrupt::listen;
 use crate::output::print_hint;
-use crate::output_file::OutputFile;
 
 /// The command line as it was given, without the path of the program: what makes the page again.
 pub fn command_line() -> String {
@@ -33,8 +34,18 @@ pub fn command_line() -> String {
 ///
 /// # Errors
 /// A folder that cannot be made or written, or has somebody else's page.
-pub fn report_of(folder: Option<&PathBuf>) -> Result<Option<OutputFile>, CommandError> {
-    folder.map(|folder| OutputFile::report(folder)).transpose()
+pub fn report_of(folder: Option<&Path>) -> Result<Option<OutputFile>, CommandError> {
+    listen();
+    Ok(folder.map(OutputFile::report).transpose()?)
+}
+
+/// A file that can be written, tried before the work begins.
+///
+/// # Errors
+/// One that cannot be, or that is something else.
+pub fn output_of(path: &Path, kind: Kind) -> Result<OutputFile, CommandError> {
+    listen();
+    Ok(OutputFile::file(path, kind)?)
 }
 
 /// Writes a page, and says where it is.
@@ -82,7 +93,7 @@ pub fn write_outcome_page(
     file: &OutputFile,
 ) -> Result<(), CommandError> {
     let page = outcome_page(outcome, &command_line());
-    let none = || CommandError::Input(format!("there is no page for {}", outcome.name()));
+    let none = || CommandError::Failed(format!("there is no page for {}", outcome.name()));
     let mut page = page.ok_or_else(none)?;
     let Some(lab) = lab else { return write_page(&page, file) };
     if page.summary.is_empty() {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{Outcome, Reproduction as Figures};
 use crosslane_report::Table;
+use crosslane_report::output::not_written;
 use crosslane_reproduce::reproduction::{find, reproduce_with};
 use crosslane_reproduce::study::{reproducible, studies};
 use crosslane_reproduce::validation::{CHANGE, Validation, numbers, validate};
@@ -15,7 +16,6 @@ use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::CommandError;
 use crate::interrupt::is_asked;
 use crate::output::{print, show};
-use crate::output_file::not_written;
 use crate::progress::Steps;
 use crate::report_file::{command_line, report_of, write_page};
 use crate::terminal::columns;
@@ -36,7 +36,7 @@ impl Watch for Steps {
 /// A name that there is not, an experiment that does not run, or an output that cannot be written.
 pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     let Some(name) = &arguments.name else { return list() };
-    let file = report_of(arguments.report.as_ref())?;
+    let file = report_of(arguments.report.as_deref())?;
     let steps = Steps::new(find(name)?.scenarios, "scenarios");
     let begun = Instant::now();
     let engines = arguments.engines.kind()?;

@@ -77,12 +77,12 @@ pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
             ServeError::NoSuchDevice { .. } | ServeError::Twice { .. } => {
                 CommandError::Usage(error.to_string())
             }
-            error => CommandError::Input(error.to_string()),
+            error => CommandError::Failed(error.to_string()),
         })?;
     for device in &served {
         let ServedDevice { name, socket } = device;
         output::print(&format!("{name} of {} at {}\n", arguments.lab, socket.display()))?;
     }
     server.wait();
-    Err(CommandError::Input("the lab has ended".to_owned()))
+    Err(CommandError::Failed("the lab has ended".to_owned()))
 }

@@ -3,9 +3,8 @@
 //! a card's transfers.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use crosslane::driver::Notification;
 use crosslane::experiment::sweep::{
     Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
@@ -16,84 +15,50 @@ use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 use crosslane::pcie::link::{Generation, LinkRate, Width};
 use crosslane::results::{Outcome, SCHEMA, Sweep};
+use crosslane_report::output::{Kind, OutputFile, not_written};
 use crosslane_report::text::Notes;
 
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
-use crate::bench::{opened, platform, print_outcome};
+use crate::bench::{opened, platform, print_outcome, run_on};
 use crate::error::CommandError;
 use crate::interrupt::is_asked;
-use crate::output_file::{Kind, OutputFile, not_written};
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
-use crate::report_file::{Where, report_of, write_outcome_page};
-use crate::size::SizeRange;
-use crate::whole_number::whole;
-use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NotifyWord};
-use crate::workload::run_on;
+use crate::report_file::{Where, output_of, report_of, write_outcome_page};
+use crate::values::{one_of, whole};
+use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NOTIFICATIONS};
+use crosslane::experiment::SizeRange;
 
-/// Kind of the transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KindWord {
-    /// The card's stream to host memory.
-    Write,
-    /// Host memory to the card's stream.
-    Read,
-    /// Host memory to the card's memory.
-    ToCard,
-    /// The card's memory to host memory.
-    FromCard,
+/// Kinds of transfers.
+const KINDS: [(&str, &str, TransferKind); 4] = [
+    ("write", "The card's stream to host memory", TransferKind::Write),
+    ("read", "Host memory to the card's stream", TransferKind::Read),
+    ("to-card", "Host memory to the card's memory", TransferKind::ToCard),
+    ("from-card", "The card's memory to host memory", TransferKind::FromCard),
+];
+
+/// Reads a link as `2x4`: generation and lanes.
+fn parse_link(text: &str) -> Result<LinkRate, String> {
+    let rate = text.split_once('x').and_then(|(generation, lanes)| {
+        let generation = Generation::from_number(generation.parse().ok()?)?;
+        Some(LinkRate { generation, width: Width::new(lanes.parse().ok()?)? })
+    });
+    rate.ok_or_else(|| {
+        format!(
+            "{text} is not a link; write generation x lanes, such as 2x4: generations are 1 to 5, \
+             lanes 1, 2, 4, 8, 12, 16 or 32"
+        )
+    })
 }
 
-impl From<KindWord> for TransferKind {
-    fn from(word: KindWord) -> Self {
-        match word {
-            KindWord::Write => Self::Write,
-            KindWord::Read => Self::Read,
-            KindWord::ToCard => Self::ToCard,
-            KindWord::FromCard => Self::FromCard,
-        }
-    }
-}
-
-/// A link as `2x4`: generation and lanes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkWord(LinkRate);
-
-impl FromStr for LinkWord {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let rate = text.split_once('x').and_then(|(generation, lanes)| {
-            let generation = Generation::from_number(generation.parse().ok()?)?;
-            Some(LinkRate { generation, width: Width::new(lanes.parse().ok()?)? })
-        });
-        rate.map(Self).ok_or_else(|| {
-            format!(
-                "{text} is not a link; write generation x lanes, such as 2x4: generations are 1 to \
-                 5, lanes 1, 2, 4, 8, 12, 16 or 32"
-            )
-        })
-    }
-}
-
-/// A constant of the lab and the values that it is to have, as `PATH=1,2,3`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SetWord {
-    path: String,
-    values: Vec<f64>,
-}
-
-impl FromStr for SetWord {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text} is not a constant with values, such as PATH=1,2,3");
-        let (path, values) = text.split_once('=').ok_or_else(wrong)?;
-        let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite());
+/// Reads a constant of the lab and its values, as `PATH=1,2,3`.
+fn parse_constant(text: &str) -> Result<(String, Vec<f64>), String> {
+    let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite());
+    let constant = text.split_once('=').and_then(|(path, values)| {
         let values: Option<Vec<f64>> = values.split(',').map(number).collect();
-        let values = values.ok_or_else(wrong)?;
-        Ok(Self { path: path.to_owned(), values })
-    }
+        Some((path.to_owned(), values?))
+    });
+    constant.ok_or_else(|| format!("{text} is not a constant with values, such as PATH=1,2,3"))
 }
 
 /// Arguments of `bench sweep`.
@@ -122,11 +87,11 @@ pub struct SweepArguments {
     #[arg(long, value_name = "NAME")]
     pub card: Option<String>,
     /// Kind of transfers [default: to-card,from-card with a card that has memory, else write,read].
-    #[arg(long, value_name = "WAY", value_delimiter = ',')]
-    pub way: Vec<KindWord>,
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = one_of(&KINDS))]
+    pub way: Vec<TransferKind>,
     /// Generation and lanes of the card's own link.
-    #[arg(long, value_name = "GxN", value_delimiter = ',')]
-    pub link: Vec<LinkWord>,
+    #[arg(long, value_name = "GxN", value_delimiter = ',', value_parser = parse_link)]
+    pub link: Vec<LinkRate>,
     /// Max_Payload_Size of all functions, bytes.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_register_size)]
     pub mps: Vec<u32>,
@@ -142,14 +107,14 @@ pub struct SweepArguments {
         value_parser = whole::<u32>(1..=MAX_POSTED))]
     pub outstanding: Vec<u32>,
     /// Any number of the lab file.
-    #[arg(long, value_name = "PATH=N,N,...")]
-    pub set: Vec<SetWord>,
+    #[arg(long, value_name = "PATH=N,N,...", value_parser = parse_constant)]
+    pub set: Vec<(String, Vec<f64>)>,
     /// Bytes of a transfer, a multiple of 4; 1K..4M are the powers of two.
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "64K")]
     pub size: Vec<SizeRange>,
     /// How the host learns of completions.
-    #[arg(long, value_name = "HOW", default_value = "poll")]
-    pub notify: NotifyWord,
+    #[arg(long, value_name = "HOW", default_value = "poll", value_parser = one_of(&NOTIFICATIONS))]
+    pub notify: Notification,
     /// Transfers of each point [default: by size, about 4 MiB, 4 or twice --outstanding at least].
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub iterations: Option<u64>,
@@ -209,7 +174,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), Comma
     let axes = axes(arguments)?;
     axes.check_no_lab()?;
     let session = opened(names)?;
-    let failed = |error: &dyn std::error::Error| CommandError::Card(error.to_string());
+    let failed = |error: &dyn std::error::Error| CommandError::Failed(error.to_string());
     let device = run_on(&session, async { session.device(0).await.map_err(|e| failed(&e)) })?;
     let card = &session.cards()[0].name;
     let points = axes.for_card(card, device.description().card_memory)?.points()?;
@@ -231,22 +196,12 @@ fn usage(sentence: String) -> CommandError {
     CommandError::Usage(sentence)
 }
 
-impl From<SweepError> for CommandError {
-    fn from(error: SweepError) -> Self {
-        match error {
-            SweepError::Run(ExperimentError::Lab(error)) => Self::Lab(error),
-            SweepError::Value { .. } => Self::Usage(format!("--{error}")),
-            error => Self::Usage(error.to_string()),
-        }
-    }
-}
-
 fn options(arguments: &SweepArguments) -> SweepOptions {
-    let notification = match arguments.notify {
-        NotifyWord::Poll => Notification::Poll,
-        NotifyWord::Interrupt => Notification::Interrupt,
-    };
-    SweepOptions { notification, iterations: arguments.iterations, seed: arguments.seed }
+    SweepOptions {
+        notification: arguments.notify,
+        iterations: arguments.iterations,
+        seed: arguments.seed,
+    }
 }
 
 fn axes(arguments: &SweepArguments) -> Result<Axes, CommandError> {
@@ -258,13 +213,13 @@ fn axes(arguments: &SweepArguments) -> Result<Axes, CommandError> {
         }
     });
     Ok(Axes {
-        kinds: arguments.way.iter().map(|word| (*word).into()).collect(),
-        links: arguments.link.iter().map(|link| link.0).collect(),
+        kinds: arguments.way.clone(),
+        links: arguments.link.clone(),
         payload_bytes: arguments.mps.clone(),
         tags: arguments.tags.clone(),
         descriptors: descriptors.collect::<Result<_, _>>()?,
         outstanding: arguments.outstanding.clone(),
-        constants: arguments.set.iter().map(|set| (set.path.clone(), set.values.clone())).collect(),
+        constants: arguments.set.clone(),
         sizes: arguments.size.iter().flat_map(SizeRange::sizes).collect(),
     })
 }
@@ -286,8 +241,8 @@ impl<'a> Output<'a> {
         card: &'a str,
         points: usize,
     ) -> Result<Self, CommandError> {
-        let rows = arguments.csv.as_deref().map(|path| OutputFile::file(path, Kind::Rows));
-        let (rows, page) = (rows.transpose()?, report_of(arguments.report.as_ref())?);
+        let rows = arguments.csv.as_deref().map(|path| output_of(path, Kind::Rows));
+        let (rows, page) = (rows.transpose()?, report_of(arguments.report.as_deref())?);
         let steps = Steps::new(points as u64, "points");
         Ok(Self { arguments, place, card, rows, page, steps })
     }
@@ -329,16 +284,16 @@ mod tests {
 
     #[test]
     fn links_and_constants_are_read() {
-        let link: LinkWord = "2x4".parse().unwrap();
-        assert_eq!((link.0.generation.number(), link.0.width.lanes()), (2, 4));
+        let link = parse_link("2x4").unwrap();
+        assert_eq!((link.generation.number(), link.width.lanes()), (2, 4));
         for text in ["", "2", "x4", "0x4", "6x4", "2x3", "2x", "-1x4", "2X4"] {
-            let error = text.parse::<LinkWord>().unwrap_err();
+            let error = parse_link(text).unwrap_err();
             assert!(error.starts_with(&format!("{text} is not a link; ")), "{error}");
         }
-        let set: SetWord = "part.a.b=1,2.5".parse().unwrap();
-        assert_eq!((set.path.as_str(), &set.values[..]), ("part.a.b", &[1.0, 2.5][..]));
+        let (path, values) = parse_constant("part.a.b=1,2.5").unwrap();
+        assert_eq!((path.as_str(), &values[..]), ("part.a.b", &[1.0, 2.5][..]));
         for text in ["", "a", "a=", "a=1,", "a=x", "a=nan", "a=inf"] {
-            assert!(text.parse::<SetWord>().is_err(), "{text}");
+            assert!(parse_constant(text).is_err(), "{text}");
         }
     }
 }

@@ -11,6 +11,7 @@ use clap::{Args, ValueHint};
 use crosslane::lab::EngineKind;
 use crosslane::pcie::units::Picoseconds;
 use crosslane_report::Table;
+use crosslane_report::output::Kind;
 use crosslane_torture::{
     Check, Failure, Fault, LabText, Note, Setup, Summary, TorusStory, Watch, campaign, lab_of,
     torus_campaign,
@@ -22,8 +23,8 @@ use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
 use crate::interrupt::is_asked;
 use crate::output::{print_error, print_hint, show};
-use crate::output_file::{Kind, OutputFile};
 use crate::progress::Steps;
+use crate::report_file::output_of;
 
 /// Lab of the gateware where none is named.
 const RTL_LAB: &str = "rosta:crosslane";
@@ -122,9 +123,7 @@ pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
     let of_rtl = (setup.engines == EngineKind::Rtl).then(|| RTL_LAB.to_owned());
     if let Some(lab) = arguments.lab.as_ref().or(of_rtl.as_ref()) {
         let lab = LabText::load(lab)?;
-        let has_engine =
-            |endpoint: &crosslane::lab::file::EndpointInstance| endpoint.part.engine.is_some();
-        if !lab.lab()?.file().endpoints.iter().any(has_engine) {
+        if lab.lab()?.endpoints_with(|part| part.engine.is_some()).is_empty() {
             let problem = format!("{} has no endpoint with an engine", lab.name);
             return Err(CommandError::Usage(problem));
         }
@@ -306,7 +305,7 @@ fn torus_counts(all: &TorusStory) -> [Count; 11] {
 fn write_lab(path: &Path, seed: u64, setup: &Setup) -> Result<(), CommandError> {
     let lab = lab_of(seed, setup);
     let text = format!("# Written by `crosslane torture --seeds {seed}`.\n{}", lab.text);
-    OutputFile::file(path, Kind::Lab)?.write(text.as_bytes())?;
+    output_of(path, Kind::Lab)?.write(text.as_bytes())?;
     if let Some(variant) = lab.variant {
         let path = path.display();
         print_hint(&format!("the seed runs variant {variant} of it: --lab {path}:{variant}"));

@@ -32,7 +32,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
         Scenario { max_payload_bytes: arguments.mps, ..scenario }
     };
     let scenarios: Vec<_> = scenario_sizes(arguments)?.into_iter().map(scenario).collect();
-    if arguments.trace.is_some() && scenarios.len() > 1 {
+    if arguments.trace.trace.is_some() && scenarios.len() > 1 {
         let sentence = "--trace writes one run; give each --flow one size instead of a range";
         return Err(CommandError::Usage(sentence.into()));
     }
@@ -42,12 +42,13 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     for scenario in &scenarios {
         bytes = bytes.saturating_add(scenario.total_bytes(&running)?);
     }
-    let shown = (arguments.seed, arguments.json, arguments.report.as_ref());
-    let mut bench = Bench::new("traffic", Where::Lab(&lab), shown)?;
+    let mut bench = Bench::new("traffic", Where::Lab(&lab), arguments.seed, &arguments.shown)?;
     bench.notes.modes = if arguments.relaxed { "relaxed ordering" } else { "" };
-    let trace = arguments.trace.as_deref().map(|path| (path, arguments.trace_unit, running));
     let runs = Runs::new("sizes", !arguments.no_why);
-    bench.in_lab(scenarios, Runs { bytes: Some(bytes), trace, ..runs })
+    bench.in_lab(
+        scenarios,
+        Runs { bytes: Some(bytes), trace: Some((&arguments.trace, running)), ..runs },
+    )
 }
 
 /// Returns the sizes of the flows in each scenario: one scenario for each size of the ranges, which

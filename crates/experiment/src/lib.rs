@@ -44,6 +44,7 @@ mod results;
 mod route;
 mod samples;
 mod scenario;
+mod size;
 mod stores;
 pub mod sweep;
 mod together;
@@ -61,7 +62,7 @@ pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;
 pub use error::{ExperimentError, Result};
 pub use halo::lattice::{self, Lattice};
-pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, halo_on};
+pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, Tori, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{RoundTrips, latency};
 pub use links::{DirectionOutcome, direction_name};
@@ -79,15 +80,16 @@ pub use progress::{NoProgress, Progress, unless_over};
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use scenario::{Outcome, Scenario, Work};
+pub use size::{MAX_SIZE_BYTES, SizeRange, parse_payload, parse_size, short_size};
 pub use stores::StoreWork;
 pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;
 pub use traffic::{
-    Choices, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork, default_in_flight,
-    default_operations,
+    Choices, FlowArgument, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork,
+    default_in_flight, default_operations,
 };
 pub use two_nodes::{LabClient, TwoNodes};
 pub use words::kind_word;
 pub use workload::{
-    End, EngineWork, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome,
+    End, Ends, EngineWork, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome,
 };

@@ -6,6 +6,7 @@ use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::{ExperimentError, Result};
+use crate::traffic::{default_in_flight, default_operations};
 
 /// When memory is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,8 +78,52 @@ impl Default for Options {
 
 /// Most bytes of one run's host memory: what every lab and every machine has.
 const MAX_MEMORY_BYTES: u64 = 1 << 32;
+/// Fewest descriptors of a fitting ring: more than are posted by default.
+const LEAST_RING_ENTRIES: u64 = 1024;
+/// Most that a ring can have (docs/engine.md).
+const MAX_RING_ENTRIES: u64 = 1 << 16;
+/// Bytes of a small page.
+const PAGE_BYTES: u64 = 4096;
+/// Shortest time limit of a transfer, and what each byte on its way adds, in picoseconds: as at
+/// 10 MB/s, far slower than any link.
+const LEAST_TIMEOUT: Picoseconds = Picoseconds::from_ms(100);
+const TIMEOUT_PS_PER_BYTE: u64 = 100_000;
 
 impl Options {
+    /// Returns options whose numbers suit the size of the transfers, as far as they are not given:
+    /// transfers, those that are kept posted, the entries of a ring, and the time limit, of that
+    /// many flows at once.
+    #[must_use]
+    pub fn suited(self, iterations: Option<u64>, outstanding: Option<u32>, flows: u16) -> Self {
+        let by_default = match self.descriptors {
+            DescriptorSource::Ring { .. } => default_in_flight(self.size_bytes) as u32,
+            DescriptorSource::Table | DescriptorSource::CommandPort => 1,
+        };
+        let iterations = iterations.unwrap_or_else(|| default_operations(self.size_bytes));
+        let outstanding = u64::from(outstanding.unwrap_or(by_default)).min(iterations);
+        let in_flight = self.size_bytes.saturating_mul(outstanding).saturating_mul(flows.into());
+        let timeout = LEAST_TIMEOUT.0.saturating_add(in_flight.saturating_mul(TIMEOUT_PS_PER_BYTE));
+        let (outstanding, timeout) = (outstanding as u32, Picoseconds(timeout));
+        Self { iterations, outstanding, timeout, ..self }.with_fitting_ring()
+    }
+
+    /// Returns the same with as many entries of a ring as the posted transfers need: one for each
+    /// piece of their memory.
+    #[must_use]
+    pub fn with_fitting_ring(mut self) -> Self {
+        let each = match self.pages {
+            // The first page may begin in its middle.
+            PageSize::Small => self.size_bytes.div_ceil(PAGE_BYTES) + 1,
+            PageSize::Huge => 2,
+        };
+        let needed = each.saturating_mul(self.outstanding.into());
+        if let DescriptorSource::Ring { entries } = &mut self.descriptors {
+            let needed = needed.clamp(LEAST_RING_ENTRIES, MAX_RING_ENTRIES);
+            *entries = (needed as u32).next_power_of_two();
+        }
+        self
+    }
+
     /// Whether a run can be made so; `place` is named where not.
     pub(crate) fn check(&self, place: &str) -> Result<()> {
         let size = self.size_bytes;

@@ -16,6 +16,7 @@ use crate::engines::{EngineKind, Engines};
 use crate::enumerate::{HostTree, Policy, enumerate};
 use crate::error::{LabError, Problem};
 use crate::file::constant::Constant;
+use crate::file::parts::EndpointPart;
 use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES};
 use crate::shipped::shipped;
 use crate::wiring::{self, Endpoints};
@@ -154,6 +155,12 @@ impl Lab {
     #[must_use]
     pub const fn file(&self) -> &LabFile {
         &self.file
+    }
+
+    /// Returns the names of the endpoints whose part has something, in the order of the file.
+    pub fn endpoints_with(&self, has: impl Fn(&EndpointPart) -> bool) -> Vec<&str> {
+        let endpoints = self.file.endpoints.iter().filter(|endpoint| has(&endpoint.part));
+        endpoints.map(|endpoint| endpoint.name.as_str()).collect()
     }
 
     /// Returns the constants in force, in the order of the file, each with its source.

@@ -41,6 +41,7 @@ mod chart;
 mod clean;
 mod html;
 mod number;
+pub mod output;
 mod page;
 mod palette;
 mod plot;

@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use crosslane::bridge::CardAddress;
+use clap::{Args, Subcommand, ValueHint};
+use crosslane::bridge::{CardAddress, Mode, Path};
+use crosslane::experiment::{SizeRange, parse_size};
+use crosslane::network::Provider;
 
 use crate::completions::{self, Known};
-use crate::size::{SizeRange, parse_size};
-use crate::whole_number::whole;
+use crate::values::{one_of, whole};
 
 /// Commands of the bridge.
 #[derive(Debug, Subcommand)]
@@ -42,27 +43,23 @@ Examples:
     Bench(BenchArguments),
 }
 
-/// Choice of a network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum NetworkChoice {
-    /// Shared memory within this machine, else the first adapter, else TCP.
-    #[default]
-    Auto,
-    /// RDMA adapters.
-    Verbs,
-    /// Amazon's adapter; untested.
-    Efa,
-    /// Memory that programs of this machine share.
-    Shm,
-    /// TCP sockets.
-    Tcp,
-}
+/// A network, or the one that suits the other end.
+pub type NetworkChoice = Option<Provider>;
+
+/// Networks.
+const NETWORKS: [(&str, &str, NetworkChoice); 5] = [
+    ("auto", "Shared memory within this machine, else the first adapter, else TCP", None),
+    ("verbs", "RDMA adapters", Some(Provider::Verbs)),
+    ("efa", "Amazon's adapter; untested", Some(Provider::Efa)),
+    ("shm", "Memory that programs of this machine share", Some(Provider::Shm)),
+    ("tcp", "TCP sockets", Some(Provider::Tcp)),
+];
 
 /// Arguments of a client: its network, identity, time and output.
 #[derive(Args, Clone, Debug)]
 pub struct ClientArguments {
     /// The network; both ends need the same.
-    #[arg(long, value_enum, value_name = "NETWORK", default_value_t)]
+    #[arg(long, value_name = "NETWORK", default_value = "auto", value_parser = one_of(&NETWORKS))]
     pub network: NetworkChoice,
     /// Name of this client in the server's policy.
     #[arg(long = "as", value_name = "NAME", default_value = "anybody")]
@@ -104,7 +101,7 @@ pub struct ServeArguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7471")]
     pub listen: String,
     /// The network.
-    #[arg(long, value_enum, value_name = "NETWORK", default_value_t)]
+    #[arg(long, value_name = "NETWORK", default_value = "auto", value_parser = one_of(&NETWORKS))]
     pub network: NetworkChoice,
     /// Policy file: clients, their keys and rights.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -220,26 +217,17 @@ pub struct CopyArguments {
 }
 
 /// Paths that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PathChoice {
-    /// Remote memory to the card's.
-    Put,
-    /// The card's memory to the remote one.
-    Get,
-    /// Through the card's stream and back.
-    Roundtrip,
-}
-
+pub const PATHS: [(&str, &str, Path); 3] = [
+    ("put", "Remote memory to the card's", Path::ToFpga),
+    ("get", "The card's memory to the remote one", Path::FromFpga),
+    ("roundtrip", "Through the card's stream and back", Path::RoundTrip),
+];
 /// Modes that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ModeChoice {
-    /// Stages at once.
-    Pipelined,
-    /// The seven steps of the sbdt paper, one after the other.
-    Naive,
-    /// Both, compared with what overlap can bring.
-    Both,
-}
+const MODES: [(&str, &str, &[Mode]); 3] = [
+    ("pipelined", "Stages at once", &[Mode::Pipelined]),
+    ("naive", "The seven steps of the sbdt paper, one after the other", &[Mode::Naive]),
+    ("both", "Both, compared with what overlap can bring", &[Mode::Naive, Mode::Pipelined]),
+];
 
 /// Arguments of `bridge bench`.
 #[derive(Args, Clone, Debug)]
@@ -269,11 +257,11 @@ pub struct BenchArguments {
         value_parser = Known(completions::devices), hide_possible_values = true)]
     pub device: String,
     /// The ways [default: all].
-    #[arg(long, value_enum, value_name = "PATH")]
-    pub path: Vec<PathChoice>,
+    #[arg(long, value_name = "PATH", value_parser = one_of(&PATHS))]
+    pub path: Vec<Path>,
     /// One mode or both.
-    #[arg(long, value_enum, value_name = "MODE", default_value = "pipelined")]
-    pub mode: ModeChoice,
+    #[arg(long, value_name = "MODE", default_value = "pipelined", value_parser = one_of(&MODES))]
+    pub mode: &'static [Mode],
     /// Bytes of a transfer, or a range of powers of two.
     #[arg(long, value_name = "SIZE", default_value = "64M")]
     pub size: SizeRange,

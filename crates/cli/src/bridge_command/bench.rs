@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
 
-use crosslane::bridge::{BridgeError, Client, Mode, Path, ServerOptions, Stage};
-use crosslane::experiment::{BridgeLine, BridgePlan, ExperimentError, TwoNodes, overlaps};
+use crosslane::bridge::{BridgeError, Client, ServerOptions, Stage};
+use crosslane::experiment::{
+    BridgeLine, BridgePlan, ExperimentError, TwoNodes, overlaps, short_size,
+};
 use crosslane::host::{Clock, Rdma};
 use crosslane::lab::{Lab, Simulation};
-use crosslane::network::MachineClock;
+use crosslane::network::{MachineClock, Provider};
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{Bridge, Outcome, SCHEMA};
 use crosslane_report::Table;
 
-use super::arguments::{BenchArguments, ModeChoice, NetworkChoice, PathChoice};
+use super::arguments::{BenchArguments, PATHS};
 use super::client::stage_lines;
 use super::network;
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
 use crate::error::CommandError;
 use crate::output;
 use crate::report_file::{report_of, write_outcome_page};
-use crate::size::short_size;
 use crate::terminal::shown;
 
 /// Largest number of bytes that a naive transfer may have: its memory is got for it.
@@ -25,20 +26,11 @@ const MOST_NAIVE_BYTES: u64 = 1 << 31;
 
 /// Returns the transfers that are asked for.
 fn plan(arguments: &BenchArguments) -> Result<BridgePlan, CommandError> {
-    let path = |choice: &PathChoice| match choice {
-        PathChoice::Put => Path::ToFpga,
-        PathChoice::Get => Path::FromFpga,
-        PathChoice::Roundtrip => Path::RoundTrip,
-    };
     let paths = match arguments.path.is_empty() {
-        true => vec![Path::ToFpga, Path::FromFpga, Path::RoundTrip],
-        false => arguments.path.iter().map(path).collect(),
+        true => PATHS.map(|(_, _, path)| path).to_vec(),
+        false => arguments.path.clone(),
     };
-    let modes = match arguments.mode {
-        ModeChoice::Pipelined => vec![Mode::Pipelined],
-        ModeChoice::Naive => vec![Mode::Naive],
-        ModeChoice::Both => vec![Mode::Naive, Mode::Pipelined],
-    };
+    let modes = arguments.mode.to_vec();
     let sizes: Vec<u64> = arguments.size.sizes().collect();
     let clients = u64::from(arguments.clients);
     if let Some(size) = sizes.iter().find(|size| !size.is_multiple_of(4 * clients)) {
@@ -56,7 +48,7 @@ fn plan(arguments: &BenchArguments) -> Result<BridgePlan, CommandError> {
 /// An impossible request, a failed transfer, and wrong data.
 pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
     let plan = plan(arguments)?;
-    let file = report_of(arguments.report.as_ref())?;
+    let file = report_of(arguments.report.as_deref())?;
     let lab = arguments.lab.as_deref().map(Lab::load).transpose()?;
     let pace = Picoseconds::from_ns(arguments.pace.unwrap_or(0).into());
     let options =
@@ -100,8 +92,8 @@ async fn measured<R: Rdma, C: Clock>(
 
 fn failed(error: ExperimentError) -> CommandError {
     match error {
-        ExperimentError::Bridge(error) => CommandError::Bridge(error),
-        error => CommandError::Bridge(BridgeError::of(Stage::Request, error)),
+        ExperimentError::Bridge(error) => error.into(),
+        error => BridgeError::of(Stage::Request, error).into(),
     }
 }
 
@@ -145,10 +137,7 @@ fn in_this_program(
 ) -> Result<(Vec<BridgeLine>, String), CommandError> {
     let clock = MachineClock::new();
     // Shared memory joins processes, and here is one.
-    let choice = match arguments.client.network {
-        NetworkChoice::Auto => NetworkChoice::Tcp,
-        choice => choice,
-    };
+    let choice = arguments.client.network.or(Some(Provider::Tcp));
     let (network, why) = network::open(choice, "127.0.0.1:0", &clock)?;
     let device = &arguments.device;
     let (lines, name) = on_card(device, async |card| {

@@ -12,6 +12,7 @@ use crosslane::bridge::{BridgeError, CardAddress, CardPlace, Report};
 use crosslane::host::{Clock, Rdma};
 use crosslane::network::{MachineClock, Network};
 use crosslane::pcie::units::Picoseconds;
+use crosslane_report::output::{Kind, OutputError};
 use crosslane_report::text::fitted;
 use futures_executor::block_on;
 use serde::Serialize;
@@ -22,8 +23,8 @@ use super::arguments::{
 use super::network;
 use crate::error::CommandError;
 use crate::output;
-use crate::output_file::{Kind, OutputFile};
 use crate::progress::Transferred;
+use crate::report_file::output_of;
 use crate::terminal::columns;
 
 /// A server, with the network to it.
@@ -149,16 +150,16 @@ pub fn stage_lines(report: &Report) -> String {
 }
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> CommandError {
-    CommandError::Input(format!("{} cannot be read: {error}", path.display()))
+    CommandError::Failed(format!("{} cannot be read: {error}", path.display()))
 }
 
 /// Names the files of a failed transfer.
 fn failed(read: &Path, written: &Path) -> impl Fn(FileError) -> CommandError {
     move |error| match error {
-        FileError::Bridge(error) => CommandError::Bridge(error),
+        FileError::Bridge(error) => error.into(),
         FileError::Read(error) => cannot_read(read, &error),
-        FileError::Write(source) => CommandError::File { path: written.to_owned(), source },
-        error => CommandError::Input(error.to_string()),
+        FileError::Write(source) => OutputError::file(written, source).into(),
+        error => CommandError::failed(error),
     }
 }
 
@@ -187,7 +188,7 @@ pub fn put(arguments: &PutArguments) -> Result<(), CommandError> {
 /// `bridge get`.
 pub fn get(arguments: &GetArguments) -> Result<(), CommandError> {
     let (path, source) = (&arguments.file, &arguments.source);
-    let output = OutputFile::file(path, Kind::Data)?;
+    let output = output_of(path, Kind::Data)?;
     let mut remote = Remote::open(&source.server, &arguments.client)?;
     let shown = Shown(Transferred::new(arguments.bytes));
     let (mut file, unfinished) = output.begin()?;
@@ -202,7 +203,7 @@ pub fn get(arguments: &GetArguments) -> Result<(), CommandError> {
 pub fn roundtrip(arguments: &RoundtripArguments) -> Result<(), CommandError> {
     let (path, target) = (&arguments.file, &arguments.target);
     let (mut file, bytes) = open_file(path)?;
-    let output = arguments.output.as_deref().map(|path| OutputFile::file(path, Kind::Data));
+    let output = arguments.output.as_deref().map(|path| output_of(path, Kind::Data));
     let output = output.transpose()?;
     let mut remote = Remote::open(&target.server, &arguments.client)?;
     let shown = Shown(Transferred::new(bytes));

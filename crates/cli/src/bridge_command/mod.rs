@@ -38,7 +38,7 @@ pub fn run(command: &BridgeCommand) -> Result<(), CommandError> {
 fn random_key() -> Result<Key, CommandError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
-        .map_err(|error| CommandError::Input(format!("cannot get random numbers: {error}")))?;
+        .map_err(|error| CommandError::Failed(format!("cannot get random numbers: {error}")))?;
     Ok(Key::new(bytes))
 }
 

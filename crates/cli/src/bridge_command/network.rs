@@ -20,11 +20,8 @@ pub fn open(
     clock: &MachineClock,
 ) -> Result<(Network, String), CommandError> {
     let (provider, why) = match choice {
-        NetworkChoice::Auto => Provider::choose(address),
-        NetworkChoice::Verbs => (Provider::Verbs, "asked for".to_owned()),
-        NetworkChoice::Efa => (Provider::Efa, "asked for".to_owned()),
-        NetworkChoice::Shm => (Provider::Shm, "asked for".to_owned()),
-        NetworkChoice::Tcp => (Provider::Tcp, "asked for".to_owned()),
+        None => Provider::choose(address),
+        Some(provider) => (provider, "asked for".to_owned()),
     };
     let network = Network::open(provider, clock)?;
     Ok((network, why))
@@ -53,9 +50,10 @@ fn why(error: &std::io::Error) -> String {
 /// The file cannot be read, or is not a key.
 pub fn read_key(path: &Path) -> Result<Key, CommandError> {
     let place = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| CommandError::Input(format!("{place} cannot be read: {}", why(&error))))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        CommandError::Failed(format!("{place} cannot be read: {}", why(&error)))
+    })?;
     text.parse().map_err(|error: crosslane::bridge::BridgeError| {
-        CommandError::Input(format!("{place}: {}", error.why))
+        CommandError::Failed(format!("{place}: {}", error.why))
     })
 }

@@ -11,7 +11,6 @@ use super::arguments::{RingArguments, ServeArguments};
 use super::{network, random_key};
 use crate::error::CommandError;
 use crate::output;
-use crate::workload::refused;
 
 /// Name of a card without a given one.
 pub const DEFAULT_NAME: &str = "fpga0";
@@ -43,10 +42,10 @@ pub fn on_card<T>(
     name: &str,
     program: impl AsyncFnOnce(Device<AnyBus>) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let session = Session::open(name).map_err(refused)?;
+    let session = Session::open(name)?;
     session.run_free(async {
         let device = session.device(0).await;
-        let failed = |error| CommandError::Card(format!("{}: {error}", session.cards()[0].name));
+        let failed = |error| CommandError::Failed(format!("{}: {error}", session.cards()[0].name));
         program(device.map_err(failed)?).await
     })
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueHint};
 use crosslane::machine::{Address, VFIO_PCI};
 
 use crate::arguments::parse_register_size;
-use crate::whole_number::whole;
+use crate::values::whole;
 
 /// Commands for the PCI functions of this machine.
 #[derive(Debug, Subcommand)]

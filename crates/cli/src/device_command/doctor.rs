@@ -6,19 +6,19 @@ use std::sync::OnceLock;
 
 use crosslane::explain::SearchProgress;
 use crosslane::machine::{
-    Address, DoctorError, DoctorOptions, Machine, PredictionProgress, diagnose_card,
-    diagnose_machine, export,
+    Address, DoctorOptions, Machine, PredictionProgress, diagnose_card, diagnose_machine, export,
 };
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::machine::CardDiagnosis;
+use crosslane_report::output::Kind;
 use crosslane_report::text;
 
 use super::arguments::DoctorArguments;
 use super::machine;
 use crate::error::CommandError;
 use crate::output::show;
-use crate::output_file::{Kind, OutputFile};
 use crate::progress::{Explaining, Progress};
+use crate::report_file::output_of;
 
 /// `device doctor`.
 ///
@@ -56,10 +56,10 @@ fn of_card(
         let tree = machine.tree()?;
         let cards = std::iter::once(address).chain(arguments.peer);
         let cards: Vec<_> = cards.map(|card| tree.function(card)).collect::<Result<_, _>>()?;
-        let file = OutputFile::file(path, Kind::Lab)?;
+        let file = output_of(path, Kind::Lab)?;
         let exported = export(&tree, &lab_name(path), &cards, arguments.engine);
         let exported = exported.map_err(|reason| {
-            CommandError::Input(format!("cannot describe {address} as a lab: {reason}"))
+            CommandError::Failed(format!("cannot describe {address} as a lab: {reason}"))
         })?;
         file.write(exported.text.as_bytes())?;
     }
@@ -72,11 +72,7 @@ fn of_card(
     let progress = DoctorProgress { runs: Progress::new(0), explaining: OnceLock::new() };
     let diagnosis = diagnose_card(machine, address, &options, &progress);
     progress.finish();
-    let diagnosis = diagnosis.map_err(|error| match error {
-        DoctorError::Function(error) => CommandError::Device(error),
-        DoctorError::Prediction(error) => error.into(),
-    })?;
-    Ok(CardDiagnosis { lab: arguments.to_lab.clone(), ..diagnosis })
+    Ok(CardDiagnosis { lab: arguments.to_lab.clone(), ..diagnosis? })
 }
 
 /// Progress of a prediction: the bytes of its runs, then the runs of their explanations.

@@ -9,16 +9,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crosslane::machine::{
-    self, Address, BindOptions, Machine, PathError, PciFunction, TestError, TestOptions, Tree,
-};
+use crosslane::machine::{self, Address, BindOptions, Machine, PciFunction, TestOptions, Tree};
 use crosslane::open::{DeviceName, OpenError};
 use crosslane_report::Table;
 use crosslane_report::text::{self, Columns};
 
 use crate::error::CommandError;
 use crate::output::{print, show};
-use crate::workload::{card_failed, refused};
 use arguments::{BindArguments, DeviceCommand, SetMpsArguments, TestArguments};
 
 /// Stands for the memory of the machine.
@@ -103,12 +100,7 @@ fn set_mps(arguments: &SetMpsArguments) -> Result<(), CommandError> {
     };
     let [from, to] = &arguments.path[..] else { return Err(usage(&"it has two ends")) };
     let (ends, bytes) = ([end(from)?, end(to)?], arguments.bytes);
-    let sizes = machine::set_max_payload(&machine(&arguments.output.root), ends, bytes);
-    let sizes = sizes.map_err(|error| match error {
-        PathError::Function(error) => CommandError::Device(error),
-        PathError::Plan(error) => CommandError::Way(error),
-        PathError::NoFunction | PathError::Domains(..) => usage(&error),
-    })?;
+    let sizes = machine::set_max_payload(&machine(&arguments.output.root), ends, bytes)?;
     show(arguments.output.json, &sizes, |_| text::payload_sizes(&sizes, bytes))
 }
 
@@ -121,16 +113,12 @@ fn test(arguments: &TestArguments) -> Result<(), CommandError> {
         .with_timeout(Duration::from_secs(arguments.timeout.into()))
         .with_seed(arguments.seed);
     let mut printed = Ok(());
-    let test = machine::test_cards(&names.map_err(refused)?, &options, |step| {
+    let test = machine::test_cards(&names?, &options, |step| {
         if !arguments.json && printed.is_ok() {
             printed = print(&text::test_step(step));
         }
     });
-    let test = test.map_err(|error| match error {
-        TestError::Open(error) => refused(error),
-        TestError::Card(error) => card_failed(error),
-        TestError::Stuck(error) => CommandError::Card(error.to_string()),
-    })?;
+    let test = test?;
     printed?;
     show(arguments.json, &test, |_| {
         format!("{} steps, {} failed\n", test.steps.len(), test.failed)

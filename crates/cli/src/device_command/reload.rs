@@ -26,7 +26,7 @@ pub fn run(arguments: &ReloadArguments) -> Result<(), CommandError> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in ENDING {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
-            .map_err(|error| CommandError::Input(format!("signal {signal}: {error}")))?;
+            .map_err(|error| CommandError::Failed(format!("signal {signal}: {error}")))?;
     }
     let (address, seconds) = (arguments.address, arguments.deadline);
     let ready = match arguments.now || !arguments.program.is_empty() {

@@ -6,7 +6,7 @@ pub mod arguments;
 use std::sync::Arc;
 
 use crosslane::driver::network_processor::{Modes, Requests};
-use crosslane::experiment::{HaloOptions, Scenario, halo_on};
+use crosslane::experiment::{HaloOptions, Scenario, Tori, halo_on};
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 use crosslane::pcie::units::Picoseconds;
@@ -15,7 +15,7 @@ use crate::bench::{Bench, Runs, opened};
 use crate::error::CommandError;
 use crate::place_argument::Named;
 use crate::report_file::Where;
-use arguments::{HaloArguments, even_sizes};
+use arguments::HaloArguments;
 
 /// Longest time of an exchange in a lab.
 const TIMEOUT: Picoseconds = Picoseconds::from_secs(1);
@@ -48,7 +48,7 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
     let labs: Vec<Lab> = match &arguments.nodes {
         None => vec![lab.clone()],
         Some(nodes) => {
-            let tori = nodes.tori.iter().map(|sizes| lab.with_torus(sizes));
+            let tori = nodes.0.iter().map(|sizes| lab.with_torus(sizes));
             tori.collect::<Result<_, _>>()?
         }
     };
@@ -59,7 +59,7 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
 }
 
 fn bench<'a>(arguments: &HaloArguments, place: Where<'a>) -> Result<Bench<'a>, CommandError> {
-    Bench::new("halo", place, (arguments.seed, arguments.json, arguments.report.as_ref()))
+    Bench::new("halo", place, arguments.seed, &arguments.shown)
 }
 
 /// Runs it between cards: all nodes in this program.
@@ -82,12 +82,12 @@ fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), Comma
 /// Returns the sizes of the torus that the cards make.
 fn sizes(arguments: &HaloArguments, cards: usize) -> Result<Vec<u16>, CommandError> {
     let nodes = |sizes: &[u16]| sizes.iter().map(|&size| usize::from(size)).product::<usize>();
-    let tori = arguments.nodes.as_ref().map(|nodes| &nodes.tori[..]);
+    let tori = arguments.nodes.as_ref().map(|nodes| &nodes.0[..]);
     match tori {
         _ if cards < 2 => {
             Err(CommandError::Usage("--device: a torus has two nodes at least".to_owned()))
         }
-        None => Ok(even_sizes(cards as u32)),
+        None => Ok(Tori::even(cards as u32)),
         Some([sizes]) if nodes(sizes) == cards => Ok(sizes.clone()),
         Some(_) => Err(CommandError::Usage(format!(
             "--nodes: cards make one torus, and --device names {cards} of its nodes"

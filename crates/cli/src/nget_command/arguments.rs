@@ -1,78 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command line of `crosslane bench nget`.
 
-use std::path::PathBuf;
-
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use crosslane::driver::network_processor::{Buffers, Modes, Requests};
 use crosslane::host::{Mapping, Waiting};
 
+use crate::arguments::ShownArguments;
 use crate::completions::{self, Known};
-use crate::size::SizeRange;
-use crate::whole_number::whole;
+use crate::values::{one_of, whole};
+use crosslane::experiment::SizeRange;
 
 /// Owner of the memory that the data are in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BuffersWord {
-    /// The program's, registered.
-    User,
-    /// The program's, copied into the driver's.
-    Copied,
-    /// The driver's, mapped into the program.
-    Mapped,
-}
-
+const BUFFERS: [(&str, &str, Buffers); 3] = [
+    ("user", "The program's, registered", Buffers::User),
+    ("copied", "The program's, copied into the driver's", Buffers::Copied),
+    ("mapped", "The driver's, mapped into the program", Buffers::Mapped),
+];
 /// How requests are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RequestsWord {
-    /// A system call for each.
-    Call,
-    /// Stores of the program.
-    Uncached,
-    /// Stores of the program, write-combined.
-    Combined,
-}
-
+const REQUESTS: [(&str, &str, Requests); 3] = [
+    ("call", "A system call for each", Requests::SystemCall),
+    ("uncached", "Stores of the program", Requests::Stores(Mapping::Uncached)),
+    ("combined", "Stores of the program, write-combined", Requests::Stores(Mapping::WriteCombined)),
+];
 /// How notifications are detected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WaitingWord {
-    /// The program polls memory.
-    Poll,
-    /// The kernel polls memory.
-    Kernel,
-    /// The processor watches memory (monitor and mwait).
-    Monitor,
-}
-
-impl From<BuffersWord> for Buffers {
-    fn from(word: BuffersWord) -> Self {
-        match word {
-            BuffersWord::User => Self::User,
-            BuffersWord::Copied => Self::Copied,
-            BuffersWord::Mapped => Self::Mapped,
-        }
-    }
-}
-
-impl From<RequestsWord> for Requests {
-    fn from(word: RequestsWord) -> Self {
-        match word {
-            RequestsWord::Call => Self::SystemCall,
-            RequestsWord::Uncached => Self::Stores(Mapping::Uncached),
-            RequestsWord::Combined => Self::Stores(Mapping::WriteCombined),
-        }
-    }
-}
-
-impl From<WaitingWord> for Waiting {
-    fn from(word: WaitingWord) -> Self {
-        match word {
-            WaitingWord::Poll => Self::Polling,
-            WaitingWord::Kernel => Self::KernelPolling,
-            WaitingWord::Monitor => Self::Monitor,
-        }
-    }
-}
+const WAITING: [(&str, &str, Waiting); 3] = [
+    ("poll", "The program polls memory", Waiting::Polling),
+    ("kernel", "The kernel polls memory", Waiting::KernelPolling),
+    ("monitor", "The processor watches memory (monitor and mwait)", Waiting::Monitor),
+];
 
 /// Arguments of `bench nget`.
 #[derive(Args, Debug)]
@@ -121,15 +76,15 @@ pub struct NgetArguments {
         value_parser = whole::<u64>(1..=1 << 20))]
     pub loops: Option<u64>,
     /// Owner of the memory that the data are in.
-    #[arg(long, value_name = "WORD", default_value = "user")]
-    pub buffers: BuffersWord,
+    #[arg(long, value_name = "WORD", default_value = "user", value_parser = one_of(&BUFFERS))]
+    pub buffers: Buffers,
     /// How requests are written [default: combined; uncached on a card whose window cannot be
     /// mapped so].
-    #[arg(long, value_name = "WORD")]
-    pub requests: Option<RequestsWord>,
+    #[arg(long, value_name = "WORD", value_parser = one_of(&REQUESTS))]
+    pub requests: Option<Requests>,
     /// How notifications are detected.
-    #[arg(long, value_name = "WORD", default_value = "poll")]
-    pub waiting: WaitingWord,
+    #[arg(long, value_name = "WORD", default_value = "poll", value_parser = one_of(&WAITING))]
+    pub waiting: Waiting,
     /// Every combination of buffers, requests and waiting.
     #[arg(long, conflicts_with_all = ["buffers", "requests", "waiting"])]
     pub all_modes: bool,
@@ -139,39 +94,25 @@ pub struct NgetArguments {
     /// Look for what limits each run, in a lab: that takes many more runs.
     #[arg(long, conflicts_with = "device")]
     pub why: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page to FOLDER/index.html.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub shown: ShownArguments,
 }
 
 impl NgetArguments {
     /// The modes that are asked for; requests are written as `usual` where nothing is said.
     #[must_use]
     pub fn modes(&self, usual: Requests) -> Vec<Modes> {
-        let one = |buffers: BuffersWord, requests: Requests, waiting: WaitingWord| {
-            Modes::default()
-                .with_buffers(buffers.into())
-                .with_requests(requests)
-                .with_waiting(waiting.into())
+        let one = |buffers, requests, waiting| {
+            Modes::default().with_buffers(buffers).with_requests(requests).with_waiting(waiting)
         };
         if !self.all_modes {
-            return vec![one(
-                self.buffers,
-                self.requests.map_or(usual, Requests::from),
-                self.waiting,
-            )];
+            return vec![one(self.buffers, self.requests.unwrap_or(usual), self.waiting)];
         }
-        let mut all = Vec::new();
-        for buffers in BuffersWord::value_variants() {
-            for requests in RequestsWord::value_variants() {
-                for waiting in WaitingWord::value_variants() {
-                    all.push(one(*buffers, (*requests).into(), *waiting));
-                }
-            }
-        }
-        all
+        let all =
+            BUFFERS.iter().flat_map(|buffers| REQUESTS.iter().map(move |it| (buffers.2, it.2)));
+        let all = all.flat_map(|(buffers, requests)| {
+            WAITING.iter().map(move |waiting| one(buffers, requests, waiting.2))
+        });
+        all.collect()
     }
 }

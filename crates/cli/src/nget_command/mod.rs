@@ -29,11 +29,7 @@ const COMBINED: Requests = Requests::Stores(Mapping::WriteCombined);
 
 /// Returns the lab's network processors, or those that are named.
 fn nodes(lab: &Lab, wanted: &[String]) -> Result<Vec<String>, CommandError> {
-    let endpoints = lab.file().endpoints.iter();
-    let all: Vec<String> = endpoints
-        .filter(|endpoint| endpoint.part.network_processor.is_some())
-        .map(|endpoint| endpoint.name.clone())
-        .collect();
+    let all = lab.endpoints_with(|part| part.network_processor.is_some());
     if all.is_empty() {
         return Err(CommandError::Usage(format!(
             "lab {} has no network processor: no endpoint whose part has a table \
@@ -41,13 +37,13 @@ fn nodes(lab: &Lab, wanted: &[String]) -> Result<Vec<String>, CommandError> {
             lab.name()
         )));
     }
-    if let Some(unknown) = wanted.iter().find(|name| !all.contains(name)) {
+    if let Some(unknown) = wanted.iter().find(|name| !all.contains(&name.as_str())) {
         let first = all[..all.len().min(8)].join(", ");
         let problem = format!("{unknown} is no network processor; there are {first}");
         return Err(CommandError::Usage(problem));
     }
     Ok(match wanted {
-        [] => all.into_iter().take(MOST_NODES).collect(),
+        [] => all.into_iter().take(MOST_NODES).map(str::to_owned).collect(),
         wanted => wanted.to_vec(),
     })
 }
@@ -95,7 +91,7 @@ pub fn run(arguments: &NgetArguments) -> Result<(), CommandError> {
 }
 
 fn bench<'a>(arguments: &NgetArguments, place: Where<'a>) -> Result<Bench<'a>, CommandError> {
-    Bench::new("nget", place, (arguments.seed, arguments.json, arguments.report.as_ref()))
+    Bench::new("nget", place, arguments.seed, &arguments.shown)
 }
 
 fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<(), CommandError> {

@@ -4,13 +4,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use crosslane::driver::Notification;
+use crosslane::experiment::{SizeRange, parse_payload};
+use crosslane::host::PageSize;
 
-use crate::arguments::{MAX_OPERATIONS, TraceUnit, parse_register_size};
+use crate::arguments::{MAX_OPERATIONS, ShownArguments, TraceArguments, parse_register_size};
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::place_argument::PlaceArguments;
-use crate::size::{SizeRange, parse_size};
-use crate::whole_number::whole;
+use crate::values::{one_of, whole};
 
 /// Most transfers that are posted at once: a quarter of the largest ring.
 pub const MAX_POSTED: u32 = 1 << 14;
@@ -42,18 +44,10 @@ pub struct WorkloadArguments {
     /// Skip the bottleneck search: a sweep is then many times faster.
     #[arg(long)]
     pub no_why: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Write an HTML page to FOLDER/index.html.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub report: Option<PathBuf>,
-    /// Write a Perfetto trace of the run; not with a sweep.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub trace: Option<PathBuf>,
-    /// Time that a nanosecond of the trace stands for.
-    #[arg(long, value_name = "UNIT", default_value = "ns", requires = "trace")]
-    pub trace_unit: TraceUnit,
+    #[command(flatten)]
+    pub shown: ShownArguments,
+    #[command(flatten)]
+    pub trace: TraceArguments,
 }
 
 /// How transfers are made.
@@ -70,16 +64,16 @@ pub struct TransferArguments {
     #[arg(long, value_name = "WHERE", default_value = "ring")]
     pub descriptors: DescriptorWord,
     /// How the host is told of completions.
-    #[arg(long, value_name = "HOW", default_value = "poll")]
-    pub notify: NotifyWord,
+    #[arg(long, value_name = "HOW", default_value = "poll", value_parser = one_of(&NOTIFICATIONS))]
+    pub notify: Notification,
 }
 
 /// Place of the data in host memory.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct HostMemoryArguments {
     /// Pages that buffers are made of; each contiguous run of them is a descriptor.
-    #[arg(long, value_name = "SIZE", default_value = "huge")]
-    pub pages: PagesWord,
+    #[arg(long, value_name = "SIZE", default_value = "huge", value_parser = one_of(&PAGES))]
+    pub pages: PageSize,
 }
 
 /// How much is in flight.
@@ -107,22 +101,13 @@ pub enum DescriptorWord {
 }
 
 /// Pages of buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PagesWord {
-    /// 4 KiB, lying anywhere.
-    Small,
-    /// 2 MiB.
-    Huge,
-}
-
+const PAGES: [(&str, &str, PageSize); 2] =
+    [("small", "4 KiB, lying anywhere", PageSize::Small), ("huge", "2 MiB", PageSize::Huge)];
 /// How the host is told of completions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum NotifyWord {
-    /// A status block in memory is polled.
-    Poll,
-    /// The thread sleeps until an interrupt.
-    Interrupt,
-}
+pub const NOTIFICATIONS: [(&str, &str, Notification); 2] = [
+    ("poll", "A status block in memory is polled", Notification::Poll),
+    ("interrupt", "The thread sleeps until an interrupt", Notification::Interrupt),
+];
 
 /// Arguments of `bench write`.
 #[derive(Args, Clone, Debug)]
@@ -308,14 +293,6 @@ pub struct ChainArguments {
     pub common: WorkloadArguments,
 }
 
-/// A payload: a power of two that a channel can be set to.
-fn parse_payload(text: &str) -> Result<u32, String> {
-    match parse_size(text)? {
-        bytes @ 4..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
-        _ => Err(format!("{text} is no power of two from 4 to 4096 bytes")),
-    }
-}
-
 /// Sizes of transfers: whole words.
 fn parse_transfer_sizes(text: &str) -> Result<SizeRange, String> {
     let range: SizeRange = text.parse()?;
@@ -329,16 +306,6 @@ fn parse_transfer_sizes(text: &str) -> Result<SizeRange, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn payloads_are_powers_of_two() {
-        assert_eq!(parse_payload("8"), Ok(8));
-        assert_eq!(parse_payload("4K"), Ok(4096));
-        for text in ["2", "96", "8K"] {
-            let error = parse_payload(text).unwrap_err();
-            assert_eq!(error, format!("{text} is no power of two from 4 to 4096 bytes"));
-        }
-    }
 
     #[test]
     fn transfers_are_whole_words() {

@@ -3,47 +3,28 @@
 //! endpoints have a DMA engine.
 
 pub mod arguments;
-mod ends;
 mod opened;
 
 use std::sync::Arc;
 
-use crosslane::driver::{DescriptorSource, Notification};
-use crosslane::experiment::{
-    EngineWork, Options, Scenario, Workload, default_in_flight, default_operations,
-};
+use crosslane::driver::DescriptorSource;
+use crosslane::experiment::{Ends, EngineWork, Options, Scenario, SizeRange, Workload};
 use crosslane::host::PageSize;
 use crosslane::lab::{EngineKind, Lab, RunningLab};
+use crosslane::open::DeviceName;
 use crosslane::pcie::units::Picoseconds;
+use crosslane_report::output::Kind;
 use crosslane_report::text::Notes;
 
 use crate::bench::{Bench, Runs};
 use crate::error::CommandError;
-use crate::output_file::{Kind, OutputFile};
 use crate::place_argument::Named;
-use crate::report_file::Where;
-use crate::size::SizeRange;
+use crate::report_file::{Where, output_of};
 use arguments::{
     ChainArguments, DescriptorWord, HostMemoryArguments, LatencyArguments, ManyArguments,
-    NotifyWord, PagesWord, PeerArguments, ReadArguments, TransferArguments, WorkloadArguments,
-    WriteArguments,
+    PeerArguments, ReadArguments, TransferArguments, WorkloadArguments, WriteArguments,
 };
-use ends::{Ends, LabCards};
-pub use opened::{card_failed, refused, run_on};
 
-/// Descriptors of a ring at least: more than are posted by default.
-const LEAST_RING_ENTRIES: u32 = 1024;
-/// Most that a ring can have (docs/engine.md).
-const MAX_RING_ENTRIES: u32 = 1 << 16;
-/// Bytes of a small page.
-const PAGE_BYTES: u64 = 4096;
-/// Descriptors of a ring for each transfer that is posted: one, and one more where its memory is
-/// in two pieces.
-const DESCRIPTORS_PER_TRANSFER: u32 = 2;
-/// A transfer has failed if it takes longer than this and what its size adds.
-const LEAST_TIMEOUT: Picoseconds = Picoseconds::from_ms(100);
-/// Time that each byte on its way adds, picoseconds: as at 10 MB/s, far slower than any link.
-const TIMEOUT_PS_PER_BYTE: u64 = 100_000;
 /// A round trip has failed if it takes longer.
 const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ms(10);
 
@@ -55,7 +36,7 @@ const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ms(10);
 pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
     let WriteArguments { from, to, transfer, memory, many, common } = arguments;
     let workloads = workloads(&transfer.size, |size| {
-        Ok(Workload::Write(host_options(options(size, transfer, Some(many), common)?, *memory)?))
+        Ok(Workload::Write(options(size, transfer, Some(many), Some(*memory), common)?))
     })?;
     let ends = Ends::WithHost {
         options: ("--to", "--from"),
@@ -63,7 +44,7 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
         card: from.as_deref(),
         flows: many.flows,
     };
-    run("write", common, &ends, &workloads)
+    run("write", common, ends, &workloads)
 }
 
 /// `bench read`.
@@ -73,7 +54,7 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
 pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
     let ReadArguments { from, to, transfer, memory, many, common } = arguments;
     let workloads = workloads(&transfer.size, |size| {
-        Ok(Workload::Read(host_options(options(size, transfer, Some(many), common)?, *memory)?))
+        Ok(Workload::Read(options(size, transfer, Some(many), Some(*memory), common)?))
     })?;
     let ends = Ends::WithHost {
         options: ("--from", "--to"),
@@ -81,7 +62,7 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
         card: to.as_deref(),
         flows: many.flows,
     };
-    run("read", common, &ends, &workloads)
+    run("read", common, ends, &workloads)
 }
 
 /// `bench p2p`.
@@ -91,14 +72,14 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
 pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
     let PeerArguments { from, to, no_credits, transfer, many, common } = arguments;
     let workloads = workloads(&transfer.size, |size| {
-        let options = options(size, transfer, Some(many), common)?;
+        let options = options(size, transfer, Some(many), None, common)?;
         if options.descriptors == DescriptorSource::Table {
             return Err(usage("--descriptors table: a peer channel has no table".into()));
         }
         Ok(Workload::Peer(Options { credits: !no_credits, ..options }))
     })?;
     let ends = Ends::Pairs { from: from.as_deref(), to: to.as_deref(), flows: many.flows };
-    run("p2p", common, &ends, &workloads)
+    run("p2p", common, ends, &workloads)
 }
 
 /// `bench latency`.
@@ -123,7 +104,7 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
         }))
     })?;
     let ends = Ends::Pairs { from: from.as_deref(), to: to.as_deref(), flows: 1 };
-    run("latency", common, &ends, &workloads)
+    run("latency", common, ends, &workloads)
 }
 
 /// `bench chain`.
@@ -133,41 +114,38 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
 pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
     let ChainArguments { from, to, no_credits, transfer, memory, common } = arguments;
     let workloads = workloads(&transfer.size, |size| {
-        let options = options(size, transfer, None, common)?;
+        let options = options(size, transfer, None, Some(*memory), common)?;
         let options = Options { outstanding: 1, credits: !no_credits, ..options };
-        Ok(Workload::Chain(host_options(options, *memory)?))
+        Ok(Workload::Chain(options.with_fitting_ring()))
     })?;
-    run("chain", common, &Ends::Row { from: from.as_deref(), to: to.as_deref() }, &workloads)
+    run("chain", common, Ends::Row { from: from.as_deref(), to: to.as_deref() }, &workloads)
 }
 
 /// Runs each workload in the lab or on the cards that the user names, and prints.
 fn run(
     bench: &str,
     common: &WorkloadArguments,
-    ends: &Ends<'_>,
+    ends: Ends<'_>,
     workloads: &[Workload],
 ) -> Result<(), CommandError> {
-    let shown = (common.seed, common.json, common.report.as_ref());
-    let modes = workloads.last().map(modes).unwrap_or_default();
+    let modes = workloads.last().map(Workload::modes).unwrap_or_default();
     let (lab, endpoints) = match common.place.named()? {
         Named::Lab { lab, endpoints } => (lab, endpoints),
         Named::Cards(names) => {
             opened::check_options(common)?;
-            let flows = ends.on_cards(&names)?;
-            let mut bench = Bench::new(bench, Where::Cards(&names), shown)?;
+            let flows = on_cards(ends, &names)?;
+            let mut bench = Bench::new(bench, Where::Cards(&names), common.seed, &common.shown)?;
             bench.notes = Notes { modes: &modes, has_counters: !common.no_why, ..bench.notes };
             return opened::run(bench, &names, &flows, workloads);
         }
     };
     let (lab, running) = load(&lab, common)?;
-    let first = endpoints.first().and_then(Option::as_deref);
-    let last = endpoints.last().filter(|_| endpoints.len() > 1).and_then(Option::as_deref);
-    let flows = ends.in_lab(&LabCards::of(&lab, &running)?, first, last)?;
-    if common.trace.is_some() && workloads.len() > 1 {
+    let flows = ends.in_lab((&lab, &running), &endpoints)?;
+    if common.trace.trace.is_some() && workloads.len() > 1 {
         let sentence = "--trace writes one run; give --size one size instead of a range";
         return Err(usage(sentence.into()));
     }
-    let mut bench = Bench::new(bench, Where::Lab(&lab), shown)?;
+    let mut bench = Bench::new(bench, Where::Lab(&lab), common.seed, &common.shown)?;
     bench.notes.modes = &modes;
     let scenario = |workload: &Workload| {
         let work = EngineWork { workload: *workload, flows: flows.clone() };
@@ -178,11 +156,33 @@ fn run(
     let bytes = scenarios.iter().map(|scenario| scenario.work.total_bytes());
     let runs = Runs {
         bytes: Some(bytes.fold(0, u64::saturating_add)),
-        trace: common.trace.as_deref().map(|path| (path, common.trace_unit, running)),
+        trace: Some((&common.trace, running)),
         engines: Some(&common.engines),
         ..Runs::new("sizes", !common.no_why)
     };
     bench.in_lab(scenarios, runs)
+}
+
+/// Looks the ends up among cards that are opened by name, which may be written in several ways.
+fn on_cards(ends: Ends<'_>, names: &[DeviceName]) -> Result<Vec<Vec<usize>>, CommandError> {
+    let cards: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let whole = |name: &str| match name.parse::<DeviceName>() {
+        Ok(parsed) => parsed.to_string(),
+        Err(_) => name.to_owned(),
+    };
+    let of = |name: Option<&str>| name.map(whole);
+    let cards: Vec<&str> = cards.iter().map(String::as_str).collect();
+    Ok(match ends {
+        Ends::WithHost { options, host, card, flows } => {
+            Ends::WithHost { options, host, card: of(card).as_deref(), flows }.on_cards(&cards)
+        }
+        Ends::Pairs { from, to, flows } => {
+            Ends::Pairs { from: of(from).as_deref(), to: of(to).as_deref(), flows }.on_cards(&cards)
+        }
+        Ends::Row { from, to } => {
+            Ends::Row { from: of(from).as_deref(), to: of(to).as_deref() }.on_cards(&cards)
+        }
+    }?)
 }
 
 /// The lab, and one like it that runs, to name its links.
@@ -196,7 +196,7 @@ fn load(name: &str, common: &WorkloadArguments) -> Result<(Arc<Lab>, RunningLab)
             return Err(usage("--trace-fst is of the gateware: --engine rtl".into()));
         }
         // The simulator writes it itself: it is only seen that it can be.
-        OutputFile::file(file, Kind::Data)?;
+        output_of(file, Kind::Data)?;
         lab = lab.with_rtl_trace(file);
     }
     Ok((Arc::new(lab), running))
@@ -222,81 +222,33 @@ fn options(
     size: u64,
     transfer: &TransferArguments,
     many: Option<&ManyArguments>,
+    memory: Option<HostMemoryArguments>,
     common: &WorkloadArguments,
 ) -> Result<Options, CommandError> {
-    let by_default = match transfer.descriptors {
-        DescriptorWord::Ring => default_in_flight(size) as u32,
-        DescriptorWord::Table | DescriptorWord::Command => 1,
-    };
-    let iterations = transfer.iterations.unwrap_or_else(|| default_operations(size));
-    let wanted = many.and_then(|many| many.outstanding);
-    let outstanding = u64::from(wanted.unwrap_or(by_default)).min(iterations) as u32;
-    let ring = (outstanding * DESCRIPTORS_PER_TRANSFER).next_power_of_two();
+    let outstanding = many.and_then(|many| many.outstanding);
     let descriptors = match transfer.descriptors {
         DescriptorWord::Table => DescriptorSource::Table,
-        DescriptorWord::Ring => DescriptorSource::Ring { entries: ring.max(LEAST_RING_ENTRIES) },
+        DescriptorWord::Ring => DescriptorSource::Ring { entries: 0 },
+        DescriptorWord::Command if outstanding.is_some_and(|count| count > 1) => {
+            let sentence = "--outstanding: the command port takes one transfer at a time";
+            return Err(usage(sentence.into()));
+        }
+        DescriptorWord::Command if memory.is_some() => {
+            let sentence =
+                "--descriptors command: the command port starts writes to other cards, p2p";
+            return Err(usage(sentence.into()));
+        }
         DescriptorWord::Command => DescriptorSource::CommandPort,
     };
-    if wanted.is_some_and(|wanted| wanted > 1) && descriptors == DescriptorSource::CommandPort {
-        return Err(usage("--outstanding: the command port takes one transfer at a time".into()));
-    }
-    let flows = many.map_or(1, |many| u64::from(many.flows));
-    let on_the_way = size.saturating_mul(u64::from(outstanding)).saturating_mul(flows);
-    let timeout = LEAST_TIMEOUT.0.saturating_add(on_the_way.saturating_mul(TIMEOUT_PS_PER_BYTE));
-    Ok(Options {
+    let options = Options {
         size_bytes: size,
-        iterations,
-        outstanding,
         descriptors,
-        notification: match transfer.notify {
-            NotifyWord::Poll => Notification::Poll,
-            NotifyWord::Interrupt => Notification::Interrupt,
-        },
+        notification: transfer.notify,
         payload_bytes: common.payload,
         oversize: common.payload.is_some(),
+        pages: memory.map_or(PageSize::Huge, |memory| memory.pages),
         seed: pattern_seed(common.seed),
-        timeout: Picoseconds(timeout),
         ..Options::default()
-    })
-}
-
-/// Transfers with host memory have no command port, and as many descriptors as their memory has
-/// pieces.
-fn host_options(
-    mut options: Options,
-    memory: HostMemoryArguments,
-) -> Result<Options, CommandError> {
-    if options.descriptors == DescriptorSource::CommandPort {
-        let sentence = "--descriptors command: the command port starts writes to other cards, p2p";
-        return Err(usage(sentence.into()));
-    }
-    if memory.pages == PagesWord::Small {
-        options.pages = PageSize::Small;
-        // The first page may begin in its middle.
-        let each = options.size_bytes.div_ceil(PAGE_BYTES) + 1;
-        let needed = each.saturating_mul(options.outstanding.into());
-        if let DescriptorSource::Ring { entries } = &mut options.descriptors {
-            let needed = needed.min(MAX_RING_ENTRIES.into()) as u32;
-            *entries = needed.next_power_of_two().max(LEAST_RING_ENTRIES);
-        }
-    }
-    Ok(options)
-}
-
-/// Formats the modes of transfers: `descriptors in a ring, polled`.
-fn modes(workload: &Workload) -> String {
-    let options = workload.options();
-    if let Workload::Latency(_) = workload {
-        return "ping-pong".to_owned();
-    }
-    let descriptors = match options.descriptors {
-        DescriptorSource::Table => "descriptors in the engine's table",
-        DescriptorSource::Ring { .. } => "descriptors in a ring",
-        DescriptorSource::CommandPort => "by the command port",
     };
-    let notification = match options.notification {
-        Notification::Poll => "polled",
-        Notification::Interrupt | Notification::InterruptOnly => "with interrupts",
-    };
-    format!("{descriptors}, {notification}")
+    Ok(options.suited(transfer.iterations, outstanding, many.map_or(1, |many| many.flows)))
 }

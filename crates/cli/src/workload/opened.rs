@@ -3,40 +3,15 @@
 //! Time is the machine's there.
 
 use crosslane::experiment::{NoObserver, Workload, WorkloadOutcome};
-use crosslane::open::{CardError, DeviceName, OpenError, Session};
+use crosslane::lab::EngineKind;
+use crosslane::open::DeviceName;
 
 use super::arguments::WorkloadArguments;
-use crate::bench::{Bench, opened};
-use crate::engine_argument::EngineWord;
+use crate::bench::{Bench, opened, run_on};
 use crate::error::CommandError;
 
 fn usage(sentence: String) -> CommandError {
     CommandError::Usage(sentence)
-}
-
-/// Converts the error of a card that cannot be opened.
-pub fn refused(error: OpenError) -> CommandError {
-    match error {
-        OpenError::Lab(error) => CommandError::Lab(error),
-        OpenError::Function(_) => CommandError::Card(error.to_string()),
-        error => usage(error.to_string()),
-    }
-}
-
-/// Converts the error of a card that cannot be used.
-pub fn card_failed(error: CardError) -> CommandError {
-    CommandError::Card(error.to_string())
-}
-
-/// Runs a program on the cards of a session.
-///
-/// # Errors
-/// The program's, and in a lab a program that can never end.
-pub fn run_on<T>(
-    session: &Session,
-    program: impl Future<Output = Result<T, CommandError>>,
-) -> Result<T, CommandError> {
-    session.block_on(program).map_err(|stuck| CommandError::Card(stuck.to_string()))?
 }
 
 /// Rejects options that only labs have.
@@ -45,9 +20,9 @@ pub fn run_on<T>(
 /// The first of them.
 pub fn check_options(common: &WorkloadArguments) -> Result<(), CommandError> {
     let given = [
-        ("--engine", common.engines.engine != EngineWord::Model),
+        ("--engine", common.engines.engine != EngineKind::Model),
         ("--trace-fst", common.trace_fst.is_some()),
-        ("--trace", common.trace.is_some()),
+        ("--trace", common.trace.trace.is_some()),
         ("--mps", common.mps.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
@@ -70,7 +45,7 @@ pub fn run(
     workloads: &[Workload],
 ) -> Result<(), CommandError> {
     let session = opened(names)?;
-    let devices = run_on(&session, async { session.devices().await.map_err(card_failed) })?;
+    let devices = run_on(&session, async { Ok(session.devices().await?) })?;
     let cards = flows.iter().map(|flow| flow.iter().map(|card| devices[*card].clone()).collect());
     let cards: Vec<Vec<_>> = cards.collect();
     bench.on_cards(&session, (workloads, "sizes"), async |workload| {

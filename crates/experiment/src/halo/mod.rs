@@ -7,6 +7,7 @@
 
 pub mod lattice;
 mod run;
+mod tori;
 
 use crosslane_driver::Buffer;
 use crosslane_host::Bus;
@@ -18,6 +19,7 @@ use crate::error::{ExperimentError, Result};
 use crate::pattern::{WORD_BYTES, pattern_bytes};
 use lattice::{DIMENSIONS, Lattice};
 pub use run::{HaloOutcome, halo_on};
+pub use tori::Tori;
 
 /// Channel that faces are sent on.
 const CHANNEL: u8 = 0;

@@ -31,8 +31,7 @@ impl<'a> LabSweep<'a> {
         card: Option<&str>,
         options: SweepOptions,
     ) -> Result<Self, SweepError> {
-        let endpoints = lab.file().endpoints.iter().filter(|one| one.part.engine.is_some());
-        let cards: Vec<&str> = endpoints.map(|one| one.name.as_str()).collect();
+        let cards = lab.endpoints_with(|part| part.engine.is_some());
         let Some(first) = cards.first() else {
             let problem = "no endpoint has a DMA engine: its part needs an `engine` table";
             return Err(SweepError::value("lab", lab.name(), problem));

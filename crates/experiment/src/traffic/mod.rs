@@ -3,9 +3,11 @@
 //!
 //! Read first: [`TrafficWork`], then [`TrafficOutcome`].
 
+mod argument;
 mod plan;
 mod run;
 pub(crate) mod shape;
 
+pub use argument::FlowArgument;
 pub use plan::{Choices, FlowRequest, PlannedFlow, default_in_flight, default_operations};
 pub use run::{TrafficFlow, TrafficOutcome, TrafficWork};

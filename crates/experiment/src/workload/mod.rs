@@ -11,11 +11,11 @@ mod run;
 mod segments;
 mod watch;
 
-pub use ends::{End, FlowEnds};
+pub use ends::{End, Ends, FlowEnds};
 pub use outcome::{WorkloadFlow, WorkloadOutcome};
 pub use run::EngineWork;
 
-use crosslane_driver::Device;
+use crosslane_driver::{DescriptorSource, Device, Notification};
 use crosslane_host::Bus;
 use crosslane_results::Figure;
 
@@ -51,6 +51,25 @@ impl Workload {
             | Self::Chain(options)
             | Self::Latency(options) => options,
         }
+    }
+
+    /// Formats the modes of its transfers: `descriptors in a ring, polled`.
+    #[must_use]
+    pub fn modes(&self) -> String {
+        let options = self.options();
+        if let Self::Latency(_) = self {
+            return "ping-pong".to_owned();
+        }
+        let descriptors = match options.descriptors {
+            DescriptorSource::Table => "descriptors in the engine's table",
+            DescriptorSource::Ring { .. } => "descriptors in a ring",
+            DescriptorSource::CommandPort => "by the command port",
+        };
+        let notification = match options.notification {
+            Notification::Poll => "polled",
+            Notification::Interrupt | Notification::InterruptOnly => "with interrupts",
+        };
+        format!("{descriptors}, {notification}")
     }
 
     /// Returns the same to be changed.

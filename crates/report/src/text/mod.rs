@@ -5,6 +5,7 @@
 //! Read first: [`text`], then [`Columns`].
 
 mod comparison;
+mod errors;
 mod flows;
 mod fold;
 mod lab;
@@ -19,6 +20,7 @@ mod why;
 
 use crosslane_results::{Bench, Detail, Outcome};
 
+pub use errors::errors;
 pub use fold::{Columns, fitted, folded, paragraph};
 pub use lab::{lab_check, lab_list};
 pub use machine::{

@@ -47,6 +47,17 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Reads a payload that fits the length field of a TLP.
+///
+/// # Errors
+/// A sentence that names the text and what is possible.
+pub fn parse_payload(text: &str) -> Result<u32, String> {
+    match parse_size(text)? {
+        bytes @ 4..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
+        _ => Err(format!("{text} is no power of two from 4 to 4096 bytes")),
+    }
+}
+
 /// A size written as shortly as it can be without loss: `64`, `4K`, `1M`.
 #[must_use]
 pub fn short_size(bytes: u64) -> String {
@@ -141,6 +152,16 @@ mod tests {
         }
         for text in ["0", "0M", "2048G", "2T", "99999999999G"] {
             assert_eq!(parse_size(text), Err(format!("{text} is not a size from 1 byte to 1 TiB")));
+        }
+    }
+
+    #[test]
+    fn payloads_are_powers_of_two() {
+        assert_eq!(parse_payload("8"), Ok(8));
+        assert_eq!(parse_payload("4K"), Ok(4096));
+        for text in ["2", "96", "8K"] {
+            let error = parse_payload(text).unwrap_err();
+            assert_eq!(error, format!("{text} is no power of two from 4 to 4096 bytes"));
         }
     }
 

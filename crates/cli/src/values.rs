@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole numbers of the command line that have a least and a largest value.
+//! Values of options: whole numbers in a range, and words.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// Words of an option: each with its help and its value.
+pub type Words<T> = [(&'static str, &'static str, T)];
+
+/// Reads one of a few words, for `value_parser`.
+pub fn one_of<T: Clone + Send + Sync>(
+    words: &'static Words<T>,
+) -> impl TypedValueParser<Value = T> {
+    let possible = words.iter().map(|(word, help, _)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(possible).map(|given| {
+        let found = words.iter().find(|(word, ..)| *word == given);
+        found.expect("clap takes no other word").2.clone()
+    })
+}
 
 /// Reads a whole number in a range, for `value_parser`.
 pub fn whole<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that commands write. Each is tried before the work begins, is never written in place of
-//! a file that is something else, and appears under its name when it is complete.
+//! Output files. Each is tried before the work begins, never replaces a file that is something
+//! else, and appears under its name when it is complete.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crosslane_report::GENERATOR;
+use thiserror::Error;
 
-use crate::error::CommandError;
-use crate::interrupt;
+use crate::GENERATOR;
 
 /// Name of a report in its folder.
 const PAGE: &str = "index.html";
@@ -18,6 +19,71 @@ const PAGE: &str = "index.html";
 const OPEN_FILES: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
 /// Bytes of a file that tell what it is.
 const HEAD_BYTES: u64 = 4096;
+
+/// Files and folders that are removed where the program ends before its time.
+static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn remember(path: &Path) {
+    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+}
+
+fn forget(path: &Path) {
+    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+}
+
+/// Removes unfinished files and empty folders that were made for them, and ends the program before
+/// any of them can still get its name.
+pub fn end_without_unfinished(end: impl FnOnce()) {
+    let temporary = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
+    // The deepest first; a folder goes only if it is empty, and what is gone is gone.
+    for path in temporary.iter().rev() {
+        let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+    }
+    end();
+}
+
+/// Reason for which a file cannot be an output.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// The file cannot be written.
+    #[error("{path} cannot be written: {source}", path = .path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The folder of a report cannot be made.
+    #[error("the folder {path} cannot be made: {source}", path = .path.display())]
+    Folder {
+        /// Its path.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file of another origin has that name.
+    #[error(
+        "{path} is there and is not {kind}: it is not replaced. Remove it, or name another {named}",
+        path = .path.display()
+    )]
+    Foreign {
+        /// Its path.
+        path: PathBuf,
+        /// The expected content.
+        kind: &'static str,
+        /// `file` or `folder`.
+        named: &'static str,
+    },
+}
+
+impl OutputError {
+    /// Makes the error of a file that cannot be written.
+    #[must_use]
+    pub fn file(path: &Path, source: io::Error) -> Self {
+        Self::File { path: path.to_owned(), source }
+    }
+}
 
 /// Content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +155,13 @@ impl Drop for MadeFolders {
         for path in self.0.iter().rev() {
             // One with something in it stays.
             let _ = fs::remove_dir(path);
-            interrupt::forget(path);
+            forget(path);
         }
     }
 }
 
-fn cannot(path: &Path) -> impl Fn(io::Error) -> CommandError {
-    move |source| CommandError::File { path: path.to_owned(), source }
+fn cannot(path: &Path) -> impl Fn(io::Error) -> OutputError {
+    move |source| OutputError::file(path, source)
 }
 
 impl OutputFile {
@@ -103,7 +169,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// It cannot be, or something else is there.
-    pub fn file(path: &Path, kind: Kind) -> Result<Self, CommandError> {
+    pub fn file(path: &Path, kind: Kind) -> Result<Self, OutputError> {
         Self::tried(path, path, kind)
     }
 
@@ -111,23 +177,23 @@ impl OutputFile {
     ///
     /// # Errors
     /// It cannot be, or a page that is somebody else's is there.
-    pub fn report(folder: &Path) -> Result<Self, CommandError> {
+    pub fn report(folder: &Path) -> Result<Self, OutputError> {
         let missing = folder.ancestors().take_while(|path| !path.as_os_str().is_empty());
         let missing = missing.take_while(|path| fs::symlink_metadata(path).is_err());
         let mut made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         made.reverse();
-        let cannot = |source| CommandError::Folder { path: folder.to_owned(), source };
+        let cannot = |source| OutputError::Folder { path: folder.to_owned(), source };
         if made.is_empty() && !folder.is_dir() {
             return Err(cannot(io::ErrorKind::NotADirectory.into()));
         }
-        made.iter().for_each(|path| interrupt::remember(path));
+        made.iter().for_each(|path| remember(path));
         let made = MadeFolders(made);
         fs::create_dir_all(folder).map_err(cannot)?;
         let output = Self::tried(&folder.join(PAGE), folder, Kind::Page)?;
         Ok(Self { _made: made, ..output })
     }
 
-    fn tried(path: &Path, named: &Path, kind: Kind) -> Result<Self, CommandError> {
+    fn tried(path: &Path, named: &Path, kind: Kind) -> Result<Self, OutputError> {
         let cannot = cannot(path);
         let mut output = Self {
             path: path.to_owned(),
@@ -146,7 +212,9 @@ impl OutputFile {
                     let file = File::open(&output.target).map_err(&cannot)?;
                     file.take(HEAD_BYTES).read_to_end(&mut head).map_err(&cannot)?;
                     if !kind.is_own(&head) {
-                        return Err(foreign(path, named, kind));
+                        let named = if named == path { "file" } else { "folder" };
+                        let (path, kind) = (path.to_owned(), kind.words());
+                        return Err(OutputError::Foreign { path, kind, named });
                     }
                 }
                 // One that may not be written is not replaced either.
@@ -170,7 +238,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// It cannot be written; what was there before still is.
-    pub fn write(&self, bytes: &[u8]) -> Result<(), CommandError> {
+    pub fn write(&self, bytes: &[u8]) -> Result<(), OutputError> {
         let (mut file, unfinished) = self.begin()?;
         file.write_all(bytes).map_err(cannot(&self.path))?;
         unfinished.finish(&file)
@@ -180,7 +248,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn begin(&self) -> Result<(File, Unfinished), CommandError> {
+    pub fn begin(&self) -> Result<(File, Unfinished), OutputError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let cannot = cannot(&self.path);
         let (path, target) = (self.path.clone(), self.target.clone());
@@ -191,7 +259,7 @@ impl OutputFile {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!(".crosslane-{}-{number}", std::process::id());
         let temporary = self.target.with_file_name(name);
-        interrupt::remember(&temporary);
+        remember(&temporary);
         let unfinished = Unfinished { path, target, temporary: Some(temporary.clone()) };
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
         Ok((file.map_err(cannot)?, unfinished))
@@ -202,15 +270,6 @@ impl OutputFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
-}
-
-fn foreign(path: &Path, named: &Path, kind: Kind) -> CommandError {
-    let what = if named == path { "file" } else { "folder" };
-    CommandError::Foreign(format!(
-        "{} is there and is not {}: it is not replaced. Remove it, or name another {what}",
-        path.display(),
-        kind.words()
-    ))
 }
 
 /// A file that has a temporary name until it is complete. Dropped before, it is removed.
@@ -226,7 +285,7 @@ impl Unfinished {
     ///
     /// # Errors
     /// It cannot be written or renamed.
-    pub fn finish(mut self, file: &File) -> Result<(), CommandError> {
+    pub fn finish(mut self, file: &File) -> Result<(), OutputError> {
         let cannot = cannot(&self.path);
         let Some(temporary) = self.temporary.take() else { return Ok(()) };
         let renamed = || {
@@ -240,7 +299,7 @@ impl Unfinished {
         if result.is_err() {
             let _ = fs::remove_file(&temporary);
         }
-        interrupt::forget(&temporary);
+        forget(&temporary);
         result
     }
 }
@@ -249,7 +308,7 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             let _ = fs::remove_file(temporary);
-            interrupt::forget(temporary);
+            forget(temporary);
         }
     }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One `--flow`: `FROM:TO:KIND:SIZE[:PAYLOAD]`.
+//! A flow in one word: `FROM:TO:KIND:SIZE[:PAYLOAD]`.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crosslane::experiment::{FlowRequest, kind_word};
-use crosslane::fabric::FlowKind;
+use crosslane_fabric::FlowKind;
 
-use crate::size::{SizeRange, parse_size, short_size};
+use super::plan::FlowRequest;
+use crate::size::{SizeRange, parse_payload, short_size};
+use crate::words::kind_word;
 
 /// How a flow is written.
 const FORM: &str = "FROM:TO:KIND:SIZE or FROM:TO:KIND:SIZE:PAYLOAD";
@@ -61,16 +62,9 @@ impl FromStr for FlowArgument {
         let Some(kind) = kinds.into_iter().find(|known| kind_word(*known) == kind) else {
             return Err(format!("{kind} is not a kind of flow; known are write, read, writeread"));
         };
-        let payload_bytes = payload.map(parse_payload).transpose()?;
+        let payload_bytes = payload.map(parse_payload).transpose();
+        let payload_bytes = payload_bytes.map_err(|error| format!("a payload of {error}"))?;
         Ok(Self { from: from.into(), to: to.into(), kind, sizes: size.parse()?, payload_bytes })
-    }
-}
-
-/// A payload fits the length field of a TLP: a power of two from 4 to 4096 bytes.
-fn parse_payload(text: &str) -> Result<u32, String> {
-    match parse_size(text)? {
-        bytes @ 4..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
-        _ => Err(format!("a payload of {text} is no power of two from 4 to 4096 bytes")),
     }
 }
 
