@@ -13,7 +13,7 @@ use crosslane::pcie::units::Picoseconds;
 use crosslane_report::Table;
 use crosslane_report::output::Kind;
 use crosslane_torture::{
-    Check, Failure, Fault, LabText, Note, Setup, Summary, TorusStory, Watch, campaign, lab_of,
+    Check, Failure, Fault, LabText, SeedOutcome, Setup, Summary, Watch, campaign, lab_of,
     torus_campaign,
 };
 use serde_json::{Map, Value, json};
@@ -143,71 +143,60 @@ pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
         }
         setup.note = Some(Arc::new(print_hint));
     }
-    let begun = Instant::now();
-    let steps = Steps::new(seeds.end - seeds.start, "seeds");
-    let summary = campaign(seeds.clone(), &setup, &steps);
-    steps.finish();
-    arguments.engines.print_speed(begun);
-    let faults: Map<String, Value> = Fault::ALL
-        .map(|fault| (fault.word().to_owned(), summary.faults.of(fault).into()))
-        .into_iter()
-        .collect();
-    let mut counts = counts(&summary);
-    let document = json!({ "faults": faults, "checks": Check::ALL.map(Check::word) });
-    let document = counts.iter().fold(document, |mut document, count| {
-        document[count.key] = count.value.into();
-        document
-    });
-    let faults =
-        Fault::ALL.map(|fault| Count::new("", format!("fault: {fault}"), summary.faults.of(fault)));
-    counts.extend(faults);
-    let name = "seeds";
-    Campaign {
-        name,
-        seeds,
-        run: summary.seeds,
-        failed: summary.failed,
-        failures: &summary.failures,
-    }
-    .show(arguments.json, &steps, begun, document, &counts)
+    let run = Campaign::begin(arguments);
+    let summary = campaign(seeds, &setup, false, &run.steps);
+    let faults = Fault::ALL.map(|fault| (fault, summary.all.faults.of(fault)));
+    let words = faults.map(|(fault, count)| (fault.word().to_owned(), count.into()));
+    let mut document = keyed(&summary);
+    document.insert("faults".to_owned(), Map::from_iter(words).into());
+    document.insert("checks".to_owned(), json!(Check::ALL.map(Check::word)));
+    run.show("seeds", summary, document, &faults)
 }
 
-/// Seeds that were run.
+/// Runs seeds as tori.
+fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
+    let mut setup = Setup::default();
+    if arguments.verbose {
+        setup.note = Some(Arc::new(print_hint));
+    }
+    let run = Campaign::begin(arguments);
+    let summary = torus_campaign(arguments.seeds.clone(), &setup, false, &run.steps);
+    let document = Map::from_iter([("tori".to_owned(), keyed(&summary).into())]);
+    run.show("tori of seeds", summary, document, &[])
+}
+
+fn keyed<S: SeedOutcome>(summary: &Summary<S>) -> Map<String, Value> {
+    let counts = summary.all.counts().into_iter();
+    counts.map(|count| (count.key.to_owned(), count.value.into())).collect()
+}
+
+/// A campaign that has begun.
 struct Campaign<'a> {
-    name: &'static str,
-    seeds: Range<u64>,
-    run: u64,
-    failed: u64,
-    failures: &'a [Failure],
+    arguments: &'a TortureArguments,
+    begun: Instant,
+    steps: Steps,
 }
 
-/// A number of events, with its names for programs and for people.
-struct Count {
-    key: &'static str,
-    words: String,
-    value: u64,
-    /// The value in the unit that people read.
-    shown: u64,
-}
-
-impl Count {
-    fn new(key: &'static str, words: impl Into<String>, value: u64) -> Self {
-        Self { key, words: words.into(), value, shown: value }
+impl<'a> Campaign<'a> {
+    fn begin(arguments: &'a TortureArguments) -> Self {
+        let count = arguments.seeds.end - arguments.seeds.start;
+        Self { arguments, begun: Instant::now(), steps: Steps::new(count, "seeds") }
     }
-}
 
-impl Campaign<'_> {
     /// Prints the campaign, says which seeds have failed, and whether not all were run. `document`
     /// has what is printed as JSON beside the seeds.
-    fn show(
+    fn show<S: SeedOutcome>(
         self,
-        is_json: bool,
-        steps: &Steps,
-        begun: Instant,
-        mut document: Value,
-        counts: &[Count],
+        name: &str,
+        summary: Summary<S>,
+        document: Map<String, Value>,
+        faults: &[(Fault, u64)],
     ) -> Result<(), CommandError> {
-        let Self { name, seeds: Range { start, end }, run, failed, failures } = self;
+        let Self { arguments, begun, steps } = self;
+        steps.finish();
+        arguments.engines.print_speed(begun);
+        let (Range { start, end }, Summary { seeds, all, failed, failures }) =
+            (arguments.seeds.clone(), summary);
         let failure = |failure: &Failure| {
             json!({
                 "seed": failure.seed,
@@ -216,10 +205,11 @@ impl Campaign<'_> {
                 "replay": failure.replay(),
             })
         };
+        let mut document = Value::Object(document);
         for (key, value) in [
             ("first_seed", start.into()),
             ("end_seed", end.into()),
-            ("seeds", run.into()),
+            ("seeds", seeds.into()),
             ("failed", failed.into()),
             ("failures", failures.iter().map(failure).collect()),
             ("version", env!("CARGO_PKG_VERSION").into()),
@@ -227,13 +217,18 @@ impl Campaign<'_> {
             document[key] = value;
         }
         steps.watch.mark(&mut document);
-        show(is_json, &document, |columns| {
-            let rate = run as f64 / begun.elapsed().as_secs_f64().max(1e-3);
+        show(arguments.json, &document, |columns| {
+            let rate = seeds as f64 / begun.elapsed().as_secs_f64().max(1e-3);
             let mut table = Table::headed("what | count:");
-            counts.iter().for_each(|one| table.row([one.words.clone(), one.shown.to_string()]));
+            for count in all.counts() {
+                table.row([count.words.to_owned(), count.shown.to_string()]);
+            }
+            for (fault, count) in faults {
+                table.row([format!("fault: {fault}"), count.to_string()]);
+            }
             let table = table.to_text(columns.tables);
             format!(
-                "{name} {start}..{end}: {run} run, {failed} failed; {rate:.1} a second\n{table}"
+                "{name} {start}..{end}: {seeds} run, {failed} failed; {rate:.1} a second\n{table}"
             )
         })?;
         failures.iter().for_each(|failure| print_error(&failure.to_string()));
@@ -244,62 +239,6 @@ impl Campaign<'_> {
         steps.watch.end(&format!("; {failed} failed"))?;
         if failed > 0 { Err(CommandError::Run) } else { Ok(()) }
     }
-}
-
-fn counts(summary: &Summary) -> Vec<Count> {
-    let simulated = Count {
-        shown: summary.simulated_us / 1_000,
-        ..Count::new("simulated_us", "simulated time, ms", summary.simulated_us)
-    };
-    vec![
-        Count::new("tlps", "TLPs on wires", summary.tlps),
-        Count::new("translated", "requests that an IOMMU translated", summary.translated),
-        Count::new("walks", "walks of its table", summary.walks),
-        Count::new("spoilt", "TLPs poisoned, lost or doubled", summary.spoilt),
-        Count::new("words", "words looked at", summary.words),
-        Count::new("transfers", "transfers posted", summary.transfers),
-        Count::new("restarts", "channels opened, cancelled, restarted, closed", summary.restarts),
-        simulated,
-    ]
-}
-
-/// Runs seeds as tori.
-fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
-    let seeds = arguments.seeds.clone();
-    let note: Option<Note> = arguments.verbose.then(|| -> Note { Arc::new(print_hint) });
-    let begun = Instant::now();
-    let steps = Steps::new(seeds.end - seeds.start, "seeds");
-    let summary = torus_campaign(seeds.clone(), note.as_ref(), false, &steps);
-    steps.finish();
-    let counts = torus_counts(&summary.all);
-    let tori: Map<String, Value> =
-        counts.iter().map(|count| (count.key.to_owned(), count.value.into())).collect();
-    let document = json!({ "tori": tori });
-    let name = "tori of seeds";
-    Campaign {
-        name,
-        seeds,
-        run: summary.seeds,
-        failed: summary.failed,
-        failures: &summary.failures,
-    }
-    .show(arguments.json, &steps, begun, document, &counts)
-}
-
-fn torus_counts(all: &TorusStory) -> [Count; 11] {
-    [
-        Count::new("nodes", "nodes", all.nodes),
-        Count::new("messages", "messages", all.messages),
-        Count::new("puts", "of them put", all.puts),
-        Count::new("routed", "of them routed", all.routed),
-        Count::new("cancels", "messages taken back, and credits for them", all.cancels),
-        Count::new("bytes", "bytes compared", all.bytes),
-        Count::new("datagrams", "datagrams delivered", all.datagrams),
-        Count::new("repeated", "datagrams sent again", all.repeated),
-        Count::new("damaged", "frames damaged", all.damaged),
-        Count::new("cuts", "cables cut, links trained anew", all.cuts),
-        Count::new("simulated_us", "simulated time, us", all.end_ps / 1_000_000),
-    ]
 }
 
 fn write_lab(path: &Path, seed: u64, setup: &Setup) -> Result<(), CommandError> {

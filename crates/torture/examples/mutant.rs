@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::process::ExitCode;
 
-use crosslane_torture::{Setup, campaign, campaign_twice, torus_campaign};
+use crosslane_torture::{Setup, campaign, torus_campaign};
 
 /// Seeds between two checks for a red one.
 const AT_A_TIME: u64 = 32;
@@ -30,11 +30,11 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let run = |seeds| {
-        if tori {
-            return torus_campaign(seeds, None, twice, &()).failures;
+        let setup = Setup::default();
+        match tori {
+            true => torus_campaign(seeds, &setup, twice, &()).failures,
+            false => campaign(seeds, &setup, twice, &()).failures,
         }
-        let run = if twice { campaign_twice } else { campaign };
-        run(seeds, &Setup::default(), &()).failures
     };
     for range in ranges {
         for from in range.clone().step_by(AT_A_TIME as usize) {

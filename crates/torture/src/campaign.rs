@@ -10,12 +10,12 @@ use crosslane_pcie::units::Picoseconds;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::check::{Check, Violation};
-use crate::fault::FaultCounts;
 use crate::run::{Story, run_seed};
 use crate::setup::Setup;
+use crate::torus::{TorusStory, run_torus};
 
 /// Most failures kept; further ones are only counted.
-pub(crate) const MOST_FAILURES: usize = 20;
+const MOST_FAILURES: usize = 20;
 
 /// A seed that failed a checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,55 +70,60 @@ impl Watch for () {
     fn done(&self, _: u64, _: Picoseconds) {}
 }
 
+/// Outcome of a seed, of which sums are made.
+pub trait SeedOutcome: Clone + fmt::Debug + Default + PartialEq + Send {
+    /// Adds the counts of another seed.
+    fn add(&mut self, other: &Self);
+
+    /// Returns its simulated time.
+    fn simulated(&self) -> Picoseconds;
+
+    /// Lists its counts.
+    fn counts(&self) -> Vec<Count>;
+}
+
+/// A number of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Its key in JSON.
+    pub key: &'static str,
+    /// Its name in words.
+    pub words: &'static str,
+    /// The number.
+    pub value: u64,
+    /// The number in the unit of the words.
+    pub shown: u64,
+}
+
+impl Count {
+    pub(crate) const fn new(key: &'static str, words: &'static str, value: u64) -> Self {
+        Self { key, words, value, shown: value }
+    }
+}
+
 /// Totals of many seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct Summary<S = Story> {
     /// Seeds run.
     pub seeds: u64,
-    /// TLPs on links.
-    pub tlps: u64,
-    /// Requests translated by an IOMMU.
-    pub translated: u64,
-    /// Page-table walks for them.
-    pub walks: u64,
-    /// TLPs poisoned, lost or doubled by faults.
-    pub spoilt: u64,
-    /// Words compared.
-    pub words: u64,
-    /// Transfers posted.
-    pub transfers: u64,
-    /// Times that a channel was opened, closed, cancelled or restarted.
-    pub restarts: u64,
-    /// Faults made.
-    pub faults: FaultCounts,
-    /// Simulated time, microseconds.
-    pub simulated_us: u64,
+    /// Sums of all seeds.
+    pub all: S,
     /// Seeds that failed a checker.
     pub failed: u64,
     /// The first failures, by seed.
     pub failures: Vec<Failure>,
 }
 
-impl Summary {
-    fn take(&mut self, seed: u64, result: Result<Story, Violation>, setup: &Setup) {
+impl<S: SeedOutcome> Summary<S> {
+    fn take(&mut self, seed: u64, result: Result<S, Violation>, setup: &Setup, is_torus: bool) {
         self.seeds += 1;
         match result {
-            Ok(story) => {
-                self.tlps += story.tlps;
-                self.translated += story.translated;
-                self.walks += story.walks;
-                self.spoilt += story.spoilt;
-                self.words += story.words;
-                self.transfers += story.transfers;
-                self.restarts += story.restarts;
-                self.faults.add(&story.faults);
-                self.simulated_us += story.end.0 / 1_000_000;
-            }
+            Ok(story) => self.all.add(&story),
             Err(violation) => {
                 self.failed += 1;
                 let lab = setup.lab.as_ref().map(|lab| lab.name.clone());
                 let engines = setup.engines;
-                self.failures.push(Failure { seed, violation, lab, engines, is_torus: false });
+                self.failures.push(Failure { seed, violation, lab, engines, is_torus });
                 self.failures.sort_unstable_by_key(|failure| failure.seed);
                 self.failures.truncate(MOST_FAILURES);
             }
@@ -126,58 +131,54 @@ impl Summary {
     }
 }
 
-/// Runs seeds on all cores. The result does not depend on the number of cores.
-pub fn campaign(seeds: Range<u64>, setup: &Setup, watch: &dyn Watch) -> Summary {
-    run_all(seeds, setup, watch, run_seed)
+/// Runs seeds on all cores, each once or twice: a seed whose second run differs has failed. The
+/// result does not depend on the number of cores.
+pub fn campaign(seeds: Range<u64>, setup: &Setup, twice: bool, watch: &dyn Watch) -> Summary {
+    run_all(seeds, (setup, false), twice, watch, |seed| run_seed(seed, setup))
 }
 
-/// Runs every seed twice; a seed whose second run differs has failed.
-pub fn campaign_twice(seeds: Range<u64>, setup: &Setup, watch: &dyn Watch) -> Summary {
-    run_all(seeds, setup, watch, |seed, setup| {
-        let first = run_seed(seed, setup);
-        let second = run_seed(seed, setup);
-        if first != second {
-            let what = format!("first {first:?}, then {second:?}");
-            return Err(Violation { check: Check::Determinism, what });
-        }
-        first
-    })
-}
-
-/// Calls a function for each seed, on all cores or in order, until the observer stops it.
-pub(crate) fn for_each_seed(
-    mut seeds: Range<u64>,
-    in_order: bool,
+/// Runs seeds as tori, as [`campaign`] does; of the settings only the note counts.
+pub fn torus_campaign(
+    seeds: Range<u64>,
+    setup: &Setup,
+    twice: bool,
     watch: &dyn Watch,
-    one: impl Fn(u64) + Sync,
-) {
-    let begin = |seed| {
+) -> Summary<TorusStory> {
+    run_all(seeds, (setup, true), twice, watch, |seed| run_torus(seed, setup.note.as_ref()))
+}
+
+fn run_all<S: SeedOutcome>(
+    mut seeds: Range<u64>,
+    (setup, is_torus): (&Setup, bool),
+    twice: bool,
+    watch: &dyn Watch,
+    run: impl Fn(u64) -> Result<S, Violation> + Sync,
+) -> Summary<S> {
+    let summary = Mutex::new(Summary::default());
+    let one = |seed| {
         if watch.is_over() {
             return None;
         }
-        one(seed);
+        let mut result = run(seed);
+        if twice {
+            let again = run(seed);
+            if again != result {
+                let what = format!("first {result:?}, then {again:?}");
+                result = Err(Violation { check: Check::Determinism, what });
+            }
+        }
+        let simulated = result.as_ref().map_or(Picoseconds::ZERO, SeedOutcome::simulated);
+        let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+        summary.take(seed, result, setup, is_torus);
+        drop(summary);
+        watch.done(seed, simulated);
         Some(())
     };
     // With notes, seeds run one after the other, so that their lines do not mix.
-    let _all_or_not = match in_order {
-        true => seeds.try_for_each(begin),
-        false => seeds.into_par_iter().try_for_each(begin),
+    let _all_or_not = match setup.note.is_some() {
+        true => seeds.try_for_each(one),
+        false => seeds.into_par_iter().try_for_each(one),
     };
-}
-
-fn run_all(
-    seeds: Range<u64>,
-    setup: &Setup,
-    watch: &dyn Watch,
-    run: impl Fn(u64, &Setup) -> Result<Story, Violation> + Sync,
-) -> Summary {
-    let summary = Mutex::new(Summary::default());
-    for_each_seed(seeds, setup.note.is_some(), watch, |seed| {
-        let result = run(seed, setup);
-        let simulated = result.as_ref().map_or(Picoseconds::ZERO, |story| story.end);
-        summary.lock().unwrap_or_else(PoisonError::into_inner).take(seed, result, setup);
-        watch.done(seed, simulated);
-    });
     summary.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -188,9 +189,9 @@ mod tests {
     #[test]
     fn a_failure_says_what_who_and_how_to_see_it_again() {
         let violation = Violation { check: Check::Data, what: "word 7 after 9".to_owned() };
-        let mut summary = Summary::default();
+        let mut summary = Summary::<Story>::default();
         for seed in [30, 17] {
-            summary.take(seed, Err(violation.clone()), &Setup::default());
+            summary.take(seed, Err(violation.clone()), &Setup::default(), false);
         }
         assert_eq!((summary.seeds, summary.failed), (2, 2));
         assert_eq!(

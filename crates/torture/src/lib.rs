@@ -40,13 +40,13 @@ pub mod watched;
 mod words;
 mod workload;
 
-pub use campaign::{Failure, Summary, Watch, campaign, campaign_twice};
+pub use campaign::{Count, Failure, SeedOutcome, Summary, Watch, campaign, torus_campaign};
 pub use check::{Check, Violation};
 pub use fault::{Engines, Fault, FaultCounts};
 pub use lab_text::LabText;
 pub use run::{Story, run_seed};
 pub use setup::{Note, Setup};
-pub use torus::{TorusStory, TorusSummary, run_torus, torus_campaign};
+pub use torus::{TorusStory, run_torus};
 
 /// Returns the lab of a seed, as the text of a lab file.
 #[must_use]

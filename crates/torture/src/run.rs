@@ -13,6 +13,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 
 use crate::aimed::{AIMED_SEED, AIMED_SEEDS, aimed};
 use crate::calm::calm;
+use crate::campaign::{Count, SeedOutcome};
 use crate::check::{Check, Violation, caught, check, ended};
 use crate::fault::FaultCounts;
 use crate::line::{Line, is_nowhere};
@@ -24,7 +25,7 @@ use crate::watched::{Shared, WatchedBus};
 use crate::workload::{AtWork, set_up};
 
 /// Results of a seed. Equal for equal runs, bit for bit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Story {
     /// Hash over every TLP on every link and its time.
     pub hash: u64,
@@ -46,6 +47,41 @@ pub struct Story {
     pub faults: FaultCounts,
     /// Simulated time at its end.
     pub end: Picoseconds,
+}
+
+impl SeedOutcome for Story {
+    fn add(&mut self, other: &Self) {
+        self.tlps += other.tlps;
+        self.translated += other.translated;
+        self.walks += other.walks;
+        self.spoilt += other.spoilt;
+        self.words += other.words;
+        self.transfers += other.transfers;
+        self.restarts += other.restarts;
+        self.faults.add(&other.faults);
+        // In whole microseconds, as it is counted.
+        self.end.0 += other.end.0 / 1_000_000 * 1_000_000;
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.end
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        vec![
+            Count::new("tlps", "TLPs on wires", self.tlps),
+            Count::new("translated", "requests that an IOMMU translated", self.translated),
+            Count::new("walks", "walks of its table", self.walks),
+            Count::new("spoilt", "TLPs poisoned, lost or doubled", self.spoilt),
+            Count::new("words", "words looked at", self.words),
+            Count::new("transfers", "transfers posted", self.transfers),
+            Count::new("restarts", "channels opened, cancelled, restarted, closed", self.restarts),
+            Count {
+                shown: self.end.0 / 1_000_000_000,
+                ..Count::new("simulated_us", "simulated time, ms", self.end.0 / 1_000_000)
+            },
+        ]
+    }
 }
 
 /// Runs a seed.

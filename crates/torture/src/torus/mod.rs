@@ -10,14 +10,11 @@ mod lab;
 mod run;
 mod talk;
 
-use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
-
 use crosslane_pcie::units::Picoseconds;
 
-use crate::campaign::{Failure, MOST_FAILURES, Watch, for_each_seed};
-use crate::check::{Check, Violation, caught};
-use crate::setup::{Note, Setup};
+use crate::campaign::{Count, SeedOutcome};
+use crate::check::{Violation, caught};
+use crate::setup::Note;
 
 /// Results of the torus of a seed. Equal for equal runs, bit for bit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +45,7 @@ pub struct TorusStory {
     pub end_ps: u64,
 }
 
-impl TorusStory {
+impl SeedOutcome for TorusStory {
     fn add(&mut self, other: &Self) {
         self.nodes += other.nodes;
         self.messages += other.messages;
@@ -62,19 +59,25 @@ impl TorusStory {
         self.cuts += other.cuts;
         self.end_ps += other.end_ps;
     }
-}
+    fn simulated(&self) -> Picoseconds {
+        Picoseconds(self.end_ps)
+    }
 
-/// Totals of many tori.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TorusSummary {
-    /// Seeds run.
-    pub seeds: u64,
-    /// Sums of all seeds, `end_ps` included.
-    pub all: TorusStory,
-    /// Seeds that failed a checker.
-    pub failed: u64,
-    /// The first failures, by seed.
-    pub failures: Vec<Failure>,
+    fn counts(&self) -> Vec<Count> {
+        vec![
+            Count::new("nodes", "nodes", self.nodes),
+            Count::new("messages", "messages", self.messages),
+            Count::new("puts", "of them put", self.puts),
+            Count::new("routed", "of them routed", self.routed),
+            Count::new("cancels", "messages taken back, and credits for them", self.cancels),
+            Count::new("bytes", "bytes compared", self.bytes),
+            Count::new("datagrams", "datagrams delivered", self.datagrams),
+            Count::new("repeated", "datagrams sent again", self.repeated),
+            Count::new("damaged", "frames damaged", self.damaged),
+            Count::new("cuts", "cables cut, links trained anew", self.cuts),
+            Count::new("simulated_us", "simulated time, us", self.end_ps / 1_000_000),
+        ]
+    }
 }
 
 /// Runs a seed as a torus.
@@ -83,42 +86,4 @@ pub struct TorusSummary {
 /// The finding of the first checker that fails.
 pub fn run_torus(seed: u64, note: Option<&Note>) -> Result<TorusStory, Violation> {
     caught(|| run::run(seed, note))
-}
-
-/// Runs seeds as tori on all cores, each once or twice. The result does not depend on the number of
-/// cores.
-pub fn torus_campaign(
-    seeds: Range<u64>,
-    note: Option<&Note>,
-    twice: bool,
-    watch: &dyn Watch,
-) -> TorusSummary {
-    let summary = Mutex::new(TorusSummary::default());
-    for_each_seed(seeds, note.is_some(), watch, |seed| {
-        let mut result = run_torus(seed, note);
-        if twice {
-            let again = run_torus(seed, note);
-            if again != result {
-                let what = format!("first {result:?}, then {again:?}");
-                result = Err(Violation { check: Check::Determinism, what });
-            }
-        }
-        let end_ps = result.as_ref().map_or(0, |story| story.end_ps);
-        let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
-        summary.seeds += 1;
-        match result {
-            Ok(story) => summary.all.add(&story),
-            Err(violation) => {
-                summary.failed += 1;
-                let engines = Setup::default().engines;
-                let failure = Failure { seed, violation, lab: None, engines, is_torus: true };
-                summary.failures.push(failure);
-                summary.failures.sort_unstable_by_key(|failure| failure.seed);
-                summary.failures.truncate(MOST_FAILURES);
-            }
-        }
-        drop(summary);
-        watch.done(seed, Picoseconds(end_ps));
-    });
-    summary.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

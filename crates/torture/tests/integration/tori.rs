@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crosslane_torture::{TorusSummary, torus_campaign};
+use crosslane_torture::{Setup, Summary, TorusStory, torus_campaign};
 
 /// Seeds of every run.
 const SEEDS: Range<u64> = 0..400;
@@ -14,14 +14,14 @@ const TWICE: Range<u64> = 0..20;
 /// until that was so there, too.
 const ONCE_FAILED: [u64; 3] = [5_002_299, 5_003_712, 5_005_768];
 
-fn assert_none_failed(summary: &TorusSummary) {
+fn assert_none_failed(summary: &Summary<TorusStory>) {
     let failures: Vec<String> = summary.failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{} failed:\n{}", summary.failed, failures.join("\n"));
 }
 
 #[test]
 fn seeds() {
-    let summary = torus_campaign(SEEDS, None, false, &());
+    let summary = torus_campaign(SEEDS, &Setup::default(), false, &());
     assert_none_failed(&summary);
     let count = SEEDS.end - SEEDS.start;
     assert_eq!(summary.seeds, count);
@@ -43,12 +43,12 @@ fn seeds() {
 
 #[test]
 fn the_same_seed_twice_is_the_same() {
-    assert_none_failed(&torus_campaign(TWICE, None, true, &()));
+    assert_none_failed(&torus_campaign(TWICE, &Setup::default(), true, &()));
 }
 
 #[test]
 fn seeds_that_once_failed() {
     for seed in ONCE_FAILED {
-        assert_none_failed(&torus_campaign(seed..seed + 1, None, true, &()));
+        assert_none_failed(&torus_campaign(seed..seed + 1, &Setup::default(), true, &()));
     }
 }
