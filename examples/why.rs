@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane::experiment::{
-    EngineWork, FlowEnds, NoProgress, Options, Outcome, Scenario, Workload,
-};
+use crosslane::experiment::{EngineWork, FlowEnds, Options, Outcome, Scenario, Workload};
 use crosslane::explain::explain;
 use crosslane::lab::Lab;
 
@@ -15,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options { size_bytes: 65_536, iterations: 64, ..Options::default() };
     let work = EngineWork { workload: Workload::Write(options), flows: vec![ends] };
     let run = Scenario::new(Arc::new(lab), work);
-    let outcome = run.run(&NoProgress, None)?;
+    let outcome = run.run(&(), None)?;
     let explanation = explain(&run, outcome.figure(), 2, &|_| ())?;
     println!("{:.1} MB/s", explanation.figure.value / 1e6);
     for step in &explanation.steps {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane::experiment::{self, ExperimentError, Outcome as _, Work};
+use crosslane::experiment::{self, ExperimentError, Outcome as _, Progress as _, Work};
 use crosslane::explain::{Explainable, Why, explain_all};
 use crosslane::lab::{EngineKind, Lab, RunningLab};
 use crosslane::open::{DeviceName, Session, SessionOptions};

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane lab`: the shipped labs, and constants with their provenance.
 
-use std::fmt::Write as _;
-
-use crosslane::lab::{Lab, Provenance};
+use crosslane::lab::Lab;
 use crosslane::labs;
-use crosslane_report::text::{self, Columns};
-use crosslane_reproduce::page::constants;
+use crosslane_report::text;
+use crosslane_reproduce::page::constants_text;
 
 use crate::arguments::LabCommand;
 use crate::error::CommandError;
@@ -38,32 +36,4 @@ pub fn run(command: &LabCommand) -> Result<(), CommandError> {
             }
         }
     }
-}
-
-fn constants_text(lab: &Lab, columns: Columns) -> String {
-    let mut page = format!("{}: {}\n", lab.name(), lab.summary());
-    if let Some(source) = &lab.file().source {
-        let _ = writeln!(page, "Reproduces {source}.");
-    }
-    for variant in &lab.file().variants {
-        let _ = writeln!(page, "Variant {}:{}: {}", lab.name(), variant.name, variant.summary);
-    }
-    page.push('\n');
-    let mut table = constants(&[lab]).least_first(&["unit", "provenance"]);
-    table.columns[3].heading = "provenance".to_owned();
-    page.push_str(&table.to_text(columns.tables));
-    page.push('\n');
-    page.push_str(&provenance_line(lab));
-    page
-}
-
-/// Counts the constants of each provenance.
-fn provenance_line(lab: &Lab) -> String {
-    let counts: Vec<String> = Provenance::ALL
-        .into_iter()
-        .map(|kind| (kind, lab.constants().filter(|c| c.provenance == kind).count()))
-        .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{count} {kind}"))
-        .collect();
-    format!("{} constants by provenance: {}\n", lab.constants().count(), counts.join(", "))
 }

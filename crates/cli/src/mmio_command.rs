@@ -12,7 +12,7 @@ use crosslane::open::DeviceName;
 use crate::arguments::MmioArguments;
 use crate::bench::{Bench, Runs, opened, run_on};
 use crate::error::CommandError;
-use crate::place_argument::{Named, one_endpoint};
+use crate::place_argument::{Named, check_named, one_endpoint};
 use crate::report_file::Where;
 
 /// Bytes of an integer.
@@ -45,7 +45,9 @@ fn bench<'a>(arguments: &MmioArguments, place: Where<'a>) -> Result<Bench<'a>, C
 fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<(), CommandError> {
     let lab = Arc::new(Lab::load(lab)?);
     let wanted = one_endpoint(endpoints, "--card", arguments.card.as_deref())?;
-    let card = card_of(&lab, wanted)?;
+    let cards = lab.endpoints_with(|part| part.memory_card.is_some());
+    check_named(&lab, ("memory card", "memory_card"), &cards, wanted)?;
+    let card = wanted.unwrap_or(cards[0]).to_owned();
     let routines = lab.file().hosts.first().and_then(|host| host.part.routines);
     let scenario = |options| {
         let work = StoreWork { card: card.clone(), options };
@@ -83,25 +85,8 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
     })
 }
 
-/// The memory card that is meant: the lab's only one, or one by its name.
-fn card_of(lab: &Lab, wanted: Option<&str>) -> Result<String, CommandError> {
-    let cards = lab.endpoints_with(|part| part.memory_card.is_some());
-    match (wanted, cards.first()) {
-        (_, None) => Err(CommandError::Usage(format!(
-            "lab {} has no memory card: no endpoint whose part has a table `memory_card`",
-            lab.name()
-        ))),
-        (None, Some(first)) => Ok((*first).to_owned()),
-        (Some(wanted), _) if cards.contains(&wanted) => Ok(wanted.to_owned()),
-        (Some(wanted), _) => {
-            let known = cards.join(", ");
-            Err(CommandError::Usage(format!("{wanted} is no memory card; there are {known}")))
-        }
-    }
-}
-
 fn jobs(arguments: &MmioArguments, routines: Option<Routines>) -> Vec<MmioOptions> {
-    let job = |size_bytes, passes, custom, mapping| {
+    let job = |(size_bytes, passes, custom, mapping)| {
         let program = match (custom, routines) {
             (false, Some(routines)) => Program::LibraryBurst(routines),
             (false, None) => Program::Burst,
@@ -118,17 +103,15 @@ fn jobs(arguments: &MmioArguments, routines: Option<Routines>) -> Vec<MmioOption
         };
         let size_bytes = arguments.size.unwrap_or(arguments.integers) * INTEGER_BYTES;
         let custom = arguments.custom || arguments.own_copy;
-        return vec![job(size_bytes, arguments.passes.unwrap_or(1), custom, mapping)];
+        return vec![job((size_bytes, arguments.passes.unwrap_or(1), custom, mapping))];
     }
-    let modes = [false, true].into_iter().flat_map(|custom| {
-        [Mapping::Uncached, Mapping::WriteCombined].map(|mapping| (custom, mapping))
-    });
-    let sizes = ALL.map(|power| 1_u64 << power);
-    sizes
-        .flat_map(|size| {
-            let passes = (ENOUGH_BYTES / size).clamp(1, arguments.passes.unwrap_or(100));
-            modes.clone().map(move |(custom, mapping)| (size, passes, custom, mapping))
-        })
-        .map(|(size, passes, custom, mapping)| job(size, passes, custom, mapping))
-        .collect()
+    let mut jobs = Vec::new();
+    for size in ALL.map(|power| 1_u64 << power) {
+        let passes = (ENOUGH_BYTES / size).clamp(1, arguments.passes.unwrap_or(100));
+        for custom in [false, true] {
+            let mappings = [Mapping::Uncached, Mapping::WriteCombined];
+            jobs.extend(mappings.map(|mapping| job((size, passes, custom, mapping))));
+        }
+    }
+    jobs
 }

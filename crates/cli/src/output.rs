@@ -5,7 +5,7 @@
 use std::io::{IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use crosslane_report::text::{Columns, folded};
+use crosslane_report::text::{Columns, folded, without_error_numbers};
 use serde::Serialize;
 
 use crate::error::CommandError;
@@ -65,28 +65,13 @@ pub fn print_error(sentence: &str) {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     let mut output = anstream::stderr().lock();
     // With standard error closed there is nowhere left to complain.
-    let _ = writeln!(output, "{red}error:{red:#} {}", without_numbers(sentence));
+    let _ = writeln!(output, "{red}error:{red:#} {}", without_error_numbers(sentence));
 }
 
 /// Writes a line that helps to standard error.
 pub fn print_hint(sentence: &str) {
     let mut output = anstream::stderr().lock();
-    let _ = writeln!(output, "{}", without_numbers(sentence));
-}
-
-/// A sentence without the numbers that the standard library writes behind the system's own words:
-/// `No such file or directory (os error 2)`.
-fn without_numbers(sentence: &str) -> String {
-    const BEFORE: &str = " (os error ";
-    let mut parts = sentence.split(BEFORE);
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        match part.split_once(')') {
-            Some((number, rest)) if number.chars().all(|c| c.is_ascii_digit()) => text += rest,
-            _ => text.extend([BEFORE, part]),
-        }
-    }
-    text
+    let _ = writeln!(output, "{}", without_error_numbers(sentence));
 }
 
 /// Writes a problem with the place in the file that it is about to standard error.
@@ -102,22 +87,5 @@ pub fn print_diagnostic(diagnostic: &dyn miette::Diagnostic) {
         text = format!("error: {diagnostic}\n");
     }
     let mut output = anstream::stderr().lock();
-    let _ = output.write_all(without_numbers(&text).as_bytes());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_system_errors_are_left_out() {
-        for (before, after) in [
-            ("x: No such file (os error 2)", "x: No such file"),
-            ("a (os error 13); b (os error 2). c", "a; b. c"),
-            ("a (os error ?) b", "a (os error ?) b"),
-            ("plain", "plain"),
-        ] {
-            assert_eq!(without_numbers(before), after);
-        }
-    }
+    let _ = output.write_all(without_error_numbers(&text).as_bytes());
 }

@@ -2,10 +2,14 @@
 //! `--lab` and `--device` of what runs in a lab, or on cards wherever they are.
 
 use clap::{Args, ValueHint};
+use crosslane::lab::Lab;
 use crosslane::open::{DeviceName, OpenError};
 
 use crate::completions::{self, Known};
 use crate::error::CommandError;
+
+/// Names that a sentence lists at most.
+const SHOWN_NAMES: usize = 8;
 
 /// The place of a benchmark: a lab or cards.
 #[derive(Args, Clone, Debug)]
@@ -130,6 +134,29 @@ pub fn one_endpoint<'a>(
         ([one], Some(wanted)) if one == wanted => Ok(Some(one)),
         ([one], Some(wanted)) => Err(usage(format!("{option} {wanted}: --device names {one}"))),
         _ => Err(usage("--device: one card is measured at a time".to_owned())),
+    }
+}
+
+/// Rejects a lab without endpoints of a kind, and wanted ones that are not of it. The kind is named
+/// in words and by its table.
+pub fn check_named<'a>(
+    lab: &Lab,
+    (kind, table): (&str, &str),
+    all: &[&str],
+    wanted: impl IntoIterator<Item = &'a str>,
+) -> Result<(), CommandError> {
+    if all.is_empty() {
+        return Err(usage(format!(
+            "lab {} has no {kind}: no endpoint whose part has a table `{table}`",
+            lab.name()
+        )));
+    }
+    match wanted.into_iter().find(|name| !all.contains(name)) {
+        None => Ok(()),
+        Some(unknown) => {
+            let first = all[..all.len().min(SHOWN_NAMES)].join(", ");
+            Err(usage(format!("{unknown} is no {kind}; there are {first}")))
+        }
     }
 }
 

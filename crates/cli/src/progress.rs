@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crosslane::explain::SearchProgress;
+use crosslane::experiment;
 use crosslane::pcie::units::Picoseconds;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -85,12 +85,12 @@ impl Progress {
     }
 }
 
-impl crosslane::experiment::Progress for Progress {
+impl experiment::Progress for Progress {
     fn is_watched(&self) -> bool {
         self.0.is_watched
     }
 
-    fn done(&self, bytes: u64, simulated: Picoseconds) {
+    fn moved(&self, bytes: u64, simulated: Picoseconds) {
         let line = &self.0;
         if !line.is_watched {
             return;
@@ -124,12 +124,6 @@ impl Steps {
         Self { line, what, watch }
     }
 
-    /// Counts and shows one more, and its simulated time.
-    pub fn done(&self, step: &str, simulated: Picoseconds) {
-        self.watch.done();
-        self.shown(step, simulated);
-    }
-
     /// Shows one more, which the watch has counted.
     pub fn shown(&self, step: &str, simulated: Picoseconds) {
         if self.line.is_watched {
@@ -142,23 +136,16 @@ impl Steps {
     }
 }
 
-/// Implements the progress of what can be interrupted, but whose bytes are not shown.
-macro_rules! interruptible {
-    ($($shown:ty),*) => {
-        $(impl crosslane::experiment::Progress for $shown {
-            fn is_watched(&self) -> bool {
-                false
-            }
+impl experiment::Progress for Steps {
+    fn done(&self, step: &str, simulated: Picoseconds) {
+        self.watch.done();
+        self.shown(step, simulated);
+    }
 
-            fn done(&self, _bytes: u64, _simulated: Picoseconds) {}
-
-            fn is_over(&self) -> bool {
-                is_asked()
-            }
-        })*
-    };
+    fn is_over(&self) -> bool {
+        is_asked()
+    }
 }
-interruptible!(Steps, Explaining);
 
 /// Progress of the search for the limits of runs: the number of explained ones, and of the runs
 /// that this has taken.
@@ -172,7 +159,11 @@ impl Explaining {
     }
 }
 
-impl SearchProgress for Explaining {
+impl experiment::Progress for Explaining {
+    fn is_over(&self) -> bool {
+        is_asked()
+    }
+
     fn tried(&self) {
         let runs = self.0.add(1);
         if self.0.is_watched {

@@ -3,14 +3,12 @@
 
 use std::time::Instant;
 
-use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{Outcome, Reproduction as Figures};
 use crosslane_report::Table;
 use crosslane_report::output::not_written;
 use crosslane_reproduce::reproduction::{find, reproduce_with};
 use crosslane_reproduce::study::{reproducible, studies};
 use crosslane_reproduce::validation::{CHANGE, Validation, numbers, validate};
-use crosslane_reproduce::watch::Watch;
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::CommandError;
@@ -19,16 +17,6 @@ use crate::output::{print, show};
 use crate::progress::Steps;
 use crate::report_file::{command_line, report_of, write_page};
 use crate::terminal::columns;
-
-impl Watch for Steps {
-    fn done(&self, scenario: &str, simulated: Picoseconds) {
-        Self::done(self, scenario, simulated);
-    }
-
-    fn is_over(&self) -> bool {
-        is_asked()
-    }
-}
 
 /// Runs a reproduction, or lists those that there are.
 ///

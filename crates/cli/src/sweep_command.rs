@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use crosslane::driver::Notification;
+use crosslane::experiment::Progress as _;
 use crosslane::experiment::sweep::{
     Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
     measure_point,

@@ -9,19 +9,16 @@ use std::time::Instant;
 
 use clap::{Args, ValueHint};
 use crosslane::lab::EngineKind;
-use crosslane::pcie::units::Picoseconds;
 use crosslane_report::Table;
 use crosslane_report::output::Kind;
 use crosslane_torture::{
-    Check, Failure, Fault, LabText, SeedOutcome, Setup, Summary, Watch, campaign, lab_of,
-    torus_campaign,
+    Check, Failure, Fault, LabText, SeedOutcome, Setup, Summary, campaign, lab_of, torus_campaign,
 };
 use serde_json::{Map, Value, json};
 
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
-use crate::interrupt::is_asked;
 use crate::output::{print_error, print_hint, show};
 use crate::progress::Steps;
 use crate::report_file::output_of;
@@ -97,16 +94,6 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
         return Err(format!("there is no seed in {first}..{end}: the second number is not run"));
     }
     Ok(first..end)
-}
-
-impl Watch for Steps {
-    fn done(&self, seed: u64, simulated: Picoseconds) {
-        Self::done(self, &seed.to_string(), simulated);
-    }
-
-    fn is_over(&self) -> bool {
-        is_asked()
-    }
 }
 
 /// Runs seeds.

@@ -60,6 +60,7 @@ pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;
+pub use crosslane_lab::Progress;
 pub use error::{ExperimentError, Result};
 pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, Tori, halo_on};
@@ -76,7 +77,7 @@ pub use nget::{
 pub use options::{Options, Registration};
 pub use overhead::{OverheadOptions, overhead};
 pub use peer_write::peer_write;
-pub use progress::{NoProgress, Progress, unless_over};
+pub use progress::unless_over;
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use scenario::{Outcome, Scenario, Work};

@@ -9,7 +9,8 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Account, Figure};
 
 use crate::error::{ExperimentError, Result};
-use crate::progress::{NoProgress, Progress, unless_over};
+use crate::progress::unless_over;
+use crosslane_lab::Progress;
 
 /// A run of some work in a lab.
 #[derive(Clone, Debug)]
@@ -51,7 +52,7 @@ pub trait Work: Clone + Send + Sync {
     /// # Errors
     /// As [`Scenario::figure`].
     fn figure(scenario: &Scenario<Self>) -> Result<Figure> {
-        let outcome = scenario.run(&NoProgress, None)?;
+        let outcome = scenario.run(&(), None)?;
         match outcome.wrong_data() {
             Some(wrong) => Err(ExperimentError::failed(wrong)),
             None => outcome.figure().ok_or_else(|| ExperimentError::failed("it has no figure")),

@@ -9,8 +9,8 @@ use crosslane_results::{Better, Detail, Figure, Flow, Stores, WritesByLength};
 
 use crate::error::{ExperimentError, Result};
 use crate::mmio::{MmioMeasured, MmioOptions, mmio};
-use crate::progress::Progress;
 use crate::scenario::{Outcome, Scenario, Work, execute};
+use crosslane_lab::Progress;
 
 /// Stores of the first host's core into a memory card.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{NoProgress, Outcome, Scenario, Work};
+use crosslane_experiment::{Outcome, Scenario, Work};
 use crosslane_lab::Lab;
 use crosslane_results::quantity::size_words;
 use crosslane_results::{Account, Figure};
@@ -84,7 +84,7 @@ impl<W: Explainable> Case for Scenario<W> {
         if !W::HAS_ACCOUNT {
             return Ok(None);
         }
-        Ok(self.run(&NoProgress, None)?.account().cloned())
+        Ok(self.run(&(), None)?.account().cloned())
     }
 
     fn shortened(&self) -> Vec<Short<Self>> {

@@ -19,6 +19,5 @@ mod search;
 pub use case::{Case, Explainable, Levers, Short};
 pub use error::ExplainError;
 pub use search::{
-    CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, SearchProgress, THRESHOLD, Why, explain,
-    explain_all,
+    CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, Why, explain, explain_all,
 };

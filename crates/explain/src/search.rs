@@ -26,7 +26,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crosslane_experiment::{NoProgress, Outcome, Progress, Scenario};
+use crosslane_experiment::{Outcome, Progress, Scenario};
 use crosslane_results::{
     Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial,
 };
@@ -109,17 +109,6 @@ pub fn explain<C: Case>(
     Ok(Explanation { figure, measured, shortened, on_model, account, steps, consequence, trials })
 }
 
-/// Observer of searches, called by several threads.
-pub trait SearchProgress: Progress {
-    /// Reports one more run without some limits.
-    fn tried(&self) {}
-
-    /// Reports one more explained run.
-    fn explained(&self) {}
-}
-
-impl SearchProgress for NoProgress {}
-
 /// Explanation of a run, or the reason for which there is none; `None` if it was not asked for.
 pub type Why = Option<Result<Explanation, String>>;
 
@@ -129,7 +118,7 @@ pub fn explain_all<W: Explainable>(
     scenarios: &[Scenario<W>],
     outcomes: &[W::Outcome],
     every: bool,
-    progress: &impl SearchProgress,
+    progress: &impl Progress,
 ) -> Vec<Why> {
     let runs = scenarios.par_iter().zip(outcomes).enumerate();
     let whys = runs.map(|(index, (scenario, outcome))| {

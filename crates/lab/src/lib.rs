@@ -20,6 +20,7 @@ pub mod error;
 pub mod executor;
 pub mod file;
 mod lab;
+mod progress;
 mod shipped;
 mod tori;
 mod wiring;
@@ -35,4 +36,5 @@ pub use executor::{
 pub use file::LabFile;
 pub use file::constant::{Constant, Provenance};
 pub use lab::{Lab, RunningHost, RunningLab, open};
+pub use progress::Progress;
 pub use shipped::{ShippedLab, shipped};

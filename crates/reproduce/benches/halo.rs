@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_experiment::{HaloOptions, Lattice, NoProgress, Scenario};
+use crosslane_experiment::{HaloOptions, Lattice, Scenario};
 use crosslane_pcie::units::Picoseconds;
 
 /// Longest time on one core, seconds.
@@ -38,7 +38,7 @@ fn main() {
     let lab = lab.unwrap_or_else(|error| panic!("{error}"));
     let read = begin.elapsed();
     let run = Scenario::new(Arc::new(lab), options);
-    let outcome = run.run(&NoProgress, None).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = run.run(&(), None).unwrap_or_else(|error| panic!("{error}"));
     let seconds = begin.elapsed().as_secs_f64();
     let (checked, wrong) = outcome.checked();
     assert_eq!(wrong, 0, "buffers with a wrong checksum");

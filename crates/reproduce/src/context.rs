@@ -10,7 +10,7 @@ use crosslane_pcie::units::Picoseconds;
 use crate::error::ReproduceError;
 use crate::published::PublishedFigures;
 use crate::study::{self, Study};
-use crate::watch::Watch;
+use crosslane_lab::Progress;
 
 /// Longest simulated time of one scenario; the longest takes 0.7 s.
 pub(crate) const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
@@ -25,7 +25,7 @@ pub struct Context<'a> {
     pub(crate) seed: u64,
     /// Kind of this project's own engines.
     pub(crate) own: EngineKind,
-    watch: &'a dyn Watch,
+    watch: &'a dyn Progress,
 }
 
 impl<'a> Context<'a> {
@@ -33,14 +33,14 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// An unknown study, and a lab or a file of figures that cannot be read.
-    pub fn open(study: &str, seed: u64, watch: &'a dyn Watch) -> Result<Self, ReproduceError> {
+    pub fn open(study: &str, seed: u64, watch: &'a dyn Progress) -> Result<Self, ReproduceError> {
         Self::of(study::study(study)?, seed, watch)
     }
 
     pub(crate) fn of(
         study: &dyn Study,
         seed: u64,
-        watch: &'a dyn Watch,
+        watch: &'a dyn Progress,
     ) -> Result<Self, ReproduceError> {
         let labs: Vec<Lab> =
             study.labs().iter().map(|name| crosslane_lab::open(name)).collect::<Result<_, _>>()?;

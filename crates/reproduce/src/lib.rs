@@ -26,7 +26,6 @@ pub mod sbdt;
 pub mod study;
 mod text;
 pub mod validation;
-pub mod watch;
 
 pub use context::Context;
 pub use error::ReproduceError;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of a reproduction, and tables that pages of labs have in common.
 
-use crosslane_lab::{Constant, Lab, LabError};
+use std::fmt::Write as _;
+
+use crosslane_lab::{Constant, Lab, LabError, Provenance};
+use crosslane_report::text::Columns;
 use crosslane_report::{self as report, Bar, Bars, Block, Page, Section, TopologyFigure};
 use crosslane_results::DirectionLoad;
 
@@ -40,6 +43,31 @@ pub fn constants(labs: &[&Lab]) -> report::Table {
     };
     distinct.map(row).for_each(|cells| table.row(cells));
     table
+}
+
+/// Formats the constants of a lab, with their sources, and counts each provenance.
+#[must_use]
+pub fn constants_text(lab: &Lab, columns: Columns) -> String {
+    let mut page = format!("{}: {}\n", lab.name(), lab.summary());
+    if let Some(source) = &lab.file().source {
+        let _ = writeln!(page, "Reproduces {source}.");
+    }
+    for variant in &lab.file().variants {
+        let _ = writeln!(page, "Variant {}:{}: {}", lab.name(), variant.name, variant.summary);
+    }
+    page.push('\n');
+    let mut table = constants(&[lab]).least_first(&["unit", "provenance"]);
+    table.columns[3].heading = "provenance".to_owned();
+    page.push_str(&table.to_text(columns.tables));
+    page.push('\n');
+    let counts = Provenance::ALL.into_iter().filter_map(|kind| {
+        let count = lab.constants().filter(|constant| constant.provenance == kind).count();
+        (count > 0).then(|| format!("{count} {kind}"))
+    });
+    let counts: Vec<String> = counts.collect();
+    let all = lab.constants().count();
+    let _ = writeln!(page, "{all} constants by provenance: {}", counts.join(", "));
+    page
 }
 
 impl Reproduction {

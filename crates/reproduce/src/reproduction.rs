@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::study::{Reproducible, reproducible, study};
-use crate::watch::Watch;
+use crosslane_lab::Progress;
 
 /// A reproduction, after its run.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,11 @@ const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The 
 ///
 /// # Errors
 /// An unknown name, or an experiment that fails.
-pub fn reproduce(name: &str, seed: u64, watch: &dyn Watch) -> Result<Reproduction, ReproduceError> {
+pub fn reproduce(
+    name: &str,
+    seed: u64,
+    watch: &dyn Progress,
+) -> Result<Reproduction, ReproduceError> {
     reproduce_with(name, seed, EngineKind::Model, watch)
 }
 
@@ -49,7 +53,7 @@ pub fn reproduce_with(
     name: &str,
     seed: u64,
     own: EngineKind,
-    watch: &dyn Watch,
+    watch: &dyn Progress,
 ) -> Result<Reproduction, ReproduceError> {
     let found = find(name)?;
     if own != EngineKind::Model && !found.has_engines {

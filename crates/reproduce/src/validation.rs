@@ -11,7 +11,7 @@ use crate::comparison::{Kind, Row, worst_and_median};
 use crate::context::Context;
 use crate::error::ReproduceError;
 use crate::study::{Effort, Study, study};
-use crate::watch::Watch;
+use crosslane_lab::Progress;
 
 /// Relative change of each constant.
 pub const CHANGE: f64 = 0.10;
@@ -117,7 +117,7 @@ pub fn numbers(name: &str) -> Result<usize, ReproduceError> {
 ///
 /// # Errors
 /// An unknown set, or an experiment that fails with unchanged constants.
-pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceError> {
+pub fn validate(name: &str, watch: &dyn Progress) -> Result<Validation, ReproduceError> {
     let study = study(name)?;
     let context = Context::of(study, SEED, &())?;
     let constants = constants(&context);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use crosslane_lab::EngineKind;
+use crosslane_lab::{EngineKind, Progress};
 use crosslane_pcie::units::Picoseconds;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -52,22 +52,6 @@ impl fmt::Display for Failure {
         let Violation { check, what } = &self.violation;
         write!(f, "seed {}: {check}: {what}\n  {}", self.seed, self.replay())
     }
-}
-
-/// Observer of a campaign, called from the threads that run seeds.
-pub trait Watch: Sync {
-    /// Notes the end of a seed and its simulated time.
-    fn done(&self, seed: u64, simulated: Picoseconds);
-
-    /// Whether to start no further seeds.
-    fn is_over(&self) -> bool {
-        false
-    }
-}
-
-/// Observes nothing.
-impl Watch for () {
-    fn done(&self, _: u64, _: Picoseconds) {}
 }
 
 /// Outcome of a seed, of which sums are made.
@@ -133,7 +117,7 @@ impl<S: SeedOutcome> Summary<S> {
 
 /// Runs seeds on all cores, each once or twice: a seed whose second run differs has failed. The
 /// result does not depend on the number of cores.
-pub fn campaign(seeds: Range<u64>, setup: &Setup, twice: bool, watch: &dyn Watch) -> Summary {
+pub fn campaign(seeds: Range<u64>, setup: &Setup, twice: bool, watch: &dyn Progress) -> Summary {
     run_all(seeds, (setup, false), twice, watch, |seed| run_seed(seed, setup))
 }
 
@@ -142,7 +126,7 @@ pub fn torus_campaign(
     seeds: Range<u64>,
     setup: &Setup,
     twice: bool,
-    watch: &dyn Watch,
+    watch: &dyn Progress,
 ) -> Summary<TorusStory> {
     run_all(seeds, (setup, true), twice, watch, |seed| run_torus(seed, setup.note.as_ref()))
 }
@@ -151,7 +135,7 @@ fn run_all<S: SeedOutcome>(
     mut seeds: Range<u64>,
     (setup, is_torus): (&Setup, bool),
     twice: bool,
-    watch: &dyn Watch,
+    watch: &dyn Progress,
     run: impl Fn(u64) -> Result<S, Violation> + Sync,
 ) -> Summary<S> {
     let summary = Mutex::new(Summary::default());
@@ -171,7 +155,7 @@ fn run_all<S: SeedOutcome>(
         let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
         summary.take(seed, result, setup, is_torus);
         drop(summary);
-        watch.done(seed, simulated);
+        watch.done(&seed.to_string(), simulated);
         Some(())
     };
     // With notes, seeds run one after the other, so that their lines do not mix.

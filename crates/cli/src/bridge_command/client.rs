@@ -130,23 +130,7 @@ fn pages_of(reports: &[Report]) -> String {
 
 /// Renders a line for each stage of a transfer.
 pub fn stage_lines(report: &Report) -> String {
-    let mut page = String::new();
-    for stage in &report.stages {
-        let line = format!(
-            "  {:10}  busy {:5.1} %, {:8.1} MB/s while busy, waited for slots {:5.1} %, {} \
-             operations",
-            stage.stage.to_string(),
-            100.0 * report.busy(stage),
-            stage.bytes_per_second_busy() / 1e6,
-            100.0 * stage.waiting_for_slot_ps as f64 / report.elapsed_ps.max(1) as f64,
-            stage.operations
-        );
-        page += &format!("{}\n", fitted(&line, columns()));
-    }
-    if let Some(seconds) = report.processor_seconds_per_gib() {
-        page += &format!("  processor of the server: {seconds:.3} s for each GiB\n");
-    }
-    page
+    report.lines().iter().map(|line| fitted(line, columns()) + "\n").collect()
 }
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> CommandError {

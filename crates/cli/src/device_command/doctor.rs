@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crosslane::explain::SearchProgress;
 use crosslane::machine::{
     Address, DoctorOptions, Machine, PredictionProgress, diagnose_card, diagnose_machine, export,
 };
@@ -95,12 +94,24 @@ impl crosslane::experiment::Progress for DoctorProgress {
         self.runs.is_watched()
     }
 
-    fn done(&self, bytes: u64, simulated: Picoseconds) {
-        self.runs.done(bytes, simulated);
+    fn moved(&self, bytes: u64, simulated: Picoseconds) {
+        self.runs.moved(bytes, simulated);
     }
 
     fn is_over(&self) -> bool {
         self.runs.is_over()
+    }
+
+    fn tried(&self) {
+        if let Some(explaining) = self.explaining.get() {
+            explaining.tried();
+        }
+    }
+
+    fn explained(&self) {
+        if let Some(explaining) = self.explaining.get() {
+            explaining.explained();
+        }
     }
 }
 
@@ -112,20 +123,6 @@ impl PredictionProgress for DoctorProgress {
     fn explain(&self, runs: usize) {
         self.runs.finish();
         let _ = self.explaining.set(Explaining::new(runs as u64));
-    }
-}
-
-impl SearchProgress for DoctorProgress {
-    fn tried(&self) {
-        if let Some(explaining) = self.explaining.get() {
-            explaining.tried();
-        }
-    }
-
-    fn explained(&self) {
-        if let Some(explaining) = self.explaining.get() {
-            explaining.explained();
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use crosslane::open::DeviceName;
 
 use crate::bench::{Bench, Runs, opened};
 use crate::error::CommandError;
-use crate::place_argument::Named;
+use crate::place_argument::{Named, check_named};
 use crate::report_file::Where;
 use arguments::NgetArguments;
 
@@ -30,18 +30,8 @@ const COMBINED: Requests = Requests::Stores(Mapping::WriteCombined);
 /// Returns the lab's network processors, or those that are named.
 fn nodes(lab: &Lab, wanted: &[String]) -> Result<Vec<String>, CommandError> {
     let all = lab.endpoints_with(|part| part.network_processor.is_some());
-    if all.is_empty() {
-        return Err(CommandError::Usage(format!(
-            "lab {} has no network processor: no endpoint whose part has a table \
-             `network_processor`",
-            lab.name()
-        )));
-    }
-    if let Some(unknown) = wanted.iter().find(|name| !all.contains(&name.as_str())) {
-        let first = all[..all.len().min(8)].join(", ");
-        let problem = format!("{unknown} is no network processor; there are {first}");
-        return Err(CommandError::Usage(problem));
-    }
+    let processors = ("network processor", "network_processor");
+    check_named(lab, processors, &all, wanted.iter().map(String::as_str))?;
     Ok(match wanted {
         [] => all.into_iter().take(MOST_NODES).map(str::to_owned).collect(),
         wanted => wanted.to_vec(),

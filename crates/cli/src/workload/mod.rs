@@ -133,7 +133,12 @@ fn run(
         Named::Lab { lab, endpoints } => (lab, endpoints),
         Named::Cards(names) => {
             opened::check_options(common)?;
-            let flows = on_cards(ends, &names)?;
+            let cards: Vec<String> = names.iter().map(ToString::to_string).collect();
+            // A name can be written in several ways.
+            let is_card = |card: &str, name: &str| {
+                name.parse::<DeviceName>().is_ok_and(|name| name.to_string() == card)
+            };
+            let flows = ends.on_cards(&cards, is_card)?;
             let mut bench = Bench::new(bench, Where::Cards(&names), common.seed, &common.shown)?;
             bench.notes = Notes { modes: &modes, has_counters: !common.no_why, ..bench.notes };
             return opened::run(bench, &names, &flows, workloads);
@@ -161,28 +166,6 @@ fn run(
         ..Runs::new("sizes", !common.no_why)
     };
     bench.in_lab(scenarios, runs)
-}
-
-/// Looks the ends up among cards that are opened by name, which may be written in several ways.
-fn on_cards(ends: Ends<'_>, names: &[DeviceName]) -> Result<Vec<Vec<usize>>, CommandError> {
-    let cards: Vec<String> = names.iter().map(ToString::to_string).collect();
-    let whole = |name: &str| match name.parse::<DeviceName>() {
-        Ok(parsed) => parsed.to_string(),
-        Err(_) => name.to_owned(),
-    };
-    let of = |name: Option<&str>| name.map(whole);
-    let cards: Vec<&str> = cards.iter().map(String::as_str).collect();
-    Ok(match ends {
-        Ends::WithHost { options, host, card, flows } => {
-            Ends::WithHost { options, host, card: of(card).as_deref(), flows }.on_cards(&cards)
-        }
-        Ends::Pairs { from, to, flows } => {
-            Ends::Pairs { from: of(from).as_deref(), to: of(to).as_deref(), flows }.on_cards(&cards)
-        }
-        Ends::Row { from, to } => {
-            Ends::Row { from: of(from).as_deref(), to: of(to).as_deref() }.on_cards(&cards)
-        }
-    }?)
 }
 
 /// The lab, and one like it that runs, to name its links.

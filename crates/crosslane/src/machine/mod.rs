@@ -7,12 +7,11 @@
 //! [`results::machine`](crosslane_results::machine).
 //!
 //! ```no_run
-//! use crosslane::experiment::NoProgress;
 //! use crosslane::machine::{DoctorOptions, Machine, diagnose_card};
 //!
 //! let card = "03:00.0".parse()?;
 //! let options = DoctorOptions::default();
-//! let diagnosis = diagnose_card(&Machine::this(), card, &options, &NoProgress)?;
+//! let diagnosis = diagnose_card(&Machine::this(), card, &options, &())?;
 //! for finding in &diagnosis.findings {
 //!     println!("{} {}: {}", finding.severity.word(), finding.what, finding.found);
 //! }

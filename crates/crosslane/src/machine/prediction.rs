@@ -3,10 +3,8 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{
-    Choices, FlowRequest, NoProgress, Scenario, TrafficOutcome, TrafficWork,
-};
-use crosslane_explain::{ExplainError, SearchProgress, Why, explain_all};
+use crosslane_experiment::{Choices, FlowRequest, Scenario, TrafficOutcome, TrafficWork};
+use crosslane_explain::{ExplainError, Why, explain_all};
 use crosslane_fabric::FlowKind;
 use crosslane_lab::Lab;
 use crosslane_results::Step;
@@ -29,7 +27,7 @@ const OUTSTANDING: u32 = 4;
 const LAB: &str = "this-machine";
 
 /// Receiver of a prediction's progress, called by several threads.
-pub trait PredictionProgress: SearchProgress {
+pub trait PredictionProgress: crosslane_lab::Progress {
     /// Reports the start of runs that move this many bytes together.
     fn begin(&self, _bytes: u64) {}
 
@@ -37,7 +35,7 @@ pub trait PredictionProgress: SearchProgress {
     fn explain(&self, _runs: usize) {}
 }
 
-impl PredictionProgress for NoProgress {}
+impl PredictionProgress for () {}
 
 /// Reason for which no rate can be predicted.
 #[derive(Debug, Error)]

@@ -16,8 +16,8 @@ use futures_util::future::try_join_all;
 use super::{HaloMeasured, HaloNode, HaloOptions};
 use crate::error::{ExperimentError, Result};
 use crate::nget::host_of;
-use crate::progress::Progress;
 use crate::scenario::{Outcome, Scenario, Work, execute_well};
+use crosslane_lab::Progress;
 
 /// Longest simulated time of a run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);

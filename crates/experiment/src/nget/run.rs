@@ -17,9 +17,9 @@ use super::{NgetMeasured, NgetOptions, nget, nget_sampled};
 use crate::ceiling::{Carrier, DataTlps, LinkLoad, least_ceiling};
 use crate::error::{ExperimentError, Result};
 use crate::links::direction_load;
-use crate::progress::Progress;
 use crate::scenario::{Outcome, Scenario, Work, execute_well};
 use crate::traffic::shape::{Completions, Cuts};
+use crosslane_lab::Progress;
 
 /// Longest simulated time of one run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);

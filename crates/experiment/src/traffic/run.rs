@@ -20,9 +20,9 @@ use crate::ceiling::{Carrier, DataTlps};
 use crate::error::{ExperimentError, Result};
 use crate::links::{DirectionOutcome, direction_name, distinct};
 use crate::measured::total_rate;
-use crate::progress::Progress;
 use crate::samples::Samples;
 use crate::scenario::{Scenario, Work};
+use crosslane_lab::Progress;
 
 /// Simulated time between two readings of the counters, at first: it doubles as a run gets long.
 const FIRST_SLICE: Picoseconds = Picoseconds::from_ns(250);
@@ -350,7 +350,7 @@ fn run_to_the_end(
         let total = total_bytes(planned);
         let bytes = if is_over { total } else { moved_bytes(fabric, planned).min(total) };
         let now = fabric.now();
-        progress.done(bytes.saturating_sub(reported.0), now.since(reported.1));
+        progress.moved(bytes.saturating_sub(reported.0), now.since(reported.1));
         reported = (bytes.max(reported.0), now);
         shown = Instant::now();
         if is_over {

@@ -99,6 +99,8 @@ pub enum Ends<'a> {
 /// Cards in an order, among which ends are looked up.
 struct Cards<'a> {
     names: &'a [&'a str],
+    /// Whether a card has a name.
+    is_card: fn(&str, &str) -> bool,
     lab: Option<(&'a Lab, &'a RunningLab)>,
 }
 
@@ -180,7 +182,8 @@ impl Ends<'_> {
                            traffic` works with generic endpoints";
             return Err(ExperimentError::refused(format!("--lab {}", lab.name()), problem));
         }
-        let cards = Cards { names: &names, lab: Some((lab, running)) };
+        let is_card = |card: &str, name: &str| card == name;
+        let cards = Cards { names: &names, is_card, lab: Some((lab, running)) };
         let flow = |flow: Vec<usize>| {
             let names: Vec<&str> = flow.iter().map(|card| names[*card]).collect();
             check_tree(running, option, &names)?;
@@ -192,13 +195,18 @@ impl Ends<'_> {
     }
 
     /// Looks the names up among cards that are opened by name: returns the places of each flow's
-    /// cards among them, in the order of its data.
+    /// cards among them, in the order of its data. `is_card` says whether a card has a name.
     ///
     /// # Errors
     /// A name of none of the cards, more flows than cards, a card to itself, or an order that is
     /// not theirs.
-    pub fn on_cards(self, names: &[&str]) -> Result<Vec<Vec<usize>>> {
-        let cards = Cards { names, lab: None };
+    pub fn on_cards(
+        self,
+        names: &[String],
+        is_card: fn(&str, &str) -> bool,
+    ) -> Result<Vec<Vec<usize>>> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let cards = Cards { names: &names, is_card, lab: None };
         match self {
             Self::WithHost { host: Some(host), .. } if host != ONLY_HOST => {
                 let problem = "this is not the host that the cards are in; `host` is";
@@ -216,7 +224,7 @@ impl Ends<'_> {
 impl Cards<'_> {
     /// Returns the position of a card; `option` and `name` are as the user wrote them.
     fn position(&self, option: &str, name: &str) -> Result<usize> {
-        let found = self.names.iter().position(|card| *card == name);
+        let found = self.names.iter().position(|card| (self.is_card)(card, name));
         found.ok_or_else(|| {
             let problem = match self.lab {
                 Some((_, running)) => no_engine(running, name, self.names),

@@ -16,9 +16,9 @@ use super::watch::Watch;
 use super::{Measurement, Workload};
 use crate::error::{ExperimentError, Result};
 use crate::links::distinct;
-use crate::progress::{NoProgress, Progress};
 use crate::scenario::{Scenario, Work, execute};
 use crate::together::{NoObserver, Observer};
+use crosslane_lab::Progress;
 
 /// Name of the host's program in reports of deadlocks.
 const NAME: &str = "bench";
@@ -71,7 +71,7 @@ impl Work for EngineWork {
         let run = scenario.begin(None)?;
         scenario.set_payloads(run.simulation())?;
         let program = scenario.work.drive(run.simulation(), &NoObserver);
-        let ended = execute(&run, NAME, &NoProgress, program)?.into_result();
+        let ended = execute(&run, NAME, &(), program)?.into_result();
         let measured = ended.map_err(ExperimentError::failed)?.value;
         match measured.wrong_data().into_iter().next() {
             Some(wrong) => Err(ExperimentError::failed(wrong)),

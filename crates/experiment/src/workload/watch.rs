@@ -9,9 +9,9 @@ use crosslane_lab::Simulation;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::links::distinct;
-use crate::progress::Progress;
 use crate::samples::Samples;
 use crate::together::Observer;
+use crosslane_lab::Progress;
 
 /// Samples of a run, about.
 const SAMPLES: u64 = 2000;
@@ -78,7 +78,7 @@ impl Observer for Watch<'_> {
             (fabric.now(), bytes)
         });
         let (before, then) = self.reported.replace((bytes, at));
-        self.progress.done(bytes.saturating_sub(before), at.since(then));
+        self.progress.moved(bytes.saturating_sub(before), at.since(then));
         Some(bytes)
     }
 

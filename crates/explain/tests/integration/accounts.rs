@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_experiment::{
-    Choices, EngineWork, FlowEnds, FlowRequest, NoProgress, Options, Scenario, TrafficOutcome,
-    TrafficWork, Workload, WorkloadOutcome,
+    Choices, EngineWork, FlowEnds, FlowRequest, Options, Scenario, TrafficOutcome, TrafficWork,
+    Workload, WorkloadOutcome,
 };
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
@@ -23,7 +23,7 @@ fn workload_in(lab: Lab, cards: &[&[&str]], workload: Workload) -> WorkloadOutco
     let running = lab.build_engines(1).unwrap();
     let flows = cards.iter().map(|cards| FlowEnds::find(&lab, &running, cards).unwrap()).collect();
     let outcome = Scenario::new(Arc::new(lab), EngineWork { workload, flows });
-    let outcome = outcome.run(&NoProgress, None).unwrap();
+    let outcome = outcome.run(&(), None).unwrap();
     assert_eq!(outcome.errors, [""; 0]);
     outcome
 }
@@ -41,7 +41,7 @@ fn traffic(lab: &str, flows: &[(&str, &str, FlowKind)], bytes: u64, count: u64) 
     let choices = Choices { operations: Some(count), ..Choices::default() };
     let flows = flows.iter().map(request).collect();
     let run = Scenario::new(lab, TrafficWork { flows, choices, shuffle: false });
-    let outcome = run.run(&NoProgress, None).unwrap();
+    let outcome = run.run(&(), None).unwrap();
     assert_eq!(outcome.errors, [""; 0]);
     outcome
 }
@@ -273,7 +273,7 @@ fn requesters_of_traffic_have_their_pace_and_their_tags() {
     };
     let choices = Choices { operations: Some(8), ..Choices::default() };
     let outcome = TrafficWork { flows: vec![flow], choices, shuffle: false };
-    let outcome = Scenario::new(tags("rosta"), outcome).run(&NoProgress, None);
+    let outcome = Scenario::new(tags("rosta"), outcome).run(&(), None);
     let account = outcome.unwrap().account.unwrap();
     assert_eq!(largest_wait(&account), Use::NoTag, "{account:?}");
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{MmioOptions, NoProgress, Program, Scenario, StoreWork};
+use crosslane_experiment::{MmioOptions, Program, Scenario, StoreWork};
 use crosslane_explain::{STEPS, explain};
 use crosslane_host::Mapping;
 use crosslane_lab::open;
@@ -38,7 +38,7 @@ fn wide_stores_are_held_by_the_cards_memory() {
     assert_eq!(step.limits[0].words, "the memory of f1, 33.846 ns for each write");
     run.lab =
         Arc::new(run.lab.with_constant("part.f1.memory_card.write_interval_ns", 0.0).unwrap());
-    let faster = run.run(&NoProgress, None).unwrap().bytes_per_second();
+    let faster = run.run(&(), None).unwrap().bytes_per_second();
     assert!((faster / step.value - 1.0).abs() < 1e-9, "{faster} {}", step.value);
     // A short run ends before it exceeds the queues of the card's memory.
     run.work.options.size_bytes = 1 << 10;

@@ -60,6 +60,22 @@ fn without_numbers(sentence: &str) -> String {
     ["# ns", "# us", "# ms"].iter().fold(text, |text, time| text.replace(time, "# s"))
 }
 
+/// Leaves out the numbers that the standard library writes behind the system's own words: `No such
+/// file or directory (os error 2)`.
+#[must_use]
+pub fn without_error_numbers(sentence: &str) -> String {
+    const BEFORE: &str = " (os error ";
+    let mut parts = sentence.split(BEFORE);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.chars().all(|c| c.is_ascii_digit()) => text += rest,
+            _ => text.extend([BEFORE, part]),
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +90,17 @@ mod tests {
         ]
         .map(str::to_owned);
         assert_eq!(alike(errors.iter()), [(errors[0].as_str(), 3), (errors[2].as_str(), 1)]);
+    }
+
+    #[test]
+    fn numbers_of_system_errors_are_left_out() {
+        for (before, after) in [
+            ("x: No such file (os error 2)", "x: No such file"),
+            ("a (os error 13); b (os error 2). c", "a; b. c"),
+            ("a (os error ?) b", "a (os error ?) b"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(without_error_numbers(before), after);
+        }
     }
 }

@@ -20,7 +20,7 @@ mod why;
 
 use crosslane_results::{Bench, Detail, Outcome};
 
-pub use errors::errors;
+pub use errors::{errors, without_error_numbers};
 pub use fold::{Columns, fitted, folded, paragraph};
 pub use lab::{lab_check, lab_list};
 pub use machine::{

@@ -16,7 +16,7 @@ mod peak;
 use std::sync::Arc;
 
 use crosslane_driver::network_processor::Modes;
-use crosslane_experiment::{GetWork, NgetOptions, NgetOutcome, NoProgress, Scenario};
+use crosslane_experiment::{GetWork, NgetOptions, NgetOutcome, Scenario};
 use crosslane_lab::Lab;
 
 use crate::comparison::Row;
@@ -73,7 +73,7 @@ fn gets(
     let options = NgetOptions::enough(size_bytes, in_flight, 1, context.seed);
     let work = GetWork { processor: machine.processor().to_owned(), modes, options };
     let run = Scenario::new(Arc::new(lab.clone()), work).with_seed(context.seed);
-    let outcome = run.run(&NoProgress, None)?;
+    let outcome = run.run(&(), None)?;
     context.done(&run.name(), outcome.now);
     Ok(outcome)
 }

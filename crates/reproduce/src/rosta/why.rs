@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{EngineWork, FlowEnds, NoProgress, Options, Scenario, Workload};
+use crosslane_experiment::{EngineWork, FlowEnds, Options, Scenario, Workload};
 use crosslane_explain::{STEPS, explain};
 use rayon::prelude::*;
 
@@ -103,7 +103,7 @@ fn runs(scene: &Scene<'_>) -> Result<Vec<Run>, ReproduceError> {
 pub(super) fn explained(scene: &Scene<'_>) -> Result<Vec<(usize, Explained)>, ReproduceError> {
     let explain = |run: &Run| {
         scene.may_begin()?;
-        let outcome = run.run.run(&NoProgress, None)?;
+        let outcome = run.run.run(&(), None)?;
         // The shortest run: the page says that its figures are those of a shortened run.
         let mut explanation = explain(&run.run, None, STEPS, &|_| ())?;
         explanation.account = outcome.account;

@@ -4,15 +4,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_lab::EngineKind;
+use crosslane_lab::Progress;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::reproduction::{find, reproduce_with};
 use crosslane_reproduce::validation::validate;
-use crosslane_reproduce::watch::Watch;
 
 /// Ends the work after this many scenarios.
 struct Impatient(AtomicU64);
 
-impl Watch for Impatient {
+impl Progress for Impatient {
     fn done(&self, _: &str, _: Picoseconds) {
         let _ =
             self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crosslane_experiment::{HaloOptions, HaloOutcome, Lattice, NoProgress, Scenario};
+use crosslane_experiment::{HaloOptions, HaloOutcome, Lattice, Scenario};
 use crosslane_lab::Provenance;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::Context;
@@ -136,7 +136,7 @@ fn halo(sizes: &[u16], extents: [u32; 4], exchanges: u32) -> HaloOutcome {
         seed: 1,
         timeout: Picoseconds::from_ns(1_000_000_000),
     };
-    Scenario::new(Arc::new(lab), options).run(&NoProgress, None).unwrap()
+    Scenario::new(Arc::new(lab), options).run(&(), None).unwrap()
 }
 
 /// Every buffer of every node equals the neighbour's data; a torus with twice as many nodes takes

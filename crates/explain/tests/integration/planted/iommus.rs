@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in IOMMUs: a working set beyond the IOTLB.
 
-use crosslane_experiment::{NoProgress, Scenario, TrafficWork};
+use crosslane_experiment::{Scenario, TrafficWork};
 use crosslane_fabric::parameters::IommuParameters;
 use crosslane_fabric::{FlowKind, IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES};
 use crosslane_lab::Lab;
@@ -37,7 +37,7 @@ fn pages_that_the_iotlb_does_not_hold() {
     for run in [reads, writes] {
         let base = explained(&run(with_iommu(4, 4000, LARGE)));
         let case = run(with_iommu(4, 4000, SMALL));
-        let outcome = case.run(&NoProgress, None).unwrap();
+        let outcome = case.run(&(), None).unwrap();
         let planted = Planted { case, without: run(with_iommu(4, 0, SMALL)), base: &base };
         let words = "misses of host0's IOTLB of 4 pages, walks of 4 us for them, one at once";
         let found = planted.is_named(Iotlb, "host0", words);
@@ -101,7 +101,7 @@ fn it_is_no_limit_of_what_it_does_not_translate() {
     ] {
         let why = explained(&run);
         assert!(why.trials.iter().all(|trial| trial.limit.kind != Iotlb), "{why:?}");
-        let outcome = run.run(&NoProgress, None).unwrap();
+        let outcome = run.run(&(), None).unwrap();
         assert_eq!(outcome.account.unwrap().iommus, []);
     }
     // An engine's status is still written to memory.

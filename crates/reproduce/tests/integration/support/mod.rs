@@ -4,18 +4,18 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crosslane_lab::Progress;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::Context;
 use crosslane_reproduce::comparison::Row;
 use crosslane_reproduce::document::document;
 use crosslane_reproduce::reproduction::{Reproduction, find, reproduce};
 use crosslane_reproduce::study::{Effort, study};
-use crosslane_reproduce::watch::Watch;
 
 /// Counts scenarios.
 struct Count(AtomicU64);
 
-impl Watch for Count {
+impl Progress for Count {
     fn done(&self, _scenario: &str, _simulated: Picoseconds) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

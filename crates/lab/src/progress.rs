@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Progress of long work in labs.
+
+use crosslane_pcie::units::Picoseconds;
+
+/// Observer of long work, called by the threads that do it. Work is the same whoever watches; `()`
+/// ignores everything.
+pub trait Progress: Sync {
+    /// Returns whether anybody can see how the bytes move.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
+    /// Reports bytes that have been moved since the last call, and the simulated time of that.
+    fn moved(&self, _bytes: u64, _simulated: Picoseconds) {}
+
+    /// Reports one more step that is done, and its simulated time.
+    fn done(&self, _step: &str, _simulated: Picoseconds) {}
+
+    /// Reports one more run without some of the limits of an explained one.
+    fn tried(&self) {}
+
+    /// Reports one more explained run.
+    fn explained(&self) {}
+
+    /// Returns whether the work has to end before its time.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+impl Progress for () {}
