@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use crosslane::experiment::{FlowArgument, parse_size};
+use crosslane::experiment::{FlowArgument, parse_register_size, parse_size};
 
 use crate::bridge_command::arguments::BridgeCommand;
 use crate::completions::{self, Known};
@@ -484,17 +484,6 @@ fn parse_integers(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size that Device Control has a code for.
-///
-/// # Errors
-/// A sentence that names the text and what is possible.
-pub fn parse_register_size(text: &str) -> Result<u32, String> {
-    match parse_size(text)? {
-        bytes @ 128..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
-        _ => Err(format!("{text} is none of 128, 256, 512, 1024, 2048 and 4096 bytes")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -503,13 +492,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn register_sizes() {
-        assert_eq!(parse_register_size("256"), Ok(256));
-        assert_eq!(parse_register_size("4K"), Ok(4096));
-        assert!(parse_register_size("192").unwrap_err().starts_with("192 is none of"));
-        assert!(parse_register_size("8K").is_err());
     }
 }

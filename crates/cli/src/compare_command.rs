@@ -40,7 +40,7 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
 }
 
 fn read(path: &Path) -> Result<Outcome, CommandError> {
-    let text = read_text(path, MAX_OUTCOME_BYTES, CommandError::Failed)?;
+    let text = read_text(path, MAX_OUTCOME_BYTES)?;
     let failed = |error| CommandError::Failed(format!("{}: {error}", path.display()));
     Outcome::parse(&text).map_err(failed)
 }

@@ -38,58 +38,56 @@ impl TypedValueParser for Known {
     }
 }
 
-fn loaded() -> impl Iterator<Item = Lab> {
-    shipped().iter().map(|lab| Lab::load(lab.name).expect("a shipped lab is right"))
+/// Names that are known, each kind in the order of its list.
+struct Names {
+    labs: Vec<String>,
+    devices: Vec<String>,
+    endpoints: Vec<String>,
+    reproductions: Vec<String>,
+    sets: Vec<String>,
 }
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| {
+    let (mut labs, mut endpoints) = (Vec::new(), Vec::new());
+    for lab in shipped() {
+        let lab = Lab::load(lab.name).expect("a shipped lab is right");
+        labs.push(lab.name().to_owned());
+        let variants = lab.file().variants.iter();
+        labs.extend(variants.map(|variant| format!("{}:{}", lab.name(), variant.name)));
+        for endpoint in lab.endpoints_with(|_| true) {
+            if !endpoints.iter().any(|known| known == endpoint) {
+                endpoints.push(endpoint.to_owned());
+            }
+        }
+    }
+    let devices = labs.iter().map(|lab| format!("lab:{lab}")).collect();
+    let reproductions = reproducible().map(|known| known.name.to_owned()).collect();
+    Names { labs, devices, endpoints, reproductions, sets: studies().map(str::to_owned).collect() }
+});
 
 /// The shipped labs, each with its variants behind it: `rosta`, `rosta:crosslane`.
 pub fn labs() -> &'static [String] {
-    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let names = loaded().flat_map(|lab| {
-            let variants = lab.file().variants.iter();
-            let variants: Vec<String> =
-                variants.map(|variant| format!("{}:{}", lab.name(), variant.name)).collect();
-            std::iter::once(lab.name().to_owned()).chain(variants)
-        });
-        names.collect()
-    });
-    &NAMES
+    &NAMES.labs
 }
 
 /// Cards of the shipped labs as `--device` names them: `lab:rosta:crosslane`.
 pub fn devices() -> &'static [String] {
-    static NAMES: LazyLock<Vec<String>> =
-        LazyLock::new(|| labs().iter().map(|lab| format!("lab:{lab}")).collect());
-    &NAMES
+    &NAMES.devices
 }
 
 /// Names of the endpoints of the shipped labs, each once.
 pub fn endpoints() -> &'static [String] {
-    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let mut names: Vec<String> = Vec::new();
-        for lab in loaded() {
-            for endpoint in &lab.file().endpoints {
-                if !names.contains(&endpoint.name) {
-                    names.push(endpoint.name.clone());
-                }
-            }
-        }
-        names
-    });
-    &NAMES
+    &NAMES.endpoints
 }
 
 /// The reproductions.
 pub fn reproductions() -> &'static [String] {
-    static NAMES: LazyLock<Vec<String>> =
-        LazyLock::new(|| reproducible().map(|known| known.name.to_owned()).collect());
-    &NAMES
+    &NAMES.reproductions
 }
 
 /// The sets of measurements that `validate` has.
 pub fn sets() -> &'static [String] {
-    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| studies().map(str::to_owned).collect());
-    &NAMES
+    &NAMES.sets
 }
 
 /// The script for a shell.

@@ -49,7 +49,7 @@ pub struct FitArguments {
 /// A file that cannot be read, a problem at one of its lines, an output that cannot be written.
 pub fn run(arguments: &FitArguments) -> Result<(), CommandError> {
     let file = report_of(arguments.shown.report.as_deref())?;
-    let text = read_text(&arguments.file, MAX_FIT_BYTES, CommandError::Failed)?;
+    let text = read_text(&arguments.file, MAX_FIT_BYTES)?;
     let measurements = Measurements::parse(&arguments.file.display().to_string(), &text)?;
     let fits = Fits {
         schema: SCHEMA,

@@ -11,15 +11,15 @@ use crosslane::experiment::sweep::{
     Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
     measure_point,
 };
-use crosslane::experiment::{ExperimentError, unless_over};
+use crosslane::experiment::{ExperimentError, SizeRange, parse_register_size, unless_over};
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
-use crosslane::pcie::link::{Generation, LinkRate, Width};
+use crosslane::pcie::link::LinkRate;
 use crosslane::results::{Outcome, SCHEMA, Sweep};
 use crosslane_report::output::{Kind, OutputFile, not_written};
 use crosslane_report::text::Notes;
 
-use crate::arguments::{MAX_OPERATIONS, parse_register_size};
+use crate::arguments::MAX_OPERATIONS;
 use crate::bench::{opened, platform, print_outcome, run_on};
 use crate::error::CommandError;
 use crate::interrupt::is_asked;
@@ -28,7 +28,6 @@ use crate::progress::Steps;
 use crate::report_file::{Where, output_of, report_of, write_outcome_page};
 use crate::values::{one_of, whole};
 use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NOTIFICATIONS};
-use crosslane::experiment::SizeRange;
 
 /// Kinds of transfers.
 const KINDS: [(&str, &str, TransferKind); 4] = [
@@ -37,20 +36,6 @@ const KINDS: [(&str, &str, TransferKind); 4] = [
     ("to-card", "Host memory to the card's memory", TransferKind::ToCard),
     ("from-card", "The card's memory to host memory", TransferKind::FromCard),
 ];
-
-/// Reads a link as `2x4`: generation and lanes.
-fn parse_link(text: &str) -> Result<LinkRate, String> {
-    let rate = text.split_once('x').and_then(|(generation, lanes)| {
-        let generation = Generation::from_number(generation.parse().ok()?)?;
-        Some(LinkRate { generation, width: Width::new(lanes.parse().ok()?)? })
-    });
-    rate.ok_or_else(|| {
-        format!(
-            "{text} is not a link; write generation x lanes, such as 2x4: generations are 1 to 5, \
-             lanes 1, 2, 4, 8, 12, 16 or 32"
-        )
-    })
-}
 
 /// Reads a constant of the lab and its values, as `PATH=1,2,3`.
 fn parse_constant(text: &str) -> Result<(String, Vec<f64>), String> {
@@ -91,7 +76,7 @@ pub struct SweepArguments {
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = one_of(&KINDS))]
     pub way: Vec<TransferKind>,
     /// Generation and lanes of the card's own link.
-    #[arg(long, value_name = "GxN", value_delimiter = ',', value_parser = parse_link)]
+    #[arg(long, value_name = "GxN", value_delimiter = ',')]
     pub link: Vec<LinkRate>,
     /// Max_Payload_Size of all functions, bytes.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_register_size)]
@@ -284,13 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_and_constants_are_read() {
-        let link = parse_link("2x4").unwrap();
-        assert_eq!((link.generation.number(), link.width.lanes()), (2, 4));
-        for text in ["", "2", "x4", "0x4", "6x4", "2x3", "2x", "-1x4", "2X4"] {
-            let error = parse_link(text).unwrap_err();
-            assert!(error.starts_with(&format!("{text} is not a link; ")), "{error}");
-        }
+    fn constants_are_read() {
         let (path, values) = parse_constant("part.a.b=1,2.5").unwrap();
         assert_eq!((path.as_str(), &values[..]), ("part.a.b", &[1.0, 2.5][..]));
         for text in ["", "a", "a=", "a=1,", "a=x", "a=nan", "a=inf"] {

@@ -7,22 +7,19 @@ use std::path::Path;
 
 use crate::error::CommandError;
 
-/// Problem of a file that has to be text and is not.
-pub const NOT_TEXT: &str = "it is not a text file (UTF-8)";
-
-/// Reads a text file, and no more than one byte behind `most_bytes`; `failed` makes the error.
+/// Reads a text file, and no more than one byte behind `most_bytes`.
 ///
 /// # Errors
 /// A file that cannot be read, or is not text.
-pub fn read_text(
-    path: &Path,
-    most_bytes: usize,
-    failed: fn(String) -> CommandError,
-) -> Result<String, CommandError> {
-    let failed =
-        |problem: &dyn ToString| failed(format!("{}: {}", path.display(), problem.to_string()));
+pub fn read_text(path: &Path, most_bytes: usize) -> Result<String, CommandError> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| failed(&error))?;
-    file.take(most_bytes as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
-    String::from_utf8(bytes).map_err(|_| failed(&NOT_TEXT))
+    let read =
+        File::open(path).and_then(|file| file.take(most_bytes as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| cannot_read(path, &error))?;
+    String::from_utf8(bytes).map_err(|_| cannot_read(path, &"it is not a text file (UTF-8)"))
+}
+
+/// Makes the error of a file that cannot be read.
+pub fn cannot_read(path: &Path, problem: &dyn std::fmt::Display) -> CommandError {
+    CommandError::Failed(format!("{} cannot be read: {problem}", path.display()))
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane torture`: random labs, workloads and faults by seed.
 
-use std::num::IntErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +11,8 @@ use crosslane::lab::EngineKind;
 use crosslane_report::Table;
 use crosslane_report::output::Kind;
 use crosslane_torture::{
-    Check, Failure, Fault, LabText, SeedOutcome, Setup, Summary, campaign, lab_of, torus_campaign,
+    Check, Failure, Fault, LabText, SeedOutcome, Setup, Summary, campaign, lab_of, parse_seeds,
+    torus_campaign,
 };
 use serde_json::{Map, Value, json};
 
@@ -69,31 +69,6 @@ pub struct TortureArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-}
-
-/// Seeds from A on and before B, or one alone.
-fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
-    let number = |text: &str| {
-        let digits = text.replace('_', "");
-        digits.parse::<u64>().map_err(|error| match error.kind() {
-            IntErrorKind::PosOverflow => {
-                format!("seed {text} is too large: the largest is {}", u64::MAX)
-            }
-            _ => format!("\"{text}\" is not a seed: seeds are whole numbers, as in 0..1000 or 17"),
-        })
-    };
-    let (first, end) = match text.split_once("..") {
-        Some((first, end)) => (number(first)?, number(end)?),
-        None => {
-            let seed = number(text)?;
-            let end = seed.checked_add(1).ok_or("that seed has none behind it")?;
-            (seed, end)
-        }
-    };
-    if first >= end {
-        return Err(format!("there is no seed in {first}..{end}: the second number is not run"));
-    }
-    Ok(first..end)
 }
 
 /// Runs seeds.
@@ -237,19 +212,4 @@ fn write_lab(path: &Path, seed: u64, setup: &Setup) -> Result<(), CommandError> 
         print_hint(&format!("the seed runs variant {variant} of it: --lab {path}:{variant}"));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seeds_are_a_range_or_one() {
-        assert_eq!(parse_seeds("17..18"), Ok(17..18));
-        assert_eq!(parse_seeds("17"), Ok(17..18));
-        assert_eq!(parse_seeds("0..20_000"), Ok(0..20_000));
-        for text in ["", "a", "3..", "..3", "3..3", "4..3", "-1", "18446744073709551615"] {
-            assert!(parse_seeds(text).is_err(), "{text}");
-        }
-    }
 }

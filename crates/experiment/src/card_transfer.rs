@@ -10,6 +10,7 @@ use crosslane_driver::{
 };
 use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::quantity::size_words;
 
 use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, median, rate};
@@ -81,8 +82,9 @@ fn check(place: &str, options: &Options) -> Result<()> {
         format!("{posted} transfers at once: descriptors of a table all mean card address 0")
     } else if u64::from(posted).saturating_mul(size) > MOST_CARD_BYTES {
         format!(
-            "{posted} transfers of {size} B at once need more than {MOST_CARD_BYTES} B of the \
-             card's memory"
+            "{posted} transfers of {} at once need more than {} of the card's memory",
+            size_words(size),
+            size_words(MOST_CARD_BYTES)
         )
     } else {
         return Ok(());

@@ -81,7 +81,9 @@ pub use progress::unless_over;
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use scenario::{Outcome, Scenario, Work};
-pub use size::{MAX_SIZE_BYTES, SizeRange, parse_payload, parse_size, short_size};
+pub use size::{
+    MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size, short_size,
+};
 pub use stores::StoreWork;
 pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;

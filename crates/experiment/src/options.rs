@@ -4,6 +4,7 @@
 use crosslane_driver::{ChannelOptions, DescriptorSource, Notification};
 use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::quantity::size_words;
 
 use crate::error::{ExperimentError, Result};
 use crate::traffic::{default_in_flight, default_operations};
@@ -128,7 +129,7 @@ impl Options {
     pub(crate) fn check(&self, place: &str) -> Result<()> {
         let size = self.size_bytes;
         let problem = if size == 0 || !size.is_multiple_of(4) {
-            format!("a transfer of {size} B: it has to be a multiple of 4 B, and not 0")
+            format!("a transfer of {}: it has to be a multiple of 4 B, and not 0", size_words(size))
         } else if self.iterations == 0 || self.outstanding == 0 {
             "at least one transfer has to be made, and posted".to_owned()
         } else if self.registration == Registration::Within && self.outstanding > 1 {
@@ -138,8 +139,10 @@ impl Options {
             )
         } else if u64::from(self.outstanding).saturating_mul(size) > MAX_MEMORY_BYTES {
             format!(
-                "{} transfers of {size} B at once need more than {MAX_MEMORY_BYTES} B of memory",
-                self.outstanding
+                "{} transfers of {} at once need more than {} of memory",
+                self.outstanding,
+                size_words(size),
+                size_words(MAX_MEMORY_BYTES)
             )
         } else {
             return Ok(());

@@ -47,6 +47,17 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Reads a size that Device Control has a code for.
+///
+/// # Errors
+/// A sentence that names the text and what is possible.
+pub fn parse_register_size(text: &str) -> Result<u32, String> {
+    match parse_size(text)? {
+        bytes @ 128..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
+        _ => Err(format!("{text} is none of 128, 256, 512, 1024, 2048 and 4096 bytes")),
+    }
+}
+
 /// Reads a payload that fits the length field of a TLP.
 ///
 /// # Errors
@@ -153,6 +164,14 @@ mod tests {
         for text in ["0", "0M", "2048G", "2T", "99999999999G"] {
             assert_eq!(parse_size(text), Err(format!("{text} is not a size from 1 byte to 1 TiB")));
         }
+    }
+
+    #[test]
+    fn register_sizes() {
+        assert_eq!(parse_register_size("256"), Ok(256));
+        assert_eq!(parse_register_size("4K"), Ok(4096));
+        assert!(parse_register_size("192").unwrap_err().starts_with("192 is none of"));
+        assert!(parse_register_size("8K").is_err());
     }
 
     #[test]

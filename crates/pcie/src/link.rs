@@ -213,6 +213,23 @@ impl fmt::Display for LinkRate {
     }
 }
 
+/// Parses generation and lanes, as `2x4`.
+impl FromStr for LinkRate {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rate = text.split_once('x').and_then(|(generation, lanes)| {
+            let generation = Generation::from_number(generation.parse().ok()?)?;
+            Some(Self { generation, width: Width::new(lanes.parse().ok()?)? })
+        });
+        rate.ok_or_else(|| {
+            format!(
+                "{text} is not a link; write generation x lanes, such as 2x4: generations are 1 to \
+                 5, lanes 1, 2, 4, 8, 12, 16 or 32"
+            )
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,6 +238,15 @@ mod tests {
         LinkRate {
             generation: Generation::from_number(number).unwrap(),
             width: Width::new(lanes).unwrap(),
+        }
+    }
+
+    #[test]
+    fn rates_are_read() {
+        assert_eq!("2x4".parse(), Ok(rate(2, 4)));
+        for text in ["", "2", "x4", "0x4", "6x4", "2x3", "2x", "-1x4", "2X4"] {
+            let error = text.parse::<LinkRate>().unwrap_err();
+            assert!(error.starts_with(&format!("{text} is not a link; ")), "{error}");
         }
     }
 

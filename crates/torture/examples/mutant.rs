@@ -5,27 +5,19 @@
 //! Prints `red SEED CHECKER: WHAT` for each seed that fails, and `end` once all are done. With
 //! `--first` it stops after the first red ones.
 
-use std::ops::Range;
 use std::process::ExitCode;
 
-use crosslane_torture::{Setup, campaign, torus_campaign};
+use crosslane_torture::{Setup, campaign, parse_seeds, torus_campaign};
 
 /// Seeds between two checks for a red one.
 const AT_A_TIME: u64 = 32;
-
-fn parse(word: &str) -> Option<Range<u64>> {
-    match word.split_once("..") {
-        Some((from, to)) => Some(from.parse().ok()?..to.parse().ok()?),
-        None => word.parse().ok().map(|seed: u64| seed..seed + 1),
-    }
-}
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| words.iter().any(|word| word == flag);
     let (tori, twice, first) = (has("--tori"), has("--twice"), has("--first"));
     let ranges = words.iter().filter(|word| !word.starts_with("--"));
-    let Some(ranges) = ranges.map(|word| parse(word)).collect::<Option<Vec<_>>>() else {
+    let Some(ranges) = ranges.map(|word| parse_seeds(word).ok()).collect::<Option<Vec<_>>>() else {
         eprintln!("usage: mutant [--tori] [--twice] [--first] A..B|SEED...");
         return ExitCode::FAILURE;
     };

@@ -2,6 +2,7 @@
 //! Campaigns: many seeds on all cores.
 
 use std::fmt;
+use std::num::IntErrorKind;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -52,6 +53,34 @@ impl fmt::Display for Failure {
         let Violation { check, what } = &self.violation;
         write!(f, "seed {}: {check}: {what}\n  {}", self.seed, self.replay())
     }
+}
+
+/// Reads seeds: `A..B`, from A on and before B, or one alone.
+///
+/// # Errors
+/// A sentence that names the text and what is possible.
+pub fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| {
+        let digits = text.replace('_', "");
+        digits.parse::<u64>().map_err(|error| match error.kind() {
+            IntErrorKind::PosOverflow => {
+                format!("seed {text} is too large: the largest is {}", u64::MAX)
+            }
+            _ => format!("\"{text}\" is not a seed: seeds are whole numbers, as in 0..1000 or 17"),
+        })
+    };
+    let (first, end) = match text.split_once("..") {
+        Some((first, end)) => (number(first)?, number(end)?),
+        None => {
+            let seed = number(text)?;
+            let end = seed.checked_add(1).ok_or("that seed has none behind it")?;
+            (seed, end)
+        }
+    };
+    if first >= end {
+        return Err(format!("there is no seed in {first}..{end}: the second number is not run"));
+    }
+    Ok(first..end)
 }
 
 /// Outcome of a seed, of which sums are made.
@@ -169,6 +198,16 @@ fn run_all<S: SeedOutcome>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seeds_are_a_range_or_one() {
+        assert_eq!(parse_seeds("17..18"), Ok(17..18));
+        assert_eq!(parse_seeds("17"), Ok(17..18));
+        assert_eq!(parse_seeds("0..20_000"), Ok(0..20_000));
+        for text in ["", "a", "3..", "..3", "3..3", "4..3", "-1", "18446744073709551615"] {
+            assert!(parse_seeds(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_failure_says_what_who_and_how_to_see_it_again() {

@@ -40,7 +40,7 @@ pub mod watched;
 mod words;
 mod workload;
 
-pub use campaign::{Count, Failure, SeedOutcome, Summary, campaign, torus_campaign};
+pub use campaign::{Count, Failure, SeedOutcome, Summary, campaign, parse_seeds, torus_campaign};
 pub use check::{Check, Violation};
 pub use fault::{Engines, Fault, FaultCounts};
 pub use lab_text::LabText;

@@ -26,6 +26,7 @@ use crate::output;
 use crate::progress::Transferred;
 use crate::report_file::output_of;
 use crate::terminal::columns;
+use crate::text_file::cannot_read;
 
 /// A server, with the network to it.
 struct Remote<'a> {
@@ -35,6 +36,7 @@ struct Remote<'a> {
     arguments: &'a ClientArguments,
     files: FileClient<Network, MachineClock>,
     begun: Picoseconds,
+    shown: Shown,
 }
 
 /// JSON of a command.
@@ -65,7 +67,11 @@ impl Watch for Shown {
 }
 
 impl<'a> Remote<'a> {
-    fn open(server: &str, arguments: &'a ClientArguments) -> Result<Self, CommandError> {
+    fn open(
+        server: &str,
+        arguments: &'a ClientArguments,
+        bytes: u64,
+    ) -> Result<Self, CommandError> {
         let clock = MachineClock::new();
         let identity = network::identity(arguments)?;
         let (network, why_network) = network::open(arguments.network, server, &clock)?;
@@ -74,12 +80,14 @@ impl<'a> Remote<'a> {
             .with_time(Duration::from_secs(arguments.timeout));
         let files = FileClient::new(network.clone(), clock.clone(), server, identity, options);
         let begun = clock.now();
-        Ok(Self { clock, network, why_network, arguments, files, begun })
+        let shown = Shown(Transferred::new(bytes));
+        Ok(Self { clock, network, why_network, arguments, files, begun, shown })
     }
 
     /// Prints the outcome.
     fn finish(self, what: &str, outcome: &FileOutcome) -> Result<(), CommandError> {
         let seconds = self.clock.now().since(self.begun).as_seconds();
+        self.shown.0.finish();
         block_on(self.files.close());
         let FileOutcome { bytes, checksum, retries, reports } = outcome;
         let bytes_per_second = *bytes as f64 / seconds;
@@ -133,10 +141,6 @@ pub fn stage_lines(report: &Report) -> String {
     report.lines().iter().map(|line| fitted(line, columns()) + "\n").collect()
 }
 
-fn cannot_read(path: &Path, error: &std::io::Error) -> CommandError {
-    CommandError::Failed(format!("{} cannot be read: {error}", path.display()))
-}
-
 /// Names the files of a failed transfer.
 fn failed(read: &Path, written: &Path) -> impl Fn(FileError) -> CommandError {
     move |error| match error {
@@ -160,12 +164,10 @@ pub fn put(arguments: &PutArguments) -> Result<(), CommandError> {
         return Err(CommandError::Usage(why));
     }
     file.seek(SeekFrom::Start(first)).map_err(|error| cannot_read(path, &error))?;
-    let mut remote = Remote::open(&target.server, &arguments.client)?;
-    let shown = Shown(Transferred::new(bytes));
-    shown.arrived(first);
-    let put = block_on(remote.files.put(&mut file, first..bytes, &place(target), &shown));
+    let mut remote = Remote::open(&target.server, &arguments.client, bytes)?;
+    remote.shown.arrived(first);
+    let put = block_on(remote.files.put(&mut file, first..bytes, &place(target), &remote.shown));
     let outcome = put.map_err(failed(path, path))?;
-    shown.0.finish();
     remote.finish(&format!("{} -> {target}", path.display()), &outcome)
 }
 
@@ -173,13 +175,11 @@ pub fn put(arguments: &PutArguments) -> Result<(), CommandError> {
 pub fn get(arguments: &GetArguments) -> Result<(), CommandError> {
     let (path, source) = (&arguments.file, &arguments.source);
     let output = output_of(path, Kind::Data)?;
-    let mut remote = Remote::open(&source.server, &arguments.client)?;
-    let shown = Shown(Transferred::new(arguments.bytes));
+    let mut remote = Remote::open(&source.server, &arguments.client, arguments.bytes)?;
     let (mut file, unfinished) = output.begin()?;
-    let got = block_on(remote.files.get(&place(source), arguments.bytes, &mut file, &shown));
+    let got = block_on(remote.files.get(&place(source), arguments.bytes, &mut file, &remote.shown));
     let outcome = got.map_err(failed(path, path))?;
     unfinished.finish(&file)?;
-    shown.0.finish();
     remote.finish(&format!("{source} -> {}", path.display()), &outcome)
 }
 
@@ -189,30 +189,26 @@ pub fn roundtrip(arguments: &RoundtripArguments) -> Result<(), CommandError> {
     let (mut file, bytes) = open_file(path)?;
     let output = arguments.output.as_deref().map(|path| output_of(path, Kind::Data));
     let output = output.transpose()?;
-    let mut remote = Remote::open(&target.server, &arguments.client)?;
-    let shown = Shown(Transferred::new(bytes));
+    let mut remote = Remote::open(&target.server, &arguments.client, bytes)?;
     let mut output = output.map(|output| output.begin()).transpose()?;
     let into = output.as_mut().map(|(file, _)| file as &mut dyn std::io::Write);
-    let trip = remote.files.round_trip(&target.card, &mut file, bytes, into, &shown);
+    let trip = remote.files.round_trip(&target.card, &mut file, bytes, into, &remote.shown);
     let written = arguments.output.as_deref().unwrap_or(path);
     let outcome = block_on(trip).map_err(failed(path, written))?;
     if let Some((file, unfinished)) = output {
         unfinished.finish(&file)?;
     }
-    shown.0.finish();
     remote.finish(&format!("{} -> {target} and back", path.display()), &outcome)
 }
 
 /// `bridge copy`.
 pub fn copy(arguments: &CopyArguments) -> Result<(), CommandError> {
     let CopyArguments { source, target, bytes, client } = arguments;
-    let mut remote = Remote::open(&source.server, client)?;
-    let shown = Shown(Transferred::new(*bytes));
+    let mut remote = Remote::open(&source.server, client, *bytes)?;
     let CardAddress { server, card, address } = target.clone();
     let peer = PeerTarget { server, card, address };
-    let outcome = block_on(remote.files.copy(&place(source), &peer, *bytes, &shown));
+    let outcome = block_on(remote.files.copy(&place(source), &peer, *bytes, &remote.shown));
     let outcome = outcome.map_err(failed(Path::new(""), Path::new("")))?;
-    shown.0.finish();
     remote.finish(&format!("{source} -> {target}"), &outcome)
 }
 

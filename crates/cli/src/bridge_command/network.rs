@@ -8,7 +8,10 @@ use crosslane::network::{MachineClock, Network, Provider};
 
 use super::arguments::{ClientArguments, NetworkChoice};
 use crate::error::CommandError;
-use crate::text_file::NOT_TEXT;
+use crate::text_file::read_text;
+
+/// Most bytes of a key file that are read: a key with blanks around it.
+const MOST_KEY_BYTES: usize = 4096;
 
 /// Opens the network for an address; also returns the reason for the choice.
 ///
@@ -36,24 +39,13 @@ pub fn identity(arguments: &ClientArguments) -> Result<Identity, CommandError> {
     Ok(Identity { name: arguments.name.clone(), key })
 }
 
-/// Returns the reason that a text file cannot be read.
-fn why(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::InvalidData => NOT_TEXT.to_owned(),
-        _ => error.to_string(),
-    }
-}
-
 /// Reads a key file.
 ///
 /// # Errors
 /// The file cannot be read, or is not a key.
 pub fn read_key(path: &Path) -> Result<Key, CommandError> {
-    let place = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        CommandError::Failed(format!("{place} cannot be read: {}", why(&error)))
-    })?;
+    let text = read_text(path, MOST_KEY_BYTES)?;
     text.parse().map_err(|error: crosslane::bridge::BridgeError| {
-        CommandError::Failed(format!("{place}: {}", error.why))
+        CommandError::failed(format!("{}: {}", path.display(), error.why))
     })
 }

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
+use crosslane::experiment::parse_register_size;
 use crosslane::machine::{Address, VFIO_PCI};
 
-use crate::arguments::parse_register_size;
 use crate::values::whole;
 
 /// Commands for the PCI functions of this machine.

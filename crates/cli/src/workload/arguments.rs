@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use crosslane::driver::Notification;
-use crosslane::experiment::{SizeRange, parse_payload};
+use crosslane::experiment::{SizeRange, parse_payload, parse_register_size};
 use crosslane::host::PageSize;
 
-use crate::arguments::{MAX_OPERATIONS, ShownArguments, TraceArguments, parse_register_size};
+use crate::arguments::{MAX_OPERATIONS, ShownArguments, TraceArguments};
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::place_argument::PlaceArguments;

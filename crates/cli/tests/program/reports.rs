@@ -122,7 +122,7 @@ fn what_cannot_be_compared_is_refused() {
     for (files, complaint) in [
         (format!("{latency} {traffic}"), "no figure in common"),
         (format!("{latency} {broken}"), "broken.json: line 1, column 10: this is no JSON"),
-        (format!("{latency} {latency}.not"), "latency.json.not: No such file"),
+        (format!("{latency} {latency}.not"), "latency.json.not cannot be read: No such file"),
         (format!("{latency} {dance}"), "dance.json: cannot compare `bench dance`"),
     ] {
         let run = run(&format!("compare {files}"));

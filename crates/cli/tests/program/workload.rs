@@ -363,8 +363,7 @@ fn a_ring_holds_all_that_is_outstanding() {
     assert!(number(&latency["max_ps"]) > 9e9, "{latency}");
     let run = run("bench write --lab rosta --outstanding 10000 --size 4M --iterations 10000");
     assert_eq!(run.code, 1);
-    let sentence =
-        "fpga1 -> host: 10000 transfers of 4194304 B at once need more than 4294967296 B";
+    let sentence = "fpga1 -> host: 10000 transfers of 4 MiB at once need more than 4 GiB";
     assert!(run.stderr.contains(sentence), "{}", run.stderr);
 }
 

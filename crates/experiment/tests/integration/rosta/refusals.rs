@@ -31,7 +31,7 @@ fn options_that_cannot_be_are_refused() {
         ),
         (
             Options { size_bytes: 1 << 31, outstanding: 4, ..good },
-            "4 transfers of 2147483648 B at once need more than 4294967296 B of memory",
+            "4 transfers of 2 GiB at once need more than 4 GiB of memory",
         ),
     ];
     for (options, problem) in cases {
