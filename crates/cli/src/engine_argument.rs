@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use crosslane::lab::EngineKind;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::output::print_hint;
 use crate::values::one_of;
 
@@ -33,7 +33,7 @@ impl EngineArguments {
     pub fn kind(&self) -> Result<EngineKind, CommandError> {
         if self.engine == EngineKind::Rtl && !crosslane_cosim::is_built() {
             let sentence = crosslane_cosim::CosimError::NotBuilt;
-            return Err(CommandError::Usage(format!("--engine rtl: {sentence}")));
+            return Err(usage(format!("--engine rtl: {sentence}")));
         }
         Ok(self.engine)
     }

@@ -149,6 +149,11 @@ wrapping! {
     TestError: Open, Card, Stuck;
 }
 
+/// Makes the error of an impossible command line.
+pub fn usage(sentence: impl ToString) -> CommandError {
+    CommandError::Usage(sentence.to_string())
+}
+
 impl CommandError {
     fn unexplained(error: &dyn std::error::Error) -> Self {
         Self::Failed(format!("bottleneck search failed: {error}"))

@@ -11,7 +11,7 @@ use crosslane::open::DeviceName;
 
 use crate::arguments::MmioArguments;
 use crate::bench::{Bench, Runs, opened, run_on};
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::place_argument::{Named, check_named, one_endpoint};
 use crate::report_file::Where;
 
@@ -56,7 +56,7 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
     let scenarios = jobs(arguments, routines).into_iter().map(scenario).collect();
     let runs = Runs {
         failed: |work: &StoreWork, error| {
-            CommandError::Usage(format!("bench mmio, {}: {error}", work.options.name()))
+            usage(format!("bench mmio, {}: {error}", work.options.name()))
         },
         ..Runs::new("runs", !arguments.no_why)
     };
@@ -66,12 +66,11 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
 /// Runs it on a card of this machine, or of a server: nothing can be lifted there to see why it is
 /// not faster, so the runs stand alone.
 fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), CommandError> {
-    let usage = |sentence: &str| Err(CommandError::Usage(sentence.to_owned()));
     if names.len() > 1 {
-        return usage("--device: one card is measured at a time");
+        return Err(usage("--device: one card is measured at a time"));
     }
     if arguments.card.is_some() {
-        return usage("--card names an endpoint of a lab; --device names the card here");
+        return Err(usage("--card names an endpoint of a lab; --device names the card here"));
     }
     let bench = bench(arguments, Where::Cards(names))?;
     let session = opened(names)?;

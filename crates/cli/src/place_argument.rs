@@ -6,7 +6,7 @@ use crosslane::lab::Lab;
 use crosslane::open::{DeviceName, OpenError};
 
 use crate::completions::{self, Known};
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 
 /// Names that a sentence lists at most.
 const SHOWN_NAMES: usize = 8;
@@ -49,10 +49,6 @@ pub enum Named {
     Cards(Vec<DeviceName>),
 }
 
-fn usage(sentence: String) -> CommandError {
-    CommandError::Usage(sentence)
-}
-
 impl Named {
     /// The lab or the cards that these name; the lab if both are given.
     ///
@@ -74,8 +70,7 @@ impl Named {
             return Ok(Self::Cards(names));
         };
         if labs.len() < names.len() || labs.iter().any(|other| other.lab != first.lab) {
-            let sentence = "--device: cards of a lab work with cards of the same lab only";
-            return Err(usage(sentence.to_owned()));
+            return Err(usage("--device: cards of a lab work with cards of the same lab only"));
         }
         let endpoints = labs.iter().map(|card| card.endpoint.clone()).collect();
         Ok(Self::Lab { lab: first.lab.clone(), endpoints })
@@ -133,7 +128,7 @@ pub fn one_endpoint<'a>(
         ([one], None) => Ok(Some(one)),
         ([one], Some(wanted)) if one == wanted => Ok(Some(one)),
         ([one], Some(wanted)) => Err(usage(format!("{option} {wanted}: --device names {one}"))),
-        _ => Err(usage("--device: one card is measured at a time".to_owned())),
+        _ => Err(usage("--device: one card is measured at a time")),
     }
 }
 

@@ -12,7 +12,7 @@ use crosslane_serve::{EventLog, ServeError, ServeEvent, ServedDevice, Server};
 
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::output;
 
 /// Arguments of `lab serve`.
@@ -54,7 +54,7 @@ pub struct ServeArguments {
 pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let (devices, sockets) = (&arguments.devices, &arguments.sockets);
     if devices.len() != sockets.len() {
-        return Err(CommandError::Usage(format!(
+        return Err(usage(format!(
             "--device was given {} times and --socket {} times: each device has one socket",
             devices.len(),
             sockets.len()
@@ -74,9 +74,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let server =
         Server::start(lab, arguments.seed, &served, tell).map_err(|error| match error {
             ServeError::Lab(error) => CommandError::Lab(error),
-            ServeError::NoSuchDevice { .. } | ServeError::Twice { .. } => {
-                CommandError::Usage(error.to_string())
-            }
+            ServeError::NoSuchDevice { .. } | ServeError::Twice { .. } => usage(error.to_string()),
             error => CommandError::Failed(error.to_string()),
         })?;
     for device in &served {

@@ -21,7 +21,7 @@ use crosslane_report::text::Notes;
 
 use crate::arguments::MAX_OPERATIONS;
 use crate::bench::{opened, platform, print_outcome, run_on};
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::interrupt::is_asked;
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
@@ -155,7 +155,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), Comma
         return Err(usage(format!("--card {card}: --device names the card")));
     }
     if names.len() > 1 {
-        return Err(usage("--device: one card is measured at a time".to_owned()));
+        return Err(usage("--device: one card is measured at a time"));
     }
     let axes = axes(arguments)?;
     axes.check_no_lab()?;
@@ -178,10 +178,6 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), Comma
     output.show(&all)
 }
 
-fn usage(sentence: String) -> CommandError {
-    CommandError::Usage(sentence)
-}
-
 fn options(arguments: &SweepArguments) -> SweepOptions {
     SweepOptions {
         notification: arguments.notify,
@@ -194,9 +190,7 @@ fn axes(arguments: &SweepArguments) -> Result<Axes, CommandError> {
     let descriptors = arguments.descriptors.iter().map(|word| match word {
         DescriptorWord::Table => Ok(Descriptors::Table),
         DescriptorWord::Ring => Ok(Descriptors::Ring),
-        DescriptorWord::Command => {
-            Err(usage("--descriptors command: the command port is for p2p".to_owned()))
-        }
+        DescriptorWord::Command => Err(usage("--descriptors command: the command port is for p2p")),
     });
     Ok(Axes {
         kinds: arguments.way.clone(),

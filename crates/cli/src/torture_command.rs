@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::output::{print_error, print_hint, show};
 use crate::progress::Steps;
 use crate::report_file::output_of;
@@ -86,16 +86,14 @@ pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
     if let Some(lab) = arguments.lab.as_ref().or(of_rtl.as_ref()) {
         let lab = LabText::load(lab)?;
         if lab.lab()?.endpoints_with(|part| part.engine.is_some()).is_empty() {
-            let problem = format!("{} has no endpoint with an engine", lab.name);
-            return Err(CommandError::Usage(problem));
+            return Err(usage(format!("{} has no endpoint with an engine", lab.name)));
         }
         setup.lab = Some(lab);
     }
     let is_single = seeds.end - seeds.start == 1;
     if let Some(path) = &arguments.write_lab {
         if !is_single {
-            let problem = "--write-lab takes a single seed, as in --seeds 17".to_owned();
-            return Err(CommandError::Usage(problem));
+            return Err(usage("--write-lab takes a single seed, as in --seeds 17"));
         }
         write_lab(path, seeds.start, &setup)?;
     }

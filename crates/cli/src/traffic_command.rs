@@ -8,7 +8,7 @@ use crosslane::lab::Lab;
 
 use crate::arguments::TrafficArguments;
 use crate::bench::{Bench, Runs};
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::report_file::Where;
 
 /// Runs every scenario and prints the outcomes.
@@ -33,8 +33,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     };
     let scenarios: Vec<_> = scenario_sizes(arguments)?.into_iter().map(scenario).collect();
     if arguments.trace.trace.is_some() && scenarios.len() > 1 {
-        let sentence = "--trace writes one run; give each --flow one size instead of a range";
-        return Err(CommandError::Usage(sentence.into()));
+        return Err(usage("--trace writes one run; give each --flow one size instead of a range"));
     }
     // An impossible flow is said before anything runs, and is the first one of the line.
     let running = lab.build(arguments.seed)?;
@@ -58,7 +57,7 @@ fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>, Command
     let count = sizes.iter().map(Vec::len).max().unwrap_or(0);
     for (flow, sizes) in arguments.flows.iter().zip(&sizes) {
         if sizes.len() != 1 && sizes.len() != count {
-            return Err(CommandError::Usage(format!(
+            return Err(usage(format!(
                 "--flow {flow}: a range of {} sizes beside one of {count}; ranges of one run need \
                  the same number of sizes",
                 sizes.len()

@@ -16,7 +16,7 @@ use super::arguments::{BenchArguments, PATHS};
 use super::client::stage_lines;
 use super::network;
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::output;
 use crate::report_file::{report_of, write_outcome_page};
 use crate::terminal::shown;
@@ -35,7 +35,7 @@ fn plan(arguments: &BenchArguments) -> Result<BridgePlan, CommandError> {
     let clients = u64::from(arguments.clients);
     if let Some(size) = sizes.iter().find(|size| !size.is_multiple_of(4 * clients)) {
         let why = format!("--size {size}: each of {clients} clients needs a multiple of 4 B");
-        return Err(CommandError::Usage(why));
+        return Err(usage(why));
     }
     let timeout = Picoseconds(arguments.client.timeout * 1_000_000_000_000);
     let (iterations, seed) = (arguments.iterations.into(), arguments.seed as u32);

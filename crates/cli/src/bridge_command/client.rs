@@ -21,7 +21,7 @@ use super::arguments::{
     ClientArguments, CopyArguments, GetArguments, PutArguments, RoundtripArguments,
 };
 use super::network;
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::output;
 use crate::progress::Transferred;
 use crate::report_file::output_of;
@@ -161,7 +161,7 @@ pub fn put(arguments: &PutArguments) -> Result<(), CommandError> {
     let (mut file, bytes) = open_file(path)?;
     if first >= bytes {
         let why = format!("--resume {first}: {} has {bytes} B", path.display());
-        return Err(CommandError::Usage(why));
+        return Err(usage(why));
     }
     file.seek(SeekFrom::Start(first)).map_err(|error| cannot_read(path, &error))?;
     let mut remote = Remote::open(&target.server, &arguments.client, bytes)?;
@@ -216,7 +216,7 @@ fn open_file(path: &Path) -> Result<(File, u64), CommandError> {
     let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
     let bytes = file.metadata().map_err(|error| cannot_read(path, &error))?.len();
     if bytes == 0 {
-        return Err(CommandError::Usage(format!("{} is empty", path.display())));
+        return Err(usage(format!("{} is empty", path.display())));
     }
     Ok((file, bytes))
 }

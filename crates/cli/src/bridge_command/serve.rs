@@ -9,7 +9,7 @@ use crosslane::open::{AnyBus, AnyRdma, Session};
 
 use super::arguments::{RingArguments, ServeArguments};
 use super::{network, random_key};
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::output;
 
 /// Name of a card without a given one.
@@ -20,7 +20,7 @@ fn card_name(text: &str) -> Result<(&str, &str), CommandError> {
     let (name, device) = text.split_once('=').unwrap_or((DEFAULT_NAME, text));
     if name.is_empty() || name.contains(['/', ':']) {
         let why = format!("--device {text}: a card's name has no / and no : in it");
-        return Err(CommandError::Usage(why));
+        return Err(usage(why));
     }
     Ok((name, device))
 }

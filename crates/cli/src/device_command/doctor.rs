@@ -14,7 +14,7 @@ use crosslane_report::text;
 
 use super::arguments::DoctorArguments;
 use super::machine;
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::output::show;
 use crate::progress::{Explaining, Progress};
 use crate::report_file::output_of;
@@ -49,7 +49,7 @@ fn of_card(
     address: Address,
 ) -> Result<CardDiagnosis, CommandError> {
     if arguments.peer == Some(address) {
-        return Err(CommandError::Usage(format!("--peer {address}: that is the card itself")));
+        return Err(usage(format!("--peer {address}: that is the card itself")));
     }
     if let Some(path) = &arguments.to_lab {
         let tree = machine.tree()?;

@@ -14,7 +14,7 @@ use crosslane::open::{DeviceName, OpenError};
 use crosslane_report::Table;
 use crosslane_report::text::{self, Columns};
 
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::output::{print, show};
 use arguments::{BindArguments, DeviceCommand, SetMpsArguments, TestArguments};
 
@@ -92,8 +92,7 @@ fn bind(arguments: &BindArguments) -> Result<(), CommandError> {
 
 /// Sets Max_Payload_Size of every port on a path.
 fn set_mps(arguments: &SetMpsArguments) -> Result<(), CommandError> {
-    let usage =
-        |error: &dyn ToString| CommandError::Usage(format!("--path: {}", error.to_string()));
+    let usage = |error: &dyn ToString| usage(format!("--path: {}", error.to_string()));
     let end = |text: &String| match text.as_str() {
         HOST => Ok(None),
         text => text.parse::<Address>().map(Some).map_err(|error| usage(&error)),

@@ -12,7 +12,7 @@ use crosslane::open::DeviceName;
 use crosslane::pcie::units::Picoseconds;
 
 use crate::bench::{Bench, Runs, opened};
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::place_argument::Named;
 use crate::report_file::Where;
 use arguments::HaloArguments;
@@ -38,12 +38,10 @@ pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
 fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
     let lab = Lab::load(lab)?;
     if arguments.open {
-        let sentence = "--open is for cards: the table `torus` of a lab says `wrap`";
-        return Err(CommandError::Usage(sentence.to_owned()));
+        return Err(usage("--open is for cards: the table `torus` of a lab says `wrap`"));
     }
     if lab.file().tori.len() != 1 {
-        let problem = format!("lab {} does not have one torus (a list `torus`)", lab.name());
-        return Err(CommandError::Usage(problem));
+        return Err(usage(format!("lab {} does not have one torus (a list `torus`)", lab.name())));
     }
     let labs: Vec<Lab> = match &arguments.nodes {
         None => vec![lab.clone()],
@@ -84,12 +82,10 @@ fn sizes(arguments: &HaloArguments, cards: usize) -> Result<Vec<u16>, CommandErr
     let nodes = |sizes: &[u16]| sizes.iter().map(|&size| usize::from(size)).product::<usize>();
     let tori = arguments.nodes.as_ref().map(|nodes| &nodes.0[..]);
     match tori {
-        _ if cards < 2 => {
-            Err(CommandError::Usage("--device: a torus has two nodes at least".to_owned()))
-        }
+        _ if cards < 2 => Err(usage("--device: a torus has two nodes at least")),
         None => Ok(Tori::even(cards as u32)),
         Some([sizes]) if nodes(sizes) == cards => Ok(sizes.clone()),
-        Some(_) => Err(CommandError::Usage(format!(
+        Some(_) => Err(usage(format!(
             "--nodes: cards make one torus, and --device names {cards} of its nodes"
         ))),
     }

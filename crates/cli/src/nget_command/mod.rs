@@ -12,7 +12,7 @@ use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 
 use crate::bench::{Bench, Runs, opened};
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::place_argument::{Named, check_named};
 use crate::report_file::Where;
 use arguments::NgetArguments;
@@ -100,8 +100,7 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
 
 fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), CommandError> {
     if !arguments.node.is_empty() {
-        let sentence = "--node names endpoints of a lab; --device names the cards here";
-        return Err(CommandError::Usage(sentence.to_owned()));
+        return Err(usage("--node names endpoints of a lab; --device names the cards here"));
     }
     let bench = bench(arguments, Where::Cards(names))?;
     let session = opened(names)?;
@@ -118,15 +117,14 @@ fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), Comma
 
 fn check(arguments: &NgetArguments, runs: usize) -> Result<(), CommandError> {
     if let Some(size) = arguments.size.sizes().find(|size| *size > MAX_GET_BYTES) {
-        return Err(CommandError::Usage(format!("--size {size}: a get has 1 MiB at most")));
+        return Err(usage(format!("--size {size}: a get has 1 MiB at most")));
     }
     let per_loop = arguments.per_loop;
     if let Some(count) = arguments.in_flight.iter().find(|count| **count < per_loop) {
-        let problem = format!("-m {per_loop} is more than the {count} gets in flight");
-        return Err(CommandError::Usage(problem));
+        return Err(usage(format!("-m {per_loop} is more than the {count} gets in flight")));
     }
     match runs {
         0..=MAX_RUNS => Ok(()),
-        _ => Err(CommandError::Usage(format!("{runs} runs; {MAX_RUNS} are possible"))),
+        _ => Err(usage(format!("{runs} runs; {MAX_RUNS} are possible"))),
     }
 }

@@ -17,7 +17,7 @@ use crosslane_report::output::Kind;
 use crosslane_report::text::Notes;
 
 use crate::bench::{Bench, Runs};
-use crate::error::CommandError;
+use crate::error::{CommandError, usage};
 use crate::place_argument::Named;
 use crate::report_file::{Where, output_of};
 use arguments::{
@@ -74,7 +74,7 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
     let workloads = workloads(&transfer.size, |size| {
         let options = options(size, transfer, Some(many), None, common)?;
         if options.descriptors == DescriptorSource::Table {
-            return Err(usage("--descriptors table: a peer channel has no table".into()));
+            return Err(usage("--descriptors table: a peer channel has no table"));
         }
         Ok(Workload::Peer(Options { credits: !no_credits, ..options }))
     })?;
@@ -147,8 +147,7 @@ fn run(
     let (lab, running) = load(&lab, common)?;
     let flows = ends.in_lab((&lab, &running), &endpoints)?;
     if common.trace.trace.is_some() && workloads.len() > 1 {
-        let sentence = "--trace writes one run; give --size one size instead of a range";
-        return Err(usage(sentence.into()));
+        return Err(usage("--trace writes one run; give --size one size instead of a range"));
     }
     let mut bench = Bench::new(bench, Where::Lab(&lab), common.seed, &common.shown)?;
     bench.notes.modes = &modes;
@@ -176,17 +175,13 @@ fn load(name: &str, common: &WorkloadArguments) -> Result<(Arc<Lab>, RunningLab)
     lab = lab.with_engines(kind);
     if let Some(file) = &common.trace_fst {
         if kind != EngineKind::Rtl {
-            return Err(usage("--trace-fst is of the gateware: --engine rtl".into()));
+            return Err(usage("--trace-fst is of the gateware: --engine rtl"));
         }
         // The simulator writes it itself: it is only seen that it can be.
         output_of(file, Kind::Data)?;
         lab = lab.with_rtl_trace(file);
     }
     Ok((Arc::new(lab), running))
-}
-
-fn usage(sentence: String) -> CommandError {
-    CommandError::Usage(sentence)
 }
 
 fn workloads(
@@ -213,13 +208,12 @@ fn options(
         DescriptorWord::Table => DescriptorSource::Table,
         DescriptorWord::Ring => DescriptorSource::Ring { entries: 0 },
         DescriptorWord::Command if outstanding.is_some_and(|count| count > 1) => {
-            let sentence = "--outstanding: the command port takes one transfer at a time";
-            return Err(usage(sentence.into()));
+            return Err(usage("--outstanding: the command port takes one transfer at a time"));
         }
         DescriptorWord::Command if memory.is_some() => {
-            let sentence =
-                "--descriptors command: the command port starts writes to other cards, p2p";
-            return Err(usage(sentence.into()));
+            return Err(usage(
+                "--descriptors command: the command port starts writes to other cards, p2p",
+            ));
         }
         DescriptorWord::Command => DescriptorSource::CommandPort,
     };

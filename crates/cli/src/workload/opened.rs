@@ -8,11 +8,7 @@ use crosslane::open::DeviceName;
 
 use super::arguments::WorkloadArguments;
 use crate::bench::{Bench, opened, run_on};
-use crate::error::CommandError;
-
-fn usage(sentence: String) -> CommandError {
-    CommandError::Usage(sentence)
-}
+use crate::error::{CommandError, usage};
 
 /// Rejects options that only labs have.
 ///
@@ -27,7 +23,7 @@ pub fn check_options(common: &WorkloadArguments) -> Result<(), CommandError> {
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some(("--mps", _)) => Err(usage(
-            "--mps: ports of a machine are set by `crosslane device set-mps`, before a run".into(),
+            "--mps: ports of a machine are set by `crosslane device set-mps`, before a run",
         )),
         Some((option, _)) => Err(usage(format!("{option} is for labs"))),
         None => Ok(()),
