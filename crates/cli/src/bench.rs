@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane::experiment::{self, ExperimentError, Outcome as _, Progress as _, Work};
+use crosslane::experiment::{ExperimentError, Outcome as _, Progress as _, Scenario, Work};
 use crosslane::explain::{Explainable, Why, explain_all};
 use crosslane::lab::{EngineKind, Lab, RunningLab};
 use crosslane::open::{DeviceName, Session, SessionOptions};
-use crosslane::results::{Bench as BenchOutcome, Explanation, Outcome, Platform, SCHEMA, Scenario};
+use crosslane::results::{
+    Bench as BenchOutcome, Explanation, Outcome, Platform, SCHEMA, ScenarioResult,
+};
 use crosslane::trace::Trace;
 use crosslane_report::output::{OutputFile, not_written};
 use crosslane_report::text::{Notes, errors, text};
@@ -74,7 +76,7 @@ impl<W: Work> Runs<'_, W> {
 /// Runs that were made.
 #[derive(Default)]
 struct Made {
-    scenarios: Vec<Scenario>,
+    scenarios: Vec<ScenarioResult>,
     deadlocks: Vec<String>,
     /// Details of the last run.
     details: String,
@@ -82,14 +84,14 @@ struct Made {
 }
 
 impl Made {
-    fn add(&mut self, outcome: &impl experiment::Outcome, why: Why, on_model: bool) {
+    fn add(&mut self, outcome: &impl crosslane::experiment::Outcome, why: Why, on_model: bool) {
         let (why, not_explained) = match why {
             Some(Ok(why)) => (Some(Explanation { on_model, ..why }), None),
             Some(Err(reason)) => (None, Some(reason)),
             None => (None, None),
         };
         let result = outcome.result();
-        self.scenarios.push(Scenario { why_not_faster: why, not_explained, ..result });
+        self.scenarios.push(ScenarioResult { why_not_faster: why, not_explained, ..result });
         self.deadlocks.extend(outcome.deadlock().map(str::to_owned));
         self.details = outcome.details();
         self.is_wrong |= outcome.wrong_data().is_some();
@@ -119,13 +121,13 @@ impl<'a> Bench<'a> {
     /// [`CommandError::Run`] if anything went wrong in a run.
     pub fn in_lab<W: Explainable>(
         self,
-        scenarios: Vec<experiment::Scenario<W>>,
+        scenarios: Vec<Scenario<W>>,
         how: Runs<'_, W>,
     ) -> Result<(), CommandError> {
         let steps = Steps::new(scenarios.len() as u64, how.what);
         let bytes = how.bytes.map(Progress::new);
         let begun = Instant::now();
-        let one = |scenario: &experiment::Scenario<W>, trace: Option<&Trace>| {
+        let one = |scenario: &Scenario<W>, trace: Option<&Trace>| {
             let trace = trace.map(Trace::sink);
             let outcome = match &bytes {
                 Some(bytes) => scenario.run(bytes, trace),
@@ -176,7 +178,7 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// The first run that fails, an output that cannot be written, an interruption, and
     /// [`CommandError::Run`] if data arrived wrong.
-    pub fn on_cards<J, O: experiment::Outcome>(
+    pub fn on_cards<J, O: crosslane::experiment::Outcome>(
         self,
         session: &Session,
         (jobs, what): (&[J], &'static str),
@@ -287,7 +289,7 @@ pub fn print_outcome(
 }
 
 /// Prints the errors of runs; returns whether there are any.
-fn print_errors(scenarios: &[Scenario], deadlocks: &[String]) -> bool {
+fn print_errors(scenarios: &[ScenarioResult], deadlocks: &[String]) -> bool {
     let (lines, hint) = errors(scenarios, deadlocks);
     lines.iter().for_each(|line| print_error(line));
     hint.iter().for_each(|hint| print_hint(hint));

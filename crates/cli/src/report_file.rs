@@ -35,8 +35,9 @@ pub fn command_line() -> String {
 /// # Errors
 /// A folder that cannot be made or written, or has somebody else's page.
 pub fn report_of(folder: Option<&Path>) -> Result<Option<OutputFile>, CommandError> {
+    let Some(folder) = folder else { return Ok(None) };
     listen();
-    Ok(folder.map(OutputFile::report).transpose()?)
+    Ok(Some(OutputFile::report(folder)?))
 }
 
 /// A file that can be written, tried before the work begins.

@@ -6,8 +6,8 @@ use crosslane_driver::Plan;
 use crosslane_fabric::{FlowSource, IdleReason};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{
-    Account, Detail, Figure, Flow, Hardware, Latency, Link, LinkShares, PlanSummary, Scenario,
-    Traffic, Transfers,
+    Account, Detail, Figure, Flow, Hardware, Latency, Link, LinkShares, PlanSummary,
+    ScenarioResult, Traffic, Transfers,
 };
 
 use crate::links::{DirectionOutcome, wire_share};
@@ -17,9 +17,9 @@ use crate::words::kind_word;
 use crate::workload::{Workload, WorkloadFlow};
 
 impl Outcome for TrafficOutcome {
-    fn result(&self) -> Scenario {
+    fn result(&self) -> ScenarioResult {
         let links = self.directions.iter().map(|direction| direction.result(self.simulated));
-        Scenario {
+        ScenarioResult {
             flows: self.flows.iter().map(TrafficFlow::result).collect(),
             links: links.collect(),
             link_loads: self.loads.clone(),
@@ -27,7 +27,7 @@ impl Outcome for TrafficOutcome {
             tlp_hops: Some(self.tlp_hops),
             errors: self.deadlock.iter().chain(&self.errors).cloned().collect(),
             error_count: self.error_count,
-            ..Scenario::default()
+            ..ScenarioResult::default()
         }
     }
 

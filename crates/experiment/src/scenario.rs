@@ -63,7 +63,7 @@ pub trait Work: Clone + Send + Sync {
 /// Outcome of a scenario.
 pub trait Outcome {
     /// Returns the outcome as plain data, without an explanation.
-    fn result(&self) -> crosslane_results::Scenario;
+    fn result(&self) -> crosslane_results::ScenarioResult;
 
     /// Returns the figure, as [`Scenario::figure`] has it; none of a run that failed.
     fn figure(&self) -> Option<Figure>;

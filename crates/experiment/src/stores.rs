@@ -45,7 +45,7 @@ impl Work for StoreWork {
 }
 
 impl Outcome for MmioMeasured {
-    fn result(&self) -> crosslane_results::Scenario {
+    fn result(&self) -> crosslane_results::ScenarioResult {
         let sizes = self.metrics.writes_by_length();
         let sizes = sizes.map(|(up_to_bytes, writes)| WritesByLength { up_to_bytes, writes });
         let flow = Flow {

@@ -27,7 +27,7 @@ pub struct Bench {
     /// Version of the program.
     pub version: String,
     /// One run for each point of a sweep.
-    pub scenarios: Vec<Scenario>,
+    pub scenarios: Vec<ScenarioResult>,
     /// How far it came, if it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
@@ -90,7 +90,7 @@ pub struct Interrupted {
 /// Outcome of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Scenario {
+pub struct ScenarioResult {
     /// Bytes of one transfer, if all flows have the same.
     pub bytes: Option<u64>,
     /// Flows of data.
@@ -122,7 +122,7 @@ pub struct Scenario {
 }
 
 /// A run of one flow.
-impl From<Flow> for Scenario {
+impl From<Flow> for ScenarioResult {
     fn from(flow: Flow) -> Self {
         Self { bytes: Some(flow.bytes), flows: vec![flow], ..Self::default() }
     }

@@ -29,7 +29,7 @@ mod rows;
 pub mod topology;
 
 pub use account::{Account, IommuUse, TimeUse, Use};
-pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, Scenario, Together};
+pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, ScenarioResult, Together};
 pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure};
 pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
 pub use fit::{BAD_RESIDUAL, Fit, FitResidual, Fits};

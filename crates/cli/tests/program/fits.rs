@@ -137,7 +137,7 @@ fn a_file_that_cannot_be_fitted_is_answered_with_its_line() {
     assert_eq!(run_as_written(&format!("fit {}", file.display())).code, 1);
     let run = run_as_written(&format!("fit {}", folder.join("nothing.csv").display()));
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("nothing.csv: "), "{}", run.stderr);
+    assert!(run.stderr.contains("nothing.csv cannot be read: "), "{}", run.stderr);
     assert_eq!(run_as_written("fit").code, 2);
 }
 

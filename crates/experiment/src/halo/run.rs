@@ -121,7 +121,7 @@ impl HaloOutcome {
 }
 
 impl Outcome for HaloOutcome {
-    fn result(&self) -> crosslane_results::Scenario {
+    fn result(&self) -> crosslane_results::ScenarioResult {
         self.flow().into()
     }
 

@@ -73,7 +73,7 @@ impl NgetOutcome {
 }
 
 impl Outcome for NgetOutcome {
-    fn result(&self) -> crosslane_results::Scenario {
+    fn result(&self) -> crosslane_results::ScenarioResult {
         let mut flow = self.measured.flow();
         flow.share_of_ceiling = Some(self.of_ceiling());
         if let Detail::Gets(gets) = &mut flow.detail {
@@ -124,7 +124,7 @@ fn words(modes: Modes) -> String {
 }
 
 impl Outcome for NgetMeasured {
-    fn result(&self) -> crosslane_results::Scenario {
+    fn result(&self) -> crosslane_results::ScenarioResult {
         self.flow().into()
     }
 

@@ -3,7 +3,9 @@
 
 use crosslane_driver::ChannelKind;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
-use crosslane_results::{Account, Better, Ceiling, DirectionLoad, Figure, Scenario, Together};
+use crosslane_results::{
+    Account, Better, Ceiling, DirectionLoad, Figure, ScenarioResult, Together,
+};
 
 use super::{Measurement, Workload};
 use crate::latency::RoundTrips;
@@ -117,9 +119,9 @@ impl WorkloadOutcome {
 }
 
 impl Outcome for WorkloadOutcome {
-    fn result(&self) -> Scenario {
+    fn result(&self) -> ScenarioResult {
         let span = self.span.unwrap_or_default();
-        Scenario {
+        ScenarioResult {
             bytes: Some(self.workload.size_bytes()),
             flows: self.flows.iter().map(|flow| flow.result(&self.workload)).collect(),
             while_all_active: self.common,
@@ -131,7 +133,7 @@ impl Outcome for WorkloadOutcome {
             simulated_ps: self.span.map(|_| self.simulated.0),
             errors: self.errors.clone(),
             error_count: self.error_count,
-            ..Scenario::default()
+            ..ScenarioResult::default()
         }
     }
 

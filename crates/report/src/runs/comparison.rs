@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crosslane_results::{
-    Compared, ComparedBottleneck, ComparedFigure, Outcome, Scenario, SingleFigure,
+    Compared, ComparedBottleneck, ComparedFigure, Outcome, ScenarioResult, SingleFigure,
 };
 
 use super::run_page::{limit_words, size_words};
@@ -104,7 +104,7 @@ impl Comparison {
         let (Outcome::Bench(first), Outcome::Bench(second)) = (&self.first, &self.second) else {
             return Vec::new();
         };
-        let words = |scenario: &Scenario| {
+        let words = |scenario: &ScenarioResult| {
             let why = scenario.why_not_faster.as_ref()?;
             let Some(step) = why.steps.first() else { return Some("nothing".to_owned()) };
             Some(limit_words(step, " and "))

@@ -4,7 +4,7 @@
 use crosslane_results::quantity::{count_words, megabytes, percent, size_words as bytes_words};
 use crosslane_results::{
     Bench, Better, Detail, Explanation, Figure, Flow, IommuUse, Latencies, Link, Outcome, Platform,
-    Scenario, Step, Trial,
+    ScenarioResult, Step, Trial,
 };
 
 use super::columns::{
@@ -169,7 +169,7 @@ fn lifted_words(step: &Step) -> String {
 }
 
 /// Returns the size of transfers, `4 KiB`, or the sizes of several flows.
-pub(super) fn size_words(scenario: &Scenario) -> String {
+pub(super) fn size_words(scenario: &ScenarioResult) -> String {
     match scenario.bytes {
         Some(bytes) => bytes_words(bytes),
         None => {
@@ -456,7 +456,7 @@ fn depth_words(bench: &Bench) -> Option<String> {
 fn latency_plot(bench: &Bench) -> Plot {
     let points = |figure: fn(&Latencies) -> u64| {
         let scenarios = bench.scenarios.iter();
-        let point = |one: &Scenario| {
+        let point = |one: &ScenarioResult| {
             let times = &one.latency.as_ref()?.one_way;
             Some((one.bytes? as f64, figure(times) as f64 / PS_PER_US))
         };

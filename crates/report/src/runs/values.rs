@@ -5,7 +5,7 @@ use crosslane_results::quantity::size_words;
 use crosslane_results::{
     Bench, Bridge, BridgeTransfer, Latencies, Outcome, Overhead, Reproduction, Sweep,
 };
-use crosslane_results::{Row, Scenario};
+use crosslane_results::{Row, ScenarioResult};
 
 /// Direction in which a value gets better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn time(quantity: &str, us: f64) -> Figure<'_> {
 }
 
 /// Values by the timers of served cards are left out: they use another clock.
-fn of_scenario(scenario: &Scenario, run: &Bench) -> Vec<Value> {
+fn of_scenario(scenario: &ScenarioResult, run: &Bench) -> Vec<Value> {
     let mut values = Vec::new();
     for flow in &scenario.flows {
         let timer = flow.hardware.as_ref().filter(|_| !run.platform.is_served());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of runs.
 
-use crosslane_results::Scenario;
+use crosslane_results::ScenarioResult;
 
 /// Errors that are shown before deadlocks, which all are; further ones are counted.
 const SHOWN_ERRORS: usize = 10;
@@ -10,7 +10,7 @@ const SHOWN_ERRORS: usize = 10;
 /// differ in their numbers only are one line. A deadlock comes last, behind the errors that cause
 /// it.
 #[must_use]
-pub fn errors(scenarios: &[Scenario], deadlocks: &[String]) -> (Vec<String>, Option<String>) {
+pub fn errors(scenarios: &[ScenarioResult], deadlocks: &[String]) -> (Vec<String>, Option<String>) {
     let count: u64 = scenarios.iter().map(|scenario| scenario.error_count).sum();
     let errors = scenarios.iter().flat_map(|scenario| &scenario.errors);
     let errors = errors.filter(|error| !deadlocks.contains(error));

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crosslane_results::quantity::{mebibytes, megabytes, microseconds, percent, size_words};
 use crosslane_results::{
-    Bench, Ceiling, Channel, Flow, PlanSummary, Platform, Scenario, Transfers,
+    Bench, Ceiling, Channel, Flow, PlanSummary, Platform, ScenarioResult, Transfers,
 };
 
 use super::links::{link_table, sharing};
@@ -75,7 +75,7 @@ pub fn transfers(bench: &Bench, notes: Notes<'_>, columns: Columns) -> String {
     }
 }
 
-fn in_lab(bench: &Bench, last: &Scenario, notes: Notes<'_>, columns: Columns) -> String {
+fn in_lab(bench: &Bench, last: &ScenarioResult, notes: Notes<'_>, columns: Columns) -> String {
     // If one size failed the others are shown; the errors stand behind the text.
     if bench.scenarios.iter().all(|scenario| scenario.flows.is_empty()) {
         return String::new();
@@ -118,7 +118,7 @@ pub fn traffic(bench: &Bench, notes: Notes<'_>, columns: Columns) -> String {
 }
 
 /// Formats the ends, and the link that sets the ceiling.
-fn traffic_heading(flow: &Flow, scenario: &Scenario, notes: Notes<'_>) -> String {
+fn traffic_heading(flow: &Flow, scenario: &ScenarioResult, notes: Notes<'_>) -> String {
     let is_core = flow.traffic().is_some_and(|traffic| traffic.is_core);
     let memory = if is_core { "uncached" } else { "by its own engine" };
     let mut heading = format!("{} {memory}", flow.name);
@@ -139,7 +139,8 @@ fn is_estimate(flow: &Flow) -> bool {
 /// Returns a table with the runs of the first flow, then those of the next one.
 fn traffic_table(bench: &Bench, flows: usize) -> Table {
     let rows = (0..flows).flat_map(|index| bench.scenarios.iter().map(move |one| (one, index)));
-    let rows: Vec<(&Scenario, &Flow)> = rows.map(|(one, index)| (one, &one.flows[index])).collect();
+    let rows: Vec<(&ScenarioResult, &Flow)> =
+        rows.map(|(one, index)| (one, &one.flows[index])).collect();
     let mut table = rows_of(bench, flows > 1, &rows, &OF_TRAFFIC);
     let estimates = rows.iter().zip(&mut table.rows).filter(|((_, flow), _)| is_estimate(flow));
     for (_, row) in estimates {
@@ -163,7 +164,7 @@ fn flow_table(bench: &Bench, more: &[Field<Flow>]) -> Table {
 fn rows_of(
     bench: &Bench,
     is_named: bool,
-    rows: &[(&Scenario, &Flow)],
+    rows: &[(&ScenarioResult, &Flow)],
     more: &[Field<Flow>],
 ) -> Table {
     let named = [FLOW].into_iter().filter(|_| is_named);
@@ -175,7 +176,7 @@ fn rows_of(
 }
 
 /// Formats the ends, the modes, the link that sets the ceiling, and the plan of a single flow.
-fn heading(last: &Scenario, notes: Notes<'_>) -> String {
+fn heading(last: &ScenarioResult, notes: Notes<'_>) -> String {
     let [flow] = &last.flows[..] else { return String::new() };
     let mut heading = format!("{}, {}, every byte compared\n", flow.name, notes.modes);
     if let Some(ceiling) = &flow.ceiling {
@@ -192,7 +193,7 @@ fn heading(last: &Scenario, notes: Notes<'_>) -> String {
 }
 
 /// Formats the direction of a ceiling: `ceiling: fpga1 -> sw1.p1 (Gen2 x4), writes with …`.
-fn ceiling_words(ceiling: &Ceiling, scenario: &Scenario) -> String {
+fn ceiling_words(ceiling: &Ceiling, scenario: &ScenarioResult) -> String {
     let name = ceiling.direction.as_deref().unwrap_or_default();
     let link = scenario.links.iter().find(|link| link.direction == name);
     let rate = link.map(|link| link.rate()).unwrap_or_default();
@@ -220,7 +221,7 @@ fn plan_words(plan: &PlanSummary, is_read: bool) -> String {
 }
 
 /// Formats sums of several flows, and the begin of the slowest.
-fn details(scenario: &Scenario) -> String {
+fn details(scenario: &ScenarioResult) -> String {
     let several = scenario.flows.len() > 1;
     let mut text = if several { sums(scenario) } else { String::new() };
     let rate = |flow: &Flow| flow.rate().unwrap_or_default();
@@ -245,7 +246,7 @@ fn details(scenario: &Scenario) -> String {
     text
 }
 
-fn sums(scenario: &Scenario) -> String {
+fn sums(scenario: &ScenarioResult) -> String {
     let sum = |rate: fn(&Flow) -> Option<f64>| {
         megabytes(scenario.flows.iter().filter_map(rate).sum::<f64>())
     };
@@ -269,7 +270,7 @@ fn sums(scenario: &Scenario) -> String {
 }
 
 /// Formats ping-pongs: the plan of the first one, and a row for each.
-fn ping_pongs(scenarios: &[Scenario], columns: Columns) -> String {
+fn ping_pongs(scenarios: &[ScenarioResult], columns: Columns) -> String {
     let runs = || scenarios.iter().filter_map(|one| Some((one, one.latency.as_ref()?)));
     let mut text = String::new();
     if let Some((_, first)) = runs().next() {
@@ -298,7 +299,7 @@ fn idle(channel: &Channel) -> [(&'static str, u64); 6] {
 }
 
 /// Formats the idle clocks of each channel while data moved.
-fn waits(scenario: &Scenario, is_served: bool) -> String {
+fn waits(scenario: &ScenarioResult, is_served: bool) -> String {
     let clock = if is_served { ", in clocks of their own time" } else { "" };
     let mut text =
         format!("Why not faster: what the engines have counted while data moved{clock}\n\n");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crosslane_results::quantity::{megabytes, microseconds, percent};
 use crosslane_results::{
-    Account, Better, Consequence, Explanation, Figure, LimitKind, Scenario, Step,
+    Account, Better, Consequence, Explanation, Figure, LimitKind, ScenarioResult, Step,
 };
 
 use crate::runs::{limit_words, unlike_words};
@@ -18,17 +18,18 @@ const LEAST_SHARE: f64 = 0.0005;
 /// belongs to one of `rows`.
 pub fn push_bottlenecks<'a>(
     table: &mut Table,
-    scenarios: &[Scenario],
-    rows: impl IntoIterator<Item = &'a Scenario>,
+    scenarios: &[ScenarioResult],
+    rows: impl IntoIterator<Item = &'a ScenarioResult>,
 ) {
-    let is_tried = |one: &Scenario| one.why_not_faster.is_some() || one.not_explained.is_some();
+    let is_tried =
+        |one: &ScenarioResult| one.why_not_faster.is_some() || one.not_explained.is_some();
     if scenarios.len() > 1 && scenarios.iter().any(is_tried) {
         table.push_column("bottleneck", rows.into_iter().map(bottleneck));
     }
 }
 
 /// Formats the bottleneck of a run in few words.
-fn bottleneck(scenario: &Scenario) -> String {
+fn bottleneck(scenario: &ScenarioResult) -> String {
     let Some(explanation) = &scenario.why_not_faster else { return "-".to_owned() };
     let Some(step) = explanation.steps.first() else { return "none found".to_owned() };
     let mut kinds: Vec<String> = Vec::new();
@@ -48,7 +49,7 @@ fn kind_words(kind: LimitKind) -> String {
 }
 
 /// Formats the explanation of a run as a block of its own; empty if none was asked for.
-pub fn block(scenario: &Scenario) -> String {
+pub fn block(scenario: &ScenarioResult) -> String {
     let lines = match (&scenario.why_not_faster, &scenario.not_explained) {
         (Some(explanation), _) => lines(explanation),
         (None, Some(reason)) => format!("not explained: {reason}\n"),
@@ -58,7 +59,7 @@ pub fn block(scenario: &Scenario) -> String {
 }
 
 /// Formats the explanation of the last run, to end a text; empty if none was asked for.
-pub fn last_block(scenarios: &[Scenario]) -> String {
+pub fn last_block(scenarios: &[ScenarioResult]) -> String {
     let block = scenarios.last().map(block).filter(|block| !block.is_empty());
     block.map_or(String::new(), |block| format!("\n{}\n", block.trim_end()))
 }
@@ -168,7 +169,7 @@ mod tests {
         Limit { kind, place, words: words.to_owned(), lifted: lifted.to_owned() }
     }
 
-    fn found(better: Better, steps: Vec<Step>, account: Option<Account>) -> Scenario {
+    fn found(better: Better, steps: Vec<Step>, account: Option<Account>) -> ScenarioResult {
         let explanation = Explanation {
             figure: Figure { value: 1_598_300_000.0, better },
             measured: None,
@@ -179,7 +180,7 @@ mod tests {
             consequence: None,
             trials: Vec::new(),
         };
-        Scenario { why_not_faster: Some(explanation), ..Scenario::default() }
+        ScenarioResult { why_not_faster: Some(explanation), ..ScenarioResult::default() }
     }
 
     #[test]
@@ -243,9 +244,12 @@ mod tests {
     #[test]
     fn what_is_not_known_is_said() {
         let not_explained = Some("the run had errors".to_owned());
-        let why = Scenario { not_explained, ..Scenario::default() };
+        let why = ScenarioResult { not_explained, ..ScenarioResult::default() };
         assert_eq!(block(&why), "Why not faster\n\nnot explained: the run had errors\n\n");
-        assert_eq!((bottleneck(&why), block(&Scenario::default())), ("-".into(), String::new()));
+        assert_eq!(
+            (bottleneck(&why), block(&ScenarioResult::default())),
+            ("-".into(), String::new())
+        );
         assert!(block(&found(Better::Higher, Vec::new(), None)).contains("none was found"));
     }
 }
