@@ -109,10 +109,10 @@ class Copy(unittest.TestCase):
                 self.assertIn("error: the register maps cannot be used", said)
 
     def test_names_that_rust_keeps_are_refused(self) -> None:
-        self.edit("descriptors.rdl", "} sequence @ 0x00;", "} match @ 0x00;")
+        self.edit("engine.rdl", "} counts @ 0x08;", "} match @ 0x08;")
         status, said = self.check()
         self.assertEqual(status, 1)
-        self.assertIn("status_block.match: `match` cannot be the name of a Rust module", said)
+        self.assertIn("engine.global.match: `match` cannot be the name of a Rust module", said)
 
 
 class Outputs(unittest.TestCase):
