@@ -112,8 +112,9 @@ module crosslane_registers
   assign is_moving = access_valid && !access_wait;
 
   // --- The engine ------------------------------------------------------------------------------
-  crosslane_global_block_pkg::engine__in_t global_in;
-  crosslane_global_block_pkg::engine__out_t global_out;
+  crosslane_global_block_pkg::in_t global_in;
+  crosslane_global_block_pkg::out_t global_out;
+  crosslane_global_block_pkg::accessed_t global_accessed;
   logic is_global;
   logic [31:0] global_data;
   assign is_global = access_address[15:6] == GLOBAL[15:6];
@@ -121,43 +122,37 @@ module crosslane_registers
   crosslane_global_block global_registers (
       .clk,
       .rst,
-      .s_cpuif_req(is_moving && is_global),
-      .s_cpuif_req_is_wr(access_write),
-      .s_cpuif_addr({GLOBAL[15:6], access_address[5:2], 2'b00}),
-      .s_cpuif_wr_data(access_data),
-      .s_cpuif_wr_biten('1),
-      .s_cpuif_req_stall_wr(),
-      .s_cpuif_req_stall_rd(),
-      .s_cpuif_rd_ack(),
-      .s_cpuif_rd_err(),
-      .s_cpuif_rd_data(global_data),
-      .s_cpuif_wr_ack(),
-      .s_cpuif_wr_err(),
-      .hwif_in(global_in),
-      .hwif_out(global_out)
+      .access_valid(is_moving && is_global),
+      .access_write,
+      .access_address(access_address[5:2]),
+      .access_data,
+      .read_data(global_data),
+      .in(global_in),
+      .out(global_out),
+      .accessed(global_accessed)
   );
-  assign reset_counters = global_out.global_.control.reset_counters.value;
+  assign reset_counters = global_out.control.reset_counters.value;
 
   always_comb begin
-    global_in.global_.counts.h2c.next = 4'(H2C);
-    global_in.global_.counts.c2h.next = 4'(C2H);
-    global_in.global_.counts.peer.next = 4'(PEER);
-    global_in.global_.counts.lanes.next = 5'(LANES);
-    global_in.global_.counts.vectors.next = 5'(VECTORS);
-    global_in.global_.sizes.tags.next = 11'(TAGS);
-    global_in.global_.sizes.table_entries.next = 12'(TABLE_ENTRIES);
-    global_in.global_.sizes.card_memory.next = MEMORY;
-    global_in.global_.max_write.bytes.next = 16'(MAX_WRITE);
-    global_in.global_.max_read.bytes.next = 16'(MAX_READ);
-    global_in.global_.lane_fifo.bytes.next = (LANES > 0) ? LANE_FIFO : '0;
-    global_in.global_.lane_window.bytes.next = (LANES > 0) ? LANE_WINDOW : '0;
-    global_in.global_.clock.picoseconds.next = CLOCK_PS;
-    global_in.global_.time_low.clocks.next = time_i[31:0];
-    global_in.global_.time_high.clocks.next = time_i[63:32];
-    global_in.global_.time_high.clocks.we = global_out.global_.time_low.clocks.swacc;
-    global_in.global_.in_force.max_payload.next = 16'(size_bytes(function_i.max_payload));
-    global_in.global_.in_force.max_read_request.next = 16'(size_bytes(function_i.max_read_request));
-    global_in.global_.fetch_batch.value.next = 16'(FETCH_BATCH);
+    global_in.counts.h2c.next = 4'(H2C);
+    global_in.counts.c2h.next = 4'(C2H);
+    global_in.counts.peer.next = 4'(PEER);
+    global_in.counts.lanes.next = 5'(LANES);
+    global_in.counts.vectors.next = 5'(VECTORS);
+    global_in.sizes.tags.next = 11'(TAGS);
+    global_in.sizes.table_entries.next = 12'(TABLE_ENTRIES);
+    global_in.sizes.card_memory.next = MEMORY;
+    global_in.max_write.bytes.next = 16'(MAX_WRITE);
+    global_in.max_read.bytes.next = 16'(MAX_READ);
+    global_in.lane_fifo.bytes.next = (LANES > 0) ? LANE_FIFO : '0;
+    global_in.lane_window.bytes.next = (LANES > 0) ? LANE_WINDOW : '0;
+    global_in.clock.picoseconds.next = CLOCK_PS;
+    global_in.time_low.clocks.next = time_i[31:0];
+    global_in.time_high.clocks.next = time_i[63:32];
+    global_in.time_high.clocks.we = global_accessed.time_low;
+    global_in.in_force.max_payload.next = 16'(size_bytes(function_i.max_payload));
+    global_in.in_force.max_read_request.next = 16'(size_bytes(function_i.max_read_request));
+    global_in.fetch_batch.value.next = 16'(FETCH_BATCH);
   end
 
   // --- Channels --------------------------------------------------------------------------------
@@ -223,7 +218,7 @@ module crosslane_registers
         .rst,
         .access_valid(is_moving && is_user),
         .access_write,
-        .access_address({USER[15:7], access_address[6:2]}),
+        .access_address(access_address[6:2]),
         .access_data,
         .read_data(user_data),
         .settings(user_settings),
