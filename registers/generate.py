@@ -38,13 +38,16 @@ C_MAPS = {
     "memory_card": ("memory_card.rdl", False),
     "network_processor": ("network_processor.rdl", False),
 }
-# Register blocks of the gateware: the file, the map, and the map's parameters.
+# Register blocks of the gateware: the file, the map, and the map's parameters; None: the block has
+# the parameter too.
 BLOCKS = {
     "crosslane_global_block": ("engine.rdl", "engine", {"HAS_USER": False, "HAS_REST": False}),
     "crosslane_user_block": ("engine.rdl", "engine", {"HAS_GLOBAL": False, "HAS_REST": False}),
-    "crosslane_channel_block": ("blocks.rdl", "crosslane_channel_block", {}),
-    "crosslane_peer_block": ("blocks.rdl", "crosslane_peer_block", {}),
-    "crosslane_bare_block": ("blocks.rdl", "crosslane_bare_block", {}),
+    "crosslane_channel_block": (
+        "blocks.rdl",
+        "crosslane_channel_block",
+        {"IS_PEER": None, "IS_BARE": None},
+    ),
     "crosslane_lane_block": ("blocks.rdl", "crosslane_lane_block", {}),
 }
 # Masks of fields that are whole registers, which say nothing, and what is left of such registers.
@@ -101,8 +104,14 @@ def generate(sources: Path) -> dict[str, str]:
         top = elaborate(sources, file, name)
         files[f"{C_FOLDER}/{name}.h"] = map_as_c(top, f"registers/{file}", parts)
     for name, (file, map_name, parameters) in BLOCKS.items():
-        top = elaborate(sources, file, map_name, parameters)
-        block = Block(top, name, f"registers/{file}")
+        given = {key: value for key, value in parameters.items() if value is not None}
+        top = elaborate(sources, file, map_name, given)
+        variants = {
+            option: elaborate(sources, file, map_name, {**given, option: True})
+            for option in parameters
+            if option not in given
+        }
+        block = Block(top, variants, name, f"registers/{file}")
         files[f"{BLOCK_FOLDER}/{name}.sv"] = block.module()
         files[f"{BLOCK_FOLDER}/{name}_pkg.sv"] = block.package()
     return files

@@ -29,6 +29,8 @@ package crosslane_channel_block_pkg;
     struct { struct { logic [31:0] next; } clocks; } idle_link;
     struct { struct { logic [31:0] next; } clocks; } idle_no_credit;
     struct { struct { logic [31:0] next; } clocks; } idle_gap;
+    struct { struct { logic [31:0] next; } bytes; } credit;
+    struct { struct { logic [31:0] next; } bytes; } sent;
   } in_t;
 
   // Values that the gateware reads.
@@ -51,6 +53,9 @@ package crosslane_channel_block_pkg;
     struct { struct { logic [31:0] value; } count; } doorbell;
     struct { struct { logic [31:0] value; } address; } status_low;
     struct { struct { logic [31:0] value; } address; } status_high;
+    struct { struct { logic [31:0] value; } bytes; } credit;
+    struct { struct { logic [31:0] value; } bytes; } credit_window;
+    struct { struct { logic [31:0] value; } bytes; } aperture;
   } out_t;
 
   // Registers that software reads or writes in this clock.
@@ -58,5 +63,6 @@ package crosslane_channel_block_pkg;
     logic bytes_low;
     logic first_low;
     logic last_low;
+    logic credit;
   } accessed_t;
 endpackage

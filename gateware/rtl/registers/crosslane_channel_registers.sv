@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The registers of one channel: a generated block, connected to the channel's settings
-// and readings. Settings show a written value from the clock after the access.
+// The registers of one channel: a generated block, connected to its settings and readings. Settings
+// show a written value from the clock after the access.
 
 module crosslane_channel_registers
   import crosslane_pkg::*;
@@ -22,190 +22,85 @@ module crosslane_channel_registers
     input channel_readings_t readings
     // verilator lint_on UNUSEDSIGNAL
 );
-  if (IS_BARE) begin : g_bare
-    crosslane_bare_block_pkg::in_t in;
-    crosslane_bare_block_pkg::out_t out;
-    logic restart;
-    assign restart = out.control.restart.value;
+  crosslane_channel_block_pkg::in_t in;
+  crosslane_channel_block_pkg::out_t out;
+  crosslane_channel_block_pkg::accessed_t accessed;
+  logic restart;
+  assign restart = out.control.restart.value;
 
-    crosslane_bare_block registers (
-        .clk,
-        .rst,
-        .access_valid,
-        .access_write,
-        .access_address,
-        .access_data,
-        .read_data,
-        .in,
-        .out
-    );
+  crosslane_channel_block #(
+      .IS_PEER(KIND == KIND_PEER),
+      .IS_BARE(IS_BARE)
+  ) registers (
+      .clk,
+      .rst,
+      .access_valid,
+      .access_write,
+      .access_address,
+      .access_data,
+      .read_data,
+      .in,
+      .out,
+      .accessed
+  );
 
-    always_comb begin
-      in.control.run.hwclr = restart;
-      in.status.state.next = readings.state;
-      in.status.error.next = readings.error;
-      in.status.in_flight.next = readings.in_flight;
-      in.completed.count.next = readings.completed;
-      in.stopped_at.bytes.next = readings.stopped_at;
-      in.error_low.address.next = readings.error_address[31:0];
-      in.error_high.address.next = readings.error_address[63:32];
-    end
-    always_comb begin
-      settings = '0;
-      settings.run = out.control.run.value && !restart;
-      settings.source = source_e'(out.control.source.value);
-      settings.interrupt_enable = out.control.interrupt_enable.value;
-      settings.status_enable = out.control.status_enable.value;
-      settings.relaxed_ordering = out.control.relaxed_ordering.value;
-      settings.oversize = out.control.oversize.value;
-      settings.restart = restart;
-      settings.payload = out.payload.bytes.value;
-    end
-  end else if (KIND == KIND_PEER) begin : g_peer
-    crosslane_peer_block_pkg::in_t in;
-    crosslane_peer_block_pkg::out_t out;
-    crosslane_peer_block_pkg::accessed_t accessed;
-    logic restart;
-    assign restart = out.control.restart.value;
+  // The register reads as the channel's value, except in the clock after a write: then as the
+  // written one.
+  logic credit_written;
+  always_ff @(posedge clk) credit_written <= accessed.credit && !rst;
 
-    crosslane_peer_block registers (
-        .clk,
-        .rst,
-        .access_valid,
-        .access_write,
-        .access_address,
-        .access_data,
-        .read_data,
-        .in,
-        .out,
-        .accessed
-    );
-
-    // The register reads as the channel's value, except in the clock after a write: then as the
-    // written one.
-    logic credit_written;
-    always_ff @(posedge clk) credit_written <= accessed.credit && !rst;
-
-    always_comb begin
-      in.control.run.hwclr = restart;
-      in.doorbell.count.hwclr = restart;
-      // A stopped channel ignores the doorbell; after a restart it does not, whatever state it
-      // still shows.
-      in.doorbell.count.swwe = readings.state != STATE_STOPPED || restart;
-      in.status.state.next = readings.state;
-      in.status.error.next = readings.error;
-      in.status.in_flight.next = readings.in_flight;
-      in.completed.count.next = readings.completed;
-      in.stopped_at.bytes.next = readings.stopped_at;
-      in.error_low.address.next = readings.error_address[31:0];
-      in.error_high.address.next = readings.error_address[63:32];
-      in.bytes_low.count.next = readings.bytes[31:0];
-      in.bytes_high.count.next = readings.bytes[63:32];
-      in.bytes_high.count.we = accessed.bytes_low;
-      in.tlps.count.next = readings.tlps;
-      in.fetched.count.next = readings.fetched;
-      in.first_low.clocks.next = readings.first[31:0];
-      in.first_high.clocks.next = readings.first[63:32];
-      in.first_high.clocks.we = accessed.first_low;
-      in.last_low.clocks.next = readings.last[31:0];
-      in.last_high.clocks.next = readings.last[63:32];
-      in.last_high.clocks.we = accessed.last_low;
-      in.idle_no_descriptor.clocks.next = readings.idle_no_descriptor;
-      in.idle_no_data.clocks.next = readings.idle_no_data;
-      in.idle_no_tag.clocks.next = readings.idle_no_tag;
-      in.idle_link.clocks.next = readings.idle_link;
-      in.idle_no_credit.clocks.next = readings.idle_no_credit;
-      in.idle_gap.clocks.next = '0;  // this engine has no gap
-      in.credit.bytes.next = readings.credit;
-      in.sent.bytes.next = readings.sent;
-    end
-    always_comb begin
-      settings = '0;
-      settings.run = out.control.run.value && !restart;
-      settings.source = source_e'(out.control.source.value);
-      settings.interrupt_enable = out.control.interrupt_enable.value;
-      settings.status_enable = out.control.status_enable.value;
-      settings.relaxed_ordering = out.control.relaxed_ordering.value;
-      settings.oversize = out.control.oversize.value;
-      settings.restart = restart;
-      settings.payload = out.payload.bytes.value;
-      settings.vector = out.vector.value.value;
-      settings.ring = {out.ring_high.address.value, out.ring_low.address.value};
-      settings.ring_entries = out.ring_entries.value.value;
-      settings.doorbell = out.doorbell.count.value;
-      settings.status_address = {out.status_high.address.value, out.status_low.address.value};
-      settings.credit_written = credit_written;
-      settings.credit = out.credit.bytes.value;
-      settings.credit_window = out.credit_window.bytes.value;
-      settings.aperture = out.aperture.bytes.value;
-    end
-  end else begin : g_channel
-    crosslane_channel_block_pkg::in_t in;
-    crosslane_channel_block_pkg::out_t out;
-    crosslane_channel_block_pkg::accessed_t accessed;
-    logic restart;
-    assign restart = out.control.restart.value;
-
-    crosslane_channel_block registers (
-        .clk,
-        .rst,
-        .access_valid,
-        .access_write,
-        .access_address,
-        .access_data,
-        .read_data,
-        .in,
-        .out,
-        .accessed
-    );
-
-    always_comb begin
-      in.control.run.hwclr = restart;
-      in.doorbell.count.hwclr = restart;
-      // A stopped channel ignores the doorbell; after a restart it does not, whatever state it
-      // still shows.
-      in.doorbell.count.swwe = readings.state != STATE_STOPPED || restart;
-      in.status.state.next = readings.state;
-      in.status.error.next = readings.error;
-      in.status.in_flight.next = readings.in_flight;
-      in.completed.count.next = readings.completed;
-      in.stopped_at.bytes.next = readings.stopped_at;
-      in.error_low.address.next = readings.error_address[31:0];
-      in.error_high.address.next = readings.error_address[63:32];
-      in.bytes_low.count.next = readings.bytes[31:0];
-      in.bytes_high.count.next = readings.bytes[63:32];
-      in.bytes_high.count.we = accessed.bytes_low;
-      in.tlps.count.next = readings.tlps;
-      in.fetched.count.next = readings.fetched;
-      in.first_low.clocks.next = readings.first[31:0];
-      in.first_high.clocks.next = readings.first[63:32];
-      in.first_high.clocks.we = accessed.first_low;
-      in.last_low.clocks.next = readings.last[31:0];
-      in.last_high.clocks.next = readings.last[63:32];
-      in.last_high.clocks.we = accessed.last_low;
-      in.idle_no_descriptor.clocks.next = readings.idle_no_descriptor;
-      in.idle_no_data.clocks.next = readings.idle_no_data;
-      in.idle_no_tag.clocks.next = readings.idle_no_tag;
-      in.idle_link.clocks.next = readings.idle_link;
-      in.idle_no_credit.clocks.next = readings.idle_no_credit;
-      in.idle_gap.clocks.next = '0;  // this engine has no gap
-    end
-    always_comb begin
-      settings = '0;
-      settings.run = out.control.run.value && !restart;
-      settings.source = source_e'(out.control.source.value);
-      settings.interrupt_enable = out.control.interrupt_enable.value;
-      settings.status_enable = out.control.status_enable.value;
-      settings.relaxed_ordering = out.control.relaxed_ordering.value;
-      settings.oversize = out.control.oversize.value;
-      settings.card_memory = out.control.card_memory.value;
-      settings.restart = restart;
-      settings.payload = out.payload.bytes.value;
-      settings.vector = out.vector.value.value;
-      settings.ring = {out.ring_high.address.value, out.ring_low.address.value};
-      settings.ring_entries = out.ring_entries.value.value;
-      settings.doorbell = out.doorbell.count.value;
-      settings.status_address = {out.status_high.address.value, out.status_low.address.value};
-    end
+  always_comb begin
+    in.control.run.hwclr = restart;
+    in.doorbell.count.hwclr = restart;
+    // A stopped channel ignores the doorbell; after a restart it does not, whatever state it
+    // still shows.
+    in.doorbell.count.swwe = readings.state != STATE_STOPPED || restart;
+    in.status.state.next = readings.state;
+    in.status.error.next = readings.error;
+    in.status.in_flight.next = readings.in_flight;
+    in.completed.count.next = readings.completed;
+    in.stopped_at.bytes.next = readings.stopped_at;
+    in.error_low.address.next = readings.error_address[31:0];
+    in.error_high.address.next = readings.error_address[63:32];
+    in.bytes_low.count.next = readings.bytes[31:0];
+    in.bytes_high.count.next = readings.bytes[63:32];
+    in.bytes_high.count.we = accessed.bytes_low;
+    in.tlps.count.next = readings.tlps;
+    in.fetched.count.next = readings.fetched;
+    in.first_low.clocks.next = readings.first[31:0];
+    in.first_high.clocks.next = readings.first[63:32];
+    in.first_high.clocks.we = accessed.first_low;
+    in.last_low.clocks.next = readings.last[31:0];
+    in.last_high.clocks.next = readings.last[63:32];
+    in.last_high.clocks.we = accessed.last_low;
+    in.idle_no_descriptor.clocks.next = readings.idle_no_descriptor;
+    in.idle_no_data.clocks.next = readings.idle_no_data;
+    in.idle_no_tag.clocks.next = readings.idle_no_tag;
+    in.idle_link.clocks.next = readings.idle_link;
+    in.idle_no_credit.clocks.next = readings.idle_no_credit;
+    in.idle_gap.clocks.next = '0;  // this engine has no gap
+    in.credit.bytes.next = readings.credit;
+    in.sent.bytes.next = readings.sent;
+  end
+  always_comb begin
+    settings = '0;
+    settings.run = out.control.run.value && !restart;
+    settings.source = source_e'(out.control.source.value);
+    settings.interrupt_enable = out.control.interrupt_enable.value;
+    settings.status_enable = out.control.status_enable.value;
+    settings.relaxed_ordering = out.control.relaxed_ordering.value;
+    settings.oversize = out.control.oversize.value;
+    settings.card_memory = out.control.card_memory.value;
+    settings.restart = restart;
+    settings.payload = out.payload.bytes.value;
+    settings.vector = out.vector.value.value;
+    settings.ring = {out.ring_high.address.value, out.ring_low.address.value};
+    settings.ring_entries = out.ring_entries.value.value;
+    settings.doorbell = out.doorbell.count.value;
+    settings.status_address = {out.status_high.address.value, out.status_low.address.value};
+    settings.credit_written = credit_written;
+    settings.credit = out.credit.bytes.value;
+    settings.credit_window = out.credit_window.bytes.value;
+    settings.aperture = out.aperture.bytes.value;
   end
 endmodule
