@@ -32,16 +32,7 @@ module crosslane_channel_registers
       .IS_PEER(KIND == KIND_PEER),
       .IS_BARE(IS_BARE)
   ) registers (
-      .clk,
-      .rst,
-      .access_valid,
-      .access_write,
-      .access_address,
-      .access_data,
-      .read_data,
-      .in,
-      .out,
-      .accessed
+      .*
   );
 
   // The register reads as the channel's value, except in the clock after a write: then as the

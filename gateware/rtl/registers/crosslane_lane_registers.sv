@@ -20,18 +20,7 @@ module crosslane_lane_registers
   crosslane_lane_block_pkg::out_t out;
   crosslane_lane_block_pkg::accessed_t accessed;
 
-  crosslane_lane_block registers (
-      .clk,
-      .rst,
-      .access_valid,
-      .access_write,
-      .access_address,
-      .access_data,
-      .read_data,
-      .in,
-      .out,
-      .accessed
-  );
+  crosslane_lane_block registers (.*);
 
   always_comb begin
     in.status.overflow.next = readings.overflow;

@@ -76,27 +76,7 @@ module crosslane_registers
       .DATA_BITS(DATA_BITS),
       .HAS_LANES(LANES > 0)
   ) access (
-      .clk,
-      .rst,
-      .function_i,
-      .s_request_valid,
-      .s_request_ready,
-      .s_request_header,
-      .s_request_first,
-      .s_request_last,
-      .s_request_data,
-      .m_answer_valid,
-      .m_answer_ready,
-      .m_answer_header,
-      .m_answer_first,
-      .m_answer_last,
-      .m_answer_data,
-      .access_valid,
-      .access_write,
-      .access_address,
-      .access_data,
-      .access_wait,
-      .read_data
+      .*
   );
 
   // Address map; byte addresses of registers/engine.rdl.
@@ -120,12 +100,9 @@ module crosslane_registers
   assign is_global = access_address[15:6] == GLOBAL[15:6];
 
   crosslane_global_block global_registers (
-      .clk,
-      .rst,
+      .*,
       .access_valid(is_moving && is_global),
-      .access_write,
       .access_address(access_address[5:2]),
-      .access_data,
       .read_data(global_data),
       .in(global_in),
       .out(global_out),
@@ -170,12 +147,9 @@ module crosslane_registers
         .KIND(KIND),
         .IS_BARE(BARE)
     ) registers (
-        .clk,
-        .rst,
+        .*,
         .access_valid(is_moving && is_channel[n]),
-        .access_write,
         .access_address(access_address[7:2]),
-        .access_data,
         .read_data(channel_data[n]),
         .settings(settings[n]),
         .readings(readings[n])
@@ -192,12 +166,9 @@ module crosslane_registers
     assign is_lane[n] = LANES > 0 && is_lanes && access_address[9:6] == 4'(n);
     if (LANES > 0) begin : g_registers
       crosslane_lane_registers registers (
-          .clk,
-          .rst,
+          .*,
           .access_valid(is_moving && is_lane[n]),
-          .access_write,
           .access_address(access_address[5:2]),
-          .access_data,
           .read_data(lane_data[n]),
           .settings(lane_settings[n]),
           .readings(lane_readings[n])
@@ -214,12 +185,9 @@ module crosslane_registers
   if (!BARE) begin : g_user
     assign is_user = access_address[15:7] == USER[15:7];
     crosslane_user_registers registers (
-        .clk,
-        .rst,
+        .*,
         .access_valid(is_moving && is_user),
-        .access_write,
         .access_address(access_address[6:2]),
-        .access_data,
         .read_data(user_data),
         .settings(user_settings),
         .readings(user_readings)
@@ -247,15 +215,10 @@ module crosslane_registers
       crosslane_descriptor_table #(
           .ENTRIES(TABLE_ENTRIES)
       ) entries (
-          .clk,
-          .rst,
-          .restart,
-          .is_forgetting,
+          .*,
           .access_valid(access_valid && is_table),
-          .access_write,
           .access_index(access_address[13:4]),
           .access_word(access_address[3:2]),
-          .access_data,
           .access_wait(store_waits),
           .read_data(table_data[n]),
           .take(table_take[n]),

@@ -21,18 +21,7 @@ module crosslane_user_registers
   crosslane_user_block_pkg::accessed_t accessed;
   logic interconnect_written, seed_written;
 
-  crosslane_user_block registers (
-      .clk,
-      .rst,
-      .access_valid,
-      .access_write,
-      .access_address,
-      .access_data,
-      .read_data,
-      .in,
-      .out,
-      .accessed
-  );
+  crosslane_user_block registers (.*);
 
   // In the first clock in which the written value is visible.
   always_ff @(posedge clk) begin
