@@ -55,7 +55,7 @@ class Block:
 
     def address(self, item: FieldNode) -> str:
         """The address of a field's register in the block."""
-        return f"address == {self.address_bits}'h{item.parent.address_offset:02x}"
+        return f"{self.address_bits}'h{item.parent.address_offset:02x}"
 
     def variants_with(self, item: FieldNode) -> list[str]:
         """The condition on the parameters under which the block has a field, if it is one."""
@@ -110,33 +110,41 @@ class Block:
             if not item.is_hw_readable:
                 lines.append(f"  logic {vector(item)}{stored(item)};")
         for item in self.accessed:
-            terms = [*self.variants_with(item), kind_of_access(item), self.address(item)]
-            lines.append(f"  assign accessed.{name_of(item.parent)} = {' && '.join(terms)};")
+            terms = [*self.variants_with(item), kind_of_access(item)]
+            condition = " && ".join([*terms, f"address == {self.address(item)}"])
+            lines.append(f"  assign accessed.{name_of(item.parent)} = {condition};")
         lines += ["", "  always_ff @(posedge clk) begin"]
         for item in kept:
             for terms, statement in by_hardware(item):
                 lines.append(f"    {when([*self.variants_with(item), *terms], statement)}")
-        lines += self.by_register(["writes"], by_software)
-        resets = [f"{stored(item)} <= {reset(item)};" for item in kept]
-        lines += [*conditional(["rst"], resets), "  end", ""]
-        lines += ["  always_comb begin", "    read_data = '0;", *self.by_register([], by_reading)]
+        writes = self.by_register(by_software)
+        lines += ["    if (writes) begin", *(f"  {line}" for line in writes), "    end"]
+        lines += ["    if (rst) begin"]
+        lines += [f"      {stored(item)} <= {reset(item)};" for item in kept]
+        lines += ["    end", "  end", ""]
+        lines += ["  always_comb begin", "    read_data = '0;", *self.by_register(by_reading)]
         lines += ["  end", "endmodule", "// verilator lint_on UNUSEDSIGNAL", ""]
         return "\n".join(lines)
 
-    def by_register(self, lead: list[str], statements_of) -> list[str]:
+    def by_register(self, statements_of) -> list[str]:
         """What happens to the fields of each register while it is addressed."""
-        lines = []
+        lines = ["    case (address)"]
         for fields in self.registers.values():
-            first = self.variants_with(fields[0])
-            common = first if all(self.variants_with(item) == first for item in fields) else []
             statements = [
-                when([*(() if common else self.variants_with(item)), *terms], statement)
+                when([*self.variants_with(item), *terms], statement)
                 for item in fields
                 for terms, statement in statements_of(item)
             ]
-            if statements:
-                lines += conditional([*common, *lead, self.address(fields[0])], statements)
-        return lines
+            label = f"      {self.address(fields[0])}:"
+            if len(statements) == 1 and len(f"{label} {statements[0]}") <= MAX_COLUMNS:
+                lines.append(f"{label} {statements[0]}")
+            elif statements:
+                lines += [
+                    f"{label} begin",
+                    *(f"        {line}" for line in statements),
+                    "      end",
+                ]
+        return [*lines, "      default: ;", "    endcase"]
 
 
 def kind_of_access(item: FieldNode) -> str:
@@ -244,12 +252,3 @@ def by_reading(item: FieldNode) -> list[Statement]:
 def when(terms: list[str], statement: str) -> str:
     """A statement under conditions, if there are any."""
     return f"if ({' && '.join(terms)}) {statement}" if terms else statement
-
-
-def conditional(terms: list[str], statements: list[str]) -> list[str]:
-    """Statements under conditions, in a process."""
-    line = f"    {when(terms, statements[0])}"
-    if len(statements) == 1 and len(line) <= MAX_COLUMNS:
-        return [line]
-    lead = f"    if ({' && '.join(terms)}) begin"
-    return [lead, *(f"      {line}" for line in statements), "    end"]

@@ -34,29 +34,32 @@ module crosslane_channel_block #(parameter bit IS_PEER = 0, parameter bit IS_BAR
     if (!IS_BARE && in.first_high.clocks.we) first_high_clocks <= in.first_high.clocks.next;
     if (!IS_BARE && in.last_high.clocks.we) last_high_clocks <= in.last_high.clocks.next;
     if (IS_PEER) out.credit.bytes.value <= in.credit.bytes.next;
-    if (writes && address == 8'h00) begin
-      out.control.run.value <= access_data[0];
-      out.control.source.value <= access_data[2:1];
-      out.control.interrupt_enable.value <= access_data[3];
-      out.control.status_enable.value <= access_data[4];
-      out.control.relaxed_ordering.value <= access_data[5];
-      out.control.oversize.value <= access_data[6];
-      if (!IS_PEER && !IS_BARE) out.control.card_memory.value <= access_data[7];
-      out.control.restart.value <= access_data[31];
+    if (writes) begin
+      case (address)
+        8'h00: begin
+          out.control.run.value <= access_data[0];
+          out.control.source.value <= access_data[2:1];
+          out.control.interrupt_enable.value <= access_data[3];
+          out.control.status_enable.value <= access_data[4];
+          out.control.relaxed_ordering.value <= access_data[5];
+          out.control.oversize.value <= access_data[6];
+          if (!IS_PEER && !IS_BARE) out.control.card_memory.value <= access_data[7];
+          out.control.restart.value <= access_data[31];
+        end
+        8'h08: out.payload.bytes.value <= access_data[15:0];
+        8'h0c: if (!IS_BARE) out.vector.value.value <= access_data[15:0];
+        8'h10: if (!IS_BARE) out.ring_low.address.value <= access_data;
+        8'h14: if (!IS_BARE) out.ring_high.address.value <= access_data;
+        8'h18: if (!IS_BARE) out.ring_entries.value.value <= access_data;
+        8'h1c: if (!IS_BARE && in.doorbell.count.swwe) out.doorbell.count.value <= access_data;
+        8'h24: if (!IS_BARE) out.status_low.address.value <= access_data;
+        8'h28: if (!IS_BARE) out.status_high.address.value <= access_data;
+        8'h80: if (IS_PEER) out.credit.bytes.value <= access_data;
+        8'h84: if (IS_PEER) out.credit_window.bytes.value <= access_data;
+        8'h8c: if (IS_PEER) out.aperture.bytes.value <= access_data;
+        default: ;
+      endcase
     end
-    if (writes && address == 8'h08) out.payload.bytes.value <= access_data[15:0];
-    if (!IS_BARE && writes && address == 8'h0c) out.vector.value.value <= access_data[15:0];
-    if (!IS_BARE && writes && address == 8'h10) out.ring_low.address.value <= access_data;
-    if (!IS_BARE && writes && address == 8'h14) out.ring_high.address.value <= access_data;
-    if (!IS_BARE && writes && address == 8'h18) out.ring_entries.value.value <= access_data;
-    if (!IS_BARE && writes && address == 8'h1c) begin
-      if (in.doorbell.count.swwe) out.doorbell.count.value <= access_data;
-    end
-    if (!IS_BARE && writes && address == 8'h24) out.status_low.address.value <= access_data;
-    if (!IS_BARE && writes && address == 8'h28) out.status_high.address.value <= access_data;
-    if (IS_PEER && writes && address == 8'h80) out.credit.bytes.value <= access_data;
-    if (IS_PEER && writes && address == 8'h84) out.credit_window.bytes.value <= access_data;
-    if (IS_PEER && writes && address == 8'h8c) out.aperture.bytes.value <= access_data;
     if (rst) begin
       out.control.run.value <= 1'h0;
       out.control.source.value <= 2'h0;
@@ -85,51 +88,54 @@ module crosslane_channel_block #(parameter bit IS_PEER = 0, parameter bit IS_BAR
 
   always_comb begin
     read_data = '0;
-    if (address == 8'h00) begin
-      read_data[0] = out.control.run.value;
-      read_data[2:1] = out.control.source.value;
-      read_data[3] = out.control.interrupt_enable.value;
-      read_data[4] = out.control.status_enable.value;
-      read_data[5] = out.control.relaxed_ordering.value;
-      read_data[6] = out.control.oversize.value;
-      if (!IS_PEER && !IS_BARE) read_data[7] = out.control.card_memory.value;
-      read_data[31] = out.control.restart.value;
-    end
-    if (address == 8'h04) begin
-      read_data[1:0] = in.status.state.next;
-      read_data[7:4] = in.status.error.next;
-      read_data[31:16] = in.status.in_flight.next;
-    end
-    if (address == 8'h08) read_data[15:0] = out.payload.bytes.value;
-    if (!IS_BARE && address == 8'h0c) read_data[15:0] = out.vector.value.value;
-    if (!IS_BARE && address == 8'h10) read_data = out.ring_low.address.value;
-    if (!IS_BARE && address == 8'h14) read_data = out.ring_high.address.value;
-    if (!IS_BARE && address == 8'h18) read_data = out.ring_entries.value.value;
-    if (!IS_BARE && address == 8'h1c) read_data = out.doorbell.count.value;
-    if (address == 8'h20) read_data = in.completed.count.next;
-    if (!IS_BARE && address == 8'h24) read_data = out.status_low.address.value;
-    if (!IS_BARE && address == 8'h28) read_data = out.status_high.address.value;
-    if (address == 8'h2c) read_data = in.stopped_at.bytes.next;
-    if (address == 8'h30) read_data = in.error_low.address.next;
-    if (address == 8'h34) read_data = in.error_high.address.next;
-    if (!IS_BARE && address == 8'h40) read_data = in.bytes_low.count.next;
-    if (!IS_BARE && address == 8'h44) read_data = bytes_high_count;
-    if (!IS_BARE && address == 8'h48) read_data = in.tlps.count.next;
-    if (!IS_BARE && address == 8'h4c) read_data = in.fetched.count.next;
-    if (!IS_BARE && address == 8'h50) read_data = in.first_low.clocks.next;
-    if (!IS_BARE && address == 8'h54) read_data = first_high_clocks;
-    if (!IS_BARE && address == 8'h58) read_data = in.last_low.clocks.next;
-    if (!IS_BARE && address == 8'h5c) read_data = last_high_clocks;
-    if (!IS_BARE && address == 8'h60) read_data = in.idle_no_descriptor.clocks.next;
-    if (!IS_BARE && address == 8'h64) read_data = in.idle_no_data.clocks.next;
-    if (!IS_BARE && address == 8'h68) read_data = in.idle_no_tag.clocks.next;
-    if (!IS_BARE && address == 8'h6c) read_data = in.idle_link.clocks.next;
-    if (!IS_BARE && address == 8'h70) read_data = in.idle_no_credit.clocks.next;
-    if (!IS_BARE && address == 8'h74) read_data = in.idle_gap.clocks.next;
-    if (IS_PEER && address == 8'h80) read_data = out.credit.bytes.value;
-    if (IS_PEER && address == 8'h84) read_data = out.credit_window.bytes.value;
-    if (IS_PEER && address == 8'h88) read_data = in.sent.bytes.next;
-    if (IS_PEER && address == 8'h8c) read_data = out.aperture.bytes.value;
+    case (address)
+      8'h00: begin
+        read_data[0] = out.control.run.value;
+        read_data[2:1] = out.control.source.value;
+        read_data[3] = out.control.interrupt_enable.value;
+        read_data[4] = out.control.status_enable.value;
+        read_data[5] = out.control.relaxed_ordering.value;
+        read_data[6] = out.control.oversize.value;
+        if (!IS_PEER && !IS_BARE) read_data[7] = out.control.card_memory.value;
+        read_data[31] = out.control.restart.value;
+      end
+      8'h04: begin
+        read_data[1:0] = in.status.state.next;
+        read_data[7:4] = in.status.error.next;
+        read_data[31:16] = in.status.in_flight.next;
+      end
+      8'h08: read_data[15:0] = out.payload.bytes.value;
+      8'h0c: if (!IS_BARE) read_data[15:0] = out.vector.value.value;
+      8'h10: if (!IS_BARE) read_data = out.ring_low.address.value;
+      8'h14: if (!IS_BARE) read_data = out.ring_high.address.value;
+      8'h18: if (!IS_BARE) read_data = out.ring_entries.value.value;
+      8'h1c: if (!IS_BARE) read_data = out.doorbell.count.value;
+      8'h20: read_data = in.completed.count.next;
+      8'h24: if (!IS_BARE) read_data = out.status_low.address.value;
+      8'h28: if (!IS_BARE) read_data = out.status_high.address.value;
+      8'h2c: read_data = in.stopped_at.bytes.next;
+      8'h30: read_data = in.error_low.address.next;
+      8'h34: read_data = in.error_high.address.next;
+      8'h40: if (!IS_BARE) read_data = in.bytes_low.count.next;
+      8'h44: if (!IS_BARE) read_data = bytes_high_count;
+      8'h48: if (!IS_BARE) read_data = in.tlps.count.next;
+      8'h4c: if (!IS_BARE) read_data = in.fetched.count.next;
+      8'h50: if (!IS_BARE) read_data = in.first_low.clocks.next;
+      8'h54: if (!IS_BARE) read_data = first_high_clocks;
+      8'h58: if (!IS_BARE) read_data = in.last_low.clocks.next;
+      8'h5c: if (!IS_BARE) read_data = last_high_clocks;
+      8'h60: if (!IS_BARE) read_data = in.idle_no_descriptor.clocks.next;
+      8'h64: if (!IS_BARE) read_data = in.idle_no_data.clocks.next;
+      8'h68: if (!IS_BARE) read_data = in.idle_no_tag.clocks.next;
+      8'h6c: if (!IS_BARE) read_data = in.idle_link.clocks.next;
+      8'h70: if (!IS_BARE) read_data = in.idle_no_credit.clocks.next;
+      8'h74: if (!IS_BARE) read_data = in.idle_gap.clocks.next;
+      8'h80: if (IS_PEER) read_data = out.credit.bytes.value;
+      8'h84: if (IS_PEER) read_data = out.credit_window.bytes.value;
+      8'h88: if (IS_PEER) read_data = in.sent.bytes.next;
+      8'h8c: if (IS_PEER) read_data = out.aperture.bytes.value;
+      default: ;
+    endcase
   end
 endmodule
 // verilator lint_on UNUSEDSIGNAL

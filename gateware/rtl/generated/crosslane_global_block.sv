@@ -24,7 +24,12 @@ module crosslane_global_block (
   always_ff @(posedge clk) begin
     if (in.time_high.clocks.we) time_high_clocks <= in.time_high.clocks.next;
     out.control.reset_counters.value <= '0;
-    if (writes && address == 6'h2c) out.control.reset_counters.value <= access_data[0];
+    if (writes) begin
+      case (address)
+        6'h2c: out.control.reset_counters.value <= access_data[0];
+        default: ;
+      endcase
+    end
     if (rst) begin
       time_high_clocks <= 32'h0;
       out.control.reset_counters.value <= 1'h0;
@@ -33,37 +38,40 @@ module crosslane_global_block (
 
   always_comb begin
     read_data = '0;
-    if (address == 6'h00) read_data = 32'h584c4e45;
-    if (address == 6'h04) begin
-      read_data[15:0] = 16'h0;
-      read_data[31:16] = 16'h1;
-    end
-    if (address == 6'h08) begin
-      read_data[3:0] = in.counts.h2c.next;
-      read_data[7:4] = in.counts.c2h.next;
-      read_data[11:8] = in.counts.peer.next;
-      read_data[20:16] = in.counts.lanes.next;
-      read_data[28:24] = in.counts.vectors.next;
-    end
-    if (address == 6'h0c) begin
-      read_data[10:0] = in.sizes.tags.next;
-      read_data[27:16] = in.sizes.table_entries.next;
-      read_data[30] = 1'h0;
-      read_data[31] = in.sizes.card_memory.next;
-    end
-    if (address == 6'h10) read_data[15:0] = in.max_write.bytes.next;
-    if (address == 6'h14) read_data[15:0] = in.max_read.bytes.next;
-    if (address == 6'h18) read_data = in.lane_fifo.bytes.next;
-    if (address == 6'h1c) read_data = in.lane_window.bytes.next;
-    if (address == 6'h20) read_data = in.clock.picoseconds.next;
-    if (address == 6'h24) read_data = in.time_low.clocks.next;
-    if (address == 6'h28) read_data = time_high_clocks;
-    if (address == 6'h2c) read_data[0] = out.control.reset_counters.value;
-    if (address == 6'h30) begin
-      read_data[15:0] = in.in_force.max_payload.next;
-      read_data[31:16] = in.in_force.max_read_request.next;
-    end
-    if (address == 6'h34) read_data[15:0] = in.fetch_batch.value.next;
+    case (address)
+      6'h00: read_data = 32'h584c4e45;
+      6'h04: begin
+        read_data[15:0] = 16'h0;
+        read_data[31:16] = 16'h1;
+      end
+      6'h08: begin
+        read_data[3:0] = in.counts.h2c.next;
+        read_data[7:4] = in.counts.c2h.next;
+        read_data[11:8] = in.counts.peer.next;
+        read_data[20:16] = in.counts.lanes.next;
+        read_data[28:24] = in.counts.vectors.next;
+      end
+      6'h0c: begin
+        read_data[10:0] = in.sizes.tags.next;
+        read_data[27:16] = in.sizes.table_entries.next;
+        read_data[30] = 1'h0;
+        read_data[31] = in.sizes.card_memory.next;
+      end
+      6'h10: read_data[15:0] = in.max_write.bytes.next;
+      6'h14: read_data[15:0] = in.max_read.bytes.next;
+      6'h18: read_data = in.lane_fifo.bytes.next;
+      6'h1c: read_data = in.lane_window.bytes.next;
+      6'h20: read_data = in.clock.picoseconds.next;
+      6'h24: read_data = in.time_low.clocks.next;
+      6'h28: read_data = time_high_clocks;
+      6'h2c: read_data[0] = out.control.reset_counters.value;
+      6'h30: begin
+        read_data[15:0] = in.in_force.max_payload.next;
+        read_data[31:16] = in.in_force.max_read_request.next;
+      end
+      6'h34: read_data[15:0] = in.fetch_batch.value.next;
+      default: ;
+    endcase
   end
 endmodule
 // verilator lint_on UNUSEDSIGNAL

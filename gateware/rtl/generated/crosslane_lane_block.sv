@@ -27,16 +27,21 @@ module crosslane_lane_block (
     out.control.restart.value <= '0;
     if (in.first_high.clocks.we) first_high_clocks <= in.first_high.clocks.next;
     if (in.last_high.clocks.we) last_high_clocks <= in.last_high.clocks.next;
-    if (writes && address == 6'h00) begin
-      out.control.enable.value <= access_data[0];
-      out.control.drop_when_full.value <= access_data[1];
-      out.control.return_credits.value <= access_data[2];
-      out.control.check.value <= access_data[3];
-      out.control.restart.value <= access_data[31];
+    if (writes) begin
+      case (address)
+        6'h00: begin
+          out.control.enable.value <= access_data[0];
+          out.control.drop_when_full.value <= access_data[1];
+          out.control.return_credits.value <= access_data[2];
+          out.control.check.value <= access_data[3];
+          out.control.restart.value <= access_data[31];
+        end
+        6'h08: out.credit_low.address.value <= access_data;
+        6'h0c: out.credit_high.address.value <= access_data;
+        6'h1c: out.check_seed.seed.value <= access_data;
+        default: ;
+      endcase
     end
-    if (writes && address == 6'h08) out.credit_low.address.value <= access_data;
-    if (writes && address == 6'h0c) out.credit_high.address.value <= access_data;
-    if (writes && address == 6'h1c) out.check_seed.seed.value <= access_data;
     if (rst) begin
       out.control.enable.value <= 1'h0;
       out.control.drop_when_full.value <= 1'h0;
@@ -53,26 +58,29 @@ module crosslane_lane_block (
 
   always_comb begin
     read_data = '0;
-    if (address == 6'h00) begin
-      read_data[0] = out.control.enable.value;
-      read_data[1] = out.control.drop_when_full.value;
-      read_data[2] = out.control.return_credits.value;
-      read_data[3] = out.control.check.value;
-      read_data[31] = out.control.restart.value;
-    end
-    if (address == 6'h04) read_data[0] = in.status.overflow.next;
-    if (address == 6'h08) read_data = out.credit_low.address.value;
-    if (address == 6'h0c) read_data = out.credit_high.address.value;
-    if (address == 6'h10) read_data = in.fill.bytes.next;
-    if (address == 6'h14) read_data = in.received.bytes.next;
-    if (address == 6'h18) read_data = in.drained.bytes.next;
-    if (address == 6'h1c) read_data = out.check_seed.seed.value;
-    if (address == 6'h20) read_data = in.check_errors.count.next;
-    if (address == 6'h24) read_data = in.check_first.word.next;
-    if (address == 6'h28) read_data = in.first_low.clocks.next;
-    if (address == 6'h2c) read_data = first_high_clocks;
-    if (address == 6'h30) read_data = in.last_low.clocks.next;
-    if (address == 6'h34) read_data = last_high_clocks;
+    case (address)
+      6'h00: begin
+        read_data[0] = out.control.enable.value;
+        read_data[1] = out.control.drop_when_full.value;
+        read_data[2] = out.control.return_credits.value;
+        read_data[3] = out.control.check.value;
+        read_data[31] = out.control.restart.value;
+      end
+      6'h04: read_data[0] = in.status.overflow.next;
+      6'h08: read_data = out.credit_low.address.value;
+      6'h0c: read_data = out.credit_high.address.value;
+      6'h10: read_data = in.fill.bytes.next;
+      6'h14: read_data = in.received.bytes.next;
+      6'h18: read_data = in.drained.bytes.next;
+      6'h1c: read_data = out.check_seed.seed.value;
+      6'h20: read_data = in.check_errors.count.next;
+      6'h24: read_data = in.check_first.word.next;
+      6'h28: read_data = in.first_low.clocks.next;
+      6'h2c: read_data = first_high_clocks;
+      6'h30: read_data = in.last_low.clocks.next;
+      6'h34: read_data = last_high_clocks;
+      default: ;
+    endcase
   end
 endmodule
 // verilator lint_on UNUSEDSIGNAL

@@ -28,24 +28,29 @@ module crosslane_user_block (
     out.command.start.value <= '0;
     out.ping.start.value <= '0;
     if (in.ping_sum_high.clocks.we) ping_sum_high_clocks <= in.ping_sum_high.clocks.next;
-    if (writes && address == 7'h00) begin
-      out.interconnect_.c2h_source.value <= access_data[1:0];
-      out.interconnect_.peer_source.value <= access_data[3:2];
-      out.interconnect_.lane.value <= access_data[11:8];
-    end
-    if (writes && address == 7'h04) out.generator_seed.seed.value <= access_data;
-    if (writes && address == 7'h08) begin
-      out.h2c_check.enable.value <= access_data[0];
-      out.h2c_check.restart.value <= access_data[31];
-    end
-    if (writes && address == 7'h0c) out.h2c_check_seed.seed.value <= access_data;
-    if (writes && address == 7'h20) out.command_low.address.value <= access_data;
-    if (writes && address == 7'h24) out.command_high.address.value <= access_data;
-    if (writes && address == 7'h28) out.command_bytes.bytes.value <= access_data;
-    if (writes && address == 7'h2c) out.command.start.value <= access_data[0];
-    if (writes && address == 7'h40) begin
-      out.ping.start.value <= access_data[0];
-      out.ping.rounds.value <= access_data[31:16];
+    if (writes) begin
+      case (address)
+        7'h00: begin
+          out.interconnect_.c2h_source.value <= access_data[1:0];
+          out.interconnect_.peer_source.value <= access_data[3:2];
+          out.interconnect_.lane.value <= access_data[11:8];
+        end
+        7'h04: out.generator_seed.seed.value <= access_data;
+        7'h08: begin
+          out.h2c_check.enable.value <= access_data[0];
+          out.h2c_check.restart.value <= access_data[31];
+        end
+        7'h0c: out.h2c_check_seed.seed.value <= access_data;
+        7'h20: out.command_low.address.value <= access_data;
+        7'h24: out.command_high.address.value <= access_data;
+        7'h28: out.command_bytes.bytes.value <= access_data;
+        7'h2c: out.command.start.value <= access_data[0];
+        7'h40: begin
+          out.ping.start.value <= access_data[0];
+          out.ping.rounds.value <= access_data[31:16];
+        end
+        default: ;
+      endcase
     end
     if (rst) begin
       out.interconnect_.c2h_source.value <= 2'h0;
@@ -67,34 +72,37 @@ module crosslane_user_block (
 
   always_comb begin
     read_data = '0;
-    if (address == 7'h00) begin
-      read_data[1:0] = out.interconnect_.c2h_source.value;
-      read_data[3:2] = out.interconnect_.peer_source.value;
-      read_data[11:8] = out.interconnect_.lane.value;
-    end
-    if (address == 7'h04) read_data = out.generator_seed.seed.value;
-    if (address == 7'h08) begin
-      read_data[0] = out.h2c_check.enable.value;
-      read_data[31] = out.h2c_check.restart.value;
-    end
-    if (address == 7'h0c) read_data = out.h2c_check_seed.seed.value;
-    if (address == 7'h10) read_data = in.h2c_check_errors.count.next;
-    if (address == 7'h14) read_data = in.h2c_check_first.word.next;
-    if (address == 7'h20) read_data = out.command_low.address.value;
-    if (address == 7'h24) read_data = out.command_high.address.value;
-    if (address == 7'h28) read_data = out.command_bytes.bytes.value;
-    if (address == 7'h2c) read_data[0] = out.command.start.value;
-    if (address == 7'h30) read_data[0] = in.command_status.busy.next;
-    if (address == 7'h34) read_data = in.command_done.count.next;
-    if (address == 7'h40) begin
-      read_data[0] = out.ping.start.value;
-      read_data[31:16] = out.ping.rounds.value;
-    end
-    if (address == 7'h44) read_data = in.ping_done.count.next;
-    if (address == 7'h48) read_data = in.ping_sum_low.clocks.next;
-    if (address == 7'h4c) read_data = ping_sum_high_clocks;
-    if (address == 7'h50) read_data = in.ping_least.clocks.next;
-    if (address == 7'h54) read_data = in.ping_most.clocks.next;
+    case (address)
+      7'h00: begin
+        read_data[1:0] = out.interconnect_.c2h_source.value;
+        read_data[3:2] = out.interconnect_.peer_source.value;
+        read_data[11:8] = out.interconnect_.lane.value;
+      end
+      7'h04: read_data = out.generator_seed.seed.value;
+      7'h08: begin
+        read_data[0] = out.h2c_check.enable.value;
+        read_data[31] = out.h2c_check.restart.value;
+      end
+      7'h0c: read_data = out.h2c_check_seed.seed.value;
+      7'h10: read_data = in.h2c_check_errors.count.next;
+      7'h14: read_data = in.h2c_check_first.word.next;
+      7'h20: read_data = out.command_low.address.value;
+      7'h24: read_data = out.command_high.address.value;
+      7'h28: read_data = out.command_bytes.bytes.value;
+      7'h2c: read_data[0] = out.command.start.value;
+      7'h30: read_data[0] = in.command_status.busy.next;
+      7'h34: read_data = in.command_done.count.next;
+      7'h40: begin
+        read_data[0] = out.ping.start.value;
+        read_data[31:16] = out.ping.rounds.value;
+      end
+      7'h44: read_data = in.ping_done.count.next;
+      7'h48: read_data = in.ping_sum_low.clocks.next;
+      7'h4c: read_data = ping_sum_high_clocks;
+      7'h50: read_data = in.ping_least.clocks.next;
+      7'h54: read_data = in.ping_most.clocks.next;
+      default: ;
+    endcase
   end
 endmodule
 // verilator lint_on UNUSEDSIGNAL
