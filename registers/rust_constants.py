@@ -2,7 +2,7 @@
 """PeakRDL exporter that writes a register map as Rust constants.
 
 One map becomes one Rust file: a module for each type of register file with the offsets of its
-registers, in it a module for each register with its fields, and an enum for each encoding.
+registers, in it a module for each register that has fields, and an enum for each encoding.
 `generate.py` calls it for all maps; `peakrdl.toml` makes it the command `rust-constants`.
 """
 
@@ -14,7 +14,7 @@ from peakrdl.plugins.exporter import ExporterSubcommandPlugin
 from systemrdl.node import AddrmapNode, FieldNode, MemNode, Node, RegfileNode, RegNode
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0 OR MIT"
-# Columns of a line of Rust, as in rustfmt.toml.
+# Columns of a generated line, as in rustfmt.toml.
 MAX_COLUMNS = 100
 # Width of a register, the only one supported.
 REGISTER_BITS = 32
@@ -123,8 +123,16 @@ def write_field(writer: Writer, item: FieldNode) -> None:
     writer.line(f"pub const {name}: Field = Field {{ shift: {item.low}, width: {item.width} }};")
 
 
+def is_plain(register: RegNode) -> bool:
+    """Whether a register is one value of 32 bits, of which there is no more to say."""
+    first, *others = register.fields()
+    said = [first.get_property(name) for name in ("desc", "encode", "singlepulse")]
+    return not others and first.width == REGISTER_BITS and not any(said)
+
+
 def write_register(writer: Writer, register: RegNode, remark: str) -> None:
-    """Writes a register's offset, its reset value unless 0, and the module of its fields."""
+    """Writes a register's offset, its reset value unless 0, and the module of its fields unless
+    it is one value."""
     if register.get_property("regwidth") != REGISTER_BITS or register.is_array:
         raise MapError(f"{register.get_path()}: only single registers of 32 bits can be written")
     name = register.inst_name
@@ -135,6 +143,8 @@ def write_register(writer: Writer, register: RegNode, remark: str) -> None:
     if reset:
         writer.doc(f"Reset value of [`{name.upper()}`].")
         writer.line(f"pub const {name.upper()}_RESET: u32 = {reset:#x};")
+    if is_plain(register):
+        return
     writer.doc(f"Fields of `{name}`.")
     writer.open(f"pub mod {module_name(register)}")
     writer.line("use crate::Field;")
@@ -260,34 +270,19 @@ def write_encodings(writer: Writer, top: AddrmapNode) -> None:
         name = camel_case(type_name)
         register = user.parent
         writer.line()
+        writer.open("crate::encoding!")
         writer.doc(
             f"Values of `{user.inst_name}` in `{register.parent.inst_name}."
             f"{register.inst_name}` and of fields like it."
         )
-        default = ", Default" if any(member.value == 0 for member in encoding) else ""
-        writer.line(f"#[derive(Clone, Copy, Debug{default}, PartialEq, Eq)]")
-        writer.line("#[repr(u32)]")
-        writer.open(f"pub enum {name}")
+        if any(member.value == 0 for member in encoding):
+            writer.line("#[derive(Default)]")
+        writer.open(name)
         for member in encoding:
             writer.doc(member.rdl_desc or f"`{member.name}`.")
             if member.value == 0:
                 writer.line("#[default]")
             writer.line(f"{camel_case(member.name)} = {member.value},")
-        writer.close()
-        writer.line()
-        writer.open(f"impl {name}")
-        writer.doc("The value with these bits; none for undefined bits.")
-        writer.open("pub const fn from_bits(bits: u32) -> Option<Self>")
-        writer.open("match bits")
-        for member in encoding:
-            writer.line(f"{member.value} => Some(Self::{camel_case(member.name)}),")
-        writer.line("_ => None,")
-        writer.close()
-        writer.close()
-        writer.line()
-        writer.doc("The field's bits.")
-        writer.open("pub const fn bits(self) -> u32")
-        writer.line("self as u32")
         writer.close()
         writer.close()
 
@@ -360,6 +355,37 @@ impl Field {
         (u32::MAX >> (u32::BITS - self.width)) << self.shift
     }
 }
+
+/// An enum of the values of a field.
+macro_rules! encoding {
+    (
+        $(#[$of_enum:meta])*
+        $name:ident { $($(#[$of_value:meta])* $value:ident = $bits:literal,)* }
+    ) => {
+        $(#[$of_enum])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum $name {
+            $($(#[$of_value])* $value = $bits,)*
+        }
+
+        impl $name {
+            /// The value with these bits; none for undefined bits.
+            pub const fn from_bits(bits: u32) -> Option<Self> {
+                match bits {
+                    $($bits => Some(Self::$value),)*
+                    _ => None,
+                }
+            }
+
+            /// The field's bits.
+            pub const fn bits(self) -> u32 {
+                self as u32
+            }
+        }
+    };
+}
+use encoding;
 
 /// Register files of one type, at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

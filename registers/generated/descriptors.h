@@ -11,24 +11,6 @@ extern "C" {
 #endif
 #include <stdint.h>
 
-// reg - table_descriptor::address_low
-#define TABLE_DESCRIPTOR__ADDRESS_LOW__ADDRESS_bm 0xffffffff
-#define TABLE_DESCRIPTOR__ADDRESS_LOW__ADDRESS_bp 0
-#define TABLE_DESCRIPTOR__ADDRESS_LOW__ADDRESS_bw 32
-#define TABLE_DESCRIPTOR__ADDRESS_LOW__ADDRESS_reset 0x0
-
-// reg - table_descriptor::address_high
-#define TABLE_DESCRIPTOR__ADDRESS_HIGH__ADDRESS_bm 0xffffffff
-#define TABLE_DESCRIPTOR__ADDRESS_HIGH__ADDRESS_bp 0
-#define TABLE_DESCRIPTOR__ADDRESS_HIGH__ADDRESS_bw 32
-#define TABLE_DESCRIPTOR__ADDRESS_HIGH__ADDRESS_reset 0x0
-
-// reg - table_descriptor::length
-#define TABLE_DESCRIPTOR__LENGTH__BYTES_bm 0xffffffff
-#define TABLE_DESCRIPTOR__LENGTH__BYTES_bp 0
-#define TABLE_DESCRIPTOR__LENGTH__BYTES_bw 32
-#define TABLE_DESCRIPTOR__LENGTH__BYTES_reset 0x0
-
 // reg - table_descriptor::control
 #define TABLE_DESCRIPTOR__CONTROL__INTERRUPT_bm 0x1
 #define TABLE_DESCRIPTOR__CONTROL__INTERRUPT_bp 0
@@ -51,36 +33,6 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t control;
 } table_descriptor_t;
 
-// reg - ring_descriptor::address_low
-#define RING_DESCRIPTOR__ADDRESS_LOW__ADDRESS_bm 0xffffffff
-#define RING_DESCRIPTOR__ADDRESS_LOW__ADDRESS_bp 0
-#define RING_DESCRIPTOR__ADDRESS_LOW__ADDRESS_bw 32
-#define RING_DESCRIPTOR__ADDRESS_LOW__ADDRESS_reset 0x0
-
-// reg - ring_descriptor::address_high
-#define RING_DESCRIPTOR__ADDRESS_HIGH__ADDRESS_bm 0xffffffff
-#define RING_DESCRIPTOR__ADDRESS_HIGH__ADDRESS_bp 0
-#define RING_DESCRIPTOR__ADDRESS_HIGH__ADDRESS_bw 32
-#define RING_DESCRIPTOR__ADDRESS_HIGH__ADDRESS_reset 0x0
-
-// reg - ring_descriptor::card_low
-#define RING_DESCRIPTOR__CARD_LOW__ADDRESS_bm 0xffffffff
-#define RING_DESCRIPTOR__CARD_LOW__ADDRESS_bp 0
-#define RING_DESCRIPTOR__CARD_LOW__ADDRESS_bw 32
-#define RING_DESCRIPTOR__CARD_LOW__ADDRESS_reset 0x0
-
-// reg - ring_descriptor::card_high
-#define RING_DESCRIPTOR__CARD_HIGH__ADDRESS_bm 0xffffffff
-#define RING_DESCRIPTOR__CARD_HIGH__ADDRESS_bp 0
-#define RING_DESCRIPTOR__CARD_HIGH__ADDRESS_bw 32
-#define RING_DESCRIPTOR__CARD_HIGH__ADDRESS_reset 0x0
-
-// reg - ring_descriptor::length
-#define RING_DESCRIPTOR__LENGTH__BYTES_bm 0xffffffff
-#define RING_DESCRIPTOR__LENGTH__BYTES_bp 0
-#define RING_DESCRIPTOR__LENGTH__BYTES_bw 32
-#define RING_DESCRIPTOR__LENGTH__BYTES_reset 0x0
-
 // reg - ring_descriptor::control
 #define RING_DESCRIPTOR__CONTROL__INTERRUPT_bm 0x1
 #define RING_DESCRIPTOR__CONTROL__INTERRUPT_bp 0
@@ -99,12 +51,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define RING_DESCRIPTOR__CONTROL__TO_CARD_bw 1
 #define RING_DESCRIPTOR__CONTROL__TO_CARD_reset 0x0
 
-// reg - ring_descriptor::reserved
-#define RING_DESCRIPTOR__RESERVED__ZERO_bm 0xffffffff
-#define RING_DESCRIPTOR__RESERVED__ZERO_bp 0
-#define RING_DESCRIPTOR__RESERVED__ZERO_bw 32
-#define RING_DESCRIPTOR__RESERVED__ZERO_reset 0x0
-
 // addrmap - ring_descriptor
 typedef struct __attribute__ ((__packed__)) {
     uint32_t address_low;
@@ -116,54 +62,6 @@ typedef struct __attribute__ ((__packed__)) {
     uint8_t RESERVED_18_1b[0x4];
     uint32_t reserved;
 } ring_descriptor_t;
-
-// reg - status_block::sequence
-#define STATUS_BLOCK__SEQUENCE__COUNT_bm 0xffffffff
-#define STATUS_BLOCK__SEQUENCE__COUNT_bp 0
-#define STATUS_BLOCK__SEQUENCE__COUNT_bw 32
-#define STATUS_BLOCK__SEQUENCE__COUNT_reset 0x0
-
-// reg - status_block::completed
-#define STATUS_BLOCK__COMPLETED__COUNT_bm 0xffffffff
-#define STATUS_BLOCK__COMPLETED__COUNT_bp 0
-#define STATUS_BLOCK__COMPLETED__COUNT_bw 32
-#define STATUS_BLOCK__COMPLETED__COUNT_reset 0x0
-
-// reg - status_block::status
-#define STATUS_BLOCK__STATUS__BITS_bm 0xffffffff
-#define STATUS_BLOCK__STATUS__BITS_bp 0
-#define STATUS_BLOCK__STATUS__BITS_bw 32
-#define STATUS_BLOCK__STATUS__BITS_reset 0x0
-
-// reg - status_block::stopped_at
-#define STATUS_BLOCK__STOPPED_AT__BYTES_bm 0xffffffff
-#define STATUS_BLOCK__STOPPED_AT__BYTES_bp 0
-#define STATUS_BLOCK__STOPPED_AT__BYTES_bw 32
-#define STATUS_BLOCK__STOPPED_AT__BYTES_reset 0x0
-
-// reg - status_block::error_low
-#define STATUS_BLOCK__ERROR_LOW__ADDRESS_bm 0xffffffff
-#define STATUS_BLOCK__ERROR_LOW__ADDRESS_bp 0
-#define STATUS_BLOCK__ERROR_LOW__ADDRESS_bw 32
-#define STATUS_BLOCK__ERROR_LOW__ADDRESS_reset 0x0
-
-// reg - status_block::error_high
-#define STATUS_BLOCK__ERROR_HIGH__ADDRESS_bm 0xffffffff
-#define STATUS_BLOCK__ERROR_HIGH__ADDRESS_bp 0
-#define STATUS_BLOCK__ERROR_HIGH__ADDRESS_bw 32
-#define STATUS_BLOCK__ERROR_HIGH__ADDRESS_reset 0x0
-
-// reg - status_block::time_low
-#define STATUS_BLOCK__TIME_LOW__CLOCKS_bm 0xffffffff
-#define STATUS_BLOCK__TIME_LOW__CLOCKS_bp 0
-#define STATUS_BLOCK__TIME_LOW__CLOCKS_bw 32
-#define STATUS_BLOCK__TIME_LOW__CLOCKS_reset 0x0
-
-// reg - status_block::time_high
-#define STATUS_BLOCK__TIME_HIGH__CLOCKS_bm 0xffffffff
-#define STATUS_BLOCK__TIME_HIGH__CLOCKS_bp 0
-#define STATUS_BLOCK__TIME_HIGH__CLOCKS_bw 32
-#define STATUS_BLOCK__TIME_HIGH__CLOCKS_reset 0x0
 
 // addrmap - status_block
 typedef struct __attribute__ ((__packed__)) {
@@ -213,30 +111,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define NETWORK_REQUEST__LENGTH__BYTES_bw 21
 #define NETWORK_REQUEST__LENGTH__BYTES_reset 0x0
 
-// reg - network_request::buffer_low
-#define NETWORK_REQUEST__BUFFER_LOW__ADDRESS_bm 0xffffffff
-#define NETWORK_REQUEST__BUFFER_LOW__ADDRESS_bp 0
-#define NETWORK_REQUEST__BUFFER_LOW__ADDRESS_bw 32
-#define NETWORK_REQUEST__BUFFER_LOW__ADDRESS_reset 0x0
-
-// reg - network_request::buffer_high
-#define NETWORK_REQUEST__BUFFER_HIGH__ADDRESS_bm 0xffffffff
-#define NETWORK_REQUEST__BUFFER_HIGH__ADDRESS_bp 0
-#define NETWORK_REQUEST__BUFFER_HIGH__ADDRESS_bw 32
-#define NETWORK_REQUEST__BUFFER_HIGH__ADDRESS_reset 0x0
-
-// reg - network_request::notify_low
-#define NETWORK_REQUEST__NOTIFY_LOW__ADDRESS_bm 0xffffffff
-#define NETWORK_REQUEST__NOTIFY_LOW__ADDRESS_bp 0
-#define NETWORK_REQUEST__NOTIFY_LOW__ADDRESS_bw 32
-#define NETWORK_REQUEST__NOTIFY_LOW__ADDRESS_reset 0x0
-
-// reg - network_request::notify_high
-#define NETWORK_REQUEST__NOTIFY_HIGH__ADDRESS_bm 0xffffffff
-#define NETWORK_REQUEST__NOTIFY_HIGH__ADDRESS_bp 0
-#define NETWORK_REQUEST__NOTIFY_HIGH__ADDRESS_bw 32
-#define NETWORK_REQUEST__NOTIFY_HIGH__ADDRESS_reset 0x0
-
 // reg - network_request::party
 #define NETWORK_REQUEST__PARTY__TOKEN_bm 0xffff
 #define NETWORK_REQUEST__PARTY__TOKEN_bp 0
@@ -246,12 +120,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define NETWORK_REQUEST__PARTY__NODE_bp 16
 #define NETWORK_REQUEST__PARTY__NODE_bw 16
 #define NETWORK_REQUEST__PARTY__NODE_reset 0x0
-
-// reg - network_request::reserved
-#define NETWORK_REQUEST__RESERVED__ZERO_bm 0xffffffff
-#define NETWORK_REQUEST__RESERVED__ZERO_bp 0
-#define NETWORK_REQUEST__RESERVED__ZERO_bw 32
-#define NETWORK_REQUEST__RESERVED__ZERO_reset 0x0
 
 // addrmap - network_request
 typedef struct __attribute__ ((__packed__)) {
@@ -274,12 +142,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define NETWORK_NOTIFICATION__WORD__STATUS_bp 16
 #define NETWORK_NOTIFICATION__WORD__STATUS_bw 8
 #define NETWORK_NOTIFICATION__WORD__STATUS_reset 0x0
-
-// reg - network_notification::length
-#define NETWORK_NOTIFICATION__LENGTH__BYTES_bm 0xffffffff
-#define NETWORK_NOTIFICATION__LENGTH__BYTES_bp 0
-#define NETWORK_NOTIFICATION__LENGTH__BYTES_bw 32
-#define NETWORK_NOTIFICATION__LENGTH__BYTES_reset 0x0
 
 // addrmap - network_notification
 typedef struct __attribute__ ((__packed__)) {

@@ -12,9 +12,6 @@ extern "C" {
 #include <stdint.h>
 
 // reg - engine::global::id
-#define ENGINE__GLOBAL__ID__MAGIC_bm 0xffffffff
-#define ENGINE__GLOBAL__ID__MAGIC_bp 0
-#define ENGINE__GLOBAL__ID__MAGIC_bw 32
 #define ENGINE__GLOBAL__ID__MAGIC_reset 0x584c4e45
 
 // reg - engine::global::version
@@ -79,35 +76,8 @@ extern "C" {
 #define ENGINE__GLOBAL__MAX_READ__BYTES_bw 16
 #define ENGINE__GLOBAL__MAX_READ__BYTES_reset 0x0
 
-// reg - engine::global::lane_fifo
-#define ENGINE__GLOBAL__LANE_FIFO__BYTES_bm 0xffffffff
-#define ENGINE__GLOBAL__LANE_FIFO__BYTES_bp 0
-#define ENGINE__GLOBAL__LANE_FIFO__BYTES_bw 32
-#define ENGINE__GLOBAL__LANE_FIFO__BYTES_reset 0x0
-
-// reg - engine::global::lane_window
-#define ENGINE__GLOBAL__LANE_WINDOW__BYTES_bm 0xffffffff
-#define ENGINE__GLOBAL__LANE_WINDOW__BYTES_bp 0
-#define ENGINE__GLOBAL__LANE_WINDOW__BYTES_bw 32
-#define ENGINE__GLOBAL__LANE_WINDOW__BYTES_reset 0x0
-
 // reg - engine::global::clock
-#define ENGINE__GLOBAL__CLOCK__PICOSECONDS_bm 0xffffffff
-#define ENGINE__GLOBAL__CLOCK__PICOSECONDS_bp 0
-#define ENGINE__GLOBAL__CLOCK__PICOSECONDS_bw 32
 #define ENGINE__GLOBAL__CLOCK__PICOSECONDS_reset 0xfa0
-
-// reg - engine::global::time_low
-#define ENGINE__GLOBAL__TIME_LOW__CLOCKS_bm 0xffffffff
-#define ENGINE__GLOBAL__TIME_LOW__CLOCKS_bp 0
-#define ENGINE__GLOBAL__TIME_LOW__CLOCKS_bw 32
-#define ENGINE__GLOBAL__TIME_LOW__CLOCKS_reset 0x0
-
-// reg - engine::global::time_high
-#define ENGINE__GLOBAL__TIME_HIGH__CLOCKS_bm 0xffffffff
-#define ENGINE__GLOBAL__TIME_HIGH__CLOCKS_bp 0
-#define ENGINE__GLOBAL__TIME_HIGH__CLOCKS_bw 32
-#define ENGINE__GLOBAL__TIME_HIGH__CLOCKS_reset 0x0
 
 // reg - engine::global::control
 #define ENGINE__GLOBAL__CONTROL__RESET_COUNTERS_bm 0x1
@@ -173,12 +143,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define ENGINE__USER__INTERCONNECT__LANE_bw 4
 #define ENGINE__USER__INTERCONNECT__LANE_reset 0x0
 
-// reg - engine::user::generator_seed
-#define ENGINE__USER__GENERATOR_SEED__SEED_bm 0xffffffff
-#define ENGINE__USER__GENERATOR_SEED__SEED_bp 0
-#define ENGINE__USER__GENERATOR_SEED__SEED_bw 32
-#define ENGINE__USER__GENERATOR_SEED__SEED_reset 0x0
-
 // reg - engine::user::h2c_check
 #define ENGINE__USER__H2C_CHECK__ENABLE_bm 0x1
 #define ENGINE__USER__H2C_CHECK__ENABLE_bp 0
@@ -188,42 +152,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define ENGINE__USER__H2C_CHECK__RESTART_bp 31
 #define ENGINE__USER__H2C_CHECK__RESTART_bw 1
 #define ENGINE__USER__H2C_CHECK__RESTART_reset 0x0
-
-// reg - engine::user::h2c_check_seed
-#define ENGINE__USER__H2C_CHECK_SEED__SEED_bm 0xffffffff
-#define ENGINE__USER__H2C_CHECK_SEED__SEED_bp 0
-#define ENGINE__USER__H2C_CHECK_SEED__SEED_bw 32
-#define ENGINE__USER__H2C_CHECK_SEED__SEED_reset 0x0
-
-// reg - engine::user::h2c_check_errors
-#define ENGINE__USER__H2C_CHECK_ERRORS__COUNT_bm 0xffffffff
-#define ENGINE__USER__H2C_CHECK_ERRORS__COUNT_bp 0
-#define ENGINE__USER__H2C_CHECK_ERRORS__COUNT_bw 32
-#define ENGINE__USER__H2C_CHECK_ERRORS__COUNT_reset 0x0
-
-// reg - engine::user::h2c_check_first
-#define ENGINE__USER__H2C_CHECK_FIRST__WORD_bm 0xffffffff
-#define ENGINE__USER__H2C_CHECK_FIRST__WORD_bp 0
-#define ENGINE__USER__H2C_CHECK_FIRST__WORD_bw 32
-#define ENGINE__USER__H2C_CHECK_FIRST__WORD_reset 0x0
-
-// reg - engine::user::command_low
-#define ENGINE__USER__COMMAND_LOW__ADDRESS_bm 0xffffffff
-#define ENGINE__USER__COMMAND_LOW__ADDRESS_bp 0
-#define ENGINE__USER__COMMAND_LOW__ADDRESS_bw 32
-#define ENGINE__USER__COMMAND_LOW__ADDRESS_reset 0x0
-
-// reg - engine::user::command_high
-#define ENGINE__USER__COMMAND_HIGH__ADDRESS_bm 0xffffffff
-#define ENGINE__USER__COMMAND_HIGH__ADDRESS_bp 0
-#define ENGINE__USER__COMMAND_HIGH__ADDRESS_bw 32
-#define ENGINE__USER__COMMAND_HIGH__ADDRESS_reset 0x0
-
-// reg - engine::user::command_bytes
-#define ENGINE__USER__COMMAND_BYTES__BYTES_bm 0xffffffff
-#define ENGINE__USER__COMMAND_BYTES__BYTES_bp 0
-#define ENGINE__USER__COMMAND_BYTES__BYTES_bw 32
-#define ENGINE__USER__COMMAND_BYTES__BYTES_reset 0x0
 
 // reg - engine::user::command
 #define ENGINE__USER__COMMAND__START_bm 0x1
@@ -237,12 +165,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define ENGINE__USER__COMMAND_STATUS__BUSY_bw 1
 #define ENGINE__USER__COMMAND_STATUS__BUSY_reset 0x0
 
-// reg - engine::user::command_done
-#define ENGINE__USER__COMMAND_DONE__COUNT_bm 0xffffffff
-#define ENGINE__USER__COMMAND_DONE__COUNT_bp 0
-#define ENGINE__USER__COMMAND_DONE__COUNT_bw 32
-#define ENGINE__USER__COMMAND_DONE__COUNT_reset 0x0
-
 // reg - engine::user::ping
 #define ENGINE__USER__PING__START_bm 0x1
 #define ENGINE__USER__PING__START_bp 0
@@ -252,36 +174,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define ENGINE__USER__PING__ROUNDS_bp 16
 #define ENGINE__USER__PING__ROUNDS_bw 16
 #define ENGINE__USER__PING__ROUNDS_reset 0x0
-
-// reg - engine::user::ping_done
-#define ENGINE__USER__PING_DONE__COUNT_bm 0xffffffff
-#define ENGINE__USER__PING_DONE__COUNT_bp 0
-#define ENGINE__USER__PING_DONE__COUNT_bw 32
-#define ENGINE__USER__PING_DONE__COUNT_reset 0x0
-
-// reg - engine::user::ping_sum_low
-#define ENGINE__USER__PING_SUM_LOW__CLOCKS_bm 0xffffffff
-#define ENGINE__USER__PING_SUM_LOW__CLOCKS_bp 0
-#define ENGINE__USER__PING_SUM_LOW__CLOCKS_bw 32
-#define ENGINE__USER__PING_SUM_LOW__CLOCKS_reset 0x0
-
-// reg - engine::user::ping_sum_high
-#define ENGINE__USER__PING_SUM_HIGH__CLOCKS_bm 0xffffffff
-#define ENGINE__USER__PING_SUM_HIGH__CLOCKS_bp 0
-#define ENGINE__USER__PING_SUM_HIGH__CLOCKS_bw 32
-#define ENGINE__USER__PING_SUM_HIGH__CLOCKS_reset 0x0
-
-// reg - engine::user::ping_least
-#define ENGINE__USER__PING_LEAST__CLOCKS_bm 0xffffffff
-#define ENGINE__USER__PING_LEAST__CLOCKS_bp 0
-#define ENGINE__USER__PING_LEAST__CLOCKS_bw 32
-#define ENGINE__USER__PING_LEAST__CLOCKS_reset 0x0
-
-// reg - engine::user::ping_most
-#define ENGINE__USER__PING_MOST__CLOCKS_bm 0xffffffff
-#define ENGINE__USER__PING_MOST__CLOCKS_bp 0
-#define ENGINE__USER__PING_MOST__CLOCKS_bw 32
-#define ENGINE__USER__PING_MOST__CLOCKS_reset 0x0
 
 // regfile - engine::user
 typedef struct __attribute__ ((__packed__)) {
@@ -366,150 +258,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define CHANNEL__VECTOR__VALUE_bp 0
 #define CHANNEL__VECTOR__VALUE_bw 16
 #define CHANNEL__VECTOR__VALUE_reset 0x0
-
-// reg - channel::ring_low
-#define CHANNEL__RING_LOW__ADDRESS_bm 0xffffffff
-#define CHANNEL__RING_LOW__ADDRESS_bp 0
-#define CHANNEL__RING_LOW__ADDRESS_bw 32
-#define CHANNEL__RING_LOW__ADDRESS_reset 0x0
-
-// reg - channel::ring_high
-#define CHANNEL__RING_HIGH__ADDRESS_bm 0xffffffff
-#define CHANNEL__RING_HIGH__ADDRESS_bp 0
-#define CHANNEL__RING_HIGH__ADDRESS_bw 32
-#define CHANNEL__RING_HIGH__ADDRESS_reset 0x0
-
-// reg - channel::ring_entries
-#define CHANNEL__RING_ENTRIES__VALUE_bm 0xffffffff
-#define CHANNEL__RING_ENTRIES__VALUE_bp 0
-#define CHANNEL__RING_ENTRIES__VALUE_bw 32
-#define CHANNEL__RING_ENTRIES__VALUE_reset 0x0
-
-// reg - channel::doorbell
-#define CHANNEL__DOORBELL__COUNT_bm 0xffffffff
-#define CHANNEL__DOORBELL__COUNT_bp 0
-#define CHANNEL__DOORBELL__COUNT_bw 32
-#define CHANNEL__DOORBELL__COUNT_reset 0x0
-
-// reg - channel::completed
-#define CHANNEL__COMPLETED__COUNT_bm 0xffffffff
-#define CHANNEL__COMPLETED__COUNT_bp 0
-#define CHANNEL__COMPLETED__COUNT_bw 32
-#define CHANNEL__COMPLETED__COUNT_reset 0x0
-
-// reg - channel::status_low
-#define CHANNEL__STATUS_LOW__ADDRESS_bm 0xffffffff
-#define CHANNEL__STATUS_LOW__ADDRESS_bp 0
-#define CHANNEL__STATUS_LOW__ADDRESS_bw 32
-#define CHANNEL__STATUS_LOW__ADDRESS_reset 0x0
-
-// reg - channel::status_high
-#define CHANNEL__STATUS_HIGH__ADDRESS_bm 0xffffffff
-#define CHANNEL__STATUS_HIGH__ADDRESS_bp 0
-#define CHANNEL__STATUS_HIGH__ADDRESS_bw 32
-#define CHANNEL__STATUS_HIGH__ADDRESS_reset 0x0
-
-// reg - channel::stopped_at
-#define CHANNEL__STOPPED_AT__BYTES_bm 0xffffffff
-#define CHANNEL__STOPPED_AT__BYTES_bp 0
-#define CHANNEL__STOPPED_AT__BYTES_bw 32
-#define CHANNEL__STOPPED_AT__BYTES_reset 0x0
-
-// reg - channel::error_low
-#define CHANNEL__ERROR_LOW__ADDRESS_bm 0xffffffff
-#define CHANNEL__ERROR_LOW__ADDRESS_bp 0
-#define CHANNEL__ERROR_LOW__ADDRESS_bw 32
-#define CHANNEL__ERROR_LOW__ADDRESS_reset 0x0
-
-// reg - channel::error_high
-#define CHANNEL__ERROR_HIGH__ADDRESS_bm 0xffffffff
-#define CHANNEL__ERROR_HIGH__ADDRESS_bp 0
-#define CHANNEL__ERROR_HIGH__ADDRESS_bw 32
-#define CHANNEL__ERROR_HIGH__ADDRESS_reset 0x0
-
-// reg - channel::bytes_low
-#define CHANNEL__BYTES_LOW__COUNT_bm 0xffffffff
-#define CHANNEL__BYTES_LOW__COUNT_bp 0
-#define CHANNEL__BYTES_LOW__COUNT_bw 32
-#define CHANNEL__BYTES_LOW__COUNT_reset 0x0
-
-// reg - channel::bytes_high
-#define CHANNEL__BYTES_HIGH__COUNT_bm 0xffffffff
-#define CHANNEL__BYTES_HIGH__COUNT_bp 0
-#define CHANNEL__BYTES_HIGH__COUNT_bw 32
-#define CHANNEL__BYTES_HIGH__COUNT_reset 0x0
-
-// reg - channel::tlps
-#define CHANNEL__TLPS__COUNT_bm 0xffffffff
-#define CHANNEL__TLPS__COUNT_bp 0
-#define CHANNEL__TLPS__COUNT_bw 32
-#define CHANNEL__TLPS__COUNT_reset 0x0
-
-// reg - channel::fetched
-#define CHANNEL__FETCHED__COUNT_bm 0xffffffff
-#define CHANNEL__FETCHED__COUNT_bp 0
-#define CHANNEL__FETCHED__COUNT_bw 32
-#define CHANNEL__FETCHED__COUNT_reset 0x0
-
-// reg - channel::first_low
-#define CHANNEL__FIRST_LOW__CLOCKS_bm 0xffffffff
-#define CHANNEL__FIRST_LOW__CLOCKS_bp 0
-#define CHANNEL__FIRST_LOW__CLOCKS_bw 32
-#define CHANNEL__FIRST_LOW__CLOCKS_reset 0x0
-
-// reg - channel::first_high
-#define CHANNEL__FIRST_HIGH__CLOCKS_bm 0xffffffff
-#define CHANNEL__FIRST_HIGH__CLOCKS_bp 0
-#define CHANNEL__FIRST_HIGH__CLOCKS_bw 32
-#define CHANNEL__FIRST_HIGH__CLOCKS_reset 0x0
-
-// reg - channel::last_low
-#define CHANNEL__LAST_LOW__CLOCKS_bm 0xffffffff
-#define CHANNEL__LAST_LOW__CLOCKS_bp 0
-#define CHANNEL__LAST_LOW__CLOCKS_bw 32
-#define CHANNEL__LAST_LOW__CLOCKS_reset 0x0
-
-// reg - channel::last_high
-#define CHANNEL__LAST_HIGH__CLOCKS_bm 0xffffffff
-#define CHANNEL__LAST_HIGH__CLOCKS_bp 0
-#define CHANNEL__LAST_HIGH__CLOCKS_bw 32
-#define CHANNEL__LAST_HIGH__CLOCKS_reset 0x0
-
-// reg - channel::idle_no_descriptor
-#define CHANNEL__IDLE_NO_DESCRIPTOR__CLOCKS_bm 0xffffffff
-#define CHANNEL__IDLE_NO_DESCRIPTOR__CLOCKS_bp 0
-#define CHANNEL__IDLE_NO_DESCRIPTOR__CLOCKS_bw 32
-#define CHANNEL__IDLE_NO_DESCRIPTOR__CLOCKS_reset 0x0
-
-// reg - channel::idle_no_data
-#define CHANNEL__IDLE_NO_DATA__CLOCKS_bm 0xffffffff
-#define CHANNEL__IDLE_NO_DATA__CLOCKS_bp 0
-#define CHANNEL__IDLE_NO_DATA__CLOCKS_bw 32
-#define CHANNEL__IDLE_NO_DATA__CLOCKS_reset 0x0
-
-// reg - channel::idle_no_tag
-#define CHANNEL__IDLE_NO_TAG__CLOCKS_bm 0xffffffff
-#define CHANNEL__IDLE_NO_TAG__CLOCKS_bp 0
-#define CHANNEL__IDLE_NO_TAG__CLOCKS_bw 32
-#define CHANNEL__IDLE_NO_TAG__CLOCKS_reset 0x0
-
-// reg - channel::idle_link
-#define CHANNEL__IDLE_LINK__CLOCKS_bm 0xffffffff
-#define CHANNEL__IDLE_LINK__CLOCKS_bp 0
-#define CHANNEL__IDLE_LINK__CLOCKS_bw 32
-#define CHANNEL__IDLE_LINK__CLOCKS_reset 0x0
-
-// reg - channel::idle_no_credit
-#define CHANNEL__IDLE_NO_CREDIT__CLOCKS_bm 0xffffffff
-#define CHANNEL__IDLE_NO_CREDIT__CLOCKS_bp 0
-#define CHANNEL__IDLE_NO_CREDIT__CLOCKS_bw 32
-#define CHANNEL__IDLE_NO_CREDIT__CLOCKS_reset 0x0
-
-// reg - channel::idle_gap
-#define CHANNEL__IDLE_GAP__CLOCKS_bm 0xffffffff
-#define CHANNEL__IDLE_GAP__CLOCKS_bp 0
-#define CHANNEL__IDLE_GAP__CLOCKS_bw 32
-#define CHANNEL__IDLE_GAP__CLOCKS_reset 0x0
 
 // regfile - channel
 typedef struct __attribute__ ((__packed__)) {
@@ -601,174 +349,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define CHANNEL_IS_PEER_T__VECTOR__VALUE_bw 16
 #define CHANNEL_IS_PEER_T__VECTOR__VALUE_reset 0x0
 
-// reg - channel_IS_PEER_t::ring_low
-#define CHANNEL_IS_PEER_T__RING_LOW__ADDRESS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__RING_LOW__ADDRESS_bp 0
-#define CHANNEL_IS_PEER_T__RING_LOW__ADDRESS_bw 32
-#define CHANNEL_IS_PEER_T__RING_LOW__ADDRESS_reset 0x0
-
-// reg - channel_IS_PEER_t::ring_high
-#define CHANNEL_IS_PEER_T__RING_HIGH__ADDRESS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__RING_HIGH__ADDRESS_bp 0
-#define CHANNEL_IS_PEER_T__RING_HIGH__ADDRESS_bw 32
-#define CHANNEL_IS_PEER_T__RING_HIGH__ADDRESS_reset 0x0
-
-// reg - channel_IS_PEER_t::ring_entries
-#define CHANNEL_IS_PEER_T__RING_ENTRIES__VALUE_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__RING_ENTRIES__VALUE_bp 0
-#define CHANNEL_IS_PEER_T__RING_ENTRIES__VALUE_bw 32
-#define CHANNEL_IS_PEER_T__RING_ENTRIES__VALUE_reset 0x0
-
-// reg - channel_IS_PEER_t::doorbell
-#define CHANNEL_IS_PEER_T__DOORBELL__COUNT_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__DOORBELL__COUNT_bp 0
-#define CHANNEL_IS_PEER_T__DOORBELL__COUNT_bw 32
-#define CHANNEL_IS_PEER_T__DOORBELL__COUNT_reset 0x0
-
-// reg - channel_IS_PEER_t::completed
-#define CHANNEL_IS_PEER_T__COMPLETED__COUNT_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__COMPLETED__COUNT_bp 0
-#define CHANNEL_IS_PEER_T__COMPLETED__COUNT_bw 32
-#define CHANNEL_IS_PEER_T__COMPLETED__COUNT_reset 0x0
-
-// reg - channel_IS_PEER_t::status_low
-#define CHANNEL_IS_PEER_T__STATUS_LOW__ADDRESS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__STATUS_LOW__ADDRESS_bp 0
-#define CHANNEL_IS_PEER_T__STATUS_LOW__ADDRESS_bw 32
-#define CHANNEL_IS_PEER_T__STATUS_LOW__ADDRESS_reset 0x0
-
-// reg - channel_IS_PEER_t::status_high
-#define CHANNEL_IS_PEER_T__STATUS_HIGH__ADDRESS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__STATUS_HIGH__ADDRESS_bp 0
-#define CHANNEL_IS_PEER_T__STATUS_HIGH__ADDRESS_bw 32
-#define CHANNEL_IS_PEER_T__STATUS_HIGH__ADDRESS_reset 0x0
-
-// reg - channel_IS_PEER_t::stopped_at
-#define CHANNEL_IS_PEER_T__STOPPED_AT__BYTES_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__STOPPED_AT__BYTES_bp 0
-#define CHANNEL_IS_PEER_T__STOPPED_AT__BYTES_bw 32
-#define CHANNEL_IS_PEER_T__STOPPED_AT__BYTES_reset 0x0
-
-// reg - channel_IS_PEER_t::error_low
-#define CHANNEL_IS_PEER_T__ERROR_LOW__ADDRESS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__ERROR_LOW__ADDRESS_bp 0
-#define CHANNEL_IS_PEER_T__ERROR_LOW__ADDRESS_bw 32
-#define CHANNEL_IS_PEER_T__ERROR_LOW__ADDRESS_reset 0x0
-
-// reg - channel_IS_PEER_t::error_high
-#define CHANNEL_IS_PEER_T__ERROR_HIGH__ADDRESS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__ERROR_HIGH__ADDRESS_bp 0
-#define CHANNEL_IS_PEER_T__ERROR_HIGH__ADDRESS_bw 32
-#define CHANNEL_IS_PEER_T__ERROR_HIGH__ADDRESS_reset 0x0
-
-// reg - channel_IS_PEER_t::bytes_low
-#define CHANNEL_IS_PEER_T__BYTES_LOW__COUNT_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__BYTES_LOW__COUNT_bp 0
-#define CHANNEL_IS_PEER_T__BYTES_LOW__COUNT_bw 32
-#define CHANNEL_IS_PEER_T__BYTES_LOW__COUNT_reset 0x0
-
-// reg - channel_IS_PEER_t::bytes_high
-#define CHANNEL_IS_PEER_T__BYTES_HIGH__COUNT_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__BYTES_HIGH__COUNT_bp 0
-#define CHANNEL_IS_PEER_T__BYTES_HIGH__COUNT_bw 32
-#define CHANNEL_IS_PEER_T__BYTES_HIGH__COUNT_reset 0x0
-
-// reg - channel_IS_PEER_t::tlps
-#define CHANNEL_IS_PEER_T__TLPS__COUNT_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__TLPS__COUNT_bp 0
-#define CHANNEL_IS_PEER_T__TLPS__COUNT_bw 32
-#define CHANNEL_IS_PEER_T__TLPS__COUNT_reset 0x0
-
-// reg - channel_IS_PEER_t::fetched
-#define CHANNEL_IS_PEER_T__FETCHED__COUNT_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__FETCHED__COUNT_bp 0
-#define CHANNEL_IS_PEER_T__FETCHED__COUNT_bw 32
-#define CHANNEL_IS_PEER_T__FETCHED__COUNT_reset 0x0
-
-// reg - channel_IS_PEER_t::first_low
-#define CHANNEL_IS_PEER_T__FIRST_LOW__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__FIRST_LOW__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__FIRST_LOW__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__FIRST_LOW__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::first_high
-#define CHANNEL_IS_PEER_T__FIRST_HIGH__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__FIRST_HIGH__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__FIRST_HIGH__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__FIRST_HIGH__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::last_low
-#define CHANNEL_IS_PEER_T__LAST_LOW__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__LAST_LOW__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__LAST_LOW__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__LAST_LOW__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::last_high
-#define CHANNEL_IS_PEER_T__LAST_HIGH__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__LAST_HIGH__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__LAST_HIGH__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__LAST_HIGH__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::idle_no_descriptor
-#define CHANNEL_IS_PEER_T__IDLE_NO_DESCRIPTOR__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__IDLE_NO_DESCRIPTOR__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__IDLE_NO_DESCRIPTOR__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__IDLE_NO_DESCRIPTOR__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::idle_no_data
-#define CHANNEL_IS_PEER_T__IDLE_NO_DATA__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__IDLE_NO_DATA__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__IDLE_NO_DATA__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__IDLE_NO_DATA__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::idle_no_tag
-#define CHANNEL_IS_PEER_T__IDLE_NO_TAG__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__IDLE_NO_TAG__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__IDLE_NO_TAG__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__IDLE_NO_TAG__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::idle_link
-#define CHANNEL_IS_PEER_T__IDLE_LINK__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__IDLE_LINK__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__IDLE_LINK__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__IDLE_LINK__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::idle_no_credit
-#define CHANNEL_IS_PEER_T__IDLE_NO_CREDIT__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__IDLE_NO_CREDIT__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__IDLE_NO_CREDIT__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__IDLE_NO_CREDIT__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::idle_gap
-#define CHANNEL_IS_PEER_T__IDLE_GAP__CLOCKS_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__IDLE_GAP__CLOCKS_bp 0
-#define CHANNEL_IS_PEER_T__IDLE_GAP__CLOCKS_bw 32
-#define CHANNEL_IS_PEER_T__IDLE_GAP__CLOCKS_reset 0x0
-
-// reg - channel_IS_PEER_t::credit
-#define CHANNEL_IS_PEER_T__CREDIT__BYTES_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__CREDIT__BYTES_bp 0
-#define CHANNEL_IS_PEER_T__CREDIT__BYTES_bw 32
-#define CHANNEL_IS_PEER_T__CREDIT__BYTES_reset 0x0
-
-// reg - channel_IS_PEER_t::credit_window
-#define CHANNEL_IS_PEER_T__CREDIT_WINDOW__BYTES_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__CREDIT_WINDOW__BYTES_bp 0
-#define CHANNEL_IS_PEER_T__CREDIT_WINDOW__BYTES_bw 32
-#define CHANNEL_IS_PEER_T__CREDIT_WINDOW__BYTES_reset 0x0
-
-// reg - channel_IS_PEER_t::sent
-#define CHANNEL_IS_PEER_T__SENT__BYTES_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__SENT__BYTES_bp 0
-#define CHANNEL_IS_PEER_T__SENT__BYTES_bw 32
-#define CHANNEL_IS_PEER_T__SENT__BYTES_reset 0x0
-
-// reg - channel_IS_PEER_t::aperture
-#define CHANNEL_IS_PEER_T__APERTURE__BYTES_bm 0xffffffff
-#define CHANNEL_IS_PEER_T__APERTURE__BYTES_bp 0
-#define CHANNEL_IS_PEER_T__APERTURE__BYTES_bw 32
-#define CHANNEL_IS_PEER_T__APERTURE__BYTES_reset 0x0
-
 // regfile - channel_IS_PEER_t
 typedef struct __attribute__ ((__packed__)) {
     uint32_t control;
@@ -835,78 +415,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define LANE__STATUS__OVERFLOW_bp 0
 #define LANE__STATUS__OVERFLOW_bw 1
 #define LANE__STATUS__OVERFLOW_reset 0x0
-
-// reg - lane::credit_low
-#define LANE__CREDIT_LOW__ADDRESS_bm 0xffffffff
-#define LANE__CREDIT_LOW__ADDRESS_bp 0
-#define LANE__CREDIT_LOW__ADDRESS_bw 32
-#define LANE__CREDIT_LOW__ADDRESS_reset 0x0
-
-// reg - lane::credit_high
-#define LANE__CREDIT_HIGH__ADDRESS_bm 0xffffffff
-#define LANE__CREDIT_HIGH__ADDRESS_bp 0
-#define LANE__CREDIT_HIGH__ADDRESS_bw 32
-#define LANE__CREDIT_HIGH__ADDRESS_reset 0x0
-
-// reg - lane::fill
-#define LANE__FILL__BYTES_bm 0xffffffff
-#define LANE__FILL__BYTES_bp 0
-#define LANE__FILL__BYTES_bw 32
-#define LANE__FILL__BYTES_reset 0x0
-
-// reg - lane::received
-#define LANE__RECEIVED__BYTES_bm 0xffffffff
-#define LANE__RECEIVED__BYTES_bp 0
-#define LANE__RECEIVED__BYTES_bw 32
-#define LANE__RECEIVED__BYTES_reset 0x0
-
-// reg - lane::drained
-#define LANE__DRAINED__BYTES_bm 0xffffffff
-#define LANE__DRAINED__BYTES_bp 0
-#define LANE__DRAINED__BYTES_bw 32
-#define LANE__DRAINED__BYTES_reset 0x0
-
-// reg - lane::check_seed
-#define LANE__CHECK_SEED__SEED_bm 0xffffffff
-#define LANE__CHECK_SEED__SEED_bp 0
-#define LANE__CHECK_SEED__SEED_bw 32
-#define LANE__CHECK_SEED__SEED_reset 0x0
-
-// reg - lane::check_errors
-#define LANE__CHECK_ERRORS__COUNT_bm 0xffffffff
-#define LANE__CHECK_ERRORS__COUNT_bp 0
-#define LANE__CHECK_ERRORS__COUNT_bw 32
-#define LANE__CHECK_ERRORS__COUNT_reset 0x0
-
-// reg - lane::check_first
-#define LANE__CHECK_FIRST__WORD_bm 0xffffffff
-#define LANE__CHECK_FIRST__WORD_bp 0
-#define LANE__CHECK_FIRST__WORD_bw 32
-#define LANE__CHECK_FIRST__WORD_reset 0x0
-
-// reg - lane::first_low
-#define LANE__FIRST_LOW__CLOCKS_bm 0xffffffff
-#define LANE__FIRST_LOW__CLOCKS_bp 0
-#define LANE__FIRST_LOW__CLOCKS_bw 32
-#define LANE__FIRST_LOW__CLOCKS_reset 0x0
-
-// reg - lane::first_high
-#define LANE__FIRST_HIGH__CLOCKS_bm 0xffffffff
-#define LANE__FIRST_HIGH__CLOCKS_bp 0
-#define LANE__FIRST_HIGH__CLOCKS_bw 32
-#define LANE__FIRST_HIGH__CLOCKS_reset 0x0
-
-// reg - lane::last_low
-#define LANE__LAST_LOW__CLOCKS_bm 0xffffffff
-#define LANE__LAST_LOW__CLOCKS_bp 0
-#define LANE__LAST_LOW__CLOCKS_bw 32
-#define LANE__LAST_LOW__CLOCKS_reset 0x0
-
-// reg - lane::last_high
-#define LANE__LAST_HIGH__CLOCKS_bm 0xffffffff
-#define LANE__LAST_HIGH__CLOCKS_bp 0
-#define LANE__LAST_HIGH__CLOCKS_bw 32
-#define LANE__LAST_HIGH__CLOCKS_reset 0x0
 
 // regfile - lane
 typedef struct __attribute__ ((__packed__)) {

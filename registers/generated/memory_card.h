@@ -12,9 +12,6 @@ extern "C" {
 #include <stdint.h>
 
 // reg - memory_card::id
-#define MEMORY_CARD__ID__ID_bm 0xffffffff
-#define MEMORY_CARD__ID__ID_bp 0
-#define MEMORY_CARD__ID__ID_bw 32
 #define MEMORY_CARD__ID__ID_reset 0x4d4c5243
 
 // reg - memory_card::version
@@ -41,12 +38,6 @@ extern "C" {
 #define MEMORY_CARD__SIZES__FIFO_WINDOW_BYTES_bw 16
 #define MEMORY_CARD__SIZES__FIFO_WINDOW_BYTES_reset 0x0
 
-// reg - memory_card::fifo_size
-#define MEMORY_CARD__FIFO_SIZE__BYTES_bm 0xffffffff
-#define MEMORY_CARD__FIFO_SIZE__BYTES_bp 0
-#define MEMORY_CARD__FIFO_SIZE__BYTES_bw 32
-#define MEMORY_CARD__FIFO_SIZE__BYTES_reset 0x0
-
 // reg - memory_card::control
 #define MEMORY_CARD__CONTROL__TAKE_bm 0x1
 #define MEMORY_CARD__CONTROL__TAKE_bp 0
@@ -56,12 +47,6 @@ extern "C" {
 #define MEMORY_CARD__CONTROL__CLEAR_FIFO_bp 1
 #define MEMORY_CARD__CONTROL__CLEAR_FIFO_bw 1
 #define MEMORY_CARD__CONTROL__CLEAR_FIFO_reset 0x0
-
-// reg - memory_card::fifo_level
-#define MEMORY_CARD__FIFO_LEVEL__BYTES_bm 0xffffffff
-#define MEMORY_CARD__FIFO_LEVEL__BYTES_bp 0
-#define MEMORY_CARD__FIFO_LEVEL__BYTES_bw 32
-#define MEMORY_CARD__FIFO_LEVEL__BYTES_reset 0x0
 
 // reg - memory_card::fifo_pop
 #define MEMORY_CARD__FIFO_POP__BYTE_VALUE_bm 0xff
@@ -73,53 +58,11 @@ extern "C" {
 #define MEMORY_CARD__FIFO_POP__VALID_bw 1
 #define MEMORY_CARD__FIFO_POP__VALID_reset 0x0
 
-// reg - memory_card::fifo_writes
-#define MEMORY_CARD__FIFO_WRITES__COUNT_bm 0xffffffff
-#define MEMORY_CARD__FIFO_WRITES__COUNT_bp 0
-#define MEMORY_CARD__FIFO_WRITES__COUNT_bw 32
-#define MEMORY_CARD__FIFO_WRITES__COUNT_reset 0x0
-
-// reg - memory_card::fifo_bytes
-#define MEMORY_CARD__FIFO_BYTES__COUNT_bm 0xffffffff
-#define MEMORY_CARD__FIFO_BYTES__COUNT_bp 0
-#define MEMORY_CARD__FIFO_BYTES__COUNT_bw 32
-#define MEMORY_CARD__FIFO_BYTES__COUNT_reset 0x0
-
-// reg - memory_card::fifo_lost
-#define MEMORY_CARD__FIFO_LOST__COUNT_bm 0xffffffff
-#define MEMORY_CARD__FIFO_LOST__COUNT_bp 0
-#define MEMORY_CARD__FIFO_LOST__COUNT_bw 32
-#define MEMORY_CARD__FIFO_LOST__COUNT_reset 0x0
-
-// reg - bank::write_beats
-#define BANK__WRITE_BEATS__COUNT_bm 0xffffffff
-#define BANK__WRITE_BEATS__COUNT_bp 0
-#define BANK__WRITE_BEATS__COUNT_bw 32
-#define BANK__WRITE_BEATS__COUNT_reset 0x0
-
-// reg - bank::read_beats
-#define BANK__READ_BEATS__COUNT_bm 0xffffffff
-#define BANK__READ_BEATS__COUNT_bp 0
-#define BANK__READ_BEATS__COUNT_bw 32
-#define BANK__READ_BEATS__COUNT_reset 0x0
-
 // regfile - bank
 typedef struct __attribute__ ((__packed__)) {
     uint32_t write_beats;
     uint32_t read_beats;
 } bank_t;
-
-// reg - size_class::writes
-#define SIZE_CLASS__WRITES__COUNT_bm 0xffffffff
-#define SIZE_CLASS__WRITES__COUNT_bp 0
-#define SIZE_CLASS__WRITES__COUNT_bw 32
-#define SIZE_CLASS__WRITES__COUNT_reset 0x0
-
-// reg - size_class::reads
-#define SIZE_CLASS__READS__COUNT_bm 0xffffffff
-#define SIZE_CLASS__READS__COUNT_bp 0
-#define SIZE_CLASS__READS__COUNT_bw 32
-#define SIZE_CLASS__READS__COUNT_reset 0x0
 
 // regfile - size_class
 typedef struct __attribute__ ((__packed__)) {

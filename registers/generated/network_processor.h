@@ -12,9 +12,6 @@ extern "C" {
 #include <stdint.h>
 
 // reg - network_processor::id
-#define NETWORK_PROCESSOR__ID__ID_bm 0xffffffff
-#define NETWORK_PROCESSOR__ID__ID_bp 0
-#define NETWORK_PROCESSOR__ID__ID_bw 32
 #define NETWORK_PROCESSOR__ID__ID_reset 0x4e4c5243
 
 // reg - network_processor::version
@@ -58,60 +55,6 @@ extern "C" {
 #define NETWORK_PROCESSOR__STATUS__QUIET_bp 0
 #define NETWORK_PROCESSOR__STATUS__QUIET_bw 1
 #define NETWORK_PROCESSOR__STATUS__QUIET_reset 0x1
-
-// reg - network_processor::put_counts_low
-#define NETWORK_PROCESSOR__PUT_COUNTS_LOW__ADDRESS_bm 0xffffffff
-#define NETWORK_PROCESSOR__PUT_COUNTS_LOW__ADDRESS_bp 0
-#define NETWORK_PROCESSOR__PUT_COUNTS_LOW__ADDRESS_bw 32
-#define NETWORK_PROCESSOR__PUT_COUNTS_LOW__ADDRESS_reset 0x0
-
-// reg - network_processor::put_counts_high
-#define NETWORK_PROCESSOR__PUT_COUNTS_HIGH__ADDRESS_bm 0xffffffff
-#define NETWORK_PROCESSOR__PUT_COUNTS_HIGH__ADDRESS_bp 0
-#define NETWORK_PROCESSOR__PUT_COUNTS_HIGH__ADDRESS_bw 32
-#define NETWORK_PROCESSOR__PUT_COUNTS_HIGH__ADDRESS_reset 0x0
-
-// reg - network_processor::gets
-#define NETWORK_PROCESSOR__GETS__COUNT_bm 0xffffffff
-#define NETWORK_PROCESSOR__GETS__COUNT_bp 0
-#define NETWORK_PROCESSOR__GETS__COUNT_bw 32
-#define NETWORK_PROCESSOR__GETS__COUNT_reset 0x0
-
-// reg - network_processor::credits
-#define NETWORK_PROCESSOR__CREDITS__COUNT_bm 0xffffffff
-#define NETWORK_PROCESSOR__CREDITS__COUNT_bp 0
-#define NETWORK_PROCESSOR__CREDITS__COUNT_bw 32
-#define NETWORK_PROCESSOR__CREDITS__COUNT_reset 0x0
-
-// reg - network_processor::puts
-#define NETWORK_PROCESSOR__PUTS__COUNT_bm 0xffffffff
-#define NETWORK_PROCESSOR__PUTS__COUNT_bp 0
-#define NETWORK_PROCESSOR__PUTS__COUNT_bw 32
-#define NETWORK_PROCESSOR__PUTS__COUNT_reset 0x0
-
-// reg - network_processor::refused
-#define NETWORK_PROCESSOR__REFUSED__COUNT_bm 0xffffffff
-#define NETWORK_PROCESSOR__REFUSED__COUNT_bp 0
-#define NETWORK_PROCESSOR__REFUSED__COUNT_bw 32
-#define NETWORK_PROCESSOR__REFUSED__COUNT_reset 0x0
-
-// reg - network_processor::forwarded
-#define NETWORK_PROCESSOR__FORWARDED__COUNT_bm 0xffffffff
-#define NETWORK_PROCESSOR__FORWARDED__COUNT_bp 0
-#define NETWORK_PROCESSOR__FORWARDED__COUNT_bw 32
-#define NETWORK_PROCESSOR__FORWARDED__COUNT_reset 0x0
-
-// reg - network_processor::misrouted
-#define NETWORK_PROCESSOR__MISROUTED__COUNT_bm 0xffffffff
-#define NETWORK_PROCESSOR__MISROUTED__COUNT_bp 0
-#define NETWORK_PROCESSOR__MISROUTED__COUNT_bw 32
-#define NETWORK_PROCESSOR__MISROUTED__COUNT_reset 0x0
-
-// reg - network_processor::waiting
-#define NETWORK_PROCESSOR__WAITING__COUNT_bm 0xffffffff
-#define NETWORK_PROCESSOR__WAITING__COUNT_bp 0
-#define NETWORK_PROCESSOR__WAITING__COUNT_bw 32
-#define NETWORK_PROCESSOR__WAITING__COUNT_reset 0x0
 
 // reg - torus_dimension::extent
 #define TORUS_DIMENSION__EXTENT__SIZE_bm 0x7fff
@@ -171,66 +114,6 @@ typedef struct __attribute__ ((__packed__)) {
 #define TORUS_LINK__STATUS__FAR_ROOM_bp 16
 #define TORUS_LINK__STATUS__FAR_ROOM_bw 10
 #define TORUS_LINK__STATUS__FAR_ROOM_reset 0x0
-
-// reg - torus_link::sent
-#define TORUS_LINK__SENT__COUNT_bm 0xffffffff
-#define TORUS_LINK__SENT__COUNT_bp 0
-#define TORUS_LINK__SENT__COUNT_bw 32
-#define TORUS_LINK__SENT__COUNT_reset 0x0
-
-// reg - torus_link::delivered
-#define TORUS_LINK__DELIVERED__COUNT_bm 0xffffffff
-#define TORUS_LINK__DELIVERED__COUNT_bp 0
-#define TORUS_LINK__DELIVERED__COUNT_bw 32
-#define TORUS_LINK__DELIVERED__COUNT_reset 0x0
-
-// reg - torus_link::repeated
-#define TORUS_LINK__REPEATED__COUNT_bm 0xffffffff
-#define TORUS_LINK__REPEATED__COUNT_bp 0
-#define TORUS_LINK__REPEATED__COUNT_bw 32
-#define TORUS_LINK__REPEATED__COUNT_reset 0x0
-
-// reg - torus_link::damaged
-#define TORUS_LINK__DAMAGED__COUNT_bm 0xffffffff
-#define TORUS_LINK__DAMAGED__COUNT_bp 0
-#define TORUS_LINK__DAMAGED__COUNT_bw 32
-#define TORUS_LINK__DAMAGED__COUNT_reset 0x0
-
-// reg - torus_link::nacks
-#define TORUS_LINK__NACKS__COUNT_bm 0xffffffff
-#define TORUS_LINK__NACKS__COUNT_bp 0
-#define TORUS_LINK__NACKS__COUNT_bw 32
-#define TORUS_LINK__NACKS__COUNT_reset 0x0
-
-// reg - torus_link::restarts
-#define TORUS_LINK__RESTARTS__COUNT_bm 0xffffffff
-#define TORUS_LINK__RESTARTS__COUNT_bp 0
-#define TORUS_LINK__RESTARTS__COUNT_bw 32
-#define TORUS_LINK__RESTARTS__COUNT_reset 0x0
-
-// reg - torus_link::timeouts
-#define TORUS_LINK__TIMEOUTS__COUNT_bm 0xffffffff
-#define TORUS_LINK__TIMEOUTS__COUNT_bp 0
-#define TORUS_LINK__TIMEOUTS__COUNT_bw 32
-#define TORUS_LINK__TIMEOUTS__COUNT_reset 0x0
-
-// reg - torus_link::trainings
-#define TORUS_LINK__TRAININGS__COUNT_bm 0xffffffff
-#define TORUS_LINK__TRAININGS__COUNT_bp 0
-#define TORUS_LINK__TRAININGS__COUNT_bw 32
-#define TORUS_LINK__TRAININGS__COUNT_reset 0x0
-
-// reg - torus_link::checked
-#define TORUS_LINK__CHECKED__COUNT_bm 0xffffffff
-#define TORUS_LINK__CHECKED__COUNT_bp 0
-#define TORUS_LINK__CHECKED__COUNT_bw 32
-#define TORUS_LINK__CHECKED__COUNT_reset 0x0
-
-// reg - torus_link::wrong
-#define TORUS_LINK__WRONG__COUNT_bm 0xffffffff
-#define TORUS_LINK__WRONG__COUNT_bp 0
-#define TORUS_LINK__WRONG__COUNT_bw 32
-#define TORUS_LINK__WRONG__COUNT_reset 0x0
 
 // regfile - torus_link
 typedef struct __attribute__ ((__packed__)) {

@@ -46,13 +46,6 @@ pub mod global {
     pub const ID: u32 = 0x0;
     /// Reset value of [`ID`].
     pub const ID_RESET: u32 = 0x584c4e45;
-    /// Fields of `id`.
-    pub mod id {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const MAGIC: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Version of this map: a driver refuses another major version. Read-only.
     pub const VERSION: u32 = 0x4;
@@ -135,55 +128,20 @@ pub mod global {
 
     /// Size of each lane's FIFO in bytes. Read-only.
     pub const LANE_FIFO: u32 = 0x18;
-    /// Fields of `lane_fifo`.
-    pub mod lane_fifo {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Size of each lane's aperture in BAR1 in bytes: lane n begins at n times this. Read-only.
     pub const LANE_WINDOW: u32 = 0x1c;
-    /// Fields of `lane_window`.
-    pub mod lane_window {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// One clock of engine time, in picoseconds. Read-only.
     pub const CLOCK: u32 = 0x20;
     /// Reset value of [`CLOCK`].
     pub const CLOCK_RESET: u32 = 0xfa0;
-    /// Fields of `clock`.
-    pub mod clock {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const PICOSECONDS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Engine time, bits 31:0, in clocks. Read-only.
     pub const TIME_LOW: u32 = 0x24;
-    /// Fields of `time_low`.
-    pub mod time_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Engine time, bits 63:32. Read-only.
     pub const TIME_HIGH: u32 = 0x28;
-    /// Fields of `time_high`.
-    pub mod time_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Commands for the whole engine.
     pub const CONTROL: u32 = 0x2c;
@@ -248,13 +206,6 @@ pub mod user {
     /// The generator's seed: word n of a stream is seed + n x 9E3779B1h. Writing it restarts both
     /// generated streams.
     pub const GENERATOR_SEED: u32 = 0x4;
-    /// Fields of `generator_seed`.
-    pub mod generator_seed {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const SEED: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Checker of the data of H2C channel 0 while it is not routed.
     pub const H2C_CHECK: u32 = 0x8;
@@ -271,63 +222,21 @@ pub mod user {
 
     /// Seed of the expected pattern.
     pub const H2C_CHECK_SEED: u32 = 0xc;
-    /// Fields of `h2c_check_seed`.
-    pub mod h2c_check_seed {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const SEED: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Words that differed from the pattern; stays at its largest value. Read-only.
     pub const H2C_CHECK_ERRORS: u32 = 0x10;
-    /// Fields of `h2c_check_errors`.
-    pub mod h2c_check_errors {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Number of the first such word. Read-only.
     pub const H2C_CHECK_FIRST: u32 = 0x14;
-    /// Fields of `h2c_check_first`.
-    pub mod h2c_check_first {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const WORD: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Command port of peer channel 0: bus address, bits 31:0.
     pub const COMMAND_LOW: u32 = 0x20;
-    /// Fields of `command_low`.
-    pub mod command_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bus address, bits 63:32.
     pub const COMMAND_HIGH: u32 = 0x24;
-    /// Fields of `command_high`.
-    pub mod command_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bytes to write, not 0.
     pub const COMMAND_BYTES: u32 = 0x28;
-    /// Fields of `command_bytes`.
-    pub mod command_bytes {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Starts the command in command_low/high/bytes; the peer channel must run with its source set
     /// to command_port.
@@ -352,13 +261,6 @@ pub mod user {
 
     /// Commands finished, absolute. Read-only.
     pub const COMMAND_DONE: u32 = 0x34;
-    /// Fields of `command_done`.
-    pub mod command_done {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Ping-pong: sends command_bytes of the generator to the command address, and another message
     /// each time as many bytes have come back in the routed lane.
@@ -376,54 +278,19 @@ pub mod user {
 
     /// Round trips made. Read-only.
     pub const PING_DONE: u32 = 0x44;
-    /// Fields of `ping_done`.
-    pub mod ping_done {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Sum over the round trips: from a message's first TLP begun to the first data of its echo in
     /// the lane, clocks, bits 31:0. Read-only.
     pub const PING_SUM_LOW: u32 = 0x48;
-    /// Fields of `ping_sum_low`.
-    pub mod ping_sum_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// The same, bits 63:32. Read-only.
     pub const PING_SUM_HIGH: u32 = 0x4c;
-    /// Fields of `ping_sum_high`.
-    pub mod ping_sum_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Shortest round trip, clocks. Read-only.
     pub const PING_LEAST: u32 = 0x50;
-    /// Fields of `ping_least`.
-    pub mod ping_least {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Longest round trip, clocks. Read-only.
     pub const PING_MOST: u32 = 0x54;
-    /// Fields of `ping_most`.
-    pub mod ping_most {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Registers that software writes.
     pub const WRITTEN: &[Written] = &[
@@ -518,290 +385,94 @@ pub mod channel {
 
     /// Bus address of the ring, bits 31:0; a multiple of 64.
     pub const RING_LOW: u32 = 0x10;
-    /// Fields of `ring_low`.
-    pub mod ring_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bus address of the ring, bits 63:32.
     pub const RING_HIGH: u32 = 0x14;
-    /// Fields of `ring_high`.
-    pub mod ring_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Descriptors in the ring: a power of two, 16 to 65536.
     pub const RING_ENTRIES: u32 = 0x18;
-    /// Fields of `ring_entries`.
-    pub mod ring_entries {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const VALUE: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Descriptors posted, absolute. Descriptor n is at n modulo the size of the ring or table.
     pub const DOORBELL: u32 = 0x1c;
-    /// Fields of `doorbell`.
-    pub mod doorbell {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Descriptors completed, absolute. Read-only.
     pub const COMPLETED: u32 = 0x20;
-    /// Fields of `completed`.
-    pub mod completed {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bus address of the status block, bits 31:0; a multiple of 64.
     pub const STATUS_LOW: u32 = 0x24;
-    /// Fields of `status_low`.
-    pub mod status_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bus address of the status block, bits 63:32.
     pub const STATUS_HIGH: u32 = 0x28;
-    /// Fields of `status_high`.
-    pub mod status_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bytes of descriptor `completed` that were moved when the channel stopped. For a read: bytes
     /// delivered to the stream, in order. Read-only.
     pub const STOPPED_AT: u32 = 0x2c;
-    /// Fields of `stopped_at`.
-    pub mod stopped_at {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bus address of the error, bits 31:0. Read-only.
     pub const ERROR_LOW: u32 = 0x30;
-    /// Fields of `error_low`.
-    pub mod error_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bus address of the error, bits 63:32. Read-only.
     pub const ERROR_HIGH: u32 = 0x34;
-    /// Fields of `error_high`.
-    pub mod error_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Payload bytes moved, bits 31:0. Read-only.
     pub const BYTES_LOW: u32 = 0x40;
-    /// Fields of `bytes_low`.
-    pub mod bytes_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Payload bytes moved, bits 63:32. Read-only.
     pub const BYTES_HIGH: u32 = 0x44;
-    /// Fields of `bytes_high`.
-    pub mod bytes_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Request TLPs built. Read-only.
     pub const TLPS: u32 = 0x48;
-    /// Fields of `tlps`.
-    pub mod tlps {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Descriptors fetched from the ring. Read-only.
     pub const FETCHED: u32 = 0x4c;
-    /// Fields of `fetched`.
-    pub mod fetched {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Hardware timer: engine time at which the first TLP was begun, bits 31:0, in clocks.
     /// Read-only.
     pub const FIRST_LOW: u32 = 0x50;
-    /// Fields of `first_low`.
-    pub mod first_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// The same, bits 63:32. Read-only.
     pub const FIRST_HIGH: u32 = 0x54;
-    /// Fields of `first_high`.
-    pub mod first_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Hardware timer: engine time at which the last TLP had left completely (writes) or the last
     /// data had arrived (reads), bits 31:0, in clocks. Read-only.
     pub const LAST_LOW: u32 = 0x58;
-    /// Fields of `last_low`.
-    pub mod last_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// The same, bits 63:32. Read-only.
     pub const LAST_HIGH: u32 = 0x5c;
-    /// Fields of `last_high`.
-    pub mod last_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Clocks with run set and no descriptor. Read-only.
     pub const IDLE_NO_DESCRIPTOR: u32 = 0x60;
-    /// Fields of `idle_no_descriptor`.
-    pub mod idle_no_descriptor {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Clocks with a descriptor and no data in the stream. Read-only.
     pub const IDLE_NO_DATA: u32 = 0x64;
-    /// Fields of `idle_no_data`.
-    pub mod idle_no_data {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Clocks in which a read could not be sent because a limit on reads in flight was reached: no
     /// free tag, no staging room, or too many descriptors in progress. Read-only.
     pub const IDLE_NO_TAG: u32 = 0x68;
-    /// Fields of `idle_no_tag`.
-    pub mod idle_no_tag {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Clocks in which the link did not take the channel's TLP. Read-only.
     pub const IDLE_LINK: u32 = 0x6c;
-    /// Fields of `idle_link`.
-    pub mod idle_link {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Clocks in which the peer's credit window was used up. Read-only.
     pub const IDLE_NO_CREDIT: u32 = 0x70;
-    /// Fields of `idle_no_credit`.
-    pub mod idle_no_credit {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Clocks of the gap after a descriptor, if the engine has one. Read-only.
     pub const IDLE_GAP: u32 = 0x74;
-    /// Fields of `idle_gap`.
-    pub mod idle_gap {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bytes that the peer has taken out of its receive queue, absolute; the peer writes it. An
     /// older value is ignored (signed 32-bit difference). Only in PEER.
     pub const CREDIT: u32 = 0x80;
-    /// Fields of `credit`.
-    pub mod credit {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Credit window in bytes: limit of bytes sent beyond credit. 0: no credit control. Only in
     /// PEER.
     pub const CREDIT_WINDOW: u32 = 0x84;
-    /// Fields of `credit_window`.
-    pub mod credit_window {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bytes sent to the peer, absolute. Read-only. Only in PEER.
     pub const SENT: u32 = 0x88;
-    /// Fields of `sent`.
-    pub mod sent {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Size of the peer's aperture in bytes, a power of two: addresses wrap within it; it is
     /// aligned to its size. 0: addresses do not wrap. Only in PEER.
     pub const APERTURE: u32 = 0x8c;
-    /// Fields of `aperture`.
-    pub mod aperture {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Registers that software writes.
     pub const WRITTEN: &[Written] = &[
@@ -860,125 +531,41 @@ pub mod lane {
 
     /// Bus address of the sender's credit register, bits 31:0.
     pub const CREDIT_LOW: u32 = 0x8;
-    /// Fields of `credit_low`.
-    pub mod credit_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bus address of the sender's credit register, bits 63:32.
     pub const CREDIT_HIGH: u32 = 0xc;
-    /// Fields of `credit_high`.
-    pub mod credit_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bytes in the FIFO. Read-only.
     pub const FILL: u32 = 0x10;
-    /// Fields of `fill`.
-    pub mod fill {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bytes received, absolute. Read-only.
     pub const RECEIVED: u32 = 0x14;
-    /// Fields of `received`.
-    pub mod received {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Bytes taken out, absolute. Read-only.
     pub const DRAINED: u32 = 0x18;
-    /// Fields of `drained`.
-    pub mod drained {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const BYTES: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Seed of the expected pattern.
     pub const CHECK_SEED: u32 = 0x1c;
-    /// Fields of `check_seed`.
-    pub mod check_seed {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const SEED: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Words that differed from the pattern; stays at its largest value. Read-only.
     pub const CHECK_ERRORS: u32 = 0x20;
-    /// Fields of `check_errors`.
-    pub mod check_errors {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Number of the first such word. Read-only.
     pub const CHECK_FIRST: u32 = 0x24;
-    /// Fields of `check_first`.
-    pub mod check_first {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const WORD: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Hardware timer: engine time at which the first TLP was received, bits 31:0, in clocks.
     /// Read-only.
     pub const FIRST_LOW: u32 = 0x28;
-    /// Fields of `first_low`.
-    pub mod first_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// The same, bits 63:32. Read-only.
     pub const FIRST_HIGH: u32 = 0x2c;
-    /// Fields of `first_high`.
-    pub mod first_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Hardware timer: engine time at which the last TLP was received, bits 31:0, in clocks.
     /// Read-only.
     pub const LAST_LOW: u32 = 0x30;
-    /// Fields of `last_low`.
-    pub mod last_low {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// The same, bits 63:32. Read-only.
     pub const LAST_HIGH: u32 = 0x34;
-    /// Fields of `last_high`.
-    pub mod last_high {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Registers that software writes.
     pub const WRITTEN: &[Written] = &[
@@ -989,143 +576,72 @@ pub mod lane {
     ];
 }
 
-/// Values of `c2h_source` in `user.interconnect` and of fields like it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum StreamSource {
-    /// The generator's pattern, always available.
-    #[default]
-    Generator = 0,
-    /// Data that H2C channel 0 has read.
-    H2c = 1,
-    /// Data in the routed receive queue.
-    Lane = 2,
-}
-
-impl StreamSource {
-    /// The value with these bits; none for undefined bits.
-    pub const fn from_bits(bits: u32) -> Option<Self> {
-        match bits {
-            0 => Some(Self::Generator),
-            1 => Some(Self::H2c),
-            2 => Some(Self::Lane),
-            _ => None,
-        }
-    }
-
-    /// The field's bits.
-    pub const fn bits(self) -> u32 {
-        self as u32
+crate::encoding! {
+    /// Values of `c2h_source` in `user.interconnect` and of fields like it.
+    #[derive(Default)]
+    StreamSource {
+        /// The generator's pattern, always available.
+        #[default]
+        Generator = 0,
+        /// Data that H2C channel 0 has read.
+        H2c = 1,
+        /// Data in the routed receive queue.
+        Lane = 2,
     }
 }
 
-/// Values of `source` in `h2c.control` and of fields like it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum DescriptorSource {
-    /// The table in the engine that the host fills.
-    #[default]
-    Table = 0,
-    /// A ring in host memory that the engine fetches from.
-    Ring = 1,
-    /// The user circuit's command port; peer channels only.
-    CommandPort = 2,
-}
-
-impl DescriptorSource {
-    /// The value with these bits; none for undefined bits.
-    pub const fn from_bits(bits: u32) -> Option<Self> {
-        match bits {
-            0 => Some(Self::Table),
-            1 => Some(Self::Ring),
-            2 => Some(Self::CommandPort),
-            _ => None,
-        }
-    }
-
-    /// The field's bits.
-    pub const fn bits(self) -> u32 {
-        self as u32
+crate::encoding! {
+    /// Values of `source` in `h2c.control` and of fields like it.
+    #[derive(Default)]
+    DescriptorSource {
+        /// The table in the engine that the host fills.
+        #[default]
+        Table = 0,
+        /// A ring in host memory that the engine fetches from.
+        Ring = 1,
+        /// The user circuit's command port; peer channels only.
+        CommandPort = 2,
     }
 }
 
-/// Values of `state` in `h2c.status` and of fields like it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ChannelState {
-    /// Not running, no error.
-    #[default]
-    Idle = 0,
-    /// Processes descriptors, or waits for them.
-    Running = 1,
-    /// Stopped by an error; restart clears it.
-    Stopped = 2,
-}
-
-impl ChannelState {
-    /// The value with these bits; none for undefined bits.
-    pub const fn from_bits(bits: u32) -> Option<Self> {
-        match bits {
-            0 => Some(Self::Idle),
-            1 => Some(Self::Running),
-            2 => Some(Self::Stopped),
-            _ => None,
-        }
-    }
-
-    /// The field's bits.
-    pub const fn bits(self) -> u32 {
-        self as u32
+crate::encoding! {
+    /// Values of `state` in `h2c.status` and of fields like it.
+    #[derive(Default)]
+    ChannelState {
+        /// Not running, no error.
+        #[default]
+        Idle = 0,
+        /// Processes descriptors, or waits for them.
+        Running = 1,
+        /// Stopped by an error; restart clears it.
+        Stopped = 2,
     }
 }
 
-/// Values of `error` in `h2c.status` and of fields like it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ChannelError {
-    /// No error.
-    #[default]
-    None = 0,
-    /// A read was answered with Unsupported Request.
-    UnsupportedRequest = 1,
-    /// A read was answered with Completer Abort.
-    CompleterAbort = 2,
-    /// Completion data were poisoned.
-    Poisoned = 3,
-    /// A read was not answered in time.
-    CompletionTimeout = 4,
-    /// Length zero, or an invalid ring or table.
-    BadDescriptor = 5,
-    /// Bus Master Enable is clear.
-    NotBusMaster = 6,
-    /// A completion did not fit its request.
-    MalformedCompletion = 7,
-    /// The link went down: data in flight are lost.
-    LinkDown = 8,
-    /// The card's memory refused a write or a read.
-    CardMemory = 9,
-}
-
-impl ChannelError {
-    /// The value with these bits; none for undefined bits.
-    pub const fn from_bits(bits: u32) -> Option<Self> {
-        match bits {
-            0 => Some(Self::None),
-            1 => Some(Self::UnsupportedRequest),
-            2 => Some(Self::CompleterAbort),
-            3 => Some(Self::Poisoned),
-            4 => Some(Self::CompletionTimeout),
-            5 => Some(Self::BadDescriptor),
-            6 => Some(Self::NotBusMaster),
-            7 => Some(Self::MalformedCompletion),
-            8 => Some(Self::LinkDown),
-            9 => Some(Self::CardMemory),
-            _ => None,
-        }
-    }
-
-    /// The field's bits.
-    pub const fn bits(self) -> u32 {
-        self as u32
+crate::encoding! {
+    /// Values of `error` in `h2c.status` and of fields like it.
+    #[derive(Default)]
+    ChannelError {
+        /// No error.
+        #[default]
+        None = 0,
+        /// A read was answered with Unsupported Request.
+        UnsupportedRequest = 1,
+        /// A read was answered with Completer Abort.
+        CompleterAbort = 2,
+        /// Completion data were poisoned.
+        Poisoned = 3,
+        /// A read was not answered in time.
+        CompletionTimeout = 4,
+        /// Length zero, or an invalid ring or table.
+        BadDescriptor = 5,
+        /// Bus Master Enable is clear.
+        NotBusMaster = 6,
+        /// A completion did not fit its request.
+        MalformedCompletion = 7,
+        /// The link went down: data in flight are lost.
+        LinkDown = 8,
+        /// The card's memory refused a write or a read.
+        CardMemory = 9,
     }
 }

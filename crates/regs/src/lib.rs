@@ -42,6 +42,37 @@ impl Field {
     }
 }
 
+/// An enum of the values of a field.
+macro_rules! encoding {
+    (
+        $(#[$of_enum:meta])*
+        $name:ident { $($(#[$of_value:meta])* $value:ident = $bits:literal,)* }
+    ) => {
+        $(#[$of_enum])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum $name {
+            $($(#[$of_value])* $value = $bits,)*
+        }
+
+        impl $name {
+            /// The value with these bits; none for undefined bits.
+            pub const fn from_bits(bits: u32) -> Option<Self> {
+                match bits {
+                    $($bits => Some(Self::$value),)*
+                    _ => None,
+                }
+            }
+
+            /// The field's bits.
+            pub const fn bits(self) -> u32 {
+                self as u32
+            }
+        }
+    };
+}
+use encoding;
+
 /// Register files of one type, at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Array {

@@ -11,13 +11,6 @@ pub const BYTES: u32 = 0x268;
 pub const ID: u32 = 0x0;
 /// Reset value of [`ID`].
 pub const ID_RESET: u32 = 0x4d4c5243;
-/// Fields of `id`.
-pub mod id {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ID: Field = Field { shift: 0, width: 32 };
-}
 
 /// Version of the register map.
 pub const VERSION: u32 = 0x4;
@@ -52,13 +45,6 @@ pub mod sizes {
 
 /// Size of the FIFO in bytes.
 pub const FIFO_SIZE: u32 = 0xc;
-/// Fields of `fifo_size`.
-pub mod fifo_size {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const BYTES: Field = Field { shift: 0, width: 32 };
-}
 
 /// Commands, each acting once per write.
 pub const CONTROL: u32 = 0x10;
@@ -75,13 +61,6 @@ pub mod control {
 
 /// Bytes in the FIFO.
 pub const FIFO_LEVEL: u32 = 0x20;
-/// Fields of `fifo_level`.
-pub mod fifo_level {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const BYTES: Field = Field { shift: 0, width: 32 };
-}
 
 /// The oldest byte of the FIFO: reading it takes it out.
 pub const FIFO_POP: u32 = 0x24;
@@ -98,33 +77,12 @@ pub mod fifo_pop {
 
 /// Writes that the FIFO has taken.
 pub const FIFO_WRITES: u32 = 0x28;
-/// Fields of `fifo_writes`.
-pub mod fifo_writes {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bytes that the FIFO has taken.
 pub const FIFO_BYTES: u32 = 0x2c;
-/// Fields of `fifo_bytes`.
-pub mod fifo_bytes {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bytes written to BAR2 that were lost: outside the aperture, or the FIFO was full.
 pub const FIFO_LOST: u32 = 0x30;
-/// Fields of `fifo_lost`.
-pub mod fifo_lost {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Positions of register files `banks`: see [`bank`].
 pub const BANKS: Array = Array { base: 0x100, stride: 0x8, count: 8 };
@@ -139,44 +97,16 @@ pub const WRITTEN: &[Written] = &[Written { offset: CONTROL, keeps: 0x0, acts: 0
 pub mod bank {
     /// Beats of the bank's data bus with a write. Read-only.
     pub const WRITE_BEATS: u32 = 0x0;
-    /// Fields of `write_beats`.
-    pub mod write_beats {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Beats of the bank's data bus with a read. Read-only.
     pub const READ_BEATS: u32 = 0x4;
-    /// Fields of `read_beats`.
-    pub mod read_beats {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 }
 
 /// Registers of `size_class`. Offsets from the base of [`SIZE_CLASSES`].
 pub mod size_class {
     /// Memory writes of this size. Read-only.
     pub const WRITES: u32 = 0x0;
-    /// Fields of `writes`.
-    pub mod writes {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Memory reads of this size. Read-only.
     pub const READS: u32 = 0x4;
-    /// Fields of `reads`.
-    pub mod reads {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 }

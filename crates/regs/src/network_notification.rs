@@ -21,61 +21,31 @@ pub mod word {
 
 /// Bytes of the message that were taken, or written to host memory.
 pub const LENGTH: u32 = 0x4;
-/// Fields of `length`.
-pub mod length {
-    use crate::Field;
 
-    /// Bits 31:0.
-    pub const BYTES: Field = Field { shift: 0, width: 32 };
-}
-
-/// Values of `status` in `network_notification.word` and of fields like it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum NetworkStatus {
-    /// Nothing has been written yet.
-    #[default]
-    None = 0,
-    /// The data have been taken, or are in host memory.
-    Done = 1,
-    /// The request is invalid: link, channel, length or position.
-    Refused = 2,
-    /// Host memory did not answer a read, or refused it.
-    HostMemory = 3,
-    /// Message longer than the credit: the part that fits was written.
-    TooLong = 4,
-    /// The link is not enabled, or its training has failed.
-    LinkDown = 5,
-    /// The request was cancelled.
-    Cancelled = 6,
-    /// The sender could not send the whole message.
-    FarEnd = 7,
-    /// Another request has this link, channel and tag.
-    Taken = 8,
-    /// The network processor was reset.
-    Reset = 9,
-}
-
-impl NetworkStatus {
-    /// The value with these bits; none for undefined bits.
-    pub const fn from_bits(bits: u32) -> Option<Self> {
-        match bits {
-            0 => Some(Self::None),
-            1 => Some(Self::Done),
-            2 => Some(Self::Refused),
-            3 => Some(Self::HostMemory),
-            4 => Some(Self::TooLong),
-            5 => Some(Self::LinkDown),
-            6 => Some(Self::Cancelled),
-            7 => Some(Self::FarEnd),
-            8 => Some(Self::Taken),
-            9 => Some(Self::Reset),
-            _ => None,
-        }
-    }
-
-    /// The field's bits.
-    pub const fn bits(self) -> u32 {
-        self as u32
+crate::encoding! {
+    /// Values of `status` in `network_notification.word` and of fields like it.
+    #[derive(Default)]
+    NetworkStatus {
+        /// Nothing has been written yet.
+        #[default]
+        None = 0,
+        /// The data have been taken, or are in host memory.
+        Done = 1,
+        /// The request is invalid: link, channel, length or position.
+        Refused = 2,
+        /// Host memory did not answer a read, or refused it.
+        HostMemory = 3,
+        /// Message longer than the credit: the part that fits was written.
+        TooLong = 4,
+        /// The link is not enabled, or its training has failed.
+        LinkDown = 5,
+        /// The request was cancelled.
+        Cancelled = 6,
+        /// The sender could not send the whole message.
+        FarEnd = 7,
+        /// Another request has this link, channel and tag.
+        Taken = 8,
+        /// The network processor was reset.
+        Reset = 9,
     }
 }

@@ -11,13 +11,6 @@ pub const BYTES: u32 = 0x300;
 pub const ID: u32 = 0x0;
 /// Reset value of [`ID`].
 pub const ID_RESET: u32 = 0x4e4c5243;
-/// Fields of `id`.
-pub mod id {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ID: Field = Field { shift: 0, width: 32 };
-}
 
 /// Version of the register map.
 pub const VERSION: u32 = 0x4;
@@ -87,93 +80,30 @@ pub mod status {
 /// there is the count of put datagrams that have left the aperture, absolute, written when it has
 /// changed. 0 in both halves: not written.
 pub const PUT_COUNTS_LOW: u32 = 0x18;
-/// Fields of `put_counts_low`.
-pub mod put_counts_low {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bus address of the counts of puts, bits 63:32.
 pub const PUT_COUNTS_HIGH: u32 = 0x1c;
-/// Fields of `put_counts_high`.
-pub mod put_counts_high {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Get requests taken.
 pub const GETS: u32 = 0x20;
-/// Fields of `gets`.
-pub mod gets {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Credits taken.
 pub const CREDITS: u32 = 0x24;
-/// Fields of `credits`.
-pub mod credits {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Put datagrams taken.
 pub const PUTS: u32 = 0x28;
-/// Fields of `puts`.
-pub mod puts {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Invalid requests and puts that were refused.
 pub const REFUSED: u32 = 0x2c;
-/// Fields of `refused`.
-pub mod refused {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Datagrams passed on to another node.
 pub const FORWARDED: u32 = 0x30;
-/// Fields of `forwarded`.
-pub mod forwarded {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Routed datagrams without a route, dropped.
 pub const MISROUTED: u32 = 0x34;
-/// Fields of `misrouted`.
-pub mod misrouted {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Datagrams that wait for a credit.
 pub const WAITING: u32 = 0x38;
-/// Fields of `waiting`.
-pub mod waiting {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Positions of register files `dimensions`: see [`torus_dimension`].
 pub const DIMENSIONS: Array = Array { base: 0x40, stride: 0x4, count: 4 };
@@ -260,167 +190,64 @@ pub mod torus_link {
 
     /// Datagrams sent for the first time. Read-only.
     pub const SENT: u32 = 0x8;
-    /// Fields of `sent`.
-    pub mod sent {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Datagrams delivered, in order. Read-only.
     pub const DELIVERED: u32 = 0xc;
-    /// Fields of `delivered`.
-    pub mod delivered {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Datagrams sent again. Read-only.
     pub const REPEATED: u32 = 0x10;
-    /// Fields of `repeated`.
-    pub mod repeated {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Damaged frames received. Read-only.
     pub const DAMAGED: u32 = 0x14;
-    /// Fields of `damaged`.
-    pub mod damaged {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// NACK commands sent. Read-only.
     pub const NACKS: u32 = 0x18;
-    /// Fields of `nacks`.
-    pub mod nacks {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// RESTART commands sent. Read-only.
     pub const RESTARTS: u32 = 0x1c;
-    /// Fields of `restarts`.
-    pub mod restarts {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Times that the oldest datagram was not acknowledged in time. Read-only.
     pub const TIMEOUTS: u32 = 0x20;
-    /// Fields of `timeouts`.
-    pub mod timeouts {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Times that the link has come up. Read-only.
     pub const TRAININGS: u32 = 0x24;
-    /// Fields of `trainings`.
-    pub mod trainings {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Datagrams of the generator that the checker found correct. Read-only.
     pub const CHECKED: u32 = 0x28;
-    /// Fields of `checked`.
-    pub mod checked {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Datagrams that the checker found to be wrong. Read-only.
     pub const WRONG: u32 = 0x2c;
-    /// Fields of `wrong`.
-    pub mod wrong {
-        use crate::Field;
-
-        /// Bits 31:0.
-        pub const COUNT: Field = Field { shift: 0, width: 32 };
-    }
 
     /// Registers that software writes.
     pub const WRITTEN: &[Written] = &[Written { offset: CONTROL, keeps: 0x331, acts: 0x10000 }];
 }
 
-/// Values of `mode` in `links.control` and of fields like it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum LinkMode {
-    /// Datagrams go to the other end of the cable.
-    #[default]
-    Normal = 0,
-    /// Datagrams to send are counted and dropped at once; the link need not be up.
-    Sink = 1,
-    /// Datagrams to send are received at the same link; it need not be up.
-    Loopback = 2,
-}
-
-impl LinkMode {
-    /// The value with these bits; none for undefined bits.
-    pub const fn from_bits(bits: u32) -> Option<Self> {
-        match bits {
-            0 => Some(Self::Normal),
-            1 => Some(Self::Sink),
-            2 => Some(Self::Loopback),
-            _ => None,
-        }
-    }
-
-    /// The field's bits.
-    pub const fn bits(self) -> u32 {
-        self as u32
+crate::encoding! {
+    /// Values of `mode` in `links.control` and of fields like it.
+    #[derive(Default)]
+    LinkMode {
+        /// Datagrams go to the other end of the cable.
+        #[default]
+        Normal = 0,
+        /// Datagrams to send are counted and dropped at once; the link need not be up.
+        Sink = 1,
+        /// Datagrams to send are received at the same link; it need not be up.
+        Loopback = 2,
     }
 }
 
-/// Values of `state` in `links.status` and of fields like it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum LinkState {
-    /// Nothing is connected, or the link is not enabled.
-    #[default]
-    Absent = 0,
-    /// The lanes are being brought up, or brought up again.
-    Training = 1,
-    /// Datagrams are exchanged.
-    Up = 2,
-    /// Training has failed, or the other end is incompatible.
-    Failed = 3,
-}
-
-impl LinkState {
-    /// The value with these bits; none for undefined bits.
-    pub const fn from_bits(bits: u32) -> Option<Self> {
-        match bits {
-            0 => Some(Self::Absent),
-            1 => Some(Self::Training),
-            2 => Some(Self::Up),
-            3 => Some(Self::Failed),
-            _ => None,
-        }
-    }
-
-    /// The field's bits.
-    pub const fn bits(self) -> u32 {
-        self as u32
+crate::encoding! {
+    /// Values of `state` in `links.status` and of fields like it.
+    #[derive(Default)]
+    LinkState {
+        /// Nothing is connected, or the link is not enabled.
+        #[default]
+        Absent = 0,
+        /// The lanes are being brought up, or brought up again.
+        Training = 1,
+        /// Datagrams are exchanged.
+        Up = 2,
+        /// Training has failed, or the other end is incompatible.
+        Failed = 3,
     }
 }

@@ -46,44 +46,16 @@ pub mod length {
 
 /// Bus address of the run, bits 31:0.
 pub const BUFFER_LOW: u32 = 0x8;
-/// Fields of `buffer_low`.
-pub mod buffer_low {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bus address of the run, bits 63:32.
 pub const BUFFER_HIGH: u32 = 0xc;
-/// Fields of `buffer_high`.
-pub mod buffer_high {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bus address of the message's notification, bits 31:0; a multiple of 8. That of the last run
 /// counts.
 pub const NOTIFY_LOW: u32 = 0x10;
-/// Fields of `notify_low`.
-pub mod notify_low {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bus address of the notification, bits 63:32.
 pub const NOTIFY_HIGH: u32 = 0x14;
-/// Fields of `notify_high`.
-pub mod notify_high {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Token and node of the request.
 pub const PARTY: u32 = 0x18;
@@ -100,10 +72,3 @@ pub mod party {
 
 /// Zero.
 pub const RESERVED: u32 = 0x1c;
-/// Fields of `reserved`.
-pub mod reserved {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ZERO: Field = Field { shift: 0, width: 32 };
-}

@@ -7,53 +7,18 @@ pub const BYTES: u32 = 0x20;
 
 /// Bus address, bits 31:0.
 pub const ADDRESS_LOW: u32 = 0x0;
-/// Fields of `address_low`.
-pub mod address_low {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bus address, bits 63:32.
 pub const ADDRESS_HIGH: u32 = 0x4;
-/// Fields of `address_high`.
-pub mod address_high {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Address in the card's memory, bits 31:0; 0 for streams.
 pub const CARD_LOW: u32 = 0x8;
-/// Fields of `card_low`.
-pub mod card_low {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Address in the card's memory, bits 63:32.
 pub const CARD_HIGH: u32 = 0xc;
-/// Fields of `card_high`.
-pub mod card_high {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bytes to move, not 0.
 pub const LENGTH: u32 = 0x10;
-/// Fields of `length`.
-pub mod length {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const BYTES: Field = Field { shift: 0, width: 32 };
-}
 
 /// Actions on completion, as in a table's entry; destination of the data.
 pub const CONTROL: u32 = 0x14;
@@ -77,10 +42,3 @@ pub mod control {
 
 /// Zero.
 pub const RESERVED: u32 = 0x1c;
-/// Fields of `reserved`.
-pub mod reserved {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ZERO: Field = Field { shift: 0, width: 32 };
-}

@@ -7,80 +7,24 @@ pub const BYTES: u32 = 0x20;
 
 /// Number of this write, from 1: changes each time, for a host that polls.
 pub const SEQUENCE: u32 = 0x0;
-/// Fields of `sequence`.
-pub mod sequence {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// Descriptors completed, absolute.
 pub const COMPLETED: u32 = 0x4;
-/// Fields of `completed`.
-pub mod completed {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const COUNT: Field = Field { shift: 0, width: 32 };
-}
 
 /// As the channel's status register.
 pub const STATUS: u32 = 0x8;
-/// Fields of `status`.
-pub mod status {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const BITS: Field = Field { shift: 0, width: 32 };
-}
 
 /// As the channel's register.
 pub const STOPPED_AT: u32 = 0xc;
-/// Fields of `stopped_at`.
-pub mod stopped_at {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const BYTES: Field = Field { shift: 0, width: 32 };
-}
 
 /// As the channel's register, bits 31:0.
 pub const ERROR_LOW: u32 = 0x10;
-/// Fields of `error_low`.
-pub mod error_low {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// As the channel's register, bits 63:32.
 pub const ERROR_HIGH: u32 = 0x14;
-/// Fields of `error_high`.
-pub mod error_high {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Engine time of this write, bits 31:0, in clocks.
 pub const TIME_LOW: u32 = 0x18;
-/// Fields of `time_low`.
-pub mod time_low {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Engine time of this write, bits 63:32.
 pub const TIME_HIGH: u32 = 0x1c;
-/// Fields of `time_high`.
-pub mod time_high {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const CLOCKS: Field = Field { shift: 0, width: 32 };
-}

@@ -7,33 +7,12 @@ pub const BYTES: u32 = 0x10;
 
 /// Bus address, bits 31:0.
 pub const ADDRESS_LOW: u32 = 0x0;
-/// Fields of `address_low`.
-pub mod address_low {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bus address, bits 63:32.
 pub const ADDRESS_HIGH: u32 = 0x4;
-/// Fields of `address_high`.
-pub mod address_high {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const ADDRESS: Field = Field { shift: 0, width: 32 };
-}
 
 /// Bytes to move, not 0.
 pub const LENGTH: u32 = 0x8;
-/// Fields of `length`.
-pub mod length {
-    use crate::Field;
-
-    /// Bits 31:0.
-    pub const BYTES: Field = Field { shift: 0, width: 32 };
-}
 
 /// Actions on completion; the same bits in both kinds of descriptor.
 pub const CONTROL: u32 = 0xc;

@@ -85,14 +85,7 @@ module crosslane_bare
       .HAS_LANES (0),
       .HAS_WINDOW(0)
   ) demux (
-      .clk,
-      .rst,
-      .s_rx_valid,
-      .s_rx_ready,
-      .s_rx_header,
-      .s_rx_first,
-      .s_rx_last,
-      .s_rx_data,
+      .*,
       .s_rx_aborted(1'b0),
       .m_request_valid(request_valid),
       .m_request_ready(request_ready),
@@ -118,8 +111,7 @@ module crosslane_bare
       .m_completion_first(completion_first),
       .m_completion_last(completion_last),
       .m_completion_data(completion_data),
-      .m_completion_aborted(),
-      .poisoned_write
+      .m_completion_aborted()
   );
 
   // --- Registers -----------------------------------------------------------------------------
@@ -145,10 +137,7 @@ module crosslane_bare
       .VECTORS(0),
       .BARE(1)
   ) registers (
-      .clk,
-      .rst,
-      .function_i,
-      .time_i,
+      .*,
       .s_request_valid(request_valid),
       .s_request_ready(request_ready),
       .s_request_header(request_header),
@@ -161,13 +150,10 @@ module crosslane_bare
       .m_answer_first(answer_first),
       .m_answer_last(answer_last),
       .m_answer_data(answer_data),
-      .settings,
-      .readings,
       .lane_settings(),
       .lane_readings('0),
       .user_settings(),
       .user_readings('0),
-      .reset_counters,
       .table_take('0),
       .table_index('0),
       .table_entry(),
@@ -193,12 +179,8 @@ module crosslane_bare
   crosslane_h2c #(
       .MAX_READ(MAX_READ)
   ) h2c (
-      .clk,
-      .rst,
+      .*,
       .settings(settings[H2C]),
-      .function_i,
-      .time_i,
-      .reset_counters,
       .descriptor_valid(h2c_descriptor_valid),
       .descriptor_ready(h2c_descriptor_ready),
       .descriptor(h2c_descriptor),
@@ -208,21 +190,7 @@ module crosslane_bare
       .due(),
       .readings(readings[H2C]),
       .stopped(h2c_stopped),
-      .read_valid,
-      .read_ready,
-      .read_address,
-      .read_bytes,
-      .read_relaxed,
-      .read_blocked,
-      .data_came,
-      .arrived_valid,
-      .arrived_bytes,
-      .failed_valid,
       .failed_error(failed_error[0]),
-      .failed_address,
-      .forget,
-      .clear,
-      .in_flight,
       .draining(1'b0)
   );
   assign h2c_completed = readings[H2C].completed;
@@ -236,25 +204,7 @@ module crosslane_bare
       .STAGING_BYTES(STAGING_BYTES),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
   ) reads (
-      .clk,
-      .rst,
-      .function_i,
-      .time_i,
-      .read_valid,
-      .read_ready,
-      .read_address,
-      .read_bytes,
-      .read_relaxed,
-      .arrived_valid,
-      .arrived_bytes,
-      .failed_valid,
-      .failed_error,
-      .failed_address,
-      .forget,
-      .clear,
-      .in_flight,
-      .read_blocked,
-      .data_came,
+      .*,
       .feed_available(h2c_available),
       .feed_move(h2c_move),
       .feed_take(h2c_take),
@@ -301,12 +251,8 @@ module crosslane_bare
       .DATA_BITS(DATA_BITS),
       .MAX_WRITE(MAX_WRITE)
   ) writer (
-      .clk,
-      .rst,
+      .*,
       .settings(settings[C2H]),
-      .function_i,
-      .time_i,
-      .reset_counters,
       .descriptor_valid(c2h_descriptor_valid),
       .descriptor_ready(c2h_descriptor_ready),
       .descriptor(c2h_descriptor),
@@ -341,9 +287,7 @@ module crosslane_bare
       .DATA_BITS(DATA_BITS),
       .SOURCES  (2)
   ) arbiter (
-      .clk,
-      .rst,
-      .room_i,
+      .*,
       .s_answer_valid(answer_valid),
       .s_answer_ready(answer_ready),
       .s_answer_header(answer_header),
@@ -355,12 +299,6 @@ module crosslane_bare
       .s_header({c2h_header, h2c_header[0]}),
       .s_first({c2h_first, 1'b1}),
       .s_last({c2h_last, 1'b1}),
-      .s_data({c2h_tlp_data, DATA_BITS'(0)}),
-      .m_tx_valid,
-      .m_tx_ready,
-      .m_tx_header,
-      .m_tx_first,
-      .m_tx_last,
-      .m_tx_data
+      .s_data({c2h_tlp_data, DATA_BITS'(0)})
   );
 endmodule

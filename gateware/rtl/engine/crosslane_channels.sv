@@ -167,11 +167,7 @@ module crosslane_channels
         .MEMORY(MEMORY && n == 0),
         .MEMORY_BITS(MEMORY_BITS)
     ) channel (
-        .clk,
-        .rst,
-        .function_i,
-        .time_i,
-        .reset_counters,
+        .*,
         .settings(settings[n]),
         .readings(readings[n]),
         .stopped(stopped[n]),
@@ -225,17 +221,13 @@ module crosslane_channels
         .feed_drained(h2c_drained[n]),
         .memory_busy(h2c_memory_busy[n]),
         .m_memory_awvalid(awvalid[n]),
-        .m_memory_awready,
         .m_memory_awaddr(awaddr[n]),
         .m_memory_awlen(awlen[n]),
         .m_memory_wvalid(wvalid[n]),
-        .m_memory_wready,
         .m_memory_wdata(wdata[n]),
         .m_memory_wstrb(wstrb[n]),
         .m_memory_wlast(wlast[n]),
-        .m_memory_bvalid,
-        .m_memory_bready(bready[n]),
-        .m_memory_bresp
+        .m_memory_bready(bready[n])
     );
   end
 
@@ -253,11 +245,7 @@ module crosslane_channels
         .MEMORY(MEMORY && n == 0),
         .MEMORY_BITS(MEMORY_BITS)
     ) channel (
-        .clk,
-        .rst,
-        .function_i,
-        .time_i,
-        .reset_counters,
+        .*,
         .settings(settings[CHANNEL]),
         .readings(readings[CHANNEL]),
         .stopped(stopped[CHANNEL]),
@@ -280,9 +268,7 @@ module crosslane_channels
         .fetch_failed(fetch_failed[CHANNEL]),
         .fetch_error(fetch_error[CHANNEL]),
         .fetch_error_address(fetch_error_address[CHANNEL]),
-        .command_valid,
         .command_ready(takes_command[n]),
-        .command_descriptor,
         .command_done(done[n]),
         .message_begun(begun[n]),
         .feed_available(write_available[n]),
@@ -300,14 +286,9 @@ module crosslane_channels
         .m_write_last(m_write_last[n]),
         .m_write_data(m_write_data[n]),
         .m_memory_arvalid(arvalid[n]),
-        .m_memory_arready,
         .m_memory_araddr(araddr[n]),
         .m_memory_arlen(arlen[n]),
-        .m_memory_rvalid,
-        .m_memory_rready(rready[n]),
-        .m_memory_rdata,
-        .m_memory_rresp,
-        .m_memory_rlast
+        .m_memory_rready(rready[n])
     );
   end
 

@@ -86,24 +86,7 @@ module crosslane_lanes
       .LANES       (LANES),
       .WINDOW_BYTES(WINDOW_BYTES)
   ) input_stage (
-      .clk,
-      .rst,
-      .s_lane_valid,
-      .s_lane_ready,
-      .s_lane_header,
-      .s_lane_first,
-      .s_lane_last,
-      .s_lane_data,
-      .beat_valid,
-      .beat_ready,
-      .beat_first,
-      .beat_last,
-      .beat_data,
-      .beat_lane,
-      .beat_absent,
-      .beat_bad,
-      .beat_tlp_bytes,
-      .beat_words
+      .*
   );
 
   // --- Fate of a TLP -------------------------------------------------------------------------
@@ -317,14 +300,10 @@ module crosslane_lanes
       .SIZE_BYTES(RINGS * LANE_FIFO),
       .RINGS     (RINGS)
   ) ring (
-      .clk,
-      .rst,
+      .*,
       .write_valid(stored),
-      .write_position,
       .write_data (beat_data),
-      .write_enable,
       .read_enable(read_move),
-      .read_position,
       .read_data  (feed_data)
   );
 
@@ -342,16 +321,12 @@ module crosslane_lanes
       .DATA_BITS(DATA_BITS),
       .STREAMS  (LANES)
   ) checker_of_lanes (
-      .clk,
-      .rst,
+      .*,
       .enable(check),
-      .restart,
-      .seed,
       .valid (drain_checked || passed),
       .stream(drain_checked ? drain_lane : beat_lane),
       .words (drain_checked ? in_pipe_words[RING_READ_CLOCKS-1] : beat_words),
       .data  (drain_checked ? feed_data : beat_data),
-      .errors,
       .first (first_error)
   );
 
@@ -371,25 +346,14 @@ module crosslane_lanes
       .LANES    (LANES),
       .LANE_FIFO(LANE_FIFO)
   ) credits (
-      .clk,
-      .rst,
-      .lane_settings,
-      .function_i,
-      .empty,
+      .*,
       .taken_valid (out_valid),
       .taken_lane  (out_lane),
       .taken_bytes (out_bytes),
       .passed_valid(passed),
       .passed_lane (beat_lane),
       .passed_bytes(beat_bytes),
-      .drained,
-      .pending     (credit_pending),
-      .m_credit_valid,
-      .m_credit_ready,
-      .m_credit_header,
-      .m_credit_first,
-      .m_credit_last,
-      .m_credit_data
+      .pending     (credit_pending)
   );
 
   // --- Readings ------------------------------------------------------------------------------
@@ -397,21 +361,10 @@ module crosslane_lanes
       .LANES    (LANES),
       .FILL_BITS(FIFO_BITS + 1)
   ) counters (
-      .clk,
-      .rst,
-      .restart,
-      .reset_counters,
-      .time_i,
+      .*,
       .lane(beat_lane),
       .beat_valid(stored || passed),
-      .beat_bytes,
-      .beat_last,
-      .lost(beat_taken && beat_first && loses),
-      .fill,
-      .drained,
-      .errors,
-      .first_error,
-      .lane_readings
+      .lost(beat_taken && beat_first && loses)
   );
 
   always_ff @(posedge clk) begin

@@ -72,12 +72,9 @@ module crosslane_memory_c2h
       .DATA_BITS(DATA_BITS),
       .ADDRESS_BITS(ADDRESS_BITS)
   ) read (
-      .clk,
-      .rst,
-      .forget,
+      .*,
       .s_descriptor_valid(s_descriptor_valid && enable),
       .s_descriptor_ready(read_ready),
-      .s_descriptor,
       .m_descriptor_valid(read_valid),
       .m_descriptor_ready(m_descriptor_ready && enable),
       .m_descriptor(read_descriptor),
@@ -87,15 +84,6 @@ module crosslane_memory_c2h
       .feed_take_back(m_feed_take_back),
       .feed_take_bytes(m_feed_take_bytes),
       .feed_data(read_data),
-      .failed(read_failed),
-      .m_axi_arvalid,
-      .m_axi_arready,
-      .m_axi_araddr,
-      .m_axi_arlen,
-      .m_axi_rvalid,
-      .m_axi_rready,
-      .m_axi_rdata,
-      .m_axi_rresp,
-      .m_axi_rlast
+      .failed(read_failed)
   );
 endmodule

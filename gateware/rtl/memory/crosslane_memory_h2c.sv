@@ -93,9 +93,7 @@ module crosslane_memory_h2c
       .DATA_BITS(DATA_BITS),
       .ADDRESS_BITS(ADDRESS_BITS)
   ) write (
-      .clk,
-      .rst,
-      .forget,
+      .*,
       .descriptor_valid(s_descriptor_valid && m_descriptor_ready && enable),
       .descriptor_ready(jobs_ready),
       .descriptor_card(s_descriptor_card),
@@ -105,29 +103,11 @@ module crosslane_memory_h2c
       .failed_valid(s_failed_valid && enable),
       .failed_error(s_failed_error),
       .failed_address(s_failed_address),
-      .written_valid,
-      .written_bytes,
-      .stop_valid,
-      .stop_error,
-      .stop_address,
-      .busy,
       .feed_available(s_feed_available),
       .feed_move(write_move),
       .feed_take(write_take),
       .feed_take_back(write_take_back),
       .feed_take_bytes(write_take_bytes),
-      .feed_data(s_feed_data),
-      .m_axi_awvalid,
-      .m_axi_awready,
-      .m_axi_awaddr,
-      .m_axi_awlen,
-      .m_axi_wvalid,
-      .m_axi_wready,
-      .m_axi_wdata,
-      .m_axi_wstrb,
-      .m_axi_wlast,
-      .m_axi_bvalid,
-      .m_axi_bready,
-      .m_axi_bresp
+      .feed_data(s_feed_data)
   );
 endmodule

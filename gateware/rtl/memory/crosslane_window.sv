@@ -78,8 +78,7 @@ module crosslane_window
       .DATA_BITS(DATA_BITS),
       .ADDRESS_BITS(ADDRESS_BITS)
   ) write (
-      .clk,
-      .rst,
+      .*,
       .s_valid (s_window_valid && !is_read),
       .s_ready (write_ready),
       .s_header(s_window_header),
@@ -87,45 +86,16 @@ module crosslane_window
       .s_last  (s_window_last),
       .s_data  (s_window_data),
       .idle    (writes_idle),
-      .failed  (write_failed),
-      .m_axi_awvalid,
-      .m_axi_awready,
-      .m_axi_awaddr,
-      .m_axi_awlen,
-      .m_axi_wvalid,
-      .m_axi_wready,
-      .m_axi_wdata,
-      .m_axi_wstrb,
-      .m_axi_wlast,
-      .m_axi_bvalid,
-      .m_axi_bready,
-      .m_axi_bresp
+      .failed  (write_failed)
   );
 
   crosslane_window_read #(
       .DATA_BITS(DATA_BITS),
       .ADDRESS_BITS(ADDRESS_BITS)
   ) read (
-      .clk,
-      .rst,
-      .function_i,
+      .*,
       .s_valid (s_window_valid && is_read && writes_idle),
       .s_ready (read_ready),
-      .s_header(s_window_header),
-      .m_axi_arvalid,
-      .m_axi_arready,
-      .m_axi_araddr,
-      .m_axi_arlen,
-      .m_axi_rvalid,
-      .m_axi_rready,
-      .m_axi_rdata,
-      .m_axi_rresp,
-      .m_axi_rlast,
-      .m_answer_valid,
-      .m_answer_ready,
-      .m_answer_header,
-      .m_answer_first,
-      .m_answer_last,
-      .m_answer_data
+      .s_header(s_window_header)
   );
 endmodule

@@ -73,15 +73,7 @@ module crosslane_window_answers
         .DATA_BITS(DATA_BITS),
         .ADDRESS_BITS(WINDOW_BITS)
     ) window (
-        .clk,
-        .rst,
-        .function_i,
-        .s_window_valid,
-        .s_window_ready,
-        .s_window_header,
-        .s_window_first,
-        .s_window_last,
-        .s_window_data,
+        .*,
         .m_answer_valid(read_valid),
         .m_answer_ready(read_ready),
         .m_answer_header(read_header),

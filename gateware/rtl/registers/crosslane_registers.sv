@@ -76,27 +76,7 @@ module crosslane_registers
       .DATA_BITS(DATA_BITS),
       .HAS_LANES(LANES > 0)
   ) access (
-      .clk,
-      .rst,
-      .function_i,
-      .s_request_valid,
-      .s_request_ready,
-      .s_request_header,
-      .s_request_first,
-      .s_request_last,
-      .s_request_data,
-      .m_answer_valid,
-      .m_answer_ready,
-      .m_answer_header,
-      .m_answer_first,
-      .m_answer_last,
-      .m_answer_data,
-      .access_valid,
-      .access_write,
-      .access_address,
-      .access_data,
-      .access_wait,
-      .read_data
+      .*
   );
 
   // Address map; byte addresses of registers/engine.rdl.
@@ -112,52 +92,44 @@ module crosslane_registers
   assign is_moving = access_valid && !access_wait;
 
   // --- The engine ------------------------------------------------------------------------------
-  crosslane_global_block_pkg::engine__in_t global_in;
-  crosslane_global_block_pkg::engine__out_t global_out;
+  crosslane_global_block_pkg::in_t global_in;
+  crosslane_global_block_pkg::out_t global_out;
+  crosslane_global_block_pkg::accessed_t global_accessed;
   logic is_global;
   logic [31:0] global_data;
   assign is_global = access_address[15:6] == GLOBAL[15:6];
 
   crosslane_global_block global_registers (
-      .clk,
-      .rst,
-      .s_cpuif_req(is_moving && is_global),
-      .s_cpuif_req_is_wr(access_write),
-      .s_cpuif_addr({GLOBAL[15:6], access_address[5:2], 2'b00}),
-      .s_cpuif_wr_data(access_data),
-      .s_cpuif_wr_biten('1),
-      .s_cpuif_req_stall_wr(),
-      .s_cpuif_req_stall_rd(),
-      .s_cpuif_rd_ack(),
-      .s_cpuif_rd_err(),
-      .s_cpuif_rd_data(global_data),
-      .s_cpuif_wr_ack(),
-      .s_cpuif_wr_err(),
-      .hwif_in(global_in),
-      .hwif_out(global_out)
+      .*,
+      .access_valid(is_moving && is_global),
+      .access_address(access_address[5:2]),
+      .read_data(global_data),
+      .in(global_in),
+      .out(global_out),
+      .accessed(global_accessed)
   );
-  assign reset_counters = global_out.global_.control.reset_counters.value;
+  assign reset_counters = global_out.control.reset_counters.value;
 
   always_comb begin
-    global_in.global_.counts.h2c.next = 4'(H2C);
-    global_in.global_.counts.c2h.next = 4'(C2H);
-    global_in.global_.counts.peer.next = 4'(PEER);
-    global_in.global_.counts.lanes.next = 5'(LANES);
-    global_in.global_.counts.vectors.next = 5'(VECTORS);
-    global_in.global_.sizes.tags.next = 11'(TAGS);
-    global_in.global_.sizes.table_entries.next = 12'(TABLE_ENTRIES);
-    global_in.global_.sizes.card_memory.next = MEMORY;
-    global_in.global_.max_write.bytes.next = 16'(MAX_WRITE);
-    global_in.global_.max_read.bytes.next = 16'(MAX_READ);
-    global_in.global_.lane_fifo.bytes.next = (LANES > 0) ? LANE_FIFO : '0;
-    global_in.global_.lane_window.bytes.next = (LANES > 0) ? LANE_WINDOW : '0;
-    global_in.global_.clock.picoseconds.next = CLOCK_PS;
-    global_in.global_.time_low.clocks.next = time_i[31:0];
-    global_in.global_.time_high.clocks.next = time_i[63:32];
-    global_in.global_.time_high.clocks.we = global_out.global_.time_low.clocks.swacc;
-    global_in.global_.in_force.max_payload.next = 16'(size_bytes(function_i.max_payload));
-    global_in.global_.in_force.max_read_request.next = 16'(size_bytes(function_i.max_read_request));
-    global_in.global_.fetch_batch.value.next = 16'(FETCH_BATCH);
+    global_in.counts.h2c.next = 4'(H2C);
+    global_in.counts.c2h.next = 4'(C2H);
+    global_in.counts.peer.next = 4'(PEER);
+    global_in.counts.lanes.next = 5'(LANES);
+    global_in.counts.vectors.next = 5'(VECTORS);
+    global_in.sizes.tags.next = 11'(TAGS);
+    global_in.sizes.table_entries.next = 12'(TABLE_ENTRIES);
+    global_in.sizes.card_memory.next = MEMORY;
+    global_in.max_write.bytes.next = 16'(MAX_WRITE);
+    global_in.max_read.bytes.next = 16'(MAX_READ);
+    global_in.lane_fifo.bytes.next = (LANES > 0) ? LANE_FIFO : '0;
+    global_in.lane_window.bytes.next = (LANES > 0) ? LANE_WINDOW : '0;
+    global_in.clock.picoseconds.next = CLOCK_PS;
+    global_in.time_low.clocks.next = time_i[31:0];
+    global_in.time_high.clocks.next = time_i[63:32];
+    global_in.time_high.clocks.we = global_accessed.time_low;
+    global_in.in_force.max_payload.next = 16'(size_bytes(function_i.max_payload));
+    global_in.in_force.max_read_request.next = 16'(size_bytes(function_i.max_read_request));
+    global_in.fetch_batch.value.next = 16'(FETCH_BATCH);
   end
 
   // --- Channels --------------------------------------------------------------------------------
@@ -175,12 +147,9 @@ module crosslane_registers
         .KIND(KIND),
         .IS_BARE(BARE)
     ) registers (
-        .clk,
-        .rst,
+        .*,
         .access_valid(is_moving && is_channel[n]),
-        .access_write,
         .access_address(access_address[7:2]),
-        .access_data,
         .read_data(channel_data[n]),
         .settings(settings[n]),
         .readings(readings[n])
@@ -197,12 +166,9 @@ module crosslane_registers
     assign is_lane[n] = LANES > 0 && is_lanes && access_address[9:6] == 4'(n);
     if (LANES > 0) begin : g_registers
       crosslane_lane_registers registers (
-          .clk,
-          .rst,
+          .*,
           .access_valid(is_moving && is_lane[n]),
-          .access_write,
           .access_address(access_address[5:2]),
-          .access_data,
           .read_data(lane_data[n]),
           .settings(lane_settings[n]),
           .readings(lane_readings[n])
@@ -219,12 +185,9 @@ module crosslane_registers
   if (!BARE) begin : g_user
     assign is_user = access_address[15:7] == USER[15:7];
     crosslane_user_registers registers (
-        .clk,
-        .rst,
+        .*,
         .access_valid(is_moving && is_user),
-        .access_write,
-        .access_address({USER[15:7], access_address[6:2]}),
-        .access_data,
+        .access_address(access_address[6:2]),
         .read_data(user_data),
         .settings(user_settings),
         .readings(user_readings)
@@ -252,15 +215,10 @@ module crosslane_registers
       crosslane_descriptor_table #(
           .ENTRIES(TABLE_ENTRIES)
       ) entries (
-          .clk,
-          .rst,
-          .restart,
-          .is_forgetting,
+          .*,
           .access_valid(access_valid && is_table),
-          .access_write,
           .access_index(access_address[13:4]),
           .access_word(access_address[3:2]),
-          .access_data,
           .access_wait(store_waits),
           .read_data(table_data[n]),
           .take(table_take[n]),

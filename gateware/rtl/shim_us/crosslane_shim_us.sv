@@ -173,20 +173,15 @@ module crosslane_shim_us
       .RC_STARTS(RC_TLPS),
       .WIDE_BARS(WIDE_BARS)
   ) rx (
-      .clk,
-      .rst,
+      .*,
       .cq_valid(m_axis_cq_tvalid),
       .cq_ready(m_axis_cq_tready),
       .cq_data(m_axis_cq_tdata),
-      .cq_starts,
-      .cq_enables,
       .cq_discontinue(m_axis_cq_tuser[WIDE?96 : 41]),
       .rc_valid(m_axis_rc_tvalid),
       .rc_ready(m_axis_rc_tready),
       .rc_data(m_axis_rc_tdata),
-      .rc_starts,
       .rc_discontinue(m_axis_rc_tuser[WIDE?96 : 42]),
-      .discard,
       .between(rx_between),
       .m_valid(m_rx_valid),
       .m_ready(m_rx_ready),
@@ -207,15 +202,13 @@ module crosslane_shim_us
       .RQ_STRADDLE(RQ_TLPS == 2),
       .CC_STRADDLE(CC_TLPS == 2)
   ) tx (
-      .clk,
-      .rst,
+      .*,
       .s_valid(s_tx_valid),
       .s_ready(s_tx_ready),
       .s_header(s_tx_header),
       .s_first(s_tx_first),
       .s_last(s_tx_last),
       .s_data(s_tx_data),
-      .discard,
       .between(tx_between),
       .heading(tx_heading),
       .bus_master(cfg_function_status[2]),
@@ -233,27 +226,13 @@ module crosslane_shim_us
       .cc_last(s_axis_cc_tlast),
       .cc_user(s_axis_cc_tuser),
       .number_valid({pcie_rq_seq_num_vld1, pcie_rq_seq_num_vld0}),
-      .number({pcie_rq_seq_num1, pcie_rq_seq_num0}),
-      .posted_under_way,
-      .nonposted_under_way,
-      .completion_held
+      .number({pcie_rq_seq_num1, pcie_rq_seq_num0})
   );
 
   crosslane_shim_us_credits credits (
-      .clk,
-      .rst,
+      .*,
       .link_up(user_lnk_up),
-      .max_payload({1'b0, cfg_max_payload}),
-      .cfg_fc_ph,
-      .cfg_fc_pd,
-      .cfg_fc_nph,
-      .cfg_fc_cplh,
-      .cfg_fc_cpld,
-      .cfg_fc_sel,
-      .posted_under_way,
-      .nonposted_under_way,
-      .completion_held,
-      .room
+      .max_payload({1'b0, cfg_max_payload})
   );
 
   // This port only reads.
@@ -266,27 +245,12 @@ module crosslane_shim_us
   crosslane_shim_us_function #(
       .DEVICE_CONTROL(DEVICE_CONTROL)
   ) settings (
-      .clk,
-      .rst,
-      .user_lnk_up,
-      .cfg_bus_number,
-      .cfg_max_payload,
-      .cfg_max_read_req,
+      .*,
       .cfg_bus_master(cfg_function_status[2]),
       .cfg_interrupt_msix_enable(cfg_interrupt_msix_enable[0]),
       .cfg_interrupt_msix_mask(cfg_interrupt_msix_mask[0]),
-      .cfg_mgmt_addr,
-      .cfg_mgmt_read,
-      .cfg_mgmt_read_data,
-      .cfg_mgmt_read_write_done,
       .cfg_flr_in_process(cfg_flr_in_process[0]),
-      .cfg_flr_done(cfg_flr_done[0]),
-      .rx_between,
-      .tx_between,
-      .tx_heading,
-      .discard,
-      .engine_rst,
-      .function_o
+      .cfg_flr_done(cfg_flr_done[0])
   );
 
   if (!(RC_TLPS inside {1, 2, 4}) || (RC_TLPS == 4 && !WIDE) || (RC_TLPS == 2 && DATA_BITS < 256)

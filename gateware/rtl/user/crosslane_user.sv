@@ -111,7 +111,7 @@ module crosslane_user
     crosslane_source_select #(
         .DATA_BITS(DATA_BITS)
     ) select (
-        .clk,
+        .*,
         .source(source[n]),
         .generator_restart(user_settings.generator_restart),
         .generator_seed(user_settings.generator_seed),
@@ -122,10 +122,7 @@ module crosslane_user
         .write_take_bytes(write_take_bytes[n]),
         .write_data(write_data[n]),
         .h2c_available(h2c_available[0]),
-        .h2c_data(h2c_data[0]),
-        .lane_available,
-        .lane_data,
-        .rst
+        .h2c_data(h2c_data[0])
     );
   end
 
@@ -187,15 +184,12 @@ module crosslane_user
   crosslane_drain #(
       .DATA_BITS(DATA_BITS)
   ) drain (
-      .clk,
-      .rst,
+      .*,
       .leads_nowhere(h2c_unrouted),
       .feed_available(h2c_available[0]),
       .feed_move(h2c_move[0]),
       .take(drain_take),
       .take_bytes(drain_bytes),
-      .shown,
-      .shown_words,
       .busy(user_busy)
   );
 
@@ -220,26 +214,18 @@ module crosslane_user
   logic ping_ready, ping_taken;
 
   crosslane_command_port command_port (
-      .clk,
-      .rst,
+      .*,
       .address(user_settings.command_address),
       .bytes(user_settings.command_bytes),
       .start(user_settings.command_start),
       .busy(user_readings.command_busy),
       .done(user_readings.command_done),
-      .ping_ready,
-      .ping_taken,
       .stopped(peer_stopped),
-      .command_valid,
-      .command_ready,
-      .descriptor(command_descriptor),
-      .command_done
+      .descriptor(command_descriptor)
   );
 
   crosslane_ping ping (
-      .clk,
-      .rst,
-      .time_i,
+      .*,
       .start(user_settings.ping_start),
       .rounds(user_settings.ping_rounds),
       .stop(peer_stopped),
@@ -248,9 +234,6 @@ module crosslane_user
       .ready(ping_ready),
       .taken(ping_taken),
       .begun(message_begun),
-      .received_valid,
-      .received_lane,
-      .received_bytes,
       .done(user_readings.ping_done),
       .sum(user_readings.ping_sum),
       .least(user_readings.ping_least),

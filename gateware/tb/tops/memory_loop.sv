@@ -90,12 +90,8 @@ module memory_loop
   crosslane_stream_in #(
       .DATA_BITS(DATA_BITS)
   ) stream_in (
-      .clk,
+      .*,
       .rst(rst || write_forget),
-      .s_tdata,
-      .s_tkeep,
-      .s_tvalid,
-      .s_tready,
       .feed_available(in_available),
       .feed_move(in_move),
       .feed_take(in_take),
@@ -117,8 +113,7 @@ module memory_loop
   crosslane_memory_write #(
       .DATA_BITS(DATA_BITS)
   ) memory_write (
-      .clk,
-      .rst,
+      .*,
       .forget(write_forget),
       .descriptor_valid(write_descriptor_valid),
       .descriptor_ready(write_descriptor_ready),
@@ -126,33 +121,15 @@ module memory_loop
       .descriptor_bytes(write_descriptor_bytes),
       .arrived_valid(s_tvalid && s_tready),
       .arrived_bytes(put_bytes),
-      .failed_valid,
       .failed_error(ERROR_POISONED),
       .failed_address(64'h1234),
-      .written_valid,
-      .written_bytes,
-      .stop_valid,
       .stop_error(stop),
-      .stop_address,
-      .busy,
       .feed_available(in_available),
       .feed_move(in_move),
       .feed_take(in_take),
       .feed_take_back(in_take_back),
       .feed_take_bytes(in_take_bytes),
-      .feed_data(in_data),
-      .m_axi_awvalid,
-      .m_axi_awready,
-      .m_axi_awaddr,
-      .m_axi_awlen,
-      .m_axi_wvalid,
-      .m_axi_wready,
-      .m_axi_wdata,
-      .m_axi_wstrb,
-      .m_axi_wlast,
-      .m_axi_bvalid,
-      .m_axi_bready,
-      .m_axi_bresp
+      .feed_data(in_data)
   );
 
   descriptor_t asked, handed;
@@ -172,8 +149,7 @@ module memory_loop
   crosslane_memory_read #(
       .DATA_BITS(DATA_BITS)
   ) memory_read (
-      .clk,
-      .rst,
+      .*,
       .forget(read_forget),
       .s_descriptor_valid(read_descriptor_valid),
       .s_descriptor_ready(read_descriptor_ready),
@@ -187,22 +163,13 @@ module memory_loop
       .feed_take_back(out_take_back),
       .feed_take_bytes(out_take_bytes),
       .feed_data(out_data),
-      .failed(read_failed),
-      .m_axi_arvalid,
-      .m_axi_arready,
-      .m_axi_araddr,
-      .m_axi_arlen,
-      .m_axi_rvalid,
-      .m_axi_rready,
-      .m_axi_rdata,
-      .m_axi_rresp,
-      .m_axi_rlast
+      .failed(read_failed)
   );
 
   crosslane_stream_out #(
       .DATA_BITS(DATA_BITS)
   ) stream_out (
-      .clk,
+      .*,
       .rst(rst || read_forget),
       .flush(1'b1),
       .feed_available(out_available),
@@ -210,11 +177,7 @@ module memory_loop
       .feed_take(out_take),
       .feed_take_back(out_take_back),
       .feed_take_bytes(out_take_bytes),
-      .feed_data(out_data),
-      .m_tdata,
-      .m_tkeep,
-      .m_tvalid,
-      .m_tready
+      .feed_data(out_data)
   );
 
 endmodule

@@ -38,7 +38,7 @@ fn a_field_takes_no_bits_but_its_own() {
     assert_eq!(error.put(0x1f), 0xf0);
     let restart = engine::channel::control::RESTART;
     assert_eq!((restart.mask(), restart.put(1)), (1 << 31, 1 << 31));
-    let whole = engine::channel::doorbell::COUNT;
+    let whole = Field { shift: 0, width: 32 };
     assert_eq!((whole.mask(), whole.get(u32::MAX), whole.put(7)), (u32::MAX, u32::MAX, 7));
 }
 
