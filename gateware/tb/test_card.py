@@ -386,10 +386,10 @@ async def what_no_register_answers_is_refused(dut):
 
 
 @cocotb.test()
-async def a_link_that_goes_down_stops_what_was_at_work(dut):
+async def a_link_that_goes_down_stops_what_runs(dut):
     bus = await started(dut, 12)
     place = bus.allocate(1 << 16, 4096)
-    busy, idle = Channel(bus, "c2h[0]"), Channel(bus, "h2c[0]")
+    busy, idle, off = (Channel(bus, name) for name in ("c2h[0]", "h2c[0]", "peer[0]"))
     await busy.open()
     await idle.open()
     await busy.post([Descriptor(place, 65000)])
@@ -401,7 +401,8 @@ async def a_link_that_goes_down_stops_what_was_at_work(dut):
     bus.set_function(link_up=1)
     await bus.wait(100)
     assert await busy.get("status") & 0xFF == 2 | 8 << 4
-    assert await idle.get("status") & 0xFF == 1
+    assert await idle.get("status") & 0xFF == 2 | 8 << 4
+    assert await off.get("status") & 0xFF == 0
     await busy.open()
     await busy.post([Descriptor(place, 65000)])
     assert (await busy.completed()).error == "none"

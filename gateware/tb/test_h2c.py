@@ -37,7 +37,6 @@ class H2c(ReadBench):
         dut = self.dut
         dut.descriptor_valid.value = 0
         dut.descriptor.value = 0
-        dut.posted.value = 0
         dut.reset_counters.value = 0
         dut.status_taken.value = 0
         dut.interrupt_taken.value = 0
@@ -74,7 +73,6 @@ class H2c(ReadBench):
         else:
             self._shown = False
             dut.descriptor_valid.value = 0
-        dut.posted.value = bool(self.line)
         dut.draining.value = self.drains and int(dut.feed_available.value) >= 4
 
     def request_taken(self, tlp):
@@ -377,12 +375,23 @@ async def some_things_stop_at_once(dut):
             b.post(0x3333, 1111)
             await b.all_done()
             await b.restart()
-    # A channel that has had no work is not stopped when the link goes down.
-    await b.restart()
+    # A channel that does not run is not stopped when the link goes down.
+    b.set(run=0)
     b.set_function(link_up=0)
     await clocks(b, 5)
     assert not int(dut.stopped.value)
     b.set_function(link_up=1)
+    # One that has just been started is, and reads nothing for what is posted meanwhile.
+    b.set(run=1)
+    await clocks(b, 5)
+    b.set_function(link_up=0)
+    sent = len(b.requests)
+    b.post(0x4444, 100)
+    assert await b.stopped() == ("ERROR_LINK_DOWN", 0, 0, 0)
+    b.set_function(link_up=1)
+    await clocks(b, 20)
+    assert len(b.requests) == sent
+    await b.restart()
     # One that has done its work is stopped, without an address to blame.
     b.post(0x4444, 100)
     await b.all_done()

@@ -267,20 +267,23 @@ async def feed_fails(dut):
 @cocotb.test()
 async def link_goes_down(dut):
     bench = await begin(dut)
-    # No work to lose: no effect.
+    # A channel that does not run is not stopped.
+    bench.settings["run"] = 0
     bench.function["link_up"] = 0
     await bench.steps(10)
     bench.function["link_up"] = 1
     await bench.steps(10)
-    assert bench.readings.state == RUNNING
-    # A descriptor is posted.
-    bench.posted = 1
-    await bench.step()
-    bench.function["link_up"] = 0
+    assert bench.readings.state == IDLE
+    # One that has just been started is, and writes nothing of what comes meanwhile.
+    bench.settings["run"] = 1
     await bench.steps(5)
+    bench.function["link_up"] = 0
+    await bench.step()
+    bench.post(Descriptor(0x1000, 100))
+    await bench.steps(10)
     r = bench.readings
     assert (r.state, r.error, r.error_address) == (STOPPED, LINK_DOWN, 0)
-    bench.posted = 0
+    assert (r.completed, r.stopped_at, bench.tlps) == (0, 0, [])
     # In the middle of data, waiting for data, and with all done.
     for case in range(30):
         bench.function["link_up"] = 1

@@ -71,7 +71,6 @@ class WriterBench:
         self.queue: list[Descriptor] = []  # to be offered
         self.offers = False
         self.taken_up: list[Descriptor] = []
-        self.posted = 0
         self.stream = bytearray()  # all bytes that went into the ring
         self.taken = 0  # bytes that the writer has taken
         self.stream_limit = None  # total number of bytes that may go in
@@ -90,7 +89,7 @@ class WriterBench:
         """Clock and reset."""
         dut = self.dut
         Clock(dut.clk, 4, unit="ns").start()
-        for name in ("settings", "s_tvalid", "descriptor_valid", "posted", "m_write_ready",
+        for name in ("settings", "s_tvalid", "descriptor_valid", "m_write_ready",
                      "status_taken", "interrupt_taken", "reset_counters", "time_i",
                      "function_i", "feed_failed"):  # fmt: skip
             getattr(dut, name).value = 0
@@ -160,7 +159,6 @@ class WriterBench:
         dut.descriptor_valid.value = self.offers
         if self.offers:
             dut.descriptor.value = self.queue[0].vector()
-        dut.posted.value = self.posted or bool(self.queue)
         # Settings and other inputs.
         ready = seed.random() < self.sink
         dut.m_write_ready.value = ready

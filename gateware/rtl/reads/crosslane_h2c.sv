@@ -25,7 +25,6 @@ module crosslane_h2c
     // verilator lint_off UNUSEDSIGNAL
     input  descriptor_t              descriptor,
     // verilator lint_on UNUSEDSIGNAL
-    input  logic                     posted,            // the host has posted work
     // Status writer.
     input  logic                     status_taken,
     input  logic                     interrupt_taken,
@@ -152,12 +151,10 @@ module crosslane_h2c
   // A descriptor's fault is taken in its turn, when all descriptors before it are done; a read's
   // fault when all bytes before it have arrived. Link down and no bus master are taken at once,
   // after outstanding reads have been given up.
-  logic link_was_up, has_work, link_falls, settled, fault_valid;
+  logic link_was_up, settled, fault_valid;
   error_e fault_error;
   logic [63:0] fault_address;
 
-  assign has_work = posted || current_valid || reading_valid || readings.completed != '0;
-  assign link_falls = link_was_up && !function_i.link_up && has_work;
   // Reports made in the clock of `forget` still count.
   assign settled = !complete && !forget && !draining;
 
@@ -186,7 +183,7 @@ module crosslane_h2c
       halting_error <= descriptor_error;
     end
     if (running && !stopping && !fault_valid) begin
-      if (link_falls) begin
+      if (link_was_up && !function_i.link_up) begin
         stopping <= 1'b1;
         stopping_error <= ERROR_LINK_DOWN;
         forget <= 1'b1;

@@ -246,7 +246,6 @@ module crosslane_h2c_channel
       .descriptor_valid(own_descriptor_valid),
       .descriptor_ready(own_descriptor_ready),
       .descriptor,
-      .posted,
       .status_taken,
       .interrupt_taken,
       .due,

@@ -135,7 +135,7 @@ module crosslane_card_us
 
   // The hard block may discontinue a TLP that it has begun to deliver, when its own memory fails. A
   // completion belongs to one read, whose channel stops. A write has taken partial effect: all
-  // channels at work stop, as when the link goes down.
+  // channels that run stop, as when the link goes down.
   always_comb begin
     function_i = core_function;
     function_i.link_up = core_function.link_up &&

@@ -132,7 +132,7 @@ module crosslane_write_channel
   end
 
   // Descriptors and feed as the channel sees them.
-  logic own_descriptor_valid, own_descriptor_ready, own_posted, own_take, own_failed;
+  logic own_descriptor_valid, own_descriptor_ready, own_take, own_failed;
   descriptor_t own_descriptor;
   logic [15:0] own_available;
   logic [DATA_BITS-1:0] own_data;
@@ -172,13 +172,10 @@ module crosslane_write_channel
         .m_axi_rresp(m_memory_rresp),
         .m_axi_rlast(m_memory_rlast)
     );
-    // Descriptors that are passing through the memory's queue still count as posted.
-    assign own_posted = posted || own_descriptor_valid;
   end else begin : g_stream
     assign own_descriptor_valid = descriptor_valid;
     assign descriptor_ready = own_descriptor_ready;
     assign own_descriptor = descriptor;
-    assign own_posted = posted;
     assign own_available = feed_available;
     assign feed_take = own_take;
     assign own_data = feed_data;
@@ -189,8 +186,9 @@ module crosslane_write_channel
     assign m_memory_rready = 1'b0;
   end
 
-  assign working = due != '0 || (settings.run && !stopped && (own_posted || descriptor_valid)) ||
-      readings.in_flight != '0;
+  // Descriptors may be passing through the memory's queue.
+  assign working = due != '0 || readings.in_flight != '0 ||
+      (settings.run && !stopped && (posted || descriptor_valid || own_descriptor_valid));
 
   crosslane_writer #(
       .KIND(KIND),
@@ -206,7 +204,6 @@ module crosslane_write_channel
       .descriptor_valid(own_descriptor_valid),
       .descriptor_ready(own_descriptor_ready),
       .descriptor(own_descriptor),
-      .posted(own_posted),
       .status_taken,
       .interrupt_taken,
       .due,

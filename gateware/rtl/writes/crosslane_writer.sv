@@ -28,11 +28,10 @@ module crosslane_writer
     input function_t function_i,
     input logic [63:0] time_i,
     input logic reset_counters,
-    // Descriptors, and whether posted ones have yet to arrive.
+    // Descriptors.
     input logic descriptor_valid,
     output logic descriptor_ready,
     input descriptor_t descriptor,
-    input logic posted,
     // Feed.
     input logic [15:0] feed_available,
     output logic feed_move,
@@ -71,8 +70,8 @@ module crosslane_writer
   logic running, busy, fault_valid;
   // After a restart: TLPs begun before are finished, or withdrawn.
   logic abandon;
-  // The link went down during work: the channel stops before the next TLP.
-  logic link_lost, link_was_up, worked;
+  // The link went down while the channel ran: it stops before the next TLP.
+  logic link_lost, link_was_up;
   // The TLP at the output is only offered, and is withdrawn.
   logic drop;
 
@@ -304,14 +303,10 @@ module crosslane_writer
 
   always_ff @(posedge clk) begin
     link_was_up <= function_i.link_up;
-    if (descriptor_valid && descriptor_ready && !descriptor.command) worked <= 1'b1;
-    if (link_was_up && !function_i.link_up && running && (posted || worked || !is_empty)) begin
-      link_lost <= 1'b1;
-    end
+    if (link_was_up && !function_i.link_up && running) link_lost <= 1'b1;
     if (abandon && (drop || (!started && stage_valid == '0))) abandon <= 1'b0;
     if (settings.restart) abandon <= 1'b1;
     if (rst || fault_valid || settings.restart) link_lost <= 1'b0;
-    if (rst || settings.restart) worked <= 1'b0;
     if (rst) abandon <= 1'b0;
   end
 

@@ -21,7 +21,6 @@ module h2c_reads
     input  logic                              descriptor_valid,
     output logic                              descriptor_ready,
     input  descriptor_t                       descriptor,
-    input  logic                              posted,
     input  logic                              status_taken,
     input  logic                              interrupt_taken,
     output due_t                              due,

@@ -23,7 +23,6 @@ module writer_on_stream
     input  logic                              descriptor_valid,
     output logic                              descriptor_ready,
     input  descriptor_t                       descriptor,
-    input  logic                              posted,
     output logic              [         15:0] feed_available,
     output logic                              feed_move,
     output logic                              feed_take,

@@ -254,8 +254,7 @@ impl Device for Engine {
     fn link_down(&mut self, port: &mut DevicePort<'_>) {
         for index in 0..self.channels.len() {
             let channel = &self.channels[index];
-            let is_at_work = channel.posted() != 0 || channel.completed != 0;
-            if channel.is_running() && (is_at_work || channel.current.is_some()) {
+            if channel.is_running() {
                 let (error, address) = (ChannelError::LinkDown, channel.next_address());
                 self.stop(index, Fault { error, address }, port.now_ps());
             }

@@ -362,6 +362,29 @@ fn a_link_that_goes_down_stops_the_channels() {
     }
 }
 
+/// The link goes down between the start of a channel and its first doorbell: the channel has
+/// stopped, and the doorbell starts nothing. A channel that does not run is left alone.
+#[test]
+fn link_down_stops_a_channel_just_started() {
+    let mut bench = bench(&settings(), &[own()]);
+    for at in [h2c(0), c2h(0)] {
+        bench.put_rings(at, 1, (DATA, 4096), 4096, STATUS_WRITE);
+        bench.start_ring(at, 16);
+    }
+    bench.run(None);
+    let link = bench.direction(0, LinkDirection::Up).link;
+    let until = bench.fabric.now() + ns(5_000);
+    bench.fabric.take_link_down(link, Some(until));
+    bench.wait_until(until + ns(60_000));
+    for at in [h2c(0), c2h(0)] {
+        bench.write(at, channel::DOORBELL, 1);
+        assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::LinkDown));
+        assert_eq!(bench.read(at, channel::FETCHED), 0);
+        assert_eq!(bench.read_wide(at, channel::ERROR_LOW), 0);
+    }
+    assert_eq!(bench.state(peer(0)), (ChannelState::Idle, ChannelError::None));
+}
+
 /// A store lost on the link leaves no descriptor, whichever of the four words it carried.
 #[test]
 fn a_descriptor_of_a_table_is_used_whole() {
