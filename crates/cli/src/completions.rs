@@ -38,16 +38,14 @@ impl TypedValueParser for Known {
     }
 }
 
-/// Names that are known, each kind in the order of its list.
-struct Names {
+/// Names for which the shipped labs are read, in the order of these.
+struct LabNames {
     labs: Vec<String>,
     devices: Vec<String>,
     endpoints: Vec<String>,
-    reproductions: Vec<String>,
-    sets: Vec<String>,
 }
 
-static NAMES: LazyLock<Names> = LazyLock::new(|| {
+static LAB_NAMES: LazyLock<LabNames> = LazyLock::new(|| {
     let (mut labs, mut endpoints) = (Vec::new(), Vec::new());
     for lab in shipped() {
         let lab = Lab::load(lab.name).expect("a shipped lab is right");
@@ -61,33 +59,35 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
         }
     }
     let devices = labs.iter().map(|lab| format!("lab:{lab}")).collect();
-    let reproductions = reproducible().map(|known| known.name.to_owned()).collect();
-    Names { labs, devices, endpoints, reproductions, sets: studies().map(str::to_owned).collect() }
+    LabNames { labs, devices, endpoints }
 });
 
 /// The shipped labs, each with its variants behind it: `rosta`, `rosta:crosslane`.
 pub fn labs() -> &'static [String] {
-    &NAMES.labs
+    &LAB_NAMES.labs
 }
 
 /// Cards of the shipped labs as `--device` names them: `lab:rosta:crosslane`.
 pub fn devices() -> &'static [String] {
-    &NAMES.devices
+    &LAB_NAMES.devices
 }
 
 /// Names of the endpoints of the shipped labs, each once.
 pub fn endpoints() -> &'static [String] {
-    &NAMES.endpoints
+    &LAB_NAMES.endpoints
 }
 
 /// The reproductions.
 pub fn reproductions() -> &'static [String] {
-    &NAMES.reproductions
+    static NAMES: LazyLock<Vec<String>> =
+        LazyLock::new(|| reproducible().map(|known| known.name.to_owned()).collect());
+    &NAMES
 }
 
 /// The sets of measurements that `validate` has.
 pub fn sets() -> &'static [String] {
-    &NAMES.sets
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| studies().map(str::to_owned).collect());
+    &NAMES
 }
 
 /// The script for a shell.

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use crosslane_fabric::trace::TraceSink;
-use crosslane_lab::{CheckedRun, Ending, Lab};
+use crosslane_lab::{CheckedRun, Ending, Lab, Progress};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Account, Figure};
 
 use crate::error::{ExperimentError, Result};
 use crate::progress::unless_over;
-use crosslane_lab::Progress;
 
 /// A run of some work in a lab.
 #[derive(Clone, Debug)]

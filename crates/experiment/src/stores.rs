@@ -3,14 +3,13 @@
 
 use crosslane_driver::MemoryCard;
 use crosslane_fabric::trace::TraceSink;
-use crosslane_lab::Lab;
+use crosslane_lab::{Lab, Progress};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_results::{Better, Detail, Figure, Flow, Stores, WritesByLength};
 
 use crate::error::{ExperimentError, Result};
 use crate::mmio::{MmioMeasured, MmioOptions, mmio};
 use crate::scenario::{Outcome, Scenario, Work, execute};
-use crosslane_lab::Progress;
 
 /// Stores of the first host's core into a memory card.
 #[derive(Clone, Debug)]

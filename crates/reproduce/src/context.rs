@@ -4,13 +4,12 @@
 use std::fmt;
 
 use crosslane_experiment::Verified;
-use crosslane_lab::{CheckedRun, Ending, EngineKind, Lab, Simulation};
+use crosslane_lab::{CheckedRun, Ending, EngineKind, Lab, Progress, Simulation};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::ReproduceError;
 use crate::published::PublishedFigures;
 use crate::study::{self, Study};
-use crosslane_lab::Progress;
 
 /// Longest simulated time of one scenario; the longest takes 0.7 s.
 pub(crate) const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);

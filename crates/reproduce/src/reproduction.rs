@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reproductions by name, and their output.
 
-use crosslane_lab::EngineKind;
+use crosslane_lab::{EngineKind, Progress};
 use crosslane_report::{Cell, Table};
 use crosslane_results::SCHEMA;
 
@@ -10,7 +10,6 @@ use crate::context::Context;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::study::{Reproducible, reproducible, study};
-use crosslane_lab::Progress;
 
 /// A reproduction, after its run.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crosslane_lab::{Constant, Provenance};
+use crosslane_lab::{Constant, Progress, Provenance};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -11,7 +11,6 @@ use crate::comparison::{Kind, Row, worst_and_median};
 use crate::context::Context;
 use crate::error::ReproduceError;
 use crate::study::{Effort, Study, study};
-use crosslane_lab::Progress;
 
 /// Relative change of each constant.
 pub const CHANGE: f64 = 0.10;

@@ -6,7 +6,7 @@ use crosslane_driver::network_processor::{Modes, PAYLOAD_BYTES, TorusDimension};
 use crosslane_fabric::trace::TraceSink;
 use crosslane_host::Bus;
 use crosslane_lab::file::HostBuffers;
-use crosslane_lab::{Lab, LabBus};
+use crosslane_lab::{Lab, LabBus, Progress};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Better, Detail, Exchange, Figure, Flow};
@@ -17,7 +17,6 @@ use super::{HaloMeasured, HaloNode, HaloOptions};
 use crate::error::{ExperimentError, Result};
 use crate::nget::host_of;
 use crate::scenario::{Outcome, Scenario, Work, execute_well};
-use crosslane_lab::Progress;
 
 /// Longest simulated time of a run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);

@@ -5,7 +5,7 @@ use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requ
 use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{DirectionId, LinkCounters, LinkDirection, LinkId};
 use crosslane_host::{Bus, Mapping, Waiting};
-use crosslane_lab::{Lab, Simulation};
+use crosslane_lab::{Lab, Progress, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::split;
@@ -19,7 +19,6 @@ use crate::error::{ExperimentError, Result};
 use crate::links::direction_load;
 use crate::scenario::{Outcome, Scenario, Work, execute_well};
 use crate::traffic::shape::{Completions, Cuts};
-use crosslane_lab::Progress;
 
 /// Longest simulated time of one run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);

@@ -9,7 +9,7 @@ use crosslane_fabric::{
     DirectionId, Fabric, FlowId, FlowReport, FlowSource, LinkCounters, NodeKind, RunEnd,
 };
 use crosslane_lab::enumerate::set_max_payload;
-use crosslane_lab::{Lab, RunningLab};
+use crosslane_lab::{Lab, Progress, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Account, Ceiling, DirectionLoad, Figure, Latencies, TimeUse, Use};
 
@@ -22,7 +22,6 @@ use crate::links::{DirectionOutcome, direction_name, distinct};
 use crate::measured::total_rate;
 use crate::samples::Samples;
 use crate::scenario::{Scenario, Work};
-use crosslane_lab::Progress;
 
 /// Simulated time between two readings of the counters, at first: it doubles as a run gets long.
 const FIRST_SLICE: Picoseconds = Picoseconds::from_ns(250);

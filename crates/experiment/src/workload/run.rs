@@ -4,7 +4,7 @@
 
 use crosslane_driver::{Device, PathEnd, set_max_payload_on_path};
 use crosslane_fabric::trace::TraceSink;
-use crosslane_lab::{Lab, LabBus, Simulation};
+use crosslane_lab::{Lab, LabBus, Progress, Simulation};
 use crosslane_pcie::units::{HostId, RoutingId};
 use crosslane_results::Figure;
 
@@ -18,7 +18,6 @@ use crate::error::{ExperimentError, Result};
 use crate::links::distinct;
 use crate::scenario::{Scenario, Work, execute};
 use crate::together::{NoObserver, Observer};
-use crosslane_lab::Progress;
 
 /// Name of the host's program in reports of deadlocks.
 const NAME: &str = "bench";

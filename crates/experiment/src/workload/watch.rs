@@ -5,13 +5,12 @@
 use std::cell::{Cell, RefCell};
 
 use crosslane_fabric::DirectionId;
-use crosslane_lab::Simulation;
+use crosslane_lab::{Progress, Simulation};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::links::distinct;
 use crate::samples::Samples;
 use crate::together::Observer;
-use crosslane_lab::Progress;
 
 /// Samples of a run, about.
 const SAMPLES: u64 = 2000;

@@ -3,8 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crosslane_lab::EngineKind;
-use crosslane_lab::Progress;
+use crosslane_lab::{EngineKind, Progress};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::reproduction::{find, reproduce_with};
 use crosslane_reproduce::validation::validate;

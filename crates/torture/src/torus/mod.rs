@@ -59,6 +59,7 @@ impl SeedOutcome for TorusStory {
         self.cuts += other.cuts;
         self.end_ps += other.end_ps;
     }
+
     fn simulated(&self) -> Picoseconds {
         Picoseconds(self.end_ps)
     }
