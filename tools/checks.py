@@ -73,6 +73,7 @@ STEPS = [
     Step("check-arm", cargo=True),
     Step("check-doc", cargo=True),
     Step("check-deny"),
+    Step("check-speed", cargo=True),
 ]
 
 # Summary lines of the test runners in use, whose counts are added up.

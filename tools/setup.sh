@@ -35,6 +35,8 @@ if [ "$target" != run ]; then
   for shell in zsh fish; do
     if lacks "$shell"; then packages+=("$shell"); fi
   done
+  # The simulator's instructions are counted.
+  if lacks valgrind; then packages+=(valgrind); fi
   # Reports are tested in a browser, which needs a font.
   if lacks chromium; then packages+=(chromium); fi
   if [ -z "$(find /usr/share/fonts -name '*.ttf' -print -quit 2>/dev/null)" ]; then

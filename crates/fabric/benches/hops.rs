@@ -106,10 +106,11 @@ fn main() {
     let chosen = words.get(1).map_or("", String::as_str);
     let divisor: u64 = words.get(2).and_then(|word| word.parse().ok()).unwrap_or(1);
     println!(
-        "{:<36} {:>12} {:>12} {:>10} {:>12}",
-        "scenario (median of runs)", "M hops/s", "M events/s", "ns/hop", "sim/wall"
+        "{:<36} {:>9} {:>11} {:>9} {:>9} {:>9}",
+        "scenario (median of runs)", "M hops/s", "M events/s", "ns/hop", "sim/wall", "hops"
     );
     for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(chosen)) {
+        let mut all_hops = 0;
         let mut runs: Vec<(f64, f64, f64)> = (0..repeats)
             .map(|_| {
                 let (mut stand, mut flows) = (scenario.make)();
@@ -126,7 +127,8 @@ fn main() {
                 for id in ids {
                     assert_eq!(stand.fabric.flow_report(id).errors, Vec::<String>::new());
                 }
-                let hops = stand.fabric.tlp_hops() as f64 / wall;
+                all_hops = stand.fabric.tlp_hops();
+                let hops = all_hops as f64 / wall;
                 let events = stand.fabric.events_processed() as f64 / wall;
                 (hops, events, stand.fabric.now().as_seconds() / wall)
             })
@@ -134,7 +136,7 @@ fn main() {
         runs.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (hops, events, ratio) = runs[runs.len() / 2];
         println!(
-            "{:<36} {:>12.2} {:>12.2} {:>10.1} {:>12.5}",
+            "{:<36} {:>9.2} {:>11.2} {:>9.1} {:>9.5} {all_hops:>9}",
             scenario.name,
             hops / 1e6,
             events / 1e6,

@@ -137,7 +137,9 @@ impl Fabric {
     }
 
     fn apply_routes(&mut self, node: u32) {
-        let routes = Routes::new(&self.nodes[node as usize], &self.ports);
+        let mut routes = Routes::new(&self.nodes[node as usize], &self.ports);
+        let ports = self.nodes[node as usize].ports.iter();
+        routes.transmits = ports.map(|port| self.port_states[port.0 as usize].transmit).collect();
         match &mut self.node_states[node as usize] {
             NodeState::Switch { routes: old, .. } => *old = routes,
             NodeState::RootComplex(Some(root)) => root.routes = routes,

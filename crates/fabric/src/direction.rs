@@ -21,8 +21,8 @@ use crate::device::Intake;
 use crate::egress::{Egress, Room};
 use crate::injection::Disturbance;
 use crate::packet::PacketIndex;
-use crate::receiver::{CreditCount, Dllp, Habit, LATE_LIMIT, Receiver, UNLIMITED};
-use crate::topology::DirectionId;
+use crate::receiver::{CreditCount, Dllp, Habit, Outbound, Receiver, UNLIMITED};
+use crate::topology::{DirectionId, NodeKind};
 use crate::trace::DllpKind;
 use crate::wire::{Wire, WireTime};
 
@@ -47,8 +47,11 @@ pub(crate) struct Unacked {
 pub(crate) struct Direction {
     pub id: DirectionId,
     pub transmitting_node: u32,
+    pub transmitter: NodeKind,
     pub receiving_port: u32,
     pub receiving_node: u32,
+    /// Position of the receiving port among those of its node.
+    pub receiving_place: u32,
     /// Whether the receiver passes a TLP on once its header has arrived.
     pub receiver_cuts_through: bool,
     /// Time from the last byte in to the logic of the receiving node.
@@ -99,8 +102,8 @@ pub(crate) struct Direction {
     free_when_up: WireTime,
     /// DLLPs on their way to this direction's transmitter, by arrival.
     pub inbound: VecDeque<Dllp>,
-    /// DLLPs that wait for this direction's wire, by due time.
-    pub outbound: VecDeque<Dllp>,
+    /// DLLPs that wait for this direction's wire.
+    pub outbound: Outbound,
     pub receiver: Receiver,
     /// Errors injected into this direction on purpose.
     pub disturbance: Option<Box<Disturbance>>,
@@ -114,8 +117,9 @@ pub(crate) struct Direction {
 /// Inputs for building a direction.
 pub(crate) struct DirectionSetup {
     pub id: DirectionId,
-    pub transmitting_node: u32,
-    pub receiving: (u32, u32),
+    pub transmitting: (u32, NodeKind),
+    /// Port, node, and position of the port among those of the node.
+    pub receiving: (u32, u32, u32),
     pub receiver_cuts_through: bool,
     pub receive_latency_ps: u64,
     pub intake: Intake,
@@ -133,9 +137,11 @@ impl Direction {
     pub fn new(setup: DirectionSetup) -> Self {
         Self {
             id: setup.id,
-            transmitting_node: setup.transmitting_node,
+            transmitting_node: setup.transmitting.0,
+            transmitter: setup.transmitting.1,
             receiving_port: setup.receiving.0,
             receiving_node: setup.receiving.1,
+            receiving_place: setup.receiving.2,
             receiver_cuts_through: setup.receiver_cuts_through,
             receive_latency_ps: setup.receive_latency_ps,
             intake: setup.intake,
@@ -168,7 +174,7 @@ impl Direction {
             up_ps: u64::MAX,
             free_when_up: WireTime::default(),
             inbound: VecDeque::new(),
-            outbound: VecDeque::new(),
+            outbound: Outbound::new(),
             receiver: Receiver::new(setup.capacity),
             disturbance: None,
             counters: LinkCounters::default(),
@@ -202,7 +208,7 @@ impl Direction {
     }
 
     /// Uses the credits of a TLP that is sent for the first time.
-    #[inline]
+    #[inline(always)]
     pub fn consume(&mut self, class: Class, data: u32, wire_bytes: u32) {
         let available = &mut self.available[class.index()];
         assert_of!(
@@ -284,13 +290,17 @@ impl Direction {
     }
 
     /// Takes the wire for `bytes` that are ready at `ready`; returns start and end.
-    #[inline]
+    #[inline(always)]
     pub fn occupy(&mut self, ready: WireTime, bytes: u32) -> (WireTime, WireTime) {
         assert_of!(!self.is_down, [bytes], "{:?} is down, and sends {bytes} B", self.id);
         let start = self.wire.begin(ready);
-        self.note_idle(start);
         let end = start.plus_ticks(u64::from(bytes) * self.wire.byte_ticks);
         self.wire.free = end;
+        if start == self.idle_since {
+            self.idle_since = end;
+            return (start, end);
+        }
+        self.note_idle(start);
         if start < self.idle_since {
             // A DLLP computed late takes time that was recorded as idle.
             let taken = self.idle_since.min(end).ticks_since(start);
@@ -424,32 +434,14 @@ impl Direction {
     pub fn set_limits(&mut self, ack: Habit, update_fc: Habit, max_payload_bytes: u32) {
         self.receiver.ack = ack;
         self.receiver.update_fc = update_fc;
+        self.receiver.max_payload_bytes = max_payload_bytes;
         self.receiver.largest_data = u64::from(max_payload_bytes / DATA_CREDIT_BYTES);
-    }
-
-    /// Queues a DLLP for this direction's wire by due time.
-    pub fn put(&mut self, dllp: Dllp) {
-        let mut at = self.outbound.len();
-        while at > 0 && self.outbound[at - 1].time_ps > dllp.time_ps {
-            at -= 1;
-        }
-        if at == self.outbound.len() {
-            self.outbound.push_back(dllp);
-        } else {
-            self.outbound.insert(at, dllp);
-        }
     }
 
     /// Whether another DLLP is due when the wire becomes free.
     #[inline]
     pub fn dllp_waits(&self) -> bool {
-        self.outbound.front().is_some_and(|first| first.time_ps <= self.wire.free.ceil_ps())
-    }
-
-    /// Whether too many uncollected DLLPs have piled up.
-    #[inline]
-    pub fn has_late_work(&self) -> bool {
-        self.outbound.len() > LATE_LIMIT
+        self.outbound.first_ps <= self.wire.free.ceil_ps() && self.outbound.first_ps != u64::MAX
     }
 
     /// Takes in the DLLPs that have reached the transmitter by `now`. TLPs whose copies are no
@@ -465,8 +457,8 @@ impl Direction {
                 DllpKind::UpdateFc(class) => {
                     let limit = &mut self.limit[class.index()];
                     let available = &mut self.available[class.index()];
-                    let header = limit.header.max(dllp.granted.header);
-                    let data = limit.data.max(dllp.granted.data);
+                    let header = limit.header.max(dllp.count);
+                    let data = limit.data.max(dllp.amount);
                     available.header += header - limit.header;
                     available.data += data - limit.data;
                     *limit = CreditCount { header, data };
@@ -483,26 +475,26 @@ impl Direction {
     }
 
     fn take_ack(&mut self, dllp: &Dllp, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) {
-        if dllp.received <= self.acked {
+        if dllp.count <= self.acked {
             return;
         }
-        let (received, sent) = (dllp.received, self.sent);
+        let (received, sent) = (dllp.count, self.sent);
         assert_of!(
             received <= sent,
             [received, sent],
             "{received} TLPs are acknowledged, and {sent} were sent"
         );
-        let (received, sent) = (dllp.received_bytes, self.sent_bytes);
+        let (received, sent) = (dllp.amount, self.sent_bytes);
         assert_of!(
             received <= sent,
             [received, sent],
             "{received} B are acknowledged, and {sent} B were sent"
         );
-        self.acked = dllp.received;
-        self.acked_bytes = dllp.received_bytes;
+        self.acked = dllp.count;
+        self.acked_bytes = dllp.amount;
         self.replay_number = 0;
         while let Some(first) = self.replay.front()
-            && first.sequence < dllp.received
+            && first.sequence < dllp.count
         {
             acknowledged.push(first.packet);
             self.replay.pop_front();
@@ -532,8 +524,7 @@ impl Direction {
         if let Some(first) = self.inbound.front() {
             return Some(first.time_ps);
         }
-        let outbound = reverse.outbound.front().map_or(u64::MAX, |first| first.time_ps);
-        let due = outbound.min(self.receiver.next_event_ps());
+        let due = reverse.outbound.first_ps.min(self.receiver.next_event_ps());
         if due == u64::MAX {
             return None;
         }
@@ -555,8 +546,8 @@ mod tests {
         let rate = LinkRate { generation: generation.unwrap(), width: width.unwrap() };
         Direction::new(DirectionSetup {
             id: DirectionId { link: LinkId(0), heading: LinkDirection::Down },
-            transmitting_node: 0,
-            receiving: (1, 1),
+            transmitting: (0, NodeKind::Switch),
+            receiving: (1, 1, 0),
             receiver_cuts_through: false,
             receive_latency_ps: 0,
             intake: Intake::AT_ONCE,

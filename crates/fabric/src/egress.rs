@@ -5,47 +5,39 @@
 //! A source is an ingress port of a switch, a root port that sends peer traffic, or the node
 //! itself. Each source has a queue for each class.
 
-use std::collections::VecDeque;
-
 use crosslane_pcie::ordering::{Passing, may_pass};
 use crosslane_pcie::tlp::Class;
 use crosslane_random::Random;
 
-use crate::packet::{PacketIndex, Packets};
+use crate::packet::{NONE, Packet, PacketIndex, Packets};
 use crate::receiver::CreditCount;
 
 /// Depth to which the shuffle mode searches a queue for a TLP that may pass.
 const SHUFFLE_DEPTH: usize = 16;
 
-/// A packet in a queue with the fields that the choice needs, since queues are read in order but
-/// the packets are scattered in memory.
+/// TLPs of one class, oldest first, joined by [`Packet::next`].
 #[derive(Clone, Copy, Debug)]
-struct Queued {
-    index: PacketIndex,
-    /// Position in the order of arrival.
-    order: u64,
-    ready_ps: u64,
-    data_credits: u32,
-    wire_bytes: u32,
+struct Queue {
+    first: PacketIndex,
+    last: PacketIndex,
 }
 
-#[derive(Clone, Debug, Default)]
+impl Queue {
+    const EMPTY: Self = Self { first: NONE, last: NONE };
+
+    fn iter<'a>(&self, packets: &'a Packets) -> impl Iterator<Item = PacketIndex> + use<'a> {
+        let some = |index: PacketIndex| (index != NONE).then_some(index);
+        std::iter::successors(some(self.first), move |at| some(packets.get(*at).next))
+    }
+}
+
+#[derive(Clone, Debug)]
 struct SourceQueue {
-    /// One queue for each class, oldest first.
-    queues: [VecDeque<Queued>; 3],
+    queues: [Queue; 3],
     /// One bit for each class that is not empty.
     classes: u8,
     /// Whether the last TLP of this source was posted.
     posted_last: bool,
-}
-
-impl SourceQueue {
-    /// The oldest TLP of a class that is not empty.
-    #[inline]
-    fn first(&self, class: usize) -> &Queued {
-        let Some(first) = self.queues[class].front() else { no_tlp(0, class) };
-        first
-    }
 }
 
 /// Resources for sending now: header and data credits left, by class.
@@ -107,6 +99,8 @@ pub(crate) struct Egress {
     pub nonposted_bytes: u64,
     /// TLPs queued.
     pub length: u32,
+    /// Posted requests queued from the first source.
+    pub posted_of_first: u32,
 }
 
 impl Egress {
@@ -117,7 +111,10 @@ impl Egress {
             "{sources} sources, and a bit for each of 64"
         );
         Self {
-            sources: vec![SourceQueue::default(); sources],
+            sources: vec![
+                SourceQueue { queues: [Queue::EMPTY; 3], classes: 0, posted_last: false };
+                sources
+            ],
             first_is_mixed,
             waiting: 0,
             turn: 0,
@@ -125,6 +122,7 @@ impl Egress {
             bytes: 0,
             nonposted_bytes: 0,
             length: 0,
+            posted_of_first: 0,
         }
     }
 
@@ -133,35 +131,35 @@ impl Egress {
         self.waiting == 0
     }
 
-    /// Number of posted requests queued from the first source.
-    pub fn posted_of_first(&self) -> usize {
-        self.sources[0].queues[Class::Posted.index()].len()
-    }
-
-    #[inline]
-    pub fn push(&mut self, packets: &Packets, source: u32, index: PacketIndex) {
+    /// Queues a TLP. Returns when it is ready, and its class.
+    #[inline(always)]
+    pub fn push(&mut self, packets: &mut Packets, source: u32, index: PacketIndex) -> (u64, Class) {
         self.order += 1;
         self.length += 1;
-        let packet = packets.get(index);
-        self.bytes += u64::from(packet.wire_bytes);
-        let class = packet.class().index();
-        if packet.class() == Class::NonPosted {
-            self.nonposted_bytes += u64::from(packet.wire_bytes);
+        let packet = packets.get_mut(index);
+        (packet.next, packet.order) = (NONE, self.order);
+        let (ready_ps, class) = (packet.ready_ps, packet.class());
+        let bytes = u64::from(packet.wire_bytes);
+        self.bytes += bytes;
+        if class == Class::NonPosted {
+            self.nonposted_bytes += bytes;
         }
-        let queue = &mut self.sources[source as usize];
-        queue.queues[class].push_back(Queued {
-            index,
-            order: self.order,
-            ready_ps: packet.ready_ps,
-            data_credits: packet.data_credits,
-            wire_bytes: packet.wire_bytes,
-        });
-        queue.classes |= 1 << class;
-        self.waiting |= 1 << source;
+        self.posted_of_first += u32::from(source == 0 && class == Class::Posted);
+        let from = &mut self.sources[source as usize];
+        let queue = &mut from.queues[class.index()];
+        if queue.first == NONE {
+            queue.first = index;
+            from.classes |= 1 << class.index();
+            self.waiting |= 1 << source;
+        } else {
+            packets.get_mut(queue.last).next = index;
+        }
+        queue.last = index;
+        (ready_ps, class)
     }
 
     /// Chooses and takes the next TLP.
-    #[inline]
+    #[inline(always)]
     pub fn choose(&mut self, packets: &Packets, now_ps: u64, room: &Room<'_>) -> Choice {
         let mut refusal = Refusal::NOTHING;
         let (mut pending, turn) = (self.waiting, self.turn);
@@ -174,7 +172,7 @@ impl Egress {
                     break;
                 }
                 self.turn = (source + 1) % 64;
-                return Choice::Send(self.take(source, class, 0));
+                return Choice::Send(self.take_first(packets, source, class));
             }
         }
         Choice::Refuse(refusal)
@@ -182,65 +180,86 @@ impl Egress {
 
     /// The class of a source whose first TLP may go now, passing older ones of other classes if it
     /// may.
-    #[inline]
+    #[inline(always)]
     fn choose_from(
         &self,
         packets: &Packets,
-        source: u32,
+        number: u32,
         now_ps: u64,
         room: &Room<'_>,
         refusal: &mut Refusal,
     ) -> Option<usize> {
-        let (number, source) = (source, &self.sources[source as usize]);
+        let source = &self.sources[number as usize];
         if source.classes.is_power_of_two() {
-            let class = source.classes.trailing_zeros() as usize;
-            let first = source.first(class);
+            let class = source.classes.trailing_zeros() as usize % 3;
+            let first = packets.get(source.queues[class].first);
             return is_ready(first, class, now_ps, room, refusal).then_some(class);
         }
+        self.choose_among(packets, number, now_ps, room, refusal)
+    }
+
+    /// Like [`choose_from`](Self::choose_from), where several classes wait.
+    fn choose_among(
+        &self,
+        packets: &Packets,
+        number: u32,
+        now_ps: u64,
+        room: &Room<'_>,
+        refusal: &mut Refusal,
+    ) -> Option<usize> {
+        let source = &self.sources[number as usize];
         if self.first_is_mixed && number == 0 && !source.posted_last {
             // Posted requests may pass both other classes.
             let posted = Class::Posted.index();
-            if let Some(first) = source.queues[posted].front()
-                && is_ready(first, posted, now_ps, room, refusal)
-            {
-                return Some(posted);
+            if source.classes & (1 << posted) != 0 {
+                let first = packets.get(source.queues[posted].first);
+                if is_ready(first, posted, now_ps, room, refusal) {
+                    return Some(posted);
+                }
             }
         }
         let mut left = source.classes;
-        let mut stuck = [None; 3];
+        let mut stuck = [NONE; 3];
         while left != 0 {
             // The oldest not yet considered.
+            let first = |class: usize| packets.get(source.queues[class].first);
             let classes = (0..3).filter(|class| left & (1 << class) != 0);
-            let class = classes.min_by_key(|class| source.first(*class).order)?;
+            let class = classes.min_by_key(|class| first(*class).order)?;
             left &= !(1 << class);
-            let first = source.first(class);
-            if is_ready(first, class, now_ps, room, refusal) {
-                let older = stuck.iter().flatten();
-                let mut older = older.map(|older: &Queued| older.index);
-                if older.all(|older| may_pass_plainly(packets, first.index, older)) {
+            let own = source.queues[class].first;
+            if is_ready(packets.get(own), class, now_ps, room, refusal) {
+                let mut older = stuck.iter().filter(|older| **older != NONE);
+                if older.all(|older| may_pass_plainly(packets, own, *older)) {
                     return Some(class);
                 }
             }
-            stuck[class] = Some(*first);
+            stuck[class] = own;
         }
         None
     }
 
-    /// Removes the packet at a position from the queue of a source and class.
-    #[inline]
-    fn take(&mut self, source: u32, class: usize, at: usize) -> PacketIndex {
-        let queue = &mut self.sources[source as usize];
-        let taken =
-            if at == 0 { queue.queues[class].pop_front() } else { queue.queues[class].remove(at) };
-        queue.posted_last = class == Class::Posted.index();
-        if queue.queues[class].is_empty() {
-            queue.classes &= !(1 << class);
-            if queue.classes == 0 {
+    /// Removes the oldest TLP of a source and class.
+    #[inline(always)]
+    fn take_first(&mut self, packets: &Packets, source: u32, class: usize) -> PacketIndex {
+        let from = &mut self.sources[source as usize];
+        let queue = &mut from.queues[class];
+        let index = queue.first;
+        queue.first = packets.get(index).next;
+        if queue.first == NONE {
+            from.classes &= !(1 << class);
+            if from.classes == 0 {
                 self.waiting &= !(1 << source);
             }
         }
-        let Some(taken) = taken else { no_tlp(at, class) };
-        let (bytes, taken_bytes, length) = (self.bytes, u64::from(taken.wire_bytes), self.length);
+        self.note_taken(packets, source, class, index);
+        index
+    }
+
+    #[inline(always)]
+    fn note_taken(&mut self, packets: &Packets, source: u32, class: usize, index: PacketIndex) {
+        self.sources[source as usize].posted_last = class == Class::Posted.index();
+        let taken_bytes = u64::from(packets.get(index).wire_bytes);
+        let (bytes, length) = (self.bytes, self.length);
         assert_of!(
             bytes >= taken_bytes && length > 0,
             [taken_bytes, bytes, length],
@@ -257,68 +276,93 @@ impl Egress {
             );
             self.nonposted_bytes -= taken_bytes;
         }
-        taken.index
+        self.posted_of_first -= u32::from(source == 0 && class == Class::Posted.index());
+    }
+
+    /// Removes a TLP behind the first of its source and class.
+    fn take_behind(
+        &mut self,
+        packets: &mut Packets,
+        source: u32,
+        class: usize,
+        index: PacketIndex,
+    ) -> PacketIndex {
+        let queue = &mut self.sources[source as usize].queues[class];
+        let before = queue.iter(packets).find(|at| packets.get(*at).next == index);
+        let Some(before) = before else { panic!("a queue of class {class} has no TLP {index}") };
+        packets.get_mut(before).next = packets.get(index).next;
+        if queue.last == index {
+            queue.last = before;
+        }
+        self.note_taken(packets, source, class, index);
+        index
     }
 
     /// Like [`choose`](Self::choose), but at random among all TLPs that the ordering table lets go
     /// next.
     pub fn choose_shuffled(
         &mut self,
-        packets: &Packets,
+        packets: &mut Packets,
         now_ps: u64,
         room: &Room<'_>,
         random: &mut Random,
     ) -> Choice {
         let mut refusal = Refusal::NOTHING;
-        let mut able: Vec<(u32, usize, usize)> = Vec::new();
+        let mut able: Vec<(u32, usize, PacketIndex)> = Vec::new();
         for source in (0..64).filter(|source| self.waiting & (1 << source) != 0) {
-            let queued = self.in_order(source);
-            for (rank, (class, at, second)) in queued.iter().enumerate() {
-                let header = &packets.get(second.index).header;
-                let free = queued[..rank].iter().all(|(_, _, first)| {
-                    may_pass(header, &packets.get(first.index).header) != Passing::No
+            let queued = self.in_order(packets, source);
+            for (rank, (class, second)) in queued.iter().enumerate() {
+                let second = packets.get(*second);
+                let free = queued[..rank].iter().all(|(_, first)| {
+                    may_pass(&second.header, &packets.get(*first).header) != Passing::No
                 });
                 if free && is_ready(second, *class, now_ps, room, &mut refusal) {
-                    able.push((source, *class, *at));
+                    able.push((source, *class, queued[rank].1));
                 }
             }
         }
         if able.is_empty() || room.stale && refusal.lacks_something() {
             return Choice::Refuse(refusal);
         }
-        let (source, class, at) = able[random.usize(..able.len())];
-        Choice::Send(self.take(source, class, at))
+        let (source, class, index) = able[random.usize(..able.len())];
+        let is_first = self.sources[source as usize].queues[class].first == index;
+        Choice::Send(match is_first {
+            true => self.take_first(packets, source, class),
+            false => self.take_behind(packets, source, class, index),
+        })
     }
 
     /// Removes all packets, oldest first.
-    pub fn drain(&mut self) -> Vec<PacketIndex> {
+    pub fn drain(&mut self, packets: &Packets) -> Vec<PacketIndex> {
         let mut all = Vec::new();
         for source in &mut self.sources {
-            all.extend(source.queues.iter_mut().flat_map(|queue| queue.drain(..)));
+            for queue in &mut source.queues {
+                all.extend(std::mem::replace(queue, Queue::EMPTY).iter(packets));
+            }
             source.classes = 0;
         }
-        all.sort_unstable_by_key(|queued| queued.order);
-        let bytes: u64 = all.iter().map(|queued| u64::from(queued.wire_bytes)).sum();
+        all.sort_unstable_by_key(|index| packets.get(*index).order);
+        let bytes: u64 = all.iter().map(|index| u64::from(packets.get(*index).wire_bytes)).sum();
         let (length, counted) = (all.len(), (self.length as usize, self.bytes));
         assert_of!(
             (length, bytes) == counted,
             [length, bytes, counted],
             "{length} TLPs of {bytes} B were counted {counted:?}"
         );
-        (self.waiting, self.bytes, self.nonposted_bytes, self.length) = (0, 0, 0, 0);
-        all.into_iter().map(|queued| queued.index).collect()
+        (self.waiting, self.bytes, self.nonposted_bytes) = (0, 0, 0);
+        (self.length, self.posted_of_first) = (0, 0);
+        all
     }
 
-    /// The first packets of a source, oldest first, with their classes and positions.
-    fn in_order(&self, source: u32) -> Vec<(usize, usize, Queued)> {
+    /// The first packets of a source, oldest first, with their classes.
+    fn in_order(&self, packets: &Packets, source: u32) -> Vec<(usize, PacketIndex)> {
         let queues = self.sources[source as usize].queues.iter().enumerate();
         let mut all: Vec<_> = queues
             .flat_map(|(class, queue)| {
-                let first = queue.iter().take(SHUFFLE_DEPTH).enumerate();
-                first.map(move |(at, queued)| (class, at, *queued))
+                queue.iter(packets).take(SHUFFLE_DEPTH).map(move |index| (class, index))
             })
             .collect();
-        all.sort_by_key(|(_, _, queued)| queued.order);
+        all.sort_by_key(|(_, index)| packets.get(*index).order);
         all.truncate(SHUFFLE_DEPTH);
         all
     }
@@ -327,7 +371,7 @@ impl Egress {
 /// Whether a packet may go now; if not, adds the reason.
 #[inline]
 fn is_ready(
-    head: &Queued,
+    head: &Packet,
     class: usize,
     now_ps: u64,
     room: &Room<'_>,
@@ -354,11 +398,4 @@ fn may_pass_plainly(packets: &Packets, second: PacketIndex, first: PacketIndex) 
     let mut second = packets.get(second).header;
     second.attributes.id_based_ordering = false;
     may_pass(&second, &packets.get(first).header) != Passing::No
-}
-
-/// Panics because a queue claims a TLP that it does not hold.
-#[cold]
-#[inline(never)]
-fn no_tlp(at: usize, class: usize) -> ! {
-    panic!("a queue of class {class} has no TLP {at}");
 }

@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event core: a timing wheel with an overflow heap. Events of equal time come out in the order
-//! of scheduling, independent of addresses or hashing.
+//! The event core: a hierarchy of timing wheels. Events of equal time come out in the order of
+//! scheduling, independent of addresses or hashing.
+//!
+//! The fine wheel covers one turn of 4.2 us, which is longer than any latency of a healthy fabric.
+//! Its slots are so narrow that few events share one, in a sorted list. Later events wait in a
+//! coarse wheel, in the order of scheduling, until their turn begins.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
-/// Width of a wheel slot: 2^12 ps = 4.096 ns, about the time of one small TLP.
-const SLOT_BITS: u32 = 12;
-/// Slots of the wheel: with 4.096 ns each it reaches 4.2 us ahead, beyond every latency of a
-/// healthy fabric. Later events wait in the heap.
-const SLOTS: usize = 1024;
+/// Width of a fine slot, 2^6 ps; of a turn of the fine wheel, which is a slot of the first coarse
+/// wheel, 2^22 ps = 4.2 us; of turns of the coarser wheels, 2^32 ps = 4.3 ms and 2^42 ps = 4.4 s.
+const FINE_BITS: u32 = 6;
+const TURN_BITS: [u32; 3] = [22, 32, 42];
 
-/// Most handled events that the current slot keeps; a bound on memory.
-const DONE_LIMIT: usize = 1 << 14;
-/// An event for the current slot is inserted among this many of its last ones, or goes to a heap.
-/// In a fabric of thousands of nodes in lockstep, a slot holds so many events that a longer search
-/// would cost as much as the event.
-const NEAR_END: usize = 32;
-
-/// Kind of an event; its two numbers are given in brackets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Kind of an event; its two numbers are given in brackets. Those that are no work come last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 #[repr(u8)]
 pub(crate) enum EventKind {
     /// A TLP reaches the receiver of a direction. (direction, packet)
@@ -36,44 +31,49 @@ pub(crate) enum EventKind {
     DeviceTimer,
     /// A processor core continues. (node, core)
     Core,
+    /// A stalled node may take TLPs again. (node, -)
+    StallEnd,
+    /// The IOMMU has translated a request. (node, index among those that wait)
+    Translated,
     /// Like `DeviceTimer`, but does not keep the simulation alive. (node, token)
     Deadline,
     /// The load of a processor core may have timed out. Like `Deadline`. (node, core)
     LoadTimeout,
     /// A link may come up. Like `Deadline`. (link, -)
     LinkUp,
-    /// A stalled node may take TLPs again. (node, -)
-    StallEnd,
-    /// The IOMMU has translated a request. (node, index among those that wait)
-    Translated,
 }
 
 impl EventKind {
-    /// Whether the event is work to be done before the fabric is quiet.
-    const fn is_work(self) -> bool {
-        !matches!(self, Self::Deadline | Self::LoadTimeout | Self::LinkUp)
-    }
-
-    const fn from_bits(bits: u32) -> Self {
-        match bits {
-            0 => Self::Arrive,
-            1 => Self::Pick,
-            2 => Self::Wake,
-            3 => Self::ReplayTimer,
-            4 => Self::ReadReady,
-            5 => Self::DeviceTimer,
-            6 => Self::Core,
-            7 => Self::Deadline,
-            8 => Self::LoadTimeout,
-            9 => Self::LinkUp,
-            10 => Self::StallEnd,
-            _ => Self::Translated,
+    /// Each kind at its number, up to four bits.
+    const ALL: [Self; 16] = {
+        let mut all = [Self::LinkUp; 16];
+        let kinds = [
+            Self::Arrive,
+            Self::Pick,
+            Self::Wake,
+            Self::ReplayTimer,
+            Self::ReadReady,
+            Self::DeviceTimer,
+            Self::Core,
+            Self::StallEnd,
+            Self::Translated,
+            Self::Deadline,
+            Self::LoadTimeout,
+        ];
+        let mut at = 0;
+        while at < kinds.len() {
+            all[at] = kinds[at];
+            at += 1;
         }
+        all
+    };
+
+    /// Whether the event is work to be done before the fabric is quiet.
+    #[inline]
+    const fn is_work(self) -> bool {
+        (self as u8) < Self::Deadline as u8
     }
 }
-
-/// A heap entry: time, sequence number, kind and target, data.
-type Queued = Reverse<(u64, u64, u32, u32)>;
 
 /// Bits of an event's target; the kind is above them.
 const TARGET_BITS: u32 = 28;
@@ -88,7 +88,7 @@ struct Entry {
 impl Entry {
     #[inline]
     fn event(&self) -> Event {
-        let kind = EventKind::from_bits(self.kind_and_target >> TARGET_BITS);
+        let kind = EventKind::ALL[(self.kind_and_target >> TARGET_BITS) as usize];
         let target = self.kind_and_target & ((1 << TARGET_BITS) - 1);
         Event { kind, target, data: self.data }
     }
@@ -102,21 +102,221 @@ pub(crate) struct Event {
     pub data: u32,
 }
 
+/// Index of no event.
+const NONE: u32 = u32::MAX;
+
+/// A pending event, and the one behind it in its list.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    entry: Entry,
+    next: u32,
+}
+
+/// Storage of all pending events. A list is known by its last event, which is followed by the
+/// first; an empty one is `NONE`.
+#[derive(Debug)]
+struct Arena {
+    all: Vec<Pending>,
+    /// First of the unused places, which are joined by `next`.
+    free: u32,
+    /// Number of events.
+    used: usize,
+    /// Event put into the middle of a list last: others of the same time follow it.
+    middle: u32,
+}
+
+impl Arena {
+    #[inline]
+    fn get(&self, at: u32) -> &Pending {
+        &self.all[at as usize]
+    }
+
+    /// Stores an event, for now as a list by itself.
+    #[inline]
+    fn add(&mut self, entry: Entry) -> u32 {
+        self.used += 1;
+        let at = self.free;
+        if let Some(place) = self.all.get_mut(at as usize) {
+            self.free = place.next;
+            *place = Pending { entry, next: at };
+            return at;
+        }
+        let at = self.all.len() as u32;
+        self.all.push(Pending { entry, next: at });
+        at
+    }
+
+    /// Appends an event to a list.
+    #[inline]
+    fn append(&mut self, list: &mut u32, entry: Entry) {
+        let at = self.add(entry);
+        if let Some(last) = self.all.get_mut(*list as usize) {
+            let first = std::mem::replace(&mut last.next, at);
+            self.all[at as usize].next = first;
+        }
+        *list = at;
+    }
+
+    /// Puts an event into a list that is sorted by time, behind all that are not later.
+    #[inline]
+    fn insert(&mut self, list: &mut u32, entry: Entry) {
+        match self.all.get(*list as usize) {
+            Some(last) if last.entry.time_ps > entry.time_ps => {
+                self.insert_in_middle(*list, entry);
+            }
+            _ => self.append(list, entry),
+        }
+    }
+
+    fn insert_in_middle(&mut self, list: u32, entry: Entry) {
+        let at = self.add(entry);
+        let is_before = |other: &Pending| other.entry.time_ps <= entry.time_ps;
+        // `middle` is of another list if it lies in another slot.
+        let same_slot = |time_ps: u64| time_ps >> FINE_BITS == entry.time_ps >> FINE_BITS;
+        let mut before = match self.all.get(self.middle as usize) {
+            Some(other) if same_slot(other.entry.time_ps) && is_before(other) => self.middle,
+            _ => list,
+        };
+        while is_before(self.get(self.get(before).next)) {
+            before = self.get(before).next;
+        }
+        let next = std::mem::replace(&mut self.all[before as usize].next, at);
+        self.all[at as usize].next = next;
+        self.middle = at;
+    }
+
+    /// Takes the first event of a list that is not empty.
+    #[inline]
+    fn take_first(&mut self, list: &mut u32) -> Entry {
+        let first = self.get(*list).next;
+        let Pending { entry, next } = *self.get(first);
+        if first == *list {
+            *list = NONE;
+        } else {
+            self.all[*list as usize].next = next;
+        }
+        if first == self.middle {
+            self.middle = NONE;
+        }
+        self.all[first as usize].next = self.free;
+        self.free = first;
+        self.used -= 1;
+        entry
+    }
+
+    /// Keeps the events of a list for which `keep` returns true, in their order.
+    fn retain(&mut self, list: &mut u32, keep: &mut impl FnMut(&Entry) -> bool) {
+        let mut old = std::mem::replace(list, NONE);
+        while old != NONE {
+            let entry = self.take_first(&mut old);
+            if keep(&entry) {
+                self.append(list, entry);
+            }
+        }
+    }
+}
+
+/// Lists of one turn of a wheel, by slot: of 2^16 slots, or of 2^10, of which a bitmap of three
+/// levels finds the first that is not empty. `SHIFT` is the number of bits of time below the number
+/// of a slot.
+struct Wheel<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> {
+    turn: u64,
+    slots: Box<[u32; SLOTS]>,
+    occupied: Box<[u64; WORDS]>,
+    /// One bit for each word of `occupied` that is not 0, and for each of these words.
+    words: [u64; 16],
+    all: u32,
+}
+
+impl<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> Wheel<SHIFT, SLOTS, WORDS> {
+    fn new() -> Self {
+        const { assert!(SLOTS == WORDS * 64 && WORDS <= 1024 && SLOTS.is_power_of_two()) };
+        Self {
+            turn: 0,
+            slots: Box::new([NONE; SLOTS]),
+            occupied: Box::new([0; WORDS]),
+            words: [0; 16],
+            all: 0,
+        }
+    }
+
+    /// The list of the slot of a time in this turn, to add to.
+    #[inline]
+    fn slot(&mut self, time_ps: u64) -> &mut u32 {
+        let at = (time_ps >> SHIFT) as usize % SLOTS;
+        if self.slots[at] == NONE {
+            self.occupied[at / 64] |= 1 << (at % 64);
+            self.words[at / 4096 % 16] |= 1 << (at / 64 % 64);
+            self.all |= 1 << (at / 4096);
+        }
+        &mut self.slots[at]
+    }
+
+    /// Index of the first slot that is not empty.
+    #[inline]
+    fn first(&self) -> Option<usize> {
+        if self.all == 0 {
+            return None;
+        }
+        let at = self.all.trailing_zeros() as usize % 16;
+        let at = (at * 64 + self.words[at].trailing_zeros() as usize) % WORDS;
+        Some((at * 64 + self.occupied[at].trailing_zeros() as usize) % SLOTS)
+    }
+
+    /// Time at which a slot begins.
+    #[inline]
+    fn begins_ps(&self, slot: usize) -> u64 {
+        (self.turn * SLOTS as u64 + slot as u64) << SHIFT
+    }
+
+    /// Notes that a slot is empty.
+    #[inline]
+    fn note_empty(&mut self, slot: usize) {
+        let word = &mut self.occupied[slot / 64 % WORDS];
+        *word &= !(1 << (slot % 64));
+        if *word == 0 {
+            let word = &mut self.words[slot / 4096 % 16];
+            *word &= !(1 << (slot / 64 % 64));
+            if *word == 0 {
+                self.all &= !(1 << (slot / 4096));
+            }
+        }
+    }
+
+    /// Empties the first slot that is not empty, if it begins by `limit_ps`. Returns when it
+    /// begins, and its list.
+    fn take_first(&mut self, limit_ps: u64) -> Option<(u64, u32)> {
+        let slot = self.first()?;
+        let begins_ps = self.begins_ps(slot);
+        if begins_ps > limit_ps {
+            return None;
+        }
+        self.note_empty(slot);
+        Some((begins_ps, std::mem::replace(&mut self.slots[slot], NONE)))
+    }
+
+    /// Keeps the events for which `keep` returns true.
+    fn retain(&mut self, arena: &mut Arena, keep: &mut impl FnMut(&Entry) -> bool) {
+        for slot in 0..SLOTS {
+            if self.slots[slot] != NONE {
+                arena.retain(&mut self.slots[slot], keep);
+                if self.slots[slot] == NONE {
+                    self.note_empty(slot);
+                }
+            }
+        }
+    }
+}
+
 /// The queue of all events of a fabric, and its clock.
 pub(crate) struct Events {
     now_ps: u64,
-    /// Absolute number of the current slot.
-    slot: u64,
-    /// Events of the current slot by time; the first `cursor` of them are done.
-    current: Vec<Entry>,
-    cursor: usize,
-    /// Further events of the current slot, each scheduled after all in `current`.
-    late: BinaryHeap<Queued>,
-    slots: Vec<Vec<Entry>>,
-    occupied: [u64; SLOTS / 64],
-    overflow: BinaryHeap<Queued>,
-    /// Sequence number of the last event put on a heap.
-    sequence: u64,
+    arena: Arena,
+    fine: Wheel<FINE_BITS, 65_536, 1024>,
+    middle: Wheel<{ TURN_BITS[0] }, 1024, 16>,
+    coarse: Wheel<{ TURN_BITS[1] }, 1024, 16>,
+    /// Events beyond the turn of the last coarse wheel, by turn.
+    distant: BTreeMap<u64, u32>,
     work: u64,
     /// Events handled since the start.
     pub processed: u64,
@@ -126,14 +326,11 @@ impl Events {
     pub fn new() -> Self {
         Self {
             now_ps: 0,
-            slot: 0,
-            current: Vec::new(),
-            cursor: 0,
-            late: BinaryHeap::new(),
-            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
-            occupied: [0; SLOTS / 64],
-            overflow: BinaryHeap::new(),
-            sequence: 0,
+            arena: Arena { all: Vec::new(), free: NONE, used: 0, middle: NONE },
+            fine: Wheel::new(),
+            middle: Wheel::new(),
+            coarse: Wheel::new(),
+            distant: BTreeMap::new(),
             work: 0,
             processed: 0,
         }
@@ -146,8 +343,14 @@ impl Events {
     }
 
     /// Number of pending events that are work.
+    #[inline]
     pub fn work(&self) -> u64 {
         self.work
+    }
+
+    /// Whether no event is pending.
+    pub fn is_empty(&self) -> bool {
+        self.arena.used == 0
     }
 
     /// Schedules an event; a time in the past counts as now.
@@ -161,96 +364,108 @@ impl Events {
         let time_ps = time_ps.max(self.now_ps);
         let entry = Entry { time_ps, kind_and_target: (kind as u32) << TARGET_BITS | target, data };
         self.work += u64::from(kind.is_work());
-        let slot = time_ps >> SLOT_BITS;
-        if slot <= self.slot {
-            self.schedule_now(entry);
-        } else if slot < self.slot + SLOTS as u64 {
-            let index = slot as usize % SLOTS;
-            self.slots[index].push(entry);
-            self.occupied[index / 64] |= 1 << (index % 64);
+        if time_ps >> TURN_BITS[0] == self.fine.turn {
+            self.arena.insert(self.fine.slot(time_ps), entry);
         } else {
-            self.sequence += 1;
-            let key = (time_ps, self.sequence, entry.kind_and_target, data);
-            self.overflow.push(Reverse(key));
+            self.schedule_later(entry);
         }
     }
 
-    /// Schedules an event of the current slot.
-    #[inline]
-    fn schedule_now(&mut self, entry: Entry) {
-        if self.late.is_empty() {
-            if self.cursor >= DONE_LIMIT {
-                // A distant event keeps its slot current while others come before it.
-                self.current.drain(..self.cursor);
-                self.cursor = 0;
+    /// Schedules an event outside the turn of the fine wheel.
+    fn schedule_later(&mut self, entry: Entry) {
+        let [fine, middle, last] = TURN_BITS.map(|bits| entry.time_ps >> bits);
+        if fine < self.fine.turn {
+            // The clock has not moved to the turn yet; what comes before it goes first.
+            let begins_ps = self.fine.begins_ps(0);
+            self.arena.insert(self.fine.slot(begins_ps), entry);
+            return;
+        }
+        let list = if middle == self.middle.turn {
+            self.middle.slot(entry.time_ps)
+        } else if last == self.coarse.turn {
+            self.coarse.slot(entry.time_ps)
+        } else {
+            self.distant.entry(last).or_insert(NONE)
+        };
+        self.arena.append(list, entry);
+    }
+
+    /// Turns the wheels on to the turn of the next event, unless it begins after `limit_ps`.
+    /// Returns whether it did. The order is kept: none of its events can have been scheduled into a
+    /// finer wheel before.
+    #[cold]
+    fn begin_turn(&mut self, limit_ps: u64) -> bool {
+        let begun = if self.middle.all != 0 {
+            self.middle.take_first(limit_ps)
+        } else if self.coarse.all != 0 {
+            self.coarse.take_first(limit_ps)
+        } else {
+            let first = self.distant.first_entry();
+            let first = first.filter(|first| first.key() << TURN_BITS[2] <= limit_ps);
+            first.map(|first| first.remove_entry()).map(|(turn, list)| (turn << TURN_BITS[2], list))
+        };
+        let Some((begins_ps, mut list)) = begun else { return false };
+        let [fine, middle, coarse] = TURN_BITS.map(|bits| begins_ps >> bits);
+        (self.fine.turn, self.middle.turn, self.coarse.turn) = (fine, middle, coarse);
+        while list != NONE {
+            let entry = self.arena.take_first(&mut list);
+            assert_of!(
+                entry.time_ps >= begins_ps,
+                [begins_ps, entry],
+                "{entry:?} lies in the turn that begins at {begins_ps} ps"
+            );
+            if entry.time_ps >> TURN_BITS[0] == fine {
+                self.arena.insert(self.fine.slot(entry.time_ps), entry);
+            } else {
+                self.schedule_later(entry);
             }
-            // Insert after all that are not later, mostly near the end.
-            let mut at = self.current.len();
-            let least = self.cursor.max(at.saturating_sub(NEAR_END));
-            while at > least && self.current[at - 1].time_ps > entry.time_ps {
-                at -= 1;
+        }
+        true
+    }
+
+    /// Returns the next event, if it is due by `limit_ps`, with its slot.
+    #[inline]
+    fn first(&mut self, limit_ps: u64) -> Option<(usize, Entry)> {
+        loop {
+            if let Some(slot) = self.fine.first() {
+                let first = self.arena.get(self.fine.slots[slot]).next;
+                let entry = self.arena.get(first).entry;
+                return (entry.time_ps <= limit_ps).then_some((slot, entry));
             }
-            if at > least || at == self.cursor {
-                self.current.insert(at, entry);
-                return;
+            if !self.begin_turn(limit_ps) {
+                return None;
             }
         }
-        self.sequence += 1;
-        let Entry { time_ps, kind_and_target, data } = entry;
-        self.late.push(Reverse((time_ps, self.sequence, kind_and_target, data)));
-    }
-
-    /// Returns the first of `late` if it precedes the first of `current`.
-    #[inline]
-    fn first_late(&self) -> Option<Entry> {
-        let &Reverse((time_ps, _, kind_and_target, data)) = self.late.peek()?;
-        let waits = self.current.get(self.cursor).is_some_and(|first| first.time_ps <= time_ps);
-        (!waits).then_some(Entry { time_ps, kind_and_target, data })
-    }
-
-    /// Returns the next event, and whether it is in `late`.
-    #[inline]
-    fn first(&mut self) -> Option<(Entry, bool)> {
-        if self.cursor == self.current.len() && self.late.is_empty() && !self.load() {
-            return None;
-        }
-        match self.first_late() {
-            Some(entry) => Some((entry, true)),
-            None => Some((self.current[self.cursor], false)),
-        }
     }
 
     #[inline]
-    fn drop_first(&mut self, is_late: bool) {
-        match is_late {
-            true => drop(self.late.pop()),
-            false => self.cursor += 1,
+    fn drop_first(&mut self, slot: usize) {
+        let list = &mut self.fine.slots[slot];
+        self.arena.take_first(list);
+        if *list == NONE {
+            self.fine.note_empty(slot);
         }
-    }
-
-    /// Time of the next event.
-    pub fn peek_ps(&mut self) -> Option<u64> {
-        self.first().map(|(entry, _)| entry.time_ps)
     }
 
     /// Returns the next event without taking it.
     pub fn peek(&mut self) -> Option<Event> {
-        self.first().map(|(entry, _)| entry.event())
+        self.first(u64::MAX).map(|(_, entry)| entry.event())
     }
 
-    /// Drops the next event unless it is work. The clock does not move.
+    /// Drops the next event unless it is work.
     pub fn discard(&mut self) {
-        let Some((entry, is_late)) = self.first() else { return };
-        if !entry.event().kind.is_work() {
-            self.drop_first(is_late);
+        if let Some((slot, entry)) = self.first(u64::MAX)
+            && !entry.event().kind.is_work()
+        {
+            self.drop_first(slot);
         }
     }
 
-    /// Takes the next event and moves the clock to it.
+    /// Takes the next event if it is due by `limit_ps`, and moves the clock to it.
     #[inline]
-    pub fn pop(&mut self) -> Option<Event> {
-        let (entry, is_late) = self.first()?;
-        self.drop_first(is_late);
+    pub fn pop(&mut self, limit_ps: u64) -> Option<Event> {
+        let (slot, entry) = self.first(limit_ps)?;
+        self.drop_first(slot);
         let now_ps = self.now_ps;
         assert_of!(
             entry.time_ps >= now_ps,
@@ -268,8 +483,8 @@ impl Events {
 
     /// Advances the clock without an event, but never past one.
     pub fn advance_to(&mut self, time_ps: u64) {
-        let limit = self.peek_ps().unwrap_or(u64::MAX);
-        self.now_ps = self.now_ps.max(time_ps.min(limit));
+        let next_ps = self.first(time_ps).map_or(time_ps, |(_, entry)| entry.time_ps);
+        self.now_ps = self.now_ps.max(next_ps);
     }
 
     /// Removes a direction's arrivals for which `is_lost` returns true, and returns their packets,
@@ -277,30 +492,19 @@ impl Events {
     pub fn remove_arrivals(&mut self, direction: u32, is_lost: impl Fn(u32) -> bool) -> Vec<u32> {
         let arrival = (EventKind::Arrive as u32) << TARGET_BITS | direction;
         let mut lost = Vec::new();
-        let mut keep = |time_ps: u64, kind_and_target: u32, data: u32| {
-            let goes = kind_and_target == arrival && is_lost(data);
+        let mut keep = |entry: &Entry| {
+            let goes = entry.kind_and_target == arrival && is_lost(entry.data);
             if goes {
-                lost.push((time_ps, data));
+                lost.push((entry.time_ps, entry.data));
             }
             !goes
         };
-        let mut place = 0;
-        let cursor = self.cursor;
-        self.current.retain(|entry| {
-            place += 1;
-            place <= cursor || keep(entry.time_ps, entry.kind_and_target, entry.data)
-        });
-        self.late.retain(|Reverse((time_ps, _, kind_and_target, data))| {
-            keep(*time_ps, *kind_and_target, *data)
-        });
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            slot.retain(|entry| keep(entry.time_ps, entry.kind_and_target, entry.data));
-            if slot.is_empty() {
-                self.occupied[index / 64] &= !(1 << (index % 64));
-            }
-        }
-        self.overflow.retain(|Reverse((time_ps, _, kind_and_target, data))| {
-            keep(*time_ps, *kind_and_target, *data)
+        self.fine.retain(&mut self.arena, &mut keep);
+        self.middle.retain(&mut self.arena, &mut keep);
+        self.coarse.retain(&mut self.arena, &mut keep);
+        self.distant.retain(|_, list| {
+            self.arena.retain(list, &mut keep);
+            *list != NONE
         });
         let (work, all) = (self.work, lost.len() as u64);
         assert_of!(
@@ -313,82 +517,6 @@ impl Events {
         lost.sort_unstable();
         lost.into_iter().map(|(_, packet)| packet).collect()
     }
-
-    /// Loads the next slot; returns false if no event is left.
-    fn load(&mut self) -> bool {
-        self.current.clear();
-        self.cursor = 0;
-        let in_wheel = self.next_occupied();
-        let in_heap = self.overflow.peek().map(|Reverse(first)| first.0 >> SLOT_BITS);
-        let Some(next) = in_wheel.into_iter().chain(in_heap).min() else {
-            return false;
-        };
-        assert_of!(next >= self.slot, [next], "slot {next} comes behind slot {}", self.slot);
-        self.slot = next;
-        let index = next as usize % SLOTS;
-        if in_wheel == Some(next) {
-            std::mem::swap(&mut self.current, &mut self.slots[index]);
-            self.occupied[index / 64] &= !(1 << (index % 64));
-        }
-        self.migrate();
-        // The stable sort keeps equal times in the order of scheduling.
-        self.current.sort_by_key(|entry| entry.time_ps);
-        if let (Some(first), Some(last)) = (self.current.first(), self.current.last()) {
-            let slots = (first.time_ps >> SLOT_BITS, last.time_ps >> SLOT_BITS);
-            assert_of!(
-                slots == (next, next),
-                [slots, next],
-                "events of slots {slots:?} lie in slot {next}"
-            );
-        }
-        true
-    }
-
-    /// Moves the events now within the wheel's reach from the heap to the wheel. This keeps the
-    /// order: no event can have been scheduled into their slot directly before, since every event
-    /// for a slot out of reach goes to the heap.
-    fn migrate(&mut self) {
-        let limit = self.slot + SLOTS as u64;
-        while let Some(Reverse(first)) = self.overflow.peek() {
-            let slot = first.0 >> SLOT_BITS;
-            if slot >= limit {
-                break;
-            }
-            let Some(Reverse((time_ps, _, kind_and_target, data))) = self.overflow.pop() else {
-                break;
-            };
-            let entry = Entry { time_ps, kind_and_target, data };
-            if slot == self.slot {
-                self.current.push(entry);
-            } else {
-                let index = slot as usize % SLOTS;
-                self.slots[index].push(entry);
-                self.occupied[index / 64] |= 1 << (index % 64);
-            }
-        }
-    }
-
-    /// Absolute number of the first occupied slot after the current one.
-    fn next_occupied(&self) -> Option<u64> {
-        let start = (self.slot as usize + 1) % SLOTS;
-        let (word, bit) = (start / 64, start % 64);
-        let words = self.occupied.len();
-        for step in 0..=words {
-            let at = (word + step) % words;
-            let mut bits = self.occupied[at];
-            if step == 0 {
-                bits &= u64::MAX << bit;
-            } else if step == words {
-                bits &= !(u64::MAX << bit);
-            }
-            if bits != 0 {
-                let index = at * 64 + bits.trailing_zeros() as usize;
-                let ahead = (index + SLOTS - start) % SLOTS;
-                return Some(self.slot + 1 + ahead as u64);
-            }
-        }
-        None
-    }
 }
 
 #[cfg(test)]
@@ -396,44 +524,86 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The queue beside a plain list of time and number, which is searched for the first.
+    struct Both {
+        events: Events,
+        model: Vec<(u64, u32)>,
+        next: u32,
+    }
+
+    impl Both {
+        fn add(&mut self, delay: u64) {
+            let time = self.events.now_ps() + delay;
+            self.events.schedule(time, EventKind::Arrive, self.next % 3, self.next);
+            self.model.push((time, self.next));
+            self.next += 1;
+        }
+
+        fn pop(&mut self, limit_ps: u64) -> Option<(u64, u32)> {
+            let event = self.events.pop(limit_ps);
+            let first = self.model.iter().copied().filter(|(time, _)| *time <= limit_ps).min();
+            assert_eq!(event.map(|event| (self.events.now_ps(), event.data)), first);
+            self.model.retain(|entry| Some(*entry) != first);
+            assert_eq!(self.events.is_empty(), self.model.is_empty());
+            first
+        }
+    }
+
+    fn delay() -> impl Strategy<Value = u64> {
+        prop_oneof![0u64..3, 0u64..5_000, 0u64..20_000_000, 0u64..1 << 34, 0u64..1 << 45]
+    }
+
     proptest! {
-        /// Compares with a sorted list: same order, even when events schedule events.
+        /// Same order as a sorted list, even when events schedule events, when the clock is moved
+        /// without an event, and when arrivals are taken out.
         #[test]
         fn comes_out_in_order_of_time_then_of_scheduling(
-            delays in prop::collection::vec((0u64..20_000_000, any::<bool>()), 1..200)
+            delays in prop::collection::vec((delay(), 0u8..8), 1..200)
         ) {
-            let mut events = Events::new();
-            let mut model: Vec<(u64, u32)> = Vec::new();
-            let mut next = 0u32;
-            let mut add = |events: &mut Events, model: &mut Vec<(u64, u32)>, delay: u64| {
-                let time = events.now_ps() + delay;
-                events.schedule(time, EventKind::Arrive, 0, next);
-                model.push((time, next));
-                next += 1;
-            };
+            let mut both = Both { events: Events::new(), model: Vec::new(), next: 0 };
             let mut delays = delays.into_iter();
             for (delay, _) in delays.by_ref().take(20) {
-                add(&mut events, &mut model, delay);
+                both.add(delay);
             }
-            while let Some(event) = events.pop() {
-                let (at, &first) =
-                    model.iter().enumerate().min_by_key(|(_, entry)| **entry).unwrap();
-                prop_assert_eq!((events.now_ps(), event.data), first);
-                model.swap_remove(at);
-                if let Some((delay, short)) = delays.next() {
-                    let delay = if short { delay % 5_000 } else { delay };
-                    add(&mut events, &mut model, delay);
-                    add(&mut events, &mut model, delay);
-                    if short && delay.is_multiple_of(8) {
+            loop {
+                let Some((delay, what)) = delays.next() else {
+                    match both.pop(u64::MAX) {
+                        Some(_) => continue,
+                        None => break,
+                    }
+                };
+                match what {
+                    0 => {
                         // Many events in the current slot, at only a few times.
                         for number in 0..60 {
-                            add(&mut events, &mut model, delay % 7 * 500 + number % 3);
+                            both.add(delay % 7 * 50 + number % 3);
                         }
                     }
+                    1 => {
+                        let limit_ps = both.events.now_ps() + delay;
+                        while both.pop(limit_ps).is_some() {}
+                        both.events.advance_to(limit_ps);
+                        prop_assert_eq!(both.events.now_ps(), limit_ps);
+                    }
+                    2 if delay.is_multiple_of(16) => {
+                        let target = (delay % 3) as u32;
+                        let lost = both.events.remove_arrivals(target, |data| data.is_multiple_of(2));
+                        let goes = |data: u32| data % 3 == target && data.is_multiple_of(2);
+                        let mut gone = both.model.clone();
+                        gone.retain(|(_, data)| goes(*data));
+                        gone.sort_unstable();
+                        let gone: Vec<u32> = gone.into_iter().map(|(_, data)| data).collect();
+                        prop_assert_eq!(lost, gone);
+                        both.model.retain(|(_, data)| !goes(*data));
+                    }
+                    _ => {}
                 }
+                both.pop(u64::MAX);
+                both.add(delay);
+                both.add(delay);
             }
-            prop_assert!(model.is_empty());
-            prop_assert_eq!(events.work(), 0);
+            prop_assert!(both.model.is_empty());
+            prop_assert_eq!(both.events.work(), 0);
         }
     }
 }

@@ -79,6 +79,8 @@ pub struct Fabric {
     pub(crate) directions: Vec<Direction>,
     /// Idle reason of each direction while its queue is empty.
     pub(crate) empty_reasons: Vec<crate::counters::IdleReason>,
+    /// Root complex of each host, by [`HostId`]; `NONE` for none.
+    roots: Vec<u32>,
     pub(crate) packets: Packets,
     pub(crate) events: Events,
     pub(crate) random: Random,
@@ -105,7 +107,15 @@ impl Fabric {
             .enumerate()
             .map(|(id, port)| port_state(id, port, &nodes, &links))
             .collect();
+        let hosts = nodes.iter().map(|node| usize::from(node.host.0) + 1).max().unwrap_or(0);
+        let mut roots = vec![NONE; hosts];
+        for (at, node) in nodes.iter().enumerate().rev() {
+            if node.kind == NodeKind::RootComplex {
+                roots[usize::from(node.host.0)] = at as u32;
+            }
+        }
         let mut fabric = Self {
+            roots,
             sequences: vec![0; nodes.len()],
             ordering: OrderingChecker::new(nodes.len()),
             node_states,
@@ -164,8 +174,8 @@ impl Fabric {
         };
         Direction::new(DirectionSetup {
             id,
-            transmitting_node: node_of(from),
-            receiving: (to.0, node_of(to)),
+            transmitting: (node_of(from), self.nodes[node_of(from) as usize].kind),
+            receiving: (to.0, node_of(to), self.port_states[to.0 as usize].local),
             receiver_cuts_through: receiving_switch == Some(Forwarding::CutThrough),
             receive_latency_ps: if receiving_switch.is_some() { 0 } else { receive_latency },
             intake: intake.unwrap_or(Intake::AT_ONCE),
@@ -304,9 +314,9 @@ impl Fabric {
         })
     }
 
+    #[inline]
     pub(crate) fn root(&self, host: HostId) -> Option<u32> {
-        let is_root = |node: &Node| node.kind == NodeKind::RootComplex && node.host == host;
-        self.nodes.iter().position(is_root).map(|at| at as u32)
+        self.roots.get(usize::from(host.0)).copied().filter(|root| *root != NONE)
     }
 
     /// Calls `access` with the memory at an address of a host (its own, or behind an endpoint's
@@ -319,13 +329,16 @@ impl Fabric {
     ) -> bool {
         let Some(root) = self.root(host) else { return false };
         let now_ps = self.events.now_ps();
-        if self.memory_ranges(host).iter().any(|range| range.contains(&address.0)) {
-            self.with_root(root, |root, fabric| {
+        let mut access = Some(access);
+        self.with_root(root, |root, fabric| {
+            if root.is_memory(address.0, 1)
+                && let Some(access) = access.take()
+            {
                 root.settle_memory(fabric, now_ps);
                 access(&mut root.completer.memory, address.0);
-            });
-            return true;
-        }
+            }
+        });
+        let Some(access) = access else { return true };
         let target = self.ports.iter().find_map(|port| {
             let node = &self.nodes[port.node.0 as usize];
             if node.kind != NodeKind::Endpoint || node.host != host {
@@ -373,34 +386,27 @@ impl Fabric {
                 self.events.advance_to(last_ps.min(limit_ps));
                 return if last_ps > limit_ps { RunEnd::Limit } else { RunEnd::Quiet };
             }
-            match self.events.peek_ps() {
-                None => return RunEnd::Stuck(self.unfinished()),
-                Some(next) if next > limit_ps => {
-                    self.events.advance_to(limit_ps);
-                    return RunEnd::Limit;
-                }
-                Some(_) => {}
-            }
             // Batches make the checks above cheap.
-            let batch = if limit_ps == u64::MAX { EVENTS_AT_A_TIME } else { 1 };
-            for _ in 0..batch.min(self.events.work().max(1)) {
-                match self.events.pop() {
-                    Some(event) => self.dispatch(event),
-                    None => break,
+            let batch = EVENTS_AT_A_TIME.min(self.events.work().max(1));
+            if !self.handle(limit_ps) {
+                if self.events.is_empty() {
+                    return RunEnd::Stuck(self.unfinished());
+                }
+                self.events.advance_to(limit_ps);
+                return RunEnd::Limit;
+            }
+            for _ in 1..batch {
+                if !self.handle(limit_ps) {
+                    break;
                 }
             }
         }
     }
 
-    /// Handles the next event, if any.
-    pub(crate) fn take_event(&mut self) {
-        if let Some(event) = self.events.pop() {
-            self.dispatch(event);
-        }
-    }
-
-    fn dispatch(&mut self, event: Event) {
-        let Event { kind, target, data } = event;
+    /// Handles the next event if it is due by `limit_ps`; returns whether there was one.
+    #[inline]
+    pub(crate) fn handle(&mut self, limit_ps: u64) -> bool {
+        let Some(Event { kind, target, data }) = self.events.pop(limit_ps) else { return false };
         match kind {
             EventKind::Arrive => self.arrive(target, data),
             EventKind::Pick => self.pick(target),
@@ -416,6 +422,7 @@ impl Fabric {
                 self.with_device(target, |device, port| device.timer(data, port));
             }
         }
+        true
     }
 
     fn unfinished(&self) -> Vec<String> {
@@ -553,7 +560,7 @@ impl Fabric {
 
     pub(crate) fn settle(&mut self, index: u32, now_ps: u64) {
         let mut link = pair(&mut self.directions, index);
-        if link.settle(now_ps, &mut self.random, &mut self.trace) {
+        if link.has_due(now_ps) && link.settle(now_ps, &mut self.random, &mut self.trace) {
             let port = link.wire.receiving_port;
             self.detect(port, DetectedError::Correctable);
         }

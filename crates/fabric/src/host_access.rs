@@ -577,16 +577,16 @@ impl Fabric {
             if self.events.work() == 0 && due_ps == NEVER_PS {
                 self.forget_idle_timeouts();
             }
-            match self.events.peek_ps() {
-                Some(next_ps) if next_ps <= due_ps => self.take_event(),
-                _ if due_ps != NEVER_PS => {
-                    self.events.advance_to(due_ps);
-                    let now_ps = self.events.now_ps();
-                    assert!(now_ps >= due_ps, "it is {now_ps} ps, and {due_ps} ps were due");
-                    self.host.ripen(due_ps);
-                }
-                _ => return HostRun::NothingLeft,
+            if self.handle(due_ps) {
+                continue;
             }
+            if due_ps == NEVER_PS {
+                return HostRun::NothingLeft;
+            }
+            self.events.advance_to(due_ps);
+            let now_ps = self.events.now_ps();
+            assert!(now_ps >= due_ps, "it is {now_ps} ps, and {due_ps} ps were due");
+            self.host.ripen(due_ps);
         }
         if self.host.ready.is_empty() { HostRun::More } else { HostRun::Happened }
     }

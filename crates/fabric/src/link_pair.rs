@@ -48,37 +48,19 @@ impl LinkPair<'_> {
     ) -> bool {
         self.absorb(now_ps);
         let mut corrupt = false;
-        while let Some(first) = self.wire.outbound.front()
-            && first.time_ps <= now_ps
-            && self.wire.wire.free.ceil_ps() <= now_ps
-        {
-            let ready = WireTime::at(first.time_ps);
+        while self.wire.outbound.first_ps <= now_ps && self.wire.wire.free.ceil_ps() <= now_ps {
+            let ready = WireTime::at(self.wire.outbound.first_ps);
             let (start, end) = self.wire.occupy(ready, self.wire.dllp_time_bytes);
-            let Some(dllp) = self.take_merged(start.ps) else { break };
+            let Some(dllp) = self.wire.outbound.take_merged(start.ps) else { break };
             corrupt |= self.send(dllp, start, end, random, trace);
         }
         corrupt
     }
 
-    /// Takes the first DLLP, merged with those that it can stand for: a later Ack, or a later
-    /// UpdateFC of its class, due when it takes the wire.
-    fn take_merged(&mut self, start_ps: u64) -> Option<Dllp> {
-        let waiting = &mut self.wire.outbound;
-        let mut dllp = waiting.pop_front()?;
-        let mut at = 0;
-        while at < waiting.len() && waiting[at].time_ps <= start_ps {
-            if waiting[at].kind == dllp.kind && dllp.kind != DllpKind::Nak {
-                // Either may be newer, since the repeat of a lost UpdateFC waits long for its turn.
-                let other = waiting.remove(at)?;
-                dllp.granted.header = dllp.granted.header.max(other.granted.header);
-                dllp.granted.data = dllp.granted.data.max(other.granted.data);
-                dllp.received = dllp.received.max(other.received);
-                dllp.received_bytes = dllp.received_bytes.max(other.received_bytes);
-            } else {
-                at += 1;
-            }
-        }
-        Some(dllp)
+    /// Whether [`settle`](Self::settle) has something to do.
+    #[inline]
+    pub fn has_due(&self, now_ps: u64) -> bool {
+        self.other.receiver.next_due_ps <= now_ps || self.wire.outbound.first_ps <= now_ps
     }
 
     /// Sends a DLLP. Returns whether it arrives corrupt.
@@ -114,7 +96,7 @@ impl LinkPair<'_> {
             if let DllpKind::UpdateFc(_) = dllp.kind {
                 // Credits are repeated after at most 30 us.
                 let again = Dllp { time_ps: end.ceil_ps() + UPDATE_FC_LIMIT_PS, ..dllp };
-                wire.put(again);
+                wire.outbound.put(again);
             }
         } else {
             let time_ps = end.ceil_ps() + wire.flight_ps;
@@ -134,12 +116,12 @@ impl LinkPair<'_> {
     /// free, so call this before each new TLP of `other`.
     #[inline]
     pub fn absorb(&mut self, now_ps: u64) {
-        let wire = &mut *self.wire;
-        self.other.receiver.absorb(now_ps, |dllp| wire.put(dllp));
+        self.other.receiver.absorb(now_ps, &mut self.wire.outbound);
     }
 
     /// Passes a TLP of `wire`, numbered `sequence`, to the receiver's data link layer. Its last
     /// byte arrives at `tail_ps`. Acks and Naks go to `other`.
+    #[inline(always)]
     pub fn receive(
         &mut self,
         sequence: u64,
@@ -164,7 +146,7 @@ impl LinkPair<'_> {
         );
         if due <= tail_ps {
             let dllp = receiver.acknowledge(DllpKind::Ack, due);
-            self.other.put(dllp);
+            self.other.outbound.put(dllp);
         }
         let receiver = &mut self.wire.receiver;
         if corrupt || sequence > receiver.accepted {
@@ -172,14 +154,14 @@ impl LinkPair<'_> {
             if !receiver.nak_scheduled {
                 receiver.nak_scheduled = true;
                 let dllp = receiver.acknowledge(DllpKind::Nak, tail_ps);
-                self.other.put(dllp);
+                self.other.outbound.put(dllp);
             }
             return Reception::Dropped;
         }
         if sequence < receiver.accepted {
             // A duplicate, because its Ack was lost.
             let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
-            self.other.put(dllp);
+            self.other.outbound.put(dllp);
             return Reception::Dropped;
         }
         receiver.nak_scheduled = false;
@@ -194,7 +176,7 @@ impl LinkPair<'_> {
         receiver.next_due_ps = receiver.next_due_ps.min(timer_ps);
         if pending.tlps >= receiver.ack.tlps {
             let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
-            self.other.put(dllp);
+            self.other.outbound.put(dllp);
         }
         Reception::Accepted
     }

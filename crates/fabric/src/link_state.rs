@@ -152,7 +152,7 @@ impl Fabric {
         assert!(state.is_down, "{:?} loses what waits for it, and is up", state.id);
         let (node, link) = (state.transmitting_node, state.id.link);
         let port = self.directions[(direction ^ 1) as usize].receiving_port;
-        let queued = self.directions[direction as usize].egress.drain();
+        let queued = self.directions[direction as usize].egress.drain(&self.packets);
         for index in queued {
             let packet = *self.packets.get(index);
             let header = packet.header;

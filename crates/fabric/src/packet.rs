@@ -33,6 +33,12 @@ pub(crate) struct Packet {
     pub wire_bytes: u32,
     /// Data credits that the TLP takes.
     pub data_credits: u32,
+    payload_bytes: u32,
+    class: Class,
+    /// The TLP behind this one in a queue, and its position in the order in which TLPs came to the
+    /// queues of its direction.
+    pub next: PacketIndex,
+    pub order: u64,
 }
 
 impl Packet {
@@ -48,12 +54,22 @@ impl Packet {
             operation: 0,
             wire_bytes: header.wire_bytes(),
             data_credits: Credits::of(&header).data,
+            payload_bytes: header.payload_bytes(),
+            class: header.class(),
+            next: NONE,
+            order: 0,
         }
     }
 
     #[inline]
     pub fn class(&self) -> Class {
-        self.header.class()
+        self.class
+    }
+
+    /// Payload length, whole DW.
+    #[inline]
+    pub fn payload_bytes(&self) -> u32 {
+        self.payload_bytes
     }
 }
 
@@ -84,7 +100,7 @@ impl Packets {
 
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> PacketIndex {
-        let payload_bytes = packet.header.payload_bytes() as usize;
+        let payload_bytes = packet.payload_bytes as usize;
         assert_of!(
             payload_bytes <= self.stride,
             [payload_bytes],
@@ -114,7 +130,7 @@ impl Packets {
         let packet = *self.get_mut(index);
         let copy = self.insert(packet);
         let from = index as usize * self.stride;
-        let length = packet.header.payload_bytes() as usize;
+        let length = packet.payload_bytes as usize;
         self.bytes.copy_within(from..from + length, copy as usize * self.stride);
         copy
     }
@@ -147,14 +163,14 @@ impl Packets {
         if packet.wire_bytes == 0 {
             not_there(index, packet);
         }
-        let length = packet.header.payload_bytes() as usize;
+        let length = packet.payload_bytes as usize;
         &self.bytes[from..from + length]
     }
 
     #[inline]
     pub fn payload_mut(&mut self, index: PacketIndex) -> &mut [u8] {
         let from = index as usize * self.stride;
-        let length = self.get_mut(index).header.payload_bytes() as usize;
+        let length = self.get_mut(index).payload_bytes as usize;
         &mut self.bytes[from..from + length]
     }
 }

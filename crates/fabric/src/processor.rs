@@ -514,8 +514,8 @@ impl WayOut {
 
     /// Whether the store queue is full.
     fn is_full(self, fabric: &Fabric, cpu: &CpuParameters) -> bool {
-        let queued = fabric.directions[self.direction as usize].egress.posted_of_first();
-        queued >= cpu.store_queue as usize
+        let queued = fabric.directions[self.direction as usize].egress.posted_of_first;
+        queued >= cpu.store_queue
     }
 
     fn send(self, fabric: &mut Fabric, mut packet: Packet, fill: impl FnOnce(&mut [u8])) {

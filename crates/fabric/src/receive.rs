@@ -29,20 +29,32 @@ impl Fabric {
     pub(crate) fn take_arrival(&mut self, direction: u32, index: PacketIndex) {
         let state = &self.directions[direction as usize];
         let (port, node) = (state.receiving_port, state.receiving_node);
-        let packet = self.packets.get(index);
-        let max_payload_bytes = self.port_states[port as usize].max_payload_bytes;
-        if packet.header.payload_bytes() > max_payload_bytes {
-            let error = ErrorKind::PayloadTooLarge {
-                payload_bytes: packet.header.payload_bytes(),
-                max_payload_bytes,
-                what: HeaderLine(&packet.header).to_string(),
-            };
-            self.report(port, error);
-            self.drop_received(direction, index);
+        if self.packets.get(index).payload_bytes() > state.receiver.max_payload_bytes {
+            self.refuse_payload(direction, index);
             return;
         }
         match &self.node_states[node as usize] {
-            NodeState::Switch { .. } => self.forward(direction, port, node, index),
+            NodeState::Switch { parameters, routes } => {
+                let (latency_ps, place) = (parameters.latency.0, state.receiving_place);
+                let packet = self.packets.get_mut(index);
+                let target = match routes.route(&packet.header, Some(place)) {
+                    Route::Port(target) if target != place => Some(target),
+                    Route::Up if routes.upstream != Some(place) => routes.upstream,
+                    _ => None,
+                };
+                let out = target.and_then(|target| routes.transmits.get(target as usize));
+                let Some(out) = out.copied().filter(|out| *out != NONE) else {
+                    self.refuse(port, direction, index, latency_ps);
+                    return;
+                };
+                // Cut-through must not run out of bytes on a faster link, so it begins late enough
+                // that the last byte leaves no earlier than this switch's latency after it arrived.
+                let byte_ticks = self.directions[out as usize].wire.byte_ticks;
+                let duration_ps = u64::from(packet.wire_bytes) * byte_ticks / TICKS_PER_PS;
+                let by_tail_ps = (packet.tail_ps + latency_ps).saturating_sub(duration_ps);
+                packet.ready_ps = (self.events.now_ps() + latency_ps).max(by_tail_ps);
+                self.enqueue(out, place, index);
+            }
             NodeState::RootComplex(_) => {
                 self.check_order(port, node, index);
                 self.root_receive(node, direction, index);
@@ -51,37 +63,20 @@ impl Fabric {
         }
     }
 
-    /// Passes a TLP through a switch.
-    fn forward(&mut self, direction: u32, port: u32, node: u32, index: PacketIndex) {
-        let now_ps = self.events.now_ps();
-        let NodeState::Switch { parameters, routes } = &self.node_states[node as usize] else {
-            return;
-        };
+    /// Reports a TLP with more data than its receiver may take, and drops it.
+    #[cold]
+    fn refuse_payload(&mut self, direction: u32, index: PacketIndex) {
+        let receiver = &self.directions[direction as usize];
+        let (port, max_payload_bytes) =
+            (receiver.receiving_port, receiver.receiver.max_payload_bytes);
         let packet = self.packets.get(index);
-        let ingress = self.port_states[port as usize].local;
-        let target = match routes.route(&packet.header, Some(ingress)) {
-            Route::Port(target) if target != ingress => Some(target),
-            Route::Up if routes.upstream != Some(ingress) => routes.upstream,
-            _ => None,
+        let error = ErrorKind::PayloadTooLarge {
+            payload_bytes: packet.payload_bytes(),
+            max_payload_bytes,
+            what: HeaderLine(&packet.header).to_string(),
         };
-        let out = target.map_or(NONE, |target| {
-            let id = self.nodes[node as usize].ports[target as usize];
-            self.port_states[id.0 as usize].transmit
-        });
-        let latency_ps = parameters.latency.0;
-        if out == NONE {
-            self.refuse(port, direction, index, latency_ps);
-            return;
-        }
-        // Cut-through must not run out of bytes on a faster link, so it begins late enough that the
-        // last byte leaves no earlier than this switch's latency after it arrived.
-        let duration_ticks =
-            u64::from(packet.wire_bytes) * self.directions[out as usize].wire.byte_ticks;
-        let duration_ps = duration_ticks / TICKS_PER_PS;
-        let by_tail_ps = (packet.tail_ps + latency_ps).saturating_sub(duration_ps);
-        let record = self.packets.get_mut(index);
-        record.ready_ps = (now_ps + latency_ps).max(by_tail_ps);
-        self.enqueue(out, ingress, index);
+        self.report(port, error);
+        self.drop_received(direction, index);
     }
 
     /// Refuses a TLP that routes nowhere: reports an error, and answers a non-posted request with

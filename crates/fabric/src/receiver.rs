@@ -25,12 +25,73 @@ pub(crate) struct CreditCount {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dllp {
     pub time_ps: u64,
+    /// UpdateFC: header and data credits granted since the start, so that the next one makes up for
+    /// a lost one. Ack and Nak: TLPs that arrived in order since the start, and their wire bytes.
+    pub count: u64,
+    pub amount: u64,
     pub kind: DllpKind,
-    /// UpdateFC: credits granted since the start, so that the next one makes up for a lost one.
-    pub granted: CreditCount,
-    /// Ack and Nak: TLPs that arrived in order since the start; their wire bytes.
-    pub received: u64,
-    pub received_bytes: u64,
+}
+
+/// DLLPs that wait for a wire, by due time.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    waiting: VecDeque<Dllp>,
+    /// Due time of the first; `u64::MAX` for none.
+    pub first_ps: u64,
+}
+
+impl Outbound {
+    pub const fn new() -> Self {
+        Self { waiting: VecDeque::new(), first_ps: u64::MAX }
+    }
+
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.first_ps = u64::MAX;
+    }
+
+    /// Whether too many have piled up.
+    #[inline]
+    pub fn is_late(&self) -> bool {
+        self.waiting.len() > LATE_LIMIT
+    }
+
+    /// Adds one behind all that are not due later.
+    #[inline]
+    pub fn put(&mut self, dllp: Dllp) {
+        if self.waiting.back().is_none_or(|last| last.time_ps <= dllp.time_ps) {
+            self.waiting.push_back(dllp);
+        } else {
+            let at = self.waiting.partition_point(|other| other.time_ps <= dllp.time_ps);
+            self.waiting.insert(at, dllp);
+        }
+        self.first_ps = self.first_ps.min(dllp.time_ps);
+    }
+
+    /// Takes the first, merged with those that it can stand for: a later Ack, or a later UpdateFC
+    /// of its class, due when it takes the wire at `start_ps`.
+    #[inline]
+    pub fn take_merged(&mut self, start_ps: u64) -> Option<Dllp> {
+        let mut dllp = self.waiting.pop_front()?;
+        if self.waiting.front().is_some_and(|next| next.time_ps <= start_ps) {
+            self.merge(&mut dllp, start_ps);
+        }
+        self.first_ps = self.waiting.front().map_or(u64::MAX, |first| first.time_ps);
+        Some(dllp)
+    }
+
+    fn merge(&mut self, dllp: &mut Dllp, start_ps: u64) {
+        let mut at = 0;
+        while at < self.waiting.len() && self.waiting[at].time_ps <= start_ps {
+            if self.waiting[at].kind != dllp.kind || dllp.kind == DllpKind::Nak {
+                at += 1;
+            } else if let Some(other) = self.waiting.remove(at) {
+                // Either may be newer, since the repeat of a lost UpdateFC waits long for its turn.
+                dllp.count = dllp.count.max(other.count);
+                dllp.amount = dllp.amount.max(other.amount);
+            }
+        }
+    }
 }
 
 /// A part of a receive buffer that becomes free.
@@ -114,7 +175,8 @@ pub(crate) struct Receiver {
     pub update_fc: Habit,
     /// The buffer of each class.
     pub pools: [Pool; 3],
-    /// Data credits of one largest TLP.
+    /// Max_Payload_Size of the port, bytes, and data credits of one largest TLP.
+    pub max_payload_bytes: u32,
     pub largest_data: u64,
     releases: VecDeque<Release>,
     /// Classes with free credits not yet returned, one bit each.
@@ -146,6 +208,7 @@ impl Receiver {
                 unreturned: Unreturned::default(),
             }),
             waiting: 0,
+            max_payload_bytes: 0,
             largest_data: 0,
             releases: VecDeque::new(),
             next_due_ps: u64::MAX,
@@ -234,42 +297,42 @@ impl Receiver {
         true
     }
 
-    /// Passes the DLLPs due by `now` to `put`.
+    /// Queues the DLLPs due by `now`.
     #[inline]
-    pub fn absorb(&mut self, now_ps: u64, mut put: impl FnMut(Dllp)) {
-        if self.next_due_ps > now_ps {
-            return;
+    pub fn absorb(&mut self, now_ps: u64, outbound: &mut Outbound) {
+        if self.next_due_ps <= now_ps {
+            self.absorb_due(now_ps, outbound);
         }
+    }
+
+    fn absorb_due(&mut self, now_ps: u64, outbound: &mut Outbound) {
         while let Some(release) = self.releases.front().copied()
             && release.time_ps <= now_ps
         {
-            self.return_overdue(release.time_ps, &mut put);
             self.releases.pop_front();
-            if let Some(dllp) = self.note_release(release) {
-                put(dllp);
+            if self.update_due_ps <= release.time_ps {
+                self.return_overdue(release.time_ps, outbound);
             }
+            self.note_release(release, outbound);
         }
-        self.return_overdue(now_ps, &mut put);
-        let due = self.ack_timer_ps();
-        if due <= now_ps {
-            put(self.acknowledge(DllpKind::Ack, due));
+        if self.update_due_ps <= now_ps {
+            self.return_overdue(now_ps, outbound);
+        }
+        let due_ps = self.ack_timer_ps();
+        if due_ps <= now_ps {
+            outbound.put(self.acknowledge(DllpKind::Ack, due_ps));
         }
         self.next_due_ps = self.next_event_ps();
     }
 
     /// Returns the credits that have waited to their limit by `now`, longest wait first.
-    #[inline]
-    fn return_overdue(&mut self, now_ps: u64, put: &mut impl FnMut(Dllp)) {
+    #[cold]
+    fn return_overdue(&mut self, now_ps: u64, outbound: &mut Outbound) {
         while self.update_due_ps <= now_ps {
-            put(self.overdue_update(now_ps));
+            let (class, due_ps) = self.first_update_timer();
+            assert!(due_ps <= now_ps, "credits due at {due_ps} ps are returned at {now_ps} ps");
+            outbound.put(self.update(class, due_ps));
         }
-    }
-
-    /// The UpdateFC that is due first, by `now` at the latest.
-    fn overdue_update(&mut self, now_ps: u64) -> Dllp {
-        let (class, due_ps) = self.first_update_timer();
-        assert!(due_ps <= now_ps, "credits due at {due_ps} ps are returned at {now_ps} ps");
-        self.update(class, due_ps)
     }
 
     /// The class whose freed credits have waited longest, and the time by which they must be
@@ -304,18 +367,13 @@ impl Receiver {
 
     pub fn acknowledge(&mut self, kind: DllpKind, time_ps: u64) -> Dllp {
         self.unacknowledged.tlps = 0;
-        Dllp {
-            time_ps,
-            kind,
-            granted: CreditCount::default(),
-            received: self.accepted,
-            received_bytes: self.accepted_bytes,
-        }
+        Dllp { time_ps, kind, count: self.accepted, amount: self.accepted_bytes }
     }
 
     /// Handles a TLP that has left the buffer. Its credits return at once if enough have
     /// accumulated, or if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
-    fn note_release(&mut self, release: Release) -> Option<Dllp> {
+    #[inline]
+    fn note_release(&mut self, release: Release, outbound: &mut Outbound) {
         let class = release.class.index();
         self.pools[class].assert_used(release.class, release.data);
         let Pool { capacity, outstanding, granted, unreturned, .. } = &mut self.pools[class];
@@ -343,17 +401,18 @@ impl Receiver {
             *unreturned = Unreturned::default();
             self.waiting &= !(1 << class);
             self.update_due_ps = self.first_update_timer().1;
-            return None;
+        } else if full || starving {
+            outbound.put(self.update(release.class, release.time_ps));
         }
-        (full || starving).then(|| self.update(release.class, release.time_ps))
     }
 
+    #[inline]
     fn update(&mut self, class: Class, time_ps: u64) -> Dllp {
         let pool = &mut self.pools[class.index()];
         pool.unreturned = Unreturned::default();
-        let granted = pool.granted;
+        let CreditCount { header, data } = pool.granted;
         self.waiting &= !(1 << class.index());
-        self.update_due_ps = self.first_update_timer().1;
-        Dllp { time_ps, kind: DllpKind::UpdateFc(class), granted, received: 0, received_bytes: 0 }
+        self.update_due_ps = if self.waiting == 0 { u64::MAX } else { self.first_update_timer().1 };
+        Dllp { time_ps, kind: DllpKind::UpdateFc(class), count: header, amount: data }
     }
 }

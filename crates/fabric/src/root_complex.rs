@@ -95,7 +95,7 @@ impl RootComplex {
         both.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
-    fn is_memory(&self, address: u64, bytes: u32) -> bool {
+    pub fn is_memory(&self, address: u64, bytes: u32) -> bool {
         let end = address.saturating_add(u64::from(bytes));
         let total = self.parameters.memory_bytes;
         if address < MMIO_HOLE.start {

@@ -25,6 +25,8 @@ pub(crate) struct Routes {
     ranges: Vec<(u64, u64, u32)>,
     /// Port index for each bus number.
     buses: Vec<u8>,
+    /// Direction that each port sends on; [`NONE`](crate::packet::NONE) without a link.
+    pub transmits: Vec<u32>,
     /// Index of the upstream port (switches).
     pub upstream: Option<u32>,
     redirect_requests: u64,

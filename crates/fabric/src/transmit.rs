@@ -13,9 +13,10 @@ use crate::direction::{ALL_CLASSES, News, REPLAYS_BEFORE_RETRAINING, Unacked};
 use crate::egress::{Choice, Refusal};
 use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
-use crate::link_pair::{Reception, pair};
-use crate::packet::{NONE, PacketIndex};
-use crate::trace::{TraceEvent, TraceRecord};
+use crate::link_pair::{LinkPair, Reception, pair};
+use crate::packet::{NONE, Packet, PacketIndex};
+use crate::topology::{DirectionId, NodeKind};
+use crate::trace::{TraceEvent, TraceRecord, TraceSink};
 use crate::wire::WireTime;
 
 /// Bytes of a TLP before its header: the prefix of framing and sequence number.
@@ -32,21 +33,21 @@ impl Fabric {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue_as_it_is(&mut self, direction: u32, source: u32, index: PacketIndex) {
-        let packet = self.packets.get(index);
-        let (ready_ps, class) = (packet.ready_ps, packet.class());
         let state = &mut self.directions[direction as usize];
-        state.egress.push(&self.packets, source, index);
+        let (ready_ps, class) = state.egress.push(&mut self.packets, source, index);
         if state.blocked.is_none_or(|classes| classes & (1 << class.index()) == 0) {
-            let free_ps = state.wire.free.ceil_ps();
-            self.schedule_pick(direction, ready_ps.max(free_ps));
+            let time_ps = ready_ps.max(state.wire.free.ceil_ps()).max(self.events.now_ps());
+            if time_ps < state.pick_ps {
+                state.pick_ps = time_ps;
+                self.events.schedule(time_ps, EventKind::Pick, direction, 0);
+            }
         } else if state.is_down {
             self.lose_queued(direction);
         }
     }
 
-    #[inline]
     fn schedule_pick(&mut self, direction: u32, time_ps: u64) {
         let state = &mut self.directions[direction as usize];
         let time_ps = time_ps.max(self.events.now_ps());
@@ -66,23 +67,21 @@ impl Fabric {
     }
 
     /// Lets the transmitter of a direction choose a TLP.
+    #[inline]
     pub(crate) fn pick(&mut self, direction: u32) {
-        let now_ps = self.events.now_ps();
-        let state = &mut self.directions[direction as usize];
-        if state.pick_ps != now_ps {
-            // An earlier event took its place.
-            return;
+        // If not, an earlier event took its place.
+        if self.directions[direction as usize].pick_ps == self.events.now_ps() {
+            self.pick_now(direction, false);
         }
-        self.pick_now(direction, false);
     }
 
     /// Like [`pick`](Self::pick); `fresh` if all arrived DLLPs were taken in just now.
     fn pick_now(&mut self, direction: u32, fresh: bool) {
         let now_ps = self.events.now_ps();
-        self.directions[direction as usize].pick_ps = u64::MAX;
         // Due DLLPs take the wire first; the chosen TLP follows them.
         self.settle(direction, now_ps);
-        let state = &self.directions[direction as usize];
+        let state = &mut self.directions[direction as usize];
+        state.pick_ps = u64::MAX;
         if state.silent_until_ps > now_ps {
             let until_ps = state.silent_until_ps;
             self.schedule_pick(direction, until_ps);
@@ -98,26 +97,19 @@ impl Fabric {
             return;
         }
         // If credits are plentiful, those on their way back do not matter.
-        let mut fresh = fresh;
-        if !fresh && self.directions[direction as usize].is_short_of_credits() {
-            if self.refresh(direction).nak {
-                self.start_replay(direction);
-                return;
+        if !fresh && !state.is_short_of_credits() {
+            match self.choose(direction, true) {
+                Choice::Send(index) => return self.send(direction, index),
+                Choice::Refuse(refusal) if !refusal.lacks_something() => {
+                    return self.stay_idle(direction, refusal);
+                }
+                Choice::Refuse(_) => {}
             }
-            fresh = true;
         }
-        let mut choice = self.choose(direction, !fresh);
-        if let Choice::Refuse(refusal) = choice
-            && refusal.lacks_something()
-            && !fresh
-        {
-            if self.refresh(direction).nak {
-                self.start_replay(direction);
-                return;
-            }
-            choice = self.choose(direction, false);
+        if !fresh && self.refresh(direction).nak {
+            return self.start_replay(direction);
         }
-        match choice {
+        match self.choose(direction, false) {
             Choice::Send(index) => self.send(direction, index),
             Choice::Refuse(refusal) => self.stay_idle(direction, refusal),
         }
@@ -153,12 +145,12 @@ impl Fabric {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn choose(&mut self, direction: u32, stale: bool) -> Choice {
         let now_ps = self.events.now_ps();
         let (egress, room) = self.directions[direction as usize].egress_and_room(stale);
         if self.shuffle {
-            egress.choose_shuffled(&self.packets, now_ps, &room, &mut self.random)
+            egress.choose_shuffled(&mut self.packets, now_ps, &room, &mut self.random)
         } else {
             egress.choose(&self.packets, now_ps, &room)
         }
@@ -249,6 +241,7 @@ impl Fabric {
     }
 
     /// Sends a TLP for the first time.
+    #[inline(always)]
     fn send(&mut self, direction: u32, index: PacketIndex) {
         let now_ps = self.events.now_ps();
         let packet = self.packets.get(index);
@@ -259,31 +252,37 @@ impl Fabric {
             [ready_ps, now_ps],
             "a TLP that is ready at {ready_ps} ps leaves at {now_ps} ps"
         );
-        pair(&mut self.directions, direction ^ 1).absorb(now_ps);
-        let state = &mut self.directions[direction as usize];
+        let LinkPair { wire: state, other } = pair(&mut self.directions, direction);
+        state.receiver.absorb(now_ps, &mut other.outbound);
         state.blocked = None;
         let sequence = state.sent;
         let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), packet.wire_bytes);
         state.consume(class, data_credits, packet.wire_bytes);
-        let payload = packet.header.payload_bytes();
+        let payload_bytes = packet.payload_bytes();
         state.counters.tlps += 1;
-        state.counters.payload_bytes += u64::from(payload);
-        state.counters.header_bytes += u64::from(packet.wire_bytes - payload);
+        state.counters.payload_bytes += u64::from(payload_bytes);
+        state.counters.header_bytes += u64::from(packet.wire_bytes - payload_bytes);
         self.hops += 1;
         if state.eager {
-            let copy = self.packets.duplicate(index);
-            let state = &mut self.directions[direction as usize];
-            state.keep(Unacked { sequence, packet: copy });
-            self.start_replay_timer(direction, end.ceil_ps());
+            self.keep(direction, index, sequence, end.ceil_ps());
         }
-        self.fly(direction, index, sequence, start, end, false);
+        self.fly(direction, index, sequence, (start, end), false);
         if ingress != NONE {
             self.release(ingress, end.ceil_ps(), class, data_credits);
         }
-        self.after_send(direction, end);
+        self.after_send(direction, end.ceil_ps());
+    }
+
+    /// Keeps a copy of the TLP that has just been sent until its Ack comes.
+    #[cold]
+    fn keep(&mut self, direction: u32, index: PacketIndex, sequence: u64, end_ps: u64) {
+        let packet = self.packets.duplicate(index);
+        self.directions[direction as usize].keep(Unacked { sequence, packet });
+        self.start_replay_timer(direction, end_ps);
     }
 
     /// Replays a TLP of the replay buffer. It needs no credits.
+    #[cold]
     fn send_again(&mut self, direction: u32, at: usize) {
         let now_ps = self.events.now_ps();
         let state = &mut self.directions[direction as usize];
@@ -307,68 +306,59 @@ impl Fabric {
             state.replay_deadline_ps = end.ceil_ps() + state.replay_limit_ps;
         }
         let copy = self.packets.duplicate(unacked.packet);
-        self.fly(direction, copy, unacked.sequence, start, end, true);
-        self.after_send(direction, end);
+        self.fly(direction, copy, unacked.sequence, (start, end), true);
+        self.after_send(direction, end.ceil_ps());
     }
 
-    fn after_send(&mut self, direction: u32, end: WireTime) {
-        let state = &self.directions[direction as usize];
-        if !state.egress.is_empty() || state.replay_at.is_some() {
-            self.schedule_pick(direction, end.ceil_ps());
+    #[inline(always)]
+    fn after_send(&mut self, direction: u32, end_ps: u64) {
+        let state = &mut self.directions[direction as usize];
+        let (node, kind, is_eager) = (state.transmitting_node, state.transmitter, state.eager);
+        if (!state.egress.is_empty() || state.replay_at.is_some()) && end_ps < state.pick_ps {
+            state.pick_ps = end_ps;
+            self.events.schedule(end_ps, EventKind::Pick, direction, 0);
         }
-        if state_is_eager(self, direction) {
+        if is_eager {
             self.arrange_wake(direction);
         }
-        let node = self.directions[direction as usize].transmitting_node;
-        match &self.node_states[node as usize] {
-            NodeState::Endpoint(Some(_)) => {
+        match kind {
+            NodeKind::Switch => {}
+            NodeKind::Endpoint => {
                 self.with_device(node, |device, port| device.transmit_ready(port));
             }
-            NodeState::RootComplex(Some(root)) if root.processor.has_stalled_cores() => {
-                self.resume_cores(node, direction);
+            NodeKind::RootComplex => {
+                if let NodeState::RootComplex(Some(root)) = &self.node_states[node as usize]
+                    && root.processor.has_stalled_cores()
+                {
+                    self.resume_cores(node, direction);
+                }
             }
-            _ => {}
         }
     }
 
-    /// Handles a TLP on the wire: works out how the receiver's data link layer treats it, and when
-    /// the TLP leaves the receiver.
+    /// Handles a TLP on the wire from start to end: works out how the receiver's data link layer
+    /// treats it, and when the TLP leaves the receiver.
+    #[inline(always)]
     fn fly(
         &mut self,
         direction: u32,
         index: PacketIndex,
         sequence: u64,
-        start: WireTime,
-        end: WireTime,
+        (start, end): (WireTime, WireTime),
         replay: bool,
     ) {
-        let packet = self.packets.get(index);
-        let wire_bytes = packet.wire_bytes;
-        let state = &mut self.directions[direction as usize];
+        let LinkPair { wire: state, other } = pair(&mut self.directions, direction);
+        let packet = self.packets.get_mut(index);
         let corrupt = state.is_corrupted(packet.wire_bytes, &mut self.random);
         if let Some(sink) = &mut self.trace {
-            sink.record(&TraceRecord {
-                time: Picoseconds(start.ps),
-                direction: state.id,
-                event: TraceEvent::Tlp {
-                    header: packet.header,
-                    sequence,
-                    wire_bytes: packet.wire_bytes,
-                    // A replayed TLP may have left the receiver in the meantime.
-                    ready: Picoseconds(packet.ready_ps.min(start.ps)),
-                    end: Picoseconds(end.ceil_ps()),
-                    replay,
-                    corrupt,
-                    flow: packet.flow.checked_sub(1),
-                },
-            });
+            record(&mut **sink, state.id, packet, sequence, (start, end), replay, corrupt);
         }
         let tail_ps = end.ceil_ps() + state.flight_ps;
         let arrive_ps = if state.receiver_cuts_through {
             let head = PREFIX_BYTES + u64::from(packet.header.header_dw() * 4);
             start.plus_ticks(head * state.wire.byte_ticks).ceil_ps() + state.flight_ps
         } else {
-            let taken_ps = state.intake.time_ps(packet.header.payload_bytes());
+            let taken_ps = state.intake.time_ps(packet.payload_bytes());
             // A short TLP must not overtake a long one ahead of it.
             let lead_ps = taken_ps.min(state.receive_latency_ps);
             let arrive_ps = tail_ps + state.receive_latency_ps - lead_ps;
@@ -381,18 +371,16 @@ impl Fabric {
             [now_ps, arrive_ps],
             "a TLP sent at {now_ps} ps arrives at {arrive_ps} ps"
         );
-        let mut link = pair(&mut self.directions, direction);
-        let reception = link.receive(sequence, wire_bytes, corrupt, tail_ps);
-        let late = link.other.has_late_work();
+        packet.tail_ps = tail_ps;
+        packet.ingress = direction;
+        let mut link = LinkPair { wire: state, other };
+        let reception = link.receive(sequence, packet.wire_bytes, corrupt, tail_ps);
+        let (port, late) = (link.wire.receiving_port, link.other.outbound.is_late());
         if corrupt {
-            let port = link.wire.receiving_port;
             self.detect(port, DetectedError::Correctable);
         }
         match reception {
             Reception::Accepted => {
-                let record = self.packets.get_mut(index);
-                record.tail_ps = tail_ps;
-                record.ingress = direction;
                 self.events.schedule(arrive_ps, EventKind::Arrive, direction, index);
             }
             Reception::Dropped => self.packets.remove(index),
@@ -489,9 +477,32 @@ impl Fabric {
     }
 }
 
-/// Whether a direction's DLLPs get events.
-fn state_is_eager(fabric: &Fabric, direction: u32) -> bool {
-    fabric.directions[direction as usize].eager
+/// Tells a sink of a TLP on a wire.
+#[cold]
+fn record(
+    sink: &mut dyn TraceSink,
+    direction: DirectionId,
+    packet: &Packet,
+    sequence: u64,
+    (start, end): (WireTime, WireTime),
+    replay: bool,
+    corrupt: bool,
+) {
+    sink.record(&TraceRecord {
+        time: Picoseconds(start.ps),
+        direction,
+        event: TraceEvent::Tlp {
+            header: packet.header,
+            sequence,
+            wire_bytes: packet.wire_bytes,
+            // A replayed TLP may have left the receiver in the meantime.
+            ready: Picoseconds(packet.ready_ps.min(start.ps)),
+            end: Picoseconds(end.ceil_ps()),
+            replay,
+            corrupt,
+            flow: packet.flow.checked_sub(1),
+        },
+    });
 }
 
 /// Start of a transmission: a transmitter that waited for its wire continues at the exact tick at

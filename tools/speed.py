@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Speed of the simulator: TLP-hops a second on this machine, and instructions a hop, which no other
+work on the machine changes.
+
+`speed.py` prints both; `--write` also writes them into docs/fabric.md. `--check` counts the
+instructions alone, and fails where a scenario takes over 5 % more than the page says.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from checks import ROOT
+
+DOCUMENT = ROOT / "docs" / "fabric.md"
+# Scenarios whose instructions are counted, and the divisor of their length: valgrind takes some 50
+# times as long.
+COUNTED = {"10 endpoints, peer to peer": 20, "10 endpoints, to and from the host": 20}
+# Part by which a count may exceed the page's: compilers differ a little.
+TOLERANCE = 0.05
+REPEATS = 9
+
+
+def build() -> str:
+    """Builds the benchmark and returns the path of its program."""
+    command = [os.environ.get("CARGO", "cargo"), "build", "--release", "--locked"]
+    command += ["-p", "crosslane-fabric", "--bench", "hops", "--message-format=json"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message["target"]["name"] == "hops":
+            return message["executable"]
+    raise SystemExit("cargo names no program of the benchmark hops")
+
+
+def instructions_a_hop(collected: str, table: str) -> int:
+    """Instructions a hop, from what valgrind and the benchmark have printed."""
+    instructions = re.search(r"Collected : (\d+)", collected)
+    hops = re.search(r" (\d+)$", table.strip())
+    if not instructions or not hops or int(instructions[1]) == 0:
+        raise SystemExit(f"valgrind has counted nothing:\n{collected}\n{table}")
+    return round(int(instructions[1]) / int(hops[1]))
+
+
+def count(program: str, scenario: str) -> int:
+    """Counts the instructions that a scenario takes for each hop."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    command += ["--collect-atstart=no", "--toggle-collect=*Fabric*run*", program, "1", scenario]
+    command.append(str(COUNTED[scenario]))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return instructions_a_hop(done.stderr, done.stdout)
+
+
+def table(counts: dict[str, int]) -> str:
+    """The counts as they stand in the page."""
+    rows = [f"| {scenario} | {number:,} |" for scenario, number in counts.items()]
+    return "\n".join(["| scenario | instructions a hop |", "|---|--:|", *rows])
+
+
+def committed(page: str) -> dict[str, int]:
+    """The counts that the page has."""
+    rows = re.findall(r"^\| ([^|]+?) \| ([\d,]+) \|$", part(page, "instructions"), re.MULTILINE)
+    return {scenario: int(number.replace(",", "")) for scenario, number in rows}
+
+
+def part(page: str, name: str, new: str | None = None) -> str:
+    """What stands between two marks of the page; with `new`, the page with that instead."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, _, rest = page.partition(begin)
+    old, found, after = rest.partition(end)
+    if not found:
+        raise SystemExit(f"{DOCUMENT.relative_to(ROOT)} has no part {begin.strip()}")
+    return old if new is None else f"{before}{begin}{new}\n{end}{after}"
+
+
+def slower(counts: dict[str, int], before: dict[str, int]) -> list[str]:
+    """A sentence for each scenario that takes more instructions than it may."""
+    return [
+        f"{scenario}: {number:,} instructions a hop, and docs/fabric.md has {before[scenario]:,}"
+        for scenario, number in counts.items()
+        if number > before[scenario] * (1 + TOLERANCE)
+    ]
+
+
+def machine() -> str:
+    """Processor and compiler, for the page."""
+    models = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True)
+    return f"({os.cpu_count()} core(s) of {models[0]}, {rustc.stdout.strip()})"
+
+
+def main() -> int:
+    """Measures; the exit status says whether all counts are within their limits."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare the instructions alone")
+    parser.add_argument("--write", action="store_true", help="write the page anew")
+    arguments = parser.parse_args()
+    page = DOCUMENT.read_text()
+    program = build()
+    if not arguments.check:
+        done = subprocess.run(
+            [program, str(REPEATS)], stdout=subprocess.PIPE, text=True, check=True
+        )
+        rates = f"```text\n{done.stdout}```\n{machine()}"
+        print(rates)
+        page = part(page, "bench", rates)
+    counts = {scenario: count(program, scenario) for scenario in COUNTED}
+    print(table(counts))
+    if arguments.write:
+        DOCUMENT.write_text(part(page, "instructions", table(counts)))
+        return 0
+    found = slower(counts, committed(page))
+    for sentence in found:
+        print(sentence, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

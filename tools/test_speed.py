@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The speed of the simulator: what is read from the programs, and what counts as slower."""
+
+import unittest
+
+import speed
+
+
+class SpeedTest(unittest.TestCase):
+    """Counts, the page and the limit."""
+
+    def test_the_page_says_what_was_counted(self) -> None:
+        counts = {"ten": 1_234, "a thousand": 900}
+        page = speed.part(
+            "a\n<!-- instructions -->\nold\n<!-- /instructions -->\nb", "instructions"
+        )
+        self.assertEqual(page, "old\n")
+        page = "a\n<!-- instructions -->\nold\n<!-- /instructions -->\nb"
+        page = speed.part(page, "instructions", speed.table(counts))
+        self.assertTrue(page.startswith("a\n") and page.endswith("\nb"))
+        self.assertEqual(speed.committed(page), counts)
+        with self.assertRaises(SystemExit):
+            speed.part(page, "nothing")
+
+    def test_five_percent_more_is_slower(self) -> None:
+        self.assertEqual(speed.slower({"ten": 1_050, "few": 10}, {"ten": 1_000, "few": 100}), [])
+        (sentence,) = speed.slower({"ten": 1_051}, {"ten": 1_000})
+        self.assertIn("1,051 instructions a hop, and docs/fabric.md has 1,000", sentence)
+
+    def test_nothing_counted_is_an_error(self) -> None:
+        collected = "==7== Collected : 2278000\n"
+        self.assertEqual(speed.instructions_a_hop(collected, "head\nten   7.2  0.1   1000\n"), 2278)
+        for wrong in ("==7== Collected : 0\n", "nothing"):
+            with self.assertRaises(SystemExit):
+                speed.instructions_a_hop(wrong, "ten   7.2  0.1   1000\n")
+
+    def test_the_committed_page_has_every_scenario(self) -> None:
+        page = speed.DOCUMENT.read_text()
+        self.assertEqual(set(speed.committed(page)), set(speed.COUNTED))
+        speed.part(page, "bench")
+
+
+if __name__ == "__main__":
+    unittest.main()
