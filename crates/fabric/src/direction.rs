@@ -43,75 +43,77 @@ pub(crate) struct Unacked {
     pub packet: PacketIndex,
 }
 
-/// One direction of a link.
+/// One direction of a link. Fields that every TLP needs come first, in the order of their use, so
+/// that they share few cache lines.
+#[repr(C)]
 pub(crate) struct Direction {
-    pub id: DirectionId,
+    /// Time of the scheduled Pick; `u64::MAX` for none.
+    pub pick_ps: u64,
+    /// End of the link's retraining.
+    pub silent_until_ps: u64,
+    /// Position in `replay` of the next TLP to send again; `None` when not replaying.
+    pub replay_at: Option<usize>,
     pub transmitting_node: u32,
     pub transmitter: NodeKind,
+    /// Classes that wait for credits or replay buffer, one bit each; `None` if not blocked.
+    pub blocked: Option<u8>,
+    /// Whether DLLPs get events, because the link has or had bit errors.
+    pub eager: bool,
+    /// Whether the link is down.
+    pub is_down: bool,
+    /// Whether the receiver passes a TLP on once its header has arrived.
+    pub receiver_cuts_through: bool,
+    idle_reason: IdleReason,
+    /// Bytes of wire time per DLLP: its length, or 0 in a diagnosis.
+    pub dllp_time_bytes: u32,
+    /// DLLPs that wait for this direction's wire.
+    pub outbound: Outbound,
+    pub egress: Egress,
+    pub wire: Wire,
+    idle_since: WireTime,
+    /// Credits left.
+    available: [CreditCount; 3],
+    /// TLPs sent for the first time since the start; their wire bytes.
+    pub sent: u64,
+    pub sent_bytes: u64,
+    acked_bytes: u64,
+    pub replay_capacity: u64,
+    pub flight_ps: u64,
+    pub counters: LinkCounters,
+    pub receiver: Receiver,
+    /// Errors injected into this direction on purpose.
+    pub disturbance: Option<Box<Disturbance>>,
     pub receiving_port: u32,
     pub receiving_node: u32,
     /// Position of the receiving port among those of its node.
     pub receiving_place: u32,
-    /// Whether the receiver passes a TLP on once its header has arrived.
-    pub receiver_cuts_through: bool,
+    pub id: DirectionId,
+    /// DLLPs on their way to this direction's transmitter, by arrival.
+    pub inbound: VecDeque<Dllp>,
+    /// Credits granted by the receiver since the start.
+    limit: [CreditCount; 3],
+    acked: u64,
+    idle_skp_ticks: u64,
+    idle_ticks: [u64; IdleReason::COUNT],
     /// Time from the last byte in to the logic of the receiving node.
     pub receive_latency_ps: u64,
     /// Intake rate of the device behind the receiver, and the time of its last TLP.
     pub intake: Intake,
     pub last_arrival_ps: u64,
-    pub flight_ps: u64,
-    pub wire: Wire,
-    /// Time of the scheduled Pick; `u64::MAX` for none.
-    pub pick_ps: u64,
     /// Time of the scheduled Wake; `u64::MAX` for none.
     pub wake_ps: u64,
-    /// Classes that wait for credits or replay buffer, one bit each; `None` if not blocked.
-    pub blocked: Option<u8>,
-    /// Whether DLLPs get events, because the link has or had bit errors.
-    pub eager: bool,
     /// ln(1 - bit error rate): log probability that a bit arrives clean.
     pub log_clean_bit: f64,
-    /// Credits left.
-    available: [CreditCount; 3],
-    /// Credits granted by the receiver since the start.
-    limit: [CreditCount; 3],
-    pub egress: Egress,
-    /// TLPs sent for the first time since the start; their wire bytes.
-    pub sent: u64,
-    pub sent_bytes: u64,
-    acked: u64,
-    acked_bytes: u64,
-    pub replay_capacity: u64,
     pub replay: VecDeque<Unacked>,
-    /// Position in `replay` of the next TLP to send again; `None` when not replaying.
-    pub replay_at: Option<usize>,
     pub replay_number: u32,
     pub replay_limit_ps: u64,
     pub replay_deadline_ps: u64,
     pub replay_event_ps: u64,
     pub retrain_ps: u64,
-    /// End of the link's retraining.
-    pub silent_until_ps: u64,
-    /// Bytes of wire time per DLLP: its length, or 0 in a diagnosis.
-    pub dllp_time_bytes: u32,
-    /// Whether the link is down.
-    pub is_down: bool,
     /// Time at which the link comes up by itself; `u64::MAX` for never.
     pub up_ps: u64,
     /// Time at which the wire would have been free, had the link stayed up.
     free_when_up: WireTime,
-    /// DLLPs on their way to this direction's transmitter, by arrival.
-    pub inbound: VecDeque<Dllp>,
-    /// DLLPs that wait for this direction's wire.
-    pub outbound: Outbound,
-    pub receiver: Receiver,
-    /// Errors injected into this direction on purpose.
-    pub disturbance: Option<Box<Disturbance>>,
-    pub counters: LinkCounters,
-    idle_reason: IdleReason,
-    idle_since: WireTime,
-    idle_skp_ticks: u64,
-    idle_ticks: [u64; IdleReason::COUNT],
 }
 
 /// Inputs for building a direction.
