@@ -157,7 +157,7 @@ $(TOOLS): tools/requirements.txt registers/requirements.txt crates/report/browse
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check $(addprefix -r ,$^)
 	touch $@
 
-bench: ## speed of the simulator on this machine
+bench: $(TOOLS) ## speed of the simulator on this machine
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py
 	$(CARGO) bench --locked -p crosslane-reproduce --bench halo
 
@@ -169,7 +169,7 @@ bench-overhead: $(TOOLS) ## what an access and a transfer cost in a lab, over a 
 	$(CARGO) build --release --locked -p crosslane-cli
 	$(VENV)/bin/python -B vm/overhead.py $(TARGET_DIR)/release/crosslane
 
-bench-document: ## what `make bench` says, written into docs/fabric.md
+bench-document: $(TOOLS) ## what `make bench` says, written into docs/fabric.md
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --write
 
 fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target

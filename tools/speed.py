@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Speed of the simulator: TLP-hops a second on this machine, and instructions a hop, which no other
-work on the machine changes.
+"""Speed of the simulator: TLP-hops a second on this machine, beside those of cocotbext-pcie with
+the same workload, and instructions a hop, which no other work on the machine changes.
 
 `speed.py` prints both; `--write` also writes them into docs/fabric.md. `--check` counts the
 instructions alone, and fails where a scenario takes over 5 % more than the page says.
@@ -24,6 +24,8 @@ COUNTED = {"10 endpoints, peer to peer": 20, "10 endpoints, to and from the host
 # Part by which a count may exceed the page's: compilers differ a little.
 TOLERANCE = 0.05
 REPEATS = 9
+PYTHON = ROOT / ".venv" / "bin" / "python"
+PEERS_BENCH = ROOT / "gateware" / "tb" / "peers_bench.py"
 
 
 def build() -> str:
@@ -56,6 +58,21 @@ def count(program: str, scenario: str) -> int:
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     return instructions_a_hop(done.stderr, done.stdout)
+
+
+def beside(rates: str) -> str:
+    """A sentence with the rate of cocotbext-pcie in the first scenario, and ours beside it."""
+    command = [PYTHON, "-B", PEERS_BENCH]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{PEERS_BENCH.name} failed:\n{done.stdout}{done.stderr}")
+    rate, hops = (int(word) for word in done.stdout.split())
+    own = next(re.finditer(r"^10 endpoints, peer to peer +([\d.]+)", rates, re.MULTILINE))
+    times = float(own[1]) * 1e6 / rate
+    return (
+        f"cocotbext-pcie, 10 endpoints, peer to peer: {rate:,} hops/s ({hops:,} hops); "
+        f"this fabric makes {times:,.0f} times as many"
+    )
 
 
 def table(counts: dict[str, int]) -> str:
@@ -108,7 +125,7 @@ def main() -> int:
         done = subprocess.run(
             [program, str(REPEATS)], stdout=subprocess.PIPE, text=True, check=True
         )
-        rates = f"```text\n{done.stdout}```\n{machine()}"
+        rates = f"```text\n{done.stdout}{beside(done.stdout)}\n```\n{machine()}"
         print(rates)
         page = part(page, "bench", rates)
     counts = {scenario: count(program, scenario) for scenario in COUNTED}

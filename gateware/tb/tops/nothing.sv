@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// No gateware: a simulation of the bus model alone. The simulator wants one signal.
+module nothing (
+    input logic none
+);
+endmodule
