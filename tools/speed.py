@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from checks import ROOT
@@ -21,6 +22,15 @@ DOCUMENT = ROOT / "docs" / "fabric.md"
 # Scenarios whose instructions are counted, and the divisor of their length: valgrind takes some 50
 # times as long.
 COUNTED = {"10 endpoints, peer to peer": 20, "10 endpoints, to and from the host": 20}
+# Parts of the fabric, by the names of their functions; the first that fits counts.
+REST = "endpoints and memory"
+PARTS = {
+    "events": r"::Events::|::Arena::|Fabric::(handle|run)\b",
+    "choosing and sending": r"::(pick\w*|send\w*|stay_idle|note_idle|enqueue\w*)$|::Egress::",
+    "DLLPs": r"::(settle|refresh|release|take_inbound|arrange_wake)$|::Receiver::|::Outbound::",
+    "arrival": r"::(take_arrival|arrive|deliver|check_order|root_receive)$|::Routes::",
+    REST: r"$",
+}
 # Part by which a count may exceed the page's: compilers differ a little.
 TOLERANCE = 0.05
 REPEATS = 9
@@ -49,15 +59,37 @@ def instructions_a_hop(collected: str, table: str) -> int:
     return round(int(instructions[1]) / int(hops[1]))
 
 
-def count(program: str, scenario: str) -> int:
-    """Counts the instructions that a scenario takes for each hop."""
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    command += ["--collect-atstart=no", "--toggle-collect=*Fabric*run*", program, "1", scenario]
-    command.append(str(COUNTED[scenario]))
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-    return instructions_a_hop(done.stderr, done.stdout)
+def by_part(profile: str) -> dict[str, float]:
+    """Shares of the instructions of a callgrind profile, by part of the fabric."""
+    names: dict[str, str] = {}
+    shares = dict.fromkeys(PARTS, 0.0)
+    part, skip = REST, False
+    for line in profile.splitlines():
+        if match := re.match(r"(c?)fn=\((\d+)\)(?: (.+))?$", line):
+            # The first mention of a number has the name.
+            name = names.setdefault(match[2], match[3] or "")
+            if not match[1]:
+                part = next(part for part, words in PARTS.items() if re.search(words, name))
+        elif line.startswith("calls="):
+            # The next line has what the callee took.
+            skip = True
+        elif match := re.match(r"(?:0x[0-9a-f]+|[+-]?\d+|\*) (\d+)$", line):
+            shares[part] += 0 if skip else int(match[1])
+            skip = False
+    total = sum(shares.values())
+    return {part: share / total for part, share in shares.items()}
+
+
+def count(program: str, scenario: str) -> tuple[int, dict[str, float]]:
+    """Counts the instructions that a scenario takes for each hop, and their shares by part."""
+    with tempfile.NamedTemporaryFile("r") as profile:
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile.name}"]
+        command += ["--collect-atstart=no", "--toggle-collect=*Fabric*run*", program, "1", scenario]
+        command.append(str(COUNTED[scenario]))
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+        return instructions_a_hop(done.stderr, done.stdout), by_part(profile.read())
 
 
 def beside(rates: str) -> str:
@@ -75,15 +107,22 @@ def beside(rates: str) -> str:
     )
 
 
-def table(counts: dict[str, int]) -> str:
+def table(counts: dict[str, tuple[int, dict[str, float]]]) -> str:
     """The counts as they stand in the page."""
-    rows = [f"| {scenario} | {number:,} |" for scenario, number in counts.items()]
-    return "\n".join(["| scenario | instructions a hop |", "|---|--:|", *rows])
+    rows = [
+        "| ".join(
+            [f"| {scenario} ", f"{number:,} ", *(f"{share:.0%} " for share in parts.values())]
+        )
+        + "|"
+        for scenario, (number, parts) in counts.items()
+    ]
+    head = f"| scenario | instructions a hop | {' | '.join(PARTS)} |"
+    return "\n".join([head, "|---|--:" + "|--:" * len(PARTS) + "|", *rows])
 
 
 def committed(page: str) -> dict[str, int]:
     """The counts that the page has."""
-    rows = re.findall(r"^\| ([^|]+?) \| ([\d,]+) \|$", part(page, "instructions"), re.MULTILINE)
+    rows = re.findall(r"^\| ([^|]+?) \| ([\d,]+) \|", part(page, "instructions"), re.MULTILINE)
     return {scenario: int(number.replace(",", "")) for scenario, number in rows}
 
 
@@ -133,7 +172,7 @@ def main() -> int:
     if arguments.write:
         DOCUMENT.write_text(part(page, "instructions", table(counts)))
         return 0
-    found = slower(counts, committed(page))
+    found = slower({name: number for name, (number, _) in counts.items()}, committed(page))
     for sentence in found:
         print(sentence, file=sys.stderr)
     return 1 if found else 0

@@ -10,7 +10,8 @@ class SpeedTest(unittest.TestCase):
     """Counts, the page and the limit."""
 
     def test_the_page_says_what_was_counted(self) -> None:
-        counts = {"ten": 1_234, "a thousand": 900}
+        shares = {part: 0.2 for part in speed.PARTS}
+        counts = {"ten": (1_234, shares), "a thousand": (900, shares)}
         page = speed.part(
             "a\n<!-- instructions -->\nold\n<!-- /instructions -->\nb", "instructions"
         )
@@ -18,7 +19,7 @@ class SpeedTest(unittest.TestCase):
         page = "a\n<!-- instructions -->\nold\n<!-- /instructions -->\nb"
         page = speed.part(page, "instructions", speed.table(counts))
         self.assertTrue(page.startswith("a\n") and page.endswith("\nb"))
-        self.assertEqual(speed.committed(page), counts)
+        self.assertEqual(speed.committed(page), {"ten": 1_234, "a thousand": 900})
         with self.assertRaises(SystemExit):
             speed.part(page, "nothing")
 
@@ -26,6 +27,25 @@ class SpeedTest(unittest.TestCase):
         self.assertEqual(speed.slower({"ten": 1_050, "few": 10}, {"ten": 1_000, "few": 100}), [])
         (sentence,) = speed.slower({"ten": 1_051}, {"ten": 1_000})
         self.assertIn("1,051 instructions a hop, and docs/fabric.md has 1,000", sentence)
+
+    def test_instructions_belong_to_parts(self) -> None:
+        profile = """fn=(1) fabric::events::Events::schedule
+7 30
+fn=(2) fabric::transmit::<impl fabric::Fabric>::pick_now
++2 10
+cfn=(3) memcpy
+calls=2 5
+* 5000
+fn=(1)
+8 20
+fn=(3)
+9 40
+"""
+        shares = speed.by_part(profile)
+        self.assertEqual(shares["events"], 0.5)
+        self.assertEqual(shares["choosing and sending"], 0.1)
+        self.assertEqual(shares["DLLPs"], 0)
+        self.assertEqual(shares[speed.REST], 0.4)
 
     def test_nothing_counted_is_an_error(self) -> None:
         collected = "==7== Collected : 2278000\n"
