@@ -65,16 +65,12 @@ impl BridgePlan {
             for &size_bytes in &self.sizes {
                 for &mode in &self.modes {
                     let size = size_bytes / clients.len() as u64;
-                    let options = |index: u64| BridgedOptions {
-                        path,
-                        mode,
-                        card: card.to_owned(),
-                        address: address + index * size,
-                        size_bytes: size,
-                        iterations: self.iterations,
-                        chunk_bytes: None,
-                        seed: self.seed.wrapping_add(index as u32),
-                        timeout: self.timeout,
+                    let options = |index: u64| {
+                        BridgedOptions::new(path, mode, card, size)
+                            .with_address(address + index * size)
+                            .with_iterations(self.iterations)
+                            .with_seed(self.seed.wrapping_add(index as u32))
+                            .with_timeout(self.timeout)
                     };
                     let runs = clients
                         .iter()
