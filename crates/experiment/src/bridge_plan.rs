@@ -5,9 +5,8 @@
 use crosslane_bridge::{Client, Mode, Path, Report};
 use crosslane_host::{Clock, Rdma};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{BridgeTransfer, Overlap};
+use crosslane_results::{BridgeReport, BridgeStage, BridgeStep, BridgeTransfer, Overlap};
 use futures_util::future::try_join_all;
-use serde_json::json;
 
 use crate::bridged::{BridgedMeasured, BridgedOptions, bridged};
 use crate::error::Result;
@@ -115,9 +114,38 @@ impl BridgeLine {
             seconds: self.measured.times.iter().map(|time| time.as_seconds()).collect(),
             bytes_per_second: self.bytes_per_second,
             wrong_words: self.wrong_words,
-            report: json!(self.report()),
+            report: Some(bridge_report(self.report())),
             why_not_faster: self.report().why_not_faster(),
         }
+    }
+}
+
+/// Returns a server's report as plain data.
+#[must_use]
+pub fn bridge_report(report: &Report) -> BridgeReport {
+    let stages = report.stages.iter().map(|stage| BridgeStage {
+        stage: format!("{:?}", stage.stage),
+        words: stage.stage.to_string(),
+        bytes: stage.bytes,
+        operations: stage.operations,
+        retries: stage.retries,
+        busy_ps: stage.busy_ps,
+        waiting_for_slot_ps: stage.waiting_for_slot_ps,
+    });
+    let steps = report.steps.iter();
+    BridgeReport {
+        path: format!("{:?}", report.path),
+        mode: format!("{:?}", report.mode),
+        bytes: report.bytes,
+        elapsed_ps: report.elapsed_ps,
+        start_ps: report.start_ps,
+        slot_bytes: report.slot_bytes,
+        chunks: report.chunks,
+        is_zero_copy: report.is_zero_copy,
+        stages: stages.collect(),
+        steps: steps.map(|it| BridgeStep { what: it.what.clone(), time_ps: it.time_ps }).collect(),
+        processor_ps: report.processor_ps,
+        checksum: report.checksum,
     }
 }
 
