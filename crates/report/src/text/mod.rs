@@ -26,8 +26,8 @@ pub use errors::{errors, without_error_numbers};
 pub use fold::{Columns, fitted, folded, paragraph};
 pub use lab::{lab_check, lab_list};
 pub use machine::{
-    binding, card_diagnosis, functions, in_the_way, machine_diagnosis, payload_sizes, reload,
-    test_step,
+    binding, card_diagnosis, function, functions, in_the_way, machine_diagnosis, payload_sizes,
+    reload, test_step,
 };
 pub use topology::topology;
 
