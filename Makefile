@@ -34,8 +34,7 @@ REMEMBERED := CARGO_TARGET_$(HOST)_RUNNER="$(PYTHON) -B $(CURDIR)/tools/test_run
 # What runs in the virtual machine, as `make check-tests` has built it.
 VM_PROGRAMS := test --no-run --workspace --locked $(RTL)
 
-# Clients of a bridge may be Arm nodes. Needs `rustup target add` of this name. There is no C compiler for it, which
-# the shim over libfabric would need.
+# Clients of a bridge may be Arm nodes. Needs `rustup target add` of this name.
 ARM := aarch64-unknown-linux-gnu
 # The oldest Rust that we promise, `rust-version` in Cargo.toml. Its clippy compiles what it looks at.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -93,7 +92,7 @@ check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the READ
 	$(REMEMBERED) $(CARGO) test --workspace --locked --no-fail-fast $(RTL)
 
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
-	CROSSLANE_NO_LIBFABRIC=1 $(CARGO) check --workspace --locked --target $(ARM)
+	$(CARGO) check --workspace --locked --target $(ARM)
 
 check-speed: ## instructions of the simulator for each TLP and link, within 5 % of docs/fabric.md
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --check

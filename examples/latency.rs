@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     session.block_on(async {
         let devices = session.devices().await?;
         for size_bytes in [4, 64, 1024] {
-            let options = Options { size_bytes, iterations: 20, ..Options::ping_pong() };
+            let options = Options::ping_pong().with_size_bytes(size_bytes).with_iterations(20);
             let measured = latency(&devices[0], &devices[1], &options).await?;
             let one_way = Picoseconds(measured.one_way().typical_ps);
             println!("{size_bytes} B: {one_way} one way, {}", measured.name);

@@ -16,8 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let bus = simulation.bus(HostId(0));
         let measured = simulation.run("own lab", async {
             let device = Device::open_by_name(bus, "card0").await?;
-            write(&device, &Options { size_bytes: 65_536, iterations: 32, ..Options::default() })
-                .await
+            write(&device, &Options::default().with_size_bytes(65_536).with_iterations(32)).await
         })??;
         println!("x{width}: {:.1} MB/s", measured.hardware_bytes_per_second() / 1e6);
     }

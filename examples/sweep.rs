@@ -14,8 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let bus = simulation.bus(HostId(0));
         let measured = simulation.run("sweep", async {
             let device = Device::open_by_name(bus, "fpga1").await?;
-            let options = Options { size_bytes: 65_536, iterations: 32, ..Options::default() };
-            read(&device, &Options { outstanding: 4, ..options }).await
+            let options = Options::default().with_size_bytes(65_536).with_iterations(32);
+            read(&device, &options.with_outstanding(4)).await
         })??;
         println!("{tags} tags: {:.1} MB/s", measured.hardware_bytes_per_second() / 1e6);
     }

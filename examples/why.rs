@@ -10,7 +10,7 @@ use crosslane::lab::Lab;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lab = Lab::load("rosta:crosslane")?;
     let ends = FlowEnds::find(&lab, &lab.build_engines(1)?, &["fpga1"])?;
-    let options = Options { size_bytes: 65_536, iterations: 64, ..Options::default() };
+    let options = Options::default().with_size_bytes(65_536).with_iterations(64);
     let work = EngineWork { workload: Workload::Write(options), flows: vec![ends] };
     let run = Scenario::new(Arc::new(lab), work);
     let outcome = run.run(&(), None)?;

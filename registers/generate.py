@@ -15,7 +15,7 @@ from pathlib import Path
 from peakrdl_cheader.c_standards import CStandard
 from peakrdl_cheader.exporter import CHeaderExporter
 from register_blocks import Block
-from rust_constants import LICENCE, MapError, crate_root, map_as_rust
+from rust_constants import LICENCE, MapError, map_as_rust
 from systemrdl import RDLCompileError, RDLCompiler
 from systemrdl.node import AddrmapNode
 
@@ -54,6 +54,8 @@ BLOCKS = {
 WHOLE_REGISTER = re.compile(r"(#define \w+)_bm 0xffffffff\n\1_bp 0\n\1_bw 32\n(\1_reset 0x0\n)?")
 WITHOUT_FIELDS = re.compile(r"// reg - .*\n\n")
 RUST_FOLDER = "crates/regs/src"
+# The only file there that is written by hand: the types of the constants, and a list of the maps.
+RUST_TYPES = "crates/regs/src/lib.rs"
 C_FOLDER = "registers/generated"
 BLOCK_FOLDER = "gateware/rtl/generated"
 
@@ -99,7 +101,6 @@ def generate(sources: Path) -> dict[str, str]:
         top = elaborate(sources, file, name)
         is_layout = file == "descriptors.rdl"
         files[f"{RUST_FOLDER}/{name}.rs"] = map_as_rust(top, f"registers/{file}", is_layout)
-    files[f"{RUST_FOLDER}/lib.rs"] = crate_root(list(RUST_MAPS))
     for name, (file, parts) in C_MAPS.items():
         top = elaborate(sources, file, name)
         files[f"{C_FOLDER}/{name}.h"] = map_as_c(top, f"registers/{file}", parts)
@@ -118,13 +119,14 @@ def generate(sources: Path) -> dict[str, str]:
 
 
 def on_disk(tree: Path) -> set[str]:
-    """Files in the tree's folders of generated files."""
-    return {
+    """Generated files in the tree's folders."""
+    found = {
         str(path.relative_to(tree))
         for folder in (RUST_FOLDER, C_FOLDER, BLOCK_FOLDER)
         for path in (tree / folder).rglob("*")
         if path.is_file()
     }
+    return found - {RUST_TYPES}
 
 
 def differences(tree: Path, files: dict[str, str]) -> list[str]:

@@ -75,11 +75,11 @@ class Copy(unittest.TestCase):
         self.assertNotIn("ring_descriptor.rs", said)
 
     def test_an_edited_output_is_found(self) -> None:
-        path = self.tree / generate.RUST_FOLDER / "lib.rs"
+        path = self.tree / generate.RUST_FOLDER / "engine.rs"
         path.write_text(path.read_text(encoding="utf-8") + "// by hand\n", encoding="utf-8")
         status, said = self.check()
         self.assertEqual(status, 1)
-        self.assertIn("crates/regs/src/lib.rs: is not", said)
+        self.assertIn("crates/regs/src/engine.rs: is not", said)
 
     def test_a_missing_and_a_left_over_file_are_found(self) -> None:
         (self.tree / generate.C_FOLDER / "engine.h").unlink()

@@ -21,6 +21,7 @@ from engine_host import (
     pattern,
     set_user,
     set_vector,
+    there_and_back,
 )
 from register_map import OFFSETS
 from register_map import field as put
@@ -128,16 +129,6 @@ async def started(dut, seed=1):
     return host
 
 
-def cut(host, base, total):
-    """Descriptors of any length."""
-    at, parts = 0, []
-    while at < total:
-        length = min(total - at, host.random.randint(1, 1500))
-        parts.append(Descriptor(base + at, length, STATUS))
-        at += length
-    return parts
-
-
 @cocotb.test()
 @cocotb.parametrize(pause=[0.0, 0.3])
 async def data_go_from_host_to_card_to_host(dut, pause):
@@ -152,15 +143,7 @@ async def data_go_from_host_to_card_to_host(dut, pause):
     reader, writer = Channel(host, "h2c[0]"), Channel(host, "c2h[0]")
     await reader.open()
     await writer.open()
-    total = 12_000
-    data = host.random.randbytes(total)
-    source, target = host.allocate(total + 64, 4096) + 5, host.allocate(total + 64, 4096) + 2
-    host.store(source, data)
-    await writer.post(cut(host, target, total))
-    await reader.post(cut(host, source, total))
-    assert (await reader.completed()).error == "none"
-    assert (await writer.completed()).error == "none"
-    assert host.load(target, total) == data
+    await there_and_back(host, host.random, reader, writer, 12_000)
     assert (host.timeouts.count, host.strays.count) == (0, 0)
 
 

@@ -28,6 +28,7 @@ from engine_host import (
     pattern,
     set_user,
     set_vector,
+    there_and_back,
 )
 from register_map import OFFSETS
 from register_map import field as put
@@ -196,24 +197,7 @@ async def data_go_from_host_to_card_to_host(dut):
     reader, writer = Channel(card, "h2c[0]"), Channel(card, "c2h[0]")
     await reader.open()
     await writer.open()
-    total = 20_000
-    data = seed.randbytes(total)
-    source, target = card.allocate(total + 64, 4096) + 5, card.allocate(total + 64, 4096) + 2
-    card.store(source, data)
-
-    def cut(base):
-        at, parts = 0, []
-        while at < total:
-            length = min(total - at, seed.randint(1, 1500))
-            parts.append(Descriptor(base + at, length, STATUS))
-            at += length
-        return parts
-
-    await writer.post(cut(target))
-    await reader.post(cut(source))
-    assert (await reader.completed()).error == "none"
-    assert (await writer.completed()).error == "none"
-    assert card.load(target, total) == data
+    await there_and_back(card, seed, reader, writer, 20_000)
 
 
 @cocotb.test()

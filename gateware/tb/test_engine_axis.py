@@ -10,7 +10,7 @@ import pytest
 from card_bus import CardBus
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from engine_host import STATUS, Channel, Descriptor
+from engine_host import Channel, Descriptor, there_and_back
 from register_map import OFFSETS
 from register_map import field as put
 from simulate import simulate, widths
@@ -123,29 +123,6 @@ async def started(dut, period_ps, seed=1):
     return host, user, reader, writer
 
 
-def cut(host, base, total):
-    """Descriptors of any length."""
-    at, parts = 0, []
-    while at < total:
-        length = min(total - at, host.random.randint(1, 1200))
-        parts.append(Descriptor(base + at, length, STATUS))
-        at += length
-    return parts
-
-
-async def there_and_back(host, reader, writer, total):
-    """Sends data through the user circuit; they come back unchanged."""
-    data = host.random.randbytes(total)
-    source, target = host.allocate(total + 64, 4096) + 3, host.allocate(total + 64, 4096) + 1
-    host.store(source, data)
-    await writer.post(cut(host, target, total))
-    await reader.post(cut(host, source, total))
-    assert (await reader.completed()).error == "none"
-    assert (await writer.completed()).error == "none"
-    assert host.load(target, total) == data
-    return data
-
-
 @cocotb.test()
 @cocotb.parametrize(period_ps=USER_PERIODS_PS, pause=[0.0, 0.4])
 async def data_go_through_the_user_circuit(dut, period_ps, pause):
@@ -153,9 +130,9 @@ async def data_go_through_the_user_circuit(dut, period_ps, pause):
     host, user, reader, writer = await started(dut, period_ps)
     user.pause_out, user.pause_in = pause, pause
     host.sink.pause = host.source.pause = pause / 2
-    data = await there_and_back(host, reader, writer, 8000)
+    data = await there_and_back(host, host.random, reader, writer, 8000)
     user.pause_out, user.pause_in = 0.7, 0.0
-    data += await there_and_back(host, reader, writer, 3000)
+    data += await there_and_back(host, host.random, reader, writer, 3000)
     assert user.taken["h2c"] == data
 
 
@@ -209,7 +186,7 @@ async def a_reset_of_the_user_side_loses_what_is_between(dut, period_ps):
     host, user, reader, writer = await started(dut, period_ps)
     await user.reset()
     await host.wait(100)
-    await there_and_back(host, reader, writer, 1000)
+    await there_and_back(host, host.random, reader, writer, 1000)
     user.taken["h2c"].clear()
     total = 8000
     data = host.random.randbytes(total)
@@ -261,7 +238,7 @@ async def a_function_level_reset_is_one_of_the_streams(dut, period_ps):
         user.pause_out = user.pause_in = 0.0
         await reader.open()
         await writer.open()
-        await there_and_back(host, reader, writer, 1500)
+        await there_and_back(host, host.random, reader, writer, 1500)
 
 
 @pytest.mark.parametrize("data_bits", widths(64, 256))

@@ -102,15 +102,6 @@ impl Report {
         }
     }
 
-    /// Returns the server's processor time for each GiB, seconds.
-    #[must_use]
-    pub fn processor_seconds_per_gib(&self) -> Option<f64> {
-        let gib = self.bytes as f64 / f64::from(1 << 30);
-        self.processor_ps
-            .filter(|_| self.bytes > 0)
-            .map(|time_ps| Picoseconds(time_ps).as_seconds() / gib)
-    }
-
     /// Returns the share of the time in which a stage was busy, 0 to 1.
     #[must_use]
     pub fn busy(&self, stage: &StageStatistics) -> f64 {
@@ -124,26 +115,6 @@ impl Report {
     #[must_use]
     pub fn slowest(&self) -> Option<&StageStatistics> {
         self.stages.iter().max_by_key(|stage| stage.busy_ps)
-    }
-
-    /// Formats a line for each stage, and one for the processor.
-    #[must_use]
-    pub fn lines(&self) -> Vec<String> {
-        let line = |stage: &StageStatistics| {
-            format!(
-                "  {:10}  busy {:5.1} %, {:8.1} MB/s while busy, waited for slots {:5.1} %, {} \
-                 operations",
-                stage.stage.to_string(),
-                100.0 * self.busy(stage),
-                stage.bytes_per_second_busy() / 1e6,
-                100.0 * stage.waiting_for_slot_ps as f64 / self.elapsed_ps.max(1) as f64,
-                stage.operations
-            )
-        };
-        let seconds = self.processor_seconds_per_gib();
-        let processor =
-            seconds.map(|it| format!("  processor of the server: {it:.3} s for each GiB"));
-        self.stages.iter().map(line).chain(processor).collect()
     }
 
     /// Explains in a sentence or two why it was not faster.

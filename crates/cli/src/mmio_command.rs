@@ -93,7 +93,7 @@ fn jobs(arguments: &MmioArguments, routines: Option<Routines>) -> Vec<MmioOption
             (true, _) => Program::Copy,
         };
         let seed = arguments.seed as u32;
-        MmioOptions { size_bytes, passes, program, mapping, seed }
+        MmioOptions::new(size_bytes, program, mapping).with_passes(passes).with_seed(seed)
     };
     if !arguments.all {
         let mapping = match arguments.write_combined {

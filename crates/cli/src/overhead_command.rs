@@ -62,12 +62,10 @@ pub fn parse_words(text: &str) -> Result<u64, String> {
 pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
     let name: DeviceName = arguments.device.parse()?;
     let file = report_of(arguments.shown.report.as_deref())?;
-    let options = OverheadOptions {
-        rounds: arguments.rounds,
-        large_bytes: arguments.large,
-        seed: arguments.seed as u32,
-        ..OverheadOptions::default()
-    };
+    let options = OverheadOptions::default()
+        .with_rounds(arguments.rounds)
+        .with_large_bytes(arguments.large)
+        .with_seed(arguments.seed as u32);
     let opening = SessionOptions::default().with_seed(arguments.seed);
     let session = Session::open_all(std::slice::from_ref(&name), opening)?;
     let clock = MachineClock::new();

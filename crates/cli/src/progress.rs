@@ -209,48 +209,33 @@ mod tests {
     #[derive(Clone, Debug, Default)]
     struct Screen(Arc<Mutex<String>>);
 
-    impl Screen {
-        fn push(&self, text: &str) -> io::Result<()> {
-            self.0.lock().unwrap().push_str(text);
-            Ok(())
-        }
+    macro_rules! ignored {
+        ($($method:ident($($lines:ty)?)),*) => {
+            $(fn $method(&self, $(_: $lines)?) -> io::Result<()> {
+                Ok(())
+            })*
+        };
     }
 
     impl TermLike for Screen {
+        ignored!(move_cursor_up(usize), move_cursor_down(usize), flush());
+        ignored!(move_cursor_right(usize), move_cursor_left(usize));
+
         fn width(&self) -> u16 {
             COLUMNS
         }
 
-        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
             Ok(())
         }
 
         fn write_line(&self, text: &str) -> io::Result<()> {
-            self.push(text)
-        }
-
-        fn write_str(&self, text: &str) -> io::Result<()> {
-            self.push(text)
+            self.write_str(text)
         }
 
         fn clear_line(&self) -> io::Result<()> {
-            self.push("\n")
-        }
-
-        fn flush(&self) -> io::Result<()> {
-            Ok(())
+            self.write_str("\n")
         }
     }
 

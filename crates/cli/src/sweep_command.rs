@@ -179,11 +179,10 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), Comma
 }
 
 fn options(arguments: &SweepArguments) -> SweepOptions {
-    SweepOptions {
-        notification: arguments.notify,
-        iterations: arguments.iterations,
-        seed: arguments.seed,
-    }
+    SweepOptions::default()
+        .with_notification(arguments.notify)
+        .with_iterations(arguments.iterations)
+        .with_seed(arguments.seed)
 }
 
 fn axes(arguments: &SweepArguments) -> Result<Axes, CommandError> {

@@ -83,32 +83,40 @@ impl CardMemoryParameters {
     /// # Errors
     /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
-        power_of_two("bytes", self.bytes, 4096, 1 << 40)?;
-        power_of_two("axi_bytes", u64::from(self.axi_bytes), 1, 128)?;
-        within("axi_clock (ps)", self.axi_clock.0, 1, US)?;
-        power_of_two("burst_beats", u64::from(self.burst_beats), 1, 256)?;
-        let (least, most) = (u64::from(self.burst_bytes()), 1 << 20);
-        power_of_two("read_ahead_bytes", u64::from(self.read_ahead_bytes), least, most)?;
-        within("read_latency (ps)", self.read_latency.0, 0, SECOND)?;
-        within("write_latency (ps)", self.write_latency.0, 0, SECOND)?;
+        /// Checks a time, whose key in lab files ends in its unit.
+        macro_rules! time {
+            ($name:literal, $value:expr, $least:expr, $most:expr) => {
+                within((concat!($name, " (ps)"), concat!($name, "_ns")), $value.0, $least, $most)
+            };
+        }
+        let power =
+            |name, value: u32, least, most| power_of_two((name, name), value.into(), least, most);
+        power_of_two(("bytes", "memory_bytes"), self.bytes, 4096, 1 << 40)?;
+        power("axi_bytes", self.axi_bytes, 1, 128)?;
+        time!("axi_clock", self.axi_clock, 1, US)?;
+        power("burst_beats", self.burst_beats, 1, 256)?;
+        power("read_ahead_bytes", self.read_ahead_bytes, self.burst_bytes().into(), 1 << 20)?;
+        time!("read_latency", self.read_latency, 0, SECOND)?;
+        time!("write_latency", self.write_latency, 0, SECOND)?;
         if let Copying::InTurn { turnaround_clocks } = self.copying {
-            within("turnaround_clocks", u64::from(turnaround_clocks), 0, 1024)?;
+            let name = "turnaround_clocks";
+            within((name, name), turnaround_clocks.into(), 0, 1024)?;
         }
         let dram = &self.dram;
-        power_of_two("dram_channels", u64::from(dram.channels), 1, (self.bytes / 4096).min(16))?;
-        power_of_two("dram_bus_bytes", u64::from(dram.bus_bytes), 1, 128)?;
-        within("dram_clock (ps)", dram.clock.0, 1, US)?;
-        power_of_two("dram_burst_transfers", u64::from(dram.burst_transfers), 2, 64)?;
+        power("dram_channels", dram.channels, 1, (self.bytes / 4096).min(16))?;
+        power("dram_bus_bytes", dram.bus_bytes, 1, 128)?;
+        time!("dram_clock", dram.clock, 1, US)?;
+        power("dram_burst_transfers", dram.burst_transfers, 2, 64)?;
         let least = u64::from(dram.bus_bytes * dram.burst_transfers);
-        power_of_two("dram_row_bytes", u64::from(dram.row_bytes), least, 1 << 20)?;
-        within("dram_row_change (ps)", dram.row_change.0, 0, US)?;
+        power("dram_row_bytes", dram.row_bytes, least, 1 << 20)?;
+        time!("dram_row_change", dram.row_change, 0, US)?;
         let interval_ps = dram.refresh_interval.0;
         if interval_ps > 0 {
-            within("dram_refresh_interval (ps)", interval_ps, US / 10, SECOND)?;
+            time!("dram_refresh_interval", dram.refresh_interval, US / 10, SECOND)?;
             // Refreshes must leave time for accesses. The limits exceed what any DRAM needs.
-            within("dram_row_change (ps)", dram.row_change.0, 0, interval_ps / 4)?;
+            time!("dram_row_change", dram.row_change, 0, interval_ps / 4)?;
         }
-        within("dram_refresh (ps)", dram.refresh.0, 0, interval_ps / 2)
+        time!("dram_refresh", dram.refresh, 0, interval_ps / 2)
     }
 }
 

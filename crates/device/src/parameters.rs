@@ -83,14 +83,14 @@ parameters! {
     }
 }
 
-/// Parameter value with which no engine can be built.
+/// Parameter value with which no device can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ParameterError {
     /// The value is too small or too large.
-    #[error("{name} of {value} is not between {least} and {most}")]
+    #[error("{} of {value} is not between {least} and {most}", .name.0)]
     OutOfRange {
-        /// Name of the parameter, with its unit.
-        name: &'static str,
+        /// Name of the parameter, with its unit, and its key in lab files.
+        name: Name,
         /// Rejected value.
         value: u64,
         /// Smallest valid value.
@@ -99,13 +99,25 @@ pub enum ParameterError {
         most: u64,
     },
     /// The value is not a power of two.
-    #[error("{name} of {value} is not a power of two")]
+    #[error("{} of {value} is not a power of two", .name.0)]
     NoPowerOfTwo {
-        /// Name of the parameter, with its unit.
-        name: &'static str,
+        /// Name of the parameter, with its unit, and its key in lab files.
+        name: Name,
         /// Rejected value.
         value: u64,
     },
+}
+
+/// Name of a parameter, with its unit, and its key in lab files.
+pub(crate) type Name = (&'static str, &'static str);
+
+impl ParameterError {
+    /// Returns the key of the parameter in lab files.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        let (Self::OutOfRange { name, .. } | Self::NoPowerOfTwo { name, .. }) = self;
+        name.1
+    }
 }
 
 const US: u64 = 1_000_000;
@@ -113,18 +125,13 @@ pub(crate) const SECOND: u64 = 1_000_000 * US;
 /// Upper bound of FIFO sizes, more than any chip has.
 const MAX_FIFO_BYTES: u64 = 16 << 20;
 
-pub(crate) fn within(
-    name: &'static str,
-    value: u64,
-    least: u64,
-    most: u64,
-) -> Result<(), ParameterError> {
+pub(crate) fn within(name: Name, value: u64, least: u64, most: u64) -> Result<(), ParameterError> {
     let fits = (least..=most).contains(&value);
     fits.then_some(()).ok_or(ParameterError::OutOfRange { name, value, least, most })
 }
 
 pub(crate) fn power_of_two(
-    name: &'static str,
+    name: Name,
     value: u64,
     least: u64,
     most: u64,

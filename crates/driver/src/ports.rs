@@ -6,14 +6,10 @@
 
 use crosslane_host::ErrorKind::Unsupported;
 use crosslane_host::{FunctionInfo, Reason, Topology, TopologyError};
-use crosslane_pcie::config::registers as reg;
-use crosslane_pcie::link::{Generation, LinkRate, Width};
+use crosslane_pcie::config::{self, registers as reg, size_of_code};
+use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::RoutingId;
 
-/// Most capabilities that a walk visits: the configuration space holds no more.
-const LIST_LIMIT: usize = 1024;
-/// Largest code of the payload and read sizes; the two above it are reserved.
-const LARGEST_SIZE_CODE: u32 = 5;
 /// Payload size of the smallest code, bytes.
 pub(crate) const LEAST_PAYLOAD_BYTES: u32 = 128;
 /// Payload size of the largest code, bytes.
@@ -28,11 +24,6 @@ const HIGH_HALF: u8 = 0b1100;
 const DETECTED: [&str; 4] =
     ["correctable error", "non-fatal error", "fatal error", "unsupported request"];
 
-const fn size_of_code(code: u32) -> u32 {
-    let code = code & 7;
-    LEAST_PAYLOAD_BYTES << if code > LARGEST_SIZE_CODE { LARGEST_SIZE_CODE } else { code }
-}
-
 /// One function's configuration space.
 pub(crate) struct Port<'a, T: Topology> {
     topology: &'a T,
@@ -44,16 +35,9 @@ impl<'a, T: Topology> Port<'a, T> {
     /// Finds the function's PCI Express capability.
     pub fn new(topology: &'a T, info: &FunctionInfo) -> Result<Self, TopologyError> {
         let id = info.id;
-        let mut offset = topology.config_read(id, reg::CAPABILITIES_POINTER)? as u16 & 0xfc;
-        for _ in 0..LIST_LIMIT {
-            if offset == 0 {
-                break;
-            }
-            let header = topology.config_read(id, offset)?;
-            if header as u8 == reg::CAPABILITY_PCI_EXPRESS {
-                return Ok(Self { topology, id, express: offset });
-            }
-            offset = (header >> 8) as u16 & 0xfc;
+        let read = |offset| topology.config_read(id, offset);
+        if let Some(express) = config::find_capability(reg::CAPABILITY_PCI_EXPRESS, read)? {
+            return Ok(Self { topology, id, express });
         }
         let why = Reason::new(Unsupported, "it has no PCI Express capability");
         Err(TopologyError::Refused { function: id, why })
@@ -61,25 +45,6 @@ impl<'a, T: Topology> Port<'a, T> {
 
     fn express(&self, offset: u16) -> Result<u32, TopologyError> {
         self.topology.config_read(self.id, self.express + offset)
-    }
-
-    /// Finds the offset of an extended capability (PCIe 6.x 7.6.3).
-    fn extended(&self, wanted: u16) -> Result<Option<u16>, TopologyError> {
-        let mut offset = reg::EXTENDED_SPACE;
-        for _ in 0..LIST_LIMIT {
-            let header = self.topology.config_read(self.id, offset)?;
-            if header == 0 || header == u32::MAX {
-                return Ok(None);
-            }
-            if header as u16 == wanted {
-                return Ok(Some(offset));
-            }
-            offset = (header >> 20) as u16 & 0xffc;
-            if offset < reg::EXTENDED_SPACE {
-                return Ok(None);
-            }
-        }
-        Ok(None)
     }
 
     /// Reads the largest Max_Payload_Size supported, in bytes.
@@ -96,9 +61,8 @@ impl<'a, T: Topology> Port<'a, T> {
     /// Sets Max_Payload_Size, and returns whether the port kept it.
     pub fn set_max_payload(&self, bytes: u32) -> Result<bool, TopologyError> {
         let field = 7 << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT;
-        let code = bytes.trailing_zeros() - LEAST_PAYLOAD_BYTES.trailing_zeros();
         let control = self.express(reg::DEVICE_CONTROL)? & !field
-            | code << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT;
+            | config::size_code(bytes) << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT;
         let offset = self.express + reg::DEVICE_CONTROL;
         self.topology.config_write(self.id, offset, control, LOW_HALF)?;
         Ok(self.max_payload_bytes()? == bytes)
@@ -106,7 +70,9 @@ impl<'a, T: Topology> Port<'a, T> {
 
     /// Returns whether peer requests that enter here are sent up to the root complex.
     pub fn redirects(&self) -> Result<bool, TopologyError> {
-        let Some(acs) = self.extended(reg::EXTENDED_CAPABILITY_ACS)? else { return Ok(false) };
+        let read = |offset| self.topology.config_read(self.id, offset);
+        let found = config::find_extended_capability(reg::EXTENDED_CAPABILITY_ACS, read)?;
+        let Some(acs) = found else { return Ok(false) };
         let control = self.topology.config_read(self.id, acs + reg::ACS_CONTROL)?;
         Ok(control & reg::ACS_CONTROL_REQUEST_REDIRECT != 0)
     }
@@ -114,12 +80,7 @@ impl<'a, T: Topology> Port<'a, T> {
     /// Reads the rate that the link has trained to, if the register holds one.
     pub fn link(&self) -> Result<Option<LinkRate>, TopologyError> {
         let status = self.express(reg::LINK_CONTROL)?;
-        let speed = status >> reg::LINK_STATUS_SPEED_SHIFT & reg::LINK_SPEED_MASK;
-        let width = status >> reg::LINK_STATUS_WIDTH_SHIFT & 0x3f;
-        let generation = Generation::from_number(speed as u8);
-        Ok(generation
-            .zip(Width::new(width as u8))
-            .map(|(generation, width)| LinkRate { generation, width }))
+        Ok(config::rate_of_code(status >> reg::LINK_STATUS_SPEED_SHIFT))
     }
 
     /// Returns whether the link below is down; false for a port that does not report it.

@@ -11,7 +11,7 @@ use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification, Target,
     Transfer, TransferFault,
 };
-use crosslane_host::{Bus, PageSize};
+use crosslane_host::{Bus, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::card_transfer::{CardDirection, card_transfer};
@@ -40,6 +40,7 @@ const ROUND_TRIPS: u64 = 20;
 
 /// How cards are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AcceptanceOptions {
     /// The longest transfer, bytes; a multiple of 4.
     pub largest_bytes: u64,
@@ -51,6 +52,21 @@ pub struct AcceptanceOptions {
     /// the bus keeps no mappings.
     pub guarded: bool,
 }
+
+impl Default for AcceptanceOptions {
+    /// Transfers of up to 64 MiB, at most 30 s long, in front of no IOMMU.
+    fn default() -> Self {
+        let timeout = Picoseconds::from_ms(30_000);
+        Self { largest_bytes: 64 << 20, timeout, seed: 1, guarded: false }
+    }
+}
+
+setters!(AcceptanceOptions {
+    with_largest_bytes(largest_bytes: u64),
+    with_timeout(timeout: impl Into<Picoseconds>),
+    with_seed(seed: u32),
+    with_guarded(guarded: bool),
+});
 
 /// A step that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,8 @@
 use crosslane_bridge::{Client, Mode, Path, Report};
 use crosslane_host::{Clock, Rdma};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{BridgeTransfer, Overlap};
+use crosslane_results::{BridgeReport, BridgeStage, BridgeStep, BridgeTransfer, Overlap};
 use futures_util::future::try_join_all;
-use serde_json::json;
 
 use crate::bridged::{BridgedMeasured, BridgedOptions, bridged};
 use crate::error::Result;
@@ -65,16 +64,12 @@ impl BridgePlan {
             for &size_bytes in &self.sizes {
                 for &mode in &self.modes {
                     let size = size_bytes / clients.len() as u64;
-                    let options = |index: u64| BridgedOptions {
-                        path,
-                        mode,
-                        card: card.to_owned(),
-                        address: address + index * size,
-                        size_bytes: size,
-                        iterations: self.iterations,
-                        chunk_bytes: None,
-                        seed: self.seed.wrapping_add(index as u32),
-                        timeout: self.timeout,
+                    let options = |index: u64| {
+                        BridgedOptions::new(path, mode, card, size)
+                            .with_address(address + index * size)
+                            .with_iterations(self.iterations)
+                            .with_seed(self.seed.wrapping_add(index as u32))
+                            .with_timeout(self.timeout)
                     };
                     let runs = clients
                         .iter()
@@ -119,9 +114,38 @@ impl BridgeLine {
             seconds: self.measured.times.iter().map(|time| time.as_seconds()).collect(),
             bytes_per_second: self.bytes_per_second,
             wrong_words: self.wrong_words,
-            report: json!(self.report()),
+            report: Some(bridge_report(self.report())),
             why_not_faster: self.report().why_not_faster(),
         }
+    }
+}
+
+/// Returns a server's report as plain data.
+#[must_use]
+pub fn bridge_report(report: &Report) -> BridgeReport {
+    let stages = report.stages.iter().map(|stage| BridgeStage {
+        stage: format!("{:?}", stage.stage),
+        words: stage.stage.to_string(),
+        bytes: stage.bytes,
+        operations: stage.operations,
+        retries: stage.retries,
+        busy_ps: stage.busy_ps,
+        waiting_for_slot_ps: stage.waiting_for_slot_ps,
+    });
+    let steps = report.steps.iter();
+    BridgeReport {
+        path: format!("{:?}", report.path),
+        mode: format!("{:?}", report.mode),
+        bytes: report.bytes,
+        elapsed_ps: report.elapsed_ps,
+        start_ps: report.start_ps,
+        slot_bytes: report.slot_bytes,
+        chunks: report.chunks,
+        is_zero_copy: report.is_zero_copy,
+        stages: stages.collect(),
+        steps: steps.map(|it| BridgeStep { what: it.what.clone(), time_ps: it.time_ps }).collect(),
+        processor_ps: report.processor_ps,
+        checksum: report.checksum,
     }
 }
 

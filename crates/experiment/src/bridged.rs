@@ -3,7 +3,7 @@
 //! clock. All data are compared, outside of what is timed.
 
 use crosslane_bridge::{CardPlace, Client, MemoryPart, Mode, Path, Report, TransferOptions};
-use crosslane_host::{Clock, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_host::{Clock, PageSize, Rdma, RdmaRegion, RemoteAccess, setters};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::{ExperimentError, Result};
@@ -12,6 +12,7 @@ use crate::pattern::{WORD_BYTES, compare_memory, fill_memory};
 
 /// How bridged transfers are made.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BridgedOptions {
     /// The way.
     pub path: Path,
@@ -25,13 +26,26 @@ pub struct BridgedOptions {
     pub size_bytes: u64,
     /// Transfers that are timed, one after the other.
     pub iterations: u64,
-    /// Least and most bytes of a chunk; none: as the server is set up.
-    pub chunk_bytes: Option<(u64, u64)>,
     /// Seed of the data.
     pub seed: u32,
     /// A transfer that takes longer has failed.
     pub timeout: Picoseconds,
 }
+
+impl BridgedOptions {
+    /// Returns options of one transfer with the start of a card's memory, at most 10 s long.
+    pub fn new(path: Path, mode: Mode, card: impl Into<String>, size_bytes: u64) -> Self {
+        let (card, timeout) = (card.into(), Picoseconds::from_ms(10_000));
+        Self { path, mode, card, address: 0, size_bytes, iterations: 1, seed: 1, timeout }
+    }
+}
+
+setters!(BridgedOptions {
+    with_address(address: u64),
+    with_iterations(iterations: u64),
+    with_seed(seed: u32),
+    with_timeout(timeout: impl Into<Picoseconds>),
+});
 
 /// Measurements of bridged transfers.
 #[derive(Clone, Debug)]
@@ -174,10 +188,7 @@ impl<R: Rdma, C: Clock> Run<'_, R, C> {
     }
 
     fn transfer(&self, mode: Mode) -> TransferOptions {
-        TransferOptions::default()
-            .with_mode(mode)
-            .with_chunk_bytes(self.options.chunk_bytes.filter(|_| mode == Mode::Pipelined))
-            .with_time(self.options.timeout)
+        TransferOptions::default().with_mode(mode).with_time(self.options.timeout)
     }
 
     async fn go(&self, ends: &Ends<R::Region>) -> Result<crosslane_bridge::Outcome> {

@@ -55,7 +55,7 @@ mod words;
 mod workload;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
-pub use bridge_plan::{BridgeLine, BridgePlan, overlaps};
+pub use bridge_plan::{BridgeLine, BridgePlan, bridge_report, overlaps};
 pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
@@ -81,9 +81,7 @@ pub use progress::unless_over;
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use scenario::{Outcome, Scenario, Work};
-pub use size::{
-    MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size, short_size,
-};
+pub use size::{MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size};
 pub use stores::StoreWork;
 pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;

@@ -5,7 +5,7 @@
 use crosslane_driver::{
     CardMetrics, Contents, LINE_BYTES, MEMORY_BAR, MemoryCard, Window, WindowOptions,
 };
-use crosslane_host::{Bus, HostWork, Mapping, Routines};
+use crosslane_host::{Bus, HostWork, Mapping, Routines, setters};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::{ExperimentError, Result};
@@ -30,6 +30,7 @@ pub enum Program {
 
 /// Size, number and method of the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MmioOptions {
     /// Bytes of a pass, a multiple of 4.
     pub size_bytes: u64,
@@ -43,7 +44,18 @@ pub struct MmioOptions {
     pub seed: u32,
 }
 
+setters!(MmioOptions {
+    with_passes(passes: u64),
+    with_seed(seed: u32),
+});
+
 impl MmioOptions {
+    /// Returns options of one pass.
+    #[must_use]
+    pub const fn new(size_bytes: u64, program: Program, mapping: Mapping) -> Self {
+        Self { size_bytes, passes: 1, program, mapping, seed: 1 }
+    }
+
     /// Returns the name of the routine and the mapping: `burst`, `burst-wc`, `custom`, `custom-wc`.
     #[must_use]
     pub const fn name(&self) -> &'static str {

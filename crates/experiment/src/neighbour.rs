@@ -2,7 +2,7 @@
 //! How long a short message takes from one node's program to its neighbour's memory, by a get of
 //! the network processor or by a put of the processor.
 
-use crosslane_host::Bus;
+use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Direction, Message, Node, Peer};
 
@@ -40,6 +40,7 @@ impl SendWay {
 
 /// Size, number and method of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OneWayOptions {
     /// Bytes of a message, a multiple of 4.
     pub bytes: u64,
@@ -52,6 +53,20 @@ pub struct OneWayOptions {
     /// A message that takes longer than this has failed.
     pub timeout: Picoseconds,
 }
+
+impl OneWayOptions {
+    /// Returns options of 16 messages, at most 1 ms each.
+    #[must_use]
+    pub const fn new(bytes: u64, way: SendWay) -> Self {
+        Self { bytes, rounds: 16, way, seed: 1, timeout: Picoseconds::from_ms(1) }
+    }
+}
+
+setters!(OneWayOptions {
+    with_rounds(rounds: u32),
+    with_seed(seed: u32),
+    with_timeout(timeout: impl Into<Picoseconds>),
+});
 
 /// Measurements of one-way messages.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! How a workload is run.
 
 use crosslane_driver::{ChannelOptions, DescriptorSource, Notification};
-use crosslane_host::{Bus, PageSize};
+use crosslane_host::{Bus, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::quantity::size_words;
 
@@ -21,6 +21,7 @@ pub enum Registration {
 
 /// How a workload is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// Bytes of one transfer, a multiple of 4.
     pub size_bytes: u64,
@@ -76,6 +77,23 @@ impl Default for Options {
         }
     }
 }
+
+setters!(Options {
+    with_size_bytes(size_bytes: u64),
+    with_iterations(iterations: u64),
+    with_outstanding(outstanding: u32),
+    with_descriptors(descriptors: DescriptorSource),
+    with_notification(notification: Notification),
+    with_payload_bytes(payload_bytes: Option<u32>),
+    with_oversize(oversize: bool),
+    with_pages(pages: PageSize),
+    with_registration(registration: Registration),
+    with_system_call(system_call: bool),
+    with_credits(credits: bool),
+    with_seed(seed: u32),
+    with_check(check: bool),
+    with_timeout(timeout: impl Into<Picoseconds>),
+});
 
 /// Most bytes of one run's host memory: what every lab and every machine has.
 const MAX_MEMORY_BYTES: u64 = 1 << 32;

@@ -6,7 +6,7 @@ use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, Device, Notification, StreamSource, Target,
     Transfer,
 };
-use crosslane_host::{Bus, Clock, PageSize};
+use crosslane_host::{Bus, Clock, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::OverheadRow;
 
@@ -19,6 +19,7 @@ const READS_OF_TIME: u64 = 2;
 
 /// Sizes and numbers of the accesses and transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OverheadOptions {
     /// Register accesses, and small transfers.
     pub rounds: u64,
@@ -47,6 +48,15 @@ impl Default for OverheadOptions {
         }
     }
 }
+
+setters!(OverheadOptions {
+    with_rounds(rounds: u64),
+    with_small_bytes(small_bytes: u64),
+    with_large_rounds(large_rounds: u64),
+    with_large_bytes(large_bytes: u64),
+    with_seed(seed: u32),
+    with_timeout(timeout: impl Into<Picoseconds>),
+});
 
 /// Both clocks at one moment.
 struct Stopwatch<'a, B: Bus, C: Clock> {

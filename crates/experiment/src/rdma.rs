@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use crosslane_host::{
     Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaRegion,
-    RemoteAccess, RemoteMemory,
+    RemoteAccess, RemoteMemory, setters,
 };
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::Latencies;
@@ -56,6 +56,7 @@ impl RdmaDirection {
 
 /// How reads or writes are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RdmaOptions {
     /// Direction of the timed operations.
     pub direction: RdmaDirection,
@@ -70,6 +71,13 @@ pub struct RdmaOptions {
     /// A run that takes longer has failed.
     pub timeout: Picoseconds,
 }
+
+setters!(RdmaOptions {
+    with_size_bytes(size_bytes: u64),
+    with_iterations(iterations: u64),
+    with_in_flight(in_flight: u32),
+    with_timeout(timeout: impl Into<Picoseconds>),
+});
 
 impl RdmaOptions {
     /// Sizes that perftest runs through with `--all`: powers of two from 2 B to 8 MiB.

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crosslane_results::quantity::short_size;
+
 /// Largest size that is read, bytes: 1 TiB, beyond any host memory of a lab.
 pub const MAX_SIZE_BYTES: u64 = 1 << 40;
 
@@ -67,17 +69,6 @@ pub fn parse_payload(text: &str) -> Result<u32, String> {
         bytes @ 4..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
         _ => Err(format!("{text} is no power of two from 4 to 4096 bytes")),
     }
-}
-
-/// A size written as shortly as it can be without loss: `64`, `4K`, `1M`.
-#[must_use]
-pub fn short_size(bytes: u64) -> String {
-    for (unit, scale) in [("T", 1_u64 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)] {
-        if bytes >= scale && bytes.is_multiple_of(scale) {
-            return format!("{}{unit}", bytes / scale);
-        }
-    }
-    bytes.to_string()
 }
 
 /// One size, or each double of the first up to the last.

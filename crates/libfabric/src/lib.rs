@@ -2,8 +2,8 @@
 //! Networks on libfabric: [`Rdma`](crosslane_host::Rdma) over verbs, EFA, tcp and shared memory,
 //! and the machine's clock.
 //!
-//! Read first: [`Network`]. In a build with `CROSSLANE_NO_LIBFABRIC` all of this exists but no
-//! network opens, and [`providers`] says why.
+//! Read first: [`Network`]. The library is loaded when a network is opened first; a program built
+//! with `CROSSLANE_NO_LIBFABRIC` loads none, and [`providers`] says why.
 //!
 //! ```
 //! use crosslane_host::{Rdma, RdmaConnection, RdmaListener};
@@ -30,18 +30,10 @@
 
 mod clock;
 mod memory;
+mod network;
 mod provider;
-
-#[cfg(has_libfabric)]
-mod real;
-#[cfg(has_libfabric)]
-pub use real::{Connection, Listener, Network, Region, providers};
-
-#[cfg(not(has_libfabric))]
-mod absent;
-#[cfg(not(has_libfabric))]
-pub use absent::{Connection, Listener, Network, Region, providers};
 
 pub use clock::MachineClock;
 pub use memory::NetworkMemory;
+pub use network::{Connection, Listener, Network, Region, providers};
 pub use provider::{Provider, ProviderState};

@@ -96,7 +96,6 @@ impl Mapping {
 
     /// Gives its pages back to the kernel; they read as zeros afterwards. Pages of a file stay, and
     /// are freed with the last process that has them.
-    #[cfg_attr(not(has_libfabric), expect(dead_code))]
     pub fn empty(&self) {
         if self.is_of_file {
             return;
@@ -222,7 +221,6 @@ impl NetworkMemory {
         self.mapping.pages
     }
 
-    #[cfg_attr(not(has_libfabric), expect(dead_code))]
     pub(crate) const fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }

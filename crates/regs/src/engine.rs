@@ -54,10 +54,8 @@ pub mod global {
     /// Fields of `version`.
     pub mod version {
         use crate::Field;
-
         /// Bits 15:0.
         pub const MINOR: Field = Field { shift: 0, width: 16 };
-
         /// Bits 31:16.
         pub const MAJOR: Field = Field { shift: 16, width: 16 };
     }
@@ -69,19 +67,14 @@ pub mod global {
     /// Fields of `counts`.
     pub mod counts {
         use crate::Field;
-
         /// H2C channels. Bits 3:0.
         pub const H2C: Field = Field { shift: 0, width: 4 };
-
         /// C2H channels. Bits 7:4.
         pub const C2H: Field = Field { shift: 4, width: 4 };
-
         /// Peer channels. Bits 11:8.
         pub const PEER: Field = Field { shift: 8, width: 4 };
-
         /// Receive lanes. Bits 20:16.
         pub const LANES: Field = Field { shift: 16, width: 5 };
-
         /// Interrupt vectors. Bits 28:24.
         pub const VECTORS: Field = Field { shift: 24, width: 5 };
     }
@@ -91,17 +84,13 @@ pub mod global {
     /// Fields of `sizes`.
     pub mod sizes {
         use crate::Field;
-
         /// Tags. Bits 10:0.
         pub const TAGS: Field = Field { shift: 0, width: 11 };
-
         /// Descriptors of each table. Bits 27:16.
         pub const TABLE_ENTRIES: Field = Field { shift: 16, width: 12 };
-
         /// The first C2H channel also copies within the card's memory. The gateware does not. Bit
         /// 30.
         pub const CARD_COPY: Field = Field { shift: 30, width: 1 };
-
         /// The first H2C and the first C2H channel reach the card's memory. Bit 31.
         pub const CARD_MEMORY: Field = Field { shift: 31, width: 1 };
     }
@@ -111,7 +100,6 @@ pub mod global {
     /// Fields of `max_write`.
     pub mod max_write {
         use crate::Field;
-
         /// Bits 15:0.
         pub const BYTES: Field = Field { shift: 0, width: 16 };
     }
@@ -121,7 +109,6 @@ pub mod global {
     /// Fields of `max_read`.
     pub mod max_read {
         use crate::Field;
-
         /// Bits 15:0.
         pub const BYTES: Field = Field { shift: 0, width: 16 };
     }
@@ -148,7 +135,6 @@ pub mod global {
     /// Fields of `control`.
     pub mod control {
         use crate::Field;
-
         /// Clear the counters and hardware timers of all channels and lanes. Bit 0. A 1 acts once
         /// and reads as 0.
         pub const RESET_COUNTERS: Field = Field { shift: 0, width: 1 };
@@ -159,10 +145,8 @@ pub mod global {
     /// Fields of `in_force`.
     pub mod in_force {
         use crate::Field;
-
         /// Max_Payload_Size in bytes. Bits 15:0.
         pub const MAX_PAYLOAD: Field = Field { shift: 0, width: 16 };
-
         /// Max_Read_Request_Size in bytes. Bits 31:16.
         pub const MAX_READ_REQUEST: Field = Field { shift: 16, width: 16 };
     }
@@ -172,7 +156,6 @@ pub mod global {
     /// Fields of `fetch_batch`.
     pub mod fetch_batch {
         use crate::Field;
-
         /// Bits 15:0.
         pub const VALUE: Field = Field { shift: 0, width: 16 };
     }
@@ -190,15 +173,12 @@ pub mod user {
     /// Fields of `interconnect`.
     pub mod interconnect {
         use crate::Field;
-
         /// Source of C2H channel 0's data. Bits 1:0. A
         /// [`StreamSource`](crate::engine::StreamSource).
         pub const C2H_SOURCE: Field = Field { shift: 0, width: 2 };
-
         /// Source of peer channel 0's data. Bits 3:2. A
         /// [`StreamSource`](crate::engine::StreamSource).
         pub const PEER_SOURCE: Field = Field { shift: 2, width: 2 };
-
         /// The lane routed to a channel whose source is `lane`. Bits 11:8.
         pub const LANE: Field = Field { shift: 8, width: 4 };
     }
@@ -212,10 +192,8 @@ pub mod user {
     /// Fields of `h2c_check`.
     pub mod h2c_check {
         use crate::Field;
-
         /// Compare. Bit 0.
         pub const ENABLE: Field = Field { shift: 0, width: 1 };
-
         /// Restart the checker. Bit 31. A 1 acts once and reads as 0.
         pub const RESTART: Field = Field { shift: 31, width: 1 };
     }
@@ -244,7 +222,6 @@ pub mod user {
     /// Fields of `command`.
     pub mod command {
         use crate::Field;
-
         /// Start. Bit 0. A 1 acts once and reads as 0.
         pub const START: Field = Field { shift: 0, width: 1 };
     }
@@ -254,7 +231,6 @@ pub mod user {
     /// Fields of `command_status`.
     pub mod command_status {
         use crate::Field;
-
         /// A command is in progress. Bit 0.
         pub const BUSY: Field = Field { shift: 0, width: 1 };
     }
@@ -268,10 +244,8 @@ pub mod user {
     /// Fields of `ping`.
     pub mod ping {
         use crate::Field;
-
         /// Start. Bit 0. A 1 acts once and reads as 0.
         pub const START: Field = Field { shift: 0, width: 1 };
-
         /// Round trips to make. Bits 31:16.
         pub const ROUNDS: Field = Field { shift: 16, width: 16 };
     }
@@ -315,31 +289,23 @@ pub mod channel {
     /// Fields of `control`.
     pub mod control {
         use crate::Field;
-
         /// Process descriptors. Cleared: finish the TLPs begun, then go idle. Bit 0.
         pub const RUN: Field = Field { shift: 0, width: 1 };
-
         /// Source of the descriptors. Bits 2:1. A
         /// [`DescriptorSource`](crate::engine::DescriptorSource).
         pub const SOURCE: Field = Field { shift: 1, width: 2 };
-
         /// Send an interrupt for descriptors that ask for it, and when stopped. Bit 3.
         pub const INTERRUPT_ENABLE: Field = Field { shift: 3, width: 1 };
-
         /// Write the status block for descriptors that ask for it, and when stopped. Bit 4.
         pub const STATUS_ENABLE: Field = Field { shift: 4, width: 1 };
-
         /// Set the relaxed ordering attribute on data TLPs, never on status. Bit 5.
         pub const RELAXED_ORDERING: Field = Field { shift: 5, width: 1 };
-
         /// Build payloads of payload.bytes even beyond Max_Payload_Size: for tests. Bit 6.
         pub const OVERSIZE: Field = Field { shift: 6, width: 1 };
-
         /// Use the descriptors' card addresses: data go to the card's memory or come from it, not
         /// to or from a stream. Of the first H2C and the first C2H channel, if the engine has it;
         /// change it only right after a restart. Bit 7.
         pub const CARD_MEMORY: Field = Field { shift: 7, width: 1 };
-
         /// Forget all descriptors, counts and the error; the channel is idle with run clear. Bit
         /// 31. A 1 acts once and reads as 0.
         pub const RESTART: Field = Field { shift: 31, width: 1 };
@@ -350,13 +316,10 @@ pub mod channel {
     /// Fields of `status`.
     pub mod status {
         use crate::Field;
-
         /// State. Bits 1:0. A [`ChannelState`](crate::engine::ChannelState).
         pub const STATE: Field = Field { shift: 0, width: 2 };
-
         /// Reason for the stop. Bits 7:4. A [`ChannelError`](crate::engine::ChannelError).
         pub const ERROR: Field = Field { shift: 4, width: 4 };
-
         /// TLPs of the channel that wait for an answer. Bits 31:16.
         pub const IN_FLIGHT: Field = Field { shift: 16, width: 16 };
     }
@@ -368,7 +331,6 @@ pub mod channel {
     /// Fields of `payload`.
     pub mod payload {
         use crate::Field;
-
         /// Bits 15:0.
         pub const BYTES: Field = Field { shift: 0, width: 16 };
     }
@@ -378,7 +340,6 @@ pub mod channel {
     /// Fields of `vector`.
     pub mod vector {
         use crate::Field;
-
         /// Bits 15:0.
         pub const VALUE: Field = Field { shift: 0, width: 16 };
     }
@@ -500,20 +461,15 @@ pub mod lane {
     /// Fields of `control`.
     pub mod control {
         use crate::Field;
-
         /// Take data. Cleared: drop received data and set overflow. Bit 0.
         pub const ENABLE: Field = Field { shift: 0, width: 1 };
-
         /// When the FIFO is full: drop and set overflow. Cleared: hold the link's credits until
         /// there is room. Bit 1.
         pub const DROP_WHEN_FULL: Field = Field { shift: 1, width: 1 };
-
         /// Send the count of bytes taken out to credit_low/high. Bit 2.
         pub const RETURN_CREDITS: Field = Field { shift: 2, width: 1 };
-
         /// Compare the data that an unrouted lane drains with the pattern of check_seed. Bit 3.
         pub const CHECK: Field = Field { shift: 3, width: 1 };
-
         /// Clear the lane: fill, counts, overflow and checker. Bit 31. A 1 acts once and reads as
         /// 0.
         pub const RESTART: Field = Field { shift: 31, width: 1 };
@@ -524,7 +480,6 @@ pub mod lane {
     /// Fields of `status`.
     pub mod status {
         use crate::Field;
-
         /// Data were lost. Bit 0.
         pub const OVERFLOW: Field = Field { shift: 0, width: 1 };
     }

@@ -19,10 +19,8 @@ pub const VERSION_RESET: u32 = 0x10000;
 /// Fields of `version`.
 pub mod version {
     use crate::Field;
-
     /// Increases with compatible changes. Bits 15:0.
     pub const MINOR: Field = Field { shift: 0, width: 16 };
-
     /// Increases with incompatible changes. Bits 31:16.
     pub const MAJOR: Field = Field { shift: 16, width: 16 };
 }
@@ -32,13 +30,10 @@ pub const SIZES: u32 = 0x8;
 /// Fields of `sizes`.
 pub mod sizes {
     use crate::Field;
-
     /// Banks of memory, 1 to 8. Bits 3:0.
     pub const BANKS: Field = Field { shift: 0, width: 4 };
-
     /// Bytes of a beat of each bank's data bus. Bits 15:4.
     pub const BEAT_BYTES: Field = Field { shift: 4, width: 12 };
-
     /// Bytes from the beginning of BAR2 whose writes the FIFO takes. Bits 31:16.
     pub const FIFO_WINDOW_BYTES: Field = Field { shift: 16, width: 16 };
 }
@@ -51,10 +46,8 @@ pub const CONTROL: u32 = 0x10;
 /// Fields of `control`.
 pub mod control {
     use crate::Field;
-
     /// Copy all counters into their registers and reset them. Bit 0. A 1 acts once and reads as 0.
     pub const TAKE: Field = Field { shift: 0, width: 1 };
-
     /// Empty the FIFO. Bit 1. A 1 acts once and reads as 0.
     pub const CLEAR_FIFO: Field = Field { shift: 1, width: 1 };
 }
@@ -67,10 +60,8 @@ pub const FIFO_POP: u32 = 0x24;
 /// Fields of `fifo_pop`.
 pub mod fifo_pop {
     use crate::Field;
-
     /// The byte. Bits 7:0.
     pub const BYTE_VALUE: Field = Field { shift: 0, width: 8 };
-
     /// The FIFO held a byte. Bit 8.
     pub const VALID: Field = Field { shift: 8, width: 1 };
 }

@@ -10,10 +10,8 @@ pub const WORD: u32 = 0x0;
 /// Fields of `word`.
 pub mod word {
     use crate::Field;
-
     /// The request's token. Bits 15:0.
     pub const TOKEN: Field = Field { shift: 0, width: 16 };
-
     /// Outcome of the message. Bits 23:16. A
     /// [`NetworkStatus`](crate::network_notification::NetworkStatus).
     pub const STATUS: Field = Field { shift: 16, width: 8 };

@@ -19,10 +19,8 @@ pub const VERSION_RESET: u32 = 0x10000;
 /// Fields of `version`.
 pub mod version {
     use crate::Field;
-
     /// Increases with compatible changes. Bits 15:0.
     pub const MINOR: Field = Field { shift: 0, width: 16 };
-
     /// Increases with incompatible changes. Bits 31:16.
     pub const MAJOR: Field = Field { shift: 16, width: 16 };
 }
@@ -32,13 +30,10 @@ pub const SIZES: u32 = 0x8;
 /// Fields of `sizes`.
 pub mod sizes {
     use crate::Field;
-
     /// Links, 1 to 8. Bits 3:0.
     pub const LINKS: Field = Field { shift: 0, width: 4 };
-
     /// Slots for get requests. Bits 15:4.
     pub const GET_SLOTS: Field = Field { shift: 4, width: 12 };
-
     /// Slots for credits. Bits 27:16.
     pub const CREDIT_SLOTS: Field = Field { shift: 16, width: 12 };
 }
@@ -48,7 +43,6 @@ pub const PUT_SIZES: u32 = 0xc;
 /// Fields of `put_sizes`.
 pub mod put_sizes {
     use crate::Field;
-
     /// Slots of each channel of each link. Bits 7:0.
     pub const SLOTS: Field = Field { shift: 0, width: 8 };
 }
@@ -58,7 +52,6 @@ pub const CONTROL: u32 = 0x10;
 /// Fields of `control`.
 pub mod control {
     use crate::Field;
-
     /// Forget all requests, credits and data, and take all links down. Data in flight to host
     /// memory may still be written until quiet is set. Bit 0. A 1 acts once and reads as 0.
     pub const RESET: Field = Field { shift: 0, width: 1 };
@@ -71,7 +64,6 @@ pub const STATUS_RESET: u32 = 0x1;
 /// Fields of `status`.
 pub mod status {
     use crate::Field;
-
     /// No outstanding read of host memory, no waiting write. Bit 0.
     pub const QUIET: Field = Field { shift: 0, width: 1 };
 }
@@ -127,13 +119,10 @@ pub mod torus_dimension {
     /// Fields of `extent`.
     pub mod extent {
         use crate::Field;
-
         /// Nodes; 0 or 1 for an absent dimension. Bits 14:0.
         pub const SIZE: Field = Field { shift: 0, width: 15 };
-
         /// No link joins its ends: a mesh in this dimension. Bit 15.
         pub const OPEN: Field = Field { shift: 15, width: 1 };
-
         /// This node's coordinate, less than size. Bits 31:16.
         pub const POSITION: Field = Field { shift: 16, width: 16 };
     }
@@ -151,20 +140,15 @@ pub mod torus_link {
     /// Fields of `control`.
     pub mod control {
         use crate::Field;
-
         /// Train, and take part. Cleared: the link is taken down. Bit 0.
         pub const ENABLE: Field = Field { shift: 0, width: 1 };
-
         /// Destination of datagrams. Bits 5:4. A [`LinkMode`](crate::network_processor::LinkMode).
         pub const MODE: Field = Field { shift: 4, width: 2 };
-
         /// Send datagrams of the generator's pattern on channel 7 whenever nothing else waits: the
         /// other end's checker takes them. Bit 8.
         pub const GENERATE: Field = Field { shift: 8, width: 1 };
-
         /// Take datagrams of channel 7 for the checker, not for the host. Bit 9.
         pub const CHECK: Field = Field { shift: 9, width: 1 };
-
         /// Train again, as after a loss of the lanes. Bit 16. A 1 acts once and reads as 0.
         pub const RETRAIN: Field = Field { shift: 16, width: 1 };
     }
@@ -174,16 +158,12 @@ pub mod torus_link {
     /// Fields of `status`.
     pub mod status {
         use crate::Field;
-
         /// State. Bits 2:0. A [`LinkState`](crate::network_processor::LinkState).
         pub const STATE: Field = Field { shift: 0, width: 3 };
-
         /// Lanes. Bits 7:4.
         pub const LANES: Field = Field { shift: 4, width: 4 };
-
         /// Rate of a lane in units of 0.5 Gb/s. Bits 15:8.
         pub const LANE_RATE: Field = Field { shift: 8, width: 8 };
-
         /// Datagrams of each channel that the other end has room for. Bits 25:16.
         pub const FAR_ROOM: Field = Field { shift: 16, width: 10 };
     }

@@ -10,26 +10,19 @@ pub const WHAT: u32 = 0x0;
 /// Fields of `what`.
 pub mod what {
     use crate::Field;
-
     /// Number of the link; ignored for routed messages. Bits 2:0.
     pub const LINK: Field = Field { shift: 0, width: 3 };
-
     /// Virtual channel, 0 to 7; 6 for routed messages. Bits 5:3.
     pub const CHANNEL: Field = Field { shift: 3, width: 3 };
-
     /// Tag of the message within its channel. Bits 11:6.
     pub const TAG: Field = Field { shift: 6, width: 6 };
-
     /// The run is the last one of the message. Bit 12.
     pub const LAST: Field = Field { shift: 12, width: 1 };
-
     /// The message goes to a numbered node, or comes from one. Bit 13.
     pub const ROUTED: Field = Field { shift: 13, width: 1 };
-
     /// Cancels the request of this link, channel, tag, node and token: its notification is written
     /// either way. All other fields are ignored. Bit 14.
     pub const CANCEL: Field = Field { shift: 14, width: 1 };
-
     /// Position of the run in the message, in payloads of a datagram. Bits 28:16.
     pub const INDEX: Field = Field { shift: 16, width: 13 };
 }
@@ -39,7 +32,6 @@ pub const LENGTH: u32 = 0x4;
 /// Fields of `length`.
 pub mod length {
     use crate::Field;
-
     /// Bits 20:0.
     pub const BYTES: Field = Field { shift: 0, width: 21 };
 }
@@ -62,10 +54,8 @@ pub const PARTY: u32 = 0x18;
 /// Fields of `party`.
 pub mod party {
     use crate::Field;
-
     /// Number that the notification returns. Bits 15:0.
     pub const TOKEN: Field = Field { shift: 0, width: 16 };
-
     /// Routed messages: number of the node that the data go to, or come from. Bits 31:16.
     pub const NODE: Field = Field { shift: 16, width: 16 };
 }

@@ -10,16 +10,12 @@ pub const WHAT: u32 = 0x0;
 /// Fields of `what`.
 pub mod what {
     use crate::Field;
-
     /// Tag of the message within its channel. Bits 5:0.
     pub const TAG: Field = Field { shift: 0, width: 6 };
-
     /// The datagram is the last one of its message. Bit 6.
     pub const LAST: Field = Field { shift: 6, width: 1 };
-
     /// Always 1: the word has been written. Bit 7.
     pub const VALID: Field = Field { shift: 7, width: 1 };
-
     /// Position in the message, in payloads. Bits 20:8.
     pub const INDEX: Field = Field { shift: 8, width: 13 };
 }
@@ -29,7 +25,6 @@ pub const LENGTH: u32 = 0x4;
 /// Fields of `length`.
 pub mod length {
     use crate::Field;
-
     /// Bits 7:0.
     pub const BYTES: Field = Field { shift: 0, width: 8 };
 }

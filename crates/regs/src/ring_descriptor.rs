@@ -25,16 +25,12 @@ pub const CONTROL: u32 = 0x14;
 /// Fields of `control`.
 pub mod control {
     use crate::Field;
-
     /// Send an interrupt. Bit 0.
     pub const INTERRUPT: Field = Field { shift: 0, width: 1 };
-
     /// Write the status block. Bit 1.
     pub const STATUS: Field = Field { shift: 1, width: 1 };
-
     /// Peer channels: complete once the peer's credit counter covers the last byte. Bit 2.
     pub const AWAIT_CREDIT: Field = Field { shift: 2, width: 1 };
-
     /// C2H channels with control.card_memory: the bus address is an address in the card's memory,
     /// too, and data are copied there. Only if sizes.card_copy is set. Bit 3.
     pub const TO_CARD: Field = Field { shift: 3, width: 1 };

@@ -19,13 +19,10 @@ pub const CONTROL: u32 = 0xc;
 /// Fields of `control`.
 pub mod control {
     use crate::Field;
-
     /// Send an interrupt. Bit 0.
     pub const INTERRUPT: Field = Field { shift: 0, width: 1 };
-
     /// Write the status block. Bit 1.
     pub const STATUS: Field = Field { shift: 1, width: 1 };
-
     /// Peer channels: complete once the peer's credit counter covers the last byte. Bit 2.
     pub const AWAIT_CREDIT: Field = Field { shift: 2, width: 1 };
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crosslane_experiment::{HaloOptions, Lattice, Scenario};
-use crosslane_pcie::units::Picoseconds;
 
 /// Longest time on one core, seconds.
 const GOAL_SECONDS: f64 = 60.0;
@@ -25,14 +24,9 @@ fn main() {
     let numbers: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let nodes = numbers.first().copied().unwrap_or(4096).next_power_of_two();
     let exchanges = numbers.get(1).copied().unwrap_or(1);
-    let options = HaloOptions {
-        // Faces of 64 sites of 64 B.
-        lattice: Lattice::new([4; 4]).expect("256 sites"),
-        site_bytes: 64,
-        exchanges,
-        seed: 1,
-        timeout: Picoseconds::from_ns(1_000_000_000),
-    };
+    // Faces of 64 sites of 64 B.
+    let lattice = Lattice::new([4; 4]).expect("256 sites");
+    let options = HaloOptions::new(lattice, 64).with_exchanges(exchanges);
     let begin = Instant::now();
     let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(&sizes(nodes)));
     let lab = lab.unwrap_or_else(|error| panic!("{error}"));

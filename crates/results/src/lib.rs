@@ -13,6 +13,7 @@
 
 mod account;
 mod bench;
+mod bridge;
 mod comparison;
 mod explanation;
 mod fit;
@@ -30,6 +31,9 @@ pub mod topology;
 
 pub use account::{Account, IommuUse, TimeUse, Use};
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, ScenarioResult, Together};
+pub use bridge::{
+    Bridge, BridgeCopy, BridgeReport, BridgeStage, BridgeStep, BridgeTransfer, Overlap,
+};
 pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure};
 pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
 pub use fit::{BAD_RESIDUAL, Fit, FitResidual, Fits};
@@ -46,6 +50,4 @@ pub use limit::{Limit, LimitKind};
 pub use links::{DirectionLoad, IDLE_REASONS, Link, LinkShares};
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
-pub use rows::{
-    Bridge, BridgeTransfer, Overhead, OverheadRow, Overlap, Parameter, Sweep, SweepRow,
-};
+pub use rows::{Overhead, OverheadRow, Parameter, Sweep, SweepRow};

@@ -5,6 +5,7 @@
 //! Addresses are written as `lspci -D` writes them, IDs and class codes as hexadecimal digits.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -103,8 +104,17 @@ pub struct Function {
     pub extended_tags_supported: Option<bool>,
     /// 10-Bit Tag Requester Enable.
     pub ten_bit_tags: Option<bool>,
+    /// 10-Bit Tag Requester Supported.
+    #[serde(default)]
+    pub ten_bit_tags_supported: Option<bool>,
     /// Enable Relaxed Ordering.
     pub relaxed_ordering: Option<bool>,
+    /// Function Level Reset Capability.
+    #[serde(default)]
+    pub function_level_reset: Option<bool>,
+    /// Bytes of configuration space that could be read.
+    #[serde(default)]
+    pub configuration_bytes: usize,
     /// Vectors of MSI and MSI-X.
     pub interrupt_vectors: u32,
     /// Access control services that are on.
@@ -138,6 +148,16 @@ pub struct LinkCode {
     pub lanes: u8,
 }
 
+/// Writes `Gen3 x8`, or `down`.
+impl fmt::Display for LinkCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { generation: 0, .. } | Self { lanes: 0, .. } => f.write_str("down"),
+            Self { generation, lanes } => write!(f, "Gen{generation} x{lanes}"),
+        }
+    }
+}
+
 /// A memory BAR.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bar {
@@ -151,6 +171,9 @@ pub struct Bar {
     pub bits: u8,
     /// Whether reads of it have no side effect.
     pub prefetchable: bool,
+    /// Whether it can be mapped write-combined.
+    #[serde(default)]
+    pub write_combined: bool,
 }
 
 /// Counters of Advanced Error Reporting other than 0, by the kernel's names.
@@ -162,6 +185,25 @@ pub struct ErrorCounts {
     pub non_fatal: BTreeMap<String, u64>,
     /// Uncorrected errors after which the link is unreliable.
     pub fatal: BTreeMap<String, u64>,
+}
+
+/// Writes `3 RxErr (correctable), 1 DLP (fatal)`, or `none`.
+impl fmt::Display for ErrorCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = [
+            ("correctable", &self.correctable),
+            ("non-fatal", &self.non_fatal),
+            ("fatal", &self.fatal),
+        ];
+        let words = kinds.iter().flat_map(|(kind, counts)| {
+            counts.iter().map(move |(name, count)| format!("{count} {name} ({kind})"))
+        });
+        let words: Vec<String> = words.collect();
+        match words.is_empty() {
+            true => f.write_str("none"),
+            false => f.write_str(&words.join(", ")),
+        }
+    }
 }
 
 /// Severity of a finding.

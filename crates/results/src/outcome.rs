@@ -8,8 +8,9 @@ use serde_json::error::Category;
 use thiserror::Error;
 
 use crate::bench::{Bench, SCHEMA};
+use crate::bridge::Bridge;
 use crate::reproduction::Reproduction;
-use crate::rows::{Bridge, Overhead, Sweep};
+use crate::rows::{Overhead, Sweep};
 
 /// Length of the longest file that is accepted, bytes.
 pub const MAX_OUTCOME_BYTES: usize = 256 << 20;

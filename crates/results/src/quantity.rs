@@ -54,6 +54,17 @@ pub fn size_words(bytes: u64) -> String {
     }
 }
 
+/// A size written as shortly as it can be without loss: `64`, `4K`, `1M`.
+#[must_use]
+pub fn short_size(bytes: u64) -> String {
+    for (unit, scale) in [("T", 1_u64 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)] {
+        if bytes >= scale && bytes.is_multiple_of(scale) {
+            return format!("{}{unit}", bytes / scale);
+        }
+    }
+    bytes.to_string()
+}
+
 /// Formats a count and its noun: `1 host`, `3 switches`.
 #[must_use]
 pub fn count_words(count: usize, one: &str, many: &str) -> String {

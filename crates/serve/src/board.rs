@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crosslane_fabric::ErrorRecord;
 use crosslane_host::{FunctionInfo, Topology};
 use crosslane_lab::{LabBus, Simulation};
-use crosslane_pcie::config::{CONFIG_SPACE_BYTES, PortType, registers as reg};
+use crosslane_pcie::config::{PortType, find_extended_capability, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use futures_channel::mpsc::UnboundedReceiver;
 use futures_util::StreamExt;
@@ -90,7 +90,9 @@ impl<'a> Board<'a> {
             .iter()
             .filter(|info| info.port_type == PortType::DownstreamPort)
             .filter_map(|info| {
-                let offset = access_control(&bus, info.id)? + reg::ACS_CONTROL;
+                let read = |at| bus.config_read(info.id, at);
+                let acs = find_extended_capability(reg::EXTENDED_CAPABILITY_ACS, read).ok()??;
+                let offset = acs + reg::ACS_CONTROL;
                 Some((info.id, offset, bus.config_read(info.id, offset).ok()?))
             })
             .collect();
@@ -264,21 +266,4 @@ impl<'a> Board<'a> {
         self.placement.borrow_mut().bars.clear();
         self.place();
     }
-}
-
-/// Finds the offset of a port's Access Control Services (PCIe 6.x 7.6.3, 7.7.11).
-fn access_control(bus: &LabBus, id: RoutingId) -> Option<u16> {
-    let mut offset = reg::EXTENDED_SPACE;
-    // A list has no room for more.
-    for _ in 0..CONFIG_SPACE_BYTES / 4 {
-        let header = bus.config_read(id, offset).ok()?;
-        if header as u16 == reg::EXTENDED_CAPABILITY_ACS {
-            return Some(offset);
-        }
-        offset = (header >> 20) as u16 & 0xffc;
-        if offset < reg::EXTENDED_SPACE {
-            return None;
-        }
-    }
-    None
 }

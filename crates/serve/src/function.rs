@@ -14,7 +14,9 @@ use std::rc::Rc;
 
 use crosslane_host::{Bus, BusError, FunctionInfo, Mapping, RegisterAddress, Stores, Topology};
 use crosslane_lab::{LabBus, Simulation};
-use crosslane_pcie::config::{Bar, CONFIG_SPACE_BYTES, MSIX_ENTRY_BYTES, registers as reg};
+use crosslane_pcie::config::{
+    Bar, CONFIG_SPACE_BYTES, MSIX_ENTRY_BYTES, find_capability, registers as reg,
+};
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -72,7 +74,9 @@ impl ServedFunction {
     pub fn new(bus: LabBus, info: &FunctionInfo) -> Self {
         let (id, host) = (info.id, bus.host());
         let read = |offset| bus.config_read(id, offset).unwrap_or(u32::MAX);
-        let msix = capability(&bus, id, reg::CAPABILITY_MSIX).map(|capability| {
+        let capability =
+            |wanted| find_capability(wanted, |at| bus.config_read(id, at)).ok().flatten();
+        let msix = capability(reg::CAPABILITY_MSIX).map(|capability| {
             let place = read(capability + reg::MSIX_TABLE);
             let control = read(capability);
             let vectors = (control >> reg::MSIX_TABLE_SIZE_SHIFT & reg::MSIX_TABLE_SIZE) as u16;
@@ -83,7 +87,7 @@ impl ServedFunction {
                 vectors: vectors + 1,
             }
         });
-        let express = capability(&bus, id, reg::CAPABILITY_PCI_EXPRESS);
+        let express = capability(reg::CAPABILITY_PCI_EXPRESS);
         let controls = [reg::DEVICE_CONTROL, reg::LINK_CONTROL, reg::DEVICE_CONTROL_2];
         let firmware = express
             .map(|express| controls.map(|offset| (express + offset, read(express + offset))))
@@ -474,21 +478,4 @@ fn signal(eventfd: &OwnedFd, count: u64) {
     if poll(&mut ready, Some(&at_once)).is_ok_and(|ready| ready == 1) {
         let _ = rustix::io::write(eventfd, &count.to_ne_bytes());
     }
-}
-
-/// Finds the offset of a capability of a function (PCIe 6.x 7.5.1.1.11).
-fn capability(bus: &LabBus, id: RoutingId, wanted: u8) -> Option<u16> {
-    let mut offset = bus.config_read(id, reg::CAPABILITIES_POINTER).ok()? as u16 & 0xfc;
-    // A list has no room for more.
-    for _ in 0..reg::EXTENDED_SPACE / 4 {
-        if offset == 0 {
-            return None;
-        }
-        let header = bus.config_read(id, offset).ok()?;
-        if header as u8 == wanted {
-            return Some(offset);
-        }
-        offset = (header >> 8) as u16 & 0xfc;
-    }
-    None
 }

@@ -2,24 +2,20 @@
 //! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
 
 use crosslane::bridge::{BridgeError, Client, ServerOptions, Stage};
-use crosslane::experiment::{
-    BridgeLine, BridgePlan, ExperimentError, TwoNodes, overlaps, short_size,
-};
+use crosslane::experiment::{BridgeLine, BridgePlan, ExperimentError, TwoNodes, overlaps};
 use crosslane::host::{Clock, Rdma};
 use crosslane::lab::{Lab, Simulation};
 use crosslane::network::{MachineClock, Provider};
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{Bridge, Outcome, SCHEMA};
-use crosslane_report::Table;
+use crosslane_report::text::Notes;
 
 use super::arguments::{BenchArguments, PATHS};
-use super::client::stage_lines;
 use super::network;
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
+use crate::bench::print_outcome;
 use crate::error::{CommandError, usage};
-use crate::output;
 use crate::report_file::{report_of, write_outcome_page};
-use crate::terminal::shown;
 
 /// Largest number of bytes that a naive transfer may have: its memory is got for it.
 const MOST_NAIVE_BYTES: u64 = 1 << 31;
@@ -69,10 +65,7 @@ pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
         (None, None) => in_this_program(arguments, &plan, options)?,
     };
     let outcome = outcome(arguments, &lines, &place);
-    match arguments.client.json {
-        true => output::print_json(&outcome)?,
-        false => output::print(&page(&lines, &place))?,
-    }
+    print_outcome(&outcome, arguments.client.json, Notes::default())?;
     if let Some(file) = file {
         write_outcome_page(&outcome, lab.as_ref(), &file)?;
     }
@@ -162,49 +155,4 @@ fn outcome(arguments: &BenchArguments, lines: &[BridgeLine], place: &str) -> Out
         transfers: lines.iter().map(BridgeLine::result).collect(),
         overlap: overlaps(lines),
     })
-}
-
-fn page(lines: &[BridgeLine], place: &str) -> String {
-    let mut table =
-        Table::headed("path | mode | bytes: | clients: | typical ms: | MB/s: | limited by | busy:")
-            .least_first(&["busy", "clients"]);
-    for line in lines {
-        let report = line.report();
-        let slowest = report.slowest();
-        table.row([
-            line.path.to_string(),
-            line.mode.to_string(),
-            short_size(line.size_bytes),
-            line.clients.to_string(),
-            format!("{:.3}", line.measured.median().as_seconds() * 1e3),
-            format!("{:.1}", line.bytes_per_second / 1e6),
-            slowest.map_or_else(String::new, |stage| stage.stage.to_string()),
-            slowest
-                .map_or_else(String::new, |stage| format!("{:.1} %", 100.0 * report.busy(stage))),
-        ]);
-    }
-    let mut page = format!("{place}\n\n{}", shown(&table));
-    if let Some(last) = lines.last() {
-        let (path, bytes) = (last.path, short_size(last.size_bytes));
-        page += &format!("\n{path}, {}, {bytes}:\n", last.mode);
-        page += &stage_lines(last.report());
-        page += &format!("  why not faster: {}\n", last.report().why_not_faster());
-    }
-    for overlap in &overlaps(lines) {
-        page += &format!(
-            "\n{}, {}: naive takes {:.2} times as long as pipelined; the stages, each alone, allow \
-             {:.2}: {:.1} % of it\n",
-            overlap.path,
-            short_size(overlap.bytes),
-            overlap.naive_over_pipelined,
-            overlap.bound,
-            100.0 * overlap.share
-        );
-    }
-    let wrong: u64 = lines.iter().map(|line| line.wrong_words).sum();
-    page += &match wrong {
-        0 => "\nall data were compared, none is wrong\n".to_owned(),
-        wrong => format!("\n{wrong} words are WRONG\n"),
-    };
-    page
 }

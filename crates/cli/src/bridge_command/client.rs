@@ -9,13 +9,14 @@ use std::time::Duration;
 use crosslane::bridge::files::{FileClient, FileError, FileOptions, FileOutcome, Watch};
 use crosslane::bridge::messages::PeerTarget;
 use crosslane::bridge::{BridgeError, CardAddress, CardPlace, Report};
+use crosslane::experiment::bridge_report;
 use crosslane::host::{Clock, Rdma};
 use crosslane::network::{MachineClock, Network};
 use crosslane::pcie::units::Picoseconds;
+use crosslane::results::BridgeCopy;
 use crosslane_report::output::{Kind, OutputError};
-use crosslane_report::text::fitted;
+use crosslane_report::text::bridge_copy;
 use futures_executor::block_on;
-use serde::Serialize;
 
 use super::arguments::{
     ClientArguments, CopyArguments, GetArguments, PutArguments, RoundtripArguments,
@@ -25,7 +26,6 @@ use crate::error::{CommandError, usage};
 use crate::output;
 use crate::progress::Transferred;
 use crate::report_file::output_of;
-use crate::terminal::columns;
 use crate::text_file::cannot_read;
 
 /// A server, with the network to it.
@@ -37,20 +37,6 @@ struct Remote<'a> {
     files: FileClient<Network, MachineClock>,
     begun: Picoseconds,
     shown: Shown,
-}
-
-/// JSON of a command.
-#[derive(Serialize)]
-struct Document<'a> {
-    what: &'a str,
-    bytes: u64,
-    seconds: f64,
-    bytes_per_second: f64,
-    crc32: Option<String>,
-    network: String,
-    retries: u32,
-    transfers: &'a [Report],
-    why_not_faster: Vec<String>,
 }
 
 /// The progress bar of a command, and a line for each interruption.
@@ -90,55 +76,20 @@ impl<'a> Remote<'a> {
         self.shown.0.finish();
         block_on(self.files.close());
         let FileOutcome { bytes, checksum, retries, reports } = outcome;
-        let bytes_per_second = *bytes as f64 / seconds;
-        if self.arguments.json {
-            return output::print_json(&Document {
-                what,
-                bytes: *bytes,
-                seconds,
-                bytes_per_second,
-                crc32: checksum.map(|checksum| format!("{checksum:08x}")),
-                network: self.network.name(),
-                retries: *retries,
-                transfers: reports,
-                why_not_faster: reports.iter().map(Report::why_not_faster).collect(),
-            });
-        }
-        let resumed = match retries {
-            0 => "whole".to_owned(),
-            1 => "resumed once".to_owned(),
-            retries => format!("resumed {retries} times"),
+        let copy = BridgeCopy {
+            what: what.to_owned(),
+            bytes: *bytes,
+            seconds,
+            bytes_per_second: *bytes as f64 / seconds,
+            crc32: checksum.map(|checksum| format!("{checksum:08x}")),
+            network: self.network.name(),
+            retries: *retries,
+            transfers: reports.iter().map(bridge_report).collect(),
+            why_not_faster: reports.iter().map(Report::why_not_faster).collect(),
         };
-        let mut page = format!(
-            "{what}: {bytes} B in {seconds:.3} s, {:.1} MB/s ({resumed})\n",
-            bytes_per_second / 1e6
-        );
-        if let Some(checksum) = checksum {
-            page += &format!("CRC-32 {checksum:08x}, the same at both ends\n");
-        }
-        page += &format!("network: {}, because {}\n", self.network.name(), self.why_network);
-        page += &pages_of(reports);
-        output::print(&page)
+        let text = |columns| bridge_copy(&copy, &self.why_network, columns);
+        output::show(self.arguments.json, &copy, text)
     }
-}
-
-/// Renders the server's report of the transfers: of several, the slowest one.
-fn pages_of(reports: &[Report]) -> String {
-    let slowest =
-        reports.iter().min_by(|a, b| a.bytes_per_second().total_cmp(&b.bytes_per_second()));
-    let Some(report) = slowest else { return String::new() };
-    let mut page = String::new();
-    if reports.len() > 1 {
-        page += &format!("{} transfers, the slowest of them:\n", reports.len());
-    }
-    page += &stage_lines(report);
-    page += &format!("why not faster: {}\n", report.why_not_faster());
-    page
-}
-
-/// Renders a line for each stage of a transfer.
-pub fn stage_lines(report: &Report) -> String {
-    report.lines().iter().map(|line| fitted(line, columns()) + "\n").collect()
 }
 
 /// Names the files of a failed transfer.

@@ -9,10 +9,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use crosslane::machine::{self, Address, BindOptions, Machine, PciFunction, TestOptions, Tree};
+use crosslane::machine::{self, Address, BindOptions, Machine, TestOptions};
 use crosslane::open::{DeviceName, OpenError};
-use crosslane_report::Table;
-use crosslane_report::text::{self, Columns};
+use crosslane_report::text;
 
 use crate::error::{CommandError, usage};
 use crate::output::{print, show};
@@ -35,7 +34,7 @@ pub fn run(command: &DeviceCommand) -> Result<(), CommandError> {
             let tree = machine(&output.root).tree()?;
             let function = tree.function(*address)?;
             let described = machine::describe(&tree, function);
-            show(output.json, &described, |columns| info(&tree, function, columns))
+            show(output.json, &described, |columns| text::function(&described, columns))
         }
         DeviceCommand::Bind(arguments) => bind(arguments),
         DeviceCommand::Unbind { address, force, output } => {
@@ -52,22 +51,6 @@ pub fn run(command: &DeviceCommand) -> Result<(), CommandError> {
 /// The machine whose folders lie below `root`.
 fn machine(root: &Path) -> Machine {
     Machine::below(root)
-}
-
-fn info(tree: &Tree, function: &PciFunction, columns: Columns) -> String {
-    let mut facts = Table::headed("what | value");
-    for (what, value) in machine::properties(function) {
-        facts.row([what.to_owned(), value]);
-    }
-    let mut path =
-        Table::headed("on the way from the root | kind | link | MPS: | of: | MRRS: | ACS")
-            .least_first(&["MRRS", "of"]);
-    for port in machine::path_from_root(tree, function) {
-        path.row(machine::port_settings(port));
-    }
-    let heading = text::fitted(&machine::heading(function), columns);
-    let [facts, path] = [facts, path].map(|table| table.to_text(columns.tables));
-    format!("{heading}\n\n{facts}\n{path}")
 }
 
 fn bind(arguments: &BindArguments) -> Result<(), CommandError> {

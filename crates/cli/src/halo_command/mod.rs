@@ -92,11 +92,8 @@ fn sizes(arguments: &HaloArguments, cards: usize) -> Result<Vec<u16>, CommandErr
 }
 
 fn options(arguments: &HaloArguments, timeout: Picoseconds) -> HaloOptions {
-    HaloOptions {
-        lattice: arguments.lattice,
-        site_bytes: arguments.site_bytes,
-        exchanges: arguments.exchanges,
-        seed: arguments.seed,
-        timeout,
-    }
+    HaloOptions::new(arguments.lattice, arguments.site_bytes)
+        .with_exchanges(arguments.exchanges)
+        .with_seed(arguments.seed)
+        .with_timeout(timeout)
 }

@@ -62,7 +62,7 @@ fn jobs<T: Clone>(
 
 fn options(arguments: &NgetArguments, size: u64, in_flight: u32) -> NgetOptions {
     let options = NgetOptions::enough(size, in_flight, arguments.per_loop, arguments.seed);
-    NgetOptions { loops: arguments.loops.unwrap_or(options.loops), ..options }
+    options.with_loops(arguments.loops.unwrap_or(options.loops))
 }
 
 /// Runs the benchmark.

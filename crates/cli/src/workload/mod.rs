@@ -76,7 +76,7 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
         if options.descriptors == DescriptorSource::Table {
             return Err(usage("--descriptors table: a peer channel has no table"));
         }
-        Ok(Workload::Peer(Options { credits: !no_credits, ..options }))
+        Ok(Workload::Peer(options.with_credits(!no_credits)))
     })?;
     let ends = Ends::Pairs { from: from.as_deref(), to: to.as_deref(), flows: many.flows };
     run("p2p", common, ends, &workloads)
@@ -93,15 +93,15 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
             let most = u32::MAX - 3;
             return Err(usage(format!("--size {size}: one command moves up to {most} B")));
         }
-        Ok(Workload::Latency(Options {
-            size_bytes: size,
-            iterations: *iterations,
-            payload_bytes: common.payload,
-            credits: !no_credits,
-            seed: pattern_seed(common.seed),
-            timeout: ROUND_TRIP_TIMEOUT,
-            ..Options::default()
-        }))
+        Ok(Workload::Latency(
+            Options::default()
+                .with_size_bytes(size)
+                .with_iterations(*iterations)
+                .with_payload_bytes(common.payload)
+                .with_credits(!no_credits)
+                .with_seed(pattern_seed(common.seed))
+                .with_timeout(ROUND_TRIP_TIMEOUT),
+        ))
     })?;
     let ends = Ends::Pairs { from: from.as_deref(), to: to.as_deref(), flows: 1 };
     run("latency", common, ends, &workloads)
@@ -115,7 +115,7 @@ pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
     let ChainArguments { from, to, no_credits, transfer, memory, common } = arguments;
     let workloads = workloads(&transfer.size, |size| {
         let options = options(size, transfer, None, Some(*memory), common)?;
-        let options = Options { outstanding: 1, credits: !no_credits, ..options };
+        let options = options.with_outstanding(1).with_credits(!no_credits);
         Ok(Workload::Chain(options.with_fitting_ring()))
     })?;
     run("chain", common, Ends::Row { from: from.as_deref(), to: to.as_deref() }, &workloads)
@@ -217,15 +217,13 @@ fn options(
         }
         DescriptorWord::Command => DescriptorSource::CommandPort,
     };
-    let options = Options {
-        size_bytes: size,
-        descriptors,
-        notification: transfer.notify,
-        payload_bytes: common.payload,
-        oversize: common.payload.is_some(),
-        pages: memory.map_or(PageSize::Huge, |memory| memory.pages),
-        seed: pattern_seed(common.seed),
-        ..Options::default()
-    };
+    let options = Options::default()
+        .with_size_bytes(size)
+        .with_descriptors(descriptors)
+        .with_notification(transfer.notify)
+        .with_payload_bytes(common.payload)
+        .with_oversize(common.payload.is_some())
+        .with_pages(memory.map_or(PageSize::Huge, |memory| memory.pages))
+        .with_seed(pattern_seed(common.seed));
     Ok(options.suited(transfer.iterations, outstanding, many.map_or(1, |many| many.flows)))
 }

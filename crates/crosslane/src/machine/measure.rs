@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Measured rates of a card, if this program may open it and it has this project's engine.
 
+use std::time::Duration;
+
+use crosslane_driver::DescriptorSource;
 use crosslane_experiment::{Options, read, write};
 use crosslane_open::{DeviceName, Session, SessionOptions};
-use crosslane_pcie::units::Picoseconds;
 use crosslane_results::machine::MeasuredRate;
 use crosslane_vfio::sysfs::{PciFunction, why_kept};
 
-/// The transfers in each direction.
-const RUN: Options = Options {
-    size_bytes: 1 << 20,
-    iterations: 16,
-    // All at once, so that the engine never waits while data are compared.
-    outstanding: 16,
-    descriptors: crosslane_driver::DescriptorSource::Ring { entries: 4096 },
-    notification: crosslane_driver::Notification::Poll,
-    payload_bytes: None,
-    oversize: false,
-    pages: crosslane_host::PageSize::Huge,
-    registration: crosslane_experiment::Registration::Before,
-    system_call: false,
-    credits: true,
-    seed: 1,
-    check: true,
-    timeout: Picoseconds(10_000_000_000_000),
-};
+/// Transfers in each direction, all posted at once, so that the engine never waits while data are
+/// compared.
+const TRANSFERS: u32 = 16;
 
 /// Measures both directions between the card and host memory; every byte is compared.
 ///
@@ -44,12 +31,18 @@ pub fn measure(card: &PciFunction) -> Result<Vec<MeasuredRate>, String> {
     let said = |error: &dyn std::error::Error| error.to_string();
     let session = Session::open_all(&[name], SessionOptions::default());
     let session = session.map_err(|error| said(&error))?;
+    let options = Options::default()
+        .with_size_bytes(1 << 20)
+        .with_iterations(TRANSFERS.into())
+        .with_outstanding(TRANSFERS)
+        .with_descriptors(DescriptorSource::Ring { entries: 4096 })
+        .with_timeout(Duration::from_secs(10));
     let measuring = session.block_on(async {
         let device = session.device(0).await.map_err(|error| said(&error))?;
         let mut rates = Vec::new();
         for (what, measured) in [
-            ("writes to host memory", write(&device, &RUN).await),
-            ("reads of host memory", read(&device, &RUN).await),
+            ("writes to host memory", write(&device, &options).await),
+            ("reads of host memory", read(&device, &options).await),
         ] {
             let measured = measured.map_err(|error| said(&error))?;
             if measured.data_errors.words > 0 {

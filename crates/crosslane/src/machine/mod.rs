@@ -32,7 +32,7 @@ pub use crosslane_vfio::sysfs::{
     Address, BindOptions, CardReady, Machine, PciFunction, ReloadOptions, SysfsError, Tree,
     VFIO_PCI,
 };
-pub use describe::{describe, heading, list, path_from_root, port_settings, properties};
+pub use describe::{describe, list, path_from_root};
 pub use doctor::{DoctorError, DoctorOptions, diagnose_card, diagnose_machine};
 pub use findings::{examine_card, examine_machine};
 pub use lab_file::{Exported, HOST, export};

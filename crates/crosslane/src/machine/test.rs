@@ -10,7 +10,7 @@ use crosslane_host::{Bus, BusError, DmaMemory, PageSize, setters};
 use crosslane_lab::Stuck;
 use crosslane_open::{Card, CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane_pcie::config::registers as reg;
-use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_pcie::units::RoutingId;
 use crosslane_results::machine::{DeviceTest, TestStep};
 use crosslane_vfio::BusOptions;
 use thiserror::Error;
@@ -78,12 +78,11 @@ pub fn test_cards(
     mut made: impl FnMut(&TestStep),
 ) -> Result<DeviceTest, TestError> {
     let is_lab = matches!(names.first(), Some(DeviceName::Lab(_)));
-    let acceptance = AcceptanceOptions {
-        largest_bytes: options.largest_bytes,
-        timeout: Picoseconds::from(options.timeout),
-        seed: options.seed as u32,
-        guarded: !is_lab,
-    };
+    let acceptance = AcceptanceOptions::default()
+        .with_largest_bytes(options.largest_bytes)
+        .with_timeout(options.timeout)
+        .with_seed(options.seed as u32)
+        .with_guarded(!is_lab);
     // Unpinned memory must be inaccessible at once: no mapping is kept.
     let bus = BusOptions::default().with_kept_bytes(0);
     let opening = SessionOptions::default().with_seed(options.seed).with_bus(bus);
@@ -107,11 +106,9 @@ pub fn test_cards(
         })??;
     }
     // Each card is opened once more, separately.
-    let acceptance = AcceptanceOptions {
-        largest_bytes: acceptance.largest_bytes.min(LARGEST_BYTES),
-        guarded: false,
-        ..acceptance
-    };
+    let acceptance = acceptance
+        .with_largest_bytes(acceptance.largest_bytes.min(LARGEST_BYTES))
+        .with_guarded(false);
     for name in names {
         let session = Session::open_all(slice::from_ref(name), opening)?;
         for card in session.cards() {
@@ -226,12 +223,8 @@ mod tests {
             true => session.reset(card.function).await,
             false => Ok(()),
         };
-        let options = AcceptanceOptions {
-            largest_bytes: 4 << 10,
-            timeout: PATIENCE.into(),
-            seed: 1,
-            guarded: false,
-        };
+        let options =
+            AcceptanceOptions::default().with_largest_bytes(4 << 10).with_timeout(PATIENCE);
         session.block_on(reset_step(session.bus(), card, &options, reset)).unwrap().outcome
     }
 

@@ -83,10 +83,6 @@ pub struct TrackDescriptor {
 pub enum ChildOrder {
     /// Chosen by the reader.
     Unknown = 0,
-    /// By name.
-    Lexicographic = 1,
-    /// By the first event.
-    Chronological = 2,
     /// By rank.
     Explicit = 3,
 }
@@ -120,8 +116,6 @@ pub enum EventType {
     SliceBegin = 1,
     /// The innermost slice ends.
     SliceEnd = 2,
-    /// An event without duration.
-    Instant = 3,
     /// A counter has a new value.
     Counter = 4,
 }
@@ -138,15 +132,9 @@ pub struct TrackEvent {
     /// The track.
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
-    /// Its name.
-    #[prost(string, optional, tag = "23")]
-    pub name: Option<String>,
-    /// Its name, if it was interned.
+    /// Its name, which was interned.
     #[prost(uint64, optional, tag = "10")]
     pub name_iid: Option<u64>,
-    /// Its category, if it was interned.
-    #[prost(uint64, repeated, packed = "false", tag = "3")]
-    pub category_iids: Vec<u64>,
     /// The value of a counter.
     #[prost(double, optional, tag = "44")]
     pub double_counter_value: Option<f64>,
@@ -159,16 +147,13 @@ pub struct DebugAnnotation {
     #[prost(uint64, optional, tag = "1")]
     pub name_iid: Option<u64>,
     /// Its value.
-    #[prost(oneof = "AnnotationValue", tags = "2, 3, 6")]
+    #[prost(oneof = "AnnotationValue", tags = "3, 6")]
     pub value: Option<AnnotationValue>,
 }
 
 /// The value of a detail.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum AnnotationValue {
-    /// Yes or no.
-    #[prost(bool, tag = "2")]
-    Bool(bool),
     /// A number.
     #[prost(uint64, tag = "3")]
     Number(u64),
@@ -180,9 +165,6 @@ pub enum AnnotationValue {
 /// Names by number.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
-    /// Of categories.
-    #[prost(message, repeated, tag = "1")]
-    pub event_categories: Vec<InternedName>,
     /// Of events.
     #[prost(message, repeated, tag = "2")]
     pub event_names: Vec<InternedName>,

@@ -137,7 +137,10 @@ macro_rules! parameters {
             pub fn check(&self) -> Result<(), $crate::ParameterError> {
                 let $all = self;
                 $({
-                    let name = $crate::kit::parameters!(@name $field $kind);
+                    let name = (
+                        $crate::kit::parameters!(@name $field $kind),
+                        $crate::kit::parameters!(@key $field $kind),
+                    );
                     let value = $crate::kit::Number::number($all.$field);
                     $crate::kit::parameters!(@check name value $bounds)
                 }?;)*

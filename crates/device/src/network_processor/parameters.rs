@@ -71,22 +71,18 @@ impl CableParameters {
     /// # Errors
     /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
+        let (name, value) = (("lanes", "lanes"), self.lanes.into());
         if ![1, 4, 8].contains(&self.lanes) {
-            return Err(ParameterError::OutOfRange {
-                name: "lanes",
-                value: self.lanes.into(),
-                least: 1,
-                most: 8,
-            });
+            return Err(ParameterError::OutOfRange { name, value, least: 1, most: 8 });
         }
-        let rate = self.lane_bits_per_second;
-        if ![2_500_000_000, 5_000_000_000].contains(&rate) {
-            let (least, most) = (2_500_000_000, 5_000_000_000);
-            let name = "lane_bits_per_second";
-            return Err(ParameterError::OutOfRange { name, value: rate, least, most });
+        let value = self.lane_bits_per_second;
+        let [least, most] = [2_500_000_000, 5_000_000_000];
+        if ![least, most].contains(&value) {
+            let name = ("lane_bits_per_second", "lane_gbit_per_s");
+            return Err(ParameterError::OutOfRange { name, value, least, most });
         }
-        within("latency (ps)", self.latency.0, 0, SECOND)?;
-        within("bring_up (ps)", self.bring_up.0, 0, SECOND)
+        within(("latency (ps)", "latency_ns"), self.latency.0, 0, SECOND)?;
+        within(("bring_up (ps)", "bring_up_ns"), self.bring_up.0, 0, SECOND)
     }
 
     /// Returns the link layer's rate in each direction, in bytes per second: all lanes, less

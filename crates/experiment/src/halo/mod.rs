@@ -10,7 +10,7 @@ mod run;
 mod tori;
 
 use crosslane_driver::Buffer;
-use crosslane_host::Bus;
+use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Begun, Direction, Message, Node, Peer};
 use futures_util::future::try_join_all;
@@ -30,6 +30,7 @@ const MAX_FACE_BYTES: u64 = 1 << 30;
 
 /// Size and number of the exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HaloOptions {
     /// Each node's part of the lattice.
     pub lattice: Lattice,
@@ -43,7 +44,20 @@ pub struct HaloOptions {
     pub timeout: Picoseconds,
 }
 
+setters!(HaloOptions {
+    with_exchanges(exchanges: u32),
+    with_seed(seed: u64),
+    with_timeout(timeout: impl Into<Picoseconds>),
+});
+
 impl HaloOptions {
+    /// Returns options of one exchange, at most 1 s long.
+    #[must_use]
+    pub const fn new(lattice: Lattice, site_bytes: u64) -> Self {
+        let timeout = Picoseconds::from_ms(1000);
+        Self { lattice, site_bytes, exchanges: 1, seed: 1, timeout }
+    }
+
     /// Bytes of a face of that dimension.
     #[must_use]
     pub fn face_bytes(&self, dimension: usize) -> u64 {
@@ -241,14 +255,7 @@ mod tests {
     #[test]
     fn options_that_cannot_be() {
         let lattice = |extents| Lattice::new(extents).unwrap();
-        let timeout = Picoseconds::from_ns(1);
-        let options = |extents, site_bytes| HaloOptions {
-            lattice: lattice(extents),
-            site_bytes,
-            exchanges: 1,
-            seed: 1,
-            timeout,
-        };
+        let options = |extents, site_bytes| HaloOptions::new(lattice(extents), site_bytes);
         assert_eq!(options([4; 4], 64).problem(), None);
         assert_eq!(options([4; 4], 64).face_bytes(2), 4096);
         assert!(options([4; 4], 62).problem().unwrap().contains("62 B of a site"));

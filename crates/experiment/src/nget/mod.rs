@@ -15,7 +15,7 @@ use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{
     InFlight, Key, LinkMode, LinkState, Message, Modes, NetworkProcessor, PAYLOAD_BYTES, TAGS,
 };
-use crosslane_host::Bus;
+use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::Latencies;
 
@@ -35,6 +35,7 @@ const COMPARED_BYTES: u64 = 128 << 10;
 
 /// Sizes and numbers of the gets of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NgetOptions {
     /// L: bytes of each get.
     pub size_bytes: u64,
@@ -49,6 +50,11 @@ pub struct NgetOptions {
     /// Longest time of a get.
     pub timeout: Picoseconds,
 }
+
+setters!(NgetOptions {
+    with_loops(loops: u64),
+    with_timeout(timeout: impl Into<Picoseconds>),
+});
 
 /// Measurement of a run.
 #[derive(Clone, Debug, PartialEq)]

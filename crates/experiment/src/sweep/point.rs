@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crosslane_driver::{DescriptorSource, Device, Notification};
-use crosslane_host::Bus;
+use crosslane_host::{Bus, setters};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Parameter, SweepRow};
@@ -25,6 +25,7 @@ const RING_ENTRIES: std::ops::RangeInclusive<u32> = 1024..=65_536;
 
 /// Options that all points of a sweep share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SweepOptions {
     /// Notification of completions.
     pub notification: Notification,
@@ -40,6 +41,12 @@ impl Default for SweepOptions {
         Self { notification: Notification::Poll, iterations: None, seed: 1 }
     }
 }
+
+setters!(SweepOptions {
+    with_notification(notification: Notification),
+    with_iterations(iterations: Option<u64>),
+    with_seed(seed: u64),
+});
 
 impl SweepOptions {
     fn iterations(&self, point: &Point) -> u64 {

@@ -7,7 +7,9 @@ use std::str::FromStr;
 use crosslane_fabric::FlowKind;
 
 use super::plan::FlowRequest;
-use crate::size::{SizeRange, parse_payload, short_size};
+use crosslane_results::quantity::short_size;
+
+use crate::size::{SizeRange, parse_payload};
 use crate::words::kind_word;
 
 /// How a flow is written.

@@ -6,12 +6,10 @@ use crosslane_experiment::{AcceptanceOptions, Step, accept};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 
-const OPTIONS: AcceptanceOptions = AcceptanceOptions {
-    largest_bytes: 16 << 20,
-    timeout: Picoseconds::from_ns(200_000_000),
-    seed: 5,
-    guarded: false,
-};
+fn options() -> AcceptanceOptions {
+    let timeout = Picoseconds::from_ms(200);
+    AcceptanceOptions::default().with_largest_bytes(16 << 20).with_timeout(timeout).with_seed(5)
+}
 
 /// All steps on cards of a lab; `spoil` may change the fabric first.
 fn steps(
@@ -46,7 +44,7 @@ fn bad(steps: &[Step]) -> Vec<String> {
 
 #[test]
 fn two_cards_pass_every_step() {
-    let (steps, failed) = steps("rosta:crosslane", &["fpga1", "fpga5"], &OPTIONS, |_| {});
+    let (steps, failed) = steps("rosta:crosslane", &["fpga1", "fpga5"], &options(), |_| {});
     assert_eq!((bad(&steps), failed), (Vec::new(), 0));
     // For each card: registers, seven sizes both ways, loopback, the table and interrupts both
     // ways; between the two a write and round trips each way.
@@ -58,7 +56,7 @@ fn two_cards_pass_every_step() {
 
 #[test]
 fn a_card_with_memory_has_that_looked_at_too() {
-    let (steps, failed) = steps("kc705:crosslane", &["kc705"], &OPTIONS, |_| {});
+    let (steps, failed) = steps("kc705:crosslane", &["kc705"], &options(), |_| {});
     assert_eq!((bad(&steps), failed), (Vec::new(), 0));
     let of_memory = steps.iter().filter(|step| step.what.contains("of memory"));
     assert_eq!(of_memory.count(), 2);
@@ -66,7 +64,7 @@ fn a_card_with_memory_has_that_looked_at_too() {
 
 #[test]
 fn memory_that_is_reached_without_a_mapping_fails_its_step_alone() {
-    let options = AcceptanceOptions { guarded: true, largest_bytes: 0, ..OPTIONS };
+    let options = options().with_guarded(true).with_largest_bytes(0);
     let (steps, failed) = steps("rosta:crosslane", &["fpga1"], &options, |_| {});
     assert_eq!(failed, 1);
     assert_eq!(

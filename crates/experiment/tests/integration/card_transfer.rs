@@ -63,13 +63,13 @@ fn what_cannot_be_is_refused() {
     let options = Options::by_registers(1024, 1);
     let error =
         |options: Options| run("kc705", CardDirection::ToCard, &options).unwrap_err().to_string();
-    let odd = error(Options { size_bytes: 1022, ..options });
+    let odd = error(options.with_size_bytes(1022));
     assert_eq!(
         odd,
         "kc705, host to card: a transfer of 1022 B: it has to be a multiple of 4 B, and not 0"
     );
-    assert!(error(Options { iterations: 0, ..options }).contains("at least one transfer"));
-    assert!(error(Options { outstanding: 2, ..options }).contains("all mean card address 0"));
+    assert!(error(options.with_iterations(0)).contains("at least one transfer"));
+    assert!(error(options.with_outstanding(2)).contains("all mean card address 0"));
     let large = Options::queued(8 << 20, 64, 64, 1);
     assert!(error(large).contains("of the card's memory"));
 }

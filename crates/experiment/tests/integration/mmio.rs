@@ -15,7 +15,7 @@ fn routines() -> Routines {
 fn measure(size_bytes: u64, passes: u64, program: Program, mapping: Mapping) -> MmioMeasured {
     let simulation = Simulation::new(open("aws-f1").unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));
-    let options = MmioOptions { size_bytes, passes, program, mapping, seed: 7 };
+    let options = MmioOptions::new(size_bytes, program, mapping).with_passes(passes).with_seed(7);
     let measured = simulation.run("mmio", async {
         let card = MemoryCard::open_by_name(bus.clone(), "f1").await?;
         mmio(&bus, &card, &options).await
@@ -74,7 +74,7 @@ fn odd_sizes_are_refused() {
     let simulation = Simulation::new(open("aws-f1").unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));
     let (program, mapping) = (Program::Burst, Mapping::Uncached);
-    let options = MmioOptions { size_bytes: 6, passes: 1, program, mapping, seed: 7 };
+    let options = MmioOptions::new(6, program, mapping).with_seed(7);
     let refused = simulation.run("mmio", async {
         let card = MemoryCard::open_by_name(bus.clone(), "f1").await?;
         mmio(&bus, &card, &options).await

@@ -9,7 +9,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 
 fn options(size_bytes: u64, in_flight: u32, per_loop: u32, loops: u64) -> NgetOptions {
     let timeout = Picoseconds::from_ns(1_000_000);
-    NgetOptions { size_bytes, in_flight, per_loop, loops, seed: 1, timeout }
+    NgetOptions::enough(size_bytes, in_flight, per_loop, 1).with_loops(loops).with_timeout(timeout)
 }
 
 fn run(lab: &str, modes: Modes, options: NgetOptions) -> Result<NgetMeasured, ExperimentError> {

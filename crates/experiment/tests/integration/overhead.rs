@@ -21,7 +21,7 @@ fn measured(options: &OverheadOptions) -> Vec<OverheadRow> {
 
 #[test]
 fn each_kind_is_measured_by_both_clocks() {
-    let options = OverheadOptions { rounds: 20, large_rounds: 2, ..OverheadOptions::default() };
+    let options = OverheadOptions::default().with_rounds(20).with_large_rounds(2);
     let rows = measured(&options);
     assert!(rows.iter().all(|row| row.bus_ps == row.machine_ps && row.bus_ps > 0));
     let counts: Vec<(u64, Option<u64>)> = rows.iter().map(|row| (row.rounds, row.bytes)).collect();
@@ -43,6 +43,6 @@ fn each_kind_is_measured_by_both_clocks() {
 
 #[test]
 fn the_same_lab_costs_the_same() {
-    let options = OverheadOptions { rounds: 5, large_rounds: 1, ..OverheadOptions::default() };
+    let options = OverheadOptions::default().with_rounds(5).with_large_rounds(1);
     assert_eq!(measured(&options), measured(&options));
 }

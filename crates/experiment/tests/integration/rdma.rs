@@ -49,18 +49,13 @@ fn run(
 fn every_size_of_perftest() {
     for direction in RdmaDirection::ALL {
         let options: Vec<_> = RdmaOptions::perftest_sizes()
-            .map(|size| RdmaOptions {
-                iterations: 100,
-                ..RdmaOptions::like_perftest(direction, size, 3)
-            })
+            .map(|size| RdmaOptions::like_perftest(direction, size, 3).with_iterations(100))
             .map(|options| match options.size_bytes > 1 << 20 {
-                true => RdmaOptions { iterations: 4, ..options },
+                true => options.with_iterations(4),
                 false => options,
             })
-            .chain([1, 3, 4097, 70_001].map(|size| RdmaOptions {
-                iterations: 40,
-                in_flight: 7,
-                ..RdmaOptions::like_perftest(direction, size, 9)
+            .chain([1, 3, 4097, 70_001].map(|size| {
+                RdmaOptions::like_perftest(direction, size, 9).with_iterations(40).with_in_flight(7)
             }))
             .collect();
         let all = run(&options, |bytes| bytes).unwrap();
@@ -83,17 +78,13 @@ fn every_size_of_perftest() {
 #[test]
 fn what_cannot_be_run() {
     let good = RdmaOptions::like_perftest(RdmaDirection::Write, 4096, 1);
-    for bad in [
-        RdmaOptions { size_bytes: 0, ..good },
-        RdmaOptions { iterations: 0, ..good },
-        RdmaOptions { in_flight: 0, ..good },
-    ] {
+    for bad in [good.with_size_bytes(0), good.with_iterations(0), good.with_in_flight(0)] {
         let error = run(&[bad], |_| 4096).unwrap_err().to_string();
         assert!(error.contains("have to be above 0"), "{error}");
     }
     let error = run(&[good], |bytes| bytes - 1).unwrap_err().to_string();
     assert!(error.contains("the other end gives 524287 B, and 524288 B are needed"), "{error}");
-    let hasty = RdmaOptions { timeout: Picoseconds::from_ns(30_000), ..good };
+    let hasty = good.with_timeout(Picoseconds::from_ns(30_000));
     let what = "RDMA write".to_owned();
     assert_eq!(run(&[hasty], |bytes| bytes), Err(RdmaError::Deadline { what }.into()));
 }

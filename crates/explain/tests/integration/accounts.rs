@@ -47,7 +47,7 @@ fn traffic(lab: &str, flows: &[(&str, &str, FlowKind)], bytes: u64, count: u64) 
 }
 
 fn options(size_bytes: u64) -> Options {
-    Options { size_bytes, iterations: 16, outstanding: 4, ..Options::default() }
+    Options::default().with_size_bytes(size_bytes).with_iterations(16).with_outstanding(4)
 }
 
 /// Shares cover all counted time: their sum is one, and none is negative.
@@ -95,14 +95,12 @@ fn counted_ps(rate: LinkRate, counters: &crosslane_fabric::LinkCounters) -> f64 
 fn any_job() -> impl Strategy<Value = Workload> {
     let options = (4_u32..17, 1_u64..20, 1_u32..9, any::<bool>(), any::<bool>(), 0..4_u8);
     options.prop_map(|(size, iterations, outstanding, interrupt, small, kind)| {
-        let options = Options {
-            size_bytes: 1 << size,
-            iterations,
-            outstanding: if kind == 3 { 1 } else { outstanding },
-            notification: if interrupt { Notification::Interrupt } else { Notification::Poll },
-            pages: if small { PageSize::Small } else { PageSize::Huge },
-            ..Options::default()
-        };
+        let options = Options::default()
+            .with_size_bytes(1 << size)
+            .with_iterations(iterations)
+            .with_outstanding(if kind == 3 { 1 } else { outstanding })
+            .with_notification(if interrupt { Notification::Interrupt } else { Notification::Poll })
+            .with_pages(if small { PageSize::Small } else { PageSize::Huge });
         [Workload::Write, Workload::Read, Workload::Peer, Workload::Chain][usize::from(kind)](
             options,
         )
@@ -183,9 +181,9 @@ fn a_full_link_was_never_idle() {
 
 #[test]
 fn a_host_that_posts_one_at_a_time_is_waited_for() {
-    let one = Options { outstanding: 1, iterations: 300, ..options(4096) };
-    let table = Options { descriptors: DescriptorSource::Table, ..one };
-    let interrupt = Options { notification: Notification::Interrupt, ..one };
+    let one = options(4096).with_outstanding(1).with_iterations(300);
+    let table = one.with_descriptors(DescriptorSource::Table);
+    let interrupt = one.with_notification(Notification::Interrupt);
     for one in [table, interrupt] {
         let outcome = workload("rosta", &[&["fpga1"]], Workload::Write(one));
         // The registers count unfetched and unposted descriptors together, and are read some
@@ -203,7 +201,7 @@ fn a_host_that_posts_one_at_a_time_is_waited_for() {
 
 #[test]
 fn descriptors_that_are_on_their_way_are_waited_for() {
-    let many = Options { outstanding: 16, iterations: 200, ..options(64) };
+    let many = options(64).with_outstanding(16).with_iterations(200);
     let account = account(workload("rosta", &[&["fpga1"]], Workload::Write(many)));
     assert_eq!(largest_wait(&account), Use::Descriptor, "{account:?}");
     assert!(account.share(Use::Host) < 0.2, "{account:?}");
@@ -211,8 +209,8 @@ fn descriptors_that_are_on_their_way_are_waited_for() {
 
 #[test]
 fn what_else_is_waited_for_has_its_name() {
-    let small = Options { pages: PageSize::Small, ..options(1 << 17) };
-    let parts = Options { payload_bytes: Some(16), ..options(1 << 14) };
+    let small = options(1 << 17).with_pages(PageSize::Small);
+    let parts = options(1 << 14).with_payload_bytes(Some(16));
     for (cards, job, expected) in [
         (&["fpga1", "fpga5"][..], Workload::Peer(options(1 << 17)), Use::PeerCredit),
         (&["fpga1"], Workload::Read(small), Use::NoTag),
@@ -240,7 +238,7 @@ fn what_is_sent_again_has_its_share() {
 /// A stream that is fed only by a slower card before it.
 #[test]
 fn the_second_card_of_a_chain_waits_for_data() {
-    let one = Options { outstanding: 1, ..options(1 << 17) };
+    let one = options(1 << 17).with_outstanding(1);
     let cards = ["fpga1", "fpga2", "fpga5"];
     let account = account(workload("rosta:crosslane", &[&cards], Workload::Chain(one)));
     assert_eq!(account.direction, "fpga2 -> rc47a.down1");
@@ -302,7 +300,7 @@ fn a_plan_behind_an_iommu_expects_what_the_lab_gives() {
         })
     };
     let check = |lab: Lab, pages, job: fn(Options) -> Workload, is_walked: bool| {
-        let many = Options { iterations: 64, outstanding: 16, pages, ..options(64 << 10) };
+        let many = options(64 << 10).with_iterations(64).with_outstanding(16).with_pages(pages);
         let outcome = workload_in(lab, &[&["fpga1"]], job(many));
         let flow = &outcome.flows[0];
         let rate = flow.measured.hardware_bytes_per_second();

@@ -7,12 +7,11 @@ use crosslane_driver::network_processor::{Modes, Requests};
 use crosslane_experiment::{GetWork, HaloOptions, Lattice, NgetOptions, Scenario};
 use crosslane_explain::explain;
 use crosslane_lab::{Lab, open};
-use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Explanation, LimitKind};
 
 fn gets(lab: Lab, modes: Modes, size_bytes: u64, in_flight: u32) -> Scenario<GetWork> {
     let options = NgetOptions::enough(size_bytes, in_flight, 1, 1);
-    let options = NgetOptions { loops: options.loops.min(64), ..options };
+    let options = options.with_loops(options.loops.min(64));
     Scenario::new(Arc::new(lab), GetWork { processor: "fpga1".to_owned(), modes, options })
 }
 
@@ -51,13 +50,7 @@ fn slow_cables_hold_an_exchange() {
         let cable = &mut file.tori[0].parameters;
         (cable.lanes, cable.lane_bits_per_second) = (1, 2_500_000_000);
     });
-    let options = HaloOptions {
-        lattice: Lattice::new([4; 4]).unwrap(),
-        site_bytes: 256,
-        exchanges: 1,
-        seed: 1,
-        timeout: Picoseconds::from_ns(1_000_000_000),
-    };
+    let options = HaloOptions::new(Lattice::new([4; 4]).unwrap(), 256);
     let case = Scenario::new(Arc::new(lab.unwrap()), options);
     let explanation = explain(&case, None, 1, &|_| ()).unwrap();
     let words = "the cables of the torus, x1 at 2.5 Gb/s";

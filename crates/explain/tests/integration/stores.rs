@@ -12,7 +12,7 @@ use crosslane_results::LimitKind;
 fn run(mapping: Mapping, program: Program, size_bytes: u64) -> Scenario<StoreWork> {
     let lab = Arc::new(open("aws-f1").unwrap());
     let card = lab.file().endpoints[0].name.clone();
-    let options = MmioOptions { size_bytes, passes: 1, program, mapping, seed: 1 };
+    let options = MmioOptions::new(size_bytes, program, mapping);
     Scenario::new(lab, StoreWork { card, options })
 }
 

@@ -1,38 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Configuration accesses to one host's functions.
 
+use std::convert::Infallible;
 use std::ops::RangeInclusive;
 
 use crosslane_fabric::{Fabric, PortId};
-use crosslane_pcie::config::{Bar, BarKind, PortType, registers as reg};
-use crosslane_pcie::link::{Generation, LinkRate, Width};
+use crosslane_pcie::config::{
+    Bar, BarKind, PortType, find_capability, find_extended_capability, rate_of_code as rate,
+    registers as reg, size_code, size_of_code,
+};
 use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
 use super::addresses::space_of;
 use super::{EnumerationError, Function, Policy, REDIRECT, can_redirect};
 
-/// Most capabilities that a walk visits: a list has no room for more.
-const LIST_LIMIT: usize = 1024;
-
 pub(super) struct Access<'a> {
     pub fabric: &'a mut Fabric,
     pub host: HostId,
-}
-
-/// Encodes a payload or read request size: 128 bytes times two to the power of the code.
-const fn size_code(bytes: u32) -> u32 {
-    bytes.trailing_zeros() - 7
-}
-
-/// Decodes such a code, bytes; the two reserved ones count as the largest.
-const fn size_of_code(code: u32) -> u32 {
-    let code = code & 7;
-    128 << if code > 5 { 5 } else { code }
-}
-
-fn rate(bits: u32) -> Option<LinkRate> {
-    let generation = Generation::from_number((bits & reg::LINK_SPEED_MASK) as u8)?;
-    Some(LinkRate { generation, width: Width::new((bits >> 4 & 0x3f) as u8)? })
 }
 
 impl Access<'_> {
@@ -102,39 +86,17 @@ impl Access<'_> {
         })
     }
 
-    /// Finds the offset of a capability (PCIe 6.x 7.5.1.1.11).
+    /// Finds the offset of a capability.
     fn capability(&self, id: RoutingId, wanted: u8) -> Option<u16> {
-        let mut offset = self.read(id, reg::CAPABILITIES_POINTER) as u16 & 0xfc;
-        for _ in 0..LIST_LIMIT {
-            if offset == 0 {
-                return None;
-            }
-            let header = self.read(id, offset);
-            if header as u8 == wanted {
-                return Some(offset);
-            }
-            offset = (header >> 8) as u16 & 0xfc;
-        }
-        None
+        let Ok(found) = find_capability(wanted, |at| Ok::<_, Infallible>(self.read(id, at)));
+        found
     }
 
-    /// Finds the offset of an extended capability (PCIe 6.x 7.6.3).
+    /// Finds the offset of an extended capability.
     fn extended_capability(&self, id: RoutingId, wanted: u16) -> Option<u16> {
-        let mut offset = reg::EXTENDED_SPACE;
-        for _ in 0..LIST_LIMIT {
-            let header = self.read(id, offset);
-            if header == 0 || header == u32::MAX {
-                return None;
-            }
-            if header as u16 == wanted {
-                return Some(offset);
-            }
-            offset = (header >> 20) as u16 & 0xffc;
-            if offset < reg::EXTENDED_SPACE {
-                return None;
-            }
-        }
-        None
+        let read = |at| Ok::<_, Infallible>(self.read(id, at));
+        let Ok(found) = find_extended_capability(wanted, read);
+        found
     }
 
     /// Sizes the BARs: writes all ones and reads the size from the bits that stay 0 (PCIe 6.x

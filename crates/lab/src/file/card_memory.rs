@@ -3,7 +3,6 @@
 
 use crosslane_device::{CardMemoryParameters, Copying, DramParameters};
 
-use super::model;
 use super::table::Table;
 use crate::error::LabError;
 
@@ -77,11 +76,7 @@ pub(super) fn read(part: &Table<'_>) -> Result<Option<CardMemoryParameters>, Lab
         },
     };
     if let Err(error) = parameters.check() {
-        let key = match model::key_of(error) {
-            key if key == "bytes" => "memory_bytes".to_owned(),
-            key => key,
-        };
-        return Err(table.bad(&key, format!("a card memory's {error}")));
+        return Err(table.bad(error.key(), format!("a card memory's {error}")));
     }
     Ok(Some(parameters))
 }

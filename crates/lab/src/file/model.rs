@@ -3,34 +3,27 @@
 //! the generic requester (clock, tags, sizes) come from the table `requester`, so that no constant
 //! is written twice.
 
-use crosslane_device::ParameterError;
 use crosslane_device::kit::{Parameter, ParameterKind, Parameters};
 use crosslane_fabric::parameters::EndpointParameters;
 
 use super::table::Table;
 use crate::error::LabError;
 
-/// Returns the value of a parameter that the table `requester` has.
-fn shared(endpoint: &EndpointParameters, key: &str) -> Option<u64> {
+/// Returns the key and the value of a parameter that the table `requester` has.
+fn shared(endpoint: &EndpointParameters, key: &'static str) -> Option<(&'static str, u64)> {
     let requester = &endpoint.requester;
-    match key {
-        "tags" => Some(requester.tags.into()),
-        "max_write_bytes" => Some(requester.max_write_bytes.into()),
-        "max_read_bytes" => Some(requester.max_read_bytes.into()),
-        "completion_timeout_ns" => Some(requester.completion_timeout.0),
-        "clock_ns" => Some(requester.clock.0),
-        "datapath_bytes" => Some(requester.datapath_bytes.into()),
-        "idle_clocks_per_tlp" => Some(requester.idle_clocks_per_tlp.into()),
-        "descriptor_gap_ns" => Some(requester.operation_gap.0),
-        _ => None,
-    }
-}
-
-/// Returns a lab file's key for a parameter that a model rejects.
-pub(super) fn key_of(error: ParameterError) -> String {
-    let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
-        error;
-    name.replace(" (ps)", "_ns").replace("descriptor_gap", "operation_gap")
+    let value = match key {
+        "tags" => requester.tags.into(),
+        "max_write_bytes" => requester.max_write_bytes.into(),
+        "max_read_bytes" => requester.max_read_bytes.into(),
+        "completion_timeout_ns" => requester.completion_timeout.0,
+        "clock_ns" => requester.clock.0,
+        "datapath_bytes" => requester.datapath_bytes.into(),
+        "idle_clocks_per_tlp" => requester.idle_clocks_per_tlp.into(),
+        "descriptor_gap_ns" => return Some(("operation_gap_ns", requester.operation_gap.0)),
+        _ => return None,
+    };
+    Some((key, value))
 }
 
 /// Reads the value of a parameter from a table.
@@ -62,14 +55,15 @@ pub(super) fn read<P: Parameters>(
         return Err(part.bad(key, format!("a part has {other} or is {what}")));
     }
     let parameters = P::of(|parameter| match shared(endpoint, parameter.key) {
-        Some(value) => Ok(value),
+        Some((_, value)) => Ok(value),
         None => value(&table, parameter),
     })?;
     if let Err(error) = parameters.check() {
-        let key = key_of(error);
-        let is_own = keys.contains(&key.as_str());
-        let table = if is_own { table } else { part.needed_table("requester")? };
-        return Err(table.bad(&key, format!("{what}'s {error}")));
+        let (table, key) = match shared(endpoint, error.key()) {
+            Some((key, _)) => (part.needed_table("requester")?, key),
+            None => (table, error.key()),
+        };
+        return Err(table.bad(key, format!("{what}'s {error}")));
     }
     Ok(Some(parameters))
 }

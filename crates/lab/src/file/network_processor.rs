@@ -95,8 +95,7 @@ pub(super) fn cable(table: &Table<'_>) -> Result<CableParameters, LabError> {
         },
     };
     if let Err(error) = parameters.check() {
-        let key = model::key_of(error).replace("lane_bits_per_second", "lane_gbit_per_s");
-        return Err(table.bad(&key, format!("a torus link's {error}")));
+        return Err(table.bad(error.key(), format!("a torus link's {error}")));
     }
     if let Err(error) = parameters.end.check() {
         return Err(table.bad("kind", format!("the ends of a torus link: {error}")));

@@ -74,8 +74,8 @@ pub(super) fn network(table: &Table<'_>) -> Result<NetworkParameters, LabError> 
     match parameters.check() {
         Ok(()) => Ok(parameters),
         Err(error) => {
-            let key = model::key_of(error).replace("bits_per_second", key);
-            Err(table.bad(&key, format!("a network link's {error}")))
+            let key = if error.key() == "bits_per_second" { key } else { error.key() };
+            Err(table.bad(key, format!("a network link's {error}")))
         }
     }
 }

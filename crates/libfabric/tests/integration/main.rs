@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of `crosslane-libfabric` from outside, in one program.
 
-mod abi;
 mod network;
 mod strangers;
 mod support;

@@ -24,6 +24,7 @@
 //! # Ok::<(), ConfigError>(())
 //! ```
 
+mod decode;
 mod msix;
 pub mod registers;
 mod reset;
@@ -35,6 +36,9 @@ use crate::link::LinkRate;
 use crate::units::BusAddress;
 use thiserror::Error;
 
+pub use decode::{
+    find_capability, find_extended_capability, rate_of_code, size_code, size_of_code,
+};
 pub use msix::{
     MAX_MSIX_VECTORS, MSIX_ENTRY_BYTES, MSIX_VECTORS_PER_PENDING_WORD, Msix, MsixRequest,
 };

@@ -3,16 +3,17 @@
 
 use super::registers::*;
 use super::reset::{EXPRESS, rate_code};
-use super::{Bar, BarKind, BarRequest, ConfigSpace, DetectedError, PortType};
-use crate::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
+use super::{
+    Bar, BarKind, BarRequest, ConfigSpace, DetectedError, PortType, find_capability,
+    find_extended_capability, rate_of_code, size_of_code,
+};
+use crate::link::LinkRate;
 use crate::units::BusAddress;
+use std::convert::Infallible;
 use std::ops::RangeInclusive;
 
 /// Low address bits within a MiB, the unit of a bridge's memory base and limit.
 const WINDOW_GRANULE_MASK: u64 = 0xf_ffff;
-
-/// Most entries followed along a capability list, so that a loop in the list ends.
-const LIST_LIMIT: usize = 1024;
 
 impl ConfigSpace {
     /// Device/port type of the function.
@@ -221,36 +222,17 @@ impl ConfigSpace {
     /// Finds the capability with this ID in the list and returns its offset (PCIe 6.x 7.5.1.1.11).
     #[must_use]
     pub fn find_capability(&self, id: u8) -> Option<u16> {
-        let mut offset = self.read(CAPABILITIES_POINTER) as u8 & 0xfc;
-        for _ in 0..LIST_LIMIT {
-            if offset == 0 {
-                return None;
-            }
-            let [this, next, ..] = self.read(offset.into()).to_le_bytes();
-            if this == id {
-                return Some(offset.into());
-            }
-            offset = next & 0xfc;
-        }
-        None
+        let Ok(found) = find_capability(id, |offset| Ok::<_, Infallible>(self.read(offset)));
+        found
     }
 
     /// Finds the extended capability with this ID in the list and returns its offset (PCIe 6.x
     /// 7.6.3). 0 is not a valid ID.
     #[must_use]
     pub fn find_extended_capability(&self, id: u16) -> Option<u16> {
-        let mut offset = EXTENDED_SPACE;
-        for _ in 0..LIST_LIMIT {
-            let header = self.read(offset);
-            if offset < EXTENDED_SPACE || header == 0 {
-                return None;
-            }
-            if header as u16 == id {
-                return Some(offset);
-            }
-            offset = (header >> 20) as u16 & 0xffc;
-        }
-        None
+        let Ok(found) =
+            find_extended_capability(id, |offset| Ok::<_, Infallible>(self.read(offset)));
+        found
     }
 
     fn express(&self, offset: u16) -> u32 {
@@ -258,7 +240,7 @@ impl ConfigSpace {
     }
 
     fn size_field(&self, offset: u16, shift: u32) -> u32 {
-        (128 << (self.express(offset) >> shift & 7)).min(MAX_PAYLOAD_BYTES)
+        size_of_code(self.express(offset) >> shift)
     }
 
     fn bus_number(&self, byte: usize) -> u8 {
@@ -286,12 +268,6 @@ impl ConfigSpace {
     }
 
     fn rate(code: u32) -> LinkRate {
-        let generation = Generation::from_number((code & LINK_SPEED_MASK) as u8);
-        let width = Width::new((code >> LINK_CAPABILITIES_WIDTH_SHIFT & 0x3f) as u8);
-        match (generation, width) {
-            (Some(generation), Some(width)) => LinkRate { generation, width },
-            // The fields are read-only and written from a `LinkRate`.
-            _ => unreachable!("link code 0x{code:x}"),
-        }
+        rate_of_code(code).expect("the fields are read-only and written from a rate")
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod network;
 pub(crate) mod rows_page;
 mod run_page;
 pub(crate) mod stores;
-mod values;
+pub(crate) mod values;
 
 pub use comparison::{Comparison, Pair};
 pub use fits::{fits_page, fits_text};

@@ -142,7 +142,7 @@ fn sweep(run: &Sweep) -> Vec<Value> {
 }
 
 /// Returns the median of some times; `None` if there are none.
-pub(super) fn typical(seconds: &[f64]) -> Option<f64> {
+pub fn typical(seconds: &[f64]) -> Option<f64> {
     let mut sorted = seconds.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()

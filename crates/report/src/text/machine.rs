@@ -5,12 +5,13 @@
 use std::fmt::Write as _;
 
 use crosslane_results::machine::{
-    Binding, Candidate, CardDiagnosis, Finding, FunctionList, FunctionSummary, MachineDiagnosis,
-    MeasuredRate, PayloadSizes, PredictedRate, Reload, TestStep,
+    Binding, Candidate, CardDiagnosis, Finding, Function, FunctionList, FunctionPath,
+    FunctionSummary, LinkCode, MachineDiagnosis, MeasuredRate, PayloadSizes, PredictedRate, Reload,
+    TestStep,
 };
-use crosslane_results::quantity::{count_words, mebibytes, megabytes, percent};
+use crosslane_results::quantity::{count_words, mebibytes, megabytes, percent, size_words};
 
-use super::Columns;
+use super::{Columns, fitted};
 use crate::runs::columns::or_none;
 use crate::table::{Field, Table};
 
@@ -40,6 +41,111 @@ pub fn functions(list: &FunctionList, columns: Columns) -> String {
     }
     let table = Table::of(&FUNCTION, &list.functions);
     table.least_first(&["node", "group", "link"]).to_text(columns.tables)
+}
+
+const PORT: [Field<Function>; 7] = [
+    ("on the way from the root", |it| it.address.clone()),
+    ("kind", kind_words),
+    ("link", |it| or_none(it.link, |link| rates_words(link, it.link_capability))),
+    ("MPS:", |it| bytes_or_unknown(it.max_payload_bytes)),
+    ("of:", |it| bytes_or_unknown(it.max_payload_supported_bytes)),
+    ("MRRS:", |it| bytes_or_unknown(it.max_read_request_bytes)),
+    ("ACS", acs_words),
+];
+
+fn bytes_or_unknown(bytes: Option<u32>) -> String {
+    bytes.map_or("?".to_owned(), |bytes| bytes.to_string())
+}
+
+fn rates_words(link: LinkCode, best: Option<LinkCode>) -> String {
+    link_words(&link.to_string(), best.map(|best| best.to_string()).as_ref())
+}
+
+/// Returns the kind of a function, marked where it was derived from its position.
+fn kind_words(function: &Function) -> String {
+    let guess = if function.kind_is_read { "" } else { " (by its position)" };
+    format!("{}{guess}", function.kind)
+}
+
+/// Returns the access control services that are on at a port.
+fn acs_words(port: &Function) -> String {
+    // The services of bridges are beyond the part that anyone may read.
+    let is_hidden = port.configuration_bytes <= 256 && port.class.starts_with("0604");
+    match port.acs_enabled.as_deref() {
+        Some("") => "off".to_owned(),
+        Some(words) => words.to_owned(),
+        None if is_hidden => "not visible".to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
+/// Formats a function in full, and the settings of the ports above it.
+#[must_use]
+pub fn function(path: &FunctionPath, columns: Columns) -> String {
+    let it = &path.function;
+    let heading = format!(
+        "{}  {}, {} [{}:{}] revision {:02x}, subsystem {}",
+        it.address,
+        kind_words(it),
+        it.class_words,
+        it.vendor,
+        it.device,
+        it.revision,
+        it.subsystem,
+    );
+    let mut facts = Table::headed("what | value");
+    properties(it).into_iter().for_each(|(what, value)| facts.row([what.to_owned(), value]));
+    let ports = Table::of(&PORT, path.above.iter().chain([it])).least_first(&["MRRS", "of"]);
+    let [facts, ports] = [facts, ports].map(|table| table.to_text(columns.tables));
+    format!("{}\n\n{facts}\n{ports}", fitted(&heading, columns))
+}
+
+/// Returns the properties of a function, each with its name.
+fn properties(it: &Function) -> Vec<(&'static str, String)> {
+    let on = |is: bool| if is { "on" } else { "off" };
+    let driver = it.driver.as_deref().unwrap_or("none");
+    let driver = match &it.driver_override {
+        Some(only) => format!("{driver} (only {only} may take it)"),
+        None => driver.to_owned(),
+    };
+    let group = it.iommu_group.as_ref().map_or("none".to_owned(), |group| {
+        let kind = if group.kind.is_empty() { "" } else { &format!(" ({})", group.kind) };
+        format!("{}{kind}: {}", group.number, group.members.join(", "))
+    });
+    let node = it.numa_node.map_or("none".to_owned(), |node| node.to_string());
+    let mut facts = vec![("driver", driver), ("IOMMU group", group), ("NUMA node", node)];
+    facts.extend(it.link.map(|link| ("link", rates_words(link, it.link_capability))));
+    if let (Some(memory), Some(master)) = (it.memory_enabled, it.bus_master) {
+        facts.push(("command", format!("memory {}, bus master {}", on(memory), on(master))));
+    }
+    if let (Some(set), Some(most)) = (it.max_payload_bytes, it.max_payload_supported_bytes) {
+        facts.push(("Max_Payload_Size", format!("{set} B of {most} B")));
+    }
+    facts.extend(it.max_read_request_bytes.map(|b| ("Max_Read_Request_Size", format!("{b} B"))));
+    for (name, is_on, is_supported) in [
+        ("Extended Tag", it.extended_tags, it.extended_tags_supported),
+        ("10-bit tags", it.ten_bit_tags, it.ten_bit_tags_supported),
+        ("relaxed ordering", it.relaxed_ordering, None),
+    ] {
+        let able = if is_supported == Some(false) { " (it has none)" } else { "" };
+        facts.extend(is_on.map(|is_on| (name, format!("{}{able}", on(is_on)))));
+    }
+    let reset = |is: bool| ("function-level reset", if is { "yes" } else { "no" }.to_owned());
+    facts.extend(it.function_level_reset.map(reset));
+    if it.configuration_bytes > 64 {
+        facts.push(("interrupt vectors", it.interrupt_vectors.to_string()));
+    }
+    for bar in &it.bars {
+        let name = ["BAR0", "BAR1", "BAR2", "BAR3", "BAR4", "BAR5"][bar.index.min(5)];
+        let prefetchable = if bar.prefetchable { ", prefetchable" } else { "" };
+        let combined = if bar.write_combined { ", write-combined mapping" } else { "" };
+        let (size, bits) = (size_words(bar.bytes), bar.bits);
+        let words = format!("{size} at {}, {bits} bit{prefetchable}{combined}", bar.address);
+        facts.push((name, words));
+    }
+    let errors = it.errors.as_ref().map(ToString::to_string);
+    facts.push(("errors counted", errors.unwrap_or("the kernel has no counters".to_owned())));
+    facts
 }
 
 const CANDIDATE: [Field<Candidate>; 5] = [

@@ -4,6 +4,7 @@
 //!
 //! Read first: [`text`], then [`Columns`].
 
+mod bridge;
 mod comparison;
 mod errors;
 mod flows;
@@ -20,12 +21,13 @@ mod why;
 
 use crosslane_results::{Bench, Detail, Outcome};
 
+pub use bridge::bridge_copy;
 pub use errors::{errors, without_error_numbers};
 pub use fold::{Columns, fitted, folded, paragraph};
 pub use lab::{lab_check, lab_list};
 pub use machine::{
-    binding, card_diagnosis, functions, in_the_way, machine_diagnosis, payload_sizes, reload,
-    test_step,
+    binding, card_diagnosis, function, functions, in_the_way, machine_diagnosis, payload_sizes,
+    reload, test_step,
 };
 pub use topology::topology;
 
@@ -55,6 +57,7 @@ pub fn text(outcome: &Outcome, notes: Notes<'_>, columns: Columns) -> String {
         },
         Outcome::Overhead(run) => rows::overhead(run, columns),
         Outcome::Sweep(run) => rows::sweep(run, notes.parameters, columns),
+        Outcome::Bridge(run) => bridge::bridge(run, columns),
         _ => String::new(),
     }
 }

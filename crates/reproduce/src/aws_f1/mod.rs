@@ -91,7 +91,9 @@ fn measure(
         false => Program::LibraryBurst(routines),
     };
     let passes = (enough / size_bytes).clamp(1, PASSES);
-    let options = MmioOptions { size_bytes, passes, program, mapping, seed: context.seed as u32 };
+    let options = MmioOptions::new(size_bytes, program, mapping)
+        .with_passes(passes)
+        .with_seed(context.seed as u32);
     stores(context, &format!("{} of {}", mode.name, size_words(size_bytes)), &options)
 }
 

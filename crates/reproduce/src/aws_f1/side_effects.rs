@@ -64,7 +64,7 @@ fn count(
 ) -> Result<CardMetrics, ReproduceError> {
     let program = Program::LibraryBurst(routines(context)?);
     let (size_bytes, seed) = (INTEGERS * 4, context.seed as u32);
-    let options = MmioOptions { size_bytes, passes: 1, program, mapping, seed };
+    let options = MmioOptions::new(size_bytes, program, mapping).with_seed(seed);
     let measured = stores(context, &format!("16 integers, {word}"), &options)?;
     Ok(measured.metrics)
 }

@@ -118,7 +118,7 @@ fn by_registers(
 ) -> Result<f64, ReproduceError> {
     let iterations = (ENOUGH_BYTES / size_bytes).clamp(1, TRANSFERS);
     let options = Options::by_registers(size_bytes, context.seed as u32);
-    let options = Options { iterations, ..options };
+    let options = options.with_iterations(iterations);
     Ok(transfer(context, lab, link, (direction, options))?.bytes_per_second_alone())
 }
 

@@ -44,7 +44,10 @@ pub(super) fn one_way_ns(
         from.links_up(TIME_LIMIT).await?;
         to.links_up(TIME_LIMIT).await?;
         let seed = context.seed as u32;
-        let options = OneWayOptions { bytes, rounds: ROUNDS, way, seed, timeout: TIMEOUT };
+        let options = OneWayOptions::new(bytes, way)
+            .with_rounds(ROUNDS)
+            .with_seed(seed)
+            .with_timeout(TIMEOUT);
         Ok::<_, Problem>(one_way(&from, &to, Direction::Up(0), &options).await?)
     })?;
     Ok(found.typical().as_ns())

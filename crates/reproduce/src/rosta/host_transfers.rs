@@ -2,7 +2,7 @@
 //! The paper's two checks of host transfers: 4 KiB to the card and back in turn, and 4 MiB with
 //! both directions at once through FIFOs of 4 KiB.
 
-use crosslane_experiment::{Loopback, Measured, Options, loopback};
+use crosslane_experiment::{Loopback, Measured, loopback};
 use crosslane_report::Table;
 use rayon::prelude::*;
 
@@ -27,7 +27,7 @@ fn measure(
     engine: Engine,
     (name, order, size_bytes): (&str, Loopback, u64),
 ) -> Result<Measured, ReproduceError> {
-    let options = Options { size_bytes, ..scene.registered(engine) };
+    let options = scene.registered(engine).with_size_bytes(size_bytes);
     scene.run(engine, &format!("host transfers, {name}"), async |host| {
         loopback(&host.open(1).await?, order, &options).await
     })

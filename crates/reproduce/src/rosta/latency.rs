@@ -20,12 +20,10 @@ const ROUNDS: u64 = 100;
 
 /// Returns the options of the ping-pong.
 pub(super) fn options(engine: Engine) -> Options {
-    Options {
-        size_bytes: MESSAGE_BYTES,
-        iterations: ROUNDS,
-        credits: engine == Engine::Own,
-        ..Options::ping_pong()
-    }
+    Options::ping_pong()
+        .with_size_bytes(MESSAGE_BYTES)
+        .with_iterations(ROUNDS)
+        .with_credits(engine == Engine::Own)
 }
 
 fn measure(

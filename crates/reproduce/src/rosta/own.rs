@@ -89,19 +89,18 @@ impl Met {
 
 /// Returns options for small transfers that keep the ring full.
 pub(super) fn small(scene: &Scene<'_>) -> Options {
-    Options {
-        size_bytes: SMALL_BYTES,
-        iterations: scene.transfer_bytes / SMALL_BYTES,
-        outstanding: SMALL_OUTSTANDING,
-        ..scene.options(Engine::Own)
-    }
+    scene
+        .options(Engine::Own)
+        .with_size_bytes(SMALL_BYTES)
+        .with_iterations(scene.transfer_bytes / SMALL_BYTES)
+        .with_outstanding(SMALL_OUTSTANDING)
 }
 
 fn measure(scene: &Scene<'_>, goal: Goal) -> Result<Met, ReproduceError> {
     let options = scene.options(Engine::Own);
     let options = match goal.shape {
         Shape::Whole => options,
-        Shape::Pages => Options { pages: PageSize::Small, ..options },
+        Shape::Pages => options.with_pages(PageSize::Small),
         Shape::Full => small(scene),
     };
     let (measured, links) = scene.run(Engine::Own, goal.name, async |host| {

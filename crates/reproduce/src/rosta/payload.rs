@@ -45,7 +45,7 @@ impl Way {
 
 fn measure(scene: &Scene<'_>, way: Way, payload: u32) -> Result<Measured, ReproduceError> {
     let engine = if way == Way::Own { Engine::Own } else { Engine::Paper };
-    let mut options = Options { payload_bytes: Some(payload), ..scene.options(engine) };
+    let mut options = scene.options(engine).with_payload_bytes(Some(payload));
     if way == Way::Ring {
         options.descriptors = Options::default().descriptors;
     }

@@ -50,9 +50,9 @@ fn average(together: &Together) -> f64 {
 /// Returns options: the paper's circuit starts its transfers at the command port; ours posts to a
 /// ring.
 pub(super) fn options(scene: &Scene<'_>, engine: Engine) -> Options {
-    let options = Options { credits: engine == Engine::Own, ..scene.registered(engine) };
+    let options = scene.registered(engine).with_credits(engine == Engine::Own);
     match engine {
-        Engine::Paper => Options { descriptors: DescriptorSource::CommandPort, ..options },
+        Engine::Paper => options.with_descriptors(DescriptorSource::CommandPort),
         Engine::Own => options,
     }
 }
@@ -142,13 +142,12 @@ pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
 /// A run without an error, or with an error that does not name the port.
 pub(super) fn oversized(scene: &Scene<'_>) -> Result<String, ReproduceError> {
     const NAME: &str = "256 B through a port left at 128 B";
-    let options = Options {
-        payload_bytes: Some(PAYLOADS_BYTES[1]),
-        oversize: true,
-        size_bytes: 4096,
-        timeout: super::scene::SHORT_TIMEOUT,
-        ..scene.options(Engine::Own)
-    };
+    let options = scene
+        .options(Engine::Own)
+        .with_payload_bytes(Some(PAYLOADS_BYTES[1]))
+        .with_oversize(true)
+        .with_size_bytes(4096)
+        .with_timeout(super::scene::SHORT_TIMEOUT);
     let said = scene.run_to_errors(NAME, async |host| {
         set_payload(&host, ONE.pairs, PAYLOADS_BYTES[1]).await?;
         let (from, to) = (host.open(1).await?, host.open(2).await?);

@@ -134,25 +134,23 @@ impl<'a> Scene<'a> {
 
     /// Returns the transfer options of that engine's software.
     pub(super) fn options(&self, engine: Engine) -> Options {
-        let options = Options { size_bytes: self.transfer_bytes, ..Options::default() };
+        let options = Options::default().with_size_bytes(self.transfer_bytes);
         match engine {
             Engine::Own => options,
-            Engine::Paper => Options {
-                descriptors: DescriptorSource::Table,
-                notification: Notification::Interrupt,
-                pages: PageSize::Small,
-                registration: Registration::Within,
-                system_call: true,
-                credits: false,
-                ..options
-            },
+            Engine::Paper => options
+                .with_descriptors(DescriptorSource::Table)
+                .with_notification(Notification::Interrupt)
+                .with_pages(PageSize::Small)
+                .with_registration(Registration::Within)
+                .with_system_call(true)
+                .with_credits(false),
         }
     }
 
     /// Returns the same with memory that is registered in advance, for the checks and the chain:
     /// the paper gives no time for them that includes pinning.
     pub(super) fn registered(&self, engine: Engine) -> Options {
-        Options { registration: Registration::Before, ..self.options(engine) }
+        self.options(engine).with_registration(Registration::Before)
     }
 
     /// Runs host code in a separate lab. Words that arrived wrong are an error, and so is an error

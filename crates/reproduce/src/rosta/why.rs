@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crosslane_experiment::{EngineWork, FlowEnds, Options, Scenario, Workload};
+use crosslane_experiment::{EngineWork, FlowEnds, Scenario, Workload};
 use crosslane_explain::{STEPS, explain};
 use rayon::prelude::*;
 
@@ -62,7 +62,7 @@ fn runs(scene: &Scene<'_>) -> Result<Vec<Run>, ReproduceError> {
         let pairs = |case: peers::Case| {
             case.pairs.iter().map(|(from, to)| vec![*from, *to]).collect::<Vec<_>>()
         };
-        let small = Options { payload_bytes: Some(payload::SMALLEST_BYTES), ..options };
+        let small = options.with_payload_bytes(Some(payload::SMALLEST_BYTES));
         let mut add = |experiment, name: &str, job, flows: &[Vec<u32>], mps| {
             let name = format!("{name}, {}", engine.words());
             let run = maker.run(job, flows, mps)?;

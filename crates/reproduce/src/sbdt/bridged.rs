@@ -104,17 +104,8 @@ fn run(
         let mut points = Vec::new();
         for client in &clients {
             for size_bytes in sizes.iter().copied() {
-                let options = BridgedOptions {
-                    path,
-                    mode,
-                    card: card.clone(),
-                    address: 0,
-                    size_bytes,
-                    iterations: 1,
-                    chunk_bytes: None,
-                    seed: context.seed as u32,
-                    timeout: Picoseconds::from_ns(10_000_000_000),
-                };
+                let options = BridgedOptions::new(path, mode, &card, size_bytes)
+                    .with_seed(context.seed as u32);
                 let measured = bridged(client, &options).await.map_err(|e| e.to_string())?;
                 if measured.data_errors.words > 0 {
                     return Err(format!("{} words are wrong", measured.data_errors.words));

@@ -6,7 +6,6 @@ use std::sync::{Arc, LazyLock};
 
 use crosslane_experiment::{HaloOptions, HaloOutcome, Lattice, Scenario};
 use crosslane_lab::Provenance;
-use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::Context;
 use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::reproduction::Reproduction;
@@ -129,13 +128,7 @@ fn fewer_sizes_of_a_sweep_say_the_same() {
 
 fn halo(sizes: &[u16], extents: [u32; 4], exchanges: u32) -> HaloOutcome {
     let lab = crosslane_lab::open("torus").unwrap().with_torus(sizes).unwrap();
-    let options = HaloOptions {
-        lattice: Lattice::new(extents).unwrap(),
-        site_bytes: 64,
-        exchanges,
-        seed: 1,
-        timeout: Picoseconds::from_ns(1_000_000_000),
-    };
+    let options = HaloOptions::new(Lattice::new(extents).unwrap(), 64).with_exchanges(exchanges);
     Scenario::new(Arc::new(lab), options).run(&(), None).unwrap()
 }
 

@@ -8,11 +8,10 @@
 
 use std::fmt;
 
-use crosslane_pcie::config::{PortType, registers as reg};
+use crosslane_pcie::config::{
+    PortType, find_capability, find_extended_capability, registers as reg, size_of_code,
+};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
-
-/// Most capabilities that a walk visits: a list has no room for more.
-const LIST_LIMIT: usize = 1024;
 
 /// ID of the MSI capability (PCIe 6.x 7.7.1).
 const CAPABILITY_MSI: u8 = 0x05;
@@ -28,8 +27,6 @@ const TEN_BIT_TAG_COMPLETER: u32 = 1 << 16;
 const TEN_BIT_TAG_ENABLE: u32 = 1 << 12;
 /// Device Capabilities: the function supports Function Level Reset (PCIe 6.x 7.5.3.3).
 const FUNCTION_LEVEL_RESET: u32 = 1 << 28;
-/// Largest code of payload and read sizes; the two codes above are reserved.
-const LARGEST_SIZE_CODE: u32 = 5;
 
 /// Kind of a function, by its header and its PCI Express capability (PCIe 6.x 7.5.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -243,11 +240,6 @@ pub struct Configuration {
     bytes: Vec<u8>,
 }
 
-const fn size_of_code(code: u32) -> u32 {
-    let code = code & 7;
-    128 << if code > LARGEST_SIZE_CODE { LARGEST_SIZE_CODE } else { code }
-}
-
 impl Configuration {
     /// Takes the bytes of a configuration space, the first at offset 0.
     #[must_use]
@@ -289,37 +281,13 @@ impl Configuration {
         if self.double_word(reg::COMMAND)? & reg::STATUS_CAPABILITIES_LIST == 0 {
             return None;
         }
-        let mut offset = u16::from(self.byte(reg::CAPABILITIES_POINTER)? & 0xfc);
-        for _ in 0..LIST_LIMIT {
-            if offset < 0x40 {
-                return None;
-            }
-            if self.byte(offset)? == id {
-                return Some(offset);
-            }
-            offset = u16::from(self.byte(offset + 1)? & 0xfc);
-        }
-        None
+        find_capability(id, |offset| self.double_word(offset).ok_or(())).ok()?
     }
 
     /// Offset of the extended capability with this ID; `None` if it is absent or cannot be seen.
     #[must_use]
     pub fn extended_capability(&self, id: u16) -> Option<u16> {
-        let mut offset = reg::EXTENDED_SPACE;
-        for _ in 0..LIST_LIMIT {
-            let header = self.double_word(offset)?;
-            if header == 0 || header == u32::MAX {
-                return None;
-            }
-            if header as u16 == id {
-                return Some(offset);
-            }
-            offset = (header >> 20) as u16 & 0xffc;
-            if offset < reg::EXTENDED_SPACE {
-                return None;
-            }
-        }
-        None
+        find_extended_capability(id, |offset| self.double_word(offset).ok_or(())).ok()?
     }
 
     /// Whether the header is that of a bridge.

@@ -6,7 +6,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crosslane_host::{FunctionInfo, Topology, TopologyError};
-use crosslane_pcie::config::{Capability, ConfigSpace, Identity, PortType, registers as reg};
+use crosslane_pcie::config::{
+    Capability, ConfigSpace, Identity, PortType, registers as reg, size_code,
+};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::RoutingId;
 
@@ -62,8 +64,7 @@ impl SocketTree {
                 let port_type = PortType::RootPort;
                 let mut config = ConfigSpace::bridge(port_type, identity, capability);
                 let express = config.find_capability(reg::CAPABILITY_PCI_EXPRESS).unwrap_or(0);
-                let size = (max_payload_bytes / 128).trailing_zeros()
-                    << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT;
+                let size = size_code(max_payload_bytes) << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT;
                 config.write(express + reg::DEVICE_CONTROL, size, 0b0011);
                 config.write(reg::COMMAND, reg::COMMAND_MEMORY_SPACE, 0b0011);
                 let bus = u32::from(info.id.bus());

@@ -5,7 +5,7 @@ use crosslane_driver::{PathEnd, Plan, PlanError, Refusal, set_max_payload_on_pat
 use crosslane_host::Topology;
 use crosslane_lab::LabBus;
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
-use crosslane_pcie::config::registers as reg;
+use crosslane_pcie::config::{find_extended_capability, registers as reg};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::BusAddress;
 
@@ -26,11 +26,9 @@ fn gen2_x4() -> LinkRate {
 /// Lets a port redirect peer requests (ACS).
 pub fn redirect(bus: &LabBus, name: &str) {
     let id = function(bus, name);
-    let mut offset = reg::EXTENDED_SPACE;
-    while bus.config_read(id, offset).unwrap() as u16 != reg::EXTENDED_CAPABILITY_ACS {
-        offset = (bus.config_read(id, offset).unwrap() >> 20) as u16;
-        assert!(offset != 0, "{name} has no ACS");
-    }
+    let read = |offset| bus.config_read(id, offset);
+    let found = find_extended_capability(reg::EXTENDED_CAPABILITY_ACS, read).unwrap();
+    let offset = found.expect("it has ACS");
     let control = offset + reg::ACS_CONTROL;
     let value = bus.config_read(id, control).unwrap() | reg::ACS_CONTROL_REQUEST_REDIRECT;
     bus.config_write(id, control, value, 0b1111).unwrap();

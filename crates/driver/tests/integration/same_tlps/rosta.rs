@@ -99,7 +99,7 @@ impl Rosta {
 
     async fn drive(&self, bus: &LabBus, devices: &[Device<LabBus>]) -> (Vec<f64>, Vec<u64>) {
         let device = |number: &usize| devices[number - 1].clone();
-        let options = Options { size_bytes: BYTES, ..Options::default() };
+        let options = Options::default().with_size_bytes(BYTES);
         let works: Vec<(Workload, Vec<Device<LabBus>>)> = match self {
             Self::Write([number]) => {
                 let measured = write(&device(number), &options).await.unwrap();
@@ -120,7 +120,7 @@ impl Rosta {
                 return (vec![measured.hardware_bytes_per_second()], Vec::new());
             }
             Self::PingPong(from, to) => {
-                let options = Options { size_bytes: 128, iterations: 20, ..Options::ping_pong() };
+                let options = Options::ping_pong().with_size_bytes(128).with_iterations(20);
                 let measured = latency(&device(from), &device(to), &options).await.unwrap();
                 return (Vec::new(), measured.round_trips.iter().map(|time| time.0).collect());
             }

@@ -66,7 +66,7 @@ fn measure(options: Options) -> [(f64, Measured); 3] {
 /// 4 MiB: at least 99 % of the ceiling for writes, 98 % for reads with 128 B completions.
 #[test]
 fn large_transfers_fill_the_link() {
-    let options = Options { size_bytes: LARGE_BYTES, ..Options::default() };
+    let options = Options::default().with_size_bytes(LARGE_BYTES);
     let [(written, _), (taken, _), (passed, _)] = measure(options);
     assert!((0.99..=1.001).contains(&written), "write: {written}");
     assert!((0.98..=1.001).contains(&taken), "read: {taken}");
@@ -77,7 +77,7 @@ fn large_transfers_fill_the_link() {
 #[test]
 fn small_transfers_nearly_fill_the_link() {
     let options =
-        Options { size_bytes: 4096, iterations: 1000, outstanding: 64, ..Options::default() };
+        Options::default().with_size_bytes(4096).with_iterations(1000).with_outstanding(64);
     for (share, measured) in measure(options) {
         assert!((0.9..=1.001).contains(&share), "{}: {share}", measured.name);
     }
@@ -86,9 +86,9 @@ fn small_transfers_nearly_fill_the_link() {
 /// Registered buffers: at most 5 us from the post to the first TLP, by ring, table and command.
 #[test]
 fn the_first_tlp_follows_the_post() {
-    let ring = Options { size_bytes: 4096, ..Options::default() };
-    let table = Options { descriptors: DescriptorSource::Table, ..ring };
-    let command = Options { descriptors: DescriptorSource::CommandPort, ..ring };
+    let ring = Options::default().with_size_bytes(4096);
+    let table = ring.with_descriptors(DescriptorSource::Table);
+    let command = ring.with_descriptors(DescriptorSource::CommandPort);
     let first = |measured: &Measured| measured.post_to_first_tlp.unwrap();
     for options in [ring, table] {
         let scene = Scene::new(LAB);

@@ -19,18 +19,18 @@ use crate::rosta::scene::Scene;
 #[test]
 fn options_that_cannot_be_are_refused() {
     let scene = Scene::new("rosta");
-    let good = Options { size_bytes: 4096, ..Options::default() };
-    let by_command = Options { descriptors: DescriptorSource::CommandPort, ..good };
+    let good = Options::default().with_size_bytes(4096);
+    let by_command = good.with_descriptors(DescriptorSource::CommandPort);
     let cases = [
-        (Options { size_bytes: 0, ..good }, "a transfer of 0 B: it has to be a multiple of 4 B"),
-        (Options { size_bytes: 6, ..good }, "a transfer of 6 B: it has to be a multiple of 4 B"),
-        (Options { iterations: 0, ..good }, "at least one transfer has to be made"),
+        (good.with_size_bytes(0), "a transfer of 0 B: it has to be a multiple of 4 B"),
+        (good.with_size_bytes(6), "a transfer of 6 B: it has to be a multiple of 4 B"),
+        (good.with_iterations(0), "at least one transfer has to be made"),
         (
-            Options { registration: Registration::Within, outstanding: 2, iterations: 2, ..good },
+            good.with_registration(Registration::Within).with_outstanding(2).with_iterations(2),
             "2 transfers cannot be outstanding where each registers the memory anew",
         ),
         (
-            Options { size_bytes: 1 << 31, outstanding: 4, ..good },
+            good.with_size_bytes(1 << 31).with_outstanding(4),
             "4 transfers of 2 GiB at once need more than 4 GiB of memory",
         ),
     ];
@@ -39,7 +39,7 @@ fn options_that_cannot_be_are_refused() {
         let sentence = error.unwrap_err().to_string();
         assert!(sentence.starts_with(&format!("fpga1 -> host: {problem}")), "{sentence}");
     }
-    let outstanding = Options { outstanding: 2, iterations: 2, ..by_command };
+    let outstanding = by_command.with_outstanding(2).with_iterations(2);
     let error = scene.run(async {
         let cards = scene.devices(&[1, 2]).await;
         peer_write(&cards[0], &cards[1], &outstanding).await
@@ -67,7 +67,7 @@ fn messages_that_cannot_come_back_are_refused() {
         (64, 0, "at least one round trip has to be made"),
         (1 << 20, 5000, "5000 messages of 1048576 B are more than one command moves"),
     ] {
-        let options = Options { size_bytes, iterations, ..Options::ping_pong() };
+        let options = Options::ping_pong().with_size_bytes(size_bytes).with_iterations(iterations);
         let error = scene.run(async {
             let cards = scene.devices(&[1, 2]).await;
             latency(&cards[0], &cards[1], &options).await
@@ -80,19 +80,17 @@ fn messages_that_cannot_come_back_are_refused() {
 /// finds the port.
 #[test]
 fn what_never_arrives_is_found() {
-    let options = Options {
-        size_bytes: 4096,
-        payload_bytes: Some(256),
-        oversize: true,
-        timeout: Picoseconds::from_ns(1_000_000),
-        ..Options::default()
-    };
+    let options = Options::default()
+        .with_size_bytes(4096)
+        .with_payload_bytes(Some(256))
+        .with_oversize(true)
+        .with_timeout(Picoseconds::from_ns(1_000_000));
     let peers = async |scene: &Scene, options: Options| {
         let cards = scene.devices(&[1, 2]).await;
         peer_write(&cards[0], &cards[1], &options).await
     };
-    let unpaced = Options { credits: false, ..options };
-    let by_command = Options { descriptors: DescriptorSource::CommandPort, ..unpaced };
+    let unpaced = options.with_credits(false);
+    let by_command = unpaced.with_descriptors(DescriptorSource::CommandPort);
     let scene = Scene::new("rosta");
     let lost = ExperimentError::Lost {
         place: "receive queue 0 of fpga2".to_owned(),
@@ -130,7 +128,7 @@ fn spoil(fabric: &mut Fabric) {
 #[test]
 fn wrong_data_are_counted() {
     let scene = Scene::new("rosta:crosslane");
-    let options = Options { size_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().with_size_bytes(64 << 10);
     let intruder = async || -> Infallible {
         let bus = scene.bus();
         loop {

@@ -10,7 +10,7 @@ use crosslane_pcie::units::Picoseconds;
 use crate::rosta::scene::{LARGE_BYTES, Scene, leaving};
 
 const LAB: &str = "rosta:crosslane";
-const OPTIONS: fn() -> Options = || Options { size_bytes: LARGE_BYTES, ..Options::default() };
+const OPTIONS: fn() -> Options = || Options::default().with_size_bytes(LARGE_BYTES);
 
 /// Payload that one direction has carried.
 struct Counter<'a> {

@@ -15,8 +15,10 @@ fn a_chain_brings_everything_back() {
     for lab in ["rosta", "rosta:crosslane"] {
         for credits in [true, false] {
             let scene = Scene::new(lab);
-            let options =
-                Options { size_bytes: 1 << 20, iterations: 3, credits, ..Options::default() };
+            let options = Options::default()
+                .with_size_bytes(1 << 20)
+                .with_iterations(3)
+                .with_credits(credits);
             let measured = scene.run_well(async {
                 let cards = scene.devices(&[1, 2, 3, 4, 5, 6, 7, 8]).await;
                 chain(&cards, &options).await
@@ -35,14 +37,14 @@ fn a_chain_brings_everything_back() {
 #[test]
 fn both_loopbacks_bring_everything_back() {
     let scene = Scene::new("rosta");
-    let in_turn = Options { size_bytes: 4096, iterations: 100, ..Options::default() };
+    let in_turn = Options::default().with_size_bytes(4096).with_iterations(100);
     let measured = scene.run_well(async {
         loopback(&scene.devices(&[1]).await[0], Loopback::InTurn, &in_turn).await
     });
     assert_eq!(measured.data_errors.words, 0);
     assert_eq!(measured.latencies.len(), 100);
     // Both directions through FIFOs of 4 KiB.
-    let at_once = Options { size_bytes: LARGE_BYTES, ..Options::default() };
+    let at_once = Options::default().with_size_bytes(LARGE_BYTES);
     let measured = scene.run_well(async {
         loopback(&scene.devices(&[1]).await[0], Loopback::AtOnce, &at_once).await
     });
@@ -57,7 +59,7 @@ fn both_loopbacks_bring_everything_back() {
 fn more_in_turn_than_the_card_holds_ends_at_the_deadline() {
     let scene = Scene::new("rosta");
     let timeout = Picoseconds::from_ns(1_000_000);
-    let options = Options { size_bytes: 1 << 20, timeout, ..Options::default() };
+    let options = Options::default().with_size_bytes(1 << 20).with_timeout(timeout);
     let error = scene
         .run(async { loopback(&scene.devices(&[1]).await[0], Loopback::InTurn, &options).await });
     let sentence = error.unwrap_err().to_string();
@@ -69,7 +71,7 @@ fn more_in_turn_than_the_card_holds_ends_at_the_deadline() {
 fn latency_grows_with_the_switches() {
     let one_way = |to: usize| {
         let scene = Scene::new("rosta");
-        let options = Options { iterations: 100, ..Options::ping_pong() };
+        let options = Options::ping_pong().with_iterations(100);
         let trips = scene.run_well(async {
             let cards = scene.devices(&[1, to]).await;
             latency(&cards[0], &cards[1], &options).await
@@ -89,7 +91,7 @@ fn latency_grows_with_the_switches() {
 fn messages_of_every_fitting_size_come_back() {
     for size_bytes in [4, 8, 64, 128, 256, 1024] {
         let scene = Scene::new("rosta:crosslane");
-        let options = Options { size_bytes, iterations: 20, ..Options::ping_pong() };
+        let options = Options::ping_pong().with_size_bytes(size_bytes).with_iterations(20);
         let trips = scene.run_well(async {
             let cards = scene.devices(&[1, 2]).await;
             latency(&cards[0], &cards[1], &options).await
@@ -103,15 +105,13 @@ fn messages_of_every_fitting_size_come_back() {
 #[test]
 fn registering_within_the_transfer_is_in_its_time() {
     let scene = Scene::new("rosta");
-    let before = Options {
-        size_bytes: 1 << 20,
-        iterations: 2,
-        descriptors: DescriptorSource::Table,
-        notification: Notification::Interrupt,
-        pages: PageSize::Small,
-        ..Options::default()
-    };
-    let within = Options { registration: Registration::Within, system_call: true, ..before };
+    let before = Options::default()
+        .with_size_bytes(1 << 20)
+        .with_iterations(2)
+        .with_descriptors(DescriptorSource::Table)
+        .with_notification(Notification::Interrupt)
+        .with_pages(PageSize::Small);
+    let within = before.with_registration(Registration::Within).with_system_call(true);
     let (registered, registering) = scene.run_well(async {
         let card = &scene.devices(&[1]).await[0];
         Ok((write(card, &before).await?, write(card, &within).await?))
@@ -134,8 +134,11 @@ fn peers_by_command_and_by_ring() {
         for descriptors in [DescriptorSource::CommandPort, DescriptorSource::Ring { entries: 16 }] {
             let scene = Scene::new("rosta:crosslane");
             let size_bytes = 64 << 10;
-            let options =
-                Options { size_bytes, iterations: 8, descriptors, credits, ..Options::default() };
+            let options = Options::default()
+                .with_size_bytes(size_bytes)
+                .with_iterations(8)
+                .with_descriptors(descriptors)
+                .with_credits(credits);
             let measured = scene.run_well(async {
                 let cards = scene.devices(&[3, 8]).await;
                 peer_write(&cards[0], &cards[1], &options).await

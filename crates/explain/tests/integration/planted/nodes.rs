@@ -77,7 +77,7 @@ fn stores_of_a_core() {
 fn latency_of_a_switch() {
     let run = |ns| {
         let lab = base_with(&[("part.sw.latency_ns", ns)]);
-        let options = Options { iterations: 100, ..Options::ping_pong() };
+        let options = Options::ping_pong().with_iterations(100);
         through_driver(lab, Workload::Latency(options), &[&["card1", "card2"]])
     };
     let base = explained(&run(130.0));

@@ -98,7 +98,7 @@ fn short_writes_by_design() {
 #[test]
 fn payloads_as_they_were_asked_for() {
     let run = |payload_bytes| {
-        let options = crosslane_experiment::Options { payload_bytes, ..transfers(1 << 16, 8) };
+        let options = transfers(1 << 16, 8).with_payload_bytes(payload_bytes);
         through_driver(base(), Workload::Write(options), &[&["card5"]])
     };
     let planted = Planted { case: run(Some(64)), without: run(None), base: &WRITES };

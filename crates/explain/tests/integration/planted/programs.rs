@@ -29,7 +29,7 @@ fn one_transfer_at_a_time() {
 fn interrupts() {
     let made = |notification| {
         let lab = base_with(&[("part.host.cpu.interrupt_ns", 30_000.0)]);
-        run(lab, Options { notification, ..transfers(1 << 14, 4) })
+        run(lab, transfers(1 << 14, 4).with_notification(notification))
     };
     let (case, without) = (made(Learnt::Interrupt), made(Learnt::Poll));
     let words = "interrupts, by which host0 learns of completions";
@@ -40,7 +40,7 @@ fn interrupts() {
 fn system_calls() {
     let made = |system_call| {
         let lab = base_with(&[("part.host.cpu.system_call_ns", 5000.0)]);
-        run(lab, Options { system_call, ..transfers(1 << 12, 64) })
+        run(lab, transfers(1 << 12, 64).with_system_call(system_call))
     };
     let planted = Planted { case: made(true), without: made(false), base: &SMALL_WRITES };
     planted.is_named(SystemCall, "host0", "the system call on host0 for each transfer");
@@ -50,7 +50,7 @@ fn system_calls() {
 fn registration_within_each_transfer() {
     let made = |registration| {
         let lab = base_with(&[("part.host.cpu.pin_page_ns", 10_000.0)]);
-        run(lab, Options { registration, ..transfers(1 << 12, 1) })
+        run(lab, transfers(1 << 12, 1).with_registration(registration))
     };
     let planted = Planted {
         case: made(Registration::Within),

@@ -41,7 +41,10 @@ pub fn with_card(number: usize, edit: impl FnOnce(&mut EndpointPart)) -> Lab {
 /// Options for transfers of one size, 1 MiB together, `outstanding` in flight.
 pub fn transfers(size_bytes: u64, outstanding: u32) -> Options {
     let iterations = (1 << 20) / size_bytes;
-    Options { size_bytes, iterations, outstanding, ..Options::default() }
+    Options::default()
+        .with_size_bytes(size_bytes)
+        .with_iterations(iterations)
+        .with_outstanding(outstanding)
 }
 
 /// A run through the driver; each flow has its cards.
@@ -89,13 +92,13 @@ pub fn switched_peers(lab: Lab) -> Engines {
 /// The four cards below the switch write to the host.
 pub fn four_writes(lab: Lab) -> Engines {
     let flows: [&[&str]; 4] = [&["card1"], &["card2"], &["card3"], &["card4"]];
-    let options = Options { iterations: 8, ..transfers(1 << 16, 8) };
+    let options = transfers(1 << 16, 8).with_iterations(8);
     through_driver(lab, Workload::Write(options), &flows)
 }
 
 /// The host streams through card5 and card6 and back to the host.
 pub fn chain(lab: Lab) -> Engines {
-    let options = Options { iterations: 1, ..transfers(1 << 18, 1) };
+    let options = transfers(1 << 18, 1).with_iterations(1);
     through_driver(lab, Workload::Chain(options), &[&["card5", "card6"]])
 }
 

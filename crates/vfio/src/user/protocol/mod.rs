@@ -113,10 +113,30 @@ impl ProtocolError {
     }
 }
 
-/// Kind of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u16)]
-pub enum Command {
+/// Defines commands with their numbers.
+macro_rules! commands {
+    ($($(#[$meta:meta])* $command:ident = $number:literal,)*) => {
+        /// Kind of a message.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u16)]
+        pub enum Command {
+            $($(#[$meta])* $command = $number,)*
+        }
+
+        impl Command {
+            /// Returns the command with this number, if it is known.
+            #[must_use]
+            pub const fn from_number(number: u16) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$command),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+commands! {
     /// Agrees on a version and tells the sender's limits; the first message.
     Version = 1,
     /// Maps memory for the device to reach.
@@ -143,30 +163,6 @@ pub enum Command {
     DmaWrite = 12,
     /// Resets the device.
     Reset = 13,
-}
-
-impl Command {
-    const ALL: [Self; 13] = [
-        Self::Version,
-        Self::DmaMap,
-        Self::DmaUnmap,
-        Self::DeviceInfo,
-        Self::RegionInfo,
-        Self::RegionIoDescriptors,
-        Self::InterruptInfo,
-        Self::SetInterrupts,
-        Self::RegionRead,
-        Self::RegionWrite,
-        Self::DmaRead,
-        Self::DmaWrite,
-        Self::Reset,
-    ];
-
-    /// Returns the command with this number, if it is known.
-    #[must_use]
-    pub fn from_number(number: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|command| *command as u16 == number)
-    }
 }
 
 /// Header of a message.

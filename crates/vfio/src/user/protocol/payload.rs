@@ -343,108 +343,88 @@ fn first<'a>(what: &'static str, need: usize, bytes: &'a [u8]) -> Result<&'a [u8
     bytes.get(..need).ok_or(ProtocolError::TooShort { what, need, have: bytes.len() })
 }
 
-/// A read or write of a region: the command, and the beginning of its reply. Data follow in the
-/// command of a write and in the reply to a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionAccess {
-    /// Offset in the region.
-    pub offset: u64,
-    /// Index of the region.
-    pub region: u32,
-    /// Length in bytes.
-    pub bytes: u32,
-}
-
-impl RegionAccess {
-    /// Bytes of the structure, without the data.
-    pub const BYTES: usize = 16;
-    /// Most bytes of data.
-    pub const MOST_BYTES: usize = MAX_DATA_BYTES as usize;
-
-    /// Encodes the payload with `data` after it.
-    #[must_use]
-    pub fn encode(&self, data: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::BYTES + data.len());
-        bytes.extend(self.offset.to_ne_bytes());
-        bytes.extend(self.region.to_ne_bytes());
-        bytes.extend(self.bytes.to_ne_bytes());
-        bytes.extend(data);
-        bytes
-    }
-
-    /// Decodes a payload from the socket, and returns the bytes that follow it.
-    ///
-    /// # Errors
-    /// A payload that is too short, or more data than one message carries.
-    pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
-        let what = "an access to a region";
-        let mut fields = Fields::of(what, bytes, Self::BYTES)?;
-        let access = Self { offset: fields.u64()?, region: fields.u32()?, bytes: fields.u32()? };
-        if access.bytes > MAX_DATA_BYTES {
-            let bytes = access.bytes.into();
-            return Err(ProtocolError::TooMuchData { what, bytes });
+/// Defines a read or write: numbers one after the other, with data behind them in the command of a
+/// write and in the reply to a read.
+macro_rules! access {
+    (
+        $(#[$meta:meta])*
+        $name:ident($what:literal, $of_data:literal) {
+            $($(#[$of_number:meta])* $number:ident: $type:ident,)*
         }
-        Ok((access, fields.bytes))
-    }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$of_number])* pub $number: $type,)*
+        }
 
-    /// Like [`decode`](Self::decode), and returns exactly as many data as the payload states.
-    ///
-    /// # Errors
-    /// Those of [`decode`](Self::decode), and too few data.
-    pub fn decode_with_data(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
-        let (access, data) = Self::decode(bytes)?;
-        Ok((access, first("data of an access to a region", access.bytes as usize, data)?))
+        impl $name {
+            /// Bytes of the structure, without the data.
+            pub const BYTES: usize = 16;
+            /// Most bytes of data.
+            pub const MOST_BYTES: usize = MAX_DATA_BYTES as usize;
+
+            /// Encodes the payload with `data` after it.
+            #[must_use]
+            pub fn encode(&self, data: &[u8]) -> Vec<u8> {
+                let mut bytes = Vec::with_capacity(Self::BYTES + data.len());
+                $(bytes.extend(self.$number.to_ne_bytes());)*
+                bytes.extend(data);
+                bytes
+            }
+
+            /// Decodes a payload from the socket, and returns the bytes that follow it.
+            ///
+            /// # Errors
+            /// A payload that is too short, or more data than one message carries.
+            pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
+                let mut fields = Fields::of($what, bytes, Self::BYTES)?;
+                let access = Self { $($number: fields.$type()?,)* };
+                let bytes = u64::from(access.bytes);
+                if bytes > MAX_DATA_BYTES.into() {
+                    return Err(ProtocolError::TooMuchData { what: $what, bytes });
+                }
+                Ok((access, fields.bytes))
+            }
+
+            /// Like [`decode`](Self::decode), and returns exactly as many data as the payload
+            /// states.
+            ///
+            /// # Errors
+            /// Those of [`decode`](Self::decode), and too few data.
+            pub fn decode_with_data(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
+                let (access, data) = Self::decode(bytes)?;
+                Ok((access, first($of_data, access.bytes as usize, data)?))
+            }
+        }
+    };
+}
+
+access! {
+    /// A read or write of a region: the command, and the beginning of its reply.
+    RegionAccess("an access to a region", "data of an access to a region") {
+        /// Offset in the region.
+        offset: u64,
+        /// Index of the region.
+        region: u32,
+        /// Length in bytes.
+        bytes: u32,
     }
 }
 
-/// A server's access to memory of the client: the command, and the beginning of its reply. Data
-/// follow in the command of a write and in the reply to a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DmaAccess {
-    /// First I/O virtual address.
-    pub address: u64,
-    /// Length in bytes.
-    pub bytes: u64,
+access! {
+    /// A server's access to memory of the client: the command, and the beginning of its reply.
+    DmaAccess("an access to memory", "data of an access to memory") {
+        /// First I/O virtual address.
+        address: u64,
+        /// Length in bytes.
+        bytes: u64,
+    }
 }
 
 impl DmaAccess {
-    /// Bytes of the structure, without the data.
-    pub const BYTES: usize = 16;
     /// Bytes of a reply to a write with only half of the length, as the specification has it.
     const SHORT_BYTES: usize = 12;
-
-    /// Encodes the payload with `data` after it.
-    #[must_use]
-    pub fn encode(&self, data: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::BYTES + data.len());
-        bytes.extend(self.address.to_ne_bytes());
-        bytes.extend(self.bytes.to_ne_bytes());
-        bytes.extend(data);
-        bytes
-    }
-
-    /// Decodes a payload from the socket, and returns the bytes that follow it.
-    ///
-    /// # Errors
-    /// A payload that is too short, or more data than one message carries.
-    pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
-        let what = "an access to memory";
-        let mut fields = Fields::of(what, bytes, Self::BYTES)?;
-        let access = Self { address: fields.u64()?, bytes: fields.u64()? };
-        if access.bytes > MAX_DATA_BYTES.into() {
-            return Err(ProtocolError::TooMuchData { what, bytes: access.bytes });
-        }
-        Ok((access, fields.bytes))
-    }
-
-    /// Like [`decode`](Self::decode), and returns exactly as many data as the payload states.
-    ///
-    /// # Errors
-    /// Those of [`decode`](Self::decode), and too few data.
-    pub fn decode_with_data(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
-        let (access, data) = Self::decode(bytes)?;
-        Ok((access, first("data of an access to memory", access.bytes as usize, data)?))
-    }
 
     /// Decodes the reply to a write.
     ///

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use crosslane_host::{ErrorKind, RdmaError, Reason};
 use futures_channel::oneshot;
 
+use super::endpoint::{Completion, Far, Part, RawEndpoint, What};
 use super::inbox::Inbox;
+use super::library::FiError;
 use super::message::{BUFFER_BYTES, Body, Grant, MAX_QUESTIONS, Packet, RECEIVES, SENDS, WINDOW};
-use super::raw::{Completion, Far, FiError, Part, RawEndpoint, Registration, What};
+use super::raw::Registration;
 
 /// Most reads and writes in flight on one connection.
 pub const TRANSFERS: u32 = 128;

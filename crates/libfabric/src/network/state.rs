@@ -13,10 +13,12 @@ use futures_channel::oneshot;
 
 use super::connection::{Connection, Direction, Phase, Question, Reply, Transfer};
 use super::door::{Door, Kind, Porch};
+use super::endpoint::Far;
 use super::guard::{Guard, Watch};
 use super::inbox::{Backlog, Inbox};
+use super::library::FiError;
 use super::message::Grant;
-use super::raw::{Far, FiError, RawListener, RawNetwork, Registration};
+use super::raw::{RawListener, RawNetwork, Registration};
 use crate::memory::Mapping;
 
 /// Most mappings kept because the other end might still write there.
@@ -244,8 +246,8 @@ impl State {
         let registration = self.register_raw(mapping, bytes, access).map_err(failed)?;
         let is_virtual = self.network.facts.addresses_are_virtual;
         let address = if is_virtual { registration.virtual_address() } else { 0 };
-        let remote = RemoteMemory { address, key: registration.key, bytes };
-        self.by_key.insert(registration.key, id);
+        let remote = RemoteMemory { address, key: registration.key(), bytes };
+        self.by_key.insert(registration.key(), id);
         self.registrations.insert(id, Registered { registration, access });
         Ok(remote)
     }
@@ -268,8 +270,8 @@ impl State {
         let Some(Registered { registration, access }) = self.registrations.remove(&id) else {
             return;
         };
-        if self.by_key.get(&registration.key) == Some(&id) {
-            self.by_key.remove(&registration.key);
+        if self.by_key.get(&registration.key()) == Some(&id) {
+            self.by_key.remove(&registration.key());
         }
         if (access.read || access.write) && !self.members.is_empty() {
             // A software provider may be in the middle of another node's operation: the addresses

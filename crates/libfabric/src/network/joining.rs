@@ -13,10 +13,12 @@ use super::connection::{
     Connection, MESSAGES_BYTES, OTHER_END_GONE, Phase, Reply, SLOTS, Settings, TRANSFERS,
 };
 use super::door::{Door, GREETING, Kind};
+use super::endpoint::RawEndpoint;
 use super::guard::{Guard, Watch};
 use super::inbox::{Accepted, Inbox};
+use super::library::FiError;
 use super::message::SENDS;
-use super::raw::{Event, FiError, RawEndpoint, Registration, Request};
+use super::raw::{Event, Registration, Request};
 use super::state::{Entrance, Member, Rings, State, Visitor};
 use crate::memory::Mapping;
 

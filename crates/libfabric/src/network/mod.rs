@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Networks of a build with libfabric.
+//! Networks on libfabric.
 //!
 //! Read first: [`Network`], then `shared.rs` (one lock, one thread), `state.rs` (requests of
 //! programs), `joining.rs` (setup of connections), `connection.rs` (operations and messages).
 
+mod abi;
 mod connection;
 mod door;
-mod ffi;
+mod endpoint;
 mod guard;
 mod inbox;
 mod joining;
+mod library;
 mod message;
 mod progress;
 mod raw;
@@ -35,9 +37,11 @@ use futures_util::future::{Either, select};
 use crate::{MachineClock, NetworkMemory, Provider, ProviderState};
 use connection::{Direction, Reply};
 use door::Kind;
+use endpoint::Far;
 use guard::Guard;
 use inbox::{Backlog, Inbox};
-use raw::{Far, FiError, ProviderOptions, RawNetwork};
+use library::{FiError, ProviderOptions};
+use raw::RawNetwork;
 use shared::Running;
 use state::{Command, State};
 
@@ -59,9 +63,9 @@ pub fn providers() -> Vec<ProviderState> {
 }
 
 fn usable(provider: Provider) -> Result<String, String> {
-    let library = raw::load()?;
-    let version = raw::version(library);
-    match raw::probe(library, options_of(provider)) {
+    let loaded = library::load()?;
+    let version = library::version(loaded);
+    match library::probe(loaded, options_of(provider)) {
         Ok(()) => Ok(match provider {
             Provider::Verbs => format!("RDMA adapter, libfabric {version}"),
             Provider::Efa => format!("EFA adapter, libfabric {version}; nobody has tested it"),
@@ -111,12 +115,12 @@ impl Network {
         if provider == Provider::Shm {
             shm::remove_stale_files();
         }
-        let library = raw::load().map_err(unusable)?;
-        let raw = RawNetwork::open(library, options_of(provider)).map_err(|error| {
+        let loaded = library::load().map_err(unusable)?;
+        let raw = RawNetwork::open(loaded, options_of(provider)).map_err(|error| {
             // The probe may give a better reason.
             unusable(usable(provider).err().unwrap_or_else(|| error.text()))
         })?;
-        let version = raw::version(library);
+        let version = library::version(loaded);
         let name = match provider {
             Provider::Verbs => format!("verbs on {} (libfabric {version})", raw.facts.domain),
             provider => format!("{provider} (libfabric {version})"),
