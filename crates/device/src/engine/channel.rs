@@ -40,6 +40,16 @@ impl Wait {
     pub const COUNT: usize = 7;
 }
 
+/// Next action of a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Next {
+    Tlp,
+    Wait(Wait),
+    /// Nothing until another operation of the channel ends, or the channel is off.
+    #[default]
+    Nothing,
+}
+
 /// Descriptor from a table, a ring or the command port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Descriptor {
@@ -174,6 +184,8 @@ pub(super) struct Channel {
     pub sequence: u32,
     /// Number of the next byte of the generated stream.
     pub generated: u64,
+    /// Next action when the arbiter last had its turn.
+    pub next: Next,
     wait: Option<Wait>,
     wait_since_ps: u64,
 }
@@ -366,6 +378,10 @@ impl Channel {
     /// Records the reason for sending nothing from `from_ps`, which may be slightly in the future;
     /// `None` if it sends or is off.
     pub fn note_wait(&mut self, wait: Option<Wait>, from_ps: u64, now_ps: u64) {
+        let goes_on = wait.is_none() || from_ps.max(self.wait_since_ps) <= now_ps;
+        if wait == self.wait && goes_on {
+            return;
+        }
         if let Some(before) = self.wait {
             self.counters.idle_ps[before as usize] += now_ps.saturating_sub(self.wait_since_ps);
         }

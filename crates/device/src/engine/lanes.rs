@@ -2,11 +2,12 @@
 //! Receive queues: writes of other devices into BAR 1, and the credits returned for them. A full
 //! queue may block everything behind it.
 
-use crosslane_fabric::DevicePort;
+use crosslane_fabric::{DevicePort, Received};
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::lane::{self, control};
 
+use super::arbiter::{Built, in_turn};
 use super::fifo::Fifo;
 use super::pattern::Checker;
 use super::{Engine, Taken};
@@ -22,6 +23,22 @@ pub(super) const CREDIT_DELAY_CLOCKS: u64 = 256;
 pub(super) struct Stalled {
     pub held: Held,
     pub payload: Vec<u8>,
+}
+
+/// Payload of a TLP that is being taken.
+#[derive(Clone, Copy)]
+pub(super) enum Payload<'a> {
+    Arrived(Received),
+    Stalled(&'a [u8]),
+}
+
+impl Payload<'_> {
+    pub fn bytes<'a>(&'a self, port: &'a DevicePort<'_>) -> &'a [u8] {
+        match self {
+            Self::Arrived(tlp) => port.payload(*tlp),
+            Self::Stalled(bytes) => bytes,
+        }
+    }
 }
 
 /// Receive queue.
@@ -180,7 +197,7 @@ impl Engine {
     /// Takes stalled TLPs while they have room.
     pub(super) fn take_stalled(&mut self, port: &mut DevicePort<'_>) {
         while let Some(Stalled { held, payload }) = self.stalled.pop_front() {
-            match self.take(held, &payload, port) {
+            match self.take(&held, Payload::Stalled(&payload), port) {
                 Taken::Full => {
                     self.stalled.push_front(Stalled { held, payload });
                     return;
@@ -192,11 +209,6 @@ impl Engine {
         }
     }
 
-    /// Returns the bytes of BAR 1 for each receive queue.
-    pub(super) fn lane_window_bytes(&self) -> u64 {
-        self.receive.bytes / self.lanes.len() as u64
-    }
-
     /// Takes a write into BAR 1.
     pub(super) fn take_lane_write(
         &mut self,
@@ -205,7 +217,7 @@ impl Engine {
         payload: &[u8],
         now_ps: u64,
     ) -> Taken {
-        let number = (offset / self.lane_window_bytes().max(1)) as usize;
+        let number = (offset / self.lane_window_bytes.max(1)) as usize;
         let is_routed = self.user.is_routed_lane(number);
         let Some(lane) = self.lanes.get_mut(number) else { return Taken::Now };
         let is_whole = header.request_bytes() as usize == payload.len();
@@ -244,17 +256,18 @@ impl Engine {
         self.lanes.iter().map(|lane| lane.credit_due_ps(clock_ps)).min().unwrap_or(u64::MAX)
     }
 
-    /// Sends a due credit write, taking the queues in turn. Returns whether it sent one.
-    pub(super) fn build_credit(&mut self, port: &mut DevicePort<'_>) -> bool {
-        let (count, now_ps) = (self.lanes.len(), port.now_ps());
-        let clock_ps = self.parameters.clock.0;
+    /// Sends a due credit write, taking the queues in turn.
+    pub(super) fn build_credit(&mut self, port: &mut DevicePort<'_>) -> Built {
         if !self.function.is_bus_master {
-            return false;
+            return Built::Nothing(u64::MAX);
         }
-        for ahead in 0..count {
-            let number = (self.credit_turn + ahead) % count;
+        let (now_ps, clock_ps) = (port.now_ps(), self.parameters.clock.0);
+        let mut next_ps = u64::MAX;
+        for number in in_turn(self.credit_turn, self.lanes.len()) {
             let lane = &mut self.lanes[number];
-            if lane.credit_due_ps(clock_ps) > now_ps {
+            let due_ps = lane.credit_due_ps(clock_ps);
+            if due_ps > now_ps {
+                next_ps = next_ps.min(due_ps);
                 continue;
             }
             self.credit_turn = number + 1;
@@ -262,8 +275,8 @@ impl Engine {
             let address = BusAddress(lane.registers.wide(lane::CREDIT_LOW) & !3);
             let header = Header::memory_write(port.routing_id(), address, 4);
             self.send(header, port, |payload| payload.copy_from_slice(&drained.to_le_bytes()));
-            return true;
+            return Built::Tlp;
         }
-        false
+        Built::Nothing(next_ps)
     }
 }

@@ -9,7 +9,8 @@ use crosslane_regs::engine::StreamSource;
 use crosslane_regs::engine::channel::control;
 
 use super::Engine;
-use super::channel::{Current, Fault, Kind, Wait};
+use super::channel::{Current, Fault, Kind};
+use super::lanes::Payload;
 use crate::kit::{Answered, part_bytes, report_unexpected};
 
 impl Engine {
@@ -26,11 +27,6 @@ impl Engine {
         let left = current.descriptor.bytes - current.built;
         let left = left.min(self.left_of_copy(index, current));
         part_bytes(address, left.into(), self.read_limit_bytes(index))
-    }
-
-    /// Returns the reason that an H2C channel with a descriptor cannot send a read now, if any.
-    pub(super) fn read_waits(&self, index: usize, current: &Current, now_ps: u64) -> Option<Wait> {
-        (self.reads_ps(index, current) > now_ps).then_some(Wait::Tag)
     }
 
     /// Returns when an H2C channel may send its next read: when a tag is free, the staging memory
@@ -131,11 +127,11 @@ impl Engine {
     pub(super) fn take_completion(
         &mut self,
         header: &Header,
-        payload: &[u8],
+        payload: Payload<'_>,
         port: &mut DevicePort<'_>,
     ) {
         let answered = if header.requester == port.routing_id() {
-            self.tags.complete(header, payload)
+            self.tags.complete(header, payload.bytes(port))
         } else {
             Answered::Unexpected
         };

@@ -119,7 +119,7 @@ impl Engine {
             global::MAX_WRITE => p.max_write_bytes,
             global::MAX_READ => p.max_read_bytes,
             global::LANE_FIFO => p.lane_fifo_bytes,
-            global::LANE_WINDOW => u32::try_from(self.lane_window_bytes()).unwrap_or(u32::MAX),
+            global::LANE_WINDOW => u32::try_from(self.lane_window_bytes).unwrap_or(u32::MAX),
             global::CLOCK => p.clock.0 as u32,
             global::TIME_LOW => low(now_ps / p.clock.0, &mut self.latched_time),
             global::TIME_HIGH => self.latched_time,

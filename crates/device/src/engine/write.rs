@@ -8,7 +8,8 @@ use crosslane_regs::engine::channel::{self, control};
 use crosslane_regs::engine::user;
 
 use super::Engine;
-use super::channel::{Channel, Current, Kind, Origin, Wait, floor_power};
+use super::arbiter::Outlook;
+use super::channel::{Channel, Current, Kind, Next, Origin, Wait, floor_power};
 use super::pattern;
 use super::user::Feed;
 use crate::kit::part_bytes;
@@ -55,31 +56,15 @@ impl Engine {
         part_bytes(address, left.into(), self.payload_limit_bytes(index, port))
     }
 
-    /// Returns the number of bytes that a write channel can take from its feed.
-    fn available_bytes(&self, feed: Feed, now_ps: u64) -> u32 {
+    /// Returns the number of bytes that a write channel can take from its feed, and when there may
+    /// be more; `u64::MAX` if no time is known.
+    fn available(&self, feed: Feed, now_ps: u64) -> (u32, u64) {
         match feed {
-            Feed::Generator => u32::MAX,
+            Feed::Generator => (u32::MAX, u64::MAX),
             Feed::Stream => self.stream.ready(now_ps),
             Feed::Lane(lane) => self.lanes[lane].fifo.ready(now_ps),
-            Feed::Memory => self.board.as_ref().map_or(0, |board| board.ready(now_ps)),
-            Feed::Nothing => 0,
-        }
-    }
-
-    /// Returns when the next data of a channel's feed may be taken, or when an H2C channel may send
-    /// its next read; `u64::MAX` if no time is known.
-    pub(super) fn next_data_ps(&self, index: usize, current: &Current, now_ps: u64) -> u64 {
-        if self.channels[index].kind == Kind::H2c {
-            let reads_ps = self.reads_ps(index, current);
-            return if reads_ps > now_ps { reads_ps } else { u64::MAX };
-        }
-        match self.feed_of(index, current) {
-            Feed::Stream => self.stream.next_ready_ps(now_ps),
-            Feed::Lane(lane) => self.lanes[lane].fifo.next_ready_ps(now_ps),
-            Feed::Memory => {
-                self.board.as_ref().map_or(u64::MAX, |board| board.next_ready_ps(now_ps))
-            }
-            Feed::Generator | Feed::Nothing => u64::MAX,
+            Feed::Memory => self.board.as_ref().map_or((0, u64::MAX), |board| board.ready(now_ps)),
+            Feed::Nothing => (0, u64::MAX),
         }
     }
 
@@ -95,25 +80,28 @@ impl Engine {
         self.user.feed(channel.kind, self.lanes.len())
     }
 
-    /// Returns the reason that a write channel cannot send a TLP now, if any.
-    pub(super) fn write_waits(
+    /// Looks at a write channel with a descriptor.
+    pub(super) fn look_at_write(
         &self,
         index: usize,
         current: &Current,
         port: &DevicePort<'_>,
-    ) -> Option<Wait> {
+    ) -> Outlook {
         let channel = &self.channels[index];
         let bytes = self.next_write_bytes(index, current, port);
         let window = channel.registers.get(channel::CREDIT_WINDOW);
-        if channel.kind == Kind::Peer && window > 0 {
-            let beyond = channel.sent.wrapping_add(bytes).wrapping_sub(channel.credit);
-            if i64::from(beyond as i32) > i64::from(window) {
-                return Some(Wait::Credit);
-            }
-        }
-        // Copies send no TLP.
-        let lacks_data = current.is_copied() || self.write_lacks_data(index, current, port);
-        lacks_data.then_some(Wait::Data)
+        let beyond = channel.sent.wrapping_add(bytes).wrapping_sub(channel.credit) as i32;
+        let lacks_credit = channel.kind == Kind::Peer && window > 0;
+        let lacks_credit = lacks_credit && i64::from(beyond) > i64::from(window);
+        let feed = self.feed_of(index, current);
+        let (ready, change_ps) = self.available(feed, port.now_ps());
+        let next = match () {
+            () if lacks_credit => Next::Wait(Wait::Credit),
+            // Copies send no TLP.
+            () if current.is_copied() || ready < bytes => Next::Wait(Wait::Data),
+            () => Next::Tlp,
+        };
+        Outlook { next, change_ps }
     }
 
     /// Whether a write channel's feed has too little data for its next TLP.
@@ -124,7 +112,7 @@ impl Engine {
         port: &DevicePort<'_>,
     ) -> bool {
         let bytes = self.next_write_bytes(index, current, port);
-        self.available_bytes(self.feed_of(index, current), port.now_ps()) < bytes
+        self.available(self.feed_of(index, current), port.now_ps()).0 < bytes
     }
 
     /// Sends the next TLP of a write channel.
@@ -134,7 +122,7 @@ impl Engine {
         let feed = self.feed_of(index, &current);
         let address = target_address(&self.channels[index], &current);
         self.assert_fits(index, &current, address, bytes, self.function.max_payload_bytes);
-        let there = self.available_bytes(feed, port.now_ps());
+        let (there, _) = self.available(feed, port.now_ps());
         assert!(there >= bytes, "{feed:?} has {there} B for a TLP of {bytes} B");
         let channel = &mut self.channels[index];
         let (sent, credit) = (channel.sent, channel.credit);
