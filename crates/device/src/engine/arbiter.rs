@@ -117,8 +117,12 @@ impl Engine {
     }
 
     fn build_data(&mut self, index: usize, port: &mut DevicePort<'_>) -> Built {
+        if !self.channels[index].is_running() {
+            self.channels[index].next = Next::Nothing;
+            return Built::Nothing(u64::MAX);
+        }
         self.prepare(index, port);
-        self.look_ahead(index, port);
+        self.look_ahead(index, port.now_ps());
         let Outlook { next, change_ps } = self.look(index, port);
         let channel = &mut self.channels[index];
         channel.next = next;
@@ -142,11 +146,12 @@ impl Engine {
         Built::Tlp
     }
 
-    fn look(&self, index: usize, port: &DevicePort<'_>) -> Outlook {
-        let channel = &self.channels[index];
-        if !channel.is_running() {
+    fn look(&mut self, index: usize, port: &DevicePort<'_>) -> Outlook {
+        if !self.channels[index].is_running() {
             return Outlook { next: Next::Nothing, change_ps: u64::MAX };
         }
+        self.settle_limit(index, port);
+        let channel = &self.channels[index];
         let now_ps = port.now_ps();
         let Outlook { next, change_ps } = match &channel.current {
             Some(current) if channel.kind == Kind::H2c => {
@@ -154,7 +159,7 @@ impl Engine {
                 let next = if reads_ps > now_ps { Next::Wait(Wait::Tag) } else { Next::Tlp };
                 Outlook { next, change_ps: later(reads_ps, now_ps) }
             }
-            Some(current) => self.look_at_write(index, current, port),
+            Some(current) => self.look_at_write(index, current, now_ps),
             None => self.look_at_descriptor(index, now_ps),
         };
         let fetches_ps = self.fetches_ps(index);
@@ -220,7 +225,7 @@ impl Engine {
     /// a channel's.
     fn next_other_ps(&self, now_ps: u64) -> u64 {
         let answer_ps = self.completer.next_ps();
-        let credit_ps = if self.function.is_bus_master { self.next_credit_ps() } else { u64::MAX };
+        let credit_ps = if self.function.is_bus_master { self.credit_ps } else { u64::MAX };
         let times = [answer_ps, credit_ps, self.next_status_ps(now_ps), self.next_confirmed_ps()];
         times.into_iter().fold(u64::MAX, u64::min)
     }

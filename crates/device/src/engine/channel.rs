@@ -184,6 +184,8 @@ pub(super) struct Channel {
     pub sequence: u32,
     /// Number of the next byte of the generated stream.
     pub generated: u64,
+    /// Longest TLP; 0 until it is computed for the current settings.
+    pub limit_bytes: u32,
     /// Next action when the arbiter last had its turn.
     pub next: Next,
     wait: Option<Wait>,
@@ -206,14 +208,24 @@ impl Channel {
         self.registers.set(channel::CONTROL, control & !field.mask());
     }
 
-    /// Returns the longest TLP: the least of the channel's setting, the engine's limit, and the
+    /// Returns the longest TLP: the least of the channel's settings, the engine's limit, and the
     /// function's limit unless the host permits longer ones.
-    pub fn limit_bytes(&self, own: u32, allowed: u32) -> u32 {
+    pub fn longest_bytes(&self, own: u32, allowed: u32) -> u32 {
         let wanted = match self.registers.get(channel::PAYLOAD) {
             0 => own,
             bytes => floor_power(bytes).max(4).min(own),
         };
-        if self.control(control::OVERSIZE) != 0 { wanted } else { wanted.min(allowed) }
+        let mut most =
+            if self.control(control::OVERSIZE) != 0 { wanted } else { wanted.min(allowed) };
+        if self.kind == Kind::Peer {
+            for register in [channel::CREDIT_WINDOW, channel::APERTURE] {
+                let bytes = self.registers.get(register);
+                if bytes >= 4 {
+                    most = most.min(floor_power(bytes));
+                }
+            }
+        }
+        most
     }
 
     pub fn is_stopped(&self) -> bool {

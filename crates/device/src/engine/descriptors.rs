@@ -164,6 +164,7 @@ impl Engine {
         if !self.channels[index].is_running() {
             return;
         }
+        self.settle_limit(index, port);
         self.check_posted(index);
         let channel = &self.channels[index];
         // Descriptors fetched earlier come first.

@@ -246,37 +246,37 @@ impl Engine {
             self.wake |= lane.is_set(control::RETURN_CREDITS);
         }
         lane.assert_agrees();
+        self.settle_credit_time(number);
         self.ping_returned(number, bytes, now_ps);
         Taken::Now
     }
 
-    /// Returns when the next credit write is due; `u64::MAX` if no time is known.
-    pub(super) fn next_credit_ps(&self) -> u64 {
-        let clock_ps = self.parameters.clock.0;
-        self.lanes.iter().map(|lane| lane.credit_due_ps(clock_ps)).min().unwrap_or(u64::MAX)
+    /// Computes when the next credit write is due, after a change of a queue.
+    pub(super) fn settle_credit_time(&mut self, number: usize) {
+        self.credits_ps[number] = self.lanes[number].credit_due_ps(self.parameters.clock.0);
+        self.credit_ps = self.credits_ps.iter().fold(u64::MAX, |first, due| first.min(*due));
     }
 
     /// Sends a due credit write, taking the queues in turn.
     pub(super) fn build_credit(&mut self, port: &mut DevicePort<'_>) -> Built {
-        if !self.function.is_bus_master {
-            return Built::Nothing(u64::MAX);
-        }
-        let (now_ps, clock_ps) = (port.now_ps(), self.parameters.clock.0);
-        let mut next_ps = u64::MAX;
-        for number in in_turn(self.credit_turn, self.lanes.len()) {
-            let lane = &mut self.lanes[number];
-            let due_ps = lane.credit_due_ps(clock_ps);
-            if due_ps > now_ps {
-                next_ps = next_ps.min(due_ps);
-                continue;
-            }
-            self.credit_turn = number + 1;
-            let drained = lane.give_credit(now_ps);
-            let address = BusAddress(lane.registers.wide(lane::CREDIT_LOW) & !3);
-            let header = Header::memory_write(port.routing_id(), address, 4);
-            self.send(header, port, |payload| payload.copy_from_slice(&drained.to_le_bytes()));
-            return Built::Tlp;
-        }
-        Built::Nothing(next_ps)
+        let now_ps = port.now_ps();
+        let clock_ps = self.parameters.clock.0;
+        let lanes = self.lanes.iter().map(|lane| lane.credit_due_ps(clock_ps));
+        debug_assert!(lanes.eq(self.credits_ps.iter().copied()), "{:?}", self.credits_ps);
+        let mut turn = in_turn(self.credit_turn, self.lanes.len());
+        let due = |number: &usize| self.credits_ps[*number] <= now_ps;
+        let number = match self.function.is_bus_master {
+            false => return Built::Nothing(u64::MAX),
+            true if self.credit_ps > now_ps => return Built::Nothing(self.credit_ps),
+            true => turn.find(due).expect("one of them is due first"),
+        };
+        self.credit_turn = number + 1;
+        let lane = &mut self.lanes[number];
+        let drained = lane.give_credit(now_ps);
+        let address = BusAddress(lane.registers.wide(lane::CREDIT_LOW) & !3);
+        let header = Header::memory_write(port.routing_id(), address, 4);
+        self.settle_credit_time(number);
+        self.send(header, port, |payload| payload.copy_from_slice(&drained.to_le_bytes()));
+        Built::Tlp
     }
 }

@@ -57,6 +57,10 @@ pub struct Engine {
     /// Data read by H2C channel 0, on their way to their target.
     stream: Fifo,
     lanes: Vec<Lane>,
+    /// Time at which each receive queue's credit write is due, and the earliest; `u64::MAX` if no
+    /// time is known.
+    credits_ps: Vec<u64>,
+    credit_ps: u64,
     /// TLPs waiting behind a full receive queue, in order.
     stalled: VecDeque<Stalled>,
     /// Buffers of earlier stalled TLPs, for reuse.
@@ -113,6 +117,8 @@ impl Engine {
             board: p.card_memory.map(Board::new),
             stream: Fifo::new(p.staging_bytes, stream_latency_ps),
             lanes: (0..p.lanes).map(|_| Lane::new(p)).collect(),
+            credits_ps: vec![u64::MAX; usize::from(p.lanes)],
+            credit_ps: u64::MAX,
             stalled: VecDeque::new(),
             spare: Vec::new(),
             user: User::new(),
@@ -277,6 +283,7 @@ impl Device for Engine {
         let mut others = self.function.bars.iter().skip(1);
         let bytes = others.find(|bar| bar.bytes > 0).map_or(0, |bar| bar.bytes);
         self.lane_window_bytes = bytes / self.lanes.len() as u64;
+        self.channels.iter_mut().for_each(|channel| channel.limit_bytes = 0);
         self.msix.configured(config);
     }
 

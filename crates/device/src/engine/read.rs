@@ -9,16 +9,25 @@ use crosslane_regs::engine::StreamSource;
 use crosslane_regs::engine::channel::control;
 
 use super::Engine;
-use super::channel::{Current, Fault, Kind};
+use super::channel::{Current, Fault, Kind, floor_power};
 use super::lanes::Payload;
 use crate::kit::{Answered, part_bytes, report_unexpected};
 
 impl Engine {
-    /// Returns the longest read of a channel: the least of its setting, the engine's limit and the
-    /// function's limit.
-    fn read_limit_bytes(&self, channel: usize) -> u32 {
-        let (own, allowed) = (self.parameters.max_read_bytes, self.function.max_read_request_bytes);
-        self.channels[channel].limit_bytes(own, allowed)
+    /// Computes a channel's longest TLP for its current settings.
+    pub(super) fn settle_limit(&mut self, index: usize, port: &DevicePort<'_>) {
+        let channel = &mut self.channels[index];
+        if channel.limit_bytes != 0 {
+            return;
+        }
+        let (p, function) = (&self.parameters, &self.function);
+        channel.limit_bytes = match channel.kind {
+            Kind::H2c => channel.longest_bytes(p.max_read_bytes, function.max_read_request_bytes),
+            Kind::C2h | Kind::Peer => {
+                let own = p.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
+                channel.longest_bytes(own, function.max_payload_bytes)
+            }
+        };
     }
 
     /// Returns the length of an H2C channel's next read.
@@ -26,7 +35,7 @@ impl Engine {
         let address = current.descriptor.address.wrapping_add(u64::from(current.built));
         let left = current.descriptor.bytes - current.built;
         let left = left.min(self.left_of_copy(index, current));
-        part_bytes(address, left.into(), self.read_limit_bytes(index))
+        part_bytes(address, left.into(), self.channels[index].limit_bytes)
     }
 
     /// Returns when an H2C channel may send its next read: when a tag is free, the staging memory

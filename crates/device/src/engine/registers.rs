@@ -247,7 +247,10 @@ impl Engine {
         let user = &mut self.user;
         let Some(value) = user.registers.write(offset, value) else { return };
         match offset {
-            user::INTERCONNECT => self.settle_streams(now_ps),
+            user::INTERCONNECT => {
+                user.route();
+                self.settle_streams(now_ps);
+            }
             user::GENERATOR_SEED => self.channels.iter_mut().for_each(|c| c.generated = 0),
             user::H2C_CHECK => {
                 user.h2c_check.enabled = user::h2c_check::ENABLE.get(value) != 0;
@@ -271,6 +274,7 @@ impl Engine {
         let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
         let c = &mut self.channels[index];
         let Some(value) = c.registers.write(offset, value) else { return };
+        c.limit_bytes = 0;
         match offset {
             channel::CONTROL => self.control_channel(index, value, now_ps),
             channel::DOORBELL if !c.is_stopped() => c.post(value, now_ps),
@@ -315,5 +319,6 @@ impl Engine {
             lane::CHECK_SEED => l.checker.seed = value,
             _ => {}
         }
+        self.settle_credit_time(number);
     }
 }

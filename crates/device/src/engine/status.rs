@@ -27,9 +27,15 @@ impl Engine {
         if self.send_message(port) {
             return Built::Tlp;
         }
-        let (first, now_ps) = (self.status_turn, port.now_ps());
-        for index in in_turn(first, self.channels.len()) {
-            let Some(due) = self.take_due(index, now_ps) else { continue };
+        let now_ps = port.now_ps();
+        let mut next_ps = u64::MAX;
+        for index in in_turn(self.status_turn, self.channels.len()) {
+            let Some(first) = self.channels[index].due.front() else { continue };
+            if first.from_ps > now_ps {
+                next_ps = next_ps.min(first.from_ps);
+                continue;
+            }
+            let Some(due) = self.take_due(index) else { continue };
             if due.interrupt {
                 self.msix.request(self.channels[index].registers.get(channel::VECTOR));
             }
@@ -41,16 +47,19 @@ impl Engine {
             if self.send_message(port) {
                 return Built::Tlp;
             }
+            // The message is masked.
+            if let Some(next) = self.channels[index].due.front() {
+                next_ps = next_ps.min(later(next.from_ps, now_ps));
+            }
         }
-        Built::Nothing(self.next_status_ps(now_ps))
+        Built::Nothing(next_ps)
     }
 
     /// Merges a channel's due reports into one. A block is assembled as soon as it may be sent and
     /// the block before it has gone, even if the link is not ready. Later reports are not in it.
-    fn take_due(&mut self, index: usize, now_ps: u64) -> Option<Due> {
+    fn take_due(&mut self, index: usize) -> Option<Due> {
         let due = &mut self.channels[index].due;
-        let first = due.front().filter(|first| first.from_ps <= now_ps)?;
-        let made_ps = first.from_ps.max(self.status_free_ps);
+        let made_ps = due.front()?.from_ps.max(self.status_free_ps);
         let count = due.iter().take_while(|due| due.from_ps <= made_ps).count();
         due.drain(..count).reduce(|all, next| Due {
             status: all.status || next.status,

@@ -27,33 +27,16 @@ fn target_address(channel: &Channel, current: &Current) -> u64 {
 }
 
 impl Engine {
-    /// Returns the longest payload of a channel: the least of its setting, the engine's limit, the
-    /// function's limit, and the capacity of a credit window or an aperture.
-    fn payload_limit_bytes(&self, index: usize, port: &DevicePort<'_>) -> u32 {
-        let channel = &self.channels[index];
-        let own = self.parameters.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
-        let mut most = channel.limit_bytes(own, self.function.max_payload_bytes);
-        if channel.kind == Kind::Peer {
-            for register in [channel::CREDIT_WINDOW, channel::APERTURE] {
-                let bytes = channel.registers.get(register);
-                if bytes >= 4 {
-                    most = most.min(floor_power(bytes));
-                }
-            }
-        }
-        most
-    }
-
     /// Returns the length of a write channel's next TLP, or of its next copied burst. The channel
     /// has a descriptor.
-    fn next_write_bytes(&self, index: usize, current: &Current, port: &DevicePort<'_>) -> u32 {
+    fn next_write_bytes(&self, index: usize, current: &Current) -> u32 {
         if current.is_copied() {
             return self.next_copy_bytes(index, current);
         }
         let address = target_address(&self.channels[index], current);
         let left = current.descriptor.bytes - current.built;
         let left = left.min(self.left_of_copy(index, current));
-        part_bytes(address, left.into(), self.payload_limit_bytes(index, port))
+        part_bytes(address, left.into(), self.channels[index].limit_bytes)
     }
 
     /// Returns the number of bytes that a write channel can take from its feed, and when there may
@@ -81,20 +64,15 @@ impl Engine {
     }
 
     /// Looks at a write channel with a descriptor.
-    pub(super) fn look_at_write(
-        &self,
-        index: usize,
-        current: &Current,
-        port: &DevicePort<'_>,
-    ) -> Outlook {
+    pub(super) fn look_at_write(&self, index: usize, current: &Current, now_ps: u64) -> Outlook {
         let channel = &self.channels[index];
-        let bytes = self.next_write_bytes(index, current, port);
+        let bytes = self.next_write_bytes(index, current);
         let window = channel.registers.get(channel::CREDIT_WINDOW);
         let beyond = channel.sent.wrapping_add(bytes).wrapping_sub(channel.credit) as i32;
         let lacks_credit = channel.kind == Kind::Peer && window > 0;
         let lacks_credit = lacks_credit && i64::from(beyond) > i64::from(window);
         let feed = self.feed_of(index, current);
-        let (ready, change_ps) = self.available(feed, port.now_ps());
+        let (ready, change_ps) = self.available(feed, now_ps);
         let next = match () {
             () if lacks_credit => Next::Wait(Wait::Credit),
             // Copies send no TLP.
@@ -105,20 +83,15 @@ impl Engine {
     }
 
     /// Whether a write channel's feed has too little data for its next TLP.
-    pub(super) fn write_lacks_data(
-        &self,
-        index: usize,
-        current: &Current,
-        port: &DevicePort<'_>,
-    ) -> bool {
-        let bytes = self.next_write_bytes(index, current, port);
-        self.available(self.feed_of(index, current), port.now_ps()).0 < bytes
+    pub(super) fn write_lacks_data(&self, index: usize, current: &Current, now_ps: u64) -> bool {
+        let bytes = self.next_write_bytes(index, current);
+        self.available(self.feed_of(index, current), now_ps).0 < bytes
     }
 
     /// Sends the next TLP of a write channel.
     pub(super) fn build_write(&mut self, index: usize, port: &mut DevicePort<'_>) {
         let Some(mut current) = self.channels[index].current else { return };
-        let bytes = self.next_write_bytes(index, &current, port);
+        let bytes = self.next_write_bytes(index, &current);
         let feed = self.feed_of(index, &current);
         let address = target_address(&self.channels[index], &current);
         self.assert_fits(index, &current, address, bytes, self.function.max_payload_bytes);
@@ -145,8 +118,10 @@ impl Engine {
             // Zero the bytes that are not enabled.
             let (before, rest) = payload.split_at_mut(skip);
             let (data, behind) = rest.split_at_mut(bytes as usize);
-            before.fill(0);
-            behind.fill(0);
+            if !(before.is_empty() && behind.is_empty()) {
+                before.fill(0);
+                behind.fill(0);
+            }
             match feed {
                 Feed::Generator => pattern::fill(seed, generated, data),
                 Feed::Stream => stream.pop(data),
@@ -171,7 +146,10 @@ impl Engine {
             self.written(index, current, whole_ps);
         }
         match (feed, &mut self.board) {
-            (Feed::Lane(_), _) => self.take_stalled(port),
+            (Feed::Lane(lane), _) => {
+                self.settle_credit_time(lane);
+                self.take_stalled(port);
+            }
             (Feed::Memory, Some(board)) => board.taken_out(now_ps, whole_ps),
             _ => {}
         }
