@@ -7,7 +7,7 @@ use crosslane_fabric::{DevicePort, ErrorKind, IdleReason};
 use crosslane_pcie::tlp::{Class, Header};
 use crosslane_regs::engine::{ChannelError, DescriptorSource};
 
-use super::channel::{Fault, Kind, Next, Wait};
+use super::channel::{Fault, Kind, Next, Wait, floor_power};
 use super::{Engine, STEP};
 
 /// Arbiter slots before those of the channels.
@@ -46,7 +46,7 @@ pub(super) struct Outlook {
 /// Returns the numbers below `count` from `first` on, and then those before it.
 pub(super) fn in_turn(first: usize, count: usize) -> impl Iterator<Item = usize> {
     let first = if first < count { first } else { 0 };
-    (first..count).chain(0..first)
+    (first..first + count).map(move |number| if number < count { number } else { number - count })
 }
 
 /// Returns a time in the future, or `u64::MAX`.
@@ -117,8 +117,9 @@ impl Engine {
     }
 
     fn build_data(&mut self, index: usize, port: &mut DevicePort<'_>) -> Built {
-        if !self.channels[index].is_running() {
-            self.channels[index].next = Next::Nothing;
+        let channel = &mut self.channels[index];
+        if !channel.is_running() {
+            channel.next = Next::Nothing;
             return Built::Nothing(u64::MAX);
         }
         self.prepare(index, port);
@@ -144,6 +145,22 @@ impl Engine {
             false => self.build_write(index, port),
         }
         Built::Tlp
+    }
+
+    /// Computes a channel's longest TLP for its current settings.
+    pub(super) fn settle_limit(&mut self, index: usize, port: &DevicePort<'_>) {
+        let channel = &mut self.channels[index];
+        if channel.limit_bytes != 0 {
+            return;
+        }
+        let (p, function) = (&self.parameters, &self.function);
+        channel.limit_bytes = match channel.kind {
+            Kind::H2c => channel.longest_bytes(p.max_read_bytes, function.max_read_request_bytes),
+            Kind::C2h | Kind::Peer => {
+                let own = p.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
+                channel.longest_bytes(own, function.max_payload_bytes)
+            }
+        };
     }
 
     fn look(&mut self, index: usize, port: &DevicePort<'_>) -> Outlook {
@@ -189,6 +206,9 @@ impl Engine {
         let now_ps = port.now_ps();
         let (mut lacks_tag, mut next_ps) = (false, u64::MAX);
         for index in 0..self.channels.len() {
+            if self.channels[index].is_off() {
+                continue;
+            }
             let next = match pause {
                 // Nothing has changed since it was looked at.
                 Pause::Until(_) => self.channels[index].next,

@@ -190,6 +190,8 @@ pub(super) struct Channel {
     pub next: Next,
     wait: Option<Wait>,
     wait_since_ps: u64,
+    /// See [`is_running`](Self::is_running).
+    is_running: bool,
 }
 
 impl Channel {
@@ -206,6 +208,20 @@ impl Channel {
     pub fn clear_control(&mut self, field: Field) {
         let control = self.registers.get(channel::CONTROL);
         self.registers.set(channel::CONTROL, control & !field.mask());
+        self.settle_running();
+    }
+
+    /// Takes a write of a register: see [`RegisterFile::write`].
+    pub fn write(&mut self, offset: u32, value: u32) -> Option<u32> {
+        let written = self.registers.write(offset, value);
+        self.limit_bytes = 0;
+        self.settle_running();
+        written
+    }
+
+    /// Computes whether the channel is running, after a change of what that depends on.
+    fn settle_running(&mut self) {
+        self.is_running = self.control(control::RUN) != 0 && !self.is_stopped();
     }
 
     /// Returns the longest TLP: the least of the channel's settings, the engine's limit, and the
@@ -233,8 +249,13 @@ impl Channel {
     }
 
     /// Whether the channel may take up descriptors and build TLPs.
-    pub fn is_running(&self) -> bool {
-        self.control(control::RUN) != 0 && !self.is_stopped()
+    pub const fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// Whether the channel is not running and waits for nothing.
+    pub const fn is_off(&self) -> bool {
+        !self.is_running && self.wait.is_none()
     }
 
     pub fn source(&self) -> Option<DescriptorSource> {
@@ -328,6 +349,11 @@ impl Channel {
         );
     }
 
+    /// Returns when the next report may be sent; `u64::MAX` if none is due.
+    pub fn due_ps(&self) -> u64 {
+        self.due.front().map_or(u64::MAX, |due| due.from_ps)
+    }
+
     fn fall_due(&mut self, status: bool, interrupt: bool, from_ps: u64) {
         if status || interrupt {
             let completed = self.completed;
@@ -356,6 +382,7 @@ impl Channel {
         self.stopped_at = self.moved();
         self.error = fault.error;
         self.error_address = fault.address;
+        self.settle_running();
         // One block reports the error and the descriptors completed before it.
         let from_ps = self.due.front().map_or(0, |due| due.from_ps);
         self.due.clear();
@@ -383,6 +410,7 @@ impl Channel {
         self.posted_last = (0, 0);
         (self.credit, self.sent, self.sequence, self.stopped_at) = (0, 0, 0, 0);
         (self.error, self.error_address, self.gap_until_ps) = (ChannelError::None, 0, 0);
+        self.settle_running();
         self.due.clear();
         self.drained_ps = 0;
     }

@@ -9,27 +9,11 @@ use crosslane_regs::engine::StreamSource;
 use crosslane_regs::engine::channel::control;
 
 use super::Engine;
-use super::channel::{Current, Fault, Kind, floor_power};
+use super::channel::{Current, Fault, Kind};
 use super::lanes::Payload;
 use crate::kit::{Answered, part_bytes, report_unexpected};
 
 impl Engine {
-    /// Computes a channel's longest TLP for its current settings.
-    pub(super) fn settle_limit(&mut self, index: usize, port: &DevicePort<'_>) {
-        let channel = &mut self.channels[index];
-        if channel.limit_bytes != 0 {
-            return;
-        }
-        let (p, function) = (&self.parameters, &self.function);
-        channel.limit_bytes = match channel.kind {
-            Kind::H2c => channel.longest_bytes(p.max_read_bytes, function.max_read_request_bytes),
-            Kind::C2h | Kind::Peer => {
-                let own = p.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
-                channel.longest_bytes(own, function.max_payload_bytes)
-            }
-        };
-    }
-
     /// Returns the length of an H2C channel's next read.
     fn next_read_bytes(&self, index: usize, current: &Current) -> u32 {
         let address = current.descriptor.address.wrapping_add(u64::from(current.built));

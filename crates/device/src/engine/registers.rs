@@ -273,8 +273,7 @@ impl Engine {
         let clock_ps = self.parameters.clock.0;
         let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
         let c = &mut self.channels[index];
-        let Some(value) = c.registers.write(offset, value) else { return };
-        c.limit_bytes = 0;
+        let Some(value) = c.write(offset, value) else { return };
         match offset {
             channel::CONTROL => self.control_channel(index, value, now_ps),
             channel::DOORBELL if !c.is_stopped() => c.post(value, now_ps),

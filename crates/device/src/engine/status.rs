@@ -28,14 +28,12 @@ impl Engine {
             return Built::Tlp;
         }
         let now_ps = port.now_ps();
-        let mut next_ps = u64::MAX;
+        let due_ps = self.channels.iter().fold(u64::MAX, |first, it| first.min(it.due_ps()));
+        if due_ps > now_ps {
+            return Built::Nothing(due_ps);
+        }
         for index in in_turn(self.status_turn, self.channels.len()) {
-            let Some(first) = self.channels[index].due.front() else { continue };
-            if first.from_ps > now_ps {
-                next_ps = next_ps.min(first.from_ps);
-                continue;
-            }
-            let Some(due) = self.take_due(index) else { continue };
+            let Some(due) = self.take_due(index, now_ps) else { continue };
             if due.interrupt {
                 self.msix.request(self.channels[index].registers.get(channel::VECTOR));
             }
@@ -47,19 +45,16 @@ impl Engine {
             if self.send_message(port) {
                 return Built::Tlp;
             }
-            // The message is masked.
-            if let Some(next) = self.channels[index].due.front() {
-                next_ps = next_ps.min(later(next.from_ps, now_ps));
-            }
         }
-        Built::Nothing(next_ps)
+        Built::Nothing(self.next_status_ps(now_ps))
     }
 
     /// Merges a channel's due reports into one. A block is assembled as soon as it may be sent and
     /// the block before it has gone, even if the link is not ready. Later reports are not in it.
-    fn take_due(&mut self, index: usize) -> Option<Due> {
+    fn take_due(&mut self, index: usize, now_ps: u64) -> Option<Due> {
         let due = &mut self.channels[index].due;
-        let made_ps = due.front()?.from_ps.max(self.status_free_ps);
+        let first = due.front().filter(|first| first.from_ps <= now_ps)?;
+        let made_ps = first.from_ps.max(self.status_free_ps);
         let count = due.iter().take_while(|due| due.from_ps <= made_ps).count();
         due.drain(..count).reduce(|all, next| Due {
             status: all.status || next.status,
@@ -79,8 +74,8 @@ impl Engine {
 
     /// Returns the next time at which a scheduled status block or interrupt may be sent.
     pub(super) fn next_status_ps(&self, now_ps: u64) -> u64 {
-        let due = self.channels.iter().filter_map(|channel| channel.due.front());
-        due.map(|due| later(due.from_ps, now_ps)).fold(u64::MAX, u64::min)
+        let times = self.channels.iter().map(|channel| later(channel.due_ps(), now_ps));
+        times.fold(u64::MAX, u64::min)
     }
 
     /// Sends a channel's status block for `completed` descriptors.

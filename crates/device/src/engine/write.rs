@@ -69,8 +69,8 @@ impl Engine {
         let bytes = self.next_write_bytes(index, current);
         let window = channel.registers.get(channel::CREDIT_WINDOW);
         let beyond = channel.sent.wrapping_add(bytes).wrapping_sub(channel.credit) as i32;
-        let lacks_credit = channel.kind == Kind::Peer && window > 0;
-        let lacks_credit = lacks_credit && i64::from(beyond) > i64::from(window);
+        let has_window = channel.kind == Kind::Peer && window > 0;
+        let lacks_credit = has_window && i64::from(beyond) > i64::from(window);
         let feed = self.feed_of(index, current);
         let (ready, change_ps) = self.available(feed, now_ps);
         let next = match () {
