@@ -43,10 +43,19 @@ pub(super) struct Outlook {
     pub change_ps: u64,
 }
 
-/// Returns the numbers below `count` from `first` on, and then those before it.
-pub(super) fn in_turn(first: usize, count: usize) -> impl Iterator<Item = usize> {
-    let first = if first < count { first } else { 0 };
-    (first..first + count).map(move |number| if number < count { number } else { number - count })
+/// Returns the numbers in a set, one bit each: those from `first` on, and then those before it.
+pub(super) fn in_turn(first: usize, set: u32) -> impl Iterator<Item = usize> {
+    let mut rest = set.rotate_right(first as u32);
+    std::iter::from_fn(move || {
+        let ahead = (rest != 0).then_some(rest.trailing_zeros() as usize)?;
+        rest &= rest - 1;
+        Some((first + ahead) % u32::BITS as usize)
+    })
+}
+
+/// Returns the set of the numbers below `count`.
+pub(super) const fn all(count: usize) -> u32 {
+    (1 << count) - 1
 }
 
 /// Returns a time in the future, or `u64::MAX`.
@@ -96,7 +105,7 @@ impl Engine {
             return Built::Tlp;
         }
         let mut next_ps = self.completer.next_ps();
-        for place in in_turn(self.turn, CHANNELS + self.channels.len()) {
+        for place in in_turn(self.turn, all(CHANNELS) | self.running << CHANNELS) {
             let built = match place {
                 CREDITS => self.build_credit(port),
                 STATUS => self.build_status(port),
@@ -117,13 +126,13 @@ impl Engine {
     }
 
     fn build_data(&mut self, index: usize, port: &mut DevicePort<'_>) -> Built {
-        let channel = &mut self.channels[index];
-        if !channel.is_running() {
-            channel.next = Next::Nothing;
-            return Built::Nothing(u64::MAX);
+        let channel = &self.channels[index];
+        if channel.may_change() {
+            self.prepare(index, port);
         }
-        self.prepare(index, port);
-        self.look_ahead(index, port.now_ps());
+        if self.channels[index].kind == Kind::C2h && self.board.is_some() {
+            self.look_ahead(index, port);
+        }
         let Outlook { next, change_ps } = self.look(index, port);
         let channel = &mut self.channels[index];
         channel.next = next;
@@ -150,9 +159,6 @@ impl Engine {
     /// Computes a channel's longest TLP for its current settings.
     pub(super) fn settle_limit(&mut self, index: usize, port: &DevicePort<'_>) {
         let channel = &mut self.channels[index];
-        if channel.limit_bytes != 0 {
-            return;
-        }
         let (p, function) = (&self.parameters, &self.function);
         channel.limit_bytes = match channel.kind {
             Kind::H2c => channel.longest_bytes(p.max_read_bytes, function.max_read_request_bytes),
@@ -163,11 +169,14 @@ impl Engine {
         };
     }
 
-    fn look(&mut self, index: usize, port: &DevicePort<'_>) -> Outlook {
-        if !self.channels[index].is_running() {
+    pub(super) fn look(&mut self, index: usize, port: &DevicePort<'_>) -> Outlook {
+        let channel = &self.channels[index];
+        if !channel.is_running() {
             return Outlook { next: Next::Nothing, change_ps: u64::MAX };
         }
-        self.settle_limit(index, port);
+        if channel.limit_bytes == 0 {
+            self.settle_limit(index, port);
+        }
         let channel = &self.channels[index];
         let now_ps = port.now_ps();
         let Outlook { next, change_ps } = match &channel.current {
@@ -179,8 +188,10 @@ impl Engine {
             Some(current) => self.look_at_write(index, current, now_ps),
             None => self.look_at_descriptor(index, now_ps),
         };
-        let fetches_ps = self.fetches_ps(index);
-        Outlook { next, change_ps: change_ps.min(later(fetches_ps, now_ps)) }
+        if channel.doorbell == channel.requested {
+            return Outlook { next, change_ps };
+        }
+        Outlook { next, change_ps: change_ps.min(later(self.fetches_ps(index), now_ps)) }
     }
 
     /// Looks at a channel that has taken up no descriptor.
@@ -205,12 +216,12 @@ impl Engine {
     fn note_waits(&mut self, pause: Pause, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
         let (mut lacks_tag, mut next_ps) = (false, u64::MAX);
-        for index in 0..self.channels.len() {
-            if self.channels[index].is_off() {
-                continue;
-            }
+        // The others have nothing to wait for, now as before.
+        let active = self.running | std::mem::take(&mut self.waiting);
+        for index in in_turn(0, active) {
             let next = match pause {
                 // Nothing has changed since it was looked at.
+                Pause::Until(_) if self.running & 1 << index == 0 => Next::Nothing,
                 Pause::Until(_) => self.channels[index].next,
                 Pause::Datapath | Pause::Link => {
                     let Outlook { next, change_ps } = self.look(index, port);
@@ -224,6 +235,7 @@ impl Engine {
                 Next::Nothing => None,
             };
             lacks_tag |= wait == Some(Wait::Tag);
+            self.waiting |= u32::from(wait.is_some()) << index;
             let channel = &mut self.channels[index];
             // Between descriptors the gap comes first, and counts as a gap.
             let from_ps = if channel.current.is_none() { channel.gap_until_ps } else { now_ps };

@@ -190,6 +190,8 @@ pub(super) struct Channel {
     pub next: Next,
     wait: Option<Wait>,
     wait_since_ps: u64,
+    /// Whether the number of posted descriptors is to be checked.
+    pub is_unchecked: bool,
     /// See [`is_running`](Self::is_running).
     is_running: bool,
 }
@@ -214,7 +216,7 @@ impl Channel {
     /// Takes a write of a register: see [`RegisterFile::write`].
     pub fn write(&mut self, offset: u32, value: u32) -> Option<u32> {
         let written = self.registers.write(offset, value);
-        self.limit_bytes = 0;
+        (self.limit_bytes, self.is_unchecked) = (0, true);
         self.settle_running();
         written
     }
@@ -253,9 +255,9 @@ impl Channel {
         self.is_running
     }
 
-    /// Whether the channel is not running and waits for nothing.
-    pub const fn is_off(&self) -> bool {
-        !self.is_running && self.wait.is_none()
+    /// Whether the channel may take up a descriptor or stop, even if nothing else happens.
+    pub const fn may_change(&self) -> bool {
+        self.current.is_none() || self.is_unchecked || self.fault.is_some()
     }
 
     pub fn source(&self) -> Option<DescriptorSource> {
@@ -340,6 +342,7 @@ impl Channel {
         let open = begun.wrapping_sub(completed) as i32;
         assert!(open > 0, "descriptor {completed} is complete, and {begun} were taken up");
         self.completed = completed.wrapping_add(1);
+        self.is_unchecked = true;
         let enabled = |field| self.control(field) != 0;
         let asked = |field: Field| field.get(bits) != 0;
         self.fall_due(

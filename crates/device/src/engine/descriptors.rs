@@ -142,7 +142,8 @@ impl Engine {
     /// Sets a fault if more descriptors are posted than the ring or table holds, or if it is
     /// invalid.
     fn check_posted(&mut self, index: usize) {
-        let channel = &self.channels[index];
+        let channel = &mut self.channels[index];
+        channel.is_unchecked = false;
         if channel.fault.is_some()
             || channel.doorbell == channel.completed
             || channel.source() == Some(DescriptorSource::CommandPort)
@@ -164,8 +165,9 @@ impl Engine {
         if !self.channels[index].is_running() {
             return;
         }
-        self.settle_limit(index, port);
-        self.check_posted(index);
+        if self.channels[index].is_unchecked {
+            self.check_posted(index);
+        }
         let channel = &self.channels[index];
         // Descriptors fetched earlier come first.
         if let Some(fault) = channel.fault
@@ -338,8 +340,9 @@ impl Engine {
     /// Sends a descriptor fetch, taking the channels in turn from `fetch_turn`. Returns whether it
     /// sent one.
     pub(super) fn build_fetch(&mut self, port: &mut DevicePort<'_>) -> bool {
-        for index in in_turn(self.fetch_turn, self.channels.len()) {
-            if self.fetches_ps(index) > port.now_ps() {
+        for index in in_turn(self.fetch_turn, self.running) {
+            let channel = &self.channels[index];
+            if channel.doorbell == channel.requested || self.fetches_ps(index) > port.now_ps() {
                 continue;
             }
             let wanted = self.fetchable(index);

@@ -54,6 +54,8 @@ pub(super) struct Lane {
     drained_ps: u64,
     /// Time at which enough bytes have left to tell the sender at once; `u64::MAX` if too few have.
     quarter_ps: u64,
+    /// Time at which the credit is due to be sent; `u64::MAX` if no time is known.
+    due_ps: u64,
     /// Latency of bytes in a queue that feeds nothing, ps.
     drain_ps: u64,
     /// Bytes of a beat, and time of a clock.
@@ -77,6 +79,7 @@ impl Lane {
             returned: 0,
             drained_ps: 0,
             quarter_ps: u64::MAX,
+            due_ps: u64::MAX,
             drain_ps: p.drain_ps(),
             beat_bytes: p.datapath_bytes,
             clock_ps: p.clock.0,
@@ -172,18 +175,18 @@ impl Lane {
         (self.first_ps, self.last_ps) = (None, 0);
     }
 
-    /// Returns when the credit is due to be sent; `u64::MAX` if no time is known.
-    fn credit_due_ps(&self, clock_ps: u64) -> u64 {
+    /// Computes when the credit is due to be sent.
+    fn settle_due_time(&mut self) {
         let unreturned = self.drained.wrapping_sub(self.returned);
-        if !self.is_set(control::RETURN_CREDITS) || unreturned == 0 {
+        self.due_ps = if unreturned == 0 || !self.is_set(control::RETURN_CREDITS) {
             u64::MAX
         } else if self.quarter_ps != u64::MAX {
             self.quarter_ps
         } else if self.fifo.length() == 0 {
-            self.drained_ps + CREDIT_DELAY_CLOCKS * clock_ps
+            self.drained_ps + CREDIT_DELAY_CLOCKS * self.clock_ps
         } else {
             u64::MAX
-        }
+        };
     }
 }
 
@@ -253,23 +256,25 @@ impl Engine {
 
     /// Computes when the next credit write is due, after a change of a queue.
     pub(super) fn settle_credit_time(&mut self, number: usize) {
-        self.credits_ps[number] = self.lanes[number].credit_due_ps(self.parameters.clock.0);
-        self.credit_ps = self.credits_ps.iter().fold(u64::MAX, |first, due| first.min(*due));
+        self.lanes[number].settle_due_time();
+        let is_known = self.lanes[number].due_ps != u64::MAX;
+        self.crediting = self.crediting & !(1 << number) | u32::from(is_known) << number;
+        let times = in_turn(0, self.crediting).map(|number| self.lanes[number].due_ps);
+        self.credit_ps = times.fold(u64::MAX, u64::min);
     }
 
     /// Sends a due credit write, taking the queues in turn.
     pub(super) fn build_credit(&mut self, port: &mut DevicePort<'_>) -> Built {
         let now_ps = port.now_ps();
-        let clock_ps = self.parameters.clock.0;
-        let lanes = self.lanes.iter().map(|lane| lane.credit_due_ps(clock_ps));
-        debug_assert!(lanes.eq(self.credits_ps.iter().copied()), "{:?}", self.credits_ps);
-        let mut turn = in_turn(self.credit_turn, self.lanes.len());
-        let due = |number: &usize| self.credits_ps[*number] <= now_ps;
-        let number = match self.function.is_bus_master {
-            false => return Built::Nothing(u64::MAX),
-            true if self.credit_ps > now_ps => return Built::Nothing(self.credit_ps),
-            true => turn.find(due).expect("one of them is due first"),
-        };
+        if !self.function.is_bus_master {
+            return Built::Nothing(u64::MAX);
+        }
+        if self.credit_ps > now_ps {
+            return Built::Nothing(self.credit_ps);
+        }
+        let mut turn = in_turn(self.credit_turn, self.crediting);
+        let number = turn.find(|number| self.lanes[*number].due_ps <= now_ps);
+        let number = number.expect("one of them is due first");
         self.credit_turn = number + 1;
         let lane = &mut self.lanes[number];
         let drained = lane.give_credit(now_ps);

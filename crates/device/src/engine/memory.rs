@@ -435,7 +435,7 @@ impl Engine {
         }
         loop {
             self.prepare(index, port);
-            self.look_ahead(index, port.now_ps());
+            self.look_ahead(index, port);
             if !self.copy_burst(index, port.now_ps()) {
                 return;
             }
@@ -480,7 +480,8 @@ impl Engine {
 
     /// Reads ahead for a C2H channel, and stops the channel if the data that it needs next were
     /// refused.
-    pub(super) fn look_ahead(&mut self, index: usize, now_ps: u64) {
+    pub(super) fn look_ahead(&mut self, index: usize, port: &DevicePort<'_>) {
+        let now_ps = port.now_ps();
         if self.channels[index].kind != Kind::C2h
             || !self.in_memory(index)
             || !self.channels[index].is_running()
@@ -505,7 +506,7 @@ impl Engine {
         if self.board.as_ref().is_some_and(has_failed)
             && let Some(current) = self.channels[index].current
             && self.channels[index].unread_bytes == 0
-            && self.write_lacks_data(index, &current, now_ps)
+            && self.write_lacks_data(index, &current, port)
         {
             let address = self.channels[index].next_address();
             self.stop(index, Fault { error: ChannelError::CardMemory, address }, now_ps);

@@ -51,16 +51,19 @@ pub struct Engine {
     lane_window_bytes: u64,
     /// Channels in the order H2C, C2H, peer.
     channels: Vec<Channel>,
+    /// Channels that are running, and those that were last noted to wait, one bit each.
+    running: u32,
+    waiting: u32,
     tags: Tags,
     /// Card memory, if the engine has that mode.
     board: Option<Board>,
     /// Data read by H2C channel 0, on their way to their target.
     stream: Fifo,
     lanes: Vec<Lane>,
-    /// Time at which each receive queue's credit write is due, and the earliest; `u64::MAX` if no
-    /// time is known.
-    credits_ps: Vec<u64>,
+    /// Time at which the next credit write is due; `u64::MAX` if no time is known.
     credit_ps: u64,
+    /// Receive queues whose time is known, one bit each.
+    crediting: u32,
     /// TLPs waiting behind a full receive queue, in order.
     stalled: VecDeque<Stalled>,
     /// Buffers of earlier stalled TLPs, for reuse.
@@ -113,12 +116,14 @@ impl Engine {
             function: Function::default(),
             lane_window_bytes: 0,
             channels: channels.collect(),
+            running: 0,
+            waiting: 0,
             tags: Tags::new(p),
             board: p.card_memory.map(Board::new),
             stream: Fifo::new(p.staging_bytes, stream_latency_ps),
             lanes: (0..p.lanes).map(|_| Lane::new(p)).collect(),
-            credits_ps: vec![u64::MAX; usize::from(p.lanes)],
             credit_ps: u64::MAX,
+            crediting: 0,
             stalled: VecDeque::new(),
             spare: Vec::new(),
             user: User::new(),

@@ -242,10 +242,17 @@ impl Engine {
     pub(super) fn stop(&mut self, index: usize, fault: Fault, now_ps: u64) {
         self.give_up_tags(index);
         self.channels[index].stop(fault);
+        self.settle_running(index);
         self.forget_memory(index);
         self.command_stopped(index);
         self.channels[index].note_wait(None, now_ps, now_ps);
         self.wake = true;
+    }
+
+    /// Notes whether a channel is running.
+    pub(super) fn settle_running(&mut self, index: usize) {
+        let is_running = self.channels[index].is_running();
+        self.running = self.running & !(1 << index) | u32::from(is_running) << index;
     }
 
     /// Gives up the reads of a channel that are in flight.

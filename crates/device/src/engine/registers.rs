@@ -275,7 +275,10 @@ impl Engine {
         let c = &mut self.channels[index];
         let Some(value) = c.write(offset, value) else { return };
         match offset {
-            channel::CONTROL => self.control_channel(index, value, now_ps),
+            channel::CONTROL => {
+                self.control_channel(index, value, now_ps);
+                self.settle_running(index);
+            }
             channel::DOORBELL if !c.is_stopped() => c.post(value, now_ps),
             channel::CREDIT if (value.wrapping_sub(c.credit) as i32) > 0 => {
                 c.credit = value;

@@ -8,7 +8,7 @@ use crosslane_regs::engine::{channel, global};
 use crosslane_regs::status_block;
 
 use super::Engine;
-use super::arbiter::{Built, in_turn, later};
+use super::arbiter::{Built, all, in_turn, later};
 use super::channel::Due;
 
 /// Number of interrupt vectors.
@@ -24,7 +24,7 @@ impl Engine {
             self.channels.iter_mut().for_each(|channel| channel.due.clear());
             return Built::Nothing(u64::MAX);
         }
-        if self.send_message(port) {
+        if self.msix.pending != 0 && self.send_message(port) {
             return Built::Tlp;
         }
         let now_ps = port.now_ps();
@@ -32,7 +32,7 @@ impl Engine {
         if due_ps > now_ps {
             return Built::Nothing(due_ps);
         }
-        for index in in_turn(self.status_turn, self.channels.len()) {
+        for index in in_turn(self.status_turn, all(self.channels.len())) {
             let Some(due) = self.take_due(index, now_ps) else { continue };
             if due.interrupt {
                 self.msix.request(self.channels[index].registers.get(channel::VECTOR));

@@ -168,10 +168,10 @@ impl Engine {
 
     /// Notes that bytes have entered a receive queue.
     pub(super) fn ping_returned(&mut self, lane: usize, bytes: u32, now_ps: u64) {
-        let clocks = self.clocks(now_ps);
         if self.user.ping.rounds_left == 0 || lane != self.user.lane {
             return;
         }
+        let clocks = self.clocks(now_ps);
         let message_bytes = u64::from(self.user.registers.get(user::COMMAND_BYTES));
         let ping = &mut self.user.ping;
         let Some(begun_clocks) = ping.begun_clocks else { return };

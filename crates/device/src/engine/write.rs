@@ -83,9 +83,15 @@ impl Engine {
     }
 
     /// Whether a write channel's feed has too little data for its next TLP.
-    pub(super) fn write_lacks_data(&self, index: usize, current: &Current, now_ps: u64) -> bool {
+    pub(super) fn write_lacks_data(
+        &mut self,
+        index: usize,
+        current: &Current,
+        port: &DevicePort<'_>,
+    ) -> bool {
+        self.settle_limit(index, port);
         let bytes = self.next_write_bytes(index, current);
-        self.available(self.feed_of(index, current), now_ps).0 < bytes
+        self.available(self.feed_of(index, current), port.now_ps()).0 < bytes
     }
 
     /// Sends the next TLP of a write channel.
