@@ -129,7 +129,7 @@ async fn last_transfer(
     let Some((buffer, seed)) = back else { return Ok(true) };
     let mut bytes = vec![0; LAST_BYTES as usize];
     buffer.read(0, &mut bytes)?;
-    let words = stream::places(seed, &bytes);
+    let words: Vec<Word> = stream::places(seed, &bytes).collect();
     let Some(Word::At(first)) = words.first().copied() else {
         Check::Whole.fail("nothing was written by the last transfer".to_owned())
     };

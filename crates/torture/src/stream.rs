@@ -42,10 +42,11 @@ pub enum Word {
 }
 
 /// Decodes the words of some bytes.
-pub fn places(seed: u32, bytes: &[u8]) -> Vec<Word> {
-    let words = bytes.as_chunks::<4>().0.iter();
-    let place = |word: &[u8; 4]| u32::from_le_bytes(*word).wrapping_sub(seed).wrapping_mul(INVERSE);
-    words.map(|w| Some(place(w)).filter(|&p| p < GUARD).map_or(Word::Guard, Word::At)).collect()
+pub fn places(seed: u32, bytes: &[u8]) -> impl Iterator<Item = Word> {
+    bytes.as_chunks::<4>().0.iter().map(move |word| {
+        let place = u32::from_le_bytes(*word).wrapping_sub(seed).wrapping_mul(INVERSE);
+        if place < GUARD { Word::At(place) } else { Word::Guard }
+    })
 }
 
 /// Describes words briefly: `7..20 guard 25..30`.
@@ -74,6 +75,6 @@ pub fn runs(words: &[Word]) -> String {
 fn a_word_says_where_it_belongs() {
     let bytes = words(77, 1000, 4000);
     let expected: Vec<Word> = (1000..2000).map(Word::At).collect();
-    assert_eq!(places(77, &bytes), expected);
-    assert!(places(77, &guard(77, 64)).iter().all(|word| *word == Word::Guard));
+    assert!(places(77, &bytes).eq(expected));
+    assert!(places(77, &guard(77, 64)).all(|word| word == Word::Guard));
 }

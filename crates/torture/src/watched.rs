@@ -15,6 +15,8 @@ use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
 /// Addresses of interrupt messages (x86).
 const INTERRUPTS: std::ops::Range<u64> = 0xfee0_0000..0xfef0_0000;
+/// Direction towards the host.
+const UP: LinkDirection = LinkDirection::Up;
 /// Most findings kept.
 const MOST_STRAYS: usize = 8;
 
@@ -39,17 +41,24 @@ pub struct Witness {
     pub hash: u64,
     /// TLPs on links.
     pub tlps: u64,
-    /// TLPs on each direction of a link, by class.
-    carried: BTreeMap<(u32, bool, u8), u64>,
-    /// Links between a root complex and its devices.
-    host_links: Vec<DirectionId>,
-    /// Links of endpoints, in their sending direction.
-    own_links: Vec<DirectionId>,
+    /// Directions of links, by link: down, up.
+    directions: Vec<[Direction; 2]>,
     /// Completion time-outs of the engines.
     timeouts: BTreeMap<RoutingId, Picoseconds>,
     /// Time at which an engine last handed a read to its port, by function, tag and address, if its
     /// memory was pinned then.
     sent: BTreeMap<(RoutingId, u16, u64), Picoseconds>,
+}
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, Default)]
+struct Direction {
+    /// TLPs carried, by class.
+    carried: [u64; 3],
+    /// Whether it ends at a root complex.
+    is_to_host: bool,
+    /// Whether it begins at an endpoint.
+    is_of_endpoint: bool,
 }
 
 /// A witness shared by the fabric and the buses.
@@ -71,16 +80,14 @@ impl Witness {
             let host = simulation_host(fabric);
             let mut state = seen.lock().unwrap();
             state.memory = fabric.memory_ranges(host);
-            let ports = fabric.ports().iter();
-            let roots = ports.filter(|port| fabric.node(port.node).kind == NodeKind::RootComplex);
-            let links = roots.filter_map(|port| port.link);
-            state.host_links =
-                links.map(|link| DirectionId { link, heading: LinkDirection::Up }).collect();
-            let ports = fabric.ports().iter();
-            let own = ports.filter(|port| fabric.node(port.node).kind == NodeKind::Endpoint);
-            let links = own.filter_map(|port| port.link);
-            state.own_links =
-                links.map(|link| DirectionId { link, heading: LinkDirection::Up }).collect();
+            state.directions = vec![Default::default(); fabric.links().len()];
+            for port in fabric.ports() {
+                let Some(link) = port.link else { continue };
+                let [_, up] = &mut state.directions[link.0 as usize];
+                let kind = fabric.node(port.node).kind;
+                up.is_to_host |= kind == NodeKind::RootComplex;
+                up.is_of_endpoint |= kind == NodeKind::Endpoint;
+            }
             state.timeouts = timeouts;
             drop(state);
             fabric.set_trace(Box::new(move |record: &TraceRecord| {
@@ -114,30 +121,28 @@ impl Witness {
         self.tlps += 1;
         for word in [
             record.time.0,
-            u64::from(record.direction.link.0) << 1
-                | u64::from(record.direction.heading == LinkDirection::Up),
+            u64::from(record.direction.link.0) << 1 | u64::from(record.direction.heading == UP),
             header.address.0,
             u64::from(*wire_bytes),
             u64::from(header.tag.0),
         ] {
             self.hash = (self.hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
         }
-        *self.carried.entry(Self::place(record.direction, header.class())).or_default() += 1;
-        if !replay && self.own_links.contains(&record.direction) {
+        let DirectionId { link, heading } = record.direction;
+        let direction = &mut self.directions[link.0 as usize][usize::from(heading == UP)];
+        direction.carried[header.class() as usize] += 1;
+        let Direction { is_to_host, is_of_endpoint, .. } = *direction;
+        if !replay && is_of_endpoint {
             self.note_read(header, *ready);
         }
-        if !replay && self.host_links.contains(&record.direction) {
+        if !replay && is_to_host {
             self.check(header, record.time);
         }
     }
 
-    const fn place(direction: DirectionId, class: Class) -> (u32, bool, u8) {
-        (direction.link.0, matches!(direction.heading, LinkDirection::Up), class as u8)
-    }
-
     /// Returns the TLPs of a class that one direction of a link has carried so far.
-    pub fn carried(&self, direction: DirectionId, class: Class) -> u64 {
-        self.carried.get(&Self::place(direction, class)).copied().unwrap_or_default()
+    pub fn carried(&self, DirectionId { link, heading }: DirectionId, class: Class) -> u64 {
+        self.directions[link.0 as usize][usize::from(heading == UP)].carried[class as usize]
     }
 
     /// Returns the first byte of a request that is neither pinned now nor was at `since`.
@@ -148,6 +153,9 @@ impl Witness {
         while at < end {
             let place = (id, 0)..=(id, at);
             let pinned = self.pinned.range(place.clone()).next_back().map(|(_, end)| *end);
+            if pinned.is_some_and(|piece_end| piece_end >= end) {
+                return None;
+            }
             let before = self.given_back.range(place).next_back();
             let before = before.filter(|(_, (_, when))| *when > since).map(|(_, (end, _))| *end);
             match pinned.max(before) {

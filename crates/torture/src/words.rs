@@ -128,8 +128,7 @@ impl Line {
             }
             let mut bytes = vec![0; (part.end - part.start) as usize];
             buffer.read(part.start, &mut bytes).expect("nothing is in flight");
-            let words = stream::places(self.seed, &bytes);
-            let hole = words.iter().position(|word| *word == Word::Guard);
+            let hole = stream::places(self.seed, &bytes).position(|word| word == Word::Guard);
             check!(
                 Check::Whole,
                 hole.is_none(),
@@ -147,7 +146,8 @@ impl Line {
         for (part, outcome) in parts.iter().zip(outcomes) {
             self.all_guards(&bytes, end..part.start);
             end = part.end;
-            let words = stream::places(self.seed, &bytes[part.start as usize..part.end as usize]);
+            let part = &bytes[part.start as usize..part.end as usize];
+            let words: Vec<Word> = stream::places(self.seed, part).collect();
             self.verify_words(&words, *outcome, lossy);
         }
         self.all_guards(&bytes, end..self.buffer_bytes);
@@ -159,8 +159,8 @@ impl Line {
 
     /// Checks that a gap holds only its guards.
     fn all_guards(&self, bytes: &[u8], gap: Range<u64>) {
-        let words = stream::places(self.seed, &bytes[gap.start as usize..gap.end as usize]);
-        let wrong = words.iter().position(|word| *word != Word::Guard);
+        let mut words = stream::places(self.seed, &bytes[gap.start as usize..gap.end as usize]);
+        let wrong = words.position(|word| word != Word::Guard);
         check!(
             Check::Data,
             wrong.is_none(),

@@ -7,7 +7,7 @@ use crosslane_fabric::{DevicePort, ErrorKind, IdleReason};
 use crosslane_pcie::tlp::{Class, Header};
 use crosslane_regs::engine::{ChannelError, DescriptorSource};
 
-use super::channel::{Fault, Kind, Wait};
+use super::channel::{Fault, Kind, Next, Wait, floor_power};
 use super::{Engine, STEP};
 
 /// Arbiter slots before those of the channels.
@@ -23,17 +23,44 @@ enum Pause {
     Datapath,
     /// The link has no room.
     Link,
-    /// Nothing can be sent.
-    Nothing,
+    /// Nothing can be sent before this time unless something else changes.
+    Until(u64),
 }
 
-/// Next action of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+/// Outcome of looking for a TLP in one place.
+pub(super) enum Built {
+    /// One has been sent.
     Tlp,
-    Wait(Wait),
-    /// Nothing until another operation of the channel ends, or the channel is off.
-    Nothing,
+    /// None can be sent before this time by the passage of time alone; `u64::MAX` if no time is
+    /// known.
+    Nothing(u64),
+}
+
+/// Next action of a channel, and the next time at which the passage of time alone lets it begin a
+/// descriptor or a fetch, or take data; `u64::MAX` if no time is known.
+pub(super) struct Outlook {
+    pub next: Next,
+    pub change_ps: u64,
+}
+
+/// Returns the numbers in a set, one bit each: those from `first` on, and then those before it.
+pub(super) fn in_turn(first: usize, set: u32) -> impl Iterator<Item = usize> {
+    let mut rest = set.rotate_right(first as u32);
+    std::iter::from_fn(move || {
+        let ahead = (rest != 0).then_some(rest.trailing_zeros() as usize)?;
+        rest &= rest - 1;
+        Some((first + ahead) % u32::BITS as usize)
+    })
+}
+
+/// Returns the set of the numbers below `count`.
+pub(super) const fn all(count: usize) -> u32 {
+    (1 << count) - 1
+}
+
+/// Returns a time in the future, or `u64::MAX`.
+pub(super) fn later(time_ps: u64, now_ps: u64) -> u64 {
+    if time_ps > now_ps { time_ps } else { u64::MAX }
 }
 
 impl Engine {
@@ -46,8 +73,10 @@ impl Engine {
 
     /// Sends all it can, and schedules the next look.
     pub(super) fn step(&mut self, port: &mut DevicePort<'_>) {
-        self.settle_memory(port.now_ps());
-        self.copy_on(port);
+        if self.board.is_some() {
+            self.settle_memory(port.now_ps());
+            self.copy_on(port);
+        }
         let pause = loop {
             self.wake = false;
             if self.engine_free_ps > port.now_ps() {
@@ -60,40 +89,57 @@ impl Engine {
             if !self.stalled.is_empty() {
                 self.take_stalled(port);
             }
-            if !self.build_next(port) && !self.wake {
-                break Pause::Nothing;
+            if let Built::Nothing(next_ps) = self.build_next(port)
+                && !self.wake
+            {
+                break Pause::Until(next_ps.min(self.next_confirmed_ps()));
             }
         };
         self.note_waits(pause, port);
         self.arm(pause, port);
     }
 
-    fn build_next(&mut self, port: &mut DevicePort<'_>) -> bool {
+    /// Sends the next TLP in turn. The link has room for posted requests.
+    fn build_next(&mut self, port: &mut DevicePort<'_>) -> Built {
         if self.build_answer(port) {
-            return true;
+            return Built::Tlp;
         }
-        let places = CHANNELS + self.channels.len();
-        for ahead in 0..places {
-            let place = (self.turn + ahead) % places;
-            let is_sent = match place {
+        let mut next_ps = self.completer.next_ps();
+        for place in in_turn(self.turn, all(CHANNELS) | self.running << CHANNELS) {
+            let built = match place {
                 CREDITS => self.build_credit(port),
                 STATUS => self.build_status(port),
-                FETCHES => port.has_room() && self.build_fetch(port),
+                // The channels know the time of their next fetch.
+                FETCHES if port.has_room() && self.build_fetch(port) => Built::Tlp,
+                FETCHES => Built::Nothing(u64::MAX),
                 _ => self.build_data(place - CHANNELS, port),
             };
-            if is_sent {
-                self.turn = place + 1;
-                return true;
+            match built {
+                Built::Tlp => {
+                    self.turn = place + 1;
+                    return Built::Tlp;
+                }
+                Built::Nothing(ps) => next_ps = next_ps.min(ps),
             }
         }
-        false
+        Built::Nothing(next_ps)
     }
 
-    fn build_data(&mut self, index: usize, port: &mut DevicePort<'_>) -> bool {
-        self.prepare(index, port);
-        self.look_ahead(index, port);
-        if self.next(index, port) != Next::Tlp || !self.has_room(index, port) {
-            return false;
+    fn build_data(&mut self, index: usize, port: &mut DevicePort<'_>) -> Built {
+        let channel = &self.channels[index];
+        if channel.may_change() {
+            self.prepare(index, port);
+        }
+        if self.channels[index].kind == Kind::C2h && self.board.is_some() {
+            self.look_ahead(index, port);
+        }
+        let Outlook { next, change_ps } = self.look(index, port);
+        let channel = &mut self.channels[index];
+        channel.next = next;
+        let is_read = channel.kind == Kind::H2c;
+        // Writes do not wait for reads.
+        if next != Next::Tlp || is_read && !port.has_room() {
+            return Built::Nothing(change_ps);
         }
         if !self.function.is_bus_master {
             // Stop in the middle of the descriptor: the function may no longer send.
@@ -101,108 +147,119 @@ impl Engine {
             let (error, address) =
                 (ChannelError::NotBusMaster, self.channels[index].next_address());
             self.stop(index, Fault { error, address }, port.now_ps());
-            return false;
+            return Built::Nothing(u64::MAX);
         }
-        if self.channels[index].kind == Kind::H2c {
-            self.build_read(index, port);
-        } else {
-            self.build_write(index, port);
+        match is_read {
+            true => self.build_read(index, port),
+            false => self.build_write(index, port),
         }
-        true
+        Built::Tlp
     }
 
-    /// Whether the link takes a TLP of a channel. Writes do not wait for reads.
-    fn has_room(&self, index: usize, port: &DevicePort<'_>) -> bool {
-        match self.channels[index].kind {
-            Kind::H2c => port.has_room_for(Class::NonPosted),
-            Kind::C2h | Kind::Peer => port.has_room_for(Class::Posted),
-        }
+    /// Computes a channel's longest TLP for its current settings.
+    pub(super) fn settle_limit(&mut self, index: usize, port: &DevicePort<'_>) {
+        let channel = &mut self.channels[index];
+        let (p, function) = (&self.parameters, &self.function);
+        channel.limit_bytes = match channel.kind {
+            Kind::H2c => channel.longest_bytes(p.max_read_bytes, function.max_read_request_bytes),
+            Kind::C2h | Kind::Peer => {
+                let own = p.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
+                channel.longest_bytes(own, function.max_payload_bytes)
+            }
+        };
     }
 
-    fn next(&self, index: usize, port: &DevicePort<'_>) -> Next {
+    pub(super) fn look(&mut self, index: usize, port: &DevicePort<'_>) -> Outlook {
         let channel = &self.channels[index];
         if !channel.is_running() {
-            return Next::Nothing;
+            return Outlook { next: Next::Nothing, change_ps: u64::MAX };
         }
-        let Some(current) = &channel.current else {
-            return match self.has_descriptor(index) {
-                true if self.reads_enough(index) => Next::Wait(Wait::Tag),
-                true if self.begins_ps(index) > port.now_ps() => Next::Wait(Wait::Descriptor),
-                true => Next::Nothing,
-                false if self.is_posted(index) => Next::Wait(Wait::Descriptor),
-                false => Next::Wait(Wait::Post),
-            };
+        if channel.limit_bytes == 0 {
+            self.settle_limit(index, port);
+        }
+        let channel = &self.channels[index];
+        let now_ps = port.now_ps();
+        let Outlook { next, change_ps } = match &channel.current {
+            Some(current) if channel.kind == Kind::H2c => {
+                let reads_ps = self.reads_ps(index, current);
+                let next = if reads_ps > now_ps { Next::Wait(Wait::Tag) } else { Next::Tlp };
+                Outlook { next, change_ps: later(reads_ps, now_ps) }
+            }
+            Some(current) => self.look_at_write(index, current, now_ps),
+            None => self.look_at_descriptor(index, now_ps),
         };
-        let wait = match channel.kind {
-            Kind::H2c => self.read_waits(index, current, port.now_ps()),
-            Kind::C2h | Kind::Peer => self.write_waits(index, current, port),
+        if channel.doorbell == channel.requested {
+            return Outlook { next, change_ps };
+        }
+        Outlook { next, change_ps: change_ps.min(later(self.fetches_ps(index), now_ps)) }
+    }
+
+    /// Looks at a channel that has taken up no descriptor.
+    fn look_at_descriptor(&self, index: usize, now_ps: u64) -> Outlook {
+        let channel = &self.channels[index];
+        let Some(begins_ps) = self.begins_ps(index) else {
+            let wait = if self.is_posted(index) { Wait::Descriptor } else { Wait::Post };
+            return Outlook { next: Next::Wait(wait), change_ps: u64::MAX };
         };
-        wait.map_or(Next::Tlp, Next::Wait)
+        let next = match () {
+            () if self.reads_enough(index) => Next::Wait(Wait::Tag),
+            () if begins_ps > now_ps => Next::Wait(Wait::Descriptor),
+            () => Next::Nothing,
+        };
+        // Commands have no gap before them.
+        let is_command = channel.source() == Some(DescriptorSource::CommandPort);
+        let gap_ps = if is_command { 0 } else { channel.gap_until_ps };
+        Outlook { next, change_ps: later(gap_ps.max(begins_ps), now_ps) }
     }
 
     /// Updates the counters of idle time.
     fn note_waits(&mut self, pause: Pause, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
-        let mut lacks_tag = false;
-        for index in 0..self.channels.len() {
-            let wait = match self.next(index, port) {
-                Next::Tlp => {
-                    let is_held = pause != Pause::Datapath && !self.has_room(index, port);
-                    is_held.then_some(Wait::Link)
+        let (mut lacks_tag, mut next_ps) = (false, u64::MAX);
+        // The others have nothing to wait for, now as before.
+        let active = self.running | std::mem::take(&mut self.waiting);
+        for index in in_turn(0, active) {
+            let next = match pause {
+                // Nothing has changed since it was looked at.
+                Pause::Until(_) if self.running & 1 << index == 0 => Next::Nothing,
+                Pause::Until(_) => self.channels[index].next,
+                Pause::Datapath | Pause::Link => {
+                    let Outlook { next, change_ps } = self.look(index, port);
+                    next_ps = next_ps.min(change_ps);
+                    next
                 }
+            };
+            let wait = match next {
+                Next::Tlp => (pause != Pause::Datapath).then_some(Wait::Link),
                 Next::Wait(wait) => Some(wait),
                 Next::Nothing => None,
             };
             lacks_tag |= wait == Some(Wait::Tag);
+            self.waiting |= u32::from(wait.is_some()) << index;
             let channel = &mut self.channels[index];
             // Between descriptors the gap comes first, and counts as a gap.
             let from_ps = if channel.current.is_none() { channel.gap_until_ps } else { now_ps };
             channel.note_wait(wait, from_ps, now_ps);
         }
+        let time_ps = match pause {
+            Pause::Datapath => self.engine_free_ps,
+            Pause::Link => next_ps.min(self.next_other_ps(now_ps)),
+            Pause::Until(next_ps) => next_ps,
+        };
         port.set_idle_reason(match pause {
-            Pause::Datapath => IdleReason::RequesterGap,
-            _ if lacks_tag => IdleReason::NoTag,
-            _ if self.next_time_ps(now_ps) != u64::MAX => IdleReason::RequesterGap,
+            Pause::Link | Pause::Until(_) if lacks_tag => IdleReason::NoTag,
+            _ if time_ps != u64::MAX => IdleReason::RequesterGap,
             _ => IdleReason::NothingToSend,
         });
     }
 
-    /// Returns the next time at which the passage of time alone lets something be sent.
-    fn next_time_ps(&self, now_ps: u64) -> u64 {
+    /// Returns the next time at which the passage of time alone lets something be sent that is not
+    /// a channel's.
+    fn next_other_ps(&self, now_ps: u64) -> u64 {
         let answer_ps = self.completer.next_ps();
-        let channels = (0..self.channels.len()).map(|index| self.next_channel_ps(index, now_ps));
-        let credit_ps = if self.function.is_bus_master { self.next_credit_ps() } else { u64::MAX };
-        let status_ps = self.next_status_ps(now_ps);
-        let confirmed_ps = self.next_confirmed_ps();
-        answer_ps
-            .min(credit_ps)
-            .min(status_ps)
-            .min(confirmed_ps)
-            .min(channels.min().unwrap_or(u64::MAX))
-    }
-
-    /// Returns the next time at which the passage of time alone lets a channel begin a descriptor
-    /// or a fetch, or take data.
-    fn next_channel_ps(&self, index: usize, now_ps: u64) -> u64 {
-        let channel = &self.channels[index];
-        if !channel.is_running() {
-            return u64::MAX;
-        }
-        let later = |time_ps: u64| if time_ps > now_ps { time_ps } else { u64::MAX };
-        let own_ps = match &channel.current {
-            Some(current) => self.next_data_ps(index, current, now_ps),
-            None if self.has_descriptor(index) => {
-                // Commands have no gap before them.
-                let is_command = channel.source() == Some(DescriptorSource::CommandPort);
-                let gap_ps = if is_command { 0 } else { channel.gap_until_ps };
-                later(gap_ps.max(self.begins_ps(index)))
-            }
-            None => u64::MAX,
-        };
-        match self.next_fetch(index) {
-            Some(_) => own_ps.min(later(self.fetches_ps(index))),
-            None => own_ps,
-        }
+        let credit_ps = if self.function.is_bus_master { self.credit_ps } else { u64::MAX };
+        let times = [answer_ps, credit_ps, self.next_status_ps(now_ps), self.next_confirmed_ps()];
+        times.into_iter().fold(u64::MAX, u64::min)
     }
 
     fn arm(&mut self, pause: Pause, port: &mut DevicePort<'_>) {
@@ -212,7 +269,7 @@ impl Engine {
             // The port calls when it has room; copies on the card do not wait for it.
             Pause::Link if self.next_copied_ps() == u64::MAX => return,
             Pause::Link => self.next_copied_ps(),
-            Pause::Nothing => self.next_time_ps(now_ps),
+            Pause::Until(next_ps) => next_ps,
         };
         if time_ps != u64::MAX && (time_ps < self.timer_ps || self.timer_ps <= now_ps) {
             self.timer_ps = time_ps;

@@ -40,6 +40,16 @@ impl Wait {
     pub const COUNT: usize = 7;
 }
 
+/// Next action of a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Next {
+    Tlp,
+    Wait(Wait),
+    /// Nothing until another operation of the channel ends, or the channel is off.
+    #[default]
+    Nothing,
+}
+
 /// Descriptor from a table, a ring or the command port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Descriptor {
@@ -174,8 +184,16 @@ pub(super) struct Channel {
     pub sequence: u32,
     /// Number of the next byte of the generated stream.
     pub generated: u64,
+    /// Longest TLP; 0 until it is computed for the current settings.
+    pub limit_bytes: u32,
+    /// Next action when the arbiter last had its turn.
+    pub next: Next,
     wait: Option<Wait>,
     wait_since_ps: u64,
+    /// Whether the number of posted descriptors is to be checked.
+    pub is_unchecked: bool,
+    /// See [`is_running`](Self::is_running).
+    is_running: bool,
 }
 
 impl Channel {
@@ -192,16 +210,40 @@ impl Channel {
     pub fn clear_control(&mut self, field: Field) {
         let control = self.registers.get(channel::CONTROL);
         self.registers.set(channel::CONTROL, control & !field.mask());
+        self.settle_running();
     }
 
-    /// Returns the longest TLP: the least of the channel's setting, the engine's limit, and the
+    /// Takes a write of a register: see [`RegisterFile::write`].
+    pub fn write(&mut self, offset: u32, value: u32) -> Option<u32> {
+        let written = self.registers.write(offset, value);
+        (self.limit_bytes, self.is_unchecked) = (0, true);
+        self.settle_running();
+        written
+    }
+
+    /// Computes whether the channel is running, after a change of what that depends on.
+    fn settle_running(&mut self) {
+        self.is_running = self.control(control::RUN) != 0 && !self.is_stopped();
+    }
+
+    /// Returns the longest TLP: the least of the channel's settings, the engine's limit, and the
     /// function's limit unless the host permits longer ones.
-    pub fn limit_bytes(&self, own: u32, allowed: u32) -> u32 {
+    pub fn longest_bytes(&self, own: u32, allowed: u32) -> u32 {
         let wanted = match self.registers.get(channel::PAYLOAD) {
             0 => own,
             bytes => floor_power(bytes).max(4).min(own),
         };
-        if self.control(control::OVERSIZE) != 0 { wanted } else { wanted.min(allowed) }
+        let mut most =
+            if self.control(control::OVERSIZE) != 0 { wanted } else { wanted.min(allowed) };
+        if self.kind == Kind::Peer {
+            for register in [channel::CREDIT_WINDOW, channel::APERTURE] {
+                let bytes = self.registers.get(register);
+                if bytes >= 4 {
+                    most = most.min(floor_power(bytes));
+                }
+            }
+        }
+        most
     }
 
     pub fn is_stopped(&self) -> bool {
@@ -209,8 +251,13 @@ impl Channel {
     }
 
     /// Whether the channel may take up descriptors and build TLPs.
-    pub fn is_running(&self) -> bool {
-        self.control(control::RUN) != 0 && !self.is_stopped()
+    pub const fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// Whether the channel may take up a descriptor or stop, even if nothing else happens.
+    pub const fn may_change(&self) -> bool {
+        self.current.is_none() || self.is_unchecked || self.fault.is_some()
     }
 
     pub fn source(&self) -> Option<DescriptorSource> {
@@ -295,6 +342,7 @@ impl Channel {
         let open = begun.wrapping_sub(completed) as i32;
         assert!(open > 0, "descriptor {completed} is complete, and {begun} were taken up");
         self.completed = completed.wrapping_add(1);
+        self.is_unchecked = true;
         let enabled = |field| self.control(field) != 0;
         let asked = |field: Field| field.get(bits) != 0;
         self.fall_due(
@@ -302,6 +350,11 @@ impl Channel {
             asked(ring_descriptor::control::INTERRUPT) && enabled(control::INTERRUPT_ENABLE),
             from_ps,
         );
+    }
+
+    /// Returns when the next report may be sent; `u64::MAX` if none is due.
+    pub fn due_ps(&self) -> u64 {
+        self.due.front().map_or(u64::MAX, |due| due.from_ps)
     }
 
     fn fall_due(&mut self, status: bool, interrupt: bool, from_ps: u64) {
@@ -332,6 +385,7 @@ impl Channel {
         self.stopped_at = self.moved();
         self.error = fault.error;
         self.error_address = fault.address;
+        self.settle_running();
         // One block reports the error and the descriptors completed before it.
         let from_ps = self.due.front().map_or(0, |due| due.from_ps);
         self.due.clear();
@@ -359,6 +413,7 @@ impl Channel {
         self.posted_last = (0, 0);
         (self.credit, self.sent, self.sequence, self.stopped_at) = (0, 0, 0, 0);
         (self.error, self.error_address, self.gap_until_ps) = (ChannelError::None, 0, 0);
+        self.settle_running();
         self.due.clear();
         self.drained_ps = 0;
     }
@@ -366,6 +421,10 @@ impl Channel {
     /// Records the reason for sending nothing from `from_ps`, which may be slightly in the future;
     /// `None` if it sends or is off.
     pub fn note_wait(&mut self, wait: Option<Wait>, from_ps: u64, now_ps: u64) {
+        let goes_on = wait.is_none() || from_ps.max(self.wait_since_ps) <= now_ps;
+        if wait == self.wait && goes_on {
+            return;
+        }
         if let Some(before) = self.wait {
             self.counters.idle_ps[before as usize] += now_ps.saturating_sub(self.wait_since_ps);
         }

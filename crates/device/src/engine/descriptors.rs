@@ -8,6 +8,7 @@ use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::{ChannelError, DescriptorSource, channel};
 use crosslane_regs::{ring_descriptor, table_descriptor};
 
+use super::arbiter::in_turn;
 use super::channel::{Awaiting, Current, Descriptor, Fault, Kind, Origin, Reading};
 use super::{Engine, TABLE_ENTRY_BYTES};
 
@@ -21,7 +22,7 @@ const BATCHES_AHEAD: u32 = 2;
 const MAX_AWAITING: usize = 64;
 
 /// Fetch that can be sent.
-pub(super) struct Fetch {
+struct Fetch {
     address: u64,
     descriptors: u32,
 }
@@ -101,36 +102,29 @@ impl Engine {
         }
     }
 
-    /// Whether a channel has a descriptor to take up.
-    pub(super) fn has_descriptor(&self, index: usize) -> bool {
+    /// Returns the earliest time at which a channel may take up its next descriptor: the arrival of
+    /// the descriptor plus the latency to its first TLP. `None` if it has no descriptor.
+    pub(super) fn begins_ps(&self, index: usize) -> Option<u64> {
         let channel = &self.channels[index];
-        match channel.source() {
-            Some(DescriptorSource::Table) => channel.posted() != 0,
-            Some(DescriptorSource::Ring) => !channel.waiting.is_empty(),
-            Some(DescriptorSource::CommandPort) => self.command_waits(index),
-            None => false,
-        }
-    }
-
-    /// Returns the earliest time at which a channel may take up its next descriptor, which must
-    /// exist: the arrival of the descriptor plus the latency to its first TLP.
-    pub(super) fn begins_ps(&self, index: usize) -> u64 {
-        let channel = &self.channels[index];
-        let since_ps = match channel.source() {
-            Some(DescriptorSource::Ring) => channel.waiting.front().map_or(0, |(_, since)| *since),
-            Some(DescriptorSource::CommandPort) => self.command_since_ps(),
-            Some(DescriptorSource::Table) | None => channel.posted_ps(channel.begun),
+        let since_ps = match channel.source()? {
+            DescriptorSource::Table if channel.posted() != 0 => channel.posted_ps(channel.begun),
+            DescriptorSource::Ring => channel.waiting.front()?.1,
+            DescriptorSource::CommandPort if self.command_waits(index) => self.command_since_ps(),
+            DescriptorSource::Table | DescriptorSource::CommandPort => return None,
         };
         let p = &self.parameters;
         let write_clocks = if channel.kind == Kind::H2c { 0 } else { p.write_latency_clocks };
-        since_ps + p.clocks_ps(p.request_latency_clocks + write_clocks)
+        Some(since_ps + p.clocks_ps(p.request_latency_clocks + write_clocks))
     }
 
-    /// Returns the earliest time at which a channel may fetch posted descriptors and has a tag;
-    /// `u64::MAX` if no time is known.
+    /// Returns the earliest time at which a channel may send its next fetch; `u64::MAX` if it has
+    /// none or no time is known.
     pub(super) fn fetches_ps(&self, index: usize) -> u64 {
-        let channel = &self.channels[index];
+        if self.fetchable(index) == 0 {
+            return u64::MAX;
+        }
         let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
+        let channel = &self.channels[index];
         let tag_ps = self.tags.free_fetch_tag(index).map_or(u64::MAX, |(_, from_ps)| from_ps);
         tag_ps.max(channel.posted_ps(channel.requested) + latency_ps)
     }
@@ -148,8 +142,8 @@ impl Engine {
     /// Sets a fault if more descriptors are posted than the ring or table holds, or if it is
     /// invalid.
     fn check_posted(&mut self, index: usize) {
-        let places = self.places(index);
         let channel = &mut self.channels[index];
+        channel.is_unchecked = false;
         if channel.fault.is_some()
             || channel.doorbell == channel.completed
             || channel.source() == Some(DescriptorSource::CommandPort)
@@ -157,7 +151,8 @@ impl Engine {
             return;
         }
         let open = channel.doorbell.wrapping_sub(channel.completed);
-        if places.is_none_or(|places| open > places) {
+        if self.places(index).is_none_or(|places| open > places) {
+            let channel = &mut self.channels[index];
             let address = channel.registers.wide(channel::RING_LOW);
             channel.fault = Some(Fault { error: ChannelError::BadDescriptor, address });
         }
@@ -170,7 +165,9 @@ impl Engine {
         if !self.channels[index].is_running() {
             return;
         }
-        self.check_posted(index);
+        if self.channels[index].is_unchecked {
+            self.check_posted(index);
+        }
         let channel = &self.channels[index];
         // Descriptors fetched earlier come first.
         if let Some(fault) = channel.fault
@@ -181,18 +178,18 @@ impl Engine {
             }
             return;
         }
-        let channel = &self.channels[index];
+        if channel.current.is_some() {
+            return;
+        }
         let from_host = channel.source() != Some(DescriptorSource::CommandPort);
         let is_full = match channel.kind {
             Kind::H2c => self.reads_enough(index),
             Kind::C2h => self.must_wait_for_copies(index),
             Kind::Peer => channel.awaiting.len() >= MAX_AWAITING,
         };
-        if channel.current.is_some()
-            || is_full
+        if is_full
             || (from_host && channel.gap_until_ps > now_ps)
-            || !self.has_descriptor(index)
-            || self.begins_ps(index) > now_ps
+            || self.begins_ps(index).is_none_or(|begins_ps| begins_ps > now_ps)
         {
             return;
         }
@@ -304,30 +301,32 @@ impl Engine {
 
     // --- Rings ---------------------------------------------------------------------------
 
-    /// Returns the fetch that a channel should send now, if any: a whole batch, or all that is
-    /// posted.
-    pub(super) fn next_fetch(&self, index: usize) -> Option<Fetch> {
+    /// Returns the number of descriptors that a channel wants to fetch now: a whole batch, or all
+    /// that are posted.
+    fn fetchable(&self, index: usize) -> u32 {
         let channel = &self.channels[index];
-        if !channel.is_running()
-            || channel.fault.is_some()
-            || channel.source() != Some(DescriptorSource::Ring)
-        {
-            return None;
-        }
         let posted = channel.doorbell.wrapping_sub(channel.requested);
-        if posted == 0 {
-            return None;
+        if posted == 0
+            || channel.source() != Some(DescriptorSource::Ring)
+            || channel.fault.is_some()
+            || !channel.is_running()
+        {
+            return 0;
         }
-        let entries = self.places(index)?;
-        if channel.doorbell.wrapping_sub(channel.completed) > entries {
-            return None;
-        }
+        let open = channel.doorbell.wrapping_sub(channel.completed);
         let batch = u32::from(self.parameters.fetch_batch);
         let ahead = channel.requested.wrapping_sub(channel.begun);
         let wanted = posted.min(batch);
-        if ahead + wanted > BATCHES_AHEAD * batch {
-            return None;
-        }
+        let has_room = ahead + wanted <= BATCHES_AHEAD * batch;
+        let is_valid = has_room && self.places(index).is_some_and(|entries| open <= entries);
+        if is_valid { wanted } else { 0 }
+    }
+
+    /// Returns the fetch of `wanted` descriptors, or of those before the end of the ring or the
+    /// next boundary of a longest read.
+    fn next_fetch(&self, index: usize, wanted: u32) -> Option<Fetch> {
+        let channel = &self.channels[index];
+        let entries = self.places(index)?;
         let first = channel.requested % entries;
         let address = (channel.registers.wide(channel::RING_LOW) & !(RING_ALIGNMENT - 1))
             .wrapping_add(u64::from(first) * u64::from(ring_descriptor::BYTES));
@@ -341,13 +340,13 @@ impl Engine {
     /// Sends a descriptor fetch, taking the channels in turn from `fetch_turn`. Returns whether it
     /// sent one.
     pub(super) fn build_fetch(&mut self, port: &mut DevicePort<'_>) -> bool {
-        let count = self.channels.len();
-        for ahead in 0..count {
-            let index = (self.fetch_turn + ahead) % count;
-            let Some(fetch) = self.next_fetch(index) else { continue };
-            if self.fetches_ps(index) > port.now_ps() {
+        for index in in_turn(self.fetch_turn, self.running) {
+            let channel = &self.channels[index];
+            if channel.doorbell == channel.requested || self.fetches_ps(index) > port.now_ps() {
                 continue;
             }
+            let wanted = self.fetchable(index);
+            let Some(fetch) = self.next_fetch(index, wanted) else { continue };
             if !self.function.is_bus_master {
                 port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
                 let (error, address) = (ChannelError::NotBusMaster, fetch.address);

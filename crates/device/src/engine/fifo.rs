@@ -26,18 +26,16 @@ impl Fifo {
         }
     }
 
-    /// Returns the number of bytes that may be taken now.
-    pub fn ready(&self, now_ps: u64) -> u32 {
-        let fresh = self.fresh.iter().rev().take_while(|(from_ps, _)| *from_ps > now_ps);
-        let fresh: usize = fresh.map(|(_, bytes)| bytes).sum();
+    /// Returns the number of bytes that may be taken now, and when there are more; `u64::MAX` if
+    /// all may be taken now.
+    pub fn ready(&self, now_ps: u64) -> (u32, u64) {
+        let (mut fresh, mut next_ps) = (0, u64::MAX);
+        for (from_ps, bytes) in self.fresh.iter().rev().take_while(|(from_ps, _)| *from_ps > now_ps)
+        {
+            (fresh, next_ps) = (fresh + bytes, *from_ps);
+        }
         assert!(fresh <= self.length, "{fresh} B are fresh, of {} B", self.length);
-        (self.length - fresh) as u32
-    }
-
-    /// Returns when further bytes may be taken; `u64::MAX` if all may be taken now.
-    pub fn next_ready_ps(&self, now_ps: u64) -> u64 {
-        let times = self.fresh.iter().map(|(from_ps, _)| *from_ps);
-        times.filter(|from_ps| *from_ps > now_ps).min().unwrap_or(u64::MAX)
+        ((self.length - fresh) as u32, next_ps)
     }
 
     pub fn length(&self) -> u32 {
@@ -130,11 +128,13 @@ mod tests {
         let mut fifo = Fifo::new(16, 100);
         fifo.push(&[1; 3], 10);
         fifo.push(&[2; 5], 60);
-        assert_eq!([10, 109, 110, 159, 160].map(|now_ps| fifo.ready(now_ps)), [0, 0, 3, 3, 8]);
-        assert_eq!([10, 110, 160].map(|now_ps| fifo.next_ready_ps(now_ps)), [110, 160, u64::MAX]);
+        assert_eq!(
+            [10, 109, 110, 159, 160].map(|now_ps| fifo.ready(now_ps)),
+            [(0, 110), (0, 110), (3, 160), (3, 160), (8, u64::MAX)]
+        );
         fifo.pop(&mut [0; 3]);
-        assert_eq!((fifo.ready(110), fifo.length()), (0, 5));
+        assert_eq!((fifo.ready(110), fifo.length()), ((0, 160), 5));
         fifo.push(&[3], 300);
-        assert_eq!((fifo.ready(399), fifo.ready(400)), (5, 6));
+        assert_eq!((fifo.ready(399), fifo.ready(400)), ((5, 400), (6, u64::MAX)));
     }
 }

@@ -2,11 +2,12 @@
 //! Receive queues: writes of other devices into BAR 1, and the credits returned for them. A full
 //! queue may block everything behind it.
 
-use crosslane_fabric::DevicePort;
+use crosslane_fabric::{DevicePort, Received};
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::lane::{self, control};
 
+use super::arbiter::{Built, in_turn};
 use super::fifo::Fifo;
 use super::pattern::Checker;
 use super::{Engine, Taken};
@@ -24,6 +25,22 @@ pub(super) struct Stalled {
     pub payload: Vec<u8>,
 }
 
+/// Payload of a TLP that is being taken.
+#[derive(Clone, Copy)]
+pub(super) enum Payload<'a> {
+    Arrived(Received),
+    Stalled(&'a [u8]),
+}
+
+impl Payload<'_> {
+    pub fn bytes<'a>(&'a self, port: &'a DevicePort<'_>) -> &'a [u8] {
+        match self {
+            Self::Arrived(tlp) => port.payload(*tlp),
+            Self::Stalled(bytes) => bytes,
+        }
+    }
+}
+
 /// Receive queue.
 pub(super) struct Lane {
     pub registers: RegisterFile,
@@ -37,6 +54,8 @@ pub(super) struct Lane {
     drained_ps: u64,
     /// Time at which enough bytes have left to tell the sender at once; `u64::MAX` if too few have.
     quarter_ps: u64,
+    /// Time at which the credit is due to be sent; `u64::MAX` if no time is known.
+    due_ps: u64,
     /// Latency of bytes in a queue that feeds nothing, ps.
     drain_ps: u64,
     /// Bytes of a beat, and time of a clock.
@@ -60,6 +79,7 @@ impl Lane {
             returned: 0,
             drained_ps: 0,
             quarter_ps: u64::MAX,
+            due_ps: u64::MAX,
             drain_ps: p.drain_ps(),
             beat_bytes: p.datapath_bytes,
             clock_ps: p.clock.0,
@@ -155,18 +175,18 @@ impl Lane {
         (self.first_ps, self.last_ps) = (None, 0);
     }
 
-    /// Returns when the credit is due to be sent; `u64::MAX` if no time is known.
-    fn credit_due_ps(&self, clock_ps: u64) -> u64 {
+    /// Computes when the credit is due to be sent.
+    fn settle_due_time(&mut self) {
         let unreturned = self.drained.wrapping_sub(self.returned);
-        if !self.is_set(control::RETURN_CREDITS) || unreturned == 0 {
+        self.due_ps = if unreturned == 0 || !self.is_set(control::RETURN_CREDITS) {
             u64::MAX
         } else if self.quarter_ps != u64::MAX {
             self.quarter_ps
         } else if self.fifo.length() == 0 {
-            self.drained_ps + CREDIT_DELAY_CLOCKS * clock_ps
+            self.drained_ps + CREDIT_DELAY_CLOCKS * self.clock_ps
         } else {
             u64::MAX
-        }
+        };
     }
 }
 
@@ -180,7 +200,7 @@ impl Engine {
     /// Takes stalled TLPs while they have room.
     pub(super) fn take_stalled(&mut self, port: &mut DevicePort<'_>) {
         while let Some(Stalled { held, payload }) = self.stalled.pop_front() {
-            match self.take(held, &payload, port) {
+            match self.take(&held, Payload::Stalled(&payload), port) {
                 Taken::Full => {
                     self.stalled.push_front(Stalled { held, payload });
                     return;
@@ -192,11 +212,6 @@ impl Engine {
         }
     }
 
-    /// Returns the bytes of BAR 1 for each receive queue.
-    pub(super) fn lane_window_bytes(&self) -> u64 {
-        self.receive.bytes / self.lanes.len() as u64
-    }
-
     /// Takes a write into BAR 1.
     pub(super) fn take_lane_write(
         &mut self,
@@ -205,7 +220,7 @@ impl Engine {
         payload: &[u8],
         now_ps: u64,
     ) -> Taken {
-        let number = (offset / self.lane_window_bytes().max(1)) as usize;
+        let number = (offset / self.lane_window_bytes.max(1)) as usize;
         let is_routed = self.user.is_routed_lane(number);
         let Some(lane) = self.lanes.get_mut(number) else { return Taken::Now };
         let is_whole = header.request_bytes() as usize == payload.len();
@@ -234,36 +249,39 @@ impl Engine {
             self.wake |= lane.is_set(control::RETURN_CREDITS);
         }
         lane.assert_agrees();
+        self.settle_credit_time(number);
         self.ping_returned(number, bytes, now_ps);
         Taken::Now
     }
 
-    /// Returns when the next credit write is due; `u64::MAX` if no time is known.
-    pub(super) fn next_credit_ps(&self) -> u64 {
-        let clock_ps = self.parameters.clock.0;
-        self.lanes.iter().map(|lane| lane.credit_due_ps(clock_ps)).min().unwrap_or(u64::MAX)
+    /// Computes when the next credit write is due, after a change of a queue.
+    pub(super) fn settle_credit_time(&mut self, number: usize) {
+        self.lanes[number].settle_due_time();
+        let is_known = self.lanes[number].due_ps != u64::MAX;
+        self.crediting = self.crediting & !(1 << number) | u32::from(is_known) << number;
+        let times = in_turn(0, self.crediting).map(|number| self.lanes[number].due_ps);
+        self.credit_ps = times.fold(u64::MAX, u64::min);
     }
 
-    /// Sends a due credit write, taking the queues in turn. Returns whether it sent one.
-    pub(super) fn build_credit(&mut self, port: &mut DevicePort<'_>) -> bool {
-        let (count, now_ps) = (self.lanes.len(), port.now_ps());
-        let clock_ps = self.parameters.clock.0;
+    /// Sends a due credit write, taking the queues in turn.
+    pub(super) fn build_credit(&mut self, port: &mut DevicePort<'_>) -> Built {
+        let now_ps = port.now_ps();
         if !self.function.is_bus_master {
-            return false;
+            return Built::Nothing(u64::MAX);
         }
-        for ahead in 0..count {
-            let number = (self.credit_turn + ahead) % count;
-            let lane = &mut self.lanes[number];
-            if lane.credit_due_ps(clock_ps) > now_ps {
-                continue;
-            }
-            self.credit_turn = number + 1;
-            let drained = lane.give_credit(now_ps);
-            let address = BusAddress(lane.registers.wide(lane::CREDIT_LOW) & !3);
-            let header = Header::memory_write(port.routing_id(), address, 4);
-            self.send(header, port, |payload| payload.copy_from_slice(&drained.to_le_bytes()));
-            return true;
+        if self.credit_ps > now_ps {
+            return Built::Nothing(self.credit_ps);
         }
-        false
+        let mut turn = in_turn(self.credit_turn, self.crediting);
+        let number = turn.find(|number| self.lanes[*number].due_ps <= now_ps);
+        let number = number.expect("one of them is due first");
+        self.credit_turn = number + 1;
+        let lane = &mut self.lanes[number];
+        let drained = lane.give_credit(now_ps);
+        let address = BusAddress(lane.registers.wide(lane::CREDIT_LOW) & !3);
+        let header = Header::memory_write(port.routing_id(), address, 4);
+        self.settle_credit_time(number);
+        self.send(header, port, |payload| payload.copy_from_slice(&drained.to_le_bytes()));
+        Built::Tlp
     }
 }

@@ -9,6 +9,7 @@ use crosslane_regs::engine::ChannelError;
 use crosslane_regs::engine::channel::control;
 
 use super::Engine;
+use super::arbiter::later;
 use super::channel::{Current, Descriptor, Fault, Kind, Reading};
 use crate::card_memory::{CardMemory, CardMemoryParameters, Copying, Refused};
 
@@ -108,17 +109,17 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn ready(&self, now_ps: u64) -> u32 {
-        let later = self.arriving.iter().filter(|(at_ps, _)| *at_ps > now_ps);
-        let (all, later) = (self.data.len() as u32, later.map(|(_, bytes)| bytes).sum::<u32>());
-        assert!(later <= all, "{later} B are still to come, of {all} B");
-        all - later
-    }
-
-    fn next_ps(&self, now_ps: u64) -> u64 {
-        let arriving = self.arriving.iter().map(|(at_ps, _)| *at_ps);
-        let times = arriving.chain(self.failed_ps).chain([self.turn_ps]);
-        times.filter(|at_ps| *at_ps > now_ps).min().unwrap_or(u64::MAX)
+    /// Returns the number of bytes that have arrived, and when more may; `u64::MAX` if no time is
+    /// known.
+    fn ready(&self, now_ps: u64) -> (u32, u64) {
+        let times = self.failed_ps.into_iter().chain([self.turn_ps]);
+        let mut next_ps = times.map(|at_ps| later(at_ps, now_ps)).fold(u64::MAX, u64::min);
+        let (all, mut coming) = (self.data.len() as u32, 0);
+        for (at_ps, bytes) in self.arriving.iter().rev().take_while(|(at_ps, _)| *at_ps > now_ps) {
+            (coming, next_ps) = (coming + bytes, next_ps.min(*at_ps));
+        }
+        assert!(coming <= all, "{coming} B are still to come, of {all} B");
+        (all - coming, next_ps)
     }
 }
 
@@ -253,14 +254,10 @@ impl Board {
         self.copies.burst = data;
     }
 
-    /// Returns the number of C2H bytes that have arrived.
-    pub fn ready(&self, now_ps: u64) -> u32 {
+    /// Returns the number of C2H bytes that have arrived, and when more may; `u64::MAX` if no time
+    /// is known.
+    pub fn ready(&self, now_ps: u64) -> (u32, u64) {
         self.ahead.ready(now_ps)
-    }
-
-    /// Returns when more C2H bytes may arrive; `u64::MAX` if no time is known.
-    pub fn next_ready_ps(&self, now_ps: u64) -> u64 {
-        self.ahead.next_ps(now_ps)
     }
 
     /// Takes out the oldest C2H bytes, which must be present.
@@ -464,7 +461,7 @@ impl Engine {
         if !channel.is_running()
             || board.copies.confirmed.has_failed
             || !has_room
-            || board.ready(now_ps) < bytes
+            || board.ready(now_ps).0 < bytes
         {
             return false;
         }
@@ -484,13 +481,13 @@ impl Engine {
     /// Reads ahead for a C2H channel, and stops the channel if the data that it needs next were
     /// refused.
     pub(super) fn look_ahead(&mut self, index: usize, port: &DevicePort<'_>) {
+        let now_ps = port.now_ps();
         if self.channels[index].kind != Kind::C2h
             || !self.in_memory(index)
             || !self.channels[index].is_running()
         {
             return;
         }
-        let now_ps = port.now_ps();
         while let Some(board) = &mut self.board {
             let number = board.ahead.number;
             let channel = &self.channels[index];
@@ -592,20 +589,20 @@ mod tests {
         let mut board = board(IN_TURN);
         assert!(!board.read_ahead(descriptor(0, 1024), 0));
         // 100 ns and 5 ns to the first data, the next edge, 16 beats, 50 ns turnaround.
-        assert_eq!(board.next_ready_ps(0), 110_000 + 160_000 + 50_000);
-        assert_eq!((board.ready(319_999), board.ready(320_000)), (0, 512));
+        assert_eq!(board.ready(0).1, 110_000 + 160_000 + 50_000);
+        assert_eq!((board.ready(319_999).0, board.ready(320_000).0), (0, 512));
         board.take_out(&mut [0; 256]);
         board.taken_out(330_000, 340_000);
         assert!(!board.read_ahead(descriptor(0, 1024), 340_000));
         assert_eq!(board.ahead.offset, 512);
         board.take_out(&mut [0; 256]);
         board.taken_out(340_000, 350_000);
-        assert_eq!(board.next_ready_ps(340_000), 400_000);
+        assert_eq!(board.ready(340_000).1, 400_000);
         assert!(!board.read_ahead(descriptor(0, 1024), 399_999));
         assert_eq!(board.ahead.offset, 512);
         // All of it has been requested; it arrives 320 ns later.
         assert!(board.read_ahead(descriptor(0, 1024), 400_000));
-        assert_eq!((board.ready(719_999), board.ready(720_000)), (0, 512));
+        assert_eq!((board.ready(719_999).0, board.ready(720_000).0), (0, 512));
     }
 
     #[test]
@@ -615,7 +612,7 @@ mod tests {
         assert_eq!(board.ahead.offset, 8192);
         // 256 beats after the latency of the first burst.
         assert_eq!(
-            (board.ready(110_000 + 2_559_999), board.ready(110_000 + 2_560_000)),
+            (board.ready(110_000 + 2_559_999).0, board.ready(110_000 + 2_560_000).0),
             (7680, 8192)
         );
         board.take_out(&mut [0; 512]);

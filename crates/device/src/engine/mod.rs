@@ -27,12 +27,12 @@ use crosslane_pcie::config::{ConfigSpace, MsixRequest};
 use crosslane_regs::engine::{ChannelError, MSIX_PENDING, MSIX_TABLE};
 
 use crate::kit::{
-    Answer, Aperture, Arrival, Completer, Function, Held, Msix, Parameters, Timer, whole_words,
+    Answer, Arrival, Completer, Function, Held, Msix, Parameters, Timer, whole_words,
 };
 use crate::parameters::EngineParameters;
 use channel::{Channel, Fault, Kind};
 use fifo::Fifo;
-use lanes::{Lane, Stalled};
+use lanes::{Lane, Payload, Stalled};
 use memory::Board;
 use tags::Tags;
 use user::User;
@@ -47,16 +47,23 @@ const TIMEOUT: u32 = 1;
 pub struct Engine {
     parameters: EngineParameters,
     function: Function,
-    /// Aperture of the receive queues: BAR 1 or the next one present.
-    receive: Aperture,
+    /// Bytes of the receive queues' aperture for each of them.
+    lane_window_bytes: u64,
     /// Channels in the order H2C, C2H, peer.
     channels: Vec<Channel>,
+    /// Channels that are running, and those that were last noted to wait, one bit each.
+    running: u32,
+    waiting: u32,
     tags: Tags,
     /// Card memory, if the engine has that mode.
     board: Option<Board>,
     /// Data read by H2C channel 0, on their way to their target.
     stream: Fifo,
     lanes: Vec<Lane>,
+    /// Time at which the next credit write is due; `u64::MAX` if no time is known.
+    credit_ps: u64,
+    /// Receive queues whose time is known, one bit each.
+    crediting: u32,
     /// TLPs waiting behind a full receive queue, in order.
     stalled: VecDeque<Stalled>,
     /// Buffers of earlier stalled TLPs, for reuse.
@@ -107,12 +114,16 @@ impl Engine {
         let table = || vec![0; usize::from(p.table_descriptors) * TABLE_ENTRY_BYTES];
         Self {
             function: Function::default(),
-            receive: Aperture::default(),
+            lane_window_bytes: 0,
             channels: channels.collect(),
+            running: 0,
+            waiting: 0,
             tags: Tags::new(p),
             board: p.card_memory.map(Board::new),
             stream: Fifo::new(p.staging_bytes, stream_latency_ps),
             lanes: (0..p.lanes).map(|_| Lane::new(p)).collect(),
+            credit_ps: u64::MAX,
+            crediting: 0,
             stalled: VecDeque::new(),
             spare: Vec::new(),
             user: User::new(),
@@ -169,11 +180,11 @@ impl Engine {
     }
 
     /// Takes a TLP as if nothing were stalled. Returns [`Taken::Full`] if its queue is full.
-    fn take(&mut self, held: Held, payload: &[u8], port: &mut DevicePort<'_>) -> Taken {
+    fn take(&mut self, held: &Held, payload: Payload<'_>, port: &mut DevicePort<'_>) -> Taken {
         let (header, now_ps) = (&held.header, port.now_ps());
         let answer = match self.function.sort(header, port) {
             Arrival::Write(place) if place.bar == 0 => {
-                for (offset, word) in whole_words(place.offset, header, payload) {
+                for (offset, word) in whole_words(place.offset, header, payload.bytes(port)) {
                     self.write_register(offset, word, now_ps);
                 }
                 self.wake = true;
@@ -183,7 +194,7 @@ impl Engine {
                 if place.bar == 0 {
                     return Taken::Now;
                 }
-                return self.take_lane_write(place.offset, header, payload, now_ps);
+                return self.take_lane_write(place.offset, header, payload.bytes(port), now_ps);
             }
             Arrival::Completion => {
                 self.take_completion(header, payload, port);
@@ -196,7 +207,7 @@ impl Engine {
             Arrival::Answered(answer) => answer,
         };
         let ready_ps = now_ps + self.parameters.register_latency.0;
-        self.completer.answer(held, answer, ready_ps, &self.function, port);
+        self.completer.answer(*held, answer, ready_ps, &self.function, port);
         self.wake = true;
         Taken::Later
     }
@@ -227,17 +238,15 @@ enum Taken {
 impl Device for Engine {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let held = Held::new(tlp, port);
-        // The payload borrows the port, which the calls below need.
-        let mut payload = self.spare.pop().unwrap_or_default();
-        payload.clear();
-        payload.extend_from_slice(port.payload(tlp));
         let taken = match self.must_wait_behind_stalled() {
             true => Taken::Full,
-            false => self.take(held, &payload, port),
+            false => self.take(&held, Payload::Arrived(tlp), port),
         };
-        match taken {
-            Taken::Full => self.stalled.push_back(Stalled { held, payload }),
-            Taken::Now | Taken::Later => self.spare.push(payload),
+        if taken == Taken::Full {
+            let mut payload = self.spare.pop().unwrap_or_default();
+            payload.clear();
+            payload.extend_from_slice(port.payload(tlp));
+            self.stalled.push_back(Stalled { held, payload });
         }
         let consumed = if taken == Taken::Now { Consumed::Now } else { Consumed::Held };
         self.go_on(port);
@@ -276,8 +285,10 @@ impl Device for Engine {
 
     fn configured(&mut self, config: &ConfigSpace) {
         self.function = config.into();
-        let others = self.function.bars.iter().skip(1);
-        self.receive = others.copied().find(|bar| bar.bytes > 0).unwrap_or_default();
+        let mut others = self.function.bars.iter().skip(1);
+        let bytes = others.find(|bar| bar.bytes > 0).map_or(0, |bar| bar.bytes);
+        self.lane_window_bytes = bytes / self.lanes.len() as u64;
+        self.channels.iter_mut().for_each(|channel| channel.limit_bytes = 0);
         self.msix.configured(config);
     }
 

@@ -9,28 +9,17 @@ use crosslane_regs::engine::StreamSource;
 use crosslane_regs::engine::channel::control;
 
 use super::Engine;
-use super::channel::{Current, Fault, Kind, Wait};
+use super::channel::{Current, Fault, Kind};
+use super::lanes::Payload;
 use crate::kit::{Answered, part_bytes, report_unexpected};
 
 impl Engine {
-    /// Returns the longest read of a channel: the least of its setting, the engine's limit and the
-    /// function's limit.
-    fn read_limit_bytes(&self, channel: usize) -> u32 {
-        let (own, allowed) = (self.parameters.max_read_bytes, self.function.max_read_request_bytes);
-        self.channels[channel].limit_bytes(own, allowed)
-    }
-
     /// Returns the length of an H2C channel's next read.
     fn next_read_bytes(&self, index: usize, current: &Current) -> u32 {
         let address = current.descriptor.address.wrapping_add(u64::from(current.built));
         let left = current.descriptor.bytes - current.built;
         let left = left.min(self.left_of_copy(index, current));
-        part_bytes(address, left.into(), self.read_limit_bytes(index))
-    }
-
-    /// Returns the reason that an H2C channel with a descriptor cannot send a read now, if any.
-    pub(super) fn read_waits(&self, index: usize, current: &Current, now_ps: u64) -> Option<Wait> {
-        (self.reads_ps(index, current) > now_ps).then_some(Wait::Tag)
+        part_bytes(address, left.into(), self.channels[index].limit_bytes)
     }
 
     /// Returns when an H2C channel may send its next read: when a tag is free, the staging memory
@@ -131,11 +120,11 @@ impl Engine {
     pub(super) fn take_completion(
         &mut self,
         header: &Header,
-        payload: &[u8],
+        payload: Payload<'_>,
         port: &mut DevicePort<'_>,
     ) {
         let answered = if header.requester == port.routing_id() {
-            self.tags.complete(header, payload)
+            self.tags.complete(header, payload.bytes(port))
         } else {
             Answered::Unexpected
         };
@@ -253,10 +242,17 @@ impl Engine {
     pub(super) fn stop(&mut self, index: usize, fault: Fault, now_ps: u64) {
         self.give_up_tags(index);
         self.channels[index].stop(fault);
+        self.settle_running(index);
         self.forget_memory(index);
         self.command_stopped(index);
         self.channels[index].note_wait(None, now_ps, now_ps);
         self.wake = true;
+    }
+
+    /// Notes whether a channel is running.
+    pub(super) fn settle_running(&mut self, index: usize) {
+        let is_running = self.channels[index].is_running();
+        self.running = self.running & !(1 << index) | u32::from(is_running) << index;
     }
 
     /// Gives up the reads of a channel that are in flight.

@@ -119,7 +119,7 @@ impl Engine {
             global::MAX_WRITE => p.max_write_bytes,
             global::MAX_READ => p.max_read_bytes,
             global::LANE_FIFO => p.lane_fifo_bytes,
-            global::LANE_WINDOW => u32::try_from(self.lane_window_bytes()).unwrap_or(u32::MAX),
+            global::LANE_WINDOW => u32::try_from(self.lane_window_bytes).unwrap_or(u32::MAX),
             global::CLOCK => p.clock.0 as u32,
             global::TIME_LOW => low(now_ps / p.clock.0, &mut self.latched_time),
             global::TIME_HIGH => self.latched_time,
@@ -247,7 +247,10 @@ impl Engine {
         let user = &mut self.user;
         let Some(value) = user.registers.write(offset, value) else { return };
         match offset {
-            user::INTERCONNECT => self.settle_streams(now_ps),
+            user::INTERCONNECT => {
+                user.route();
+                self.settle_streams(now_ps);
+            }
             user::GENERATOR_SEED => self.channels.iter_mut().for_each(|c| c.generated = 0),
             user::H2C_CHECK => {
                 user.h2c_check.enabled = user::h2c_check::ENABLE.get(value) != 0;
@@ -270,9 +273,12 @@ impl Engine {
         let clock_ps = self.parameters.clock.0;
         let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
         let c = &mut self.channels[index];
-        let Some(value) = c.registers.write(offset, value) else { return };
+        let Some(value) = c.write(offset, value) else { return };
         match offset {
-            channel::CONTROL => self.control_channel(index, value, now_ps),
+            channel::CONTROL => {
+                self.control_channel(index, value, now_ps);
+                self.settle_running(index);
+            }
             channel::DOORBELL if !c.is_stopped() => c.post(value, now_ps),
             channel::CREDIT if (value.wrapping_sub(c.credit) as i32) > 0 => {
                 c.credit = value;
@@ -315,5 +321,6 @@ impl Engine {
             lane::CHECK_SEED => l.checker.seed = value,
             _ => {}
         }
+        self.settle_credit_time(number);
     }
 }

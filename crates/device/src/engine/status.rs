@@ -8,6 +8,7 @@ use crosslane_regs::engine::{channel, global};
 use crosslane_regs::status_block;
 
 use super::Engine;
+use super::arbiter::{Built, all, in_turn, later};
 use super::channel::Due;
 
 /// Number of interrupt vectors.
@@ -16,19 +17,22 @@ pub(super) const VECTORS: u32 = global::counts::VECTORS.get(global::COUNTS_RESET
 const STATUS_ALIGNMENT: u64 = 64;
 
 impl Engine {
-    /// Sends a due interrupt or status block. Returns whether it sent one.
-    pub(super) fn build_status(&mut self, port: &mut DevicePort<'_>) -> bool {
+    /// Sends a due interrupt or status block.
+    pub(super) fn build_status(&mut self, port: &mut DevicePort<'_>) -> Built {
         if !self.function.is_bus_master {
             // Neither can be sent, but the registers hold the state.
             self.channels.iter_mut().for_each(|channel| channel.due.clear());
-            return false;
+            return Built::Nothing(u64::MAX);
         }
-        if self.send_message(port) {
-            return true;
+        if self.msix.pending != 0 && self.send_message(port) {
+            return Built::Tlp;
         }
-        let (count, now_ps) = (self.channels.len(), port.now_ps());
-        for ahead in 0..count {
-            let index = (self.status_turn + ahead) % count;
+        let now_ps = port.now_ps();
+        let due_ps = self.channels.iter().fold(u64::MAX, |first, it| first.min(it.due_ps()));
+        if due_ps > now_ps {
+            return Built::Nothing(due_ps);
+        }
+        for index in in_turn(self.status_turn, all(self.channels.len())) {
             let Some(due) = self.take_due(index, now_ps) else { continue };
             if due.interrupt {
                 self.msix.request(self.channels[index].registers.get(channel::VECTOR));
@@ -36,13 +40,13 @@ impl Engine {
             if due.status {
                 self.status_turn = index + 1;
                 self.send_status(index, due.completed, port);
-                return true;
+                return Built::Tlp;
             }
             if self.send_message(port) {
-                return true;
+                return Built::Tlp;
             }
         }
-        false
+        Built::Nothing(self.next_status_ps(now_ps))
     }
 
     /// Merges a channel's due reports into one. A block is assembled as soon as it may be sent and
@@ -70,8 +74,8 @@ impl Engine {
 
     /// Returns the next time at which a scheduled status block or interrupt may be sent.
     pub(super) fn next_status_ps(&self, now_ps: u64) -> u64 {
-        let times = self.channels.iter().filter_map(|it| it.due.front()).map(|due| due.from_ps);
-        times.filter(|from_ps| *from_ps > now_ps).min().unwrap_or(u64::MAX)
+        let times = self.channels.iter().map(|channel| later(channel.due_ps(), now_ps));
+        times.fold(u64::MAX, u64::min)
     }
 
     /// Sends a channel's status block for `completed` descriptors.

@@ -41,6 +41,10 @@ pub(super) struct Ping {
 #[derive(Default)]
 pub(super) struct User {
     pub registers: RegisterFile,
+    /// Sources of the first C2H and the first peer channel, and the receive queue that can be one:
+    /// `interconnect`, decoded.
+    sources: [Option<StreamSource>; 2],
+    lane: usize,
     pub h2c_check: Checker,
     /// Command waiting for the peer channel.
     command: Option<Descriptor>,
@@ -54,31 +58,32 @@ pub(super) struct User {
 
 impl User {
     pub fn new() -> Self {
-        Self { registers: RegisterFile::new(user::WRITTEN), ..Self::default() }
+        let mut user = Self { registers: RegisterFile::new(user::WRITTEN), ..Self::default() };
+        user.route();
+        user
     }
 
-    fn sources(&self) -> [Option<StreamSource>; 2] {
-        [interconnect::C2H_SOURCE, interconnect::PEER_SOURCE]
-            .map(|field| StreamSource::from_bits(field.get(self.registers.get(user::INTERCONNECT))))
-    }
-
-    fn lane(&self) -> usize {
-        interconnect::LANE.get(self.registers.get(user::INTERCONNECT)) as usize
+    /// Takes the setting of the interconnect.
+    pub fn route(&mut self) {
+        let value = self.registers.get(user::INTERCONNECT);
+        self.sources = [interconnect::C2H_SOURCE, interconnect::PEER_SOURCE]
+            .map(|field| StreamSource::from_bits(field.get(value)));
+        self.lane = interconnect::LANE.get(value) as usize;
     }
 
     /// Whether a stream feeds a channel.
     pub fn feeds(&self, source: StreamSource) -> bool {
-        self.sources().contains(&Some(source))
+        self.sources.contains(&Some(source))
     }
 
     pub fn is_routed_lane(&self, lane: usize) -> bool {
-        lane == self.lane() && self.feeds(StreamSource::Lane)
+        lane == self.lane && self.feeds(StreamSource::Lane)
     }
 
     /// Returns the feed of the first channel of a kind. If both request the same stream, C2H gets
     /// it.
     pub fn feed(&self, kind: Kind, lanes: usize) -> Feed {
-        let [c2h, peer] = self.sources();
+        let [c2h, peer] = self.sources;
         let source = match kind {
             Kind::C2h => c2h,
             Kind::Peer if peer == c2h && peer != Some(StreamSource::Generator) => None,
@@ -88,7 +93,7 @@ impl User {
         match source {
             Some(StreamSource::Generator) => Feed::Generator,
             Some(StreamSource::H2c) => Feed::Stream,
-            Some(StreamSource::Lane) if self.lane() < lanes => Feed::Lane(self.lane()),
+            Some(StreamSource::Lane) if self.lane < lanes => Feed::Lane(self.lane),
             Some(StreamSource::Lane) | None => Feed::Nothing,
         }
     }
@@ -163,10 +168,10 @@ impl Engine {
 
     /// Notes that bytes have entered a receive queue.
     pub(super) fn ping_returned(&mut self, lane: usize, bytes: u32, now_ps: u64) {
-        let clocks = self.clocks(now_ps);
-        if self.user.ping.rounds_left == 0 || lane != self.user.lane() {
+        if self.user.ping.rounds_left == 0 || lane != self.user.lane {
             return;
         }
+        let clocks = self.clocks(now_ps);
         let message_bytes = u64::from(self.user.registers.get(user::COMMAND_BYTES));
         let ping = &mut self.user.ping;
         let Some(begun_clocks) = ping.begun_clocks else { return };
@@ -196,6 +201,7 @@ impl Engine {
         for number in 0..self.lanes.len() {
             if !self.user.is_routed_lane(number) {
                 self.lanes[number].drain(now_ps);
+                self.settle_credit_time(number);
             }
         }
         if !self.user.feeds(StreamSource::H2c) {

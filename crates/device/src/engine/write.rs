@@ -8,7 +8,8 @@ use crosslane_regs::engine::channel::{self, control};
 use crosslane_regs::engine::user;
 
 use super::Engine;
-use super::channel::{Channel, Current, Kind, Origin, Wait, floor_power};
+use super::arbiter::Outlook;
+use super::channel::{Channel, Current, Kind, Next, Origin, Wait, floor_power};
 use super::pattern;
 use super::user::Feed;
 use crate::kit::part_bytes;
@@ -26,60 +27,27 @@ fn target_address(channel: &Channel, current: &Current) -> u64 {
 }
 
 impl Engine {
-    /// Returns the longest payload of a channel: the least of its setting, the engine's limit, the
-    /// function's limit, and the capacity of a credit window or an aperture.
-    fn payload_limit_bytes(&self, index: usize, port: &DevicePort<'_>) -> u32 {
-        let channel = &self.channels[index];
-        let own = self.parameters.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
-        let mut most = channel.limit_bytes(own, self.function.max_payload_bytes);
-        if channel.kind == Kind::Peer {
-            for register in [channel::CREDIT_WINDOW, channel::APERTURE] {
-                let bytes = channel.registers.get(register);
-                if bytes >= 4 {
-                    most = most.min(floor_power(bytes));
-                }
-            }
-        }
-        most
-    }
-
     /// Returns the length of a write channel's next TLP, or of its next copied burst. The channel
     /// has a descriptor.
-    fn next_write_bytes(&self, index: usize, current: &Current, port: &DevicePort<'_>) -> u32 {
+    fn next_write_bytes(&self, index: usize, current: &Current) -> u32 {
         if current.is_copied() {
             return self.next_copy_bytes(index, current);
         }
         let address = target_address(&self.channels[index], current);
         let left = current.descriptor.bytes - current.built;
         let left = left.min(self.left_of_copy(index, current));
-        part_bytes(address, left.into(), self.payload_limit_bytes(index, port))
+        part_bytes(address, left.into(), self.channels[index].limit_bytes)
     }
 
-    /// Returns the number of bytes that a write channel can take from its feed.
-    fn available_bytes(&self, feed: Feed, now_ps: u64) -> u32 {
+    /// Returns the number of bytes that a write channel can take from its feed, and when there may
+    /// be more; `u64::MAX` if no time is known.
+    fn available(&self, feed: Feed, now_ps: u64) -> (u32, u64) {
         match feed {
-            Feed::Generator => u32::MAX,
+            Feed::Generator => (u32::MAX, u64::MAX),
             Feed::Stream => self.stream.ready(now_ps),
             Feed::Lane(lane) => self.lanes[lane].fifo.ready(now_ps),
-            Feed::Memory => self.board.as_ref().map_or(0, |board| board.ready(now_ps)),
-            Feed::Nothing => 0,
-        }
-    }
-
-    /// Returns when the next data of a channel's feed may be taken, or when an H2C channel may send
-    /// its next read; `u64::MAX` if no time is known.
-    pub(super) fn next_data_ps(&self, index: usize, current: &Current, now_ps: u64) -> u64 {
-        if self.channels[index].kind == Kind::H2c {
-            let reads_ps = self.reads_ps(index, current);
-            return if reads_ps > now_ps { reads_ps } else { u64::MAX };
-        }
-        match self.feed_of(index, current) {
-            Feed::Stream => self.stream.next_ready_ps(now_ps),
-            Feed::Lane(lane) => self.lanes[lane].fifo.next_ready_ps(now_ps),
-            Feed::Memory => {
-                self.board.as_ref().map_or(u64::MAX, |board| board.next_ready_ps(now_ps))
-            }
-            Feed::Generator | Feed::Nothing => u64::MAX,
+            Feed::Memory => self.board.as_ref().map_or((0, u64::MAX), |board| board.ready(now_ps)),
+            Feed::Nothing => (0, u64::MAX),
         }
     }
 
@@ -95,46 +63,45 @@ impl Engine {
         self.user.feed(channel.kind, self.lanes.len())
     }
 
-    /// Returns the reason that a write channel cannot send a TLP now, if any.
-    pub(super) fn write_waits(
-        &self,
-        index: usize,
-        current: &Current,
-        port: &DevicePort<'_>,
-    ) -> Option<Wait> {
+    /// Looks at a write channel with a descriptor.
+    pub(super) fn look_at_write(&self, index: usize, current: &Current, now_ps: u64) -> Outlook {
         let channel = &self.channels[index];
-        let bytes = self.next_write_bytes(index, current, port);
+        let bytes = self.next_write_bytes(index, current);
         let window = channel.registers.get(channel::CREDIT_WINDOW);
-        if channel.kind == Kind::Peer && window > 0 {
-            let beyond = channel.sent.wrapping_add(bytes).wrapping_sub(channel.credit);
-            if i64::from(beyond as i32) > i64::from(window) {
-                return Some(Wait::Credit);
-            }
-        }
-        // Copies send no TLP.
-        let lacks_data = current.is_copied() || self.write_lacks_data(index, current, port);
-        lacks_data.then_some(Wait::Data)
+        let beyond = channel.sent.wrapping_add(bytes).wrapping_sub(channel.credit) as i32;
+        let has_window = channel.kind == Kind::Peer && window > 0;
+        let lacks_credit = has_window && i64::from(beyond) > i64::from(window);
+        let feed = self.feed_of(index, current);
+        let (ready, change_ps) = self.available(feed, now_ps);
+        let next = match () {
+            () if lacks_credit => Next::Wait(Wait::Credit),
+            // Copies send no TLP.
+            () if current.is_copied() || ready < bytes => Next::Wait(Wait::Data),
+            () => Next::Tlp,
+        };
+        Outlook { next, change_ps }
     }
 
     /// Whether a write channel's feed has too little data for its next TLP.
     pub(super) fn write_lacks_data(
-        &self,
+        &mut self,
         index: usize,
         current: &Current,
         port: &DevicePort<'_>,
     ) -> bool {
-        let bytes = self.next_write_bytes(index, current, port);
-        self.available_bytes(self.feed_of(index, current), port.now_ps()) < bytes
+        self.settle_limit(index, port);
+        let bytes = self.next_write_bytes(index, current);
+        self.available(self.feed_of(index, current), port.now_ps()).0 < bytes
     }
 
     /// Sends the next TLP of a write channel.
     pub(super) fn build_write(&mut self, index: usize, port: &mut DevicePort<'_>) {
         let Some(mut current) = self.channels[index].current else { return };
-        let bytes = self.next_write_bytes(index, &current, port);
+        let bytes = self.next_write_bytes(index, &current);
         let feed = self.feed_of(index, &current);
         let address = target_address(&self.channels[index], &current);
         self.assert_fits(index, &current, address, bytes, self.function.max_payload_bytes);
-        let there = self.available_bytes(feed, port.now_ps());
+        let (there, _) = self.available(feed, port.now_ps());
         assert!(there >= bytes, "{feed:?} has {there} B for a TLP of {bytes} B");
         let channel = &mut self.channels[index];
         let (sent, credit) = (channel.sent, channel.credit);
@@ -157,8 +124,10 @@ impl Engine {
             // Zero the bytes that are not enabled.
             let (before, rest) = payload.split_at_mut(skip);
             let (data, behind) = rest.split_at_mut(bytes as usize);
-            before.fill(0);
-            behind.fill(0);
+            if !(before.is_empty() && behind.is_empty()) {
+                before.fill(0);
+                behind.fill(0);
+            }
             match feed {
                 Feed::Generator => pattern::fill(seed, generated, data),
                 Feed::Stream => stream.pop(data),
@@ -183,7 +152,10 @@ impl Engine {
             self.written(index, current, whole_ps);
         }
         match (feed, &mut self.board) {
-            (Feed::Lane(_), _) => self.take_stalled(port),
+            (Feed::Lane(lane), _) => {
+                self.settle_credit_time(lane);
+                self.take_stalled(port);
+            }
             (Feed::Memory, Some(board)) => board.taken_out(now_ps, whole_ps),
             _ => {}
         }

@@ -32,9 +32,9 @@ impl Simulation {
         let run = RunGuard::start(self, name);
         loop {
             for _ in 0..POLLS_AT_ONCE {
-                let Some(id) = self.ready.pop() else { break };
-                if id != run.id {
-                    self.poll_task(id);
+                let Some(task) = self.ready.pop() else { break };
+                if task.id != run.task.id {
+                    self.poll_task(&task);
                     continue;
                 }
                 if let Poll::Ready(output) = run.poll(future.as_mut()) {

@@ -50,7 +50,7 @@ use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use crate::lab::{RunningHost, RunningLab};
 use shared::{Progress, Shared};
-use task::{Ready, TaskId};
+use task::{Ready, TaskId, TaskWaker};
 
 pub use bus::LabBus;
 pub use memory::LabMemory;
@@ -77,7 +77,6 @@ struct Spawned {
     name: String,
     /// Taken while it is polled; the future of [`Simulation::run`] is never here.
     future: Option<BoxedTask>,
-    waker: Waker,
 }
 
 #[derive(Default)]
@@ -203,7 +202,7 @@ impl Simulation {
         let mut future = pin!(future);
         let run = RunGuard::start(self, name);
         let result = loop {
-            let Some(id) = self.ready.pop() else {
+            let Some(task) = self.ready.pop() else {
                 if let Err(stuck) = self.advance() {
                     break Err(stuck);
                 }
@@ -212,8 +211,8 @@ impl Simulation {
             if let Err(stuck) = self.count_poll() {
                 break Err(stuck);
             }
-            if id != run.id {
-                self.poll_task(id);
+            if task.id != run.task.id {
+                self.poll_task(&task);
                 continue;
             }
             if let Poll::Ready(output) = run.poll(future.as_mut()) {
@@ -235,9 +234,9 @@ impl Simulation {
         assert!(!self.running.get(), "a run of this simulation is going on");
         while !self.tasks.borrow().live.is_empty() {
             match self.ready.pop() {
-                Some(id) => {
+                Some(task) => {
                     self.count_poll()?;
-                    self.poll_task(id);
+                    self.poll_task(&task);
                 }
                 None => self.advance()?,
             }
@@ -261,27 +260,24 @@ impl Simulation {
         }
     }
 
-    fn add(&self, name: &str, future: Option<BoxedTask>) -> (TaskId, Waker) {
+    fn add(&self, name: &str, future: Option<BoxedTask>) -> Arc<TaskWaker> {
         let mut tasks = self.tasks.borrow_mut();
         tasks.last = tasks.last.next();
         let id = tasks.last;
-        let waker = self.ready.waker(id);
-        let spawned = Spawned { name: name.to_owned(), future, waker: waker.clone() };
-        tasks.live.insert(id, spawned);
-        self.ready.push(id);
-        (id, waker)
+        tasks.live.insert(id, Spawned { name: name.to_owned(), future });
+        self.ready.add(id)
     }
 
     /// Polls a spawned task. Neither the tasks nor the lab are borrowed meanwhile, so that it may
     /// spawn tasks and end others.
-    fn poll_task(&self, id: TaskId) {
-        self.ready.begin(id);
+    fn poll_task(&self, task: &Arc<TaskWaker>) {
+        let id = task.id;
         let mut tasks = self.tasks.borrow_mut();
         // An ended task, or the future of an ended run.
         let Some(spawned) = tasks.live.get_mut(&id) else { return };
         let Some(mut future) = spawned.future.take() else { return };
-        let waker = spawned.waker.clone();
         drop(tasks);
+        let waker = Waker::from(task.clone());
         self.shared.lock().begin_poll(id);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         self.shared.lock().end_poll();
@@ -292,7 +288,7 @@ impl Simulation {
             }
         } else {
             tasks.live.remove(&id);
-            self.ready.forget(id);
+            task.forget();
             drop(tasks);
             drop(future);
         }
@@ -353,6 +349,7 @@ impl Drop for Simulation {
         // Objects held by operations, and abandoned ones, would keep the lab alive.
         let tasks = std::mem::take(&mut self.tasks.borrow_mut().live);
         drop(tasks);
+        self.ready.close();
         let dead = self.shared.lock().networks.take_all();
         drop(dead);
         self.shared.bury();
@@ -369,7 +366,7 @@ impl Drop for Simulation {
 /// Keeps the future of a run among the tasks, for as long as the run lasts.
 struct RunGuard<'a> {
     simulation: &'a Simulation,
-    id: TaskId,
+    task: Arc<TaskWaker>,
     waker: Waker,
 }
 
@@ -377,14 +374,13 @@ impl<'a> RunGuard<'a> {
     fn start(simulation: &'a Simulation, name: &str) -> Self {
         let going_on = simulation.running.replace(true);
         assert!(!going_on, "a run of this simulation is going on already");
-        let (id, waker) = simulation.add(name, None);
-        Self { simulation, id, waker }
+        let task = simulation.add(name, None);
+        Self { simulation, waker: task.clone().into(), task }
     }
 
     /// Polls the future of the run at its turn.
     fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
-        self.simulation.ready.begin(self.id);
-        self.simulation.shared.lock().begin_poll(self.id);
+        self.simulation.shared.lock().begin_poll(self.task.id);
         let polled = future.poll(&mut Context::from_waker(&self.waker));
         self.simulation.shared.lock().end_poll();
         polled
@@ -394,7 +390,7 @@ impl<'a> RunGuard<'a> {
 impl Drop for RunGuard<'_> {
     fn drop(&mut self) {
         self.simulation.running.set(false);
-        self.simulation.ready.forget(self.id);
-        self.simulation.tasks.borrow_mut().live.remove(&self.id);
+        self.task.forget();
+        self.simulation.tasks.borrow_mut().live.remove(&self.task.id);
     }
 }

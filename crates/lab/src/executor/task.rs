@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tasks, and the queue of ready ones.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake};
 
 use super::shared::Shared;
 use super::wait::{Wait, What};
@@ -22,9 +23,11 @@ impl TaskId {
 
 #[derive(Debug, Default)]
 struct Queue {
-    order: VecDeque<TaskId>,
-    /// The same as a set, so that each is queued once.
-    queued: BTreeSet<TaskId>,
+    order: VecDeque<Arc<TaskWaker>>,
+    /// Whether a free-running lab sleeps until a task is ready.
+    is_awaited: bool,
+    /// Whether the lab is gone, so that no task gets a turn.
+    is_over: bool,
 }
 
 /// Tasks that are ready, first come, first served.
@@ -40,56 +43,74 @@ impl Ready {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn push(&self, id: TaskId) {
-        let mut queue = self.lock();
-        if queue.queued.insert(id) {
-            queue.order.push_back(id);
-            drop(queue);
-            self.pushed.notify_one();
-        }
+    /// Adds a task, which is ready.
+    pub fn add(self: &Arc<Self>, id: TaskId) -> Arc<TaskWaker> {
+        let is_queued = AtomicBool::new(false);
+        let task = Arc::new(TaskWaker { ready: self.clone(), id, is_queued });
+        task.wake_by_ref();
+        task
     }
 
     /// Sleeps until another thread makes a task ready.
     pub fn wait(&self) {
-        let queue = self.lock();
-        let ready = self.pushed.wait_while(queue, |queue| queue.order.is_empty());
-        drop(ready);
-    }
-
-    pub fn pop(&self) -> Option<TaskId> {
-        self.lock().order.pop_front()
-    }
-
-    /// Notes that the task is about to be polled: from now on it can become ready again.
-    pub fn begin(&self, id: TaskId) {
-        self.lock().queued.remove(&id);
-    }
-
-    /// Notes that the task has ended.
-    pub fn forget(&self, id: TaskId) {
         let mut queue = self.lock();
-        if queue.queued.remove(&id) {
-            queue.order.retain(|other| *other != id);
-        }
+        queue.is_awaited = true;
+        let waited = self.pushed.wait_while(queue, |queue| queue.order.is_empty());
+        waited.unwrap_or_else(PoisonError::into_inner).is_awaited = false;
     }
 
-    pub fn waker(self: &Arc<Self>, id: TaskId) -> Waker {
-        Waker::from(Arc::new(TaskWaker { ready: self.clone(), id }))
+    /// Takes the next task, which can become ready again from now on.
+    pub fn pop(&self) -> Option<Arc<TaskWaker>> {
+        let task = self.lock().order.pop_front()?;
+        task.is_queued.swap(false, Ordering::AcqRel);
+        Some(task)
+    }
+
+    /// Drops the queue, whose tasks keep it alive.
+    pub fn close(&self) {
+        let mut queue = self.lock();
+        queue.is_over = true;
+        let order = std::mem::take(&mut queue.order);
+        drop(queue);
+        drop(order);
     }
 }
 
-struct TaskWaker {
+/// Data of a task's wakers.
+#[derive(Debug)]
+pub(super) struct TaskWaker {
     ready: Arc<Ready>,
-    id: TaskId,
+    pub id: TaskId,
+    /// Whether it is in the queue, where each task is once.
+    is_queued: AtomicBool,
+}
+
+impl TaskWaker {
+    /// Takes an ended task out of the queue.
+    pub fn forget(&self) {
+        if self.is_queued.swap(true, Ordering::AcqRel) {
+            self.ready.lock().order.retain(|other| other.id != self.id);
+        }
+    }
 }
 
 impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
-        self.ready.push(self.id);
+        self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.ready.push(self.id);
+        if self.is_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut queue = self.ready.lock();
+        if !queue.is_over {
+            queue.order.push_back(self.clone());
+        }
+        if queue.is_awaited {
+            drop(queue);
+            self.ready.pushed.notify_one();
+        }
     }
 }
 
