@@ -361,6 +361,12 @@ impl Fabric {
         self.with_memory(host, address, |memory, at| memory.write(at, bytes))
     }
 
+    /// Zeroes memory of a host, or behind a BAR, without taking time. Returns false if the address
+    /// is not memory.
+    pub fn zero(&mut self, host: HostId, address: BusAddress, bytes: u64) -> bool {
+        self.with_memory(host, address, |memory, at| memory.zero(at, bytes))
+    }
+
     // --- The loop ------------------------------------------------------------------------
 
     /// Runs until every flow has ended and the fabric is quiet, or until `limit`.

@@ -117,6 +117,31 @@ impl Memory {
         }
     }
 
+    /// Zeroes `bytes` from `offset_bytes` on. Allocates nothing, and writes to a backing only where
+    /// it is not zero.
+    pub fn zero(&mut self, offset_bytes: u64, bytes: u64) {
+        let (mut at, end) = (offset_bytes, offset_bytes + bytes);
+        while at < end {
+            let offset = at as usize % CHUNK_BYTES;
+            let most = (end - at).min((CHUNK_BYTES - offset) as u64) as usize;
+            let (backed, length) = self.extent(at, most);
+            if let Some(Backed { range, backing }) = backed {
+                let mut piece = vec![0; length];
+                backing.read(at - range.start, &mut piece);
+                if piece.iter().any(|byte| *byte != 0) {
+                    backing.write(at - range.start, &vec![0; length]);
+                }
+            } else if let Some(slot) = self.chunks.get_mut(at as usize / CHUNK_BYTES) {
+                if length == CHUNK_BYTES {
+                    *slot = None;
+                } else if let Some(chunk) = slot {
+                    chunk[offset..offset + length].fill(0);
+                }
+            }
+            at += length as u64;
+        }
+    }
+
     fn write_chunks(&mut self, offset_bytes: u64, bytes: &[u8]) {
         let (mut at, mut rest) = (offset_bytes, bytes);
         while !rest.is_empty() {
@@ -163,6 +188,20 @@ mod tests {
         let mut back = [9; 8];
         memory.read(address - 1, &mut back);
         assert_eq!(back, [0, 1, 2, 3, 4, 5, 6, 0]);
+    }
+
+    #[test]
+    fn zeroing_frees_whole_chunks_and_takes_no_memory() {
+        let chunk = CHUNK_BYTES as u64;
+        let mut memory = Memory::new();
+        memory.write(chunk - 2, &vec![7; CHUNK_BYTES + 4]);
+        memory.zero(chunk - 1, 8 * chunk);
+        let mut back = [9; 4];
+        memory.read(chunk - 3, &mut back);
+        assert_eq!(back, [0, 7, 0, 0]);
+        assert!(memory.chunks[1].is_none() && memory.chunks.len() == 3);
+        memory.read(2 * chunk, &mut back);
+        assert_eq!(back, [0; 4]);
     }
 
     /// Bytes with a count of writes.
@@ -218,6 +257,13 @@ mod tests {
         let mut back = [0];
         memory.read(range.start + 10, &mut back);
         assert_eq!(back, [77]);
+        memory.zero(range.start - 4, 12);
+        memory.read(range.start - 4, &mut after[..13]);
+        assert_eq!((&after[..12], after[12]), (&[0; 12][..], elsewhere.0.lock().unwrap().0[8]));
+        // Zeros are not written again.
+        let count = elsewhere.0.lock().unwrap().1;
+        memory.zero(range.start - 4, 12);
+        assert_eq!(elsewhere.0.lock().unwrap().1, count);
         // No part can be backed twice.
         for again in [range.start - 1..range.start + 1, range.end - 1..range.end + 1, 5..5] {
             assert!(!memory.back(again, Box::new(Elsewhere::default())));

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crosslane_fabric::Fabric;
 use crosslane_host::{BusError, DmaMemory, PageSize, Segment};
 use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
@@ -72,23 +71,6 @@ struct Inner {
     offsets: Vec<u64>,
 }
 
-/// Bytes examined and zeroed at once.
-const PIECE_BYTES: u64 = 1 << 16;
-
-/// Zeroes a run of memory. Zeros are not overwritten, so that unused memory of the lab takes none
-/// of this machine's.
-fn zero(fabric: &mut Fabric, host: HostId, run: &PageRun, scratch: &mut Vec<u8>) {
-    for start in (0..run.bytes).step_by(PIECE_BYTES as usize) {
-        let address = BusAddress(run.address + start);
-        scratch.resize((run.bytes - start).min(PIECE_BYTES) as usize, 0);
-        fabric.peek(host, address, scratch);
-        if scratch.iter().any(|byte| *byte != 0) {
-            scratch.fill(0);
-            fabric.poke(host, address, scratch);
-        }
-    }
-}
-
 impl LabMemory {
     pub(super) fn allocate(
         shared: &Arc<Shared>,
@@ -103,10 +85,11 @@ impl LabMemory {
         let taken = memory.pages.take(bytes, pages);
         let runs = taken.ok_or(BusError::OutOfMemory { bytes, left_bytes })?;
         let id = memory.pins.next();
-        let (mut offsets, mut scratch) = (vec![0], Vec::new());
+        let (mut offsets, mut end) = (vec![0], 0);
         for run in &runs {
-            offsets.push(offsets.last().unwrap_or(&0) + run.bytes);
-            zero(&mut state.fabric, HostId(host as u16), run, &mut scratch);
+            end += run.bytes;
+            offsets.push(end);
+            state.fabric.zero(HostId(host as u16), BusAddress(run.address), run.bytes);
         }
         let shared = shared.clone();
         let inner = Inner { shared, host, id, size_bytes: bytes, runs, offsets };

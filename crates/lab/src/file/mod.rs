@@ -16,7 +16,6 @@ pub mod parts;
 mod routines;
 mod table;
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -116,12 +115,7 @@ impl LabFile {
         variant: Option<&str>,
         replaced: &BTreeMap<String, f64>,
     ) -> Result<Self, LabError> {
-        let source = Source {
-            file: file.into(),
-            text: text.into(),
-            constants: RefCell::default(),
-            replaced: replaced.clone(),
-        };
+        let source = Source::new(file, text, replaced);
         let whole = |problem| source.error(0..text.len().min(1), "", problem);
         if text.len() > MAX_FILE_BYTES {
             let (count, limit) = (text.len(), MAX_FILE_BYTES);

@@ -32,9 +32,21 @@ pub(super) struct Source {
     pub constants: RefCell<BTreeMap<usize, Constant>>,
     /// Numbers that replace the file's, by path.
     pub replaced: BTreeMap<String, f64>,
+    /// Offset of each line's end in the text.
+    line_ends: Vec<usize>,
 }
 
 impl Source {
+    pub fn new(file: &str, text: &str, replaced: &BTreeMap<String, f64>) -> Self {
+        Self {
+            file: file.into(),
+            text: text.into(),
+            constants: RefCell::default(),
+            replaced: replaced.clone(),
+            line_ends: text.match_indices('\n').map(|(at, _)| at).collect(),
+        }
+    }
+
     pub fn place(&self, span: Range<usize>, key: &str) -> Position {
         Position::new(self.file.clone(), self.text.clone(), span, key.to_owned())
     }
@@ -44,7 +56,7 @@ impl Source {
     }
 
     pub fn line(&self, at: usize) -> usize {
-        self.text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
+        self.line_ends.partition_point(|end| *end < at) + 1
     }
 }
 
