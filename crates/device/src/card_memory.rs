@@ -287,6 +287,15 @@ impl CardMemory {
         Ok(confirmed_ps)
     }
 
+    /// Reads bytes without taking time. Returns false if not all of them exist.
+    pub fn peek(&self, address: u64, out: &mut [u8]) -> bool {
+        let has_all = self.has(address, out.len() as u64);
+        if has_all {
+            self.memory.read(address, out);
+        }
+        has_all
+    }
+
     /// Reads bytes of one burst, requested at `from_ps` or later. Returns when the last byte
     /// arrives.
     pub fn read(&mut self, from_ps: u64, address: u64, out: &mut [u8]) -> Result<u64, Refused> {

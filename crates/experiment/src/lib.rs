@@ -35,7 +35,7 @@ mod neighbour;
 mod nget;
 mod options;
 mod overhead;
-mod pattern;
+pub mod pattern;
 mod peer_write;
 mod posting;
 mod progress;
@@ -56,7 +56,7 @@ mod workload;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
 pub use bridge_plan::{BridgeLine, BridgePlan, bridge_report, overlaps};
-pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
+pub use bridged::{BridgedMeasured, BridgedOptions, PeekCard, bridged, bridged_checked_by};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The generator's pattern in host memory.
+//! The pattern of an engine's generator in host memory: the data of most experiments.
 
 use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::{Bus, DmaMemory};
@@ -14,22 +14,38 @@ const PIECE_BYTES: u64 = 64 << 10;
 
 /// Returns the first `bytes` of the pattern.
 pub(crate) fn pattern_bytes(seed: u32, bytes: u64) -> Vec<u8> {
-    let mut data = Vec::new();
-    extend(&mut data, seed, 0, bytes);
+    let mut data = vec![0; bytes as usize];
+    fill_slice(&mut data, seed, 0);
     data
 }
 
-/// Appends `bytes` of the pattern from word `first_word` on.
-fn extend(data: &mut Vec<u8>, seed: u32, first_word: u64, bytes: u64) {
-    let end = data.len() + bytes as usize;
-    for word in first_word..first_word + bytes.div_ceil(WORD_BYTES) {
-        data.extend_from_slice(&pattern_word(seed, word as u32).to_le_bytes());
+/// Writes the pattern from word `first_word` on.
+pub fn fill_slice(out: &mut [u8], seed: u32, first_word: u64) {
+    let (words, last) = out.as_chunks_mut();
+    let mut number = first_word as u32;
+    for word in words {
+        *word = pattern_word(seed, number).to_le_bytes();
+        number = number.wrapping_add(1);
     }
-    data.truncate(end);
+    last.copy_from_slice(&pattern_word(seed, number).to_le_bytes()[..last.len()]);
+}
+
+/// Compares data with the pattern from word `first_word` on; adds to `errors`.
+pub fn compare_slice(data: &[u8], seed: u32, first_word: u64, errors: &mut DataErrors) {
+    for (number, found) in (first_word..).zip(data.chunks(WORD_BYTES as usize)) {
+        let expected = pattern_word(seed, number as u32).to_le_bytes();
+        if *found != expected[..found.len()] {
+            errors.words += 1;
+            errors.first_word.get_or_insert(number);
+        }
+    }
 }
 
 /// Writes the pattern from word `first_word` on into `bytes` of a buffer.
-pub(crate) fn fill<B: Bus>(
+///
+/// # Errors
+/// A range beyond the buffer's end, or one in flight.
+pub fn fill<B: Bus>(
     buffer: &Buffer<B>,
     offset_bytes: u64,
     bytes: u64,
@@ -39,8 +55,11 @@ pub(crate) fn fill<B: Bus>(
     fill_with(bytes, seed, first_word, |at, piece| Ok(buffer.write(offset_bytes + at, piece)?))
 }
 
-/// The same into any memory, from its beginning on.
-pub(crate) fn fill_memory(memory: &impl DmaMemory, bytes: u64, seed: u32) -> Result<()> {
+/// Writes the pattern into the first `bytes` of any memory.
+///
+/// # Errors
+/// A range that ends beyond the memory.
+pub fn fill_memory(memory: &impl DmaMemory, bytes: u64, seed: u32) -> Result<()> {
     fill_with(bytes, seed, 0, |at, piece| Ok(memory.write(at, piece)?))
 }
 
@@ -50,17 +69,20 @@ fn fill_with(
     first_word: u64,
     write: impl Fn(u64, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut piece = Vec::new();
+    let mut piece = vec![0; PIECE_BYTES.min(bytes) as usize];
     for (at, length) in pieces(bytes) {
-        piece.clear();
-        extend(&mut piece, seed, first_word + at / WORD_BYTES, length);
-        write(at, &piece)?;
+        let piece = &mut piece[..length as usize];
+        fill_slice(piece, seed, first_word + at / WORD_BYTES);
+        write(at, piece)?;
     }
     Ok(())
 }
 
-/// Compares `bytes` of a buffer with the pattern from word `first_word` on.
-pub(crate) fn compare<B: Bus>(
+/// Compares `bytes` of a buffer with the pattern from word `first_word` on; adds to `errors`.
+///
+/// # Errors
+/// A range beyond the buffer's end, or one that the device writes.
+pub fn compare<B: Bus>(
     buffer: &Buffer<B>,
     offset_bytes: u64,
     bytes: u64,
@@ -72,8 +94,12 @@ pub(crate) fn compare<B: Bus>(
     compare_with(bytes, seed, first_word, read, errors)
 }
 
-/// The same of any memory, from a byte on at a multiple of a word.
-pub(crate) fn compare_memory(
+/// Compares `bytes` of any memory with the pattern, from a byte at a multiple of 4 on; adds to
+/// `errors`.
+///
+/// # Errors
+/// A range that ends beyond the memory.
+pub fn compare_memory(
     memory: &impl DmaMemory,
     offset_bytes: u64,
     bytes: u64,
@@ -84,32 +110,27 @@ pub(crate) fn compare_memory(
     compare_with(bytes, seed, offset_bytes / WORD_BYTES, read, errors)
 }
 
-fn compare_with(
+/// Compares `bytes` that `read` gets with the pattern from word `first_word` on; adds to `errors`.
+///
+/// # Errors
+/// Those of `read`.
+pub fn compare_with(
     bytes: u64,
     seed: u32,
     first_word: u64,
     read: impl Fn(u64, &mut [u8]) -> Result<()>,
     errors: &mut DataErrors,
 ) -> Result<()> {
-    let (mut piece, mut expected) = (vec![0; PIECE_BYTES.min(bytes) as usize], Vec::new());
+    let mut piece = vec![0; PIECE_BYTES.min(bytes) as usize];
     for (at, length) in pieces(bytes) {
         let piece = &mut piece[..length as usize];
         read(at, piece)?;
-        let first = first_word + at / WORD_BYTES;
-        expected.clear();
-        extend(&mut expected, seed, first, length);
-        let words = piece.chunks(WORD_BYTES as usize).zip(expected.chunks(WORD_BYTES as usize));
-        for (word, (found, expected)) in (first..).zip(words) {
-            if found != expected {
-                errors.words += 1;
-                errors.first_word.get_or_insert(word);
-            }
-        }
+        compare_slice(piece, seed, first_word + at / WORD_BYTES, errors);
     }
     Ok(())
 }
 
-/// Beginnings and lengths of the pieces of so many bytes.
+/// Returns the beginnings and lengths of the pieces of a number of bytes.
 fn pieces(bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..bytes).step_by(PIECE_BYTES as usize).map(move |at| (at, PIECE_BYTES.min(bytes - at)))
 }

@@ -1,12 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory with real bytes, allocated on first write.
+//! Memory with real bytes, allocated on first write. Pages that hold a test pattern, or one word
+//! over and over, are kept as two words, so that labs move gigabytes in little memory.
 
 use std::ops::Range;
 
-/// Length in bytes of one entry of the table.
-const CHUNK_BYTES: usize = 1 << 16;
-/// Page length in bytes; pages of zeros are not copied into a backing.
+/// Length in bytes of a page.
 const PAGE_BYTES: usize = 1 << 12;
+/// Pages of one entry of the table.
+const CHUNK_PAGES: usize = 16;
+/// Length in bytes of one entry of the table.
+const CHUNK_BYTES: usize = CHUNK_PAGES * PAGE_BYTES;
+/// Length in bytes of a word of a progression.
+const WORD_BYTES: usize = 4;
+
+/// Contents of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Page {
+    Bytes(Box<[u8; PAGE_BYTES]>),
+    /// Little-endian words that increase by `step` from `first` on, modulo 2^32.
+    Progression {
+        first: u32,
+        step: u32,
+    },
+}
+
+impl Page {
+    const ZERO: Self = Self::Progression { first: 0, step: 0 };
+
+    /// Returns the progression that the bytes of a page are.
+    fn progression(bytes: &[u8]) -> Option<Self> {
+        let (words, _) = bytes.as_chunks::<WORD_BYTES>();
+        let word = |index: usize| u32::from_le_bytes(words[index]);
+        let (first, step) = (word(0), word(1).wrapping_sub(word(0)));
+        let at = |index: usize| first.wrapping_add(step.wrapping_mul(index as u32));
+        // The last word tells most other pages apart.
+        let is_it = word(words.len() - 1) == at(words.len() - 1)
+            && words.iter().zip(0..).all(|(word, index)| u32::from_le_bytes(*word) == at(index));
+        is_it.then_some(Self::Progression { first, step })
+    }
+
+    fn read(&self, offset: usize, out: &mut [u8]) {
+        match self {
+            Self::Bytes(bytes) => out.copy_from_slice(&bytes[offset..offset + out.len()]),
+            Self::Progression { first: 0, step: 0 } => out.fill(0),
+            Self::Progression { first, step } => {
+                let mut word = first.wrapping_add(step.wrapping_mul((offset / WORD_BYTES) as u32));
+                let within = offset % WORD_BYTES;
+                let head = if within == 0 { 0 } else { (WORD_BYTES - within).min(out.len()) };
+                let (begun, whole) = out.split_at_mut(head);
+                if head > 0 {
+                    begun.copy_from_slice(&word.to_le_bytes()[within..within + head]);
+                    word = word.wrapping_add(*step);
+                }
+                let (words, last) = whole.as_chunks_mut::<WORD_BYTES>();
+                for out in words {
+                    *out = word.to_le_bytes();
+                    word = word.wrapping_add(*step);
+                }
+                last.copy_from_slice(&word.to_le_bytes()[..last.len()]);
+            }
+        }
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        if bytes.len() == PAGE_BYTES
+            && let Some(progression) = Self::progression(bytes)
+        {
+            *self = progression;
+            return;
+        }
+        let page = self.bytes();
+        page[offset..offset + bytes.len()].copy_from_slice(bytes);
+        // Most pages are written from the first byte to the last.
+        if offset + bytes.len() == PAGE_BYTES
+            && let Some(progression) = Self::progression(page)
+        {
+            *self = progression;
+        }
+    }
+
+    fn zero(&mut self, part: Range<usize>) {
+        if part.len() == PAGE_BYTES {
+            *self = Self::ZERO;
+        } else if *self != Self::ZERO {
+            self.bytes()[part].fill(0);
+        }
+    }
+
+    /// Returns its bytes, to be changed.
+    fn bytes(&mut self) -> &mut [u8; PAGE_BYTES] {
+        if let Self::Progression { .. } = self {
+            let mut bytes = Box::new([0; PAGE_BYTES]);
+            self.read(0, &mut bytes[..]);
+            *self = Self::Bytes(bytes);
+        }
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Progression { .. } => unreachable!("it was turned into bytes"),
+        }
+    }
+}
 
 /// Storage shared with others, who may load and store at any time: a mapped file.
 pub trait Backing: Send + Sync {
@@ -26,7 +119,7 @@ struct Backed {
 /// Sparse memory; unwritten bytes read as zero.
 #[derive(Default)]
 pub struct Memory {
-    chunks: Vec<Option<Box<[u8]>>>,
+    chunks: Vec<Option<Box<[Page; CHUNK_PAGES]>>>,
     /// Ranges stored outside the chunks, lowest first.
     backed: Vec<Backed>,
 }
@@ -51,13 +144,14 @@ impl Memory {
         let touched = range.start / chunk_bytes..range.end.div_ceil(chunk_bytes);
         for number in touched.start..touched.end.min(self.chunks.len() as u64) {
             let Some(chunk) = &self.chunks[number as usize] else { continue };
-            for (page, at) in
-                chunk.chunks(PAGE_BYTES).zip((number * chunk_bytes..).step_by(PAGE_BYTES))
-            {
+            for (page, at) in chunk.iter().zip((number * chunk_bytes..).step_by(PAGE_BYTES)) {
                 let (first, last) = (at.max(range.start), (at + PAGE_BYTES as u64).min(range.end));
-                if first < last && page.iter().any(|byte| *byte != 0) {
-                    let part = (first - at) as usize..(last - at) as usize;
-                    backing.write(first - range.start, &page[part]);
+                if first < last && *page != Page::ZERO {
+                    let mut bytes = vec![0; (last - first) as usize];
+                    page.read((first - at) as usize, &mut bytes);
+                    if bytes.iter().any(|byte| *byte != 0) {
+                        backing.write(first - range.start, &bytes);
+                    }
                 }
             }
             let is_within = range.start <= number * chunk_bytes;
@@ -134,8 +228,10 @@ impl Memory {
             } else if let Some(slot) = self.chunks.get_mut(at as usize / CHUNK_BYTES) {
                 if length == CHUNK_BYTES {
                     *slot = None;
-                } else if let Some(chunk) = slot {
-                    chunk[offset..offset + length].fill(0);
+                } else if let Some(pages) = slot {
+                    for (page, part) in parts(offset, length) {
+                        pages[page].zero(part);
+                    }
                 }
             }
             at += length as u64;
@@ -143,35 +239,53 @@ impl Memory {
     }
 
     fn write_chunks(&mut self, offset_bytes: u64, bytes: &[u8]) {
-        let (mut at, mut rest) = (offset_bytes, bytes);
+        let (mut at, mut rest) = (offset_bytes as usize, bytes);
         while !rest.is_empty() {
-            let (chunk, offset) = (at as usize / CHUNK_BYTES, at as usize % CHUNK_BYTES);
-            let length = rest.len().min(CHUNK_BYTES - offset);
+            let (chunk, offset) = (at / CHUNK_BYTES, at % CHUNK_BYTES);
             if chunk >= self.chunks.len() {
                 self.chunks.resize_with(chunk + 1, || None);
             }
-            let piece =
-                self.chunks[chunk].get_or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice());
-            piece[offset..offset + length].copy_from_slice(&rest[..length]);
-            rest = &rest[length..];
-            at += length as u64;
+            let pages = self.chunks[chunk]
+                .get_or_insert_with(|| Box::new([const { Page::ZERO }; CHUNK_PAGES]));
+            let length = rest.len().min(CHUNK_BYTES - offset);
+            for (page, part) in parts(offset, length) {
+                let (piece, after) = rest.split_at(part.len());
+                pages[page].write(part.start, piece);
+                rest = after;
+            }
+            at += length;
         }
     }
 
     fn read_chunks(&self, offset_bytes: u64, bytes: &mut [u8]) {
-        let (mut at, mut rest) = (offset_bytes, bytes);
+        let (mut at, mut rest) = (offset_bytes as usize, bytes);
         while !rest.is_empty() {
-            let (chunk, offset) = (at as usize / CHUNK_BYTES, at as usize % CHUNK_BYTES);
+            let (chunk, offset) = (at / CHUNK_BYTES, at % CHUNK_BYTES);
             let length = rest.len().min(CHUNK_BYTES - offset);
-            let (piece, after) = rest.split_at_mut(length);
+            let (mut piece, after) = rest.split_at_mut(length);
             match self.chunks.get(chunk).and_then(Option::as_ref) {
-                Some(chunk) => piece.copy_from_slice(&chunk[offset..offset + length]),
+                Some(pages) => {
+                    for (page, part) in parts(offset, length) {
+                        let (out, more) = piece.split_at_mut(part.len());
+                        pages[page].read(part.start, out);
+                        piece = more;
+                    }
+                }
                 None => piece.fill(0),
             }
             rest = after;
-            at += length as u64;
+            at += length;
         }
     }
+}
+
+/// Cuts a part of a chunk at the edges of pages: pages, and the part of each.
+fn parts(offset: usize, length: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let end = offset + length;
+    (offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)).map(move |page| {
+        let start = page * PAGE_BYTES;
+        (page, offset.max(start) - start..end.min(start + PAGE_BYTES) - start)
+    })
 }
 
 #[cfg(test)]
@@ -202,6 +316,42 @@ mod tests {
         assert!(memory.chunks[1].is_none() && memory.chunks.len() == 3);
         memory.read(2 * chunk, &mut back);
         assert_eq!(back, [0; 4]);
+    }
+
+    /// Returns the number of pages that are kept as bytes.
+    fn in_bytes(memory: &Memory) -> usize {
+        let pages = memory.chunks.iter().flatten().flat_map(|chunk| chunk.iter());
+        pages.filter(|page| matches!(page, Page::Bytes(_))).count()
+    }
+
+    #[test]
+    fn a_pattern_takes_no_bytes_and_reads_back() {
+        let words = (0..3 * CHUNK_BYTES as u32 / 4).map(|n| n.wrapping_mul(0x9e37_79b1));
+        let mut data: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
+        let mut memory = Memory::new();
+        // Whole, and in pieces, some of which cross the edge of a chunk.
+        memory.write(0, &data[..CHUNK_BYTES]);
+        for (at, piece) in (CHUNK_BYTES..).step_by(112).zip(data[CHUNK_BYTES..].chunks(112)) {
+            memory.write(at as u64, piece);
+        }
+        assert_eq!(in_bytes(&memory), 0);
+        for at in (0..data.len() - 24).step_by(1021) {
+            for length in [1, 2, 3, 5, 8, 23] {
+                let mut back = vec![0; length];
+                memory.read(at as u64, &mut back);
+                assert_eq!(back, data[at..at + length], "{length} B at {at}");
+            }
+        }
+        // One other byte, then zeros in a part.
+        let at = CHUNK_BYTES + 77;
+        data[at] ^= 1;
+        memory.write(at as u64, &data[at..=at]);
+        memory.zero(2 * CHUNK_BYTES as u64 + 8, 16);
+        data[2 * CHUNK_BYTES + 8..][..16].fill(0);
+        assert_eq!(in_bytes(&memory), 2);
+        let mut back = vec![0; data.len()];
+        memory.read(0, &mut back);
+        assert!(back == data);
     }
 
     /// Bytes with a count of writes.

@@ -22,9 +22,9 @@ use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, pending, select};
 
 pub use options::{
-    Arrived, BUFFER_BYTES, BUFFERS, Cores, HostSink, HostSource, Job, LocalOptions, Moved,
+    Arrived, BUFFER_BYTES, BUFFERS, Cores, HostSink, HostSource, Job, LocalOptions, Moved, Taker,
 };
-use stages::{Common, Ends, HostEnd, Side};
+use stages::{Common, Ends, HostEnd, Side, Sink, Source};
 
 use crate::card_channel::{CardChannel, LEAST_ENTRIES};
 use crate::error::BridgeError;
@@ -232,9 +232,14 @@ impl<B: Bus> LocalDma<B> {
                     self.transmit.registered(device, options, buffer, part, in_memory).await?;
                 Some(Ends { host, source: None, sink: None, card })
             }
-            Some((HostSource::Copied(data), card)) => {
+            Some((from, card)) => {
+                let source = match from {
+                    HostSource::Copied(data) => Source::Slice(data),
+                    HostSource::Made(_, make) => Source::Function(make),
+                    HostSource::Registered(..) => unreachable!("it has its arm above"),
+                };
                 let host = self.transmit.ring(device, options, in_memory).await?;
-                Some(Ends { host, source: Some(data), sink: None, card })
+                Some(Ends { host, source: Some(source), sink: None, card })
             }
         };
         let to = match to {
@@ -244,9 +249,14 @@ impl<B: Bus> LocalDma<B> {
                     self.receive.registered(device, options, buffer, part, in_memory).await?;
                 Some(Ends { host, source: None, sink: None, card })
             }
-            Some((HostSink::Copied(data), card)) => {
+            Some((to, card)) => {
+                let sink = match to {
+                    HostSink::Copied(data) => Sink::Slice(data),
+                    HostSink::Used(_, take) => Sink::Function(take),
+                    HostSink::Registered(..) => unreachable!("it has its arm above"),
+                };
                 let host = self.receive.ring(device, options, in_memory).await?;
-                Some(Ends { host, source: None, sink: Some(data), card })
+                Some(Ends { host, source: None, sink: Some(sink), card })
             }
         };
         if !in_memory && !self.is_routed {

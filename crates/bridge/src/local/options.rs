@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests, options and results of local transfers.
 
+use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -122,19 +123,26 @@ impl LocalOptions {
 }
 
 /// Source of data in host memory.
-#[derive(Debug)]
 pub enum HostSource<'a, B: Bus> {
     /// Any memory, copied into the ring.
     Copied(&'a [u8]),
+    /// A number of bytes that a function makes when they are copied into the ring: it fills pieces
+    /// from given positions on.
+    Made(u64, &'a dyn Fn(u64, &mut [u8])),
     /// A part of a buffer registered with the device, used without a copy.
     Registered(&'a Buffer<B>, Range<u64>),
 }
 
+/// Function that is given positions in the data, and the bytes from there.
+pub type Taker<'a> = Box<dyn FnMut(u64, &[u8]) + 'a>;
+
 /// Destination of data in host memory.
-#[derive(Debug)]
 pub enum HostSink<'a, B: Bus> {
     /// Any memory, copied out of the ring.
     Copied(&'a mut [u8]),
+    /// A number of bytes that a function takes when they are copied out of the ring, from the first
+    /// to the last.
+    Used(u64, Taker<'a>),
     /// A part of a buffer registered with the device, used without a copy.
     Registered(&'a Buffer<B>, Range<u64>),
 }
@@ -143,8 +151,15 @@ impl<B: Bus> HostSource<'_, B> {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Copied(data) => data.len() as u64,
+            Self::Made(bytes, _) => *bytes,
             Self::Registered(_, part) => part.end.saturating_sub(part.start),
         }
+    }
+}
+
+impl<B: Bus> fmt::Debug for HostSource<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostSource({} B)", self.bytes())
     }
 }
 
@@ -152,8 +167,15 @@ impl<B: Bus> HostSink<'_, B> {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Copied(data) => data.len() as u64,
+            Self::Used(bytes, _) => *bytes,
             Self::Registered(_, part) => part.end.saturating_sub(part.start),
         }
+    }
+}
+
+impl<B: Bus> fmt::Debug for HostSink<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostSink({} B)", self.bytes())
     }
 }
 

@@ -20,7 +20,7 @@ use futures_util::future::{Either, pending, select};
 use futures_util::stream;
 
 use super::BusClock;
-use super::options::{Arrived, LocalOptions};
+use super::options::{Arrived, LocalOptions, Taker};
 use crate::chunks::{Chunking, Chunks};
 use crate::error::BridgeError;
 use crate::pipeline::{Pipeline, stage};
@@ -39,13 +39,28 @@ pub(super) enum HostEnd<B: Bus> {
     Card(u64),
 }
 
+/// Data that a ring is filled with.
+pub(super) enum Source<'a> {
+    Slice(&'a [u8]),
+    Function(&'a dyn Fn(u64, &mut [u8])),
+}
+
+/// Destination of what a ring is emptied of.
+pub(super) enum Sink<'a> {
+    Slice(&'a mut [u8]),
+    Function(Taker<'a>),
+}
+
+/// Bytes that a function makes or uses at once.
+const AT_ONCE_BYTES: usize = 64 << 10;
+
 /// Both ends of a channel's data.
 pub(super) struct Ends<'a, B: Bus> {
     pub host: HostEnd<B>,
     /// The data to copy into the ring.
-    pub source: Option<&'a [u8]>,
+    pub source: Option<Source<'a>>,
     /// The destination of copies out of the ring.
-    pub sink: Option<&'a mut [u8]>,
+    pub sink: Option<Sink<'a>>,
     /// First address in the card's memory; `None` is the stream.
     pub card: Option<u64>,
 }
@@ -67,8 +82,8 @@ struct Path<'a, B: Bus> {
     options: LocalOptions,
     stage: Stage,
     host: HostEnd<B>,
-    source: Option<&'a [u8]>,
-    sink: Option<RefCell<&'a mut [u8]>>,
+    source: Option<Source<'a>>,
+    sink: Option<RefCell<Sink<'a>>>,
     card: Option<u64>,
     total_bytes: u64,
     /// Bytes that the channel has moved.
@@ -92,6 +107,15 @@ impl<B: Bus> Path<'_, B> {
         start..start + (piece.end - piece.start)
     }
 
+    /// Cuts a piece for functions: positions in the data, and places in the ring.
+    fn parts(&self, piece: &Piece) -> impl Iterator<Item = (u64, Range<u64>)> + use<B> {
+        let (Range { start, end }, first) = (piece.clone(), self.place(piece).start);
+        (start..end).step_by(AT_ONCE_BYTES).map(move |at| {
+            let place = first + (at - start);
+            (at, place..place + (end - at).min(AT_ONCE_BYTES as u64))
+        })
+    }
+
     /// Has a core copy a piece.
     async fn copy(&self, stage: Stage, core: u16, piece: &Piece) {
         let bytes = piece.end - piece.start;
@@ -107,8 +131,19 @@ impl<B: Bus> Path<'_, B> {
         };
         self.check_deadline(Stage::CopyIn, deadline)?;
         self.copy(Stage::CopyIn, self.options.cores.copy_in, piece).await;
-        let data = &data[piece.start as usize..piece.end as usize];
-        let written = ring.write(self.place(piece).start, data);
+        let written = match data {
+            Source::Slice(data) => {
+                ring.write(self.place(piece).start, &data[piece.start as usize..piece.end as usize])
+            }
+            Source::Function(make) => {
+                let mut data = vec![0; AT_ONCE_BYTES];
+                self.parts(piece).try_for_each(|(position, place)| {
+                    let data = &mut data[..(place.end - place.start) as usize];
+                    make(position, data);
+                    ring.write(place.start, data)
+                })
+            }
+        };
         written.map_err(|error| BridgeError::of(Stage::CopyIn, error))
     }
 
@@ -116,8 +151,21 @@ impl<B: Bus> Path<'_, B> {
     async fn drain(&self, piece: &Piece, deadline: Picoseconds) -> Result<(), BridgeError> {
         if let (Some(data), HostEnd::Ring(ring)) = (&self.sink, &self.host) {
             self.check_deadline(Stage::CopyOut, deadline)?;
-            let bytes = piece.start as usize..piece.end as usize;
-            let read = ring.read(self.place(piece).start, &mut data.borrow_mut()[bytes]);
+            let read = match &mut *data.borrow_mut() {
+                Sink::Slice(data) => {
+                    let data = &mut data[piece.start as usize..piece.end as usize];
+                    ring.read(self.place(piece).start, data)
+                }
+                Sink::Function(take) => {
+                    let mut data = vec![0; AT_ONCE_BYTES];
+                    self.parts(piece).try_for_each(|(position, place)| {
+                        let data = &mut data[..(place.end - place.start) as usize];
+                        ring.read(place.start, data)?;
+                        take(position, data);
+                        Ok(())
+                    })
+                }
+            };
             read.map_err(|error| BridgeError::of(Stage::CopyOut, error))?;
             self.copy(Stage::CopyOut, self.options.cores.copy_out, piece).await;
         }

@@ -146,6 +146,11 @@ impl Board {
         Self { memory: CardMemory::new(parameters), writing, ahead, copies }
     }
 
+    /// Reads card memory without taking time. Returns false if not all of it exists.
+    pub fn peek(&self, address: u64, out: &mut [u8]) -> bool {
+        self.memory.peek(address, out)
+    }
+
     /// Returns the longest burst of a copier in turn, and the time between its reads and writes.
     fn in_turn(&self) -> Option<(u32, u64)> {
         match self.memory.parameters.copying {

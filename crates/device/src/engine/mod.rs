@@ -164,6 +164,11 @@ impl Engine {
         self.tags.table.in_use()
     }
 
+    /// Reads card memory without taking time. Returns false if the engine lacks some of it.
+    pub fn peek_memory(&self, address: u64, out: &mut [u8]) -> bool {
+        self.board.as_ref().is_some_and(|board| board.peek(address, out))
+    }
+
     /// Converts simulated time to engine time, in clocks.
     fn clocks(&self, time_ps: u64) -> u64 {
         time_ps / self.parameters.clock.0

@@ -44,6 +44,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crosslane_device::Engine;
 use crosslane_fabric::{Fabric, NodeId, PortId, RunEnd};
 use crosslane_host::RdmaError;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
@@ -176,6 +177,15 @@ impl Simulation {
     /// closure must not use the simulation or its buses.
     pub fn with_fabric<R>(&self, look: impl FnOnce(&mut Fabric) -> R) -> R {
         look(&mut self.shared.lock().fabric)
+    }
+
+    /// Reads the memory of a card with an engine outside simulated time. Returns false if there is no
+    /// such memory in the model: the gateware's cannot be read.
+    pub fn peek_card(&self, card: &str, address: u64, out: &mut [u8]) -> bool {
+        let Some(node) = self.find(card) else { return false };
+        let mut state = self.shared.lock();
+        let engine = state.fabric.device_as::<Engine>(node);
+        engine.is_some_and(|engine| engine.peek_memory(address, out))
     }
 
     /// Adds a task; its first poll comes after those of the tasks that are ready. It runs to its

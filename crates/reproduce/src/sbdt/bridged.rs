@@ -8,7 +8,7 @@
 
 use crosslane_bridge::{CardWorking, Mode, Path, Report, ServerOptions, StageStatistics};
 use crosslane_driver::Notification;
-use crosslane_experiment::{BridgedOptions, TwoNodes, bridged};
+use crosslane_experiment::{BridgedOptions, PeekCard, TwoNodes, bridged_checked_by};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
 use rayon::prelude::*;
@@ -100,13 +100,17 @@ fn run(
     let nodes = TwoNodes::find(lab)?;
     let options = of_paper(buffer_bytes);
     let card = nodes.card().to_owned();
-    let ran = nodes.run(lab, context.seed, &name, options, 1, async |_, clients| {
+    let ran = nodes.run(lab, context.seed, &name, options, 1, async |simulation, clients| {
+        let peek = |at, out: &mut [u8]| simulation.peek_card(&card, at, out);
         let mut points = Vec::new();
         for client in &clients {
-            for size_bytes in sizes.iter().copied() {
+            for (number, size_bytes) in (1..).zip(sizes.iter().copied()) {
                 let options = BridgedOptions::new(path, mode, &card, size_bytes)
                     .with_seed(context.seed as u32);
-                let measured = bridged(client, &options).await.map_err(|e| e.to_string())?;
+                // Transfers back are checked too; after the last one nothing is timed.
+                let peek: Option<PeekCard<'_>> = (number == sizes.len()).then_some(&peek);
+                let measured = bridged_checked_by(client, &options, peek).await;
+                let measured = measured.map_err(|e| e.to_string())?;
                 if measured.data_errors.words > 0 {
                     return Err(format!("{} words are wrong", measured.data_errors.words));
                 }

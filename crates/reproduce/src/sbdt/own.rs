@@ -3,14 +3,13 @@
 //! the card's link.
 
 use crosslane_bridge::{CardPlace, MemoryPart, ServerOptions, TransferOptions};
-use crosslane_driver::pattern_word;
-use crosslane_experiment::{DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
+use crosslane_experiment::pattern::{compare_memory, fill_memory};
+use crosslane_experiment::{DataErrors, DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
 use crosslane_fabric::{DirectionId, LinkDirection, LinkId};
-use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
-use crosslane_lab::{LabRegion, Simulation};
+use crosslane_host::{PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_lab::{Lab, LabRegion, Simulation};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
-use rayon::prelude::*;
 
 use super::bridged::further;
 use crate::comparison::Row;
@@ -30,7 +29,7 @@ const LEAST_SMALL: f64 = 0.485;
 const HEADER_DW: u32 = 3;
 
 /// Number of scenarios of this module.
-pub(super) const SCENARIOS: u64 = 2;
+pub(super) const SCENARIOS: u64 = 1;
 
 /// Direction of data, to the card or from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +50,7 @@ impl Direction {
 
     /// Returns the payload of the packets that carry the data: for completions as long as the host
     /// sends them, for writes Max_Payload_Size.
-    fn payload_bytes(self, context: &Context<'_>) -> Result<u64, ReproduceError> {
-        let lab = context.variant("crosslane")?;
+    fn payload_bytes(self, lab: &Lab) -> Result<u64, ReproduceError> {
         let host = lab.file().hosts.iter().find(|host| host.name == super::HOST);
         let host = host.ok_or_else(|| ReproduceError::experiment("lab sbdt", "it has no host"))?;
         Ok(match self {
@@ -78,10 +76,6 @@ struct Point {
     ceiling: f64,
 }
 
-fn words_of(seed: u32, bytes: u64) -> Vec<u8> {
-    (0..bytes / 4).flat_map(|n| pattern_word(seed, n as u32).to_le_bytes()).collect()
-}
-
 /// Returns the link above the card.
 fn card_link(simulation: &Simulation, card: &str) -> Option<LinkId> {
     let port = simulation.find_port(card)?;
@@ -97,76 +91,75 @@ async fn memory(client: &LabClient, bytes: u64) -> Result<MemoryPart<LabRegion>,
     Ok(MemoryPart { region: registered.map_err(|e| e.to_string())?, range: 0..bytes })
 }
 
-/// Puts and gets data of each size; times one of the two.
+/// Puts and gets data of each size. Returns the points of each of [`Direction::ALL`].
 async fn measure(
     simulation: &Simulation,
     client: &LabClient,
     card: &str,
-    (direction, payload_bytes): (Direction, u64),
+    payload_bytes: [u64; 2],
     seed: u32,
-) -> Result<Vec<Point>, String> {
+) -> Result<[Vec<Point>; 2], String> {
     let link = card_link(simulation, card).ok_or("no link leads to the card")?;
-    let id = DirectionId { link, heading: direction.heading() };
-    let dllps = || simulation.with_fabric(|fabric| fabric.counters(id).dllp_bytes);
+    let dllps = |direction: Direction| {
+        let id = DirectionId { link, heading: direction.heading() };
+        simulation.with_fabric(|fabric| fabric.counters(id).dllp_bytes)
+    };
     let rate = simulation.with_fabric(|fabric| fabric.link(link).parameters.rate);
     let place = CardPlace { card: card.to_owned(), address: 0 };
     let options = TransferOptions::default();
-    let mut points = Vec::new();
+    let mut points = [Vec::new(), Vec::new()];
     for bytes in SIZES {
         let (from, back) = (memory(client, bytes).await?, memory(client, bytes).await?);
-        let data = words_of(seed, bytes);
-        from.region.memory().write(0, &data).map_err(|e| e.to_string())?;
-        let before = dllps();
+        fill_memory(from.region.memory(), bytes, seed).map_err(|e| e.to_string())?;
+        let before = Direction::ALL.map(dllps);
         let put = client.put(&from, &place, &options, |_| {}).await.map_err(|e| e.to_string())?;
-        let between = dllps();
+        let between = Direction::ALL.map(dllps);
         let got = client.get(&place, &back, &options, |_| {}).await.map_err(|e| e.to_string())?;
-        let after = dllps();
-        let mut found = vec![0; bytes as usize];
-        back.region.memory().read(0, &mut found).map_err(|e| e.to_string())?;
-        if found != data {
+        let after = Direction::ALL.map(dllps);
+        let mut errors = DataErrors::default();
+        let compared = compare_memory(back.region.memory(), 0, bytes, seed, &mut errors);
+        compared.map_err(|e| e.to_string())?;
+        if errors.words > 0 {
             return Err(format!("data of {bytes} B are wrong"));
         }
-        let (elapsed, dllp_bytes) = match direction {
-            Direction::ToCard => (put.elapsed, between - before),
-            Direction::FromCard => (got.elapsed, after - between),
-        };
-        let tlps = DataTlps {
-            tlps: bytes.div_ceil(payload_bytes),
-            data_bytes: bytes,
-            wire_payload_bytes: bytes,
-            header_dw: HEADER_DW,
-        };
-        let load = LinkLoad { link: (), rate, dllp_bytes, span: elapsed };
-        let ceiling = least_ceiling([load], tlps).ok_or("no link is on the way")?;
-        let ceiling = ceiling.less_dllps_bytes_per_second;
-        points.push(Point { bytes, elapsed, ceiling });
+        let runs = [(put.elapsed, between[0] - before[0]), (got.elapsed, after[1] - between[1])];
+        for (at, (elapsed, dllp_bytes)) in runs.into_iter().enumerate() {
+            let tlps = DataTlps {
+                tlps: bytes.div_ceil(payload_bytes[at]),
+                data_bytes: bytes,
+                wire_payload_bytes: bytes,
+                header_dw: HEADER_DW,
+            };
+            let load = LinkLoad { link: (), rate, dllp_bytes, span: elapsed };
+            let ceiling = least_ceiling([load], tlps).ok_or("no link is on the way")?;
+            let ceiling = ceiling.less_dllps_bytes_per_second;
+            points[at].push(Point { bytes, elapsed, ceiling });
+        }
     }
     Ok(points)
 }
 
-fn run(context: &Context<'_>, direction: Direction) -> Result<Vec<Point>, ReproduceError> {
+fn run(context: &Context<'_>) -> Result<[Vec<Point>; 2], ReproduceError> {
     context.may_begin()?;
-    let name = format!("bridged, our pipeline, {}", direction.words());
+    let name = "bridged, our pipeline";
     let lab = context.variant("crosslane")?;
     let nodes = TwoNodes::find(&lab)?;
     let card = nodes.card().to_owned();
-    let heading = (direction, direction.payload_bytes(context)?);
-    let (seed, options) = (context.seed, ServerOptions::default());
-    let ran = nodes.run(&lab, seed, &name, options, 1, async |simulation, clients| {
+    let [to, from] = Direction::ALL.map(|direction| direction.payload_bytes(&lab));
+    let (payload_bytes, seed, options) = ([to?, from?], context.seed, ServerOptions::default());
+    let ran = nodes.run(&lab, seed, name, options, 1, async |simulation, clients| {
         let client = clients.first().ok_or("there is no client")?;
-        measure(simulation, client, &card, heading, seed as u32).await
+        measure(simulation, client, &card, payload_bytes, seed as u32).await
     });
     let (points, now) = ran?;
-    context.done(&name, now);
-    points.map_err(|problem| ReproduceError::experiment(name.as_str(), problem))
+    context.done(name, now);
+    points.map_err(|problem| ReproduceError::experiment(name, problem))
 }
 
 pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
-    let curves: Result<Vec<Vec<Point>>, ReproduceError> =
-        Direction::ALL.into_par_iter().map(|direction| run(context, direction)).collect();
     let mut table = Table::headed(" | transfer | MB/s: | ceiling MB/s: | of it %: | wanted %:");
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
-    for (direction, points) in Direction::ALL.into_iter().zip(curves?) {
+    for (direction, points) in Direction::ALL.into_iter().zip(run(context)?) {
         let [small, less, more] = points[..] else { unreachable!("three sizes were run") };
         let times = [(less.bytes, less.elapsed.0), (more.bytes, more.elapsed.0)];
         let whole = WHOLE_BYTES as f64 * 1e12 / further(times, WHOLE_BYTES);
