@@ -3,14 +3,15 @@
 //! scheduling, independent of addresses or hashing.
 //!
 //! The fine wheel covers one turn of 4.2 us, which is longer than any latency of a healthy fabric.
-//! Its slots are so narrow that few events share one, in a sorted list. Later events wait in a
-//! coarse wheel, in the order of scheduling, until their turn begins.
+//! Its slots are so narrow that few events share one, in a sorted list, and so few that the wheel
+//! stays in the cache. Later events wait in a coarser wheel, in the order of scheduling, until their
+//! turn begins.
 
 use std::collections::BTreeMap;
 
-/// Width of a fine slot, 2^6 ps; of a turn of the fine wheel, which is a slot of the first coarse
+/// Width of a fine slot, 2^10 ps; of a turn of the fine wheel, which is a slot of the first coarser
 /// wheel, 2^22 ps = 4.2 us; of turns of the coarser wheels, 2^32 ps = 4.3 ms and 2^42 ps = 4.4 s.
-const FINE_BITS: u32 = 6;
+const FINE_BITS: u32 = 10;
 const TURN_BITS: [u32; 3] = [22, 32, 42];
 
 /// Kind of an event; its two numbers are given in brackets. Those that are no work come last.
@@ -216,28 +217,20 @@ impl Arena {
     }
 }
 
-/// Lists of one turn of a wheel, by slot: of 2^16 slots, or of 2^10, of which a bitmap of three
-/// levels finds the first that is not empty. `SHIFT` is the number of bits of time below the number
-/// of a slot.
+/// Lists of one turn of a wheel, by slot: of up to 4096 slots, of which a bitmap of two levels finds
+/// the first that is not empty. `SHIFT` is the number of bits of time below the number of a slot.
 struct Wheel<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> {
     turn: u64,
     slots: Box<[u32; SLOTS]>,
     occupied: Box<[u64; WORDS]>,
-    /// One bit for each word of `occupied` that is not 0, and for each of these words.
-    words: [u64; 16],
-    all: u32,
+    /// One bit for each word of `occupied` that is not 0.
+    words: u64,
 }
 
 impl<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> Wheel<SHIFT, SLOTS, WORDS> {
     fn new() -> Self {
-        const { assert!(SLOTS == WORDS * 64 && WORDS <= 1024 && SLOTS.is_power_of_two()) };
-        Self {
-            turn: 0,
-            slots: Box::new([NONE; SLOTS]),
-            occupied: Box::new([0; WORDS]),
-            words: [0; 16],
-            all: 0,
-        }
+        const { assert!(SLOTS == WORDS * 64 && WORDS <= 64 && SLOTS.is_power_of_two()) };
+        Self { turn: 0, slots: Box::new([NONE; SLOTS]), occupied: Box::new([0; WORDS]), words: 0 }
     }
 
     /// The list of the slot of a time in this turn, to add to.
@@ -246,8 +239,7 @@ impl<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> Wheel<SHIFT, SLOT
         let at = (time_ps >> SHIFT) as usize % SLOTS;
         if self.slots[at] == NONE {
             self.occupied[at / 64] |= 1 << (at % 64);
-            self.words[at / 4096 % 16] |= 1 << (at / 64 % 64);
-            self.all |= 1 << (at / 4096);
+            self.words |= 1 << (at / 64);
         }
         &mut self.slots[at]
     }
@@ -255,11 +247,10 @@ impl<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> Wheel<SHIFT, SLOT
     /// Index of the first slot that is not empty.
     #[inline]
     fn first(&self) -> Option<usize> {
-        if self.all == 0 {
+        if self.words == 0 {
             return None;
         }
-        let at = self.all.trailing_zeros() as usize % 16;
-        let at = (at * 64 + self.words[at].trailing_zeros() as usize) % WORDS;
+        let at = self.words.trailing_zeros() as usize % WORDS;
         Some((at * 64 + self.occupied[at].trailing_zeros() as usize) % SLOTS)
     }
 
@@ -275,11 +266,7 @@ impl<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> Wheel<SHIFT, SLOT
         let word = &mut self.occupied[slot / 64 % WORDS];
         *word &= !(1 << (slot % 64));
         if *word == 0 {
-            let word = &mut self.words[slot / 4096 % 16];
-            *word &= !(1 << (slot / 64 % 64));
-            if *word == 0 {
-                self.all &= !(1 << (slot / 4096));
-            }
+            self.words &= !(1 << (slot / 64));
         }
     }
 
@@ -312,7 +299,7 @@ impl<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> Wheel<SHIFT, SLOT
 pub(crate) struct Events {
     now_ps: u64,
     arena: Arena,
-    fine: Wheel<FINE_BITS, 65_536, 1024>,
+    fine: Wheel<FINE_BITS, 4096, 64>,
     middle: Wheel<{ TURN_BITS[0] }, 1024, 16>,
     coarse: Wheel<{ TURN_BITS[1] }, 1024, 16>,
     /// Events beyond the turn of the last coarse wheel, by turn.
@@ -395,9 +382,9 @@ impl Events {
     /// finer wheel before.
     #[cold]
     fn begin_turn(&mut self, limit_ps: u64) -> bool {
-        let begun = if self.middle.all != 0 {
+        let begun = if self.middle.words != 0 {
             self.middle.take_first(limit_ps)
-        } else if self.coarse.all != 0 {
+        } else if self.coarse.words != 0 {
             self.coarse.take_first(limit_ps)
         } else {
             let first = self.distant.first_entry();
