@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crosslane_host::{ErrorKind, Reason};
+use crosslane_host::{ErrorKind, Reason, kinds};
 use crosslane_pcie::config::BarKind;
 use crosslane_pcie::units::RoutingId;
 use thiserror::Error;
@@ -320,28 +320,14 @@ pub enum FunctionError {
     },
 }
 
-impl FunctionError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Gone { .. } => ErrorKind::LinkDown,
-            Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::Refused { errno, .. } | Self::System { errno, .. } => {
-                ErrorKind::from_errno(*errno)
-            }
-            Self::Malformed { .. } => ErrorKind::Data,
-            Self::Unsupported { .. } => ErrorKind::Unsupported,
-            Self::BeyondRegion { .. } | Self::Unaligned { .. } => ErrorKind::InvalidArgument,
-        }
-    }
-}
-
-impl From<FunctionError> for Reason {
-    fn from(error: FunctionError) -> Self {
-        Self::new(error.kind(), error)
-    }
-}
+kinds!(FunctionError {
+    Self::Gone { .. } => LinkDown,
+    Self::Deadline { .. } => Timeout,
+    Self::Refused { errno, .. } | Self::System { errno, .. } => ErrorKind::from_errno(*errno),
+    Self::Malformed { .. } => Data,
+    Self::Unsupported { .. } => Unsupported,
+    Self::BeyondRegion { .. } | Self::Unaligned { .. } => InvalidArgument,
+});
 
 /// Returns the text of a Linux error number.
 fn errno_text(errno: i32) -> String {
