@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use crosslane_host::ErrorKind::{Busy, InvalidArgument};
-use crosslane_host::{Bus, DmaMemory, ErrorKind, Segment};
+use crosslane_host::{Bus, DmaMemory, ErrorKind, FunctionInfo, Segment};
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
 use crate::claims::Claims;
@@ -144,8 +144,7 @@ impl<B: Bus> fmt::Debug for Buffer<B> {
 impl<B: Bus> Buffer<B> {
     pub(crate) fn new(
         bus: B,
-        device: String,
-        function: RoutingId,
+        function: &FunctionInfo,
         memory: B::Memory,
         segments: Vec<Segment>,
         retired: Retired<B::Memory>,
@@ -158,8 +157,8 @@ impl<B: Bus> Buffer<B> {
         let starts = ends.collect();
         let registered = Registered {
             bus,
-            device,
-            function,
+            device: function.name.clone(),
+            function: function.id,
             memory,
             segments,
             starts,

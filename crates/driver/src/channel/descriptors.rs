@@ -36,9 +36,8 @@ impl<B: Bus> Pinned<B> {
         pages: PageSize,
     ) -> Result<Self, DriverError> {
         let shared = device.shared();
-        let memory = device.bus().allocate(bytes, pages).map_err(|e| shared.bus_error(e))?;
-        let segments = device.bus().pin(device.function().id, &memory).await;
-        let segments = segments.map_err(|e| shared.bus_error(e))?;
+        let memory = shared.access.allocate(device.bus(), bytes, pages)?;
+        let segments = shared.access.pin(device.bus(), &memory).await?;
         let retired = Arc::clone(&shared.retired);
         let mut pinned = Self { memory: Some(memory), address: BusAddress(0), retired };
         match segments.as_slice() {
@@ -186,7 +185,7 @@ impl<B: Bus> Descriptors<B> {
                 for (entry, descriptor) in bytes.chunks_mut(table::BYTES as usize).zip(run) {
                     descriptor.in_table(entry);
                 }
-                let at = device.at(base + at as u32 * table::BYTES);
+                let at = device.shared().access.register(base + at as u32 * table::BYTES);
                 let stored =
                     device.bus().store(at, &bytes, Stores::uncached(TABLE_STORE_BYTES)).await;
                 stored.map_err(bus_error)?;

@@ -81,7 +81,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     fn place_of(&self, key: Key) -> String {
-        format!("{} {key}", self.shared.access.name)
+        format!("{} {key}", self.shared.access.function.name)
     }
 
     pub(super) fn refuse(
@@ -111,7 +111,7 @@ impl<B: Bus> NetworkProcessor<B> {
             return Err(self.refuse(*key, InvalidArgument, problem));
         }
         let registered = message.buffer.registered();
-        if registered.function != self.shared.access.function {
+        if registered.function != self.shared.access.function.id {
             let problem = "the buffer is another device's";
             return Err(self.refuse(*key, InvalidArgument, problem));
         }
@@ -319,7 +319,7 @@ impl<B: Bus> NetworkProcessor<B> {
             Kind::Credit => CREDIT_WINDOW,
         };
         let at = RegisterAddress {
-            function: self.shared.access.function,
+            function: self.shared.access.function.id,
             bar: REQUEST_BAR,
             offset_bytes: window + u64::from(slot) * SLOT_BYTES as u64,
         };

@@ -193,7 +193,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     fn put_error(&self, key: Key, fault: NetworkFault, total: usize, moved: usize) -> NetworkError {
-        let place = format!("{} {key}", self.shared.access.name);
+        let place = format!("{} {key}", self.shared.access.function.name);
         NetworkError { place, fault, moved_bytes: moved as u64, total_bytes: total as u64 }
     }
 
@@ -209,7 +209,7 @@ impl<B: Bus> NetworkProcessor<B> {
         let first =
             Self::channel_index(link, channel) as u64 * u64::from(self.shared.sizes.put_slots);
         RegisterAddress {
-            function: self.shared.access.function,
+            function: self.shared.access.function.id,
             bar: PUT_BAR,
             offset_bytes: (first + u64::from(slot)) * SLOT_STRIDE,
         }
