@@ -92,15 +92,7 @@ struct Part<'a> {
 }
 
 const LAB_KEYS: [&str; 10] = [
-    "lab",
-    "part",
-    "variant",
-    "host",
-    "switch",
-    "endpoint",
-    "link",
-    "network",
-    "torus",
+    "lab", "part", "variant", "host", "switch", "endpoint", "link", "network", "torus",
     "measurements",
 ];
 
