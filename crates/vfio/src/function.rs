@@ -156,6 +156,47 @@ pub trait Function: Send + Sync {
     }
 }
 
+/// Checks an access of configuration space, which has `size` bytes.
+pub(crate) fn check_config(
+    function: &dyn Function,
+    size: u64,
+    offset: u16,
+    bytes: usize,
+) -> Result<(), FunctionError> {
+    let region = || "the configuration space".to_owned();
+    check_within(function, region, size, offset.into(), bytes as u64)
+}
+
+/// Checks an access of a BAR.
+pub(crate) fn check_bar(
+    function: &dyn Function,
+    bar: u8,
+    offset: u64,
+    bytes: usize,
+) -> Result<(), FunctionError> {
+    let (region, bytes) = (|| format!("BAR{bar}"), bytes as u64);
+    if !matches!(bytes, 1 | 2 | 4 | 8) || !offset.is_multiple_of(bytes) {
+        let (function, region) = (function.name().to_owned(), region());
+        return Err(FunctionError::Unaligned { function, region, offset, bytes });
+    }
+    let size = function.region(bar).map_or(0, |region| region.bytes);
+    check_within(function, region, size, offset, bytes)
+}
+
+fn check_within(
+    function: &dyn Function,
+    region: impl Fn() -> String,
+    size: u64,
+    offset: u64,
+    bytes: u64,
+) -> Result<(), FunctionError> {
+    if offset.checked_add(bytes).is_some_and(|end| end <= size) {
+        return Ok(());
+    }
+    let (function, region) = (function.name().to_owned(), region());
+    Err(FunctionError::BeyondRegion { function, region, offset, bytes, size })
+}
+
 /// A memory BAR of a function.
 #[derive(Debug)]
 pub struct Region {
