@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use crosslane_host::ErrorKind::{Failed, NotFound, Unsupported};
-use crosslane_host::{Bus, BusError, ErrorKind, FunctionInfo, PageSize, RegisterAddress, Segment};
+use crosslane_host::{
+    Bus, BusError, ErrorKind, FunctionInfo, PageSize, RegisterAddress, Segment, lock,
+};
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use crosslane_regs::Field;
 
-use crate::buffer::{Buffer, Retired, lock};
+use crate::buffer::{Buffer, Retired};
 use crate::error::DriverError;
 use crate::ports::LOW_HALF;
 

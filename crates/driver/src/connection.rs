@@ -7,13 +7,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use crosslane_host::Bus;
 use crosslane_host::ErrorKind::{Busy, Failed, InvalidArgument, Unsupported};
+use crosslane_host::{Bus, lock};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, channel, lane};
 
 use crate::access::REGISTER_BAR;
-use crate::buffer::lock;
 use crate::channel::{ChannelKind, DescriptorSource, payload_on_the_way};
 use crate::device::{Device, WINDOW_BAR};
 use crate::error::DriverError;

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use crosslane_host::ErrorKind::{Busy, InvalidArgument};
-use crosslane_host::{Bus, BusError, ErrorKind, FunctionInfo};
+use crosslane_host::{Bus, BusError, ErrorKind, FunctionInfo, lock};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine;
 
 use crate::access::Access;
-use crate::buffer::{Claim, Retired, lock};
+use crate::buffer::{Claim, Retired};
 use crate::channel::{ChannelKind, ChannelOptions, Notification};
 use crate::connection::Connection;
 use crate::device::Description;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use crosslane_host::ErrorKind::Busy;
-use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize, Segment, Stores};
+use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize, Segment, Stores, lock};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::{ring_descriptor as ring, status_block, table_descriptor as table};
 
 use super::options::Target;
-use crate::buffer::{MAX_DESCRIPTOR_BYTES, Retired, lock};
+use crate::buffer::{MAX_DESCRIPTOR_BYTES, Retired};
 use crate::connection::Connection;
 use crate::device::Device;
 use crate::error::DriverError;

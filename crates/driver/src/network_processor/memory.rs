@@ -4,14 +4,14 @@
 use std::ops::Range;
 
 use crosslane_host::ErrorKind::Failed;
-use crosslane_host::{Bus, HostWork, PageSize};
+use crosslane_host::{Bus, HostWork, PageSize, lock};
 use crosslane_pcie::units::BusAddress;
 
 use super::NetworkProcessor;
 use super::error::NetworkError;
 use super::flights::{Bounce, Held, Kind};
 use super::options::{Buffers, Message};
-use crate::buffer::{Buffer, Claim, check_placed, lock};
+use crate::buffer::{Buffer, Claim, check_placed};
 use crate::error::DriverError;
 
 /// Smallest size of the driver's own buffers, bytes.

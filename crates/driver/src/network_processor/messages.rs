@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use crosslane_host::ErrorKind::{Busy, InvalidArgument, Unsupported};
-use crosslane_host::{Bus, BusError, ErrorKind, Mapping, RegisterAddress, Stores, Waiting};
+use crosslane_host::{Bus, BusError, ErrorKind, Mapping, RegisterAddress, Stores, Waiting, lock};
 use crosslane_pcie::units::Picoseconds;
 
 use super::error::{NetworkError, NetworkFault};
@@ -17,7 +17,6 @@ use super::options::{CHANNELS, Ended, Key, Message, ROUTED_CHANNEL, Requests, TA
 use super::request::{self, CutWithin, Of, REQUEST_BYTES, Run, SLOT_BYTES};
 use super::shared::Shared;
 use super::{CREDIT_WINDOW, NetworkProcessor, REQUEST_BAR};
-use crate::buffer::lock;
 use crate::error::DriverError;
 
 /// Time that a cancelled message may take to end: unanswered reads of host memory time out within

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crosslane_host::ErrorKind::{InvalidArgument, Timeout, Unsupported};
-use crosslane_host::{Bus, FunctionInfo, HostWork, Mapping, PageSize};
+use crosslane_host::{Bus, FunctionInfo, HostWork, Mapping, PageSize, lock};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_processor as map;
@@ -36,7 +36,7 @@ pub use options::{
 pub use crosslane_regs::network_processor::{LinkMode, LinkState};
 
 use crate::access::{Access, Circuit, REGISTER_BAR, find_endpoint};
-use crate::buffer::{Buffer, Retired, lock};
+use crate::buffer::{Buffer, Retired};
 use crate::error::DriverError;
 use shared::{Pinned, Shared};
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use crosslane_host::ErrorKind::{InvalidArgument, Unsupported};
-use crosslane_host::{Bus, BusError, Mapping, RegisterAddress, Stores};
+use crosslane_host::{Bus, BusError, Mapping, RegisterAddress, Stores, lock};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::put_control as layout;
 use crosslane_regs::put_control::{length, what};
@@ -13,7 +13,6 @@ use crosslane_regs::put_control::{length, what};
 use super::error::{NetworkError, NetworkFault};
 use super::options::{CHANNELS, Key, PAYLOAD_BYTES};
 use super::{NetworkProcessor, PUT_BAR};
-use crate::buffer::lock;
 use crate::error::DriverError;
 
 /// Distance between slots of the put aperture, bytes.

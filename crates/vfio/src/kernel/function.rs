@@ -6,9 +6,9 @@ use std::fs::OpenOptions;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use crosslane_host::{ErrorKind, Reason};
+use crosslane_host::{ErrorKind, Reason, lock};
 use crosslane_pcie::config::{BarKind, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -395,7 +395,7 @@ impl Function for KernelFunction {
     }
 
     fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError> {
-        let mut on = self.interrupts_on.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut on = lock(&self.interrupts_on);
         let kind = match self.interrupts {
             Some((kind, count)) if eventfds.len() <= usize::from(count) => kind,
             _ if eventfds.is_empty() => return Ok(()),

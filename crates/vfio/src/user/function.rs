@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crosslane_host::lock;
 use crosslane_pcie::config::{BarKind, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use rustix::fs::fstat;
@@ -196,10 +197,6 @@ impl UserFunction {
         Ok(parts)
     }
 
-    fn eventfds(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
-        self.eventfds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads a part of a region, in pieces that the server accepts.
     fn region_read(
         &self,
@@ -369,7 +366,7 @@ impl Function for UserFunction {
                 remedy: String::new(),
             })?);
         }
-        let mut ours = self.eventfds();
+        let mut ours = lock(&self.eventfds);
         ours.clear();
         self.send_eventfds(eventfds)?;
         *ours = kept;
@@ -388,7 +385,7 @@ impl Function for UserFunction {
             let bytes = if register == reg::COMMAND { 2 } else { 4 };
             self.config_write(register, &value[..bytes])?;
         }
-        let eventfds = self.eventfds();
+        let eventfds = lock(&self.eventfds);
         if !eventfds.is_empty() {
             let eventfds: Vec<_> = eventfds.iter().map(AsFd::as_fd).collect();
             self.send_eventfds(&eventfds)?;
