@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A function with a circuit of ours: finding it, checking what it is, its registers and its memory.
+//! A function with a circuit of ours: how to find it, check what it is, and use its registers and
+//! memory.
 
 use std::sync::Arc;
 

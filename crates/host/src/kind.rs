@@ -84,8 +84,8 @@ impl From<io::ErrorKind> for ErrorKind {
     }
 }
 
-/// Makes the method `kind` of an error from an [`ErrorKind`] for each pattern, and its conversion to
-/// a [`Reason`]. Kinds are written without a path.
+/// Makes the method `kind` of an error from an [`ErrorKind`] for each pattern, and its conversion
+/// to a [`Reason`]. Kinds are written without a path.
 ///
 /// ```
 /// # use crosslane_host::ErrorKind;
