@@ -15,15 +15,12 @@ extern "C" {
 #define TABLE_DESCRIPTOR__CONTROL__INTERRUPT_bm 0x1
 #define TABLE_DESCRIPTOR__CONTROL__INTERRUPT_bp 0
 #define TABLE_DESCRIPTOR__CONTROL__INTERRUPT_bw 1
-#define TABLE_DESCRIPTOR__CONTROL__INTERRUPT_reset 0x0
 #define TABLE_DESCRIPTOR__CONTROL__STATUS_bm 0x2
 #define TABLE_DESCRIPTOR__CONTROL__STATUS_bp 1
 #define TABLE_DESCRIPTOR__CONTROL__STATUS_bw 1
-#define TABLE_DESCRIPTOR__CONTROL__STATUS_reset 0x0
 #define TABLE_DESCRIPTOR__CONTROL__AWAIT_CREDIT_bm 0x4
 #define TABLE_DESCRIPTOR__CONTROL__AWAIT_CREDIT_bp 2
 #define TABLE_DESCRIPTOR__CONTROL__AWAIT_CREDIT_bw 1
-#define TABLE_DESCRIPTOR__CONTROL__AWAIT_CREDIT_reset 0x0
 
 // addrmap - table_descriptor
 typedef struct __attribute__ ((__packed__)) {
@@ -37,19 +34,15 @@ typedef struct __attribute__ ((__packed__)) {
 #define RING_DESCRIPTOR__CONTROL__INTERRUPT_bm 0x1
 #define RING_DESCRIPTOR__CONTROL__INTERRUPT_bp 0
 #define RING_DESCRIPTOR__CONTROL__INTERRUPT_bw 1
-#define RING_DESCRIPTOR__CONTROL__INTERRUPT_reset 0x0
 #define RING_DESCRIPTOR__CONTROL__STATUS_bm 0x2
 #define RING_DESCRIPTOR__CONTROL__STATUS_bp 1
 #define RING_DESCRIPTOR__CONTROL__STATUS_bw 1
-#define RING_DESCRIPTOR__CONTROL__STATUS_reset 0x0
 #define RING_DESCRIPTOR__CONTROL__AWAIT_CREDIT_bm 0x4
 #define RING_DESCRIPTOR__CONTROL__AWAIT_CREDIT_bp 2
 #define RING_DESCRIPTOR__CONTROL__AWAIT_CREDIT_bw 1
-#define RING_DESCRIPTOR__CONTROL__AWAIT_CREDIT_reset 0x0
 #define RING_DESCRIPTOR__CONTROL__TO_CARD_bm 0x8
 #define RING_DESCRIPTOR__CONTROL__TO_CARD_bp 3
 #define RING_DESCRIPTOR__CONTROL__TO_CARD_bw 1
-#define RING_DESCRIPTOR__CONTROL__TO_CARD_reset 0x0
 
 // addrmap - ring_descriptor
 typedef struct __attribute__ ((__packed__)) {
@@ -79,47 +72,37 @@ typedef struct __attribute__ ((__packed__)) {
 #define NETWORK_REQUEST__WHAT__LINK_bm 0x7
 #define NETWORK_REQUEST__WHAT__LINK_bp 0
 #define NETWORK_REQUEST__WHAT__LINK_bw 3
-#define NETWORK_REQUEST__WHAT__LINK_reset 0x0
 #define NETWORK_REQUEST__WHAT__CHANNEL_bm 0x38
 #define NETWORK_REQUEST__WHAT__CHANNEL_bp 3
 #define NETWORK_REQUEST__WHAT__CHANNEL_bw 3
-#define NETWORK_REQUEST__WHAT__CHANNEL_reset 0x0
 #define NETWORK_REQUEST__WHAT__TAG_bm 0xfc0
 #define NETWORK_REQUEST__WHAT__TAG_bp 6
 #define NETWORK_REQUEST__WHAT__TAG_bw 6
-#define NETWORK_REQUEST__WHAT__TAG_reset 0x0
 #define NETWORK_REQUEST__WHAT__LAST_bm 0x1000
 #define NETWORK_REQUEST__WHAT__LAST_bp 12
 #define NETWORK_REQUEST__WHAT__LAST_bw 1
-#define NETWORK_REQUEST__WHAT__LAST_reset 0x0
 #define NETWORK_REQUEST__WHAT__ROUTED_bm 0x2000
 #define NETWORK_REQUEST__WHAT__ROUTED_bp 13
 #define NETWORK_REQUEST__WHAT__ROUTED_bw 1
-#define NETWORK_REQUEST__WHAT__ROUTED_reset 0x0
 #define NETWORK_REQUEST__WHAT__CANCEL_bm 0x4000
 #define NETWORK_REQUEST__WHAT__CANCEL_bp 14
 #define NETWORK_REQUEST__WHAT__CANCEL_bw 1
-#define NETWORK_REQUEST__WHAT__CANCEL_reset 0x0
 #define NETWORK_REQUEST__WHAT__INDEX_bm 0x1fff0000
 #define NETWORK_REQUEST__WHAT__INDEX_bp 16
 #define NETWORK_REQUEST__WHAT__INDEX_bw 13
-#define NETWORK_REQUEST__WHAT__INDEX_reset 0x0
 
 // reg - network_request::length
 #define NETWORK_REQUEST__LENGTH__BYTES_bm 0x1fffff
 #define NETWORK_REQUEST__LENGTH__BYTES_bp 0
 #define NETWORK_REQUEST__LENGTH__BYTES_bw 21
-#define NETWORK_REQUEST__LENGTH__BYTES_reset 0x0
 
 // reg - network_request::party
 #define NETWORK_REQUEST__PARTY__TOKEN_bm 0xffff
 #define NETWORK_REQUEST__PARTY__TOKEN_bp 0
 #define NETWORK_REQUEST__PARTY__TOKEN_bw 16
-#define NETWORK_REQUEST__PARTY__TOKEN_reset 0x0
 #define NETWORK_REQUEST__PARTY__NODE_bm 0xffff0000
 #define NETWORK_REQUEST__PARTY__NODE_bp 16
 #define NETWORK_REQUEST__PARTY__NODE_bw 16
-#define NETWORK_REQUEST__PARTY__NODE_reset 0x0
 
 // addrmap - network_request
 typedef struct __attribute__ ((__packed__)) {
@@ -137,11 +120,9 @@ typedef struct __attribute__ ((__packed__)) {
 #define NETWORK_NOTIFICATION__WORD__TOKEN_bm 0xffff
 #define NETWORK_NOTIFICATION__WORD__TOKEN_bp 0
 #define NETWORK_NOTIFICATION__WORD__TOKEN_bw 16
-#define NETWORK_NOTIFICATION__WORD__TOKEN_reset 0x0
 #define NETWORK_NOTIFICATION__WORD__STATUS_bm 0xff0000
 #define NETWORK_NOTIFICATION__WORD__STATUS_bp 16
 #define NETWORK_NOTIFICATION__WORD__STATUS_bw 8
-#define NETWORK_NOTIFICATION__WORD__STATUS_reset 0x0
 
 // addrmap - network_notification
 typedef struct __attribute__ ((__packed__)) {
@@ -153,25 +134,20 @@ typedef struct __attribute__ ((__packed__)) {
 #define PUT_CONTROL__WHAT__TAG_bm 0x3f
 #define PUT_CONTROL__WHAT__TAG_bp 0
 #define PUT_CONTROL__WHAT__TAG_bw 6
-#define PUT_CONTROL__WHAT__TAG_reset 0x0
 #define PUT_CONTROL__WHAT__LAST_bm 0x40
 #define PUT_CONTROL__WHAT__LAST_bp 6
 #define PUT_CONTROL__WHAT__LAST_bw 1
-#define PUT_CONTROL__WHAT__LAST_reset 0x0
 #define PUT_CONTROL__WHAT__VALID_bm 0x80
 #define PUT_CONTROL__WHAT__VALID_bp 7
 #define PUT_CONTROL__WHAT__VALID_bw 1
-#define PUT_CONTROL__WHAT__VALID_reset 0x0
 #define PUT_CONTROL__WHAT__INDEX_bm 0x1fff00
 #define PUT_CONTROL__WHAT__INDEX_bp 8
 #define PUT_CONTROL__WHAT__INDEX_bw 13
-#define PUT_CONTROL__WHAT__INDEX_reset 0x0
 
 // reg - put_control::length
 #define PUT_CONTROL__LENGTH__BYTES_bm 0xff
 #define PUT_CONTROL__LENGTH__BYTES_bp 0
 #define PUT_CONTROL__LENGTH__BYTES_bw 8
-#define PUT_CONTROL__LENGTH__BYTES_reset 0x0
 
 // addrmap - put_control
 typedef struct __attribute__ ((__packed__)) {

@@ -18,7 +18,6 @@ extern "C" {
 #define ENGINE__GLOBAL__VERSION__MINOR_bm 0xffff
 #define ENGINE__GLOBAL__VERSION__MINOR_bp 0
 #define ENGINE__GLOBAL__VERSION__MINOR_bw 16
-#define ENGINE__GLOBAL__VERSION__MINOR_reset 0x0
 #define ENGINE__GLOBAL__VERSION__MAJOR_bm 0xffff0000
 #define ENGINE__GLOBAL__VERSION__MAJOR_bp 16
 #define ENGINE__GLOBAL__VERSION__MAJOR_bw 16
@@ -50,31 +49,25 @@ extern "C" {
 #define ENGINE__GLOBAL__SIZES__TAGS_bm 0x7ff
 #define ENGINE__GLOBAL__SIZES__TAGS_bp 0
 #define ENGINE__GLOBAL__SIZES__TAGS_bw 11
-#define ENGINE__GLOBAL__SIZES__TAGS_reset 0x0
 #define ENGINE__GLOBAL__SIZES__TABLE_ENTRIES_bm 0xfff0000
 #define ENGINE__GLOBAL__SIZES__TABLE_ENTRIES_bp 16
 #define ENGINE__GLOBAL__SIZES__TABLE_ENTRIES_bw 12
-#define ENGINE__GLOBAL__SIZES__TABLE_ENTRIES_reset 0x0
 #define ENGINE__GLOBAL__SIZES__CARD_COPY_bm 0x40000000
 #define ENGINE__GLOBAL__SIZES__CARD_COPY_bp 30
 #define ENGINE__GLOBAL__SIZES__CARD_COPY_bw 1
-#define ENGINE__GLOBAL__SIZES__CARD_COPY_reset 0x0
 #define ENGINE__GLOBAL__SIZES__CARD_MEMORY_bm 0x80000000
 #define ENGINE__GLOBAL__SIZES__CARD_MEMORY_bp 31
 #define ENGINE__GLOBAL__SIZES__CARD_MEMORY_bw 1
-#define ENGINE__GLOBAL__SIZES__CARD_MEMORY_reset 0x0
 
 // reg - engine::global::max_write
 #define ENGINE__GLOBAL__MAX_WRITE__BYTES_bm 0xffff
 #define ENGINE__GLOBAL__MAX_WRITE__BYTES_bp 0
 #define ENGINE__GLOBAL__MAX_WRITE__BYTES_bw 16
-#define ENGINE__GLOBAL__MAX_WRITE__BYTES_reset 0x0
 
 // reg - engine::global::max_read
 #define ENGINE__GLOBAL__MAX_READ__BYTES_bm 0xffff
 #define ENGINE__GLOBAL__MAX_READ__BYTES_bp 0
 #define ENGINE__GLOBAL__MAX_READ__BYTES_bw 16
-#define ENGINE__GLOBAL__MAX_READ__BYTES_reset 0x0
 
 // reg - engine::global::clock
 #define ENGINE__GLOBAL__CLOCK__PICOSECONDS_reset 0xfa0
@@ -83,23 +76,19 @@ extern "C" {
 #define ENGINE__GLOBAL__CONTROL__RESET_COUNTERS_bm 0x1
 #define ENGINE__GLOBAL__CONTROL__RESET_COUNTERS_bp 0
 #define ENGINE__GLOBAL__CONTROL__RESET_COUNTERS_bw 1
-#define ENGINE__GLOBAL__CONTROL__RESET_COUNTERS_reset 0x0
 
 // reg - engine::global::in_force
 #define ENGINE__GLOBAL__IN_FORCE__MAX_PAYLOAD_bm 0xffff
 #define ENGINE__GLOBAL__IN_FORCE__MAX_PAYLOAD_bp 0
 #define ENGINE__GLOBAL__IN_FORCE__MAX_PAYLOAD_bw 16
-#define ENGINE__GLOBAL__IN_FORCE__MAX_PAYLOAD_reset 0x0
 #define ENGINE__GLOBAL__IN_FORCE__MAX_READ_REQUEST_bm 0xffff0000
 #define ENGINE__GLOBAL__IN_FORCE__MAX_READ_REQUEST_bp 16
 #define ENGINE__GLOBAL__IN_FORCE__MAX_READ_REQUEST_bw 16
-#define ENGINE__GLOBAL__IN_FORCE__MAX_READ_REQUEST_reset 0x0
 
 // reg - engine::global::fetch_batch
 #define ENGINE__GLOBAL__FETCH_BATCH__VALUE_bm 0xffff
 #define ENGINE__GLOBAL__FETCH_BATCH__VALUE_bp 0
 #define ENGINE__GLOBAL__FETCH_BATCH__VALUE_bw 16
-#define ENGINE__GLOBAL__FETCH_BATCH__VALUE_reset 0x0
 
 // regfile - engine::global
 typedef struct __attribute__ ((__packed__)) {
@@ -133,47 +122,38 @@ typedef struct __attribute__ ((__packed__)) {
 #define ENGINE__USER__INTERCONNECT__C2H_SOURCE_bm 0x3
 #define ENGINE__USER__INTERCONNECT__C2H_SOURCE_bp 0
 #define ENGINE__USER__INTERCONNECT__C2H_SOURCE_bw 2
-#define ENGINE__USER__INTERCONNECT__C2H_SOURCE_reset 0x0
 #define ENGINE__USER__INTERCONNECT__PEER_SOURCE_bm 0xc
 #define ENGINE__USER__INTERCONNECT__PEER_SOURCE_bp 2
 #define ENGINE__USER__INTERCONNECT__PEER_SOURCE_bw 2
-#define ENGINE__USER__INTERCONNECT__PEER_SOURCE_reset 0x0
 #define ENGINE__USER__INTERCONNECT__LANE_bm 0xf00
 #define ENGINE__USER__INTERCONNECT__LANE_bp 8
 #define ENGINE__USER__INTERCONNECT__LANE_bw 4
-#define ENGINE__USER__INTERCONNECT__LANE_reset 0x0
 
 // reg - engine::user::h2c_check
 #define ENGINE__USER__H2C_CHECK__ENABLE_bm 0x1
 #define ENGINE__USER__H2C_CHECK__ENABLE_bp 0
 #define ENGINE__USER__H2C_CHECK__ENABLE_bw 1
-#define ENGINE__USER__H2C_CHECK__ENABLE_reset 0x0
 #define ENGINE__USER__H2C_CHECK__RESTART_bm 0x80000000
 #define ENGINE__USER__H2C_CHECK__RESTART_bp 31
 #define ENGINE__USER__H2C_CHECK__RESTART_bw 1
-#define ENGINE__USER__H2C_CHECK__RESTART_reset 0x0
 
 // reg - engine::user::command
 #define ENGINE__USER__COMMAND__START_bm 0x1
 #define ENGINE__USER__COMMAND__START_bp 0
 #define ENGINE__USER__COMMAND__START_bw 1
-#define ENGINE__USER__COMMAND__START_reset 0x0
 
 // reg - engine::user::command_status
 #define ENGINE__USER__COMMAND_STATUS__BUSY_bm 0x1
 #define ENGINE__USER__COMMAND_STATUS__BUSY_bp 0
 #define ENGINE__USER__COMMAND_STATUS__BUSY_bw 1
-#define ENGINE__USER__COMMAND_STATUS__BUSY_reset 0x0
 
 // reg - engine::user::ping
 #define ENGINE__USER__PING__START_bm 0x1
 #define ENGINE__USER__PING__START_bp 0
 #define ENGINE__USER__PING__START_bw 1
-#define ENGINE__USER__PING__START_reset 0x0
 #define ENGINE__USER__PING__ROUNDS_bm 0xffff0000
 #define ENGINE__USER__PING__ROUNDS_bp 16
 #define ENGINE__USER__PING__ROUNDS_bw 16
-#define ENGINE__USER__PING__ROUNDS_reset 0x0
 
 // regfile - engine::user
 typedef struct __attribute__ ((__packed__)) {
@@ -203,61 +183,48 @@ typedef struct __attribute__ ((__packed__)) {
 #define CHANNEL__CONTROL__RUN_bm 0x1
 #define CHANNEL__CONTROL__RUN_bp 0
 #define CHANNEL__CONTROL__RUN_bw 1
-#define CHANNEL__CONTROL__RUN_reset 0x0
 #define CHANNEL__CONTROL__SOURCE_bm 0x6
 #define CHANNEL__CONTROL__SOURCE_bp 1
 #define CHANNEL__CONTROL__SOURCE_bw 2
-#define CHANNEL__CONTROL__SOURCE_reset 0x0
 #define CHANNEL__CONTROL__INTERRUPT_ENABLE_bm 0x8
 #define CHANNEL__CONTROL__INTERRUPT_ENABLE_bp 3
 #define CHANNEL__CONTROL__INTERRUPT_ENABLE_bw 1
-#define CHANNEL__CONTROL__INTERRUPT_ENABLE_reset 0x0
 #define CHANNEL__CONTROL__STATUS_ENABLE_bm 0x10
 #define CHANNEL__CONTROL__STATUS_ENABLE_bp 4
 #define CHANNEL__CONTROL__STATUS_ENABLE_bw 1
-#define CHANNEL__CONTROL__STATUS_ENABLE_reset 0x0
 #define CHANNEL__CONTROL__RELAXED_ORDERING_bm 0x20
 #define CHANNEL__CONTROL__RELAXED_ORDERING_bp 5
 #define CHANNEL__CONTROL__RELAXED_ORDERING_bw 1
-#define CHANNEL__CONTROL__RELAXED_ORDERING_reset 0x0
 #define CHANNEL__CONTROL__OVERSIZE_bm 0x40
 #define CHANNEL__CONTROL__OVERSIZE_bp 6
 #define CHANNEL__CONTROL__OVERSIZE_bw 1
-#define CHANNEL__CONTROL__OVERSIZE_reset 0x0
 #define CHANNEL__CONTROL__CARD_MEMORY_bm 0x80
 #define CHANNEL__CONTROL__CARD_MEMORY_bp 7
 #define CHANNEL__CONTROL__CARD_MEMORY_bw 1
-#define CHANNEL__CONTROL__CARD_MEMORY_reset 0x0
 #define CHANNEL__CONTROL__RESTART_bm 0x80000000
 #define CHANNEL__CONTROL__RESTART_bp 31
 #define CHANNEL__CONTROL__RESTART_bw 1
-#define CHANNEL__CONTROL__RESTART_reset 0x0
 
 // reg - channel::status
 #define CHANNEL__STATUS__STATE_bm 0x3
 #define CHANNEL__STATUS__STATE_bp 0
 #define CHANNEL__STATUS__STATE_bw 2
-#define CHANNEL__STATUS__STATE_reset 0x0
 #define CHANNEL__STATUS__ERROR_bm 0xf0
 #define CHANNEL__STATUS__ERROR_bp 4
 #define CHANNEL__STATUS__ERROR_bw 4
-#define CHANNEL__STATUS__ERROR_reset 0x0
 #define CHANNEL__STATUS__IN_FLIGHT_bm 0xffff0000
 #define CHANNEL__STATUS__IN_FLIGHT_bp 16
 #define CHANNEL__STATUS__IN_FLIGHT_bw 16
-#define CHANNEL__STATUS__IN_FLIGHT_reset 0x0
 
 // reg - channel::payload
 #define CHANNEL__PAYLOAD__BYTES_bm 0xffff
 #define CHANNEL__PAYLOAD__BYTES_bp 0
 #define CHANNEL__PAYLOAD__BYTES_bw 16
-#define CHANNEL__PAYLOAD__BYTES_reset 0x0
 
 // reg - channel::vector
 #define CHANNEL__VECTOR__VALUE_bm 0xffff
 #define CHANNEL__VECTOR__VALUE_bp 0
 #define CHANNEL__VECTOR__VALUE_bw 16
-#define CHANNEL__VECTOR__VALUE_reset 0x0
 
 // regfile - channel
 typedef struct __attribute__ ((__packed__)) {
@@ -297,57 +264,45 @@ typedef struct __attribute__ ((__packed__)) {
 #define CHANNEL_IS_PEER_T__CONTROL__RUN_bm 0x1
 #define CHANNEL_IS_PEER_T__CONTROL__RUN_bp 0
 #define CHANNEL_IS_PEER_T__CONTROL__RUN_bw 1
-#define CHANNEL_IS_PEER_T__CONTROL__RUN_reset 0x0
 #define CHANNEL_IS_PEER_T__CONTROL__SOURCE_bm 0x6
 #define CHANNEL_IS_PEER_T__CONTROL__SOURCE_bp 1
 #define CHANNEL_IS_PEER_T__CONTROL__SOURCE_bw 2
-#define CHANNEL_IS_PEER_T__CONTROL__SOURCE_reset 0x0
 #define CHANNEL_IS_PEER_T__CONTROL__INTERRUPT_ENABLE_bm 0x8
 #define CHANNEL_IS_PEER_T__CONTROL__INTERRUPT_ENABLE_bp 3
 #define CHANNEL_IS_PEER_T__CONTROL__INTERRUPT_ENABLE_bw 1
-#define CHANNEL_IS_PEER_T__CONTROL__INTERRUPT_ENABLE_reset 0x0
 #define CHANNEL_IS_PEER_T__CONTROL__STATUS_ENABLE_bm 0x10
 #define CHANNEL_IS_PEER_T__CONTROL__STATUS_ENABLE_bp 4
 #define CHANNEL_IS_PEER_T__CONTROL__STATUS_ENABLE_bw 1
-#define CHANNEL_IS_PEER_T__CONTROL__STATUS_ENABLE_reset 0x0
 #define CHANNEL_IS_PEER_T__CONTROL__RELAXED_ORDERING_bm 0x20
 #define CHANNEL_IS_PEER_T__CONTROL__RELAXED_ORDERING_bp 5
 #define CHANNEL_IS_PEER_T__CONTROL__RELAXED_ORDERING_bw 1
-#define CHANNEL_IS_PEER_T__CONTROL__RELAXED_ORDERING_reset 0x0
 #define CHANNEL_IS_PEER_T__CONTROL__OVERSIZE_bm 0x40
 #define CHANNEL_IS_PEER_T__CONTROL__OVERSIZE_bp 6
 #define CHANNEL_IS_PEER_T__CONTROL__OVERSIZE_bw 1
-#define CHANNEL_IS_PEER_T__CONTROL__OVERSIZE_reset 0x0
 #define CHANNEL_IS_PEER_T__CONTROL__RESTART_bm 0x80000000
 #define CHANNEL_IS_PEER_T__CONTROL__RESTART_bp 31
 #define CHANNEL_IS_PEER_T__CONTROL__RESTART_bw 1
-#define CHANNEL_IS_PEER_T__CONTROL__RESTART_reset 0x0
 
 // reg - channel_IS_PEER_t::status
 #define CHANNEL_IS_PEER_T__STATUS__STATE_bm 0x3
 #define CHANNEL_IS_PEER_T__STATUS__STATE_bp 0
 #define CHANNEL_IS_PEER_T__STATUS__STATE_bw 2
-#define CHANNEL_IS_PEER_T__STATUS__STATE_reset 0x0
 #define CHANNEL_IS_PEER_T__STATUS__ERROR_bm 0xf0
 #define CHANNEL_IS_PEER_T__STATUS__ERROR_bp 4
 #define CHANNEL_IS_PEER_T__STATUS__ERROR_bw 4
-#define CHANNEL_IS_PEER_T__STATUS__ERROR_reset 0x0
 #define CHANNEL_IS_PEER_T__STATUS__IN_FLIGHT_bm 0xffff0000
 #define CHANNEL_IS_PEER_T__STATUS__IN_FLIGHT_bp 16
 #define CHANNEL_IS_PEER_T__STATUS__IN_FLIGHT_bw 16
-#define CHANNEL_IS_PEER_T__STATUS__IN_FLIGHT_reset 0x0
 
 // reg - channel_IS_PEER_t::payload
 #define CHANNEL_IS_PEER_T__PAYLOAD__BYTES_bm 0xffff
 #define CHANNEL_IS_PEER_T__PAYLOAD__BYTES_bp 0
 #define CHANNEL_IS_PEER_T__PAYLOAD__BYTES_bw 16
-#define CHANNEL_IS_PEER_T__PAYLOAD__BYTES_reset 0x0
 
 // reg - channel_IS_PEER_t::vector
 #define CHANNEL_IS_PEER_T__VECTOR__VALUE_bm 0xffff
 #define CHANNEL_IS_PEER_T__VECTOR__VALUE_bp 0
 #define CHANNEL_IS_PEER_T__VECTOR__VALUE_bw 16
-#define CHANNEL_IS_PEER_T__VECTOR__VALUE_reset 0x0
 
 // regfile - channel_IS_PEER_t
 typedef struct __attribute__ ((__packed__)) {
@@ -392,29 +347,23 @@ typedef struct __attribute__ ((__packed__)) {
 #define LANE__CONTROL__ENABLE_bm 0x1
 #define LANE__CONTROL__ENABLE_bp 0
 #define LANE__CONTROL__ENABLE_bw 1
-#define LANE__CONTROL__ENABLE_reset 0x0
 #define LANE__CONTROL__DROP_WHEN_FULL_bm 0x2
 #define LANE__CONTROL__DROP_WHEN_FULL_bp 1
 #define LANE__CONTROL__DROP_WHEN_FULL_bw 1
-#define LANE__CONTROL__DROP_WHEN_FULL_reset 0x0
 #define LANE__CONTROL__RETURN_CREDITS_bm 0x4
 #define LANE__CONTROL__RETURN_CREDITS_bp 2
 #define LANE__CONTROL__RETURN_CREDITS_bw 1
-#define LANE__CONTROL__RETURN_CREDITS_reset 0x0
 #define LANE__CONTROL__CHECK_bm 0x8
 #define LANE__CONTROL__CHECK_bp 3
 #define LANE__CONTROL__CHECK_bw 1
-#define LANE__CONTROL__CHECK_reset 0x0
 #define LANE__CONTROL__RESTART_bm 0x80000000
 #define LANE__CONTROL__RESTART_bp 31
 #define LANE__CONTROL__RESTART_bw 1
-#define LANE__CONTROL__RESTART_reset 0x0
 
 // reg - lane::status
 #define LANE__STATUS__OVERFLOW_bm 0x1
 #define LANE__STATUS__OVERFLOW_bp 0
 #define LANE__STATUS__OVERFLOW_bw 1
-#define LANE__STATUS__OVERFLOW_reset 0x0
 
 // regfile - lane
 typedef struct __attribute__ ((__packed__)) {

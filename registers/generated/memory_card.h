@@ -18,7 +18,6 @@ extern "C" {
 #define MEMORY_CARD__VERSION__MINOR_bm 0xffff
 #define MEMORY_CARD__VERSION__MINOR_bp 0
 #define MEMORY_CARD__VERSION__MINOR_bw 16
-#define MEMORY_CARD__VERSION__MINOR_reset 0x0
 #define MEMORY_CARD__VERSION__MAJOR_bm 0xffff0000
 #define MEMORY_CARD__VERSION__MAJOR_bp 16
 #define MEMORY_CARD__VERSION__MAJOR_bw 16
@@ -28,35 +27,28 @@ extern "C" {
 #define MEMORY_CARD__SIZES__BANKS_bm 0xf
 #define MEMORY_CARD__SIZES__BANKS_bp 0
 #define MEMORY_CARD__SIZES__BANKS_bw 4
-#define MEMORY_CARD__SIZES__BANKS_reset 0x0
 #define MEMORY_CARD__SIZES__BEAT_BYTES_bm 0xfff0
 #define MEMORY_CARD__SIZES__BEAT_BYTES_bp 4
 #define MEMORY_CARD__SIZES__BEAT_BYTES_bw 12
-#define MEMORY_CARD__SIZES__BEAT_BYTES_reset 0x0
 #define MEMORY_CARD__SIZES__FIFO_WINDOW_BYTES_bm 0xffff0000
 #define MEMORY_CARD__SIZES__FIFO_WINDOW_BYTES_bp 16
 #define MEMORY_CARD__SIZES__FIFO_WINDOW_BYTES_bw 16
-#define MEMORY_CARD__SIZES__FIFO_WINDOW_BYTES_reset 0x0
 
 // reg - memory_card::control
 #define MEMORY_CARD__CONTROL__TAKE_bm 0x1
 #define MEMORY_CARD__CONTROL__TAKE_bp 0
 #define MEMORY_CARD__CONTROL__TAKE_bw 1
-#define MEMORY_CARD__CONTROL__TAKE_reset 0x0
 #define MEMORY_CARD__CONTROL__CLEAR_FIFO_bm 0x2
 #define MEMORY_CARD__CONTROL__CLEAR_FIFO_bp 1
 #define MEMORY_CARD__CONTROL__CLEAR_FIFO_bw 1
-#define MEMORY_CARD__CONTROL__CLEAR_FIFO_reset 0x0
 
 // reg - memory_card::fifo_pop
 #define MEMORY_CARD__FIFO_POP__BYTE_VALUE_bm 0xff
 #define MEMORY_CARD__FIFO_POP__BYTE_VALUE_bp 0
 #define MEMORY_CARD__FIFO_POP__BYTE_VALUE_bw 8
-#define MEMORY_CARD__FIFO_POP__BYTE_VALUE_reset 0x0
 #define MEMORY_CARD__FIFO_POP__VALID_bm 0x100
 #define MEMORY_CARD__FIFO_POP__VALID_bp 8
 #define MEMORY_CARD__FIFO_POP__VALID_bw 1
-#define MEMORY_CARD__FIFO_POP__VALID_reset 0x0
 
 // regfile - bank
 typedef struct __attribute__ ((__packed__)) {

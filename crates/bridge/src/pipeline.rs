@@ -11,13 +11,12 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Mutex;
 
-use crosslane_host::Clock;
+use crosslane_host::{Clock, lock};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesOrdered, Stream, StreamExt};
 
 use crate::error::BridgeError;
-use crate::slots::lock;
 use crate::stage::{Stage, StageStatistics};
 
 /// The stages of one transfer at work, and the account of what has arrived.

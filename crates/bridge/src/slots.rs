@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crosslane_driver::{Buffer, Device};
-use crosslane_host::{Bus, NearEnd, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_host::{Bus, NearEnd, PageSize, Rdma, RdmaRegion, RemoteAccess, lock};
 use futures_channel::oneshot;
 
 use crate::error::BridgeError;
@@ -18,11 +18,6 @@ use crate::stage::Stage;
 /// A client that shares the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(pub u64);
-
-/// Locks a mutex. The state behind it is consistent even after a panic.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 #[derive(Debug, Default)]
 struct Account {

@@ -432,13 +432,8 @@ fn the_index_lists_every_page_of_docs() {
 fn pages_for_newcomers_exist() {
     let files = tree();
     let wanted = [
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "CITATION.cff",
-        "docs/glossary.md",
-        "docs/decisions/README.md",
-        ".github/workflows/ci.yml",
-        ".github/pull_request_template.md",
+        "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "docs/glossary.md",
+        "docs/decisions/README.md", ".github/workflows/ci.yml", ".github/pull_request_template.md",
     ];
     let missing: Vec<String> = wanted
         .iter()

@@ -24,7 +24,7 @@ use std::time::Duration;
 use crosslane_driver::{
     Buffer, ChannelKind, ChannelOptions, Completed, DriverError, Ticket, Transfer, TransferError,
 };
-use crosslane_host::{ErrorKind, PageSize};
+use crosslane_host::{PageSize, kinds};
 use crosslane_lab::Stuck;
 use crosslane_open::{AnyBus, OpenError};
 use crosslane_pcie::units::Picoseconds;
@@ -48,18 +48,12 @@ pub enum Error {
     Stuck(#[from] Box<Stuck>),
 }
 
-impl Error {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Open(error) => error.kind(),
-            Self::Driver(error) => error.kind(),
-            Self::Transfer(error) => error.kind(),
-            Self::Stuck(stuck) => stuck.kind(),
-        }
-    }
-}
+kinds!(Error {
+    Self::Open(error) => error.kind(),
+    Self::Driver(error) => error.kind(),
+    Self::Transfer(error) => error.kind(),
+    Self::Stuck(stuck) => stuck.kind(),
+});
 
 impl From<TransferError> for Error {
     fn from(error: TransferError) -> Self {
@@ -219,6 +213,8 @@ impl Channel {
 mod tests {
     use crosslane_driver::TransferFault;
     use crosslane_lab::WhyStuck;
+
+    use crosslane_host::ErrorKind;
 
     use super::*;
 

@@ -4,11 +4,11 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use crosslane_host::ErrorKind::{Busy, InvalidArgument};
-use crosslane_host::{Bus, DmaMemory, ErrorKind, Segment};
+use crosslane_host::{Bus, DmaMemory, ErrorKind, FunctionInfo, Segment, lock};
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
 use crate::claims::Claims;
@@ -20,12 +20,6 @@ pub(crate) const MAX_DESCRIPTOR_BYTES: u64 = 1 << 30;
 
 /// Memory to be unpinned later: unpinning takes time, and a drop cannot wait.
 pub(crate) type Retired<M> = Arc<Mutex<Vec<M>>>;
-
-/// Locks a mutex. The data are whole at every step, so a task that panicked with the lock held does
-/// no harm.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Checks that the segments named by the bus cover exactly `bytes`.
 pub(crate) fn check_placed(pieces: &[(BusAddress, u32)], bytes: u64) -> Result<(), String> {
@@ -144,8 +138,7 @@ impl<B: Bus> fmt::Debug for Buffer<B> {
 impl<B: Bus> Buffer<B> {
     pub(crate) fn new(
         bus: B,
-        device: String,
-        function: RoutingId,
+        function: &FunctionInfo,
         memory: B::Memory,
         segments: Vec<Segment>,
         retired: Retired<B::Memory>,
@@ -158,8 +151,8 @@ impl<B: Bus> Buffer<B> {
         let starts = ends.collect();
         let registered = Registered {
             bus,
-            device,
-            function,
+            device: function.name.clone(),
+            function: function.id,
             memory,
             segments,
             starts,

@@ -7,14 +7,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use crosslane_host::Bus;
 use crosslane_host::ErrorKind::{Busy, Failed, InvalidArgument, Unsupported};
+use crosslane_host::{Bus, lock};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, channel, lane};
 
-use crate::buffer::lock;
+use crate::access::REGISTER_BAR;
 use crate::channel::{ChannelKind, DescriptorSource, payload_on_the_way};
-use crate::device::{Device, REGISTER_BAR, WINDOW_BAR};
+use crate::device::{Device, WINDOW_BAR};
 use crate::error::DriverError;
 use crate::peer::{Peer, PeerOptions, ReceiveQueuePolicy};
 use crate::plan::{Addressing, PathEnd, Plan, PlanError};

@@ -5,27 +5,31 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crosslane_host::ErrorKind::{Failed, InvalidArgument, NotFound, Unsupported};
-use crosslane_host::{Bus, DmaMemory, FunctionInfo, PageSize, RegisterAddress, TopologyError};
-use crosslane_pcie::config::{PortType, registers as reg};
+use crosslane_host::ErrorKind::InvalidArgument;
+use crosslane_host::{Bus, DmaMemory, FunctionInfo, PageSize};
+use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, global};
 
-use crate::buffer::{Buffer, lock};
+use crate::access::{Access, Circuit, REGISTER_BAR, find_endpoint, find_function};
+use crate::buffer::Buffer;
 use crate::channel::{Channel, ChannelKind, ChannelOptions};
 use crate::connection;
 use crate::error::DriverError;
 use crate::peer::{Peer, PeerOptions};
-use crate::ports::LOW_HALF;
 use crate::shared::Shared;
 use crate::user::User;
 
-/// BAR of the registers.
-pub(crate) const REGISTER_BAR: u8 = 0;
 /// BAR of the receive queues.
 pub(crate) const WINDOW_BAR: usize = 1;
-/// Major version of the register map that this driver supports.
-const MAJOR: u32 = global::version::MAJOR.get(global::VERSION_RESET);
+/// What every engine has.
+const ENGINE: Circuit = Circuit {
+    name: "engine",
+    bars: &[(REGISTER_BAR, engine::BYTES as u64)],
+    id: (engine::GLOBAL + global::ID, global::ID_RESET),
+    version: (engine::GLOBAL + global::VERSION, global::VERSION_RESET),
+    major: global::version::MAJOR,
+};
 
 /// Capabilities of an engine, as its registers `global` report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,20 +86,6 @@ impl<B: Bus> fmt::Debug for Device<B> {
     }
 }
 
-/// Lists the names of the endpoints of a tree.
-fn endpoints(functions: &[FunctionInfo]) -> String {
-    let names: Vec<&str> = functions
-        .iter()
-        .filter(|info| info.port_type == PortType::Endpoint)
-        .map(|info| info.name.as_str())
-        .collect();
-    if names.is_empty() {
-        "there are no endpoints".to_owned()
-    } else {
-        format!("endpoints are {}", names.join(", "))
-    }
-}
-
 impl<B: Bus> Device<B> {
     /// Opens the engine of a function: checks that it is one and that its version matches, then
     /// enables memory space, bus mastering and interrupts. Open a function only once: clones of a
@@ -104,41 +94,10 @@ impl<B: Bus> Device<B> {
     /// # Errors
     /// No such function, no engine there, another version, or a refusal by the platform.
     pub async fn open(bus: B, function: RoutingId) -> Result<Self, DriverError> {
-        let tree = |error: TopologyError| DriverError::Bus {
-            device: function.to_string(),
-            source: error.into(),
-        };
-        let functions = bus.functions().map_err(tree)?;
-        let Some(info) = functions.iter().find(|info| info.id == function).cloned() else {
-            let problem = format!("there is no such function; {}", endpoints(&functions));
-            return Err(DriverError::refused(function.to_string(), NotFound, problem));
-        };
-        let refused = |kind, problem| DriverError::refused(&info.name, kind, problem);
-        let bar = info.bars.iter().find(|bar| bar.index == usize::from(REGISTER_BAR));
-        let bar_bytes = bar.map_or(0, |bar| bar.size_bytes);
-        if bar_bytes < u64::from(engine::BYTES) {
-            let need = engine::BYTES;
-            return Err(refused(
-                Unsupported,
-                format!(
-                    "it is no engine: BAR{REGISTER_BAR} has {bar_bytes} B, the register map needs \
-                     {need} B"
-                ),
-            ));
-        }
-        let before = bus.config_read(function, reg::COMMAND).map_err(tree)?;
-        let enabled = before | reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER;
-        let on = before | reg::COMMAND_MEMORY_SPACE;
-        bus.config_write(function, reg::COMMAND, on, LOW_HALF).map_err(tree)?;
-        let description = match describe(&bus, &info).await {
-            Ok(description) => description,
-            Err(error) => {
-                bus.config_write(function, reg::COMMAND, before, LOW_HALF).map_err(tree)?;
-                return Err(error);
-            }
-        };
-        bus.config_write(function, reg::COMMAND, enabled, LOW_HALF).map_err(tree)?;
-        let shared = Arc::new(Shared::new(bus.clone(), info, description, functions));
+        let (access, functions) = find_function(&bus, function)?;
+        let description = access.open(&bus, &ENGINE, describe(&bus, &access)).await?;
+        access.change_command(&bus, reg::COMMAND_BUS_MASTER, 0)?;
+        let shared = Arc::new(Shared::new(bus.clone(), access, description, functions));
         bus.enable_interrupts(function, description.vectors)
             .await
             .map_err(|source| shared.bus_error(source))?;
@@ -150,16 +109,7 @@ impl<B: Bus> Device<B> {
     /// # Errors
     /// See [`open`](Self::open); for an unknown name the error lists the endpoints.
     pub async fn open_by_name(bus: B, name: &str) -> Result<Self, DriverError> {
-        let functions = bus
-            .functions()
-            .map_err(|error| DriverError::Bus { device: name.to_owned(), source: error.into() })?;
-        let found =
-            functions.iter().find(|info| info.name == name && info.port_type == PortType::Endpoint);
-        let Some(found) = found else {
-            let problem = format!("there is no such endpoint; {}", endpoints(&functions));
-            return Err(DriverError::refused(name, NotFound, problem));
-        };
-        let id = found.id;
+        let id = find_endpoint(&bus, name)?.function.id;
         Self::open(bus, id).await
     }
 
@@ -178,7 +128,7 @@ impl<B: Bus> Device<B> {
     /// Returns the engine's function.
     #[must_use]
     pub fn function(&self) -> &FunctionInfo {
-        &self.shared.function
+        &self.shared.access.function
     }
 
     /// Returns the engine's capabilities.
@@ -211,8 +161,7 @@ impl<B: Bus> Device<B> {
         }
         // Memory given back goes first: the new buffer may need its room.
         self.unpin_retired().await?;
-        let memory = self.bus.allocate(bytes, pages);
-        self.register(memory.map_err(|source| self.shared.bus_error(source))?).await
+        self.register(self.shared.access.allocate(&self.bus, bytes, pages)?).await
     }
 
     /// Registers memory: pins it and lets this device reach it. Memory registered with several
@@ -225,17 +174,7 @@ impl<B: Bus> Device<B> {
             return Err(self.shared.refused(InvalidArgument, "memory of 0 B cannot be registered"));
         }
         self.unpin_retired().await?;
-        let function = self.function();
-        let segments = self.bus.pin(function.id, &memory).await;
-        let segments = segments.map_err(|source| self.shared.bus_error(source))?;
-        Ok(Buffer::new(
-            self.bus.clone(),
-            function.name.clone(),
-            function.id,
-            memory,
-            segments,
-            Arc::clone(&self.shared.retired),
-        ))
+        self.shared.access.buffer(&self.bus, memory, &self.shared.retired).await
     }
 
     /// Opens a channel: restarts it, sets it up and starts it.
@@ -283,36 +222,17 @@ impl<B: Bus> Device<B> {
         &self.shared
     }
 
-    pub(crate) fn at(&self, offset: u32) -> RegisterAddress {
-        let function = self.shared.function.id;
-        RegisterAddress { function, bar: REGISTER_BAR, offset_bytes: offset.into() }
-    }
-
     pub(crate) async fn read(&self, offset: u32) -> Result<u32, DriverError> {
-        let read = self.bus.read_register(self.at(offset)).await;
-        read.map_err(|source| self.shared.bus_error(source))
+        self.shared.access.read(&self.bus, offset).await
     }
 
     pub(crate) async fn write(&self, offset: u32, value: u32) -> Result<(), DriverError> {
-        let written = self.bus.write_register(self.at(offset), value).await;
-        written.map_err(|source| self.shared.bus_error(source))
+        self.shared.access.write(&self.bus, offset, value).await
     }
 
-    /// Writes registers and reads them back: a write is posted, and nothing else would notice that
-    /// a link lost it.
+    /// Writes registers and reads them back.
     pub(crate) async fn set(&self, registers: &[(u32, u32)]) -> Result<(), DriverError> {
-        for &(register, value) in registers {
-            self.write(register, value).await?;
-        }
-        for &(register, value) in registers {
-            let held = self.read(register).await?;
-            if held != value {
-                let problem =
-                    format!("register {register:#x} was set to {value:#x} and holds {held:#x}");
-                return Err(self.shared.refused(Failed, problem));
-            }
-        }
-        Ok(())
+        self.shared.access.set(&self.bus, registers).await
     }
 
     /// Reads a value of two registers: the read of the lower one latches the upper one.
@@ -323,39 +243,13 @@ impl<B: Bus> Device<B> {
 
     /// Unpins the memory of dropped buffers and channels.
     pub(crate) async fn unpin_retired(&self) -> Result<(), DriverError> {
-        loop {
-            let next = lock(&self.shared.retired).pop();
-            let Some(memory) = next else { return Ok(()) };
-            let unpinned = self.bus.unpin(self.function().id, &memory).await;
-            unpinned.map_err(|source| self.shared.bus_error(source))?;
-        }
+        self.shared.access.unpin_retired(&self.bus, &self.shared.retired).await
     }
 }
 
 /// Reads an engine's capabilities.
-async fn describe<B: Bus>(bus: &B, info: &FunctionInfo) -> Result<Description, DriverError> {
-    let bus_error = |source| DriverError::Bus { device: info.name.clone(), source };
-    let refused = |kind, problem| DriverError::refused(&info.name, kind, problem);
-    let read = async |register: u32| {
-        let offset_bytes = u64::from(engine::GLOBAL + register);
-        let at = RegisterAddress { function: info.id, bar: REGISTER_BAR, offset_bytes };
-        bus.read_register(at).await.map_err(bus_error)
-    };
-    let id = read(global::ID).await?;
-    if id != global::ID_RESET {
-        let want = global::ID_RESET;
-        return Err(refused(
-            Unsupported,
-            format!("it is no engine: its first register is {id:#x} and not {want:#x}"),
-        ));
-    }
-    let major = global::version::MAJOR.get(read(global::VERSION).await?);
-    if major != MAJOR {
-        return Err(refused(
-            Unsupported,
-            format!("its register map has version {major}, this driver is written for {MAJOR}"),
-        ));
-    }
+async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<Description, DriverError> {
+    let read = async |register: u32| access.read(bus, engine::GLOBAL + register).await;
     let (counts, sizes) = (read(global::COUNTS).await?, read(global::SIZES).await?);
     let description = Description {
         h2c_channels: global::counts::H2C.get(counts).min(engine::H2C.count) as u8,

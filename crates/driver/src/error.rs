@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors: an impossible request, a device that does not answer, a failed transfer.
 
-use crosslane_host::{BusError, ErrorKind, Reason};
+use crosslane_host::{BusError, ErrorKind, kinds};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::engine::ChannelError;
 use thiserror::Error;
@@ -43,23 +43,13 @@ impl DriverError {
     ) -> Self {
         Self::Refused { place: place.into(), kind, problem: problem.into() }
     }
-
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Bus { source, .. } => source.kind(),
-            Self::Plan(error) => error.kind(),
-            Self::Refused { kind, .. } => *kind,
-        }
-    }
 }
 
-impl From<DriverError> for Reason {
-    fn from(error: DriverError) -> Self {
-        Self::new(error.kind(), error)
-    }
-}
+kinds!(DriverError {
+    Self::Bus { source, .. } => source.kind(),
+    Self::Plan(error) => error.kind(),
+    Self::Refused { kind, .. } => *kind,
+});
 
 /// Reason for which a transfer failed. Its words begin a sentence that the address may follow.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -154,25 +144,19 @@ impl TransferFault {
             Some(ChannelError::None) | None => Self::UnknownError { code },
         }
     }
-
-    /// Returns the kind of the fault.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::UnsupportedRequest => ErrorKind::Unsupported,
-            Self::Poisoned | Self::MalformedCompletion | Self::Detected { .. } => ErrorKind::Data,
-            Self::CompletionTimeout | Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::NotBusMaster => ErrorKind::Denied,
-            Self::LinkLost | Self::LinkDown { .. } => ErrorKind::LinkDown,
-            Self::CompleterAbort
-            | Self::BadDescriptor
-            | Self::CardMemory
-            | Self::UnknownError { .. } => ErrorKind::Failed,
-            Self::Cancelled => ErrorKind::Cancelled,
-            Self::NoAnswer(error) | Self::Refused(error) => error.kind(),
-        }
-    }
 }
+
+kinds!(TransferFault {
+    Self::UnsupportedRequest => Unsupported,
+    Self::Poisoned | Self::MalformedCompletion | Self::Detected { .. } => Data,
+    Self::CompletionTimeout | Self::Deadline { .. } => Timeout,
+    Self::NotBusMaster => Denied,
+    Self::LinkLost | Self::LinkDown { .. } => LinkDown,
+    Self::CompleterAbort | Self::BadDescriptor | Self::CardMemory | Self::UnknownError { .. }
+        => Failed,
+    Self::Cancelled => Cancelled,
+    Self::NoAnswer(error) | Self::Refused(error) => error.kind(),
+});
 
 /// A failed transfer, with how much of it was moved.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -191,19 +175,9 @@ pub struct TransferError {
     pub address: Option<BusAddress>,
 }
 
-impl TransferError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        self.fault.kind()
-    }
-}
-
-impl From<TransferError> for Reason {
-    fn from(error: TransferError) -> Self {
-        Self::new(error.kind(), error)
-    }
-}
+kinds!(TransferError {
+    error => error.fault.kind(),
+});
 
 /// Formats an error: `fpga1 C2H 0: Unsupported Request at 0x1000: 8192 of 65536 B were moved`.
 pub(crate) fn sentence(error: &TransferError) -> String {

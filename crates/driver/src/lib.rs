@@ -48,6 +48,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod buffer;
 mod channel;
 mod claims;

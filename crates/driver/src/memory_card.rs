@@ -4,24 +4,26 @@
 
 use std::fmt;
 
-use crosslane_host::ErrorKind::{NotFound, Unsupported};
-use crosslane_host::{Bus, ErrorKind, RegisterAddress};
-use crosslane_pcie::config::registers as reg;
+use crosslane_host::Bus;
 use crosslane_pcie::units::RoutingId;
 use crosslane_regs::memory_card as map;
 
+use crate::access::{Access, Circuit, REGISTER_BAR, find_endpoint};
 use crate::error::DriverError;
-use crate::ports::LOW_HALF;
 use crate::window::{Window, WindowOptions};
 
-/// BAR of the registers.
-const REGISTER_BAR: u8 = 0;
 /// BAR of the FIFO.
 pub const FIFO_BAR: u8 = 2;
 /// BAR of the memory.
 pub const MEMORY_BAR: u8 = 4;
-/// Major version of the register map that this driver supports.
-const MAJOR: u32 = map::version::MAJOR.get(map::VERSION_RESET);
+/// What every memory card has.
+const CARD: Circuit = Circuit {
+    name: "memory card",
+    bars: &[(REGISTER_BAR, map::BYTES as u64)],
+    id: (map::ID, map::ID_RESET),
+    version: (map::VERSION, map::VERSION_RESET),
+    major: map::version::MAJOR,
+};
 
 /// Traffic that has reached the card since its counters were last taken. They wrap at 2^32.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,8 +69,7 @@ impl fmt::Display for CardMetrics {
 /// An open memory card.
 pub struct MemoryCard<B: Bus> {
     bus: B,
-    function: RoutingId,
-    name: String,
+    access: Access,
     banks: u32,
     fifo_window_bytes: u32,
 }
@@ -80,58 +81,17 @@ impl<B: Bus> MemoryCard<B> {
     /// # Errors
     /// No such function, no such card there, another version, or a refusal by the platform.
     pub async fn open_by_name(bus: B, name: &str) -> Result<Self, DriverError> {
-        let failed = |source| DriverError::Bus { device: name.to_owned(), source };
-        let refused = |kind, problem: String| DriverError::refused(name, kind, problem);
-        let functions = bus.functions().map_err(|error| failed(error.into()))?;
-        let Some(info) = functions.into_iter().find(|info| info.name == name) else {
-            return Err(refused(NotFound, "there is no such function".to_owned()));
-        };
-        let function = info.id;
-        let before = bus.config_read(function, reg::COMMAND).map_err(|e| failed(e.into()))?;
-        let on = before | reg::COMMAND_MEMORY_SPACE;
-        bus.config_write(function, reg::COMMAND, on, LOW_HALF).map_err(|e| failed(e.into()))?;
-        let bars = info.bars.iter().find(|bar| bar.index == usize::from(REGISTER_BAR));
-        let bar_bytes = bars.map_or(0, |bar| bar.size_bytes);
-        if bar_bytes < u64::from(map::BYTES) {
-            let need = map::BYTES;
-            return Err(refused(
-                Unsupported,
-                format!(
-                    "it is no memory card: BAR{REGISTER_BAR} has {bar_bytes} B, the register map \
-                 needs {need} B"
-                ),
-            ));
-        }
-        let name = name.to_owned();
-        let mut card = Self { bus, function, name, banks: 0, fifo_window_bytes: 0 };
-        let id = card.read(map::ID).await?;
-        if id != map::ID_RESET {
-            let want = map::ID_RESET;
-            let problem =
-                format!("it is no memory card: its first register is {id:#x} and not {want:#x}");
-            return Err(card.refused(Unsupported, problem));
-        }
-        let major = map::version::MAJOR.get(card.read(map::VERSION).await?);
-        if major != MAJOR {
-            return Err(card.refused(
-                Unsupported,
-                format!("its register map has version {major}, this driver is written for {MAJOR}"),
-            ));
-        }
-        let sizes = card.read(map::SIZES).await?;
-        card.banks = map::sizes::BANKS.get(sizes).min(map::BANKS.count);
-        card.fifo_window_bytes = map::sizes::FIFO_WINDOW_BYTES.get(sizes);
-        Ok(card)
-    }
-
-    fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
-        DriverError::refused(&self.name, kind, problem)
+        let access = find_endpoint(&bus, name)?;
+        let sizes = access.open(&bus, &CARD, access.read(&bus, map::SIZES)).await?;
+        let banks = map::sizes::BANKS.get(sizes).min(map::BANKS.count);
+        let fifo_window_bytes = map::sizes::FIFO_WINDOW_BYTES.get(sizes);
+        Ok(Self { bus, access, banks, fifo_window_bytes })
     }
 
     /// Returns its function.
     #[must_use]
     pub fn function(&self) -> RoutingId {
-        self.function
+        self.access.function.id
     }
 
     /// Returns how many bytes from the start of BAR 2 the FIFO decodes.
@@ -145,22 +105,11 @@ impl<B: Bus> MemoryCard<B> {
     /// # Errors
     /// See [`Window::open`].
     pub fn window(&self, options: WindowOptions) -> Result<Window<B>, DriverError> {
-        Window::open(self.bus.clone(), self.function, options)
-    }
-
-    fn at(&self, offset: u32) -> RegisterAddress {
-        let (function, bar) = (self.function, REGISTER_BAR);
-        RegisterAddress { function, bar, offset_bytes: offset.into() }
+        Window::open(self.bus.clone(), self.function(), options)
     }
 
     async fn read(&self, offset: u32) -> Result<u32, DriverError> {
-        let read = self.bus.read_register(self.at(offset)).await;
-        read.map_err(|source| DriverError::Bus { device: self.name.clone(), source })
-    }
-
-    async fn write(&self, offset: u32, value: u32) -> Result<(), DriverError> {
-        let written = self.bus.write_register(self.at(offset), value).await;
-        written.map_err(|source| DriverError::Bus { device: self.name.clone(), source })
+        self.access.read(&self.bus, offset).await
     }
 
     /// Takes all counters at once and resets them.
@@ -168,7 +117,7 @@ impl<B: Bus> MemoryCard<B> {
     /// # Errors
     /// The card does not answer.
     pub async fn take_metrics(&self) -> Result<CardMetrics, DriverError> {
-        self.write(map::CONTROL, map::control::TAKE.put(1)).await?;
+        self.access.write(&self.bus, map::CONTROL, map::control::TAKE.put(1)).await?;
         let mut metrics = CardMetrics {
             fifo_writes: self.read(map::FIFO_WRITES).await?,
             fifo_bytes: self.read(map::FIFO_BYTES).await?,

@@ -3,7 +3,7 @@
 //!
 //! Read first: base specification 6.12 (Access Control Services); `crosslane_pcie::ceiling`.
 
-use crosslane_host::{ErrorKind, FunctionInfo, IoTranslation, PageSize, Topology, TopologyError};
+use crosslane_host::{FunctionInfo, IoTranslation, PageSize, Topology, TopologyError, kinds};
 use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, payload_efficiency};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{BusAddress, RoutingId};
@@ -198,21 +198,13 @@ pub enum PlanError {
     },
 }
 
-impl PlanError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Topology(error) => error.kind(),
-            Self::PayloadUnsupported { .. } | Self::RedirectedHalfWay { .. } => {
-                ErrorKind::Unsupported
-            }
-            Self::NoPayloadSize { .. } | Self::SamePlace { .. } => ErrorKind::InvalidArgument,
-            Self::PayloadNotKept { .. } => ErrorKind::Failed,
-            Self::LinkDown { .. } => ErrorKind::LinkDown,
-        }
-    }
-}
+kinds!(PlanError {
+    Self::Topology(error) => error.kind(),
+    Self::PayloadUnsupported { .. } | Self::RedirectedHalfWay { .. } => Unsupported,
+    Self::NoPayloadSize { .. } | Self::SamePlace { .. } => InvalidArgument,
+    Self::PayloadNotKept { .. } => Failed,
+    Self::LinkDown { .. } => LinkDown,
+});
 
 /// Header length in DW of a write below 4 GiB, and above (PCIe 6.x 2.2.4.1).
 const fn header_dw(address: BusAddress) -> u32 {

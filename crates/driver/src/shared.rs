@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use crosslane_host::ErrorKind::{Busy, InvalidArgument};
-use crosslane_host::{Bus, BusError, ErrorKind, FunctionInfo};
+use crosslane_host::{Bus, BusError, ErrorKind, FunctionInfo, lock};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine;
 
-use crate::buffer::{Claim, Retired, lock};
+use crate::access::Access;
+use crate::buffer::{Claim, Retired};
 use crate::channel::{ChannelKind, ChannelOptions, Notification};
 use crate::connection::Connection;
 use crate::device::Description;
@@ -56,7 +57,7 @@ pub(crate) struct CommandPort {
 /// State shared by all handles of one engine.
 pub(crate) struct Shared<B: Bus> {
     bus: B,
-    pub function: FunctionInfo,
+    pub access: Access,
     pub description: Description,
     /// Every function of the tree when the device was opened.
     pub functions: Vec<FunctionInfo>,
@@ -67,7 +68,7 @@ pub(crate) struct Shared<B: Bus> {
 impl<B: Bus> Shared<B> {
     pub fn new(
         bus: B,
-        function: FunctionInfo,
+        access: Access,
         description: Description,
         functions: Vec<FunctionInfo>,
     ) -> Self {
@@ -80,7 +81,7 @@ impl<B: Bus> Shared<B> {
             command_port: CommandPort::default(),
         };
         let retired = Retired::default();
-        Self { bus, function, description, functions, given: Mutex::new(given), retired }
+        Self { bus, access, description, functions, given: Mutex::new(given), retired }
     }
 
     /// Returns the number of channels of a kind.
@@ -94,15 +95,15 @@ impl<B: Bus> Shared<B> {
 
     /// Name for messages: `fpga1 C2H 0`.
     pub fn place(&self, (kind, number): ChannelKey) -> String {
-        format!("{} {kind} {number}", self.function.name)
+        format!("{} {kind} {number}", self.access.function.name)
     }
 
     pub fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
-        DriverError::refused(&self.function.name, kind, problem)
+        self.access.refused(kind, problem)
     }
 
     pub fn bus_error(&self, source: BusError) -> DriverError {
-        DriverError::Bus { device: self.function.name.clone(), source }
+        self.access.failed(source)
     }
 
     /// Returns the options of a channel if it is open.

@@ -2,11 +2,10 @@
 //! The user circuit: sources of the streams, the command port, ping-pong.
 
 use crosslane_host::ErrorKind::{Busy, Failed, InvalidArgument};
-use crosslane_host::{Bus, BusError, ErrorKind};
+use crosslane_host::{Bus, BusError, ErrorKind, lock};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::engine::{self, ChannelState, channel, user};
 
-use crate::buffer::lock;
 use crate::channel::{ChannelKind, DescriptorSource};
 use crate::device::Device;
 use crate::error::{DriverError, TransferFault};

@@ -4,12 +4,13 @@
 use std::fmt;
 use std::ops::Range;
 
-use crosslane_host::ErrorKind::{InvalidArgument, NotFound};
+use crosslane_host::ErrorKind::InvalidArgument;
 use crosslane_host::{
     Bus, BusError, ErrorKind, FunctionInfo, Mapping, RegisterAddress, Stores, setters,
 };
 use crosslane_pcie::units::RoutingId;
 
+use crate::access::find_function;
 use crate::error::DriverError;
 
 /// Bytes that a processor combines: a line of its buffers.
@@ -85,12 +86,7 @@ impl<B: Bus> Window<B> {
     /// # Errors
     /// No such function, a range beyond the BAR, or a refusal as above.
     pub fn open(bus: B, function: RoutingId, options: WindowOptions) -> Result<Self, DriverError> {
-        let failed = |source: BusError| DriverError::Bus { device: function.to_string(), source };
-        let functions = bus.functions().map_err(|error| failed(error.into()))?;
-        let Some(info) = functions.into_iter().find(|info| info.id == function) else {
-            let problem = "there is no such function";
-            return Err(DriverError::refused(function.to_string(), NotFound, problem));
-        };
+        let info = find_function(&bus, function)?.0.function;
         let window = Self { place: place(&info, options.bar), bus, function, options };
         window.check(&info)?;
         Ok(window)

@@ -6,7 +6,8 @@ use crosslane_pcie::units::{Picoseconds, RoutingId};
 use thiserror::Error;
 
 use crate::bus::{RegisterAddress, Waiting};
-use crate::kind::{ErrorKind, Reason};
+use crate::kind::Reason;
+use crate::kinds;
 
 /// An error of an access to a device or to memory, or of a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -142,33 +143,17 @@ pub enum BusError {
     Topology(#[from] TopologyError),
 }
 
-impl BusError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::NoSuchRegister { .. }
-            | Self::Unaligned { .. }
-            | Self::BeyondMemory { .. }
-            | Self::Pinning { .. }
-            | Self::NoSuchVector { .. } => ErrorKind::InvalidArgument,
-            Self::BadStoreWidth { .. } | Self::CannotCombine { .. } | Self::CannotWait { .. } => {
-                ErrorKind::Unsupported
-            }
-            Self::Busy { .. } | Self::OutOfMemory { .. } => ErrorKind::Busy,
-            Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::Lost { .. } => ErrorKind::LinkDown,
-            Self::NoAnswer { why, .. } | Self::Failed { why, .. } => why.kind(),
-            Self::Topology(error) => error.kind(),
-        }
-    }
-}
-
-impl From<BusError> for Reason {
-    fn from(error: BusError) -> Self {
-        Self::new(error.kind(), error)
-    }
-}
+kinds!(BusError {
+    Self::NoSuchRegister { .. } | Self::Unaligned { .. } | Self::BeyondMemory { .. }
+    | Self::Pinning { .. } | Self::NoSuchVector { .. } => InvalidArgument,
+    Self::BadStoreWidth { .. } | Self::CannotCombine { .. } | Self::CannotWait { .. }
+        => Unsupported,
+    Self::Busy { .. } | Self::OutOfMemory { .. } => Busy,
+    Self::Deadline { .. } => Timeout,
+    Self::Lost { .. } => LinkDown,
+    Self::NoAnswer { why, .. } | Self::Failed { why, .. } => why.kind(),
+    Self::Topology(error) => error.kind(),
+});
 
 /// An error of an access to a host's tree.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -195,16 +180,6 @@ pub enum TopologyError {
 }
 
 impl TopologyError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::NoSuchFunction(_) => ErrorKind::NotFound,
-            Self::BadOffset { .. } => ErrorKind::InvalidArgument,
-            Self::Refused { why, .. } => why.kind(),
-        }
-    }
-
     /// Checks that `offset` is that of a DW of a configuration space.
     ///
     /// # Errors
@@ -217,6 +192,12 @@ impl TopologyError {
     }
 }
 
+kinds!(TopologyError {
+    Self::NoSuchFunction(_) => NotFound,
+    Self::BadOffset { .. } => InvalidArgument,
+    Self::Refused { why, .. } => why.kind(),
+});
+
 #[cfg(test)]
 mod tests {
     use std::error::Error;
@@ -225,6 +206,8 @@ mod tests {
     use ErrorKind::{
         Busy, Data, Denied, Failed, InvalidArgument, LinkDown, NotFound, Timeout, Unsupported,
     };
+
+    use crate::kind::ErrorKind;
 
     use super::*;
     use crate::rdma::RdmaError;

@@ -84,6 +84,49 @@ impl From<io::ErrorKind> for ErrorKind {
     }
 }
 
+/// Makes the method `kind` of an error from an [`ErrorKind`] for each pattern, and its conversion
+/// to a [`Reason`]. Kinds are written without a path.
+///
+/// ```
+/// # use crosslane_host::ErrorKind;
+/// #[derive(Debug, thiserror::Error)]
+/// enum CardError {
+///     #[error("there is no card {0}")]
+///     Missing(u8),
+///     #[error("cannot open the card: {0}")]
+///     Failed(std::io::Error),
+/// }
+///
+/// crosslane_host::kinds!(CardError {
+///     Self::Missing(_) => NotFound,
+///     Self::Failed(error) => error.kind().into(),
+/// });
+///
+/// assert_eq!(CardError::Missing(1).kind(), ErrorKind::NotFound);
+/// ```
+#[macro_export]
+macro_rules! kinds {
+    ($error:ty { $($pattern:pat => $kind:expr,)+ }) => {
+        impl $error {
+            /// Returns the kind of the error.
+            #[must_use]
+            pub fn kind(&self) -> $crate::ErrorKind {
+                #[allow(unused_imports)]
+                use $crate::ErrorKind::*;
+                match self {
+                    $($pattern => $kind,)+
+                }
+            }
+        }
+
+        impl From<$error> for $crate::Reason {
+            fn from(error: $error) -> Self {
+                Self::new(error.kind(), error)
+            }
+        }
+    };
+}
+
 /// The reason in an error: a sentence with its kind, or the error that was the cause.
 ///
 /// Dereferences to the cause, which is thus the [`source`](Error::source) of an error that holds

@@ -16,6 +16,7 @@ mod error;
 mod forward;
 mod kind;
 mod layer;
+mod lock;
 mod rdma;
 mod routines;
 mod setters;
@@ -28,6 +29,7 @@ pub use clock::Clock;
 pub use error::{BusError, TopologyError};
 pub use kind::{ErrorKind, Reason};
 pub use layer::Layer;
+pub use lock::lock;
 pub use rdma::{
     FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, Rdma, RdmaConnection, RdmaError, RdmaListener,
     RdmaRegion, RemoteAccess, RemoteMemory,

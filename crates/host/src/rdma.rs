@@ -9,7 +9,8 @@ use crosslane_pcie::units::Picoseconds;
 use thiserror::Error;
 
 use crate::bus::{DmaMemory, PageSize};
-use crate::kind::{ErrorKind, Reason};
+use crate::kind::Reason;
+use crate::kinds;
 
 /// Longest message that every network carries, bytes.
 pub const MAX_RDMA_MESSAGE_BYTES: usize = 4096;
@@ -326,25 +327,11 @@ pub enum RdmaError {
     },
 }
 
-impl RdmaError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::BeyondMemory { .. } | Self::LongMessage { .. } => ErrorKind::InvalidArgument,
-            Self::OutOfMemory { .. } => ErrorKind::Busy,
-            Self::Lost { .. } => ErrorKind::LinkDown,
-            Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::Unusable { why, .. }
-            | Self::Address { why, .. }
-            | Self::Registration { why, .. }
-            | Self::Refused { why, .. } => why.kind(),
-        }
-    }
-}
-
-impl From<RdmaError> for Reason {
-    fn from(error: RdmaError) -> Self {
-        Self::new(error.kind(), error)
-    }
-}
+kinds!(RdmaError {
+    Self::BeyondMemory { .. } | Self::LongMessage { .. } => InvalidArgument,
+    Self::OutOfMemory { .. } => Busy,
+    Self::Lost { .. } => LinkDown,
+    Self::Deadline { .. } => Timeout,
+    Self::Unusable { why, .. } | Self::Address { why, .. } | Self::Registration { why, .. }
+    | Self::Refused { why, .. } => why.kind(),
+});

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crosslane_cosim::CosimError;
 use crosslane_fabric::BuildError;
-use crosslane_host::{ErrorKind, Reason};
+use crosslane_host::{Reason, kinds};
 use miette::{Diagnostic, LabeledSpan, SourceCode};
 use thiserror::Error;
 
@@ -256,33 +256,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Returns the kind of the problem.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::NoSuchLab { .. } | Self::NoSuchVariant { .. } => ErrorKind::NotFound,
-            Self::Unreadable { reason, .. } => reason.kind(),
-            Self::Gateware { .. } => ErrorKind::Unsupported,
-            Self::Enumeration { source } => source.kind(),
-            Self::Syntax { .. }
-            | Self::Empty
-            | Self::UnknownKey { .. }
-            | Self::MissingKey { .. }
-            | Self::WrongType { .. }
-            | Self::BadValue { .. }
-            | Self::Provenance { .. }
-            | Self::UnknownName { .. }
-            | Self::Overruled { .. }
-            | Self::DuplicateName { .. }
-            | Self::WrongKind { .. }
-            | Self::NotLinked { .. }
-            | Self::Loop { .. }
-            | Self::PortTaken { .. }
-            | Self::TooMany { .. }
-            | Self::Build { .. } => ErrorKind::InvalidArgument,
-        }
-    }
-
     /// Returns a short stable word for machines: `unknown-key`.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -312,6 +285,18 @@ impl Problem {
     }
 }
 
+kinds!(Problem {
+    Self::NoSuchLab { .. } | Self::NoSuchVariant { .. } => NotFound,
+    Self::Unreadable { reason, .. } => reason.kind(),
+    Self::Gateware { .. } => Unsupported,
+    Self::Enumeration { source } => source.kind(),
+    Self::Syntax { .. } | Self::Empty | Self::UnknownKey { .. } | Self::MissingKey { .. }
+    | Self::WrongType { .. } | Self::BadValue { .. } | Self::Provenance { .. }
+    | Self::UnknownName { .. } | Self::Overruled { .. } | Self::DuplicateName { .. }
+    | Self::WrongKind { .. } | Self::NotLinked { .. } | Self::Loop { .. } | Self::PortTaken { .. }
+    | Self::TooMany { .. } | Self::Build { .. } => InvalidArgument,
+});
+
 /// An error of a lab: the problem and its position. Prints as one line that begins with the
 /// position; as a [`Diagnostic`] it shows the line of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -323,12 +308,6 @@ pub struct LabError {
 }
 
 impl LabError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        self.problem.kind()
-    }
-
     pub(crate) fn at(place: Position, problem: Problem) -> Self {
         Self { problem: Box::new(problem), place: Some(Box::new(place)) }
     }
@@ -337,6 +316,10 @@ impl LabError {
         Self { problem: Box::new(problem), place: None }
     }
 }
+
+kinds!(LabError {
+    error => error.problem.kind(),
+});
 
 impl fmt::Display for LabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -431,6 +414,8 @@ fn edit_distance(one: &str, other: &str) -> usize {
 mod tests {
     use ErrorKind::{Denied, Failed, InvalidArgument, NotFound, Timeout, Unsupported};
     use crosslane_pcie::units::Picoseconds;
+
+    use crosslane_host::ErrorKind;
 
     use super::*;
     use crate::{Stuck, WhyStuck};

@@ -4,12 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::future::poll_fn;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crosslane_host::Clock;
+use crosslane_host::{Clock, lock};
 use crosslane_pcie::units::Picoseconds;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -43,12 +43,8 @@ struct Sleepers {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Sleepers> {
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self) {
-        let mut sleepers = self.lock();
+        let mut sleepers = lock(&self.sleepers);
         while !sleepers.ended {
             let now = Instant::now();
             let mut wakers = Vec::new();
@@ -68,7 +64,7 @@ impl Shared {
                 for waker in wakers {
                     waker.wake();
                 }
-                sleepers = self.lock();
+                sleepers = lock(&self.sleepers);
                 continue;
             }
             let next = sleepers.due.peek().map(|Reverse((time, _))| *time - now);
@@ -151,7 +147,7 @@ struct Sleep<'a> {
 
 impl Sleep<'_> {
     fn begin(&mut self, due: Instant, waker: &Waker) {
-        let mut sleepers = self.shared.lock();
+        let mut sleepers = lock(&self.shared.sleepers);
         if let Some(old) = self.id.and_then(|id| sleepers.wakers.get_mut(&id)) {
             old.clone_from(waker);
             return;
@@ -179,7 +175,7 @@ impl Sleep<'_> {
 impl Drop for Sleep<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            let mut sleepers = self.shared.lock();
+            let mut sleepers = lock(&self.shared.sleepers);
             let waker = sleepers.wakers.remove(&id);
             // Dropped sleeps must not fill the heap.
             if sleepers.due.len() > 64 && sleepers.due.len() > 2 * sleepers.wakers.len() {
@@ -194,7 +190,7 @@ impl Drop for Sleep<'_> {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        self.shared.lock().ended = true;
+        lock(&self.shared.sleepers).ended = true;
         self.shared.changed.notify_one();
     }
 }
@@ -239,7 +235,7 @@ mod tests {
             assert!(sleep.as_mut().poll(&mut context).is_pending());
             assert!(sleep.as_mut().poll(&mut context).is_pending());
         }
-        let sleepers = clock.timer.shared.lock();
+        let sleepers = lock(&clock.timer.shared.sleepers);
         assert!(sleepers.wakers.is_empty());
         assert!(sleepers.due.len() <= 65, "{} are left", sleepers.due.len());
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crosslane_host::ErrorKind;
+use crosslane_host::kinds;
 use crosslane_lab::LabError;
 use crosslane_vfio::FunctionError;
 use crosslane_vfio::sysfs::Address;
@@ -83,18 +83,12 @@ pub enum OpenError {
     Function(#[from] FunctionError),
 }
 
-impl OpenError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Name { .. } | Self::Together { .. } => ErrorKind::InvalidArgument,
-            Self::NoSuchCard { .. } | Self::NoCard { .. } => ErrorKind::NotFound,
-            Self::Lab(error) => error.kind(),
-            Self::Function(error) => error.kind(),
-        }
-    }
-}
+kinds!(OpenError {
+    Self::Name { .. } | Self::Together { .. } => InvalidArgument,
+    Self::NoSuchCard { .. } | Self::NoCard { .. } => NotFound,
+    Self::Lab(error) => error.kind(),
+    Self::Function(error) => error.kind(),
+});
 
 impl FromStr for DeviceName {
     type Err = OpenError;
@@ -148,6 +142,8 @@ impl fmt::Display for DeviceName {
 
 #[cfg(test)]
 mod tests {
+    use crosslane_host::ErrorKind;
+
     use super::*;
 
     #[test]

@@ -2,10 +2,10 @@
 //! A bounded pool of registered buffers, through which data are copied.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use crosslane_host::{PageSize, Rdma, RdmaError, RemoteAccess};
+use crosslane_host::{PageSize, Rdma, RdmaError, RemoteAccess, lock};
 use crosslane_libfabric::{Network, Region};
 
 /// Size of a buffer, bytes: so long that a piece costs little more than its copy.
@@ -40,14 +40,10 @@ impl Pool {
         Self { network, inner: Mutex::new(inner) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for a buffer.
     pub async fn take(self: &Arc<Self>) -> Result<Buffer, RdmaError> {
         let region = poll_fn(|context| {
-            let mut inner = self.lock();
+            let mut inner = lock(&self.inner);
             if let Some(region) = inner.free.pop() {
                 return Poll::Ready(Some(region));
             }
@@ -69,7 +65,7 @@ impl Pool {
     }
 
     fn put(&self, region: Option<Region>) {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         match region {
             Some(region) => inner.free.push(region),
             None => inner.made -= 1,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 
 use crosslane_driver::{Device, DriverError};
-use crosslane_host::{Bus, BusError, ErrorKind, Topology, setters};
+use crosslane_host::{Bus, BusError, Topology, kinds, setters};
 use crosslane_lab::{EngineKind, Lab, LabBus, Simulation, Stuck};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_vfio::sysfs::ConfigurationWrites;
@@ -292,13 +292,9 @@ pub struct CardError {
     pub source: Box<DriverError>,
 }
 
-impl CardError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        self.source.kind()
-    }
-}
+kinds!(CardError {
+    error => error.source.kind(),
+});
 
 /// Lists the endpoints that have engines.
 fn engines(lab: &Lab) -> Vec<String> {

@@ -9,14 +9,8 @@ use crate::account::TimeUse;
 
 /// Reasons for which a link is idle, in the order in which they are shown.
 pub const IDLE_REASONS: [&str; 8] = [
-    "nothing to send",
-    "requester gap",
-    "no tag",
-    "no credit",
-    "receiver busy",
-    "translation",
-    "replay buffer",
-    "retraining",
+    "nothing to send", "requester gap", "no tag", "no credit", "receiver busy", "translation",
+    "replay buffer", "retraining",
 ];
 
 /// Load of one direction of a link, whether or not a flow uses it.

@@ -11,10 +11,11 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crosslane_host::lock;
 use crosslane_vfio::user::protocol::{Capabilities, Command, DmaAccess, Header};
 use crosslane_vfio::user::socket::{Message, SocketError, receive, send};
 
@@ -117,10 +118,6 @@ impl Caller {
         Ok((Arc::new(caller), commands))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes the client's capabilities.
     pub fn can(&self, client: Capabilities) {
         let most = client.max_data_bytes.min(Capabilities::OURS.max_data_bytes);
@@ -137,7 +134,7 @@ impl Caller {
         payload: &[u8],
         files: &[BorrowedFd<'_>],
     ) -> Result<(), SocketError> {
-        let _guard = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = lock(&self.sending);
         send(&self.stream, header, payload, files)
     }
 
@@ -146,10 +143,10 @@ impl Caller {
     /// # Errors
     /// The reason why no more commands can come.
     pub fn next(&self, commands: &Commands) -> Result<Message, String> {
-        while self.state().reader.is_none() {
-            let _guard = self.receiving.lock().unwrap_or_else(PoisonError::into_inner);
+        while lock(&self.state).reader.is_none() {
+            let _guard = lock(&self.receiving);
             // Another thread may have begun to read while this one waited for the lock.
-            if self.state().reader.is_none()
+            if lock(&self.state).reader.is_none()
                 && let Some(command) = self.read_one()?
             {
                 return Ok(command);
@@ -177,7 +174,7 @@ impl Caller {
     fn read_along(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
         let caller = Arc::clone(self);
         let read = move || {
-            let _guard = caller.receiving.lock().unwrap_or_else(PoisonError::into_inner);
+            let _guard = lock(&caller.receiving);
             loop {
                 let read = caller.read_one();
                 let is_end = read.is_err();
@@ -200,7 +197,7 @@ impl Caller {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         self.close();
         drop(commands);
-        let reader = self.state().reader.take();
+        let reader = lock(&self.state).reader.take();
         if let Some(reader) = reader {
             // The panic was reported when it happened.
             let _ = reader.join();
@@ -209,7 +206,7 @@ impl Caller {
 
     /// Handles a reply.
     fn take(&self, reply: Message) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.is_silent = false;
         if state.open == Some(reply.header.id) {
             (state.open, state.reply) = (None, Some(reply));
@@ -219,18 +216,18 @@ impl Caller {
 
     /// Notes that no reply can come any more.
     fn close(&self) {
-        self.state().is_closed = true;
+        lock(&self.state).is_closed = true;
         self.changed.notify_all();
     }
 
     /// Whether the client can be expected to answer.
     pub fn answers(&self) -> bool {
-        let state = self.state();
+        let state = lock(&self.state);
         !state.is_closed && !state.is_silent
     }
 
     fn ask(self: &Arc<Self>, command: Command, payload: &[u8]) -> Result<Message, Failure> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.is_closed || state.is_silent {
             return Err(Failure::Refused);
         }
@@ -249,7 +246,7 @@ impl Caller {
             return Err(Failure::Refused);
         }
         let until = Instant::now() + self.deadline;
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         loop {
             if let Some(reply) = state.reply.take() {
                 return match reply.header.is_refusal() {
@@ -279,7 +276,7 @@ impl Caller {
             Err(Failure::Refused) => (false, None),
             Err(Failure::Wrong(why)) => (false, Some(why)),
         };
-        let was_told = std::mem::replace(&mut self.state().is_told, why.is_some());
+        let was_told = std::mem::replace(&mut lock(&self.state).is_told, why.is_some());
         if let Some(why) = why.filter(|_| !was_told) {
             let device = self.device.clone();
             (self.tell)(&ServeEvent::NoAnswer { device, address, bytes, why });

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crosslane_host::{ErrorKind, Reason};
+use crosslane_host::{Reason, kinds};
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -40,18 +40,12 @@ pub enum ServeError {
     },
 }
 
-impl ServeError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Lab(error) => error.kind(),
-            Self::NoSuchDevice { .. } => ErrorKind::NotFound,
-            Self::Twice { .. } => ErrorKind::InvalidArgument,
-            Self::Socket { why, .. } => why.kind(),
-        }
-    }
-}
+kinds!(ServeError {
+    Self::Lab(error) => error.kind(),
+    Self::NoSuchDevice { .. } => NotFound,
+    Self::Twice { .. } => InvalidArgument,
+    Self::Socket { why, .. } => why.kind(),
+});
 
 impl From<LabError> for ServeError {
     fn from(error: LabError) -> Self {
@@ -170,6 +164,8 @@ impl fmt::Display for ServeEvent {
 
 #[cfg(test)]
 mod tests {
+    use crosslane_host::ErrorKind;
+
     use super::*;
 
     #[test]

@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crosslane_fabric::OutsideMemory;
+use crosslane_host::lock;
 use crosslane_pcie::units::{BusAddress, RoutingId};
 use crosslane_vfio::user::protocol::{DEFAULT_MAX_MAPPINGS, DmaMap, DmaUnmap};
 use crosslane_vfio::{Mapped, StoreWidth};
@@ -283,7 +284,7 @@ impl SharedMappings {
     /// Locks the mappings.
     pub fn lock(&self) -> MutexGuard<'_, Mappings> {
         // No panic happens under the lock, and each change is atomic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Starts with no mappings, for a new client.

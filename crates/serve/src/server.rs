@@ -8,10 +8,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use crosslane_host::{ErrorKind, FunctionInfo, Reason, Topology};
+use crosslane_host::{ErrorKind, FunctionInfo, Reason, Topology, lock};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{HostId, RoutingId};
@@ -176,7 +176,7 @@ impl Socket {
     fn close(&mut self) {
         // A listener that is shut down accepts no more clients, and its thread ends.
         let _ = shutdown(&self.listener, Shutdown::Both);
-        let mut current = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.connection);
         current.is_closing = true;
         if let Some(stream) = &current.stream {
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -199,7 +199,7 @@ fn accept(
     tell: &Tell,
 ) {
     let keep = |stream| {
-        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(current);
         current.stream = stream;
         !current.is_closing
     };

@@ -3,7 +3,7 @@
 
 use crosslane_driver::DriverError;
 use crosslane_driver::network_processor::NetworkError;
-use crosslane_host::ErrorKind;
+use crosslane_host::{ErrorKind, kinds};
 use thiserror::Error;
 
 /// Error of a refused call or a failed message.
@@ -30,17 +30,13 @@ impl TorusError {
         let (place, problem) = (place.to_owned(), problem.into());
         Self::Device(DriverError::Refused { place, kind, problem })
     }
-
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Device(error) => error.kind(),
-            Self::Message(error) => error.kind(),
-            Self::Interrupted { .. } => ErrorKind::Cancelled,
-        }
-    }
 }
+
+kinds!(TorusError {
+    Self::Device(error) => error.kind(),
+    Self::Message(error) => error.kind(),
+    Self::Interrupted { .. } => Cancelled,
+});
 
 #[cfg(test)]
 mod tests {

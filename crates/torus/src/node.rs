@@ -12,12 +12,12 @@ use crosslane_driver::network_processor::{
     Ended, InFlight, Key, MAX_PAYLOADS, Modes, NetworkProcessor, PAYLOAD_BYTES,
     ROUTED_PAYLOAD_BYTES,
 };
-use crosslane_host::{Bus, ErrorKind, setters};
+use crosslane_host::{Bus, ErrorKind, lock, setters};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::coordinates::{Coordinates, Direction, Peer};
 use crate::error::TorusError;
-use crate::operation::{MessageDirection, Next, Operations, Whole, lock};
+use crate::operation::{MessageDirection, Next, Operations, Whole};
 
 /// Options of a node. All nodes of a torus need the same `piece_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{Ended, InFlight, Key};
@@ -11,11 +11,6 @@ use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::TorusError;
-
-/// Locks a mutex, even a poisoned one: the data are consistent at every step.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crosslane_host::setters;
 use crosslane_host::{
     Bus, BusError, Clock, DmaMemory, ErrorKind, FunctionInfo, HostWork, Mapping, PageSize, Reason,
-    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
+    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting, lock,
 };
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
@@ -83,7 +83,7 @@ pub(crate) struct Shared {
     functions: Vec<Arc<Held>>,
     tree: Option<Tree>,
     reactor: Reactor,
-    mappings: Mutex<Mappings>,
+    pub(crate) mappings: Mutex<Mappings>,
     /// Tokens of the enabled vectors.
     vectors: Mutex<BTreeMap<RoutingId, Vec<u64>>>,
     start: Instant,
@@ -98,10 +98,6 @@ impl fmt::Debug for VfioBus {
 }
 
 impl Shared {
-    pub(crate) fn mappings(&self) -> MutexGuard<'_, Mappings> {
-        self.mappings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn held(&self, function: RoutingId) -> Option<&Arc<Held>> {
         self.functions.iter().find(|held| held.function.id() == function)
     }
@@ -114,7 +110,7 @@ impl Drop for Shared {
             let _ = held.function.set_vectors(&[]);
             let _ = change_command(held, 0, reg::COMMAND_BUS_MASTER);
         }
-        self.mappings().clear();
+        lock(&self.mappings).clear();
     }
 }
 
@@ -210,13 +206,9 @@ impl VfioBus {
         Picoseconds(u64::try_from(ns).unwrap_or(u64::MAX).saturating_mul(PS_OF_NS))
     }
 
-    fn vectors(&self) -> MutexGuard<'_, BTreeMap<RoutingId, Vec<u64>>> {
-        self.shared.vectors.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Turns a function's interrupts off and forgets its eventfds.
     fn forget_vectors(&self, function: RoutingId) {
-        let tokens = self.vectors().remove(&function).unwrap_or_default();
+        let tokens = lock(&self.shared.vectors).remove(&function).unwrap_or_default();
         tokens.into_iter().for_each(|token| self.shared.reactor.forget(token));
     }
 }
@@ -402,7 +394,7 @@ impl Bus for VfioBus {
             return Err(BusError::Pinning { address, what: "belongs to another bus" });
         }
         let bytes = memory.size_bytes();
-        let pinned = self.shared.mappings().pin(&held.function, memory.id(), memory.pages());
+        let pinned = lock(&self.shared.mappings).pin(&held.function, memory.id(), memory.pages());
         let iova = pinned.map_err(|error| self.pin_error(function, error, address, bytes))?;
         Ok(vec![Segment { address: BusAddress(iova), bytes }])
     }
@@ -410,7 +402,7 @@ impl Bus for VfioBus {
     async fn unpin(&self, function: RoutingId, memory: &VfioMemory) -> Result<(), BusError> {
         let held = self.held(function)?;
         let address = memory.pages().mapped().address() as u64;
-        let unpinned = self.shared.mappings().unpin(&held.function, memory.id());
+        let unpinned = lock(&self.shared.mappings).unpin(&held.function, memory.id());
         unpinned.map_err(|error| self.pin_error(function, error, address, memory.size_bytes()))
     }
 
@@ -432,7 +424,7 @@ impl Bus for VfioBus {
             return Err(BusError::Failed { function, why });
         };
         self.region(RegisterAddress { function: peer.function.id(), bar, offset_bytes: 0 }, 0)?;
-        let pinned = self.shared.mappings().pin_bar(&held.function, &peer.function, bar);
+        let pinned = lock(&self.shared.mappings).pin_bar(&held.function, &peer.function, bar);
         let iova = pinned.map_err(|error| {
             let bytes = peer.function.region(bar).map_or(0, |region| region.bytes);
             self.pin_error(function, error, 0, bytes)
@@ -450,7 +442,7 @@ impl Bus for VfioBus {
         if !held.function.is_translated() {
             return self.bar_address(peer, bar).map(|_| ());
         }
-        let unpinned = self.shared.mappings().unpin_bar(&held.function, peer, bar);
+        let unpinned = lock(&self.shared.mappings).unpin_bar(&held.function, peer, bar);
         unpinned.map_err(|error| {
             let at = self.bar_address(peer, bar).map_or(0, |address| address.0);
             self.pin_error(function, error, at, 0)
@@ -499,7 +491,7 @@ impl Bus for VfioBus {
             tokens.push(self.shared.reactor.count(event, held).map_err(failed)?);
             events.push(theirs);
         }
-        self.vectors().insert(function, tokens);
+        lock(&self.shared.vectors).insert(function, tokens);
         let borrowed: Vec<_> = events.iter().map(AsFd::as_fd).collect();
         held.function.set_vectors(&borrowed).map_err(|error| {
             self.forget_vectors(function);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crosslane_host::{BusError, DmaMemory};
+use crosslane_host::{BusError, DmaMemory, lock};
 
 use crate::bus::Shared;
 use crate::mappings::MemoryId;
@@ -27,7 +27,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(bus) = self.bus.upgrade() {
-            bus.mappings().forget(self.id);
+            lock(&bus.mappings).forget(self.id);
         }
     }
 }

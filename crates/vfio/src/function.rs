@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crosslane_host::{ErrorKind, Reason};
+use crosslane_host::{ErrorKind, Reason, kinds};
 use crosslane_pcie::config::BarKind;
 use crosslane_pcie::units::RoutingId;
 use thiserror::Error;
@@ -154,6 +154,47 @@ pub trait Function: Send + Sync {
     fn lost_event(&self) -> Option<BorrowedFd<'_>> {
         None
     }
+}
+
+/// Checks an access of configuration space, which has `size` bytes.
+pub(crate) fn check_config(
+    function: &dyn Function,
+    size: u64,
+    offset: u16,
+    bytes: usize,
+) -> Result<(), FunctionError> {
+    let region = || "the configuration space".to_owned();
+    check_within(function, region, size, offset.into(), bytes as u64)
+}
+
+/// Checks an access of a BAR.
+pub(crate) fn check_bar(
+    function: &dyn Function,
+    bar: u8,
+    offset: u64,
+    bytes: usize,
+) -> Result<(), FunctionError> {
+    let (region, bytes) = (|| format!("BAR{bar}"), bytes as u64);
+    if !matches!(bytes, 1 | 2 | 4 | 8) || !offset.is_multiple_of(bytes) {
+        let (function, region) = (function.name().to_owned(), region());
+        return Err(FunctionError::Unaligned { function, region, offset, bytes });
+    }
+    let size = function.region(bar).map_or(0, |region| region.bytes);
+    check_within(function, region, size, offset, bytes)
+}
+
+fn check_within(
+    function: &dyn Function,
+    region: impl Fn() -> String,
+    size: u64,
+    offset: u64,
+    bytes: u64,
+) -> Result<(), FunctionError> {
+    if offset.checked_add(bytes).is_some_and(|end| end <= size) {
+        return Ok(());
+    }
+    let (function, region) = (function.name().to_owned(), region());
+    Err(FunctionError::BeyondRegion { function, region, offset, bytes, size })
 }
 
 /// A memory BAR of a function.
@@ -320,28 +361,14 @@ pub enum FunctionError {
     },
 }
 
-impl FunctionError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Gone { .. } => ErrorKind::LinkDown,
-            Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::Refused { errno, .. } | Self::System { errno, .. } => {
-                ErrorKind::from_errno(*errno)
-            }
-            Self::Malformed { .. } => ErrorKind::Data,
-            Self::Unsupported { .. } => ErrorKind::Unsupported,
-            Self::BeyondRegion { .. } | Self::Unaligned { .. } => ErrorKind::InvalidArgument,
-        }
-    }
-}
-
-impl From<FunctionError> for Reason {
-    fn from(error: FunctionError) -> Self {
-        Self::new(error.kind(), error)
-    }
-}
+kinds!(FunctionError {
+    Self::Gone { .. } => LinkDown,
+    Self::Deadline { .. } => Timeout,
+    Self::Refused { errno, .. } | Self::System { errno, .. } => ErrorKind::from_errno(*errno),
+    Self::Malformed { .. } => Data,
+    Self::Unsupported { .. } => Unsupported,
+    Self::BeyondRegion { .. } | Self::Unaligned { .. } => InvalidArgument,
+});
 
 /// Returns the text of a Linux error number.
 fn errno_text(errno: i32) -> String {

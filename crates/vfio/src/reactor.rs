@@ -8,11 +8,12 @@ use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crosslane_host::lock;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -136,7 +137,7 @@ impl Reactor {
     /// Too little memory in the kernel.
     pub fn watch_loss(&self, held: &Arc<Held>) -> Result<(), Errno> {
         let Some(event) = held.function.lost_event() else { return Ok(()) };
-        let token = self.shared.lock().insert(Source::Lost(Arc::clone(held)));
+        let token = lock(&self.shared.table).insert(Source::Lost(Arc::clone(held)));
         let flags = EventFlags::IN | EventFlags::HUP;
         epoll::add(&self.shared.epoll, event, EventData::new_u64(token), flags)
     }
@@ -146,7 +147,7 @@ impl Reactor {
     /// # Errors
     /// Too little memory in the kernel.
     pub fn count(&self, event: OwnedFd, held: &Arc<Held>) -> Result<u64, Errno> {
-        let mut table = self.shared.lock();
+        let mut table = lock(&self.shared.table);
         let data = EventData::new_u64(table.next_token.max(FIRST_SOURCE));
         epoll::add(&self.shared.epoll, &event, data, EventFlags::IN)?;
         let held = Arc::clone(held);
@@ -155,7 +156,7 @@ impl Reactor {
 
     /// Ends a count and wakes its waiters.
     pub fn forget(&self, token: u64) {
-        let source = self.shared.lock().sources.remove(&token);
+        let source = lock(&self.shared.table).sources.remove(&token);
         if let Some(Source::Vector { event, waiting, .. }) = source {
             let _ = epoll::delete(&self.shared.epoll, &event);
             waiting.into_iter().for_each(|(_, waker)| waker.wake());
@@ -164,7 +165,7 @@ impl Reactor {
 
     /// Takes the count of a token's eventfd so far; 0 if the token is gone.
     pub fn take(&self, token: u64) -> u64 {
-        match self.shared.lock().sources.get_mut(&token) {
+        match lock(&self.shared.table).sources.get_mut(&token) {
             Some(Source::Vector { event, count, .. }) => {
                 drain(event.as_fd()).saturating_add(std::mem::take(count))
             }
@@ -197,10 +198,6 @@ impl Drop for Reactor {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self) {
         let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
         loop {
@@ -226,7 +223,7 @@ impl Shared {
     /// Wakes every waiter whose time has come, and sets the timer for the next.
     fn timer(&self, woken: &mut Vec<Waker>) {
         drain(self.timer.as_fd());
-        let mut table = self.lock();
+        let mut table = lock(&self.table);
         let later = table.timers.split_off(&(Instant::now(), u64::MAX));
         woken.extend(std::mem::replace(&mut table.timers, later).into_values());
         self.arm(&table);
@@ -248,7 +245,7 @@ impl Shared {
     }
 
     fn signalled(&self, token: u64, woken: &mut Vec<Waker>) {
-        let mut table = self.lock();
+        let mut table = lock(&self.table);
         let lost = match table.sources.get_mut(&token) {
             None => return,
             Some(Source::Vector { event, count, waiting, .. }) => {
@@ -302,7 +299,7 @@ impl Future for Counted<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let shared = self.shared;
-        let mut table = shared.lock();
+        let mut table = lock(&shared.table);
         let waiter = self.waiter.unwrap_or_else(|| table.waiter());
         self.waiter = Some(waiter);
         let Some(Source::Vector { event, count, waiting, held }) =
@@ -331,7 +328,7 @@ impl Future for Counted<'_> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         let Some(waiter) = self.waiter else { return };
-        let mut table = self.shared.lock();
+        let mut table = lock(&self.shared.table);
         if let Some(Source::Vector { waiting, .. }) = table.sources.get_mut(&self.token) {
             waiting.retain(|(other, _)| *other != waiter);
         }
@@ -356,7 +353,7 @@ impl Future for Until<'_> {
             return Poll::Ready(());
         }
         let shared = self.shared;
-        let mut table = shared.lock();
+        let mut table = lock(&shared.table);
         let waiter = self.waiter.unwrap_or_else(|| table.waiter());
         self.waiter = Some(waiter);
         shared.wake_at(&mut table, self.moment, waiter, context.waker());
@@ -367,7 +364,7 @@ impl Future for Until<'_> {
 impl Drop for Until<'_> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter {
-            self.shared.lock().timers.remove(&(self.moment, waiter));
+            lock(&self.shared.table).timers.remove(&(self.moment, waiter));
         }
     }
 }

@@ -294,12 +294,8 @@ fn redirected_peers_go_through_the_root_complex() {
     };
     assert_eq!(ways("rosta"), ["fpga1 -> rc47a.down0", "rc47a.down1 -> fpga2"]);
     let expected = [
-        "fpga1 -> rc47a.down0",
-        "rc47a.up -> rha25.down0",
-        "rha25.up -> host0.port0",
-        "host0.port0 -> rha25.up",
-        "rha25.down0 -> rc47a.up",
-        "rc47a.down1 -> fpga2",
+        "fpga1 -> rc47a.down0", "rc47a.up -> rha25.down0", "rha25.up -> host0.port0",
+        "host0.port0 -> rha25.up", "rha25.down0 -> rc47a.up", "rc47a.down1 -> fpga2",
     ];
     assert_eq!(ways(&path.display().to_string()), expected);
 }

@@ -6,11 +6,12 @@ mod writer;
 
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crosslane_experiment::direction_name;
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::{TraceRecord, TraceSink};
+use crosslane_host::lock;
 use crosslane_lab::RunningLab;
 
 use writer::TraceWriter;
@@ -35,7 +36,7 @@ impl Trace {
     pub fn sink(&self) -> Box<dyn TraceSink> {
         let writer = Arc::clone(&self.0);
         Box::new(move |record: &TraceRecord| {
-            writer.lock().unwrap_or_else(PoisonError::into_inner).record(record);
+            lock(&writer).record(record);
         })
     }
 
@@ -44,6 +45,6 @@ impl Trace {
     /// # Errors
     /// The first error of writing it, now or before.
     pub fn finish(&self) -> io::Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).finish()
+        lock(&self.0).finish()
     }
 }

@@ -110,10 +110,7 @@ impl NetworkProcessor {
             request_windows: RequestWindows::new(parameters.get_slots, parameters.credit_slots),
             put_window: PutWindow::new(parameters.links, parameters.put_slots),
             requester: Requester::new(
-                parameters.tags,
-                parameters.max_read_bytes,
-                parameters.completion_timeout,
-                TIMEOUT,
+                parameters.tags, parameters.max_read_bytes, parameters.completion_timeout, TIMEOUT,
             ),
             parameters,
             function: Function::default(),

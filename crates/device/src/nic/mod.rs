@@ -106,10 +106,7 @@ impl Nic {
         parameters.assert_valid();
         Self {
             requester: Requester::new(
-                parameters.tags,
-                parameters.max_read_bytes,
-                parameters.completion_timeout,
-                TIMEOUT,
+                parameters.tags, parameters.max_read_bytes, parameters.completion_timeout, TIMEOUT,
             ),
             parameters,
             function: Function::default(),

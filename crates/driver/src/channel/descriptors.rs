@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use crosslane_host::ErrorKind::Busy;
-use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize, Segment, Stores};
+use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize, Segment, Stores, lock};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::{ring_descriptor as ring, status_block, table_descriptor as table};
 
 use super::options::Target;
-use crate::buffer::{MAX_DESCRIPTOR_BYTES, Retired, lock};
+use crate::buffer::{MAX_DESCRIPTOR_BYTES, Retired};
 use crate::connection::Connection;
 use crate::device::Device;
 use crate::error::DriverError;
@@ -36,9 +36,8 @@ impl<B: Bus> Pinned<B> {
         pages: PageSize,
     ) -> Result<Self, DriverError> {
         let shared = device.shared();
-        let memory = device.bus().allocate(bytes, pages).map_err(|e| shared.bus_error(e))?;
-        let segments = device.bus().pin(device.function().id, &memory).await;
-        let segments = segments.map_err(|e| shared.bus_error(e))?;
+        let memory = shared.access.allocate(device.bus(), bytes, pages)?;
+        let segments = shared.access.pin(device.bus(), &memory).await?;
         let retired = Arc::clone(&shared.retired);
         let mut pinned = Self { memory: Some(memory), address: BusAddress(0), retired };
         match segments.as_slice() {
@@ -186,7 +185,7 @@ impl<B: Bus> Descriptors<B> {
                 for (entry, descriptor) in bytes.chunks_mut(table::BYTES as usize).zip(run) {
                     descriptor.in_table(entry);
                 }
-                let at = device.at(base + at as u32 * table::BYTES);
+                let at = device.shared().access.register(base + at as u32 * table::BYTES);
                 let stored =
                     device.bus().store(at, &bytes, Stores::uncached(TABLE_STORE_BYTES)).await;
                 stored.map_err(bus_error)?;

@@ -17,11 +17,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use crosslane_host::{Bus, ErrorKind};
+use crosslane_host::{Bus, ErrorKind, lock};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::engine::channel;
 
-use crate::buffer::{Claim, lock};
+use crate::buffer::Claim;
 use crate::connection::Connection;
 use crate::device::Device;
 use crate::error::{DriverError, TransferError, TransferFault};

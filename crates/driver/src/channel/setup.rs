@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crosslane_host::ErrorKind::{InvalidArgument, Unsupported};
-use crosslane_host::{Bus, PageSize, Topology};
+use crosslane_host::{Bus, PageSize, Topology, lock};
 use crosslane_pcie::units::RoutingId;
 use crosslane_regs::engine::{self, channel, global};
 use crosslane_regs::{ring_descriptor, table_descriptor};
@@ -15,7 +15,6 @@ use super::options::{ChannelKind, ChannelOptions, DescriptorSource, Statistics};
 use super::recovery::stop_and_wait;
 use super::results::Results;
 use super::{Channel, State};
-use crate::buffer::lock;
 use crate::connection::{self, Connection};
 use crate::device::Device;
 use crate::error::DriverError;

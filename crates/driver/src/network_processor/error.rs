@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of the network processor's messages and links.
 
-use crosslane_host::ErrorKind;
+use crosslane_host::kinds;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_notification::NetworkStatus;
 use crosslane_regs::network_processor::LinkState;
@@ -89,21 +89,17 @@ impl NetworkFault {
             Some(NetworkStatus::None) | None => Self::UnknownStatus { status },
         })
     }
-
-    /// Returns the kind of the fault.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Refused(error) | Self::NoAnswer(error) => error.kind(),
-            Self::RefusedThere | Self::TooLong => ErrorKind::InvalidArgument,
-            Self::KeyTaken => ErrorKind::Busy,
-            Self::LinkDown | Self::NotUp { .. } | Self::Reset => ErrorKind::LinkDown,
-            Self::Cancelled | Self::FarEnd => ErrorKind::Cancelled,
-            Self::Deadline { .. } | Self::NoNotification { .. } => ErrorKind::Timeout,
-            Self::HostMemory | Self::UnknownStatus { .. } => ErrorKind::Failed,
-        }
-    }
 }
+
+kinds!(NetworkFault {
+    Self::Refused(error) | Self::NoAnswer(error) => error.kind(),
+    Self::RefusedThere | Self::TooLong => InvalidArgument,
+    Self::KeyTaken => Busy,
+    Self::LinkDown | Self::NotUp { .. } | Self::Reset => LinkDown,
+    Self::Cancelled | Self::FarEnd => Cancelled,
+    Self::Deadline { .. } | Self::NoNotification { .. } => Timeout,
+    Self::HostMemory | Self::UnknownStatus { .. } => Failed,
+});
 
 const fn state_words(state: LinkState) -> &'static str {
     match state {
@@ -150,16 +146,16 @@ impl NetworkError {
         let fault = NetworkFault::Refused(Box::new(error));
         Self { place, fault, moved_bytes: 0, total_bytes: 0 }
     }
-
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        self.fault.kind()
-    }
 }
+
+kinds!(NetworkError {
+    error => error.fault.kind(),
+});
 
 #[cfg(test)]
 mod tests {
+    use crosslane_host::ErrorKind;
+
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Links of a network processor, and its position in a torus.
 
-use crosslane_host::Bus;
 use crosslane_host::ErrorKind::{Failed, InvalidArgument};
+use crosslane_host::{Bus, lock};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_processor as map;
 use crosslane_regs::network_processor::torus_dimension::extent;
@@ -11,7 +11,6 @@ use crosslane_regs::network_processor::{LinkMode, LinkState};
 
 use super::error::{NetworkError, NetworkFault};
 use super::{FIRST_LOOK, LONGEST_LOOK, NetworkProcessor};
-use crate::buffer::lock;
 use crate::error::DriverError;
 
 /// Most nodes of a torus: node numbers have 16 bits.

@@ -2,17 +2,16 @@
 //! Memory of messages: the program's, or the driver's with a copy.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use crosslane_host::ErrorKind::Failed;
-use crosslane_host::{Bus, HostWork, PageSize};
+use crosslane_host::{Bus, HostWork, PageSize, lock};
 use crosslane_pcie::units::BusAddress;
 
 use super::NetworkProcessor;
 use super::error::NetworkError;
 use super::flights::{Bounce, Held, Kind};
 use super::options::{Buffers, Message};
-use crate::buffer::{Buffer, Claim, check_placed, lock};
+use crate::buffer::{Buffer, Claim, check_placed};
 use crate::error::DriverError;
 
 /// Smallest size of the driver's own buffers, bytes.
@@ -94,11 +93,8 @@ impl<B: Bus> NetworkProcessor<B> {
             return Ok(own);
         }
         let size = bytes.next_power_of_two().max(LEAST_COPY_BYTES);
-        let memory = self.bus().allocate(size, PageSize::Huge);
-        let memory = memory.map_err(|error| self.shared.access.failed(error))?;
-        let segments = self.bus().pin(self.shared.access.function, &memory).await;
-        let segments = segments.map_err(|error| self.shared.access.failed(error))?;
-        Ok(self.as_buffer(memory, segments, Arc::clone(&self.shared.retired)))
+        let memory = self.shared.access.allocate(self.bus(), size, PageSize::Huge)?;
+        self.shared.access.buffer(self.bus(), memory, &self.shared.retired).await
     }
 
     /// Keeps one of the driver's own buffers for the next message.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use crosslane_host::ErrorKind::{Busy, InvalidArgument, Unsupported};
-use crosslane_host::{Bus, BusError, ErrorKind, Mapping, RegisterAddress, Stores, Waiting};
+use crosslane_host::{Bus, BusError, ErrorKind, Mapping, RegisterAddress, Stores, Waiting, lock};
 use crosslane_pcie::units::Picoseconds;
 
 use super::error::{NetworkError, NetworkFault};
@@ -17,7 +17,6 @@ use super::options::{CHANNELS, Ended, Key, Message, ROUTED_CHANNEL, Requests, TA
 use super::request::{self, CutWithin, Of, REQUEST_BYTES, Run, SLOT_BYTES};
 use super::shared::Shared;
 use super::{CREDIT_WINDOW, NetworkProcessor, REQUEST_BAR};
-use crate::buffer::lock;
 use crate::error::DriverError;
 
 /// Time that a cancelled message may take to end: unanswered reads of host memory time out within
@@ -81,7 +80,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     fn place_of(&self, key: Key) -> String {
-        format!("{} {key}", self.shared.access.name)
+        format!("{} {key}", self.shared.access.function.name)
     }
 
     pub(super) fn refuse(
@@ -111,7 +110,7 @@ impl<B: Bus> NetworkProcessor<B> {
             return Err(self.refuse(*key, InvalidArgument, problem));
         }
         let registered = message.buffer.registered();
-        if registered.function != self.shared.access.function {
+        if registered.function != self.shared.access.function.id {
             let problem = "the buffer is another device's";
             return Err(self.refuse(*key, InvalidArgument, problem));
         }
@@ -319,7 +318,7 @@ impl<B: Bus> NetworkProcessor<B> {
             Kind::Credit => CREDIT_WINDOW,
         };
         let at = RegisterAddress {
-            function: self.shared.access.function,
+            function: self.shared.access.function.id,
             bar: REQUEST_BAR,
             offset_bytes: window + u64::from(slot) * SLOT_BYTES as u64,
         };

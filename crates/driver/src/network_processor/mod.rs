@@ -19,9 +19,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crosslane_host::ErrorKind::{Failed, InvalidArgument, NotFound, Timeout, Unsupported};
-use crosslane_host::{Bus, FunctionInfo, HostWork, Mapping, PageSize};
-use crosslane_pcie::config::{PortType, registers as reg};
+use crosslane_host::ErrorKind::{InvalidArgument, Timeout, Unsupported};
+use crosslane_host::{Bus, FunctionInfo, HostWork, Mapping, PageSize, lock};
+use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_processor as map;
 
@@ -35,15 +35,11 @@ pub use options::{
 
 pub use crosslane_regs::network_processor::{LinkMode, LinkState};
 
-use crate::buffer::{Buffer, Retired, lock};
+use crate::access::{Access, Circuit, REGISTER_BAR, find_endpoint};
+use crate::buffer::{Buffer, Retired};
 use crate::error::DriverError;
-use crate::ports::LOW_HALF;
-use shared::{Access, Pinned, Shared};
+use shared::{Pinned, Shared};
 
-/// Major version of the register map that this driver supports.
-const MAJOR: u32 = map::version::MAJOR.get(map::VERSION_RESET);
-/// BAR of the registers.
-const REGISTER_BAR: u8 = 0;
 /// BAR of the request apertures.
 const REQUEST_BAR: u8 = 2;
 /// Offset of the credit slots in that BAR.
@@ -52,6 +48,14 @@ const CREDIT_WINDOW: u64 = 0x4000;
 const MAX_SLOTS: u32 = 256;
 /// BAR of the put aperture.
 const PUT_BAR: u8 = 4;
+/// What every network processor has.
+const NETWORK_PROCESSOR: Circuit = Circuit {
+    name: "network processor",
+    bars: &[(REGISTER_BAR, map::BYTES as u64), (REQUEST_BAR, 2 * CREDIT_WINDOW), (PUT_BAR, 1)],
+    id: (map::ID, map::ID_RESET),
+    version: (map::VERSION, map::VERSION_RESET),
+    major: map::version::MAJOR,
+};
 /// Longest duration of a reset: unanswered reads of host memory time out within it.
 const RESET_PATIENCE: Picoseconds = Picoseconds::from_ms(200);
 /// First pause between two polls of a register; doubled each time.
@@ -114,8 +118,8 @@ impl<B: Bus> Clone for NetworkProcessor<B> {
 
 impl<B: Bus> fmt::Debug for NetworkProcessor<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Access { name, function, .. } = &self.shared.access;
-        write!(f, "NetworkProcessor({name} at {function}, {:?})", self.shared.modes)
+        let FunctionInfo { name, id, .. } = &self.shared.access.function;
+        write!(f, "NetworkProcessor({name} at {id}, {:?})", self.shared.modes)
     }
 }
 
@@ -131,29 +135,18 @@ impl<B: Bus> NetworkProcessor<B> {
     /// No such endpoint, one of another kind or version, modes that the host does not support, or a
     /// refusal by the platform.
     pub async fn init(bus: B, name: &str, modes: Modes) -> Result<Self, DriverError> {
-        let info = find(&bus, name)?;
-        let access = Access { name: info.name.clone(), function: info.id };
-        check_bars(&info).map_err(|problem| access.refused(Unsupported, problem))?;
+        let access = find_endpoint(&bus, name)?;
+        let function = access.function.id;
+        access.check_bars(&NETWORK_PROCESSOR)?;
         let failed = |error| access.failed(error);
         bus.check_waiting(modes.waiting).map_err(failed)?;
         if let Requests::Stores(mapping) = modes.requests {
-            bus.check_mapping(info.id, REQUEST_BAR, mapping).map_err(failed)?;
+            bus.check_mapping(function, REQUEST_BAR, mapping).map_err(failed)?;
         }
-        let combined = bus.check_mapping(info.id, PUT_BAR, Mapping::WriteCombined);
+        let combined = bus.check_mapping(function, PUT_BAR, Mapping::WriteCombined);
         let put_mapping = if combined.is_ok() { Mapping::WriteCombined } else { Mapping::Uncached };
-        let tree = |error: crosslane_host::TopologyError| access.failed(error.into());
-        let before = bus.config_read(info.id, reg::COMMAND).map_err(tree)?;
-        let memory = before | reg::COMMAND_MEMORY_SPACE;
-        bus.config_write(info.id, reg::COMMAND, memory, LOW_HALF).map_err(tree)?;
-        let sizes = match describe(&bus, &access).await {
-            Ok(sizes) => sizes,
-            Err(error) => {
-                bus.config_write(info.id, reg::COMMAND, before, LOW_HALF).map_err(tree)?;
-                return Err(error);
-            }
-        };
-        let enabled = memory | reg::COMMAND_BUS_MASTER;
-        bus.config_write(info.id, reg::COMMAND, enabled, LOW_HALF).map_err(tree)?;
+        let sizes = access.open(&bus, &NETWORK_PROCESSOR, describe(&bus, &access)).await?;
+        access.change_command(&bus, reg::COMMAND_BUS_MASTER, 0)?;
         // Nothing from an earlier use may write into memory pinned now.
         reset_and_wait(&bus, &access).await?;
         let slots = [sizes.get_slots, sizes.credit_slots];
@@ -172,18 +165,7 @@ impl<B: Bus> NetworkProcessor<B> {
         let at = self.shared.counts.address(0);
         let registers =
             [(map::PUT_COUNTS_LOW, at.0 as u32), (map::PUT_COUNTS_HIGH, (at.0 >> 32) as u32)];
-        for (register, value) in registers {
-            self.write_raw(register, value).await?;
-        }
-        for (register, value) in registers {
-            let held = self.read_raw(register).await?;
-            if held != value {
-                let problem =
-                    format!("register {register:#x} was set to {value:#x} and holds {held:#x}");
-                return Err(self.shared.access.refused(Failed, problem));
-            }
-        }
-        Ok(())
+        self.shared.access.set(&self.bus, &registers).await
     }
 
     /// Resets the device: all messages end with [`NetworkFault::Reset`], links go down, and the
@@ -212,17 +194,12 @@ impl<B: Bus> NetworkProcessor<B> {
         self.write_raw(map::PUT_COUNTS_LOW, 0).await?;
         self.write_raw(map::PUT_COUNTS_HIGH, 0).await?;
         reset_and_wait(&self.bus, &self.shared.access).await?;
-        let Access { function, .. } = self.shared.access;
-        let tree = |error: crosslane_host::TopologyError| self.shared.access.failed(error.into());
-        let command = self.bus.config_read(function, reg::COMMAND).map_err(tree)?;
-        let without = command & !reg::COMMAND_BUS_MASTER;
-        self.bus.config_write(function, reg::COMMAND, without, LOW_HALF).map_err(tree)?;
+        self.shared.access.change_command(&self.bus, 0, reg::COMMAND_BUS_MASTER)?;
         lock(&self.shared.pool).clear();
         self.unpin_retired().await?;
         for pinned in [&self.shared.words, &self.shared.counts] {
             if pinned.take_registration() {
-                let unpinned = self.bus.unpin(function, &pinned.memory).await;
-                unpinned.map_err(|error| self.shared.access.failed(error))?;
+                self.shared.access.unpin(&self.bus, &pinned.memory).await?;
             }
         }
         Ok(())
@@ -244,7 +221,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Returns its name in the tree.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.shared.access.name
+        &self.shared.access.function.name
     }
 
     /// Returns its capabilities.
@@ -276,8 +253,7 @@ impl<B: Bus> NetworkProcessor<B> {
             Buffers::User | Buffers::Copied => PageSize::Small,
             Buffers::Mapped => PageSize::Huge,
         };
-        let memory = self.bus.allocate(bytes, pages);
-        self.register(memory.map_err(|error| self.shared.access.failed(error))?).await
+        self.register(self.shared.access.allocate(&self.bus, bytes, pages)?).await
     }
 
     /// Makes the program's memory usable for messages: registers it, unless [`Modes::buffers`] is
@@ -293,34 +269,18 @@ impl<B: Bus> NetworkProcessor<B> {
                 .access
                 .refused(InvalidArgument, "memory of 0 B is not possible"));
         }
+        let access = &self.shared.access;
         if self.shared.modes.buffers == Buffers::Copied {
             // Not registered, so never to be unpinned.
-            return Ok(self.as_buffer(memory, Vec::new(), Retired::default()));
+            let (bus, function) = (self.bus.clone(), &access.function);
+            return Ok(Buffer::new(bus, function, memory, Vec::new(), Retired::default()));
         }
-        let Access { function, .. } = self.shared.access;
-        let segments = self.bus.pin(function, &memory).await;
-        let segments = segments.map_err(|error| self.shared.access.failed(error))?;
-        Ok(self.as_buffer(memory, segments, Arc::clone(&self.shared.retired)))
-    }
-
-    fn as_buffer(
-        &self,
-        memory: B::Memory,
-        segments: Vec<crosslane_host::Segment>,
-        retired: Retired<B::Memory>,
-    ) -> Buffer<B> {
-        let Access { name, function } = &self.shared.access;
-        Buffer::new(self.bus.clone(), name.clone(), *function, memory, segments, retired)
+        access.buffer(&self.bus, memory, &self.shared.retired).await
     }
 
     /// Unpins the memory of dropped buffers.
     async fn unpin_retired(&self) -> Result<(), DriverError> {
-        loop {
-            let next = lock(&self.shared.retired).pop();
-            let Some(memory) = next else { return Ok(()) };
-            let unpinned = self.bus.unpin(self.shared.access.function, &memory).await;
-            unpinned.map_err(|error| self.shared.access.failed(error))?;
-        }
+        self.shared.access.unpin_retired(&self.bus, &self.shared.retired).await
     }
 
     /// Reads a register, by a system call if requests are made by one.
@@ -366,73 +326,17 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     async fn read_raw(&self, offset: u32) -> Result<u32, DriverError> {
-        let read = self.bus.read_register(self.shared.access.register(offset)).await;
-        read.map_err(|error| self.shared.access.failed(error))
+        self.shared.access.read(&self.bus, offset).await
     }
 
     async fn write_raw(&self, offset: u32, value: u32) -> Result<(), DriverError> {
-        let written = self.bus.write_register(self.shared.access.register(offset), value).await;
-        written.map_err(|error| self.shared.access.failed(error))
+        self.shared.access.write(&self.bus, offset, value).await
     }
-}
-
-/// Finds the endpoint of that name.
-fn find<B: Bus>(bus: &B, name: &str) -> Result<FunctionInfo, DriverError> {
-    let functions = bus
-        .functions()
-        .map_err(|error| DriverError::Bus { device: name.to_owned(), source: error.into() })?;
-    let endpoints = || functions.iter().filter(|info| info.port_type == PortType::Endpoint);
-    match endpoints().find(|info| info.name == name) {
-        Some(info) => Ok(info.clone()),
-        None => {
-            let names: Vec<&str> = endpoints().map(|info| info.name.as_str()).collect();
-            let have = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            let problem = format!("there is no such endpoint; endpoints are {have}");
-            Err(DriverError::refused(name, NotFound, problem))
-        }
-    }
-}
-
-/// Checks the three BARs.
-fn check_bars(info: &FunctionInfo) -> Result<(), String> {
-    let bytes = |bar: u8| {
-        let found = info.bars.iter().find(|it| it.index == usize::from(bar));
-        found.map_or(0, |bar| bar.size_bytes)
-    };
-    for (bar, need) in
-        [(REGISTER_BAR, map::BYTES.into()), (REQUEST_BAR, 2 * CREDIT_WINDOW), (PUT_BAR, 1)]
-    {
-        let have = bytes(bar);
-        if have < need {
-            return Err(format!(
-                "it is no network processor: BAR{bar} has {have} B and needs {need} B"
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Reads the device's capabilities.
 async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes, DriverError> {
-    let read = async |offset: u32| {
-        let read = bus.read_register(access.register(offset)).await;
-        read.map_err(|error| access.failed(error))
-    };
-    let id = read(map::ID).await?;
-    if id != map::ID_RESET {
-        let want = map::ID_RESET;
-        return Err(access.refused(
-            Unsupported,
-            format!("it is no network processor: its first register is {id:#x} and not {want:#x}"),
-        ));
-    }
-    let major = map::version::MAJOR.get(read(map::VERSION).await?);
-    if major != MAJOR {
-        return Err(access.refused(
-            Unsupported,
-            format!("its register map has version {major}, this driver is written for {MAJOR}"),
-        ));
-    }
+    let read = async |offset: u32| access.read(bus, offset).await;
     let sizes = read(map::SIZES).await?;
     let sizes = NetworkSizes {
         links: map::sizes::LINKS.get(sizes).min(map::LINKS.count) as u8,
@@ -448,14 +352,11 @@ async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes, Driv
 
 /// Resets the device, and waits until it writes nothing more.
 async fn reset_and_wait<B: Bus>(bus: &B, access: &Access) -> Result<(), DriverError> {
-    let failed = |error| access.failed(error);
-    let control = access.register(map::CONTROL);
-    bus.write_register(control, map::control::RESET.put(1)).await.map_err(failed)?;
+    access.write(bus, map::CONTROL, map::control::RESET.put(1)).await?;
     let deadline = Picoseconds(bus.now().0.saturating_add(RESET_PATIENCE.0));
     let mut pause = FIRST_LOOK;
     loop {
-        let status = bus.read_register(access.register(map::STATUS)).await.map_err(failed)?;
-        if map::status::QUIET.get(status) != 0 {
+        if map::status::QUIET.get(access.read(bus, map::STATUS).await?) != 0 {
             return Ok(());
         }
         if bus.now() >= deadline {

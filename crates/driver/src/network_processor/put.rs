@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use crosslane_host::ErrorKind::{InvalidArgument, Unsupported};
-use crosslane_host::{Bus, BusError, Mapping, RegisterAddress, Stores};
+use crosslane_host::{Bus, BusError, Mapping, RegisterAddress, Stores, lock};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::put_control as layout;
 use crosslane_regs::put_control::{length, what};
@@ -13,7 +13,6 @@ use crosslane_regs::put_control::{length, what};
 use super::error::{NetworkError, NetworkFault};
 use super::options::{CHANNELS, Key, PAYLOAD_BYTES};
 use super::{NetworkProcessor, PUT_BAR};
-use crate::buffer::lock;
 use crate::error::DriverError;
 
 /// Distance between slots of the put aperture, bytes.
@@ -193,7 +192,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     fn put_error(&self, key: Key, fault: NetworkFault, total: usize, moved: usize) -> NetworkError {
-        let place = format!("{} {key}", self.shared.access.name);
+        let place = format!("{} {key}", self.shared.access.function.name);
         NetworkError { place, fault, moved_bytes: moved as u64, total_bytes: total as u64 }
     }
 
@@ -209,7 +208,7 @@ impl<B: Bus> NetworkProcessor<B> {
         let first =
             Self::channel_index(link, channel) as u64 * u64::from(self.shared.sizes.put_slots);
         RegisterAddress {
-            function: self.shared.access.function,
+            function: self.shared.access.function.id,
             bar: PUT_BAR,
             offset_bytes: (first + u64::from(slot)) * SLOT_STRIDE,
         }

@@ -5,39 +5,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crosslane_host::ErrorKind::Failed;
-use crosslane_host::{
-    Bus, BusError, DmaMemory, ErrorKind, Mapping, PageSize, RegisterAddress, Segment,
-};
-use crosslane_pcie::units::{BusAddress, RoutingId};
+use crosslane_host::{Bus, DmaMemory, Mapping, PageSize, Segment};
+use crosslane_pcie::units::BusAddress;
 
+use super::NetworkSizes;
 use super::flights::Flights;
 use super::links::TorusPlace;
 use super::options::Modes;
 use super::put::Puts;
-use super::{NetworkSizes, REGISTER_BAR};
+use crate::access::Access;
 use crate::buffer::{Buffer, Retired};
 use crate::error::DriverError;
-
-/// Name and identity of the function, for register accesses and errors.
-pub(super) struct Access {
-    pub name: String,
-    pub function: RoutingId,
-}
-
-impl Access {
-    pub fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
-        DriverError::refused(&self.name, kind, problem)
-    }
-
-    pub fn failed(&self, source: BusError) -> DriverError {
-        DriverError::Bus { device: self.name.clone(), source }
-    }
-
-    pub fn register(&self, offset: u32) -> RegisterAddress {
-        let offset_bytes = offset.into();
-        RegisterAddress { function: self.function, bar: REGISTER_BAR, offset_bytes }
-    }
-}
 
 /// Memory that the device writes for the driver.
 pub(super) struct Pinned<B: Bus> {
@@ -48,9 +26,8 @@ pub(super) struct Pinned<B: Bus> {
 
 impl<B: Bus> Pinned<B> {
     pub async fn new(bus: &B, access: &Access, bytes: u64) -> Result<Self, DriverError> {
-        let memory = bus.allocate(bytes, PageSize::Small).map_err(|error| access.failed(error))?;
-        let segments = bus.pin(access.function, &memory).await;
-        let segments = segments.map_err(|error| access.failed(error))?;
+        let memory = access.allocate(bus, bytes, PageSize::Small)?;
+        let segments = access.pin(bus, &memory).await?;
         let placed: u64 = segments.iter().map(|segment| segment.bytes).sum();
         if placed < bytes {
             let problem = format!("the bus has named places for {placed} of {bytes} B");

@@ -107,17 +107,11 @@ impl Access<'_> {
         while index < 6 {
             let offset = reg::BAR0 + 4 * index as u16;
             let mask = self.all_ones(id, offset);
-            let is_64_bit = mask & reg::BAR_FLAGS & 0b110 == reg::BAR_64_BIT;
-            let prefetchable = mask & reg::BAR_PREFETCHABLE != 0;
-            let mut bits = u64::from(mask & !reg::BAR_FLAGS);
-            let kind = if is_64_bit {
-                bits |= u64::from(self.all_ones(id, offset + 4)) << 32;
-                BarKind::Memory64 { prefetchable }
-            } else {
-                bits |= if bits == 0 { 0 } else { 0xffff_ffff << 32 };
-                BarKind::Memory32 { prefetchable }
-            };
-            if bits != 0 {
+            let kind = BarKind::of_register(mask);
+            let is_64_bit = kind.is_some_and(BarKind::is_64_bit);
+            let upper = if is_64_bit { self.all_ones(id, offset + 4) } else { 0 };
+            let bits = u64::from(upper) << 32 | u64::from(mask & !reg::BAR_FLAGS);
+            if let Some(kind) = kind.filter(|_| bits != 0) {
                 let size_bytes = 1 << bits.trailing_zeros();
                 bars.push(Bar { index, base: BusAddress(0), size_bytes, kind });
             }

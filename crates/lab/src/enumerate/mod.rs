@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crosslane_fabric::{Fabric, MMIO_HOLE, NodeId};
-use crosslane_host::ErrorKind;
+use crosslane_host::kinds;
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::units::{HostId, RoutingId};
 use thiserror::Error;
@@ -75,18 +75,11 @@ pub enum EnumerationError {
     },
 }
 
-impl EnumerationError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::NoBusNumber { .. } | Self::NoSpace { .. } | Self::PayloadNotSupported { .. } => {
-                ErrorKind::Unsupported
-            }
-            Self::NotKept { .. } => ErrorKind::Failed,
-        }
-    }
-}
+kinds!(EnumerationError {
+    Self::NoBusNumber { .. } | Self::NoSpace { .. } | Self::PayloadNotSupported { .. }
+        => Unsupported,
+    Self::NotKept { .. } => Failed,
+});
 
 /// The lab's settings for the enumeration of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

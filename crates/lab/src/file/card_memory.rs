@@ -7,23 +7,10 @@ use super::table::Table;
 use crate::error::LabError;
 
 const KEYS: [&str; 17] = [
-    "memory_bytes",
-    "axi_bytes",
-    "axi_clock_ns",
-    "burst_beats",
-    "read_ahead_bytes",
-    "read_latency_ns",
-    "write_latency_ns",
-    "copying",
-    "turnaround_clocks",
-    "dram_channels",
-    "dram_bus_bytes",
-    "dram_clock_ns",
-    "dram_burst_transfers",
-    "dram_row_bytes",
-    "dram_row_change_ns",
-    "dram_refresh_interval_ns",
-    "dram_refresh_ns",
+    "memory_bytes", "axi_bytes", "axi_clock_ns", "burst_beats", "read_ahead_bytes",
+    "read_latency_ns", "write_latency_ns", "copying", "turnaround_clocks", "dram_channels",
+    "dram_bus_bytes", "dram_clock_ns", "dram_burst_transfers", "dram_row_bytes",
+    "dram_row_change_ns", "dram_refresh_interval_ns", "dram_refresh_ns",
 ];
 
 /// Number of channels of a memory: more than any card has.

@@ -8,12 +8,7 @@ use super::table::Table;
 use crate::error::LabError;
 
 const KEYS: [&str; 7] = [
-    "iotlb_entries",
-    "hit_ns",
-    "walk_ns",
-    "walks",
-    "largest_page_bytes",
-    "map_page_ns",
+    "iotlb_entries", "hit_ns", "walk_ns", "walks", "largest_page_bytes", "map_page_ns",
     "invalidate_ns",
 ];
 

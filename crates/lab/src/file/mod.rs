@@ -91,15 +91,7 @@ struct Part<'a> {
 }
 
 const LAB_KEYS: [&str; 10] = [
-    "lab",
-    "part",
-    "variant",
-    "host",
-    "switch",
-    "endpoint",
-    "link",
-    "network",
-    "torus",
+    "lab", "part", "variant", "host", "switch", "endpoint", "link", "network", "torus",
     "measurements",
 ];
 

@@ -22,20 +22,9 @@ use crate::error::{LabError, Problem};
 
 /// Keys of a cable's constants.
 pub(super) const CABLE_KEYS: [&str; 14] = [
-    "kind",
-    "summary",
-    "lanes",
-    "lane_gbit_per_s",
-    "latency_ns",
-    "bit_error_rate",
-    "bring_up_ns",
-    "channel_datagrams",
-    "retry_datagrams",
-    "queue_datagrams",
-    "acknowledge_datagrams",
-    "acknowledge_within_ns",
-    "retry_timeout_ns",
-    "refresh_ns",
+    "kind", "summary", "lanes", "lane_gbit_per_s", "latency_ns", "bit_error_rate", "bring_up_ns",
+    "channel_datagrams", "retry_datagrams", "queue_datagrams", "acknowledge_datagrams",
+    "acknowledge_within_ns", "retry_timeout_ns", "refresh_ns",
 ];
 
 /// Highest bit error rate: beyond it hardly any datagram gets through.

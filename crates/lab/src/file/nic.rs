@@ -17,14 +17,8 @@ use crate::error::{LabError, Problem};
 
 /// Keys of a network link's constants.
 pub(super) const NETWORK_KEYS: [&str; 8] = [
-    "kind",
-    "summary",
-    "rate_gb_per_s",
-    "mtu_bytes",
-    "header_bytes",
-    "request_bytes",
-    "acknowledgement_bytes",
-    "latency_ns",
+    "kind", "summary", "rate_gb_per_s", "mtu_bytes", "header_bytes", "request_bytes",
+    "acknowledgement_bytes", "latency_ns",
 ];
 
 /// Least size of a NIC's BAR 0, bytes: doorbells of 512 connections.

@@ -7,13 +7,8 @@ use super::table::Table;
 use crate::error::LabError;
 
 const KEYS: [&str; 7] = [
-    "burst_call_ns",
-    "copy_call_ns",
-    "copy_narrow_bytes",
-    "copy_narrow_until_bytes",
-    "copy_wide_bytes",
-    "copy_tail_bytes",
-    "copy_string_from_bytes",
+    "burst_call_ns", "copy_call_ns", "copy_narrow_bytes", "copy_narrow_until_bytes",
+    "copy_wide_bytes", "copy_tail_bytes", "copy_string_from_bytes",
 ];
 
 /// Reads the routines of a host's processor, whose widest store has `widest` bytes.

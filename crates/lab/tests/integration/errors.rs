@@ -94,18 +94,14 @@ fn a_link_to_an_unknown_name() {
 #[test]
 fn links_in_a_ring() {
     let ring = text("rosta").replacen(
-        "upper = \"host0\"\nlower = \"rha25\"",
-        "upper = \"rc47b\"\nlower = \"rha25\"",
-        1,
+        "upper = \"host0\"\nlower = \"rha25\"", "upper = \"rc47b\"\nlower = \"rha25\"", 1,
     );
     let error = error_of(&ring);
     let sentence =
         "links form a loop: rha25 below rc47b below rha25; a PCI Express hierarchy is a tree";
     assert_eq!(seen(&error), ("loop", "\"rha25\"", sentence.into()));
     let own = text("rosta").replacen(
-        "upper = \"rha25\"\nlower = \"rc47b\"",
-        "upper = \"rc47b\"\nlower = \"rc47b\"",
-        1,
+        "upper = \"rha25\"\nlower = \"rc47b\"", "upper = \"rc47b\"\nlower = \"rc47b\"", 1,
     );
     assert_eq!(error_of(&own).problem.code(), "loop");
 }
@@ -431,9 +427,7 @@ fn an_engine_that_cannot_be() {
         ("1_048_576", "4096", "4096", "the windows of 8 lanes take 32768 B, not 4096 B"),
         ("clock_ns = { value = 4,", "clock_ns = { value = 0,", "value = 0", "not between 1 and"),
         (
-            "max_read_bytes = { value = 1024",
-            "max_read_bytes = { value = 64",
-            "64",
+            "max_read_bytes = { value = 1024", "max_read_bytes = { value = 64", "64",
             "an engine's max_read_bytes of 64 is",
         ),
         ("tags = { value = 64", "tags = { value = 1024", "1024", "is not between 1 and 1012"),
@@ -476,9 +470,7 @@ fn a_card_memory_that_cannot_be() {
         ("row_bytes = { value = 8192", "row_bytes = { value = 32", "32", "between 64 and"),
         ("refresh_ns = { value = 110", "refresh_ns = { value = 5000", "5000", "dram_refresh (ps)"),
         (
-            "dram_bus_bytes = { value = 8",
-            "dram_bus_bytes = { value = -8",
-            "-8",
+            "dram_bus_bytes = { value = 8", "dram_bus_bytes = { value = -8", "-8",
             "-8 is not between",
         ),
     ] {

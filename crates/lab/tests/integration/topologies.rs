@@ -104,14 +104,8 @@ fn the_way_from_one_function_to_another() {
     };
     assert_eq!(path("fpga1", "fpga2"), ["fpga1", "rc47a.down0", "rc47a.down1", "fpga2"]);
     let over = [
-        "fpga1",
-        "rc47a.down0",
-        "rc47a.up",
-        "rha25.down0",
-        "rha25.down1",
-        "rc47b.up",
-        "rc47b.down3",
-        "fpga8",
+        "fpga1", "rc47a.down0", "rc47a.up", "rha25.down0", "rha25.down1", "rc47b.up",
+        "rc47b.down3", "fpga8",
     ];
     assert_eq!(path("fpga1", "fpga8"), over);
     assert_eq!(path("fpga1", "fpga1"), ["fpga1"]);

@@ -228,7 +228,7 @@ impl RawEndpoint {
         Ok(())
     }
 
-    /// Returns the slot of an operation, and frees its memory; `None` if it is no operation of ours.
+    /// Returns the slot of an operation, and frees its memory; `None` if it is none of ours.
     fn ended(&mut self, context: *mut abi::Context2) -> Option<u32> {
         let offset = context.addr().wrapping_sub(self.contexts.as_ptr().addr());
         let slot = offset / size_of::<abi::Context2>();

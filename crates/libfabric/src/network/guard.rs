@@ -13,10 +13,11 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crosslane_host::lock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -122,14 +123,14 @@ impl Guard {
         let process = Arc::new(pidfd_open(process, PidfdFlags::empty()).ok()?);
         let memories = names.into_iter().filter_map(|name| Memory::open(folder, name)).collect();
         let watched = Watched { process, memories, over: None };
-        self.inner.lock().as_mut()?.insert(id, watched);
+        lock(&self.inner.watched).as_mut()?.insert(id, watched);
         self.inner.wake();
         Some(Watch { inner: self.inner.clone(), id })
     }
 
     /// The program closes one connection, or all of them.
     pub fn close(&self, id: Option<u64>) {
-        let mut watched = self.inner.lock();
+        let mut watched = lock(&self.inner.watched);
         let of_id = |(at, _): &(&u64, &mut Watched)| id.is_none_or(|id| id == **at);
         let now = Instant::now();
         for (_, one) in watched.iter_mut().flatten().filter(of_id) {
@@ -142,7 +143,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        *self.inner.lock() = None;
+        *lock(&self.inner.watched) = None;
         self.inner.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -152,17 +153,13 @@ impl Drop for Guard {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(watched) = &mut *self.inner.lock() {
+        if let Some(watched) = &mut *lock(&self.inner.watched) {
             watched.remove(&self.id);
         }
     }
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, Option<BTreeMap<u64, Watched>>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wake(&self) {
         // A full counter has woken the thread already.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
@@ -172,7 +169,7 @@ impl Inner {
         loop {
             let (mut living, mut is_over) = (Vec::new(), false);
             {
-                let mut watched = self.lock();
+                let mut watched = lock(&self.watched);
                 let Some(watched) = &mut *watched else { return };
                 for one in watched.values_mut() {
                     match one.over {
@@ -188,7 +185,7 @@ impl Inner {
                 }
             }
             let dead = self.wait(&living, is_over.then_some(AGAIN));
-            if let (false, Some(watched)) = (dead.is_empty(), &mut *self.lock()) {
+            if let (false, Some(watched)) = (dead.is_empty(), &mut *lock(&self.watched)) {
                 for one in watched.values_mut() {
                     if dead.iter().any(|process| Arc::ptr_eq(process, &one.process)) {
                         one.over.get_or_insert_with(Instant::now);

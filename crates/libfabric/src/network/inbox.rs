@@ -2,10 +2,10 @@
 //! Queues shared by programs and the state: received messages, and connections to accept.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use crosslane_host::RdmaError;
+use crosslane_host::{RdmaError, lock};
 
 use super::message::WINDOW;
 
@@ -26,13 +26,9 @@ struct Inner {
 }
 
 impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a message; false if there are more than allowed.
     pub fn push(&self, message: Vec<u8>) -> bool {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         if inner.messages.len() >= WINDOW as usize {
             return false;
         }
@@ -47,7 +43,7 @@ impl Inbox {
 
     /// Ends the inbox; the first reason counts.
     pub fn lose(&self, why: RdmaError) {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         inner.lost.get_or_insert(why);
         let waker = inner.waker.take();
         drop(inner);
@@ -57,19 +53,19 @@ impl Inbox {
     }
 
     pub fn lost(&self) -> Option<RdmaError> {
-        self.lock().lost.clone()
+        lock(&self.inner).lost.clone()
     }
 
     /// Returns the count of messages taken, to be told to the other end.
     pub fn tell_taken(&self) -> u32 {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         inner.told = inner.taken;
         inner.taken
     }
 
     /// Takes the next message; the flag says that it is time to tell the other end the count.
     pub fn poll(&self, context: &Context<'_>) -> Poll<Result<(Vec<u8>, bool), RdmaError>> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         if let Some(message) = inner.messages.pop_front() {
             inner.taken = inner.taken.wrapping_add(1);
             let is_time = inner.taken.wrapping_sub(inner.told) >= WINDOW / 2;
@@ -110,12 +106,8 @@ struct BacklogInner {
 pub const MAX_BACKLOG: usize = 256;
 
 impl Backlog {
-    fn lock(&self) -> MutexGuard<'_, BacklogInner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn is_full(&self) -> bool {
-        self.lock().ready.len() >= MAX_BACKLOG
+        lock(&self.inner).ready.len() >= MAX_BACKLOG
     }
 
     fn wake(mut inner: MutexGuard<'_, BacklogInner>) {
@@ -127,24 +119,24 @@ impl Backlog {
     }
 
     pub fn push(&self, accepted: Accepted) {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         inner.ready.push_back(accepted);
         Self::wake(inner);
     }
 
     pub fn fail(&self, why: RdmaError) {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         inner.failed.get_or_insert(why);
         Self::wake(inner);
     }
 
     /// Takes all connections, as no program will.
     pub fn take_all(&self) -> VecDeque<Accepted> {
-        std::mem::take(&mut self.lock().ready)
+        std::mem::take(&mut lock(&self.inner).ready)
     }
 
     pub fn poll(&self, context: &Context<'_>) -> Poll<Result<Accepted, RdmaError>> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         if let Some(accepted) = inner.ready.pop_front() {
             return Poll::Ready(Ok(accepted));
         }

@@ -65,6 +65,17 @@ pub enum BarKind {
 }
 
 impl BarKind {
+    /// Decodes the low bits of a BAR's register (PCIe 6.x 7.5.1.2.1); `None` for I/O ports.
+    #[must_use]
+    pub const fn of_register(register: u32) -> Option<Self> {
+        let prefetchable = register & registers::BAR_PREFETCHABLE != 0;
+        match register & registers::BAR_TYPE {
+            registers::BAR_64_BIT => Some(Self::Memory64 { prefetchable }),
+            other if other & registers::BAR_PORTS != 0 => None,
+            _ => Some(Self::Memory32 { prefetchable }),
+        }
+    }
+
     /// Whether reads of the range have no side effects.
     #[must_use]
     pub const fn is_prefetchable(self) -> bool {

@@ -50,6 +50,10 @@ pub const STATUS_ERRORS: u32 = 0xf900_0000;
 
 /// BAR and memory base/limit registers: the low bits, which are flags.
 pub const BAR_FLAGS: u32 = 0xf;
+/// BAR: bits 2:0, the type of the range.
+pub const BAR_TYPE: u32 = 0b111;
+/// BAR: bit 0, I/O ports.
+pub const BAR_PORTS: u32 = 1;
 /// BAR: bits 2:1 = 10b, the register pair holds a 64-bit address.
 pub const BAR_64_BIT: u32 = 0b10 << 1;
 /// BAR: reads have no side effects.

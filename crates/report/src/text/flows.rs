@@ -32,16 +32,8 @@ const ESTIMATED: [&str; 4] = ["TLP B", "ceiling MB/s", "less DLLPs", "of it %"];
 
 /// Columns that a narrow terminal leaves out, the least important first.
 const SPARE: [&str; 10] = [
-    "average",
-    "max",
-    "MiB/s",
-    "TLP B",
-    "app MB/s",
-    "less DLLPs",
-    "p99",
-    "iterations",
-    "ceiling MB/s",
-    "in flight",
+    "average", "max", "MiB/s", "TLP B", "app MB/s", "less DLLPs", "p99", "iterations",
+    "ceiling MB/s", "in flight",
 ];
 
 /// Formats transfers or ping-pongs: their rows, then details of the last run.

@@ -242,16 +242,15 @@ mod tests {
         let mut table = Table::headed("name | what it is");
         table.row(["a", "one two three four five six seven eight"]);
         table.row(["/a/long/path", "b"]);
-        assert_eq!(
-            lines(&table, 30),
-            [
-                "name          what it is",
-                "a             one two three",
-                "              four five six",
-                "              seven eight",
-                "/a/long/path  b",
-            ]
-        );
+        #[rustfmt::skip]
+        let expected = [
+            "name          what it is",
+            "a             one two three",
+            "              four five six",
+            "              seven eight",
+            "/a/long/path  b",
+        ];
+        assert_eq!(lines(&table, 30), expected);
         let narrow = lines(&table, 20);
         assert!(narrow.iter().all(|line| line.len() <= 20), "{narrow:?}");
     }

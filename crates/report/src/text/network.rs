@@ -14,15 +14,7 @@ use crate::table::{Field, Table};
 
 /// Columns of gets that a narrow terminal leaves out, the least important first.
 const SPARE_OF_GETS: [&str; 10] = [
-    "average",
-    "max",
-    "MiB/s",
-    "completions B",
-    "p99",
-    "typical",
-    "K",
-    "ceiling MB/s",
-    "us each",
+    "average", "max", "MiB/s", "completions B", "p99", "typical", "K", "ceiling MB/s", "us each",
     "M",
 ];
 /// Columns of exchanges that a narrow terminal leaves out, the least important first.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crosslane_host::{BusError, Waiting};
+use crosslane_host::{BusError, Waiting, lock};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 
 use super::{VfioBus, lost};
@@ -120,7 +120,7 @@ impl VfioBus {
             .filter(|held| held.lost.load(Ordering::Relaxed))
             .peekable();
         gone.peek()?;
-        let mappings = self.shared.mappings();
+        let mappings = lock(&self.shared.mappings);
         gone.find(|held| mappings.is_pinned(&held.function, memory.id())).map(|held| lost(held))
     }
 
@@ -132,7 +132,7 @@ impl VfioBus {
     ) -> Result<u64, BusError> {
         let held = self.present(function)?;
         let token = {
-            let vectors = self.vectors();
+            let vectors = lock(&self.shared.vectors);
             let tokens = vectors.get(&function).map_or(&[][..], Vec::as_slice);
             let have = tokens.len() as u16;
             let token = tokens.get(usize::from(vector)).copied();

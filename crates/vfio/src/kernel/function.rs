@@ -6,9 +6,9 @@ use std::fs::OpenOptions;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use crosslane_host::{ErrorKind, Reason};
+use crosslane_host::{ErrorKind, Reason, lock};
 use crosslane_pcie::config::{BarKind, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -21,14 +21,11 @@ use super::calls::{self, RegionInfo};
 use super::places::Places;
 use super::space::{Space, Translation};
 use crate::flat;
-use crate::function::{DomainId, Function, FunctionError, Part, Region};
+use crate::function::{DomainId, Function, FunctionError, Part, Region, check_bar, check_config};
 use crate::memory::{Mapped, Pages};
 use crate::reactor;
 use crate::stores::{StoreWidth, empty_combining_buffers, finish_combined_stores};
 use crate::sysfs::Address;
-
-/// Bit of a BAR register that marks I/O ports (PCIe 6.x 7.5.1.2.1).
-const BAR_IS_PORTS: u32 = 1;
 
 /// A function that the kernel's VFIO provides. Dropping it closes it; the kernel then resets it if
 /// it can.
@@ -153,20 +150,15 @@ impl KernelFunction {
         let mut number = 0;
         while number < 6_u8 {
             let register = flat::config_dw(self, reg::BAR0 + 4 * u16::from(number))?;
-            let prefetchable = register & reg::BAR_PREFETCHABLE != 0;
-            let is_64_bit = register & BAR_IS_PORTS == 0 && register & reg::BAR_64_BIT != 0;
-            let kind = match is_64_bit {
-                true => BarKind::Memory64 { prefetchable },
-                false => BarKind::Memory32 { prefetchable },
-            };
+            let kind = BarKind::of_register(register);
             let info = calls::region(self.device.as_fd(), number.into())
                 .map_err(|errno| self.system("asking for a BAR", errno))?;
-            if info.bytes > 0 && register & BAR_IS_PORTS == 0 {
+            if let Some(kind) = kind.filter(|_| info.bytes > 0) {
                 let resource = places.combined_resource(&self.address, number);
                 let region = self.map_bar(number, kind, &info, &resource)?;
                 self.regions.insert(number, (region, info.file_offset));
             }
-            number += if is_64_bit { 2 } else { 1 };
+            number += if kind.is_some_and(BarKind::is_64_bit) { 2 } else { 1 };
         }
         Ok(())
     }
@@ -212,34 +204,15 @@ impl KernelFunction {
         system(&self.name, what, errno, String::new())
     }
 
+    /// Returns where an access of a BAR is in the device's file.
     fn bar(&self, bar: u8, offset: u64, bytes: usize) -> Result<u64, FunctionError> {
-        let found = self.regions.get(&bar);
-        let size = found.map_or(0, |(region, _)| region.bytes);
-        let (function, region) = (self.name.clone(), format!("BAR{bar}"));
-        let length = bytes as u64;
-        if !matches!(bytes, 1 | 2 | 4 | 8) || !offset.is_multiple_of(length) {
-            return Err(FunctionError::Unaligned { function, region, offset, bytes: length });
-        }
-        match found {
-            Some((_, file_offset)) if offset.checked_add(length).is_some_and(|end| end <= size) => {
-                Ok(file_offset + offset)
-            }
-            _ => Err(FunctionError::BeyondRegion { function, region, offset, bytes: length, size }),
-        }
+        check_bar(self, bar, offset, bytes)?;
+        Ok(self.regions.get(&bar).map_or(0, |(_, file_offset)| file_offset + offset))
     }
 
     fn config_place(&self, offset: u16, bytes: usize) -> Result<u64, FunctionError> {
-        let (offset, length) = (u64::from(offset), bytes as u64);
-        if offset + length <= self.config.bytes {
-            return Ok(self.config.file_offset + offset);
-        }
-        Err(FunctionError::BeyondRegion {
-            function: self.name.clone(),
-            region: "the configuration space".to_owned(),
-            offset,
-            bytes: length,
-            size: self.config.bytes,
-        })
+        check_config(self, self.config.bytes, offset, bytes)?;
+        Ok(self.config.file_offset + u64::from(offset))
     }
 
     fn pread(&self, what: &str, place: u64, into: &mut [u8]) -> Result<(), FunctionError> {
@@ -422,7 +395,7 @@ impl Function for KernelFunction {
     }
 
     fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError> {
-        let mut on = self.interrupts_on.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut on = lock(&self.interrupts_on);
         let kind = match self.interrupts {
             Some((kind, count)) if eventfds.len() <= usize::from(count) => kind,
             _ if eventfds.is_empty() => return Ok(()),

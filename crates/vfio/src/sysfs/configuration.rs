@@ -211,13 +211,8 @@ pub struct Acs {
 impl Acs {
     /// Names of the bits, as in `lspci`.
     const WORDS: [&str; 7] = [
-        "source validation",
-        "translation blocking",
-        "request redirect",
-        "completion redirect",
-        "upstream forwarding",
-        "egress control",
-        "direct translated",
+        "source validation", "translation blocking", "request redirect", "completion redirect",
+        "upstream forwarding", "egress control", "direct translated",
     ];
 
     /// Whether peer requests that enter here are redirected to the root complex.

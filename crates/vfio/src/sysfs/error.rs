@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crosslane_host::{ErrorKind, Reason};
+use crosslane_host::{Reason, kinds};
 use thiserror::Error;
 
 use super::Address;
@@ -92,28 +92,22 @@ pub enum SysfsError {
     },
 }
 
-impl SysfsError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::BadAddress { .. } => ErrorKind::InvalidArgument,
-            Self::NoSuchFunction { .. } => ErrorKind::NotFound,
-            Self::NoBus { why, .. } | Self::Cannot { why, .. } | Self::Refused { why, .. } => {
-                why.kind()
-            }
-            Self::Deadline { .. } => ErrorKind::Timeout,
-            Self::Interrupted { .. } => ErrorKind::Cancelled,
-            Self::NotRestored { first, .. } => first.kind(),
-        }
-    }
-}
+kinds!(SysfsError {
+    Self::BadAddress { .. } => InvalidArgument,
+    Self::NoSuchFunction { .. } => NotFound,
+    Self::NoBus { why, .. } | Self::Cannot { why, .. } | Self::Refused { why, .. } => why.kind(),
+    Self::Deadline { .. } => Timeout,
+    Self::Interrupted { .. } => Cancelled,
+    Self::NotRestored { first, .. } => first.kind(),
+});
 
 #[cfg(test)]
 mod tests {
     use ErrorKind::{
         Busy, Cancelled, Data, Denied, InvalidArgument, LinkDown, NotFound, Timeout, Unsupported,
     };
+
+    use crosslane_host::ErrorKind;
 
     use super::*;
     use crate::user::protocol::ProtocolError;

@@ -92,25 +92,11 @@ pub struct PciFunction {
 
 /// Names of the base classes (PCI code and ID assignment 1.x, section 1).
 const CLASSES: [&str; 0x14] = [
-    "unclassified device",
-    "storage controller",
-    "network controller",
-    "display controller",
-    "multimedia device",
-    "memory controller",
-    "bridge",
-    "communication controller",
-    "system peripheral",
-    "input device",
-    "docking station",
-    "processor",
-    "serial bus controller",
-    "wireless controller",
-    "intelligent I/O controller",
-    "satellite controller",
-    "encryption controller",
-    "signal processing controller",
-    "processing accelerator",
+    "unclassified device", "storage controller", "network controller", "display controller",
+    "multimedia device", "memory controller", "bridge", "communication controller",
+    "system peripheral", "input device", "docking station", "processor", "serial bus controller",
+    "wireless controller", "intelligent I/O controller", "satellite controller",
+    "encryption controller", "signal processing controller", "processing accelerator",
     "instrumentation",
 ];
 

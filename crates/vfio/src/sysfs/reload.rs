@@ -104,9 +104,7 @@ pub fn reload(
     })?;
     if port.configuration.readable_bytes() <= 64 {
         return Err(refuse(
-            Denied,
-            "the port above it cannot be seen",
-            "run the command as root (sudo)",
+            Denied, "the port above it cannot be seen", "run the command as root (sudo)",
         ));
     }
     // A slot that reports no link although its card answers, as emulated ones do, is of no use.

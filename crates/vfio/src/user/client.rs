@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crosslane_host::{ErrorKind, Reason};
+use crosslane_host::{ErrorKind, Reason, lock};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -65,13 +65,9 @@ struct Waiting {
 }
 
 impl Shared {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Ends the connection, and returns the first error that did.
     fn lose(&self, error: FunctionError) -> FunctionError {
-        let mut waiting = self.waiting();
+        let mut waiting = lock(&self.waiting);
         let first = waiting.lost.get_or_insert(error).clone();
         drop(waiting);
         // Both fail only if they were done before.
@@ -96,7 +92,7 @@ impl Shared {
                 }
             };
             if message.header.is_reply() {
-                if let Some(place) = self.waiting().open.get_mut(&message.header.id) {
+                if let Some(place) = lock(&self.waiting).open.get_mut(&message.header.id) {
                     *place = Some(message);
                     self.changed.notify_all();
                 }
@@ -108,7 +104,7 @@ impl Shared {
                 Err(errno) => (header.refusal(errno.raw_os_error()), Vec::new()),
             };
             if header.wants_reply() {
-                let mut answers = self.answers();
+                let mut answers = lock(&self.answers);
                 if answers.len() >= MOST_ANSWERS {
                     let why = format!("it sent {MOST_ANSWERS} commands and took no answer");
                     let why = Reason::new(ErrorKind::LinkDown, why);
@@ -122,21 +118,17 @@ impl Shared {
         }
     }
 
-    fn answers(&self) -> MutexGuard<'_, Vec<(Header, Vec<u8>)>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends the answers to the server's commands. If another thread is sending, it sends them
     /// next, and this one continues to read so that the server can take them. A sender checks once
     /// more after it has unlocked, so no answer is left behind.
     fn send_answers(&self) {
-        while !self.answers().is_empty() {
+        while !lock(&self.answers).is_empty() {
             let guard = match self.sending.try_lock() {
                 Ok(guard) => guard,
                 Err(TryLockError::Poisoned(error)) => error.into_inner(),
                 Err(TryLockError::WouldBlock) => return,
             };
-            let all = std::mem::take(&mut *self.answers());
+            let all = std::mem::take(&mut *lock(&self.answers));
             for (header, payload) in all {
                 if let Err(error) = send(&self.stream, &header, &payload, &[]) {
                     self.lose(self.gone(error));
@@ -235,7 +227,7 @@ impl Client {
 
     /// The error that ended the connection, if it is lost.
     pub fn lost(&self) -> Option<FunctionError> {
-        self.shared.waiting().lost.clone()
+        lock(&self.shared.waiting).lost.clone()
     }
 
     /// A descriptor that becomes readable once the connection is lost.
@@ -257,7 +249,7 @@ impl Client {
         let until = Instant::now() + self.deadline;
         let id = self.post(command, payload, descriptors)?;
         self.shared.send_answers();
-        let mut waiting = self.shared.waiting();
+        let mut waiting = lock(&self.shared.waiting);
         let reply = loop {
             if let Some(reply) = waiting.open.get_mut(&id).and_then(Option::take) {
                 waiting.open.remove(&id);
@@ -300,8 +292,8 @@ impl Client {
         payload: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<u16, FunctionError> {
-        let mut last = self.shared.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut waiting = self.shared.waiting();
+        let mut last = lock(&self.shared.sending);
+        let mut waiting = lock(&self.shared.waiting);
         if let Some(lost) = &waiting.lost {
             return Err(lost.clone());
         }
@@ -315,7 +307,7 @@ impl Client {
         drop(waiting);
         let header = Header::command(id, command, payload.len());
         send(&self.shared.stream, &header, payload, descriptors).map_err(|error| {
-            self.shared.waiting().open.remove(&id);
+            lock(&self.shared.waiting).open.remove(&id);
             self.shared.lose(self.shared.gone(error))
         })?;
         Ok(id)

@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crosslane_host::lock;
 use crosslane_pcie::config::{BarKind, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use rustix::fs::fstat;
@@ -17,7 +18,8 @@ use super::protocol::{
     Area, CONFIG_REGION, Command, DeviceInfo, DmaMap, DmaUnmap, InterruptAction, InterruptData,
     InterruptInfo, MSI, MSIX, ProtocolError, RegionAccess, RegionInfo, SetInterrupts,
 };
-use crate::function::{DomainId, Function, FunctionError, Part, Region};
+use crate::flat;
+use crate::function::{DomainId, Function, FunctionError, Part, Region, check_bar, check_config};
 use crate::memory::{Mapped, Pages, SMALL_PAGE_BYTES};
 
 /// First and largest size of a reply about a region, bytes.
@@ -137,21 +139,11 @@ impl UserFunction {
         if info.bytes == 0 {
             return Ok(None);
         }
-        let mut flags = [0; 4];
-        self.config_read(reg::BAR0 + 4 * u16::from(number), &mut flags)?;
-        let flags = u32::from_le_bytes(flags);
-        if flags & 1 != 0 {
-            // I/O ports.
-            return Ok(None);
-        }
-        let prefetchable = flags & reg::BAR_PREFETCHABLE != 0;
-        let kind = match flags & reg::BAR_FLAGS & 0b110 == reg::BAR_64_BIT {
-            true => BarKind::Memory64 { prefetchable },
-            false => BarKind::Memory32 { prefetchable },
-        };
+        let register = flat::config_dw(self, reg::BAR0 + 4 * u16::from(number))?;
+        let Some(kind) = BarKind::of_register(register) else { return Ok(None) };
         let mut region = Region::trapped(info.bytes, kind);
         if let Some(file) = file.filter(|_| info.mappable) {
-            region.parts = self.map_parts(&info, &file, prefetchable)?;
+            region.parts = self.map_parts(&info, &file, kind.is_prefetchable())?;
             region.not_combined = "it is not prefetchable".to_owned();
         }
         Ok(Some(region))
@@ -205,10 +197,6 @@ impl UserFunction {
         Ok(parts)
     }
 
-    fn eventfds(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
-        self.eventfds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads a part of a region, in pieces that the server accepts.
     fn region_read(
         &self,
@@ -253,38 +241,6 @@ impl UserFunction {
         Ok(())
     }
 
-    fn check_config(&self, offset: u16, bytes: usize) -> Result<(), FunctionError> {
-        self.check(u64::from(offset), bytes as u64, self.config_bytes, || {
-            "the configuration space".to_owned()
-        })
-    }
-
-    fn check(
-        &self,
-        offset: u64,
-        bytes: u64,
-        size: u64,
-        region: impl Fn() -> String,
-    ) -> Result<(), FunctionError> {
-        match offset.checked_add(bytes).is_some_and(|end| end <= size) {
-            true => Ok(()),
-            false => {
-                let (function, region) = (self.name().to_owned(), region());
-                Err(FunctionError::BeyondRegion { function, region, offset, bytes, size })
-            }
-        }
-    }
-
-    fn check_bar(&self, bar: u8, offset: u64, bytes: usize) -> Result<(), FunctionError> {
-        let region = || format!("BAR{bar}");
-        let bytes = bytes as u64;
-        if !matches!(bytes, 1 | 2 | 4 | 8) || !offset.is_multiple_of(bytes) {
-            let (function, region) = (self.name().to_owned(), region());
-            return Err(FunctionError::Unaligned { function, region, offset, bytes });
-        }
-        self.check(offset, bytes, self.region(bar).map_or(0, |region| region.bytes), region)
-    }
-
     /// Tells the server which eventfds interrupts signal.
     fn send_eventfds(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError> {
         let (index, action) = (self.interrupts.0, InterruptAction::Trigger);
@@ -325,12 +281,12 @@ impl Function for UserFunction {
     }
 
     fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), FunctionError> {
-        self.check_config(offset, into.len())?;
+        check_config(self, self.config_bytes, offset, into.len())?;
         self.region_read(CONFIG_REGION, offset.into(), into, "a read of configuration space")
     }
 
     fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), FunctionError> {
-        self.check_config(offset, from.len())?;
+        check_config(self, self.config_bytes, offset, from.len())?;
         self.region_write(CONFIG_REGION, offset.into(), from, "a write of configuration space")
     }
 
@@ -339,13 +295,13 @@ impl Function for UserFunction {
     }
 
     fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<(), FunctionError> {
-        self.check_bar(bar, offset, into.len())?;
+        check_bar(self, bar, offset, into.len())?;
         let what = format!("a read of BAR{bar} at {offset:#x}");
         self.region_read(bar.into(), offset, into, &what)
     }
 
     fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<(), FunctionError> {
-        self.check_bar(bar, offset, from.len())?;
+        check_bar(self, bar, offset, from.len())?;
         let what = format!("a write of BAR{bar} at {offset:#x}");
         self.region_write(bar.into(), offset, from, &what)
     }
@@ -410,7 +366,7 @@ impl Function for UserFunction {
                 remedy: String::new(),
             })?);
         }
-        let mut ours = self.eventfds();
+        let mut ours = lock(&self.eventfds);
         ours.clear();
         self.send_eventfds(eventfds)?;
         *ours = kept;
@@ -429,7 +385,7 @@ impl Function for UserFunction {
             let bytes = if register == reg::COMMAND { 2 } else { 4 };
             self.config_write(register, &value[..bytes])?;
         }
-        let eventfds = self.eventfds();
+        let eventfds = lock(&self.eventfds);
         if !eventfds.is_empty() {
             let eventfds: Vec<_> = eventfds.iter().map(AsFd::as_fd).collect();
             self.send_eventfds(&eventfds)?;

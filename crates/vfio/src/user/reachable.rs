@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crosslane_host::lock;
 use rustix::io::Errno;
 
 use super::protocol::{Command, DmaAccess, ProtocolError};
@@ -24,20 +25,16 @@ struct Part {
 pub(super) struct Reachable(Mutex<BTreeMap<u64, Part>>);
 
 impl Reachable {
-    fn parts(&self) -> MutexGuard<'_, BTreeMap<u64, Part>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lets the server reach a part of a memory.
     pub fn add(&self, address: u64, memory: &Arc<Pages>, offset: u64, bytes: u64) {
         let memory = Arc::clone(memory);
-        self.parts().insert(address, Part { memory, offset, bytes });
+        lock(&self.0).insert(address, Part { memory, offset, bytes });
     }
 
     /// Removes the parts that begin within a range; the server cannot reach them once this returns.
     pub fn remove(&self, address: u64, bytes: u64) {
         let is_outside = |first: &u64| first.checked_sub(address).is_none_or(|by| by >= bytes);
-        self.parts().retain(|first, _| is_outside(first));
+        lock(&self.0).retain(|first, _| is_outside(first));
     }
 
     /// Carries out a command of the server, and returns the payload of the reply.
@@ -47,7 +44,7 @@ impl Reachable {
     /// then read or written. `ENOTSUP` for anything but reads and writes.
     pub fn answer(&self, command: u16, payload: &[u8]) -> Result<Vec<u8>, Errno> {
         let invalid = |_: ProtocolError| Errno::INVAL;
-        let parts = self.parts();
+        let parts = lock(&self.0);
         match Command::from_number(command) {
             Some(Command::DmaRead) => {
                 let (access, _) = DmaAccess::decode(payload).map_err(invalid)?;

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use crosslane_host::{ErrorKind, Reason};
+use crosslane_host::{ErrorKind, kinds};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -59,24 +59,12 @@ pub enum SocketError {
     Failed(#[source] Errno),
 }
 
-impl SocketError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Closed | Self::Cut { .. } => ErrorKind::LinkDown,
-            Self::Protocol(error) => error.kind(),
-            Self::Stalled { .. } => ErrorKind::Timeout,
-            Self::Failed(errno) => ErrorKind::from_errno(errno.raw_os_error()),
-        }
-    }
-}
-
-impl From<SocketError> for Reason {
-    fn from(error: SocketError) -> Self {
-        Self::new(error.kind(), error)
-    }
-}
+kinds!(SocketError {
+    Self::Closed | Self::Cut { .. } => LinkDown,
+    Self::Protocol(error) => error.kind(),
+    Self::Stalled { .. } => Timeout,
+    Self::Failed(errno) => ErrorKind::from_errno(errno.raw_os_error()),
+});
 
 /// Sends a whole message with its descriptors. Only one thread may send at a time.
 ///

@@ -3,9 +3,9 @@
 //! each is shown below a root port with the function's link and payload sizes: paths between
 //! functions meet in the root complex.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use crosslane_host::{FunctionInfo, Topology, TopologyError};
+use crosslane_host::{FunctionInfo, Topology, TopologyError, lock};
 use crosslane_pcie::config::{
     Capability, ConfigSpace, Identity, PortType, registers as reg, size_code,
 };
@@ -26,11 +26,7 @@ struct RootPort {
     config: Mutex<ConfigSpace>,
 }
 
-impl RootPort {
-    fn config(&self) -> MutexGuard<'_, ConfigSpace> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl RootPort {}
 
 /// Functions behind sockets, each below a root port.
 pub(super) struct SocketTree {
@@ -101,7 +97,7 @@ impl Topology for SocketTree {
     }
 
     fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
-        Ok(self.port(function)?.config().read(offset))
+        Ok(lock(&self.port(function)?.config).read(offset))
     }
 
     fn config_write(
@@ -111,7 +107,7 @@ impl Topology for SocketTree {
         value: u32,
         byte_enables: u8,
     ) -> Result<(), TopologyError> {
-        self.port(function)?.config().write(offset, value, byte_enables);
+        lock(&self.port(function)?.config).write(offset, value, byte_enables);
         Ok(())
     }
 }

@@ -27,8 +27,7 @@ fn decode_all(bytes: &[u8]) {
     }
     if let Some(express) = space.express() {
         for size in [
-            express.max_payload_bytes,
-            express.max_payload_supported_bytes,
+            express.max_payload_bytes, express.max_payload_supported_bytes,
             express.max_read_request_bytes,
         ] {
             assert!(size.is_power_of_two() && (128..=4096).contains(&size));

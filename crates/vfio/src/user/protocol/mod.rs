@@ -7,7 +7,7 @@
 
 mod payload;
 
-use crosslane_host::ErrorKind;
+use crosslane_host::kinds;
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -98,20 +98,11 @@ pub enum ProtocolError {
     },
 }
 
-impl ProtocolError {
-    /// Returns the kind of the error: bytes that are no message, or too much data to send.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::TooMuchData { .. } => ErrorKind::InvalidArgument,
-            Self::BadLength { .. }
-            | Self::BadType { .. }
-            | Self::TooShort { .. }
-            | Self::BadCapabilities { .. }
-            | Self::BadAreas { .. } => ErrorKind::Data,
-        }
-    }
-}
+kinds!(ProtocolError {
+    Self::TooMuchData { .. } => InvalidArgument,
+    Self::BadLength { .. } | Self::BadType { .. } | Self::TooShort { .. }
+    | Self::BadCapabilities { .. } | Self::BadAreas { .. } => Data,
+});
 
 /// Defines commands with their numbers.
 macro_rules! commands {
