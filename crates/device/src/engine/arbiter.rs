@@ -54,7 +54,7 @@ pub(super) fn in_turn(first: usize, set: u32) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the set of the numbers below `count`.
-pub(super) const fn all(count: usize) -> u32 {
+pub(super) const fn below(count: usize) -> u32 {
     (1 << count) - 1
 }
 
@@ -105,7 +105,7 @@ impl Engine {
             return Built::Tlp;
         }
         let mut next_ps = self.completer.next_ps();
-        for place in in_turn(self.turn, all(CHANNELS) | self.running << CHANNELS) {
+        for place in in_turn(self.turn, below(CHANNELS) | self.running << CHANNELS) {
             let built = match place {
                 CREDITS => self.build_credit(port),
                 STATUS => self.build_status(port),
@@ -333,4 +333,10 @@ impl Engine {
         }
         lines
     }
+}
+
+#[test]
+fn numbers_come_in_turn_from_the_first_on() {
+    let turn = |first| in_turn(first, 0b1011).collect::<Vec<_>>();
+    assert_eq!([turn(0), turn(2), turn(4)], [[0, 1, 3], [3, 0, 1], [0, 1, 3]]);
 }
