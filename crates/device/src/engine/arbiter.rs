@@ -156,17 +156,23 @@ impl Engine {
         Built::Tlp
     }
 
-    /// Computes a channel's longest TLP for its current settings.
-    pub(super) fn settle_limit(&mut self, index: usize, port: &DevicePort<'_>) {
+    /// Computes a channel's longest TLP for its current settings, and the length of its next write.
+    pub(super) fn settle_lengths(&mut self, index: usize, port: &DevicePort<'_>) {
         let channel = &mut self.channels[index];
-        let (p, function) = (&self.parameters, &self.function);
-        channel.limit_bytes = match channel.kind {
-            Kind::H2c => channel.longest_bytes(p.max_read_bytes, function.max_read_request_bytes),
-            Kind::C2h | Kind::Peer => {
-                let own = p.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
-                channel.longest_bytes(own, function.max_payload_bytes)
-            }
-        };
+        if channel.limit_bytes == 0 {
+            let (p, function) = (&self.parameters, &self.function);
+            let (own, allowed) = match channel.kind {
+                Kind::H2c => (p.max_read_bytes, function.max_read_request_bytes),
+                Kind::C2h | Kind::Peer => {
+                    let own = p.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
+                    (own, function.max_payload_bytes)
+                }
+            };
+            channel.limit_bytes = channel.longest_bytes(own, allowed);
+        }
+        if let (Kind::C2h | Kind::Peer, Some(current)) = (channel.kind, channel.current) {
+            self.channels[index].next_bytes = self.next_write_bytes(index, &current);
+        }
     }
 
     pub(super) fn look(&mut self, index: usize, port: &DevicePort<'_>) -> Outlook {
@@ -174,8 +180,9 @@ impl Engine {
         if !channel.is_running() {
             return Outlook { next: Next::Nothing, change_ps: u64::MAX };
         }
-        if channel.limit_bytes == 0 {
-            self.settle_limit(index, port);
+        let is_writing = channel.kind != Kind::H2c && channel.current.is_some();
+        if channel.limit_bytes == 0 || is_writing && channel.next_bytes == 0 {
+            self.settle_lengths(index, port);
         }
         let channel = &self.channels[index];
         let now_ps = port.now_ps();
