@@ -23,8 +23,11 @@ const fn inverse(odd: u32) -> u32 {
 
 /// Returns words of a seed's stream, from position `from`, as bytes.
 pub fn words(seed: u32, from: u32, bytes: u64) -> Vec<u8> {
-    let count = (bytes / 4) as u32;
-    (0..count).flat_map(|n| User::<WatchedBus>::pattern(seed, from + n).to_le_bytes()).collect()
+    let mut words = vec![0; bytes as usize / 4 * 4];
+    for (n, word) in (from..).zip(words.as_chunks_mut::<4>().0) {
+        *word = User::<WatchedBus>::pattern(seed, n).to_le_bytes();
+    }
+    words
 }
 
 /// Returns the bytes that a part holds before the device writes it.

@@ -54,7 +54,7 @@ pub(super) fn in_turn(first: usize, set: u32) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the set of the numbers below `count`.
-pub(super) const fn all(count: usize) -> u32 {
+pub(super) const fn below(count: usize) -> u32 {
     (1 << count) - 1
 }
 
@@ -105,7 +105,7 @@ impl Engine {
             return Built::Tlp;
         }
         let mut next_ps = self.completer.next_ps();
-        for place in in_turn(self.turn, all(CHANNELS) | self.running << CHANNELS) {
+        for place in in_turn(self.turn, below(CHANNELS) | self.running << CHANNELS) {
             let built = match place {
                 CREDITS => self.build_credit(port),
                 STATUS => self.build_status(port),
@@ -156,17 +156,23 @@ impl Engine {
         Built::Tlp
     }
 
-    /// Computes a channel's longest TLP for its current settings.
-    pub(super) fn settle_limit(&mut self, index: usize, port: &DevicePort<'_>) {
+    /// Computes a channel's longest TLP for its current settings, and the length of its next write.
+    pub(super) fn settle_lengths(&mut self, index: usize, port: &DevicePort<'_>) {
         let channel = &mut self.channels[index];
-        let (p, function) = (&self.parameters, &self.function);
-        channel.limit_bytes = match channel.kind {
-            Kind::H2c => channel.longest_bytes(p.max_read_bytes, function.max_read_request_bytes),
-            Kind::C2h | Kind::Peer => {
-                let own = p.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
-                channel.longest_bytes(own, function.max_payload_bytes)
-            }
-        };
+        if channel.limit_bytes == 0 {
+            let (p, function) = (&self.parameters, &self.function);
+            let (own, allowed) = match channel.kind {
+                Kind::H2c => (p.max_read_bytes, function.max_read_request_bytes),
+                Kind::C2h | Kind::Peer => {
+                    let own = p.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
+                    (own, function.max_payload_bytes)
+                }
+            };
+            channel.limit_bytes = channel.longest_bytes(own, allowed);
+        }
+        if let (Kind::C2h | Kind::Peer, Some(current)) = (channel.kind, channel.current) {
+            self.channels[index].next_bytes = self.next_write_bytes(index, &current);
+        }
     }
 
     pub(super) fn look(&mut self, index: usize, port: &DevicePort<'_>) -> Outlook {
@@ -174,8 +180,9 @@ impl Engine {
         if !channel.is_running() {
             return Outlook { next: Next::Nothing, change_ps: u64::MAX };
         }
-        if channel.limit_bytes == 0 {
-            self.settle_limit(index, port);
+        let is_writing = channel.kind != Kind::H2c && channel.current.is_some();
+        if channel.limit_bytes == 0 || is_writing && channel.next_bytes == 0 {
+            self.settle_lengths(index, port);
         }
         let channel = &self.channels[index];
         let now_ps = port.now_ps();
@@ -333,4 +340,10 @@ impl Engine {
         }
         lines
     }
+}
+
+#[test]
+fn numbers_come_in_turn_from_the_first_on() {
+    let turn = |first| in_turn(first, 0b1011).collect::<Vec<_>>();
+    assert_eq!([turn(0), turn(2), turn(4)], [[0, 1, 3], [3, 0, 1], [0, 1, 3]]);
 }

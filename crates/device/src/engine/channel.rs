@@ -186,6 +186,8 @@ pub(super) struct Channel {
     pub generated: u64,
     /// Longest TLP; 0 until it is computed for the current settings.
     pub limit_bytes: u32,
+    /// Length of a write channel's next TLP; 0 until it is computed.
+    pub next_bytes: u32,
     /// Next action when the arbiter last had its turn.
     pub next: Next,
     wait: Option<Wait>,
@@ -216,7 +218,7 @@ impl Channel {
     /// Takes a write of a register: see [`RegisterFile::write`].
     pub fn write(&mut self, offset: u32, value: u32) -> Option<u32> {
         let written = self.registers.write(offset, value);
-        (self.limit_bytes, self.is_unchecked) = (0, true);
+        (self.limit_bytes, self.next_bytes, self.is_unchecked) = (0, 0, true);
         self.settle_running();
         written
     }

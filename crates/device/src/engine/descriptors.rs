@@ -259,6 +259,7 @@ impl Engine {
 
     fn begin(&mut self, index: usize, descriptor: Descriptor, origin: Origin) {
         let channel = &mut self.channels[index];
+        channel.next_bytes = 0;
         let before = channel.current.replace(Current { descriptor, built: 0, origin });
         assert!(before.is_none(), "{descriptor:x?} is taken up in the middle of {before:x?}");
         if channel.kind == Kind::H2c {

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 
 /// Ring buffer of bytes with a latency.
 pub(super) struct Fifo {
-    bytes: Box<[u8]>,
+    /// Empty until the first byte comes.
+    bytes: Vec<u8>,
+    capacity: usize,
     /// Index of the oldest byte.
     head: usize,
     length: usize,
@@ -18,7 +20,8 @@ pub(super) struct Fifo {
 impl Fifo {
     pub fn new(capacity_bytes: u32, latency_ps: u64) -> Self {
         Self {
-            bytes: vec![0; capacity_bytes as usize].into(),
+            bytes: Vec::new(),
+            capacity: capacity_bytes as usize,
             head: 0,
             length: 0,
             latency_ps,
@@ -44,16 +47,21 @@ impl Fifo {
 
     /// Returns the number of bytes that still fit.
     pub fn room(&self) -> u32 {
-        (self.bytes.len() - self.length) as u32
+        (self.capacity - self.length) as u32
     }
 
     pub fn capacity(&self) -> u32 {
-        self.bytes.len() as u32
+        self.capacity as u32
     }
 
     pub fn clear(&mut self) {
         (self.head, self.length) = (0, 0);
         self.fresh.clear();
+    }
+
+    /// Returns the index of a byte, given without wrapping around.
+    const fn wrapped(&self, index: usize) -> usize {
+        if index < self.capacity { index } else { index - self.capacity }
     }
 
     /// Appends bytes, which must fit.
@@ -66,8 +74,9 @@ impl Fifo {
             }
             self.fresh.push_back((now_ps + self.latency_ps, bytes.len()));
         }
-        let at = (self.head + self.length) % self.bytes.len();
-        let first = bytes.len().min(self.bytes.len() - at);
+        self.bytes.resize(self.capacity, 0);
+        let at = self.wrapped(self.head + self.length);
+        let first = bytes.len().min(self.capacity - at);
         self.bytes[at..at + first].copy_from_slice(&bytes[..first]);
         self.bytes[..bytes.len() - first].copy_from_slice(&bytes[first..]);
         self.length += bytes.len();
@@ -77,17 +86,17 @@ impl Fifo {
     pub fn pop(&mut self, out: &mut [u8]) {
         let (count, length) = (out.len(), self.length);
         assert!(count <= length, "{count} B are taken out of a FIFO that holds {length} B");
-        let first = out.len().min(self.bytes.len() - self.head);
+        let first = out.len().min(self.capacity - self.head);
         let (one, two) = out.split_at_mut(first);
         one.copy_from_slice(&self.bytes[self.head..self.head + first]);
         two.copy_from_slice(&self.bytes[..two.len()]);
-        self.head = (self.head + out.len()) % self.bytes.len();
+        self.head = self.wrapped(self.head + out.len());
         self.length -= out.len();
     }
 
     /// Takes out everything, in at most two pieces.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
-        let first = self.length.min(self.bytes.len() - self.head);
+        let first = self.length.min(self.capacity - self.head);
         take(&self.bytes[self.head..self.head + first]);
         take(&self.bytes[..self.length - first]);
         self.clear();

@@ -477,6 +477,7 @@ impl Engine {
         let (built, all) = (current.built, current.descriptor.bytes);
         assert!(built <= all, "{built} B are copied, of a descriptor of {all} B");
         channel.current = (current.built < current.descriptor.bytes).then_some(current);
+        channel.next_bytes = 0;
         if channel.current.is_none() {
             channel.begin_gap(now_ps, self.parameters.descriptor_gap.0);
         }

@@ -293,7 +293,9 @@ impl Device for Engine {
         let mut others = self.function.bars.iter().skip(1);
         let bytes = others.find(|bar| bar.bytes > 0).map_or(0, |bar| bar.bytes);
         self.lane_window_bytes = bytes / self.lanes.len() as u64;
-        self.channels.iter_mut().for_each(|channel| channel.limit_bytes = 0);
+        for channel in &mut self.channels {
+            (channel.limit_bytes, channel.next_bytes) = (0, 0);
+        }
         self.msix.configured(config);
     }
 

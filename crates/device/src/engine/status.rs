@@ -8,7 +8,7 @@ use crosslane_regs::engine::{channel, global};
 use crosslane_regs::status_block;
 
 use super::Engine;
-use super::arbiter::{Built, all, in_turn, later};
+use super::arbiter::{Built, below, in_turn, later};
 use super::channel::Due;
 
 /// Number of interrupt vectors.
@@ -32,7 +32,7 @@ impl Engine {
         if due_ps > now_ps {
             return Built::Nothing(due_ps);
         }
-        for index in in_turn(self.status_turn, all(self.channels.len())) {
+        for index in in_turn(self.status_turn, below(self.channels.len())) {
             let Some(due) = self.take_due(index, now_ps) else { continue };
             if due.interrupt {
                 self.msix.request(self.channels[index].registers.get(channel::VECTOR));

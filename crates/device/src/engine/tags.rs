@@ -51,6 +51,7 @@ pub(super) struct Tags {
     fetch_turns: Vec<u16>,
     read_bytes: usize,
     fetch_bytes: usize,
+    /// Empty until the first read.
     staging: Vec<u8>,
 }
 
@@ -59,15 +60,13 @@ impl Tags {
         let fetch_tags = p.channels() * FETCH_TAGS;
         let read_bytes = p.max_read_bytes as usize;
         let fetch_bytes = usize::from(p.fetch_batch) * ring_descriptor::BYTES as usize;
-        let staging_bytes =
-            usize::from(fetch_tags) * fetch_bytes + usize::from(p.tags) * read_bytes;
         Self {
             table: kit::Tags::new(fetch_tags, p.tags),
             fetch_tags,
             fetch_turns: vec![FETCH_TAGS - 1; usize::from(p.channels())],
             read_bytes,
             fetch_bytes,
-            staging: vec![0; staging_bytes],
+            staging: Vec::new(),
         }
     }
 
@@ -101,6 +100,7 @@ impl Tags {
     ) -> u16 {
         let room = if tag.is_none() { self.read_bytes } else { self.fetch_bytes };
         assert!(bytes > 0 && bytes as usize <= room, "a read of {bytes} B for a tag of {room} B");
+        self.staging.resize(self.place(self.table.count()), 0);
         let read = Read { channel, in_line: true, ..Read::default() };
         let Some(tag) = tag else { return self.table.take(read, address, bytes, deadline_ps) };
         self.fetch_turns[channel] = tag % FETCH_TAGS;

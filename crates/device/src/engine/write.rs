@@ -29,7 +29,7 @@ fn target_address(channel: &Channel, current: &Current) -> u64 {
 impl Engine {
     /// Returns the length of a write channel's next TLP, or of its next copied burst. The channel
     /// has a descriptor.
-    fn next_write_bytes(&self, index: usize, current: &Current) -> u32 {
+    pub(super) fn next_write_bytes(&self, index: usize, current: &Current) -> u32 {
         if current.is_copied() {
             return self.next_copy_bytes(index, current);
         }
@@ -66,7 +66,7 @@ impl Engine {
     /// Looks at a write channel with a descriptor.
     pub(super) fn look_at_write(&self, index: usize, current: &Current, now_ps: u64) -> Outlook {
         let channel = &self.channels[index];
-        let bytes = self.next_write_bytes(index, current);
+        let bytes = channel.next_bytes;
         let window = channel.registers.get(channel::CREDIT_WINDOW);
         let beyond = channel.sent.wrapping_add(bytes).wrapping_sub(channel.credit) as i32;
         let has_window = channel.kind == Kind::Peer && window > 0;
@@ -89,15 +89,15 @@ impl Engine {
         current: &Current,
         port: &DevicePort<'_>,
     ) -> bool {
-        self.settle_limit(index, port);
-        let bytes = self.next_write_bytes(index, current);
+        self.settle_lengths(index, port);
+        let bytes = self.channels[index].next_bytes;
         self.available(self.feed_of(index, current), port.now_ps()).0 < bytes
     }
 
     /// Sends the next TLP of a write channel.
     pub(super) fn build_write(&mut self, index: usize, port: &mut DevicePort<'_>) {
         let Some(mut current) = self.channels[index].current else { return };
-        let bytes = self.next_write_bytes(index, &current);
+        let bytes = self.channels[index].next_bytes;
         let feed = self.feed_of(index, &current);
         let address = target_address(&self.channels[index], &current);
         self.assert_fits(index, &current, address, bytes, self.function.max_payload_bytes);
@@ -147,7 +147,7 @@ impl Engine {
         channel.counters.bytes += u64::from(bytes);
         channel.note_tlp(now_ps, whole_ps);
         current.built += bytes;
-        channel.current = Some(current);
+        (channel.current, channel.next_bytes) = (Some(current), 0);
         if current.built == current.descriptor.bytes {
             self.written(index, current, whole_ps);
         }

@@ -138,6 +138,12 @@ impl<T: Copy + Default> Tags<T> {
         self.free.front().map_or(u64::MAX, |(_, from_ps)| *from_ps)
     }
 
+    /// Returns the number of tags.
+    #[must_use]
+    pub fn count(&self) -> u16 {
+        self.tags.len() as u16
+    }
+
     /// Returns the number of tags that are not free.
     #[must_use]
     pub fn in_use(&self) -> usize {

@@ -228,7 +228,7 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
         text: source.text.clone(),
     };
     instances::read(root, &parts, &mut lab)?;
-    lab.constants = source.constants.borrow().values().cloned().collect();
+    lab.constants = source.constants.take().into_values().collect();
     Ok(lab)
 }
 

@@ -146,7 +146,7 @@ impl<'a> Table<'a> {
     }
 
     pub fn has(&self, key: &str) -> bool {
-        self.find(key).is_some()
+        self.layers.iter().any(|layer| layer.table.contains_key(key))
     }
 
     /// Returns the position of `key`'s value, or of the table if it has none.
@@ -185,12 +185,8 @@ impl<'a> Table<'a> {
     /// Rejects any key, in any layer, that is not among `known`.
     pub fn only(&self, known: &[&'static str]) -> Result<(), LabError> {
         for layer in &self.layers {
-            let mut keys: Vec<_> = layer.table.keys().collect();
-            keys.sort_by_key(|key| key.span().start);
-            let Some(key) = keys.into_iter().find(|key| !known.contains(&key.get_ref().as_ref()))
-            else {
-                continue;
-            };
+            let unknown = layer.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
+            let Some(key) = unknown.min_by_key(|key| key.span().start) else { continue };
             let word = key.get_ref();
             let table = if layer.path.is_empty() { "the lab file" } else { &layer.path };
             let problem = Problem::UnknownKey {
@@ -289,6 +285,12 @@ impl<'a> Table<'a> {
             let problem = format!("{} has no source", describe(found.value.get_ref()));
             return Err(provenance(span, problem));
         };
+        if let Some(value) = table.get("value")
+            && self.source.constants.borrow().contains_key(&span.start)
+        {
+            // It has been read and checked before, as one of its part.
+            return Ok(Some(Found { value, ..found }));
+        }
         Table::new(self.source, &found.path, span.clone(), table).only(&["value", "source"])?;
         let Some(source) = table.get("source") else {
             return Err(provenance(span, "it has no source".into()));
