@@ -32,12 +32,21 @@ pub fn fill_slice(out: &mut [u8], seed: u32, first_word: u64) {
 
 /// Compares data with the pattern from word `first_word` on; adds to `errors`.
 pub fn compare_slice(data: &[u8], seed: u32, first_word: u64, errors: &mut DataErrors) {
-    for (number, found) in (first_word..).zip(data.chunks(WORD_BYTES as usize)) {
-        let expected = pattern_word(seed, number as u32).to_le_bytes();
-        if *found != expected[..found.len()] {
-            errors.words += 1;
-            errors.first_word.get_or_insert(number);
-        }
+    let (words, last) = data.as_chunks();
+    let expected = |index: u32| pattern_word(seed, (first_word as u32).wrapping_add(index));
+    let differs = |word: &[u8; 4], index| u32::from_le_bytes(*word) ^ expected(index);
+    // Words that are right are compared many at once.
+    let any = words.iter().zip(0..).fold(0, |any, (word, index)| any | differs(word, index));
+    let mut wrong = |index: usize| {
+        errors.words += 1;
+        errors.first_word.get_or_insert(first_word + index as u64);
+    };
+    if any != 0 {
+        let all = words.iter().zip(0..).enumerate();
+        all.filter(|(_, (word, index))| differs(word, *index) != 0).for_each(|(at, _)| wrong(at));
+    }
+    if *last != expected(words.len() as u32).to_le_bytes()[..last.len()] {
+        wrong(words.len());
     }
 }
 
@@ -138,6 +147,24 @@ fn pieces(bytes: u64) -> impl Iterator<Item = (u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wrong_words_are_counted_to_the_last_byte() {
+        let mut data = pattern_bytes(7, 23);
+        let wrong = |data: &[u8], seed| {
+            let mut errors = DataErrors::default();
+            compare_slice(data, seed, 0, &mut errors);
+            (errors.words, errors.first_word)
+        };
+        assert_eq!(wrong(&data, 7), (0, None));
+        assert_eq!(wrong(&data, 8), (6, Some(0)));
+        data[9] ^= 1;
+        data[22] ^= 1;
+        assert_eq!(wrong(&data, 7), (2, Some(2)));
+        let mut part = [0; 8];
+        fill_slice(&mut part, 7, 3);
+        assert_eq!(part, data[12..20]);
+    }
 
     #[test]
     fn pieces_cover_everything_once() {

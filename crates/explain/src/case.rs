@@ -30,12 +30,13 @@ pub trait Case: Clone + Send + Sync {
     /// As [`Scenario::figure`].
     fn figure(&self) -> Result<Figure, ExplainError>;
 
-    /// Makes the run and returns the account of the busiest direction; `None` without an account.
+    /// Makes the run and returns its figure, and the account of the busiest direction if runs of
+    /// this kind have one.
     ///
     /// # Errors
-    /// A run that cannot be made.
-    fn account(&self) -> Result<Option<Account>, ExplainError> {
-        Ok(None)
+    /// As [`figure`](Self::figure).
+    fn figure_and_account(&self) -> Result<(Figure, Option<Account>), ExplainError> {
+        Ok((self.figure()?, None))
     }
 
     /// Returns runs that can be explained in its place, the preferred one first: a long run with
@@ -80,11 +81,17 @@ impl<W: Explainable> Case for Scenario<W> {
         Ok(self.figure()?)
     }
 
-    fn account(&self) -> Result<Option<Account>, ExplainError> {
+    fn figure_and_account(&self) -> Result<(Figure, Option<Account>), ExplainError> {
         if !W::HAS_ACCOUNT {
-            return Ok(None);
+            return Ok((self.figure()?, None));
         }
-        Ok(self.run(&(), None)?.account().cloned())
+        let outcome = self.run(&(), None)?;
+        let figure = match outcome.figure().filter(|_| !outcome.has_errors()) {
+            Some(figure) => figure,
+            // It says what went wrong.
+            None => self.figure()?,
+        };
+        Ok((figure, outcome.account().cloned()))
     }
 
     fn shortened(&self) -> Vec<Short<Self>> {

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crosslane_experiment::{Outcome, Progress, Scenario};
 use crosslane_results::{
-    Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial,
+    Account, Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial,
 };
 use rayon::prelude::*;
 
@@ -48,10 +48,18 @@ pub const SAME_SHARE: f64 = 0.1;
 pub const SAME: f64 = 0.001;
 /// Share of the gain of all limits together that must remain without those that do not matter.
 const KEPT_SHARE: f64 = 0.5;
+/// Limits that are seldom reached: numbers of things that are held at once. A run that never needs
+/// more is the same whatever the number is, so that a run without all of these limits which comes
+/// out the same to the last digit stands for a run without each.
+const SPARE: [LimitKind; 3] =
+    [LimitKind::ReplayBuffer, LimitKind::ReadingDescriptors, LimitKind::ReadSlots];
 /// Steps of a complete explanation: the bottleneck, and the next one.
 pub const STEPS: usize = 2;
 /// Most runs of one search: hundreds of limits in a lab whose parts all differ.
 pub const MAX_RUNS: usize = 1000;
+
+/// Figure and account of a run.
+type Made = (Figure, Option<Account>);
 
 /// Returns the same case without a limit.
 type Lift<C> = Box<dyn Fn(&C) -> Result<C, ExplainError> + Send + Sync>;
@@ -78,7 +86,7 @@ pub fn explain<C: Case>(
     watch: &(dyn Fn(usize) + Sync),
 ) -> Result<Explanation, ExplainError> {
     let search = Search { runs: AtomicUsize::new(0), watch };
-    let ((case, shortened), figure) = search.in_place_of(case, measured)?;
+    let ((case, shortened), (figure, account)) = search.in_place_of(case, measured)?;
     let (mut steps, mut trials, mut consequence) = (Vec::new(), Vec::new(), None);
     let (mut current, mut before) = (case.clone(), figure);
     for number in 0..most_steps {
@@ -89,8 +97,7 @@ pub fn explain<C: Case>(
         }
         let found = search.bottleneck(&current, before, &levers, &tried)?;
         let Some(found) = found else { break };
-        let held = current;
-        current = without(&held, &levers, &found)?;
+        current = without(&current, &levers, &found)?;
         let after = match found[..] {
             [only] => tried[only].figure,
             _ => search.run(&current)?,
@@ -102,7 +109,7 @@ pub fn explain<C: Case>(
         });
         before = after;
         if number == 0 {
-            consequence = consequence_of(&held, &current, &steps[0])?;
+            consequence = consequence_of(account.as_ref(), &current, &steps[0])?;
         }
     }
     let (on_model, account) = (false, None);
@@ -138,17 +145,17 @@ pub fn explain_all<W: Explainable>(
     whys.collect()
 }
 
-/// Returns the wait of another name that disappears with the first step.
+/// Returns the wait of another name in the account that disappears with the first step.
 fn consequence_of<C: Case>(
-    held: &C,
+    account: Option<&Account>,
     lifted: &C,
     step: &Step,
 ) -> Result<Option<Consequence>, ExplainError> {
     let kinds: Vec<LimitKind> = step.limits.iter().map(|limit| limit.kind).collect();
-    let Some(account) = held.account()? else { return Ok(None) };
-    let Some(what) = to_explain(&account, &kinds) else { return Ok(None) };
-    let without = lifted.account()?;
-    Ok(without.and_then(|without| consequence(what, &account, &without)))
+    let waited = account.and_then(|account| Some((account, to_explain(account, &kinds)?)));
+    let Some((account, what)) = waited else { return Ok(None) };
+    let (_, without) = lifted.figure_and_account()?;
+    Ok(without.and_then(|without| consequence(what, account, &without)))
 }
 
 /// Returns the improvement of a figure, as a fraction of the one before.
@@ -219,32 +226,37 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn run<C: Case>(&self, case: &C) -> Result<Figure, ExplainError> {
-        let figure = case.figure()?;
-        (self.watch)(self.runs.fetch_add(1, Ordering::Relaxed) + 1);
-        Ok(figure)
+        self.counted(case.figure())
     }
 
-    /// Returns the run that is explained in place of another, with its figure: the first that is
-    /// [`CLOSE`] to the measured one, or else the closest.
+    fn counted<T>(&self, ran: Result<T, ExplainError>) -> Result<T, ExplainError> {
+        let ran = ran?;
+        (self.watch)(self.runs.fetch_add(1, Ordering::Relaxed) + 1);
+        Ok(ran)
+    }
+
+    /// Returns the run that is explained in place of another, with its figure and account: the first
+    /// that is [`CLOSE`] to the measured one, or else the closest.
     fn in_place_of<C: Case>(
         &self,
         case: &C,
         measured: Option<Figure>,
-    ) -> Result<(Short<C>, Figure), ExplainError> {
-        let mut closest: Option<(f64, Short<C>, Figure)> = None;
+    ) -> Result<(Short<C>, Made), ExplainError> {
+        let run = |case: &C| self.counted(case.figure_and_account());
+        let mut closest: Option<(f64, Short<C>, Made)> = None;
         for short in case.shortened() {
-            let figure = self.run(&short.0)?;
-            let off = measured.map_or(0.0, |measured| figure.off(measured).abs());
+            let made = run(&short.0)?;
+            let off = measured.map_or(0.0, |measured| made.0.off(measured).abs());
             if off <= CLOSE {
-                return Ok((short, figure));
+                return Ok((short, made));
             }
             if closest.as_ref().is_none_or(|(least, ..)| off < *least) {
-                closest = Some((off, short, figure));
+                closest = Some((off, short, made));
             }
         }
         match closest {
-            Some((_, short, figure)) => Ok((short, figure)),
-            None => Ok(((case.clone(), None), self.run(case)?)),
+            Some((_, short, made)) => Ok((short, made)),
+            None => Ok(((case.clone(), None), run(case)?)),
         }
     }
 
@@ -284,14 +296,29 @@ impl Search<'_> {
         Ok(tried[0])
     }
 
+    /// Makes one run without each limit. Those of [`SPARE`] are lifted together first, and alone only
+    /// if that changes the figure.
     fn each_alone<C: Case>(
         &self,
         case: &C,
         before: Figure,
         levers: &[Lever<C>],
     ) -> Result<Vec<Tried>, ExplainError> {
-        let sets: Vec<Vec<usize>> = (0..levers.len()).map(|index| vec![index]).collect();
-        self.all(case, before, levers, &sets)
+        let is_spare = |index: &usize| SPARE.contains(&levers[*index].limit.kind);
+        let (spare, others): (Vec<usize>, Vec<usize>) = (0..levers.len()).partition(is_spare);
+        let alone = |indexes: &[usize]| indexes.iter().map(|index| vec![*index]).collect();
+        let mut sets: Vec<Vec<usize>> = alone(&others);
+        sets.extend((!spare.is_empty()).then(|| spare.clone()));
+        let mut tried = self.all(case, before, levers, &sets)?;
+        let together = tried.split_off(others.len());
+        let of_spare = match together[..] {
+            [same] if spare.len() == 1 || same.figure == before => vec![same; spare.len()],
+            _ => self.all(case, before, levers, &alone(&spare))?,
+        };
+        let mut tried: Vec<(usize, Tried)> =
+            others.into_iter().zip(tried).chain(spare.into_iter().zip(of_spare)).collect();
+        tried.sort_by_key(|(index, _)| *index);
+        Ok(tried.into_iter().map(|(_, tried)| tried).collect())
     }
 
     /// Returns the limits to name, if any: one, or several together.

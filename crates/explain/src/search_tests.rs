@@ -7,8 +7,8 @@ use crosslane_lab::Lab;
 
 use super::*;
 use crosslane_results::LimitKind::{
-    self, BitErrors, Datapath, IdleClocks, Link, MaxPayload, MemoryLatency, MemoryWrite,
-    SharedLink, Tags,
+    self, BitErrors, Datapath, IdleClocks, Link, MaxPayload, MemoryLatency, MemoryWrite, ReadSlots,
+    ReplayBuffer, SharedLink, Tags,
 };
 
 /// A stage of the path: its rate, and its rate with its limit lifted.
@@ -231,6 +231,18 @@ fn each_run_is_counted() {
     // One run as it is and one without tags; then no limit is left.
     let pipe = Pipe::new(&[(Tags, 2.0, 9.0), (MemoryWrite, 3.0, 3.0)]);
     assert_eq!(runs_of(&pipe, STEPS), 2);
+}
+
+/// Limits that are seldom reached share a run if it is the same without all of them.
+#[test]
+fn spare_limits_share_a_run_unless_one_is_reached() {
+    let spare = Pipe::new(&[(Tags, 2.0, 9.0), (ReplayBuffer, 10.0, 12.0), (ReadSlots, 11.0, 12.0)]);
+    assert_eq!(runs_of(&spare, 1), 3);
+    let trials = spare.explained().trials;
+    assert_eq!(trials.iter().map(|trial| trial.gain).collect::<Vec<_>>(), [3.5, 0.0, 0.0]);
+    let reached = Pipe::new(&[(ReplayBuffer, 2.0, 9.0), (ReadSlots, 3.0, 12.0)]);
+    assert_eq!(runs_of(&reached, 1), 4);
+    assert_eq!(steps(&reached.explained()), [[ReplayBuffer], [ReadSlots]]);
 }
 
 /// The bottleneck alone is the same, and takes no runs for the next one.
