@@ -154,11 +154,7 @@ impl Pool {
         };
         assert_of!(
             agrees(
-                limit.header,
-                available.header,
-                granted.header,
-                capacity.header,
-                outstanding.header
+                limit.header, available.header, granted.header, capacity.header, outstanding.header
             ) && agrees(limit.data, available.data, granted.data, capacity.data, outstanding.data),
             [class, available, limit, granted, capacity, outstanding],
             "credits of {class:?} do not agree: the transmitter has {available:?} left of \

@@ -78,13 +78,8 @@ pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>, Rep
 
 fn table(fits: &[Fit], direction: CardDirection) -> Table {
     let mut table = Table::headed(direction.words()).with_numbers([
-        "a MB/s",
-        "of theory",
-        "link ns/B at Gen2 x4",
-        "beside it ns/B",
-        "beside it us",
-        "half rate at, bytes",
-        "worst residual %",
+        "a MB/s", "of theory", "link ns/B at Gen2 x4", "beside it ns/B", "beside it us",
+        "half rate at, bytes", "worst residual %",
     ]);
     for size in SIZES {
         let Some(fit) = find(fits, direction, size) else { continue };

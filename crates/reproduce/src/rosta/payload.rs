@@ -133,10 +133,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
                 let conditions = format!("1 device; 4 MiB; MPS {payload}; {}", way.condition());
                 rows.push(Row::simulated("ram_write_rate_hardware", &conditions, "MiB/s", timer));
                 rows.push(Row::simulated(
-                    "ram_write_rate_application",
-                    &conditions,
-                    "MiB/s",
-                    application,
+                    "ram_write_rate_application", &conditions, "MiB/s", application,
                 ));
             }
         }

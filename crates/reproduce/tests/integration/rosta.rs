@@ -82,12 +82,8 @@ fn fits_and_predictions() {
     };
     assert_eq!(labels(Kind::Input), ["limit of x4 Gen2", "limit of x8 Gen2"]);
     let fits = [
-        "write to RAM, timer",
-        "read from RAM, each",
-        "FPGA to FPGA, MPS 128",
-        "FPGA to FPGA, case 8.1",
-        "FPGA to FPGA, case 8.2",
-        "latency, 1 switch",
+        "write to RAM, timer", "read from RAM, each", "FPGA to FPGA, MPS 128",
+        "FPGA to FPGA, case 8.1", "FPGA to FPGA, case 8.2", "latency, 1 switch",
     ];
     assert_eq!(labels(Kind::Fit), fits);
     let predicted = labels(Kind::Predicted);
@@ -134,9 +130,7 @@ fn our_own_engine_beside_the_documents() {
 #[test]
 fn shares_are_fair() {
     for quantity in [
-        "write_spread_of_flows",
-        "write_spread_of_ports",
-        "read_spread_of_flows",
+        "write_spread_of_flows", "write_spread_of_ports", "read_spread_of_flows",
         "read_spread_of_ports",
     ] {
         for under in ["8 devices; 4 MiB; MPS 128", "8 devices; 4 MiB; MPS 128; our engine"] {
