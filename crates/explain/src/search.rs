@@ -235,8 +235,8 @@ impl Search<'_> {
         Ok(ran)
     }
 
-    /// Returns the run that is explained in place of another, with its figure and account: the first
-    /// that is [`CLOSE`] to the measured one, or else the closest.
+    /// Returns the run that is explained in place of another, with its figure and account: the
+    /// first that is [`CLOSE`] to the measured one, or else the closest.
     fn in_place_of<C: Case>(
         &self,
         case: &C,
@@ -296,8 +296,8 @@ impl Search<'_> {
         Ok(tried[0])
     }
 
-    /// Makes one run without each limit. Those of [`SPARE`] are lifted together first, and alone only
-    /// if that changes the figure.
+    /// Makes one run without each limit. Those of [`SPARE`] are lifted together first, and alone
+    /// only if that changes the figure.
     fn each_alone<C: Case>(
         &self,
         case: &C,

@@ -4,8 +4,8 @@
 //!
 //! The fine wheel covers one turn of 4.2 us, which is longer than any latency of a healthy fabric.
 //! Its slots are so narrow that few events share one, in a sorted list, and so few that the wheel
-//! stays in the cache. Later events wait in a coarser wheel, in the order of scheduling, until their
-//! turn begins.
+//! stays in the cache. Later events wait in a coarser wheel, in the order of scheduling, until
+//! their turn begins.
 
 use std::collections::BTreeMap;
 
@@ -217,8 +217,8 @@ impl Arena {
     }
 }
 
-/// Lists of one turn of a wheel, by slot: of up to 4096 slots, of which a bitmap of two levels finds
-/// the first that is not empty. `SHIFT` is the number of bits of time below the number of a slot.
+/// Lists of one turn of a wheel, by slot: of up to 4096 slots, of which a bitmap of two levels
+/// finds the first that is not empty. `SHIFT` is the number of bits of time below the number of a slot.
 struct Wheel<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> {
     turn: u64,
     slots: Box<[u32; SLOTS]>,
@@ -574,8 +574,9 @@ mod tests {
                     }
                     2 if delay.is_multiple_of(16) => {
                         let target = (delay % 3) as u32;
-                        let lost = both.events.remove_arrivals(target, |data| data.is_multiple_of(2));
-                        let goes = |data: u32| data % 3 == target && data.is_multiple_of(2);
+                        let is_even = |data: u32| data.is_multiple_of(2);
+                        let lost = both.events.remove_arrivals(target, is_even);
+                        let goes = |data: u32| data % 3 == target && is_even(data);
                         let mut gone = both.model.clone();
                         gone.retain(|(_, data)| goes(*data));
                         gone.sort_unstable();

@@ -179,8 +179,8 @@ impl Simulation {
         look(&mut self.shared.lock().fabric)
     }
 
-    /// Reads the memory of a card with an engine outside simulated time. Returns false if there is no
-    /// such memory in the model: the gateware's cannot be read.
+    /// Reads the memory of a card with an engine outside simulated time. Returns false if there is
+    /// no such memory in the model: the gateware's cannot be read.
     pub fn peek_card(&self, card: &str, address: u64, out: &mut [u8]) -> bool {
         let Some(node) = self.find(card) else { return false };
         let mut state = self.shared.lock();
