@@ -218,7 +218,8 @@ impl Arena {
 }
 
 /// Lists of one turn of a wheel, by slot: of up to 4096 slots, of which a bitmap of two levels
-/// finds the first that is not empty. `SHIFT` is the number of bits of time below the number of a slot.
+/// finds the first that is not empty. `SHIFT` is the number of bits of time below the number of a
+/// slot.
 struct Wheel<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> {
     turn: u64,
     slots: Box<[u32; SLOTS]>,
