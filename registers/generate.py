@@ -50,8 +50,8 @@ BLOCKS = {
     ),
     "crosslane_lane_block": ("blocks.rdl", "crosslane_lane_block", {}),
 }
-# What goes without saying: resets to 0, masks of fields that are whole registers, and what is left
-# of such registers.
+# Lines that go without saying: resets to 0, masks of fields that are whole registers, and what is
+# left of such registers.
 RESET_TO_0 = re.compile(r"#define \w+_reset 0x0\n")
 WHOLE_REGISTER = re.compile(r"(#define \w+)_bm 0xffffffff\n\1_bp 0\n\1_bw 32\n")
 WITHOUT_FIELDS = re.compile(r"// reg - .*\n\n")

@@ -19,7 +19,7 @@ use crate::ports::LOW_HALF;
 /// BAR of the registers, in every circuit.
 pub(crate) const REGISTER_BAR: u8 = 0;
 
-/// What the driver checks of a circuit before it uses it.
+/// Parts of a circuit that the driver checks before it uses it.
 pub(crate) struct Circuit {
     /// Name for messages: `engine`.
     pub name: &'static str,

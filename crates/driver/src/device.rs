@@ -22,7 +22,7 @@ use crate::user::User;
 
 /// BAR of the receive queues.
 pub(crate) const WINDOW_BAR: usize = 1;
-/// What every engine has.
+/// The parts of every engine.
 const ENGINE: Circuit = Circuit {
     name: "engine",
     bars: &[(REGISTER_BAR, engine::BYTES as u64)],

@@ -16,7 +16,7 @@ use crate::window::{Window, WindowOptions};
 pub const FIFO_BAR: u8 = 2;
 /// BAR of the memory.
 pub const MEMORY_BAR: u8 = 4;
-/// What every memory card has.
+/// The parts of every memory card.
 const CARD: Circuit = Circuit {
     name: "memory card",
     bars: &[(REGISTER_BAR, map::BYTES as u64)],

@@ -19,6 +19,7 @@ use crosslane_random::Random;
 use crate::counters::{IdleReason, LinkCounters};
 use crate::device::Intake;
 use crate::egress::{Egress, Room};
+use crate::events::{EventKind, Events};
 use crate::injection::Disturbance;
 use crate::packet::PacketIndex;
 use crate::receiver::{CreditCount, Dllp, Habit, Outbound, Receiver, UNLIMITED};
@@ -194,6 +195,16 @@ impl Direction {
         let unacked_bytes = self.sent_bytes - self.acked_bytes;
         let replay_bytes = self.replay_capacity.saturating_sub(unacked_bytes);
         (&mut self.egress, Room { credits: &self.available, replay_bytes, stale })
+    }
+
+    /// Schedules a Pick at `time_ps`, or now if that has passed, unless an earlier one is.
+    #[inline(always)]
+    pub fn schedule_pick(&mut self, events: &mut Events, time_ps: u64) {
+        let time_ps = time_ps.max(events.now_ps());
+        if time_ps < self.pick_ps {
+            self.pick_ps = time_ps;
+            events.schedule(time_ps, EventKind::Pick, self.id.index(), 0);
+        }
     }
 
     /// Whether any class has fewer credits than one largest TLP needs.

@@ -440,7 +440,7 @@ impl Events {
         self.first(u64::MAX).map(|(_, entry)| entry.event())
     }
 
-    /// Drops the next event unless it is work.
+    /// Drops the next event unless it is work. The clock does not move.
     pub fn discard(&mut self) {
         if let Some((slot, entry)) = self.first(u64::MAX)
             && !entry.event().kind.is_work()

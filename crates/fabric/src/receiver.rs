@@ -12,7 +12,7 @@ pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
 
 /// Freed receive buffers or waiting DLLPs that trigger processing before they are needed; a bound
 /// on memory.
-pub(crate) const LATE_LIMIT: usize = 16;
+const LATE_LIMIT: usize = 16;
 
 /// Header and data credits counted since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,12 +59,7 @@ impl Outbound {
     /// Adds one behind all that are not due later.
     #[inline]
     pub fn put(&mut self, dllp: Dllp) {
-        if self.waiting.back().is_none_or(|last| last.time_ps <= dllp.time_ps) {
-            self.waiting.push_back(dllp);
-        } else {
-            let at = self.waiting.partition_point(|other| other.time_ps <= dllp.time_ps);
-            self.waiting.insert(at, dllp);
-        }
+        insert_by_time(&mut self.waiting, dllp, |dllp| dllp.time_ps);
         self.first_ps = self.first_ps.min(dllp.time_ps);
     }
 
@@ -91,6 +86,18 @@ impl Outbound {
                 dllp.amount = dllp.amount.max(other.amount);
             }
         }
+    }
+}
+
+/// Puts an item into a queue that is sorted by time, behind all that are not later.
+#[inline]
+fn insert_by_time<T>(queue: &mut VecDeque<T>, item: T, time_ps: impl Fn(&T) -> u64) {
+    let own_ps = time_ps(&item);
+    if queue.back().is_none_or(|last| time_ps(last) <= own_ps) {
+        queue.push_back(item);
+    } else {
+        let at = queue.partition_point(|other| time_ps(other) <= own_ps);
+        queue.insert(at, item);
     }
 }
 
@@ -269,18 +276,9 @@ impl Receiver {
     #[inline]
     pub fn release(&mut self, time_ps: u64, class: Class, data: u32) -> bool {
         self.next_due_ps = self.next_due_ps.min(time_ps);
-        let releases = &mut self.releases;
-        let mut at = releases.len();
-        while at > 0 && releases[at - 1].time_ps > time_ps {
-            at -= 1;
-        }
         let release = Release { time_ps, class, data };
-        if at == releases.len() {
-            releases.push_back(release);
-        } else {
-            releases.insert(at, release);
-        }
-        let leaving = releases.len();
+        insert_by_time(&mut self.releases, release, |release| release.time_ps);
+        let leaving = self.releases.len();
         if leaving <= LATE_LIMIT {
             return false;
         }

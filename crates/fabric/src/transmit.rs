@@ -38,23 +38,15 @@ impl Fabric {
         let state = &mut self.directions[direction as usize];
         let (ready_ps, class) = state.egress.push(&mut self.packets, source, index);
         if state.blocked.is_none_or(|classes| classes & (1 << class.index()) == 0) {
-            let time_ps = ready_ps.max(state.wire.free.ceil_ps()).max(self.events.now_ps());
-            if time_ps < state.pick_ps {
-                state.pick_ps = time_ps;
-                self.events.schedule(time_ps, EventKind::Pick, direction, 0);
-            }
+            let time_ps = ready_ps.max(state.wire.free.ceil_ps());
+            state.schedule_pick(&mut self.events, time_ps);
         } else if state.is_down {
             self.lose_queued(direction);
         }
     }
 
     fn schedule_pick(&mut self, direction: u32, time_ps: u64) {
-        let state = &mut self.directions[direction as usize];
-        let time_ps = time_ps.max(self.events.now_ps());
-        if time_ps < state.pick_ps {
-            state.pick_ps = time_ps;
-            self.events.schedule(time_ps, EventKind::Pick, direction, 0);
-        }
+        self.directions[direction as usize].schedule_pick(&mut self.events, time_ps);
     }
 
     fn schedule_wake(&mut self, direction: u32, time_ps: u64) {
@@ -314,9 +306,8 @@ impl Fabric {
     fn after_send(&mut self, direction: u32, end_ps: u64) {
         let state = &mut self.directions[direction as usize];
         let (node, kind, is_eager) = (state.transmitting_node, state.transmitter, state.eager);
-        if (!state.egress.is_empty() || state.replay_at.is_some()) && end_ps < state.pick_ps {
-            state.pick_ps = end_ps;
-            self.events.schedule(end_ps, EventKind::Pick, direction, 0);
+        if !state.egress.is_empty() || state.replay_at.is_some() {
+            state.schedule_pick(&mut self.events, end_ps);
         }
         if is_eager {
             self.arrange_wake(direction);

@@ -48,7 +48,7 @@ const CREDIT_WINDOW: u64 = 0x4000;
 const MAX_SLOTS: u32 = 256;
 /// BAR of the put aperture.
 const PUT_BAR: u8 = 4;
-/// What every network processor has.
+/// The parts of every network processor.
 const NETWORK_PROCESSOR: Circuit = Circuit {
     name: "network processor",
     bars: &[(REGISTER_BAR, map::BYTES as u64), (REQUEST_BAR, 2 * CREDIT_WINDOW), (PUT_BAR, 1)],

@@ -69,14 +69,15 @@ impl RawEndpoint {
     /// Makes an endpoint with a queue for so many operations at once.
     pub fn new(network: &Arc<Handle>, info: &Info, slots: u32) -> Result<Self, FiError> {
         let domain = network.domain.get();
-        // SAFETY: here and below the domain is open, and all attributes are valid for the calls;
-        // zeros are valid values of them.
+        // SAFETY: the domain is open.
         let functions = unsafe { (*domain).ops };
+        // SAFETY: zeros are a valid value of the attributes.
         let mut attributes: abi::CqAttr = unsafe { std::mem::zeroed() };
         attributes.size = slots as usize;
         attributes.format = abi::CQ_FORMAT_MSG;
         let mut queue = |wait_obj| {
             attributes.wait_obj = wait_obj;
+            // SAFETY: the domain is open, and the attributes outlive the call.
             Object::made(|out| unsafe {
                 ((*functions).cq_open)(domain, &raw mut attributes, out, ptr::null_mut())
             })
@@ -92,12 +93,15 @@ impl RawEndpoint {
         };
         let peers = match network.events {
             Some(_) => None,
+            // SAFETY: the domain is open; zeros are a valid value of the attributes, which outlive
+            // the call.
             None => Some(Object::made(|out| unsafe {
                 let mut attributes: abi::AvAttr = std::mem::zeroed();
                 (attributes.r#type, attributes.count) = (abi::AV_TABLE, 1);
                 ((*functions).av_open)(domain, &raw mut attributes, out, ptr::null_mut())
             })?),
         };
+        // SAFETY: the domain is open, and the information is that of its network.
         let endpoint = Object::made(|out| unsafe {
             ((*functions).endpoint)(domain, info.get(), out, ptr::null_mut())
         })?;
@@ -129,8 +133,8 @@ impl RawEndpoint {
 
     /// Returns its name, for the peer.
     pub fn name(&self) -> Result<Vec<u8>, FiError> {
+        // SAFETY: it is open, and the name has room for any address.
         name_of(|name, bytes| unsafe {
-            // SAFETY: it is open, and the name has room for any address.
             ((*self.calls()).getname)(self.endpoint.fid(), name, bytes)
         })
     }
@@ -172,8 +176,8 @@ impl RawEndpoint {
 
     /// Returns the socket address of the other end.
     pub fn peer_address(&self) -> Option<SocketAddr> {
+        // SAFETY: it is open, and the name has room for any address.
         let address = name_of(|name, bytes| unsafe {
-            // SAFETY: it is open, and the name has room for any address.
             ((*self.calls()).getpeer)(self.endpoint.get(), name, bytes)
         });
         socket_address(&address.ok()?)
@@ -241,17 +245,20 @@ impl RawEndpoint {
         /// Most completions read at once.
         const BATCH: usize = 32;
         let queue = self.completions.get();
-        // SAFETY: here and below, the queue is open, zeros are a valid value of what is filled, and
-        // the batch has room for `BATCH` completions.
+        // SAFETY: the queue is open, and zeros are a valid value of a completion.
         let (functions, mut batch) =
             unsafe { ((*queue).ops, std::mem::zeroed::<[abi::CqMsgEntry; BATCH]>()) };
         loop {
+            // SAFETY: the queue is open, and the batch has room for `BATCH` completions.
             let got = unsafe { ((*functions).read)(queue, batch.as_mut_ptr(), BATCH) };
             if got == -(abi::EAVAIL as isize) {
+                // SAFETY: zeros are a valid value of an error.
                 let mut error: abi::CqErrEntry = unsafe { std::mem::zeroed() };
+                // SAFETY: the queue is open, and the error outlives the call.
                 let got = unsafe { ((*functions).readerr)(queue, &raw mut error, 0) };
                 let Some(_) = FiError::count(got)? else { return Ok(()) };
                 let number = if error.err == 0 { abi::EOTHER } else { error.err };
+                // SAFETY: the queue is open, and the error's data are those that it has just given.
                 let text = || unsafe {
                     let (number, data) = (error.prov_errno, error.err_data);
                     ((*functions).strerror)(queue, number, data, ptr::null_mut(), 0)

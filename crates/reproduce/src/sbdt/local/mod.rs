@@ -125,7 +125,7 @@ const fn words(bytes: u64) -> u64 {
     bytes / 4
 }
 
-/// What has come back to the caller.
+/// Data that have come back to the caller.
 #[derive(Debug, Default)]
 struct Arrived {
     bytes: u64,
