@@ -174,7 +174,7 @@ bench-document: $(TOOLS) ## what `make bench` says, written into docs/fabric.md
 fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 	BOLERO_RANDOM_TEST_TIME_MS=$$(( $(FUZZ_SECONDS) * 1000 )) \
 	BOLERO_RANDOM_ITERATIONS=$(FUZZ_ITERATIONS) \
-		$(CARGO) test --workspace --locked --test integration -- fuzz_ --test-threads 1
+		$(CARGO) test --workspace --locked --test integration -- fuzz_ --test-threads 2
 
 corpus: ## fuzzes with coverage, FUZZ_SECONDS for each target, and writes the inputs that plain tests replay anew
 	CARGO=$(CARGO) $(PYTHON) -B tools/corpus.py --seconds $(FUZZ_SECONDS)
