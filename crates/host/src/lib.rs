@@ -26,7 +26,7 @@ pub use bus::{
     Bus, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores, Waiting,
 };
 pub use clock::Clock;
-pub use error::{BusError, TopologyError};
+pub use error::{BusError, BusResult, TopologyError};
 pub use kind::{ErrorKind, Reason};
 pub use layer::Layer;
 pub use lock::lock;
