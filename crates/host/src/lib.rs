@@ -32,7 +32,7 @@ pub use layer::Layer;
 pub use lock::lock;
 pub use rdma::{
     FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, Rdma, RdmaConnection, RdmaError, RdmaListener,
-    RdmaRegion, RemoteAccess, RemoteMemory,
+    RdmaRegion, RdmaResult, RemoteAccess, RemoteMemory,
 };
 pub use routines::Routines;
 pub use topology::{FunctionInfo, IoTranslation, Topology};
