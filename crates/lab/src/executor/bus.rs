@@ -10,7 +10,7 @@ use crosslane_host::{
     Bus, BusError, BusResult, Clock, ErrorKind, FunctionInfo, HostWork, IoTranslation, Mapping,
     PageSize, Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
 };
-use crosslane_pcie::config::{Bar, registers as reg};
+use crosslane_pcie::config::{Bar, find_capability, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use super::memory::LabMemory;
@@ -259,23 +259,6 @@ impl LabBus {
         Err(Wait::new(self.shared.clone(), token))
     }
 
-    /// Finds the offset of a capability of a function (PCIe 6.x 7.5.1.1.11).
-    fn capability(&self, function: RoutingId, wanted: u8) -> Result<Option<u16>, TopologyError> {
-        let mut offset = self.config_read(function, reg::CAPABILITIES_POINTER)? as u16 & 0xfc;
-        // A list has no room for more.
-        for _ in 0..reg::EXTENDED_SPACE / 4 {
-            if offset == 0 {
-                return Ok(None);
-            }
-            let header = self.config_read(function, offset)?;
-            if header as u8 == wanted {
-                return Ok(Some(offset));
-            }
-            offset = (header >> 8) as u16 & 0xfc;
-        }
-        Ok(None)
-    }
-
     fn pinning(memory: &LabMemory, what: &'static str) -> BusError {
         BusError::Pinning { address: memory.first_address(), what }
     }
@@ -518,7 +501,8 @@ impl Bus for LabBus {
             let vector = vectors.saturating_sub(1);
             Err(BusError::NoSuchVector { function, vector, have })
         };
-        let Some(capability) = self.capability(function, reg::CAPABILITY_MSIX)? else {
+        let read = |offset| self.config_read(function, offset);
+        let Some(capability) = find_capability(reg::CAPABILITY_MSIX, read)? else {
             return refused(0);
         };
         let control = self.config_read(function, capability)?;
