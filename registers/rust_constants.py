@@ -2,7 +2,8 @@
 """PeakRDL exporter that writes a register map as Rust constants.
 
 One map becomes one Rust file: a module for each type of register file with the offsets of its
-registers, in it a module for each register that has fields, and an enum for each encoding.
+registers, in it a module for each register that has fields, and an enum for each encoding. The
+macros of the crate `regs` make the constants.
 `generate.py` calls it for all maps; `peakrdl.toml` makes it the command `rust-constants`.
 """
 
@@ -109,9 +110,8 @@ def reset_value(register: RegNode) -> int:
 
 
 def write_field(writer: Writer, item: FieldNode) -> None:
-    """Writes the constant of one field."""
-    bits = f"Bits {item.high}:{item.low}." if item.width > 1 else f"Bit {item.low}."
-    text = f"{sentence(item, '')} {bits}"
+    """Writes one field as the macro `fields!` takes it."""
+    text = sentence(item, "")
     encoding = item.get_property("encode")
     if encoding is not None:
         name = camel_case(encoding.type_name)
@@ -119,8 +119,8 @@ def write_field(writer: Writer, item: FieldNode) -> None:
     if item.get_property("singlepulse"):
         text += " A 1 acts once and reads as 0."
     writer.doc(text)
-    name = item.inst_name.upper()
-    writer.line(f"pub const {name}: Field = Field {{ shift: {item.low}, width: {item.width} }};")
+    bits = f"{item.high}:{item.low}" if item.width > 1 else item.low
+    writer.line(f"{item.inst_name.upper()}[{bits}],")
 
 
 def is_plain(register: RegNode) -> bool:
@@ -130,24 +130,32 @@ def is_plain(register: RegNode) -> bool:
     return not others and first.width == REGISTER_BITS and not any(said)
 
 
-def write_register(writer: Writer, register: RegNode, remark: str) -> None:
-    """Writes a register's offset, its reset value unless 0, and the module of its fields unless
-    it is one value."""
+def written(register: RegNode) -> str:
+    """The bits of a register that keep what software writes, and those that act once."""
+    bits = {True: 0, False: 0}
+    for item in register.fields():
+        if item.is_sw_writable:
+            bits[bool(item.get_property("singlepulse"))] |= ((1 << item.width) - 1) << item.low
+    return f" (keeps {bits[False]:#x}, acts {bits[True]:#x})" if any(bits.values()) else ""
+
+
+def write_register(writer: Writer, register: RegNode, remark: str, is_layout: bool) -> None:
+    """Writes a register as the macro `registers!` takes it: its offset, its reset value unless 0,
+    the bits that software writes, and its fields unless it is one value."""
     if register.get_property("regwidth") != REGISTER_BITS or register.is_array:
         raise MapError(f"{register.get_path()}: only single registers of 32 bits can be written")
-    name = register.inst_name
-    text = sentence(register, f"Register `{name}`.")
-    writer.doc(f"{text} {remark}")
-    writer.line(f"pub const {name.upper()}: u32 = {register.raw_address_offset:#x};")
+    name = register.inst_name.upper()
+    writer.doc(f"{sentence(register, f'Register `{register.inst_name}`.')} {remark}")
+    text = f"{name} = {register.raw_address_offset:#x}"
     reset = reset_value(register)
     if reset:
-        writer.doc(f"Reset value of [`{name.upper()}`].")
-        writer.line(f"pub const {name.upper()}_RESET: u32 = {reset:#x};")
+        text += f", {name}_RESET = {reset:#x}"
+    if not is_layout:
+        text += written(register)
     if is_plain(register):
+        writer.line(f"{text};")
         return
-    writer.doc(f"Fields of `{name}`.")
-    writer.open(f"pub mod {module_name(register)}")
-    writer.line("use crate::Field;")
+    writer.open(f"{text} => {module_name(register)}")
     for item in register.fields():
         write_field(writer, item)
     writer.close()
@@ -158,39 +166,12 @@ def access(register: RegNode) -> str:
     return "" if register.has_sw_writable else "Read-only."
 
 
-def write_written(writer: Writer, registers: list[RegNode]) -> None:
-    """Writes the table of the registers that software writes, if there are any."""
-    rows = []
-    for register in registers:
-        bits = {True: 0, False: 0}
-        for item in register.fields():
-            if item.is_sw_writable:
-                mask = ((1 << item.width) - 1) << item.low
-                bits[bool(item.get_property("singlepulse"))] |= mask
-        if bits[True] or bits[False]:
-            name = register.inst_name.upper()
-            rows.append(
-                f"Written {{ offset: {name}, keeps: {bits[False]:#x}, acts: {bits[True]:#x} }}"
-            )
-    if not rows:
-        return
-    writer.line()
-    writer.doc("Registers that software writes.")
-    one = f"pub const WRITTEN: &[Written] = &[{', '.join(rows)}];"
-    if len(one) + 4 * writer.depth <= MAX_COLUMNS:
-        writer.line(one)
-        return
-    writer.line("pub const WRITTEN: &[Written] = &[")
-    writer.depth += 1
-    for row in rows:
-        writer.line(row + ",")
-    writer.depth -= 1
-    writer.line("];")
-
-
-def is_written(registers: list[RegNode]) -> bool:
-    """Whether software writes one of the registers."""
-    return any(register.has_sw_writable for register in registers)
+def open_registers(writer: Writer, registers: list[RegNode], is_layout: bool = False) -> None:
+    """Begins the registers of a map or a file, with a table of those that software writes."""
+    has_table = not is_layout and any(register.has_sw_writable for register in registers)
+    writer.open("crate::registers!")
+    if has_table:
+        writer.line("WRITTEN;")
 
 
 def collect_files(top: AddrmapNode) -> dict[str, RegisterFile]:
@@ -220,18 +201,14 @@ def write_files(writer: Writer, files: dict[str, RegisterFile]) -> None:
         writer.doc(f"{text} Offsets from the base of {instances}.")
         writer.open(f"pub mod {name}")
         registers = sorted(file.registers.values(), key=lambda item: item.raw_address_offset)
-        if is_written(registers):
-            writer.line("use crate::Written;")
-            writer.line()
-        for position, register in enumerate(registers):
+        open_registers(writer, registers)
+        for register in registers:
             found_in = file.found_in[register.inst_name]
             remark = access(register)
             if found_in != file.instances:
                 remark += f" Only in {', '.join(found_in)}."
-            if position:
-                writer.line()
-            write_register(writer, register, remark)
-        write_written(writer, registers)
+            write_register(writer, register, remark, False)
+        writer.close()
         writer.close()
 
 
@@ -266,7 +243,6 @@ def write_encodings(writer: Writer, top: AddrmapNode) -> None:
         if encoding is not None:
             encodings.setdefault(encoding.type_name, (encoding, node))
     for type_name, (encoding, user) in encodings.items():
-        name = camel_case(type_name)
         register = user.parent
         writer.line()
         writer.open("crate::encoding!")
@@ -274,30 +250,23 @@ def write_encodings(writer: Writer, top: AddrmapNode) -> None:
             f"Values of `{user.inst_name}` in `{register.parent.inst_name}."
             f"{register.inst_name}` and of fields like it."
         )
-        if any(member.value == 0 for member in encoding):
-            writer.line("#[derive(Default)]")
-        writer.open(name)
-        for member in encoding:
+        writer.line(f"{camel_case(type_name)}:")
+        for member in sorted(encoding, key=lambda member: member.value):
             writer.doc(member.rdl_desc or f"`{member.name}`.")
-            if member.value == 0:
-                writer.line("#[default]")
             writer.line(f"{camel_case(member.name)} = {member.value},")
         writer.close()
-        writer.close()
 
 
-def map_as_rust(top: AddrmapNode, source: str, layout: bool = False) -> str:
+def map_as_rust(top: AddrmapNode, source: str, is_layout: bool = False) -> str:
     """The Rust file of one map, or of a layout in memory; `source` is its description."""
     writer = Writer()
     writer.lines += header(source)
     title = top.get_property("name", default=None) or top.inst_name
     writer.doc(sentence(top, f"{title}."), "//!")
     children = list(top.children(unroll=False))
-    registers = [node for node in children if isinstance(node, RegNode) and not layout]
     used = {
         "Array": any(isinstance(node, RegfileNode) and node.is_array for node in children),
         "Memory": any(isinstance(node, MemNode) for node in children),
-        "Written": is_written(registers),
     }
     imports = [name for name, is_used in used.items() if is_used]
     if imports:
@@ -307,15 +276,19 @@ def map_as_rust(top: AddrmapNode, source: str, layout: bool = False) -> str:
     writer.line()
     writer.doc("Size of the map in bytes.")
     writer.line(f"pub const BYTES: u32 = {top.size:#x};")
-    for node in children:
+    registers = [node for node in children if isinstance(node, RegNode)]
+    if registers:
         writer.line()
-        if isinstance(node, RegNode):
-            write_register(writer, node, "")
-        elif isinstance(node, (RegfileNode, MemNode)):
+        open_registers(writer, registers, is_layout)
+        for register in registers:
+            write_register(writer, register, "", is_layout)
+        writer.close()
+    for node in children:
+        if isinstance(node, (RegfileNode, MemNode)):
+            writer.line()
             write_place(writer, node)
-        else:
+        elif not isinstance(node, RegNode):
             raise MapError(f"{node.get_path()}: a map holds registers, register files, memories")
-    write_written(writer, registers)
     write_files(writer, collect_files(top))
     write_encodings(writer, top)
     return writer.text()

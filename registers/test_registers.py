@@ -64,7 +64,7 @@ class Copy(unittest.TestCase):
         self.assertEqual(generate.main(self.tree, []), 0)
         self.assertEqual(self.check(), (0, ""))
         engine = (self.tree / generate.RUST_FOLDER / "engine.rs").read_text(encoding="utf-8")
-        self.assertIn("pub const DOORBELL: u32 = 0x38;", engine)
+        self.assertIn("DOORBELL = 0x38 (keeps 0xffffffff, acts 0x0);", engine)
 
     def test_an_edited_layout_is_found(self) -> None:
         self.edit("descriptors.rdl", "} sequence @ 0x00;", "} ordinal @ 0x00;")

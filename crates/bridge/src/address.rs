@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::messages::MAX_NAME_BYTES;
 use crate::stage::Stage;
 use crosslane_host::ErrorKind::InvalidArgument;
@@ -31,7 +31,7 @@ impl FromStr for CardAddress {
     type Err = BridgeError;
 
     /// Parses a target; a missing address is 0.
-    fn from_str(text: &str) -> Result<Self, BridgeError> {
+    fn from_str(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
             let why = format!("{text}: {why}; a target is written like node:7471/fpga0:0x4000");
             BridgeError::new(Stage::Request, InvalidArgument, why)

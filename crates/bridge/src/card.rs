@@ -20,7 +20,7 @@ use futures_util::future::FutureExt;
 use futures_util::{StreamExt, select_biased};
 
 use crate::card_channel::{CardChannel, LEAST_ENTRIES};
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::slots::{ClientId, Slot};
 use crate::stage::Stage;
 
@@ -56,7 +56,7 @@ setters!(CardWorking {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub slots: Vec<Slot>,
-    pub result: Result<(), BridgeError>,
+    pub result: Result<()>,
     /// Times it was repeated.
     pub retries: u64,
 }
@@ -138,11 +138,7 @@ impl<B: Bus> Side<B> {
     }
 
     /// Opens the channel for a target.
-    async fn set_up(
-        &mut self,
-        device: &Device<B>,
-        target: Option<&Target<B>>,
-    ) -> Result<(), BridgeError> {
+    async fn set_up(&mut self, device: &Device<B>, target: Option<&Target<B>>) -> Result<()> {
         let Some(target) = target else { return Ok(()) };
         let set_up = self.channel.set_up(device, in_memory(target), LEAST_ENTRIES).await;
         set_up.map_err(BridgeError::driver(Stage::Dma))
@@ -153,7 +149,7 @@ impl<B: Bus> Side<B> {
         target: Option<Target<B>>,
         deadline: Picoseconds,
         number: u64,
-    ) -> Result<(), BridgeError> {
+    ) -> Result<()> {
         let Some(target) = target else { return Ok(()) };
         let Some(channel) = self.channel.channel() else {
             return Err(BridgeError::new(Stage::Dma, Failed, "the channel is not open"));
@@ -213,7 +209,7 @@ impl<B: Bus> Card<B> {
     }
 
     /// Works until all senders of orders are gone, then closes the channels.
-    pub async fn run(mut self) -> Result<(), BridgeError> {
+    pub async fn run(mut self) -> Result<()> {
         loop {
             while let Ok(order) = self.orders.try_recv() {
                 self.take(order);
@@ -316,7 +312,7 @@ impl<B: Bus> Card<B> {
         }
     }
 
-    async fn post(&mut self, order: &Order<B>) -> Result<(), BridgeError> {
+    async fn post(&mut self, order: &Order<B>) -> Result<()> {
         let device = self.device.clone();
         let (h2c, c2h) = (order.h2c.as_ref(), order.c2h.as_ref());
         let is_stream = self.h2c.channel.is_at(false) && self.c2h.channel.is_at(false);
@@ -405,7 +401,7 @@ impl<B: Bus> Card<B> {
 }
 
 /// Returns an order to its client.
-fn give_back<B: Bus>(order: Order<B>, result: Result<(), BridgeError>) {
+fn give_back<B: Bus>(order: Order<B>, result: Result<()>) {
     let Order { slots, ended, retries, .. } = order;
     // If the client no longer waits, dropping the message frees the slots.
     let _ = ended.send(Ended { slots, result, retries: u64::from(retries) });

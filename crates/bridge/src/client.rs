@@ -12,7 +12,7 @@ use futures_util::future::{Either, select};
 
 use crate::control::Control;
 use crate::deadline::{after, by};
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::key::Key;
 use crate::messages::{PeerTarget, Region, Reply, Request, TransferRequest};
 use crate::report::{Mode, Path, Report};
@@ -123,7 +123,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         server: &str,
         identity: &Identity,
         time: impl Into<Picoseconds>,
-    ) -> Result<Self, BridgeError> {
+    ) -> Result<Self> {
         let deadline = after(&clock, time.into());
         let connecting = async {
             let connection = rdma
@@ -153,7 +153,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     ///
     /// # Errors
     /// If the connection to the server is lost.
-    pub async fn cards(&self) -> Result<Vec<String>, BridgeError> {
+    pub async fn cards(&self) -> Result<Vec<String>> {
         self.control.send(&Request::Cards).await?;
         loop {
             match self.control.receive::<Reply>("a server's reply").await? {
@@ -177,7 +177,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         to: &CardPlace,
         options: &TransferOptions,
         progress: impl FnMut(u64),
-    ) -> Result<Outcome, BridgeError> {
+    ) -> Result<Outcome> {
         let request = self.request(Path::ToFpga, to, bytes(from), options);
         let request = TransferRequest { source: Some(region(from)?), ..request };
         self.transfer(request, progress).await
@@ -193,7 +193,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         to: &MemoryPart<R::Region>,
         options: &TransferOptions,
         progress: impl FnMut(u64),
-    ) -> Result<Outcome, BridgeError> {
+    ) -> Result<Outcome> {
         let request = self.request(Path::FromFpga, from, bytes(to), options);
         let request = TransferRequest { destination: Some(region(to)?), ..request };
         self.transfer(request, progress).await
@@ -210,7 +210,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         to: &MemoryPart<R::Region>,
         options: &TransferOptions,
         progress: impl FnMut(u64),
-    ) -> Result<Outcome, BridgeError> {
+    ) -> Result<Outcome> {
         let place = CardPlace { card: card.to_owned(), address: 0 };
         let request = self.request(Path::RoundTrip, &place, bytes(from), options);
         let (source, destination) = (Some(region(from)?), Some(region(to)?));
@@ -228,7 +228,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         bytes: u64,
         options: &TransferOptions,
         progress: impl FnMut(u64),
-    ) -> Result<Outcome, BridgeError> {
+    ) -> Result<Outcome> {
         let request = self.request(Path::ToPeer, from, bytes, options);
         self.transfer(TransferRequest { peer: Some(peer), ..request }, progress).await
     }
@@ -237,11 +237,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     ///
     /// # Errors
     /// If the memory cannot be registered.
-    pub async fn register(
-        &self,
-        memory: &R::Memory,
-        access: RemoteAccess,
-    ) -> Result<R::Region, BridgeError> {
+    pub async fn register(&self, memory: &R::Memory, access: RemoteAccess) -> Result<R::Region> {
         let registered = self.rdma.register(memory, access).await;
         registered.map_err(BridgeError::network(Stage::Registration))
     }
@@ -272,7 +268,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         &self,
         request: TransferRequest,
         mut progress: impl FnMut(u64),
-    ) -> Result<Outcome, BridgeError> {
+    ) -> Result<Outcome> {
         request.check()?;
         let begun = self.clock.now();
         let (first, total) = (request.first, request.bytes);
@@ -304,7 +300,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         let end = begun.0.saturating_add(time.0).saturating_add(LAST_WORDS.0);
         let late = self.clock.sleep_until(Picoseconds(end));
         let (talking, late) = (pin!(talking), pin!(late));
-        let result: Result<Report, BridgeError> = match select(talking, late).await {
+        let result: Result<Report> = match select(talking, late).await {
             Either::Left((result, _)) => result,
             Either::Right(_) => {
                 let why = "the server said nothing until after the deadline";
@@ -332,7 +328,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     ///
     /// # Errors
     /// If the connection to the server is lost.
-    pub async fn cancel(&self) -> Result<(), BridgeError> {
+    pub async fn cancel(&self) -> Result<()> {
         self.control.send(&Request::Cancel).await
     }
 }
@@ -342,7 +338,7 @@ fn bytes<G>(part: &MemoryPart<G>) -> u64 {
 }
 
 /// Describes a part of memory for the server.
-fn region<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<Region, BridgeError> {
+fn region<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<Region> {
     let whole = part.region.remote();
     let Range { start, end } = part.range;
     if start > end || !whole.holds(start, end - start) {

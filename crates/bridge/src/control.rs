@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use snow::{HandshakeState, TransportState};
 
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::key::Key;
 use crate::messages::{
     self, Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
@@ -40,7 +40,7 @@ fn noise(error: snow::Error) -> BridgeError {
     failed(Denied, format!("the handshake failed: {error}"))
 }
 
-fn handshake(key: &Key, is_client: bool) -> Result<HandshakeState, BridgeError> {
+fn handshake(key: &Key, is_client: bool) -> Result<HandshakeState> {
     let parameters = PATTERN.parse().map_err(noise)?;
     let builder = snow::Builder::new(parameters).psk(0, key.bytes()).map_err(noise)?;
     let state = if is_client { builder.build_initiator() } else { builder.build_responder() };
@@ -49,7 +49,7 @@ fn handshake(key: &Key, is_client: bool) -> Result<HandshakeState, BridgeError> 
 
 impl<C: RdmaConnection> Control<C> {
     /// Makes the client's side of the handshake.
-    pub async fn greet(connection: C, name: &str, key: Option<&Key>) -> Result<Self, BridgeError> {
+    pub async fn greet(connection: C, name: &str, key: Option<&Key>) -> Result<Self> {
         let lost = BridgeError::network(Stage::Connection);
         let mut state = key.map(|key| handshake(key, true)).transpose()?;
         let mut first = Vec::new();
@@ -81,7 +81,7 @@ impl<C: RdmaConnection> Control<C> {
     pub async fn answer(
         connection: C,
         key_of: impl Fn(&str) -> Option<Key>,
-    ) -> Result<(Self, String), BridgeError> {
+    ) -> Result<(Self, String)> {
         let lost = BridgeError::network(Stage::Connection);
         let bytes = connection.receive().await.map_err(&lost)?;
         match Self::welcome(&bytes, key_of) {
@@ -103,7 +103,7 @@ impl<C: RdmaConnection> Control<C> {
     fn welcome(
         bytes: &[u8],
         key_of: impl Fn(&str) -> Option<Key>,
-    ) -> Result<(Vec<u8>, Option<TransportState>, String), BridgeError> {
+    ) -> Result<(Vec<u8>, Option<TransportState>, String)> {
         let hello: Hello = decode("a client's greeting", bytes)?;
         if hello.magic != MAGIC {
             return Err(failed(Unsupported, "the other end does not speak this protocol"));
@@ -141,7 +141,7 @@ impl<C: RdmaConnection> Control<C> {
     }
 
     /// Sends a message.
-    pub async fn send<T: Serialize>(&self, message: &T) -> Result<(), BridgeError> {
+    pub async fn send<T: Serialize>(&self, message: &T) -> Result<()> {
         let plain = encode(message)?;
         let bytes = match &self.seal {
             None => plain,
@@ -157,7 +157,7 @@ impl<C: RdmaConnection> Control<C> {
     }
 
     /// Waits for the next message.
-    pub async fn receive<T: DeserializeOwned>(&self, what: &str) -> Result<T, BridgeError> {
+    pub async fn receive<T: DeserializeOwned>(&self, what: &str) -> Result<T> {
         let lost = BridgeError::network(Stage::Connection);
         let bytes = self.connection.receive().await.map_err(lost)?;
         let Some(seal) = &self.seal else { return decode(what, &bytes) };

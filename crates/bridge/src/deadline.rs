@@ -9,7 +9,7 @@ use crosslane_host::ErrorKind::Timeout;
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
 
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::stage::Stage;
 
 /// Returns the point in time `time` from now.
@@ -23,8 +23,8 @@ pub(crate) async fn by<T>(
     deadline: Picoseconds,
     stage: Stage,
     what: &str,
-    future: impl Future<Output = Result<T, BridgeError>>,
-) -> Result<T, BridgeError> {
+    future: impl Future<Output = Result<T>>,
+) -> Result<T> {
     let (future, end) = (pin!(future), pin!(clock.sleep_until(deadline)));
     match select(future, end).await {
         Either::Left((result, _)) => result,

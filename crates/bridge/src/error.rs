@@ -7,6 +7,9 @@ use thiserror::Error;
 
 use crate::stage::Stage;
 
+/// Outcome of a transfer, or of an operation of client or server.
+pub(crate) type Result<T, E = BridgeError> = std::result::Result<T, E>;
+
 /// A failure of a transfer, a client or a server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{stage}: {why}{}", crate::error::arrived_words(*arrived_bytes, *total_bytes))]

@@ -39,7 +39,7 @@ use futures_util::try_join;
 use thiserror::Error;
 
 use crate::client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::messages::PeerTarget;
 use crate::report::Report;
 use crate::stage::Stage;
@@ -332,7 +332,7 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
     }
 
     /// Allocates and registers memory for the pieces of a call.
-    async fn buffers(&self, bytes: &Range<u64>) -> Result<Buffers<R::Region>, BridgeError> {
+    async fn buffers(&self, bytes: &Range<u64>) -> Result<Buffers<R::Region>> {
         let failed = BridgeError::network(Stage::Registration);
         let total_bytes = bytes.end.saturating_sub(bytes.start).max(1);
         let piece_bytes = self.options.piece_bytes.clamp(1, total_bytes);
@@ -350,9 +350,9 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         outcome: &mut FileOutcome,
         watch: &dyn Watch,
         go: F,
-    ) -> Result<Option<u32>, BridgeError>
+    ) -> Result<Option<u32>>
     where
-        F: AsyncFn(&Client<R, C>, TransferOptions, &dyn Fn(u64)) -> Result<Outcome, BridgeError>,
+        F: AsyncFn(&Client<R, C>, TransferOptions, &dyn Fn(u64)) -> Result<Outcome>,
     {
         let time = self.options.time;
         let mut options = TransferOptions { time, checksum: true, ..TransferOptions::default() };
@@ -389,7 +389,7 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
             && matches!(error.stage, Stage::Connection | Stage::RdmaRead | Stage::RdmaWrite)
     }
 
-    async fn connect(&self) -> Result<Client<R, C>, BridgeError> {
+    async fn connect(&self) -> Result<Client<R, C>> {
         let (rdma, clock) = (self.rdma.clone(), self.clock.clone());
         let time = self.options.connecting;
         Client::connect(rdma, clock, &self.server, &self.identity, time).await
@@ -471,7 +471,7 @@ fn piece(bytes: &Range<u64>, number: u64, piece_bytes: u64) -> Range<u64> {
 }
 
 /// Returns the place that is so far behind another.
-fn beyond(place: &CardPlace, offset_bytes: u64) -> Result<CardPlace, BridgeError> {
+fn beyond(place: &CardPlace, offset_bytes: u64) -> Result<CardPlace> {
     let CardPlace { card, address } = place;
     let Some(address) = address.checked_add(offset_bytes) else {
         let why = format!("no card has {offset_bytes} B from address {address:#x} on");

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::stage::Stage;
 use crosslane_host::ErrorKind::InvalidArgument;
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Key {
 impl FromStr for Key {
     type Err = BridgeError;
 
-    fn from_str(text: &str) -> Result<Self, BridgeError> {
+    fn from_str(text: &str) -> Result<Self> {
         let text = text.trim();
         let wrong = || {
             let why = format!(

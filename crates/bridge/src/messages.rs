@@ -7,7 +7,7 @@ use crosslane_host::{MAX_RDMA_MESSAGE_BYTES, RemoteMemory};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
@@ -200,7 +200,7 @@ pub fn short(sentence: &str) -> String {
 ///
 /// # Errors
 /// If the message is too long.
-pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, BridgeError> {
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>> {
     let bytes = postcard::to_stdvec(message).map_err(|error| {
         BridgeError::new(Stage::Request, InvalidArgument, format!("cannot be sent: {error}"))
     })?;
@@ -216,7 +216,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, BridgeError> {
 ///
 /// # Errors
 /// If the bytes are not such a message.
-pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, BridgeError> {
+pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
     let wrong = |why: &dyn std::fmt::Display| {
         let why = format!("{} B from the other node are not {what}: {why}", bytes.len());
         BridgeError::new(Stage::Request, Data, why)
@@ -254,7 +254,7 @@ impl TransferRequest {
     ///
     /// # Errors
     /// The first that is not, with its name and value.
-    pub fn check(&self) -> Result<(), BridgeError> {
+    pub fn check(&self) -> Result<()> {
         self.problem()
             .map_or(Ok(()), |why| Err(BridgeError::new(Stage::Request, InvalidArgument, why)))
     }

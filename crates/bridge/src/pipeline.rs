@@ -16,7 +16,7 @@ use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesOrdered, Stream, StreamExt};
 
-use crate::error::BridgeError;
+use crate::error::Result;
 use crate::stage::{Stage, StageStatistics};
 
 /// The stages of one transfer at work, and the account of what has arrived.
@@ -169,7 +169,7 @@ impl Meter {
 
 enum Event<T, U> {
     Item(Option<T>),
-    Ended(Option<(u64, Result<U, BridgeError>)>),
+    Ended(Option<(u64, Result<U>)>),
 }
 
 /// Processes items concurrently, up to `window_bytes` together but always at least one, and hands
@@ -183,9 +183,9 @@ pub(crate) async fn stage<T, U, F>(
     bytes_of: impl Fn(&T) -> u64,
     begin: impl Fn(T) -> F,
     mut hand_on: impl FnMut(U),
-) -> Result<(), BridgeError>
+) -> Result<()>
 where
-    F: Future<Output = Result<U, BridgeError>>,
+    F: Future<Output = Result<U>>,
 {
     let mut input = pin!(input.fuse());
     let mut under_way = FuturesOrdered::new();
@@ -231,6 +231,7 @@ mod tests {
     use futures_util::stream;
 
     use super::*;
+    use crate::error::BridgeError;
 
     /// Yields once.
     async fn turn() {

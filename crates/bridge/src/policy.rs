@@ -23,7 +23,7 @@ use std::path::Path as FilePath;
 use crosslane_host::ErrorKind::{Denied, InvalidArgument};
 use serde::Deserialize;
 
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::key::Key;
 use crate::messages::TransferRequest;
 use crate::report::Path;
@@ -100,7 +100,7 @@ fn bad(place: &str, why: impl fmt::Display) -> BridgeError {
     BridgeError::new(Stage::Request, InvalidArgument, format!("{place}: {why}"))
 }
 
-fn read_bounded(path: &FilePath) -> Result<String, BridgeError> {
+fn read_bounded(path: &FilePath) -> Result<String> {
     let place = path.display().to_string();
     let unreadable = |error: std::io::Error| {
         BridgeError::new(Stage::Request, error.kind().into(), format!("{place}: {error}"))
@@ -118,7 +118,7 @@ impl Policy {
     ///
     /// # Errors
     /// If a file cannot be read or is invalid, with the position.
-    pub fn read(path: &FilePath, decoy: Key) -> Result<Self, BridgeError> {
+    pub fn read(path: &FilePath, decoy: Key) -> Result<Self> {
         let place = path.display().to_string();
         let folder = path.parent().unwrap_or(FilePath::new(""));
         Self::parse(&place, &read_bounded(path)?, decoy, |file| {
@@ -134,8 +134,8 @@ impl Policy {
         place: &str,
         text: &str,
         decoy: Key,
-        key_of: impl Fn(&str) -> Result<Key, BridgeError>,
-    ) -> Result<Self, BridgeError> {
+        key_of: impl Fn(&str) -> Result<Key>,
+    ) -> Result<Self> {
         let file: PolicyFile = toml::from_str(text).map_err(|error| bad(place, error))?;
         let mut clients: Vec<Client> = Vec::new();
         for entry in file.client {
@@ -165,7 +165,7 @@ impl Policy {
     }
 
     /// Checks whether a client may make a transfer.
-    pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<(), BridgeError> {
+    pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<()> {
         let client = self.clients.iter().find(|client| client.name == name);
         let allowed = client.map_or(&[][..], |client| &client.allowed);
         let of_card = allowed.iter().filter(|allowed| allowed.card == request.card);
@@ -198,7 +198,7 @@ impl Policy {
     }
 }
 
-fn allowed(place: &str, entry: AllowEntry) -> Result<Allowed, BridgeError> {
+fn allowed(place: &str, entry: AllowEntry) -> Result<Allowed> {
     let AllowEntry { card, from, bytes, access } = entry;
     match (access, from, bytes) {
         (Access::Stream, None, None) => Ok(Allowed { card, from: 0, end: 0, access }),
@@ -231,7 +231,7 @@ impl Guard {
         }
     }
 
-    pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<(), BridgeError> {
+    pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<()> {
         match self {
             Self::Open => Ok(()),
             Self::Keys(policy) => policy.check(name, request),

@@ -12,7 +12,7 @@ use crosslane_driver::{Buffer, Device};
 use crosslane_host::{Bus, NearEnd, PageSize, Rdma, RdmaRegion, RemoteAccess, lock};
 use futures_channel::oneshot;
 
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::stage::Stage;
 
 /// A client that shares the ring.
@@ -194,12 +194,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> fmt::Debug for Ring<B, R> {
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
     /// Allocates the memory and registers it with both.
-    pub async fn new(
-        device: &Device<B>,
-        rdma: &R,
-        slots: usize,
-        slot_bytes: u64,
-    ) -> Result<Self, BridgeError> {
+    pub async fn new(device: &Device<B>, rdma: &R, slots: usize, slot_bytes: u64) -> Result<Self> {
         let bytes = slots as u64 * slot_bytes;
         let memory = rdma
             .allocate(bytes, PageSize::Huge)

@@ -13,7 +13,7 @@ use crosslane_pcie::units::RoutingId;
 use crosslane_regs::Field;
 
 use crate::buffer::{Buffer, Retired};
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 use crate::ports::LOW_HALF;
 
 /// BAR of the registers, in every circuit.
@@ -40,7 +40,7 @@ fn find<B: Bus>(
     place: &str,
     what: &str,
     is_wanted: impl Fn(&FunctionInfo) -> bool,
-) -> Result<(Access, Vec<FunctionInfo>), DriverError> {
+) -> Result<(Access, Vec<FunctionInfo>)> {
     let failed = |source| DriverError::Bus { device: place.to_owned(), source };
     let functions = bus.functions().map_err(|error| failed(error.into()))?;
     if let Some(found) = functions.iter().find(|info| is_wanted(info)) {
@@ -56,15 +56,12 @@ fn find<B: Bus>(
 }
 
 /// Finds a function by its number.
-pub(crate) fn find_function<B: Bus>(
-    bus: &B,
-    id: RoutingId,
-) -> Result<(Access, Vec<FunctionInfo>), DriverError> {
+pub(crate) fn find_function<B: Bus>(bus: &B, id: RoutingId) -> Result<(Access, Vec<FunctionInfo>)> {
     find(bus, &id.to_string(), "function", |info| info.id == id)
 }
 
 /// Finds an endpoint by its name.
-pub(crate) fn find_endpoint<B: Bus>(bus: &B, name: &str) -> Result<Access, DriverError> {
+pub(crate) fn find_endpoint<B: Bus>(bus: &B, name: &str) -> Result<Access> {
     let is_wanted = |info: &FunctionInfo| info.name == name && info.port_type == PortType::Endpoint;
     Ok(find(bus, name, "endpoint", is_wanted)?.0)
 }
@@ -89,8 +86,8 @@ impl Access {
         &self,
         bus: &B,
         circuit: &Circuit,
-        describe: impl Future<Output = Result<T, DriverError>>,
-    ) -> Result<T, DriverError> {
+        describe: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         self.check_bars(circuit)?;
         let before = self.change_command(bus, reg::COMMAND_MEMORY_SPACE, 0)?;
         let described = async {
@@ -107,7 +104,7 @@ impl Access {
         }
     }
 
-    pub fn check_bars(&self, circuit: &Circuit) -> Result<(), DriverError> {
+    pub fn check_bars(&self, circuit: &Circuit) -> Result<()> {
         let name = circuit.name;
         for &(bar, need) in circuit.bars {
             let found = self.function.bars.iter().find(|it| it.index == usize::from(bar));
@@ -120,7 +117,7 @@ impl Access {
         Ok(())
     }
 
-    async fn check<B: Bus>(&self, bus: &B, circuit: &Circuit) -> Result<(), DriverError> {
+    async fn check<B: Bus>(&self, bus: &B, circuit: &Circuit) -> Result<()> {
         let Circuit { name, id: (register, want), .. } = *circuit;
         let id = self.read(bus, register).await?;
         if id != want {
@@ -140,12 +137,7 @@ impl Access {
     }
 
     /// Sets and clears bits of the command register, and returns what it was.
-    pub fn change_command<B: Bus>(
-        &self,
-        bus: &B,
-        set: u32,
-        clear: u32,
-    ) -> Result<u32, DriverError> {
+    pub fn change_command<B: Bus>(&self, bus: &B, set: u32, clear: u32) -> Result<u32> {
         let id = self.function.id;
         let before = bus.config_read(id, reg::COMMAND).map_err(|error| self.failed(error))?;
         let written = bus.config_write(id, reg::COMMAND, before & !clear | set, LOW_HALF);
@@ -158,17 +150,17 @@ impl Access {
         RegisterAddress { function, bar: REGISTER_BAR, offset_bytes }
     }
 
-    pub async fn read<B: Bus>(&self, bus: &B, offset: u32) -> Result<u32, DriverError> {
+    pub async fn read<B: Bus>(&self, bus: &B, offset: u32) -> Result<u32> {
         bus.read_register(self.register(offset)).await.map_err(|error| self.failed(error))
     }
 
-    pub async fn write<B: Bus>(&self, bus: &B, offset: u32, value: u32) -> Result<(), DriverError> {
+    pub async fn write<B: Bus>(&self, bus: &B, offset: u32, value: u32) -> Result<()> {
         bus.write_register(self.register(offset), value).await.map_err(|error| self.failed(error))
     }
 
     /// Writes registers and reads them back: a write is posted, and nothing else would notice that
     /// a link lost it.
-    pub async fn set<B: Bus>(&self, bus: &B, registers: &[(u32, u32)]) -> Result<(), DriverError> {
+    pub async fn set<B: Bus>(&self, bus: &B, registers: &[(u32, u32)]) -> Result<()> {
         for &(register, value) in registers {
             self.write(bus, register, value).await?;
         }
@@ -183,24 +175,15 @@ impl Access {
         Ok(())
     }
 
-    pub fn allocate<B: Bus>(
-        &self,
-        bus: &B,
-        bytes: u64,
-        pages: PageSize,
-    ) -> Result<B::Memory, DriverError> {
+    pub fn allocate<B: Bus>(&self, bus: &B, bytes: u64, pages: PageSize) -> Result<B::Memory> {
         bus.allocate(bytes, pages).map_err(|error| self.failed(error))
     }
 
-    pub async fn pin<B: Bus>(
-        &self,
-        bus: &B,
-        memory: &B::Memory,
-    ) -> Result<Vec<Segment>, DriverError> {
+    pub async fn pin<B: Bus>(&self, bus: &B, memory: &B::Memory) -> Result<Vec<Segment>> {
         bus.pin(self.function.id, memory).await.map_err(|error| self.failed(error))
     }
 
-    pub async fn unpin<B: Bus>(&self, bus: &B, memory: &B::Memory) -> Result<(), DriverError> {
+    pub async fn unpin<B: Bus>(&self, bus: &B, memory: &B::Memory) -> Result<()> {
         bus.unpin(self.function.id, memory).await.map_err(|error| self.failed(error))
     }
 
@@ -210,17 +193,13 @@ impl Access {
         bus: &B,
         memory: B::Memory,
         retired: &Retired<B::Memory>,
-    ) -> Result<Buffer<B>, DriverError> {
+    ) -> Result<Buffer<B>> {
         let segments = self.pin(bus, &memory).await?;
         Ok(Buffer::new(bus.clone(), &self.function, memory, segments, Arc::clone(retired)))
     }
 
     /// Unpins the memory of dropped buffers and channels.
-    pub async fn unpin_retired<B: Bus>(
-        &self,
-        bus: &B,
-        retired: &Retired<B::Memory>,
-    ) -> Result<(), DriverError> {
+    pub async fn unpin_retired<B: Bus>(&self, bus: &B, retired: &Retired<B::Memory>) -> Result<()> {
         loop {
             let next = lock(retired).pop();
             let Some(memory) = next else { return Ok(()) };

@@ -12,7 +12,7 @@ use crosslane_host::{Bus, DmaMemory, ErrorKind, FunctionInfo, Segment, lock};
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
 use crate::claims::Claims;
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 
 /// Most bytes of one descriptor. The register `stopped_at` and the credit counters have 32 bits and
 /// are compared as signed numbers; this is half of the range that they can tell apart.
@@ -50,7 +50,7 @@ impl<B: Bus> Registered<B> {
         DriverError::refused(format!("a buffer of {}", self.device), kind, problem)
     }
 
-    fn check_within(&self, part: &Range<u64>) -> Result<(), DriverError> {
+    fn check_within(&self, part: &Range<u64>) -> Result<()> {
         let size_bytes = self.memory.size_bytes();
         if part.start <= part.end && part.end <= size_bytes {
             return Ok(());
@@ -179,7 +179,7 @@ impl<B: Bus> Buffer<B> {
     ///
     /// # Errors
     /// A range beyond its end, or one in flight for writing by the device.
-    pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), DriverError> {
+    pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<()> {
         let part = offset_bytes..offset_bytes.saturating_add(into.len() as u64);
         self.registered.check_within(&part)?;
         let claims = lock(&self.registered.claims);
@@ -193,7 +193,7 @@ impl<B: Bus> Buffer<B> {
     ///
     /// # Errors
     /// A range beyond its end, or one in flight.
-    pub fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), DriverError> {
+    pub fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<()> {
         let part = offset_bytes..offset_bytes.saturating_add(from.len() as u64);
         self.registered.check_within(&part)?;
         let claims = lock(&self.registered.claims);
@@ -207,11 +207,7 @@ impl<B: Bus> Buffer<B> {
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
-    pub fn copy_from_slice<T: NoUninit>(
-        &self,
-        offset_bytes: u64,
-        values: &[T],
-    ) -> Result<(), DriverError> {
+    pub fn copy_from_slice<T: NoUninit>(&self, offset_bytes: u64, values: &[T]) -> Result<()> {
         self.write(offset_bytes, bytemuck::cast_slice(values))
     }
 
@@ -219,10 +215,7 @@ impl<B: Bus> Buffer<B> {
     ///
     /// # Errors
     /// Those of [`read`](Self::read), and a part that is not a whole number of values.
-    pub fn to_vec<T: AnyBitPattern + NoUninit>(
-        &self,
-        part: Range<u64>,
-    ) -> Result<Vec<T>, DriverError> {
+    pub fn to_vec<T: AnyBitPattern + NoUninit>(&self, part: Range<u64>) -> Result<Vec<T>> {
         self.registered.check_within(&part)?;
         let (bytes, each) = ((part.end - part.start) as usize, size_of::<T>());
         if !bytes.is_multiple_of(each) {
@@ -239,7 +232,7 @@ impl<B: Bus> Buffer<B> {
     ///
     /// # Errors
     /// A transfer is in flight: the registration then ends when the last clone is dropped.
-    pub async fn unregister(self) -> Result<B::Memory, DriverError> {
+    pub async fn unregister(self) -> Result<B::Memory> {
         let registered = &self.registered;
         {
             let claims = lock(&registered.claims);
@@ -265,11 +258,7 @@ impl<B: Bus> Buffer<B> {
     }
 
     /// Gives a part to the device.
-    pub(crate) fn claim(
-        &self,
-        part: Range<u64>,
-        device_writes: bool,
-    ) -> Result<Claim<B>, DriverError> {
+    pub(crate) fn claim(&self, part: Range<u64>, device_writes: bool) -> Result<Claim<B>> {
         let registered = &self.registered;
         registered.check_within(&part)?;
         let mut claims = lock(&registered.claims);

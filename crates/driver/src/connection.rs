@@ -15,7 +15,7 @@ use crosslane_regs::engine::{self, channel, lane};
 use crate::access::REGISTER_BAR;
 use crate::channel::{ChannelKind, DescriptorSource, payload_on_the_way};
 use crate::device::{Device, WINDOW_BAR};
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 use crate::peer::{Peer, PeerOptions, ReceiveQueuePolicy};
 use crate::plan::{Addressing, PathEnd, Plan, PlanError};
 use crate::shared::channel_registers;
@@ -34,7 +34,7 @@ struct Lane<B: Bus> {
 }
 
 impl<B: Bus> Lane<B> {
-    fn take(target: &Device<B>) -> Result<Self, DriverError> {
+    fn take(target: &Device<B>) -> Result<Self> {
         let shared = target.shared();
         let mut given = lock(&shared.given);
         let Some(free) = given.lanes.iter().position(|&taken| !taken) else {
@@ -100,23 +100,23 @@ impl<B: Bus> Connection<B> {
         (self.address.0..self.address.0 + self.window_bytes).contains(&address.0)
     }
 
-    pub async fn read(&self, register: u32) -> Result<u32, DriverError> {
+    pub async fn read(&self, register: u32) -> Result<u32> {
         let base = engine::LANES.at(self.lane.number.into());
         self.lane.target.read(base + register).await
     }
 
-    async fn write(&self, register: u32, value: u32) -> Result<(), DriverError> {
+    async fn write(&self, register: u32, value: u32) -> Result<()> {
         let base = engine::LANES.at(self.lane.number.into());
         self.lane.target.write(base + register, value).await
     }
 
-    pub async fn read_pair(&self, low: u32, high: u32) -> Result<u64, DriverError> {
+    pub async fn read_pair(&self, low: u32, high: u32) -> Result<u64> {
         let base = engine::LANES.at(self.lane.number.into());
         self.lane.target.read_pair(base + low, base + high).await
     }
 
     /// Tells the receive queue its sender's address, and lets it take data.
-    async fn set_up_queue(&self) -> Result<(), DriverError> {
+    async fn set_up_queue(&self) -> Result<()> {
         let registers = channel_registers((ChannelKind::Peer, self.channel));
         let credit = self.credit_base.offset(u64::from(registers + channel::CREDIT));
         self.write(lane::CONTROL, 0).await?;
@@ -130,7 +130,7 @@ impl<B: Bus> Connection<B> {
     /// Waits until everything sent has arrived and been taken out, at most for [`SETTLING`].
     /// Returns the bytes that have not arrived by then; 0 without credits, as the two ends then
     /// share no account. The sender must be idle.
-    pub async fn settle(&self) -> Result<u32, DriverError> {
+    pub async fn settle(&self) -> Result<u32> {
         if !self.credits {
             return Ok(0);
         }
@@ -147,7 +147,7 @@ impl<B: Bus> Connection<B> {
     }
 
     /// Empties the receive queue and restarts its account. The sender must be idle.
-    pub async fn restart_queue(&self) -> Result<(), DriverError> {
+    pub async fn restart_queue(&self) -> Result<()> {
         let control = self.control.load(Ordering::Acquire);
         let quiet = control & !lane::control::RETURN_CREDITS.mask();
         for _ in 0..RESTARTS {
@@ -164,7 +164,7 @@ impl<B: Bus> Connection<B> {
     }
 
     /// Writes the sender's credit window and aperture.
-    pub async fn set_up_sender(&self) -> Result<(), DriverError> {
+    pub async fn set_up_sender(&self) -> Result<()> {
         let window = if self.credits { self.lane.target.description().lane_fifo_bytes } else { 0 };
         set_window(&self.sender, self.channel, window, self.window_bytes as u32).await
     }
@@ -172,7 +172,7 @@ impl<B: Bus> Connection<B> {
     /// Compares the data that the receive queue drains with the pattern of `seed`. Its checker
     /// starts at word 0 when the queue is restarted, so if the queue has taken data the whole
     /// account restarts.
-    pub async fn check(&self, seed: u32) -> Result<(), DriverError> {
+    pub async fn check(&self, seed: u32) -> Result<()> {
         self.write(lane::CHECK_SEED, seed).await?;
         self.control.fetch_or(lane::control::CHECK.mask(), Ordering::AcqRel);
         if !self.credits || self.read(lane::RECEIVED).await? == 0 {
@@ -184,7 +184,7 @@ impl<B: Bus> Connection<B> {
 
     /// Restarts the account if the sender's channel takes commands, since no post to it could do
     /// so. Other channels do it before their next transfer, or when they are opened.
-    async fn begin_at_command_port(&self) -> Result<(), DriverError> {
+    async fn begin_at_command_port(&self) -> Result<()> {
         let key = (ChannelKind::Peer, self.channel);
         let Some(options) = self.sender.shared().open_channel(key) else { return Ok(()) };
         if options.descriptors != DescriptorSource::CommandPort {
@@ -200,7 +200,7 @@ impl<B: Bus> Connection<B> {
     }
 
     /// Closes the receive queue once all data in flight have arrived.
-    pub async fn close(&self) -> Result<(), DriverError> {
+    pub async fn close(&self) -> Result<()> {
         let key = (ChannelKind::Peer, self.channel);
         let source = self.sender.shared().open_channel(key).map(|options| options.descriptors);
         // A closed channel waited before it forgot its account.
@@ -217,7 +217,7 @@ impl<B: Bus> Connection<B> {
 
     /// Maps the BARs behind an IOMMU, for data and for returned credits, and takes over the
     /// addresses that the engines must use.
-    async fn pin(&mut self, plan: &Plan) -> Result<(), DriverError> {
+    async fn pin(&mut self, plan: &Plan) -> Result<()> {
         let (from, to) = (self.sender.function().id, self.target_id());
         if plan.addressing == Addressing::Mapped {
             let offset_bytes = self.window_bytes * u64::from(self.lane.number);
@@ -241,7 +241,7 @@ impl<B: Bus> Connection<B> {
     async fn pin_bar(
         &self,
         (function, peer, bar): (RoutingId, RoutingId, u8),
-    ) -> Result<BusAddress, DriverError> {
+    ) -> Result<BusAddress> {
         let base = self.sender.bus().pin_bar(function, peer, bar).await;
         let base = base.map_err(|error| self.sender.shared().bus_error(error))?;
         lock(&self.pinned).push((function, peer, bar));
@@ -249,7 +249,7 @@ impl<B: Bus> Connection<B> {
     }
 
     /// Unmaps the pinned BARs. A dropped connection leaves them mapped.
-    async fn unpin(&self) -> Result<(), DriverError> {
+    async fn unpin(&self) -> Result<()> {
         let pinned = std::mem::take(&mut *lock(&self.pinned));
         for (function, peer, bar) in pinned {
             let unpinned = self.sender.bus().unpin_bar(function, peer, bar).await;
@@ -265,7 +265,7 @@ async fn set_window<B: Bus>(
     number: u8,
     window_bytes: u32,
     aperture_bytes: u32,
-) -> Result<(), DriverError> {
+) -> Result<()> {
     let registers = channel_registers((ChannelKind::Peer, number));
     let window = (registers + channel::CREDIT_WINDOW, window_bytes);
     sender.set(&[window, (registers + channel::APERTURE, aperture_bytes)]).await
@@ -282,7 +282,7 @@ pub(crate) async fn restart<B: Bus>(
     device: &Device<B>,
     (kind, number): (ChannelKind, u8),
     connection: Option<&Connection<B>>,
-) -> Result<(), DriverError> {
+) -> Result<()> {
     let registers = channel_registers((kind, number));
     let with_credits = connection.filter(|connection| connection.credits);
     if let Some(connection) = with_credits {
@@ -319,7 +319,7 @@ pub(crate) async fn connect<B: Bus>(
     sender: &Device<B>,
     target: &Device<B>,
     options: PeerOptions,
-) -> Result<Peer<B>, DriverError> {
+) -> Result<Peer<B>> {
     let number = options.channel;
     let (shared, wanted) = (sender.shared(), target.function());
     let have = shared.description.peer_channels;
@@ -359,7 +359,7 @@ async fn begin<B: Bus>(
     sender: &Device<B>,
     number: u8,
     connection: &Arc<Connection<B>>,
-) -> Result<(), DriverError> {
+) -> Result<()> {
     let shared = sender.shared();
     if let Some(options) = shared.open_channel((ChannelKind::Peer, number)) {
         payload_on_the_way(sender, (ChannelKind::Peer, number), options, Some(connection))?;
@@ -370,7 +370,7 @@ async fn begin<B: Bus>(
     connection.begin_at_command_port().await
 }
 
-fn refuse_second_connection<B: Bus>(sender: &Device<B>, number: u8) -> Result<(), DriverError> {
+fn refuse_second_connection<B: Bus>(sender: &Device<B>, number: u8) -> Result<()> {
     let Some(connection) = sender.shared().connection(number) else { return Ok(()) };
     let place = sender.shared().place((ChannelKind::Peer, number));
     let problem = format!("it is connected to {} already", connection.place());
@@ -382,7 +382,7 @@ fn claim<B: Bus>(
     sender: &Device<B>,
     target: &Device<B>,
     options: PeerOptions,
-) -> Result<Connection<B>, DriverError> {
+) -> Result<Connection<B>> {
     let lane = Lane::take(target)?;
     let window_bytes = target.description().lane_window_bytes;
     let bar = target.function().bars.iter().find(|bar| bar.index == WINDOW_BAR);

@@ -15,7 +15,7 @@ use crate::access::{Access, Circuit, REGISTER_BAR, find_endpoint, find_function}
 use crate::buffer::Buffer;
 use crate::channel::{Channel, ChannelKind, ChannelOptions};
 use crate::connection;
-use crate::error::DriverError;
+use crate::error::Result;
 use crate::peer::{Peer, PeerOptions};
 use crate::shared::Shared;
 use crate::user::User;
@@ -93,7 +93,7 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// No such function, no engine there, another version, or a refusal by the platform.
-    pub async fn open(bus: B, function: RoutingId) -> Result<Self, DriverError> {
+    pub async fn open(bus: B, function: RoutingId) -> Result<Self> {
         let (access, functions) = find_function(&bus, function)?;
         let description = access.open(&bus, &ENGINE, describe(&bus, &access)).await?;
         access.change_command(&bus, reg::COMMAND_BUS_MASTER, 0)?;
@@ -108,7 +108,7 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// See [`open`](Self::open); for an unknown name the error lists the endpoints.
-    pub async fn open_by_name(bus: B, name: &str) -> Result<Self, DriverError> {
+    pub async fn open_by_name(bus: B, name: &str) -> Result<Self> {
         let id = find_endpoint(&bus, name)?.function.id;
         Self::open(bus, id).await
     }
@@ -147,7 +147,7 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn time_clocks(&self) -> Result<u64, DriverError> {
+    pub async fn time_clocks(&self) -> Result<u64> {
         self.read_pair(engine::GLOBAL + global::TIME_LOW, engine::GLOBAL + global::TIME_HIGH).await
     }
 
@@ -155,7 +155,7 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// No memory, or it cannot be pinned.
-    pub async fn buffer(&self, bytes: u64, pages: PageSize) -> Result<Buffer<B>, DriverError> {
+    pub async fn buffer(&self, bytes: u64, pages: PageSize) -> Result<Buffer<B>> {
         if bytes == 0 {
             return Err(self.shared.refused(InvalidArgument, "a buffer of 0 B is not possible"));
         }
@@ -169,7 +169,7 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// It cannot be pinned, or has no bytes.
-    pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>, DriverError> {
+    pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>> {
         if memory.size_bytes() == 0 {
             return Err(self.shared.refused(InvalidArgument, "memory of 0 B cannot be registered"));
         }
@@ -186,7 +186,7 @@ impl<B: Bus> Device<B> {
         kind: ChannelKind,
         number: u8,
         options: ChannelOptions,
-    ) -> Result<Channel<B>, DriverError> {
+    ) -> Result<Channel<B>> {
         Channel::open(self.clone(), (kind, number), options).await
     }
 
@@ -195,11 +195,7 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// No free receive queue, no path (with the plan's reason), or a target in another host.
-    pub async fn connect(
-        &self,
-        target: &Self,
-        options: PeerOptions,
-    ) -> Result<Peer<B>, DriverError> {
+    pub async fn connect(&self, target: &Self, options: PeerOptions) -> Result<Peer<B>> {
         connection::connect(self, target, options).await
     }
 
@@ -213,7 +209,7 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn reset_counters(&self) -> Result<(), DriverError> {
+    pub async fn reset_counters(&self) -> Result<()> {
         let reset = global::control::RESET_COUNTERS.put(1);
         self.write(engine::GLOBAL + global::CONTROL, reset).await
     }
@@ -222,33 +218,33 @@ impl<B: Bus> Device<B> {
         &self.shared
     }
 
-    pub(crate) async fn read(&self, offset: u32) -> Result<u32, DriverError> {
+    pub(crate) async fn read(&self, offset: u32) -> Result<u32> {
         self.shared.access.read(&self.bus, offset).await
     }
 
-    pub(crate) async fn write(&self, offset: u32, value: u32) -> Result<(), DriverError> {
+    pub(crate) async fn write(&self, offset: u32, value: u32) -> Result<()> {
         self.shared.access.write(&self.bus, offset, value).await
     }
 
     /// Writes registers and reads them back.
-    pub(crate) async fn set(&self, registers: &[(u32, u32)]) -> Result<(), DriverError> {
+    pub(crate) async fn set(&self, registers: &[(u32, u32)]) -> Result<()> {
         self.shared.access.set(&self.bus, registers).await
     }
 
     /// Reads a value of two registers: the read of the lower one latches the upper one.
-    pub(crate) async fn read_pair(&self, low: u32, high: u32) -> Result<u64, DriverError> {
+    pub(crate) async fn read_pair(&self, low: u32, high: u32) -> Result<u64> {
         let low = self.read(low).await?;
         Ok(u64::from(low) | u64::from(self.read(high).await?) << 32)
     }
 
     /// Unpins the memory of dropped buffers and channels.
-    pub(crate) async fn unpin_retired(&self) -> Result<(), DriverError> {
+    pub(crate) async fn unpin_retired(&self) -> Result<()> {
         self.shared.access.unpin_retired(&self.bus, &self.shared.retired).await
     }
 }
 
 /// Reads an engine's capabilities.
-async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<Description, DriverError> {
+async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<Description> {
     let read = async |register: u32| access.read(bus, engine::GLOBAL + register).await;
     let (counts, sizes) = (read(global::COUNTS).await?, read(global::SIZES).await?);
     let description = Description {

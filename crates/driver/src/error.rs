@@ -8,6 +8,9 @@ use thiserror::Error;
 
 use crate::plan::PlanError;
 
+/// Outcome of a request to the driver.
+pub(crate) type Result<T, E = DriverError> = std::result::Result<T, E>;
+
 /// A refused request, or an unusable device. No data were moved.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -9,7 +9,7 @@ use crosslane_pcie::units::RoutingId;
 use crosslane_regs::memory_card as map;
 
 use crate::access::{Access, Circuit, REGISTER_BAR, find_endpoint};
-use crate::error::DriverError;
+use crate::error::Result;
 use crate::window::{Window, WindowOptions};
 
 /// BAR of the FIFO.
@@ -80,7 +80,7 @@ impl<B: Bus> MemoryCard<B> {
     ///
     /// # Errors
     /// No such function, no such card there, another version, or a refusal by the platform.
-    pub async fn open_by_name(bus: B, name: &str) -> Result<Self, DriverError> {
+    pub async fn open_by_name(bus: B, name: &str) -> Result<Self> {
         let access = find_endpoint(&bus, name)?;
         let sizes = access.open(&bus, &CARD, access.read(&bus, map::SIZES)).await?;
         let banks = map::sizes::BANKS.get(sizes).min(map::BANKS.count);
@@ -104,11 +104,11 @@ impl<B: Bus> MemoryCard<B> {
     ///
     /// # Errors
     /// See [`Window::open`].
-    pub fn window(&self, options: WindowOptions) -> Result<Window<B>, DriverError> {
+    pub fn window(&self, options: WindowOptions) -> Result<Window<B>> {
         Window::open(self.bus.clone(), self.function(), options)
     }
 
-    async fn read(&self, offset: u32) -> Result<u32, DriverError> {
+    async fn read(&self, offset: u32) -> Result<u32> {
         self.access.read(&self.bus, offset).await
     }
 
@@ -116,7 +116,7 @@ impl<B: Bus> MemoryCard<B> {
     ///
     /// # Errors
     /// The card does not answer.
-    pub async fn take_metrics(&self) -> Result<CardMetrics, DriverError> {
+    pub async fn take_metrics(&self) -> Result<CardMetrics> {
         self.access.write(&self.bus, map::CONTROL, map::control::TAKE.put(1)).await?;
         let mut metrics = CardMetrics {
             fifo_writes: self.read(map::FIFO_WRITES).await?,
@@ -144,7 +144,7 @@ impl<B: Bus> MemoryCard<B> {
     ///
     /// # Errors
     /// The card does not answer.
-    pub async fn drain_fifo(&self) -> Result<Vec<u8>, DriverError> {
+    pub async fn drain_fifo(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         // Bytes pushed meanwhile are left for the next call.
         for _ in 0..self.read(map::FIFO_LEVEL).await? {

@@ -11,7 +11,7 @@ use crosslane_regs::engine::lane;
 
 use crate::channel::Target;
 use crate::connection::Connection;
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 use crate::plan::Plan;
 use crate::user::Check;
 
@@ -115,7 +115,7 @@ impl<B: Bus> Peer<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn check(&self, seed: u32) -> Result<(), DriverError> {
+    pub async fn check(&self, seed: u32) -> Result<()> {
         self.connection.check(seed).await
     }
 
@@ -123,7 +123,7 @@ impl<B: Bus> Peer<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn check_result(&self) -> Result<Check, DriverError> {
+    pub async fn check_result(&self) -> Result<Check> {
         let errors = self.connection.read(lane::CHECK_ERRORS).await?;
         Ok(Check::new(errors, self.connection.read(lane::CHECK_FIRST).await?))
     }
@@ -132,7 +132,7 @@ impl<B: Bus> Peer<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn counters(&self) -> Result<ReceiveQueueCounters, DriverError> {
+    pub async fn counters(&self) -> Result<ReceiveQueueCounters> {
         let lane = &self.connection;
         Ok(ReceiveQueueCounters {
             received_bytes: lane.read(lane::RECEIVED).await?,
@@ -149,7 +149,7 @@ impl<B: Bus> Peer<B> {
     /// # Errors
     /// A device does not answer, or a transfer to the queue is in flight: the queue is then freed
     /// when that has ended.
-    pub async fn close(self) -> Result<(), DriverError> {
+    pub async fn close(self) -> Result<()> {
         // Transfers in flight hold the connection too.
         if Arc::strong_count(&self.connection) > 1 {
             let problem = "a transfer to it is in flight";

@@ -14,7 +14,7 @@ use crate::buffer::{Claim, Retired};
 use crate::channel::{ChannelKind, ChannelOptions, Notification};
 use crate::connection::Connection;
 use crate::device::Description;
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 
 /// Kind and number of a channel.
 pub(crate) type ChannelKey = (ChannelKind, u8);
@@ -117,12 +117,7 @@ impl<B: Bus> Shared<B> {
     }
 
     /// Checks the target of a peer write.
-    pub fn check_peer_write(
-        &self,
-        number: u8,
-        address: BusAddress,
-        bytes: u64,
-    ) -> Result<(), DriverError> {
+    pub fn check_peer_write(&self, number: u8, address: BusAddress, bytes: u64) -> Result<()> {
         let place = self.place((ChannelKind::Peer, number));
         let refused = |kind, problem: String| Err(DriverError::refused(place, kind, problem));
         if bytes == 0 {
@@ -191,11 +186,7 @@ pub(crate) struct OpenChannel<B: Bus> {
 
 impl<B: Bus> OpenChannel<B> {
     /// Takes a channel, and a vector for it.
-    pub fn take(
-        shared: &Arc<Shared<B>>,
-        key: ChannelKey,
-        options: ChannelOptions,
-    ) -> Result<Self, DriverError> {
+    pub fn take(shared: &Arc<Shared<B>>, key: ChannelKey, options: ChannelOptions) -> Result<Self> {
         let (kind, number) = key;
         let have = shared.channels(kind);
         if number >= have {

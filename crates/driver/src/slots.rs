@@ -8,7 +8,7 @@ use crosslane_host::ErrorKind::{InvalidArgument, Timeout};
 use crosslane_host::{Bus, Mapping};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 use crate::window::{LINE_BYTES, Window};
 
 /// Bytes of a slot: a line, which leaves the core as one write if possible.
@@ -61,7 +61,7 @@ struct Ring<B: Bus> {
 }
 
 impl<B: Bus> Ring<B> {
-    fn new(window: Window<B>) -> Result<Self, DriverError> {
+    fn new(window: Window<B>) -> Result<Self> {
         let slots = (window.size_bytes() / SLOT_BYTES).saturating_sub(1);
         if slots == 0 {
             let (place, size) = (format!("{window:?}"), window.size_bytes());
@@ -95,7 +95,7 @@ impl<B: Bus> SlotSender<B> {
     ///
     /// # Errors
     /// A window too small, or one that cannot be written.
-    pub async fn new(window: Window<B>) -> Result<Self, DriverError> {
+    pub async fn new(window: Window<B>) -> Result<Self> {
         let ring = Ring::new(window)?;
         let bytes = vec![0; ((ring.slots + 1) * SLOT_BYTES) as usize];
         ring.window.copy(0, &bytes).await?;
@@ -114,7 +114,7 @@ impl<B: Bus> SlotSender<B> {
     ///
     /// # Errors
     /// A message of more than 47 B, or a window that fails.
-    pub async fn try_send(&mut self, message: &[u8]) -> Result<bool, DriverError> {
+    pub async fn try_send(&mut self, message: &[u8]) -> Result<bool> {
         let window = &self.ring.window;
         if message.len() > MAX_MESSAGE_BYTES {
             let (place, length) = (format!("{window:?}"), message.len());
@@ -151,7 +151,7 @@ impl<B: Bus> SlotSender<B> {
         message: &[u8],
         pause: Picoseconds,
         deadline: Picoseconds,
-    ) -> Result<(), DriverError> {
+    ) -> Result<()> {
         while !self.try_send(message).await? {
             let bus = self.ring.window.bus();
             if bus.now() >= deadline {
@@ -168,7 +168,7 @@ impl<B: Bus> SlotSender<B> {
     ///
     /// # Errors
     /// See [`Window::flush`].
-    pub async fn flush(&self) -> Result<(), DriverError> {
+    pub async fn flush(&self) -> Result<()> {
         self.ring.window.flush().await
     }
 }
@@ -185,7 +185,7 @@ impl<B: Bus> SlotReceiver<B> {
     ///
     /// # Errors
     /// A window too small, or not uncached.
-    pub fn new(window: Window<B>) -> Result<Self, DriverError> {
+    pub fn new(window: Window<B>) -> Result<Self> {
         if window.mapping() != Mapping::Uncached {
             let problem = "slots are read through an uncached window";
             return Err(DriverError::refused(format!("{window:?}"), InvalidArgument, problem));
@@ -197,7 +197,7 @@ impl<B: Bus> SlotReceiver<B> {
     ///
     /// # Errors
     /// A window that fails.
-    pub async fn try_receive(&mut self) -> Result<Option<Vec<u8>>, DriverError> {
+    pub async fn try_receive(&mut self) -> Result<Option<Vec<u8>>> {
         let mut slot = [0; SLOT_BYTES as usize];
         self.ring.window.read(self.ring.offset(self.taken), &mut slot).await?;
         let Some(message) = unpacked(&slot, lap(self.taken, self.ring.slots)) else {

@@ -8,7 +8,7 @@ use crosslane_regs::engine::{self, ChannelState, channel, user};
 
 use crate::channel::{ChannelKind, DescriptorSource};
 use crate::device::Device;
-use crate::error::{DriverError, TransferFault};
+use crate::error::{DriverError, Result, TransferFault};
 use crate::shared::{CommandPort, channel_registers};
 
 /// Channel of the command port.
@@ -113,11 +113,11 @@ impl<B: Bus> User<B> {
         DriverError::refused(place, kind, problem)
     }
 
-    async fn read(&self, register: u32) -> Result<u32, DriverError> {
+    async fn read(&self, register: u32) -> Result<u32> {
         self.device.read(engine::USER + register).await
     }
 
-    async fn write(&self, register: u32, value: u32) -> Result<(), DriverError> {
+    async fn write(&self, register: u32, value: u32) -> Result<()> {
         self.device.write(engine::USER + register, value).await
     }
 
@@ -127,7 +127,7 @@ impl<B: Bus> User<B> {
     ///
     /// # Errors
     /// Two different receive queues, one that does not exist, or no answer.
-    pub async fn route(&self, c2h: StreamSource, peer: StreamSource) -> Result<(), DriverError> {
+    pub async fn route(&self, c2h: StreamSource, peer: StreamSource) -> Result<()> {
         if let (Some(one), Some(other)) = (c2h.receive_queue(), peer.receive_queue())
             && one != other
         {
@@ -151,7 +151,7 @@ impl<B: Bus> User<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn seed(&self, seed: u32) -> Result<(), DriverError> {
+    pub async fn seed(&self, seed: u32) -> Result<()> {
         self.write(user::GENERATOR_SEED, seed).await
     }
 
@@ -160,7 +160,7 @@ impl<B: Bus> User<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn check_h2c(&self, seed: u32) -> Result<(), DriverError> {
+    pub async fn check_h2c(&self, seed: u32) -> Result<()> {
         self.write(user::H2C_CHECK_SEED, seed).await?;
         let on = user::h2c_check::ENABLE.put(1) | user::h2c_check::RESTART.put(1);
         self.write(user::H2C_CHECK, on).await
@@ -170,7 +170,7 @@ impl<B: Bus> User<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn h2c_check_result(&self) -> Result<Check, DriverError> {
+    pub async fn h2c_check_result(&self) -> Result<Check> {
         let errors = self.read(user::H2C_CHECK_ERRORS).await?;
         Ok(Check::new(errors, self.read(user::H2C_CHECK_FIRST).await?))
     }
@@ -181,7 +181,7 @@ impl<B: Bus> User<B> {
     /// # Errors
     /// A length of 0, one not of whole double words into a receive queue that the channel is
     /// connected to, a command that is still running, or no answer.
-    pub async fn command(&self, address: BusAddress, bytes: u32) -> Result<(), DriverError> {
+    pub async fn command(&self, address: BusAddress, bytes: u32) -> Result<()> {
         self.set_command(address, bytes).await?;
         self.knows(|port| (port.due, port.is_idle) = (port.due.wrapping_add(1), false));
         self.write(user::COMMAND, user::command::START.put(1)).await
@@ -193,7 +193,7 @@ impl<B: Bus> User<B> {
     }
 
     /// Reads the command port's registers and state, before any timing starts.
-    pub(crate) async fn look_at_command_port(&self) -> Result<(), DriverError> {
+    pub(crate) async fn look_at_command_port(&self) -> Result<()> {
         let mut held = [0; 3];
         for (held, register) in held.iter_mut().zip(COMMAND_REGISTERS) {
             *held = self.read(register).await?;
@@ -203,7 +203,7 @@ impl<B: Bus> User<B> {
     }
 
     /// Returns whether no command is running.
-    async fn find_idle(&self) -> Result<bool, DriverError> {
+    async fn find_idle(&self) -> Result<bool> {
         if self.knows(|port| port.is_idle) {
             return Ok(true);
         }
@@ -216,7 +216,7 @@ impl<B: Bus> User<B> {
     }
 
     /// Checks a command and writes it to the command port.
-    async fn set_command(&self, address: BusAddress, bytes: u32) -> Result<(), DriverError> {
+    async fn set_command(&self, address: BusAddress, bytes: u32) -> Result<()> {
         let shared = self.device.shared();
         let source = shared.open_channel(COMMAND_CHANNEL).map(|options| options.descriptors);
         if source != Some(DescriptorSource::CommandPort) {
@@ -246,7 +246,7 @@ impl<B: Bus> User<B> {
     ///
     /// # Errors
     /// The deadline has passed, the peer channel has stopped, or the device does not answer.
-    pub async fn command_done(&self, deadline: Picoseconds) -> Result<(), DriverError> {
+    pub async fn command_done(&self, deadline: Picoseconds) -> Result<()> {
         let due = self.knows(|port| port.due);
         self.poll(user::COMMAND_DONE, due, "the end of a command", deadline).await?;
         self.knows(|port| port.is_idle = true);
@@ -254,13 +254,7 @@ impl<B: Bus> User<B> {
     }
 
     /// Polls a count until it has reached `due`.
-    async fn poll(
-        &self,
-        register: u32,
-        due: u32,
-        what: &str,
-        deadline: Picoseconds,
-    ) -> Result<(), DriverError> {
+    async fn poll(&self, register: u32, due: u32, what: &str, deadline: Picoseconds) -> Result<()> {
         let bus = self.device.bus();
         let begun = bus.now();
         let mut looks = 0_u32;
@@ -286,7 +280,7 @@ impl<B: Bus> User<B> {
     }
 
     /// Returns an error if the command port's channel has stopped.
-    async fn check_channel(&self) -> Result<(), DriverError> {
+    async fn check_channel(&self) -> Result<()> {
         let status = self.device.read(channel_registers(COMMAND_CHANNEL) + channel::STATUS).await?;
         if channel::status::STATE.get(status) != ChannelState::Stopped.bits() {
             return Ok(());
@@ -308,7 +302,7 @@ impl<B: Bus> User<B> {
         bytes: u32,
         rounds: u16,
         deadline: Picoseconds,
-    ) -> Result<PingPong, DriverError> {
+    ) -> Result<PingPong> {
         if rounds == 0 {
             return Err(
                 self.refused(InvalidArgument, "a ping-pong of 0 round trips is not possible")

@@ -11,7 +11,7 @@ use crosslane_host::{
 use crosslane_pcie::units::RoutingId;
 
 use crate::access::find_function;
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 
 /// Bytes that a processor combines: a line of its buffers.
 pub const LINE_BYTES: u64 = 64;
@@ -85,14 +85,14 @@ impl<B: Bus> Window<B> {
     ///
     /// # Errors
     /// No such function, a range beyond the BAR, or a refusal as above.
-    pub fn open(bus: B, function: RoutingId, options: WindowOptions) -> Result<Self, DriverError> {
+    pub fn open(bus: B, function: RoutingId, options: WindowOptions) -> Result<Self> {
         let info = find_function(&bus, function)?.0.function;
         let window = Self { place: place(&info, options.bar), bus, function, options };
         window.check(&info)?;
         Ok(window)
     }
 
-    fn check(&self, info: &FunctionInfo) -> Result<(), DriverError> {
+    fn check(&self, info: &FunctionInfo) -> Result<()> {
         let WindowOptions { bar, range, mapping, contents } = &self.options;
         let bar_bytes = info.bars.iter().find(|it| it.index == usize::from(*bar));
         let Some(bar_bytes) = bar_bytes.map(|bar| bar.size_bytes) else {
@@ -136,7 +136,7 @@ impl<B: Bus> Window<B> {
         DriverError::refused(&self.place, kind, problem)
     }
 
-    fn at(&self, offset_bytes: u64, bytes: usize) -> Result<RegisterAddress, DriverError> {
+    fn at(&self, offset_bytes: u64, bytes: usize) -> Result<RegisterAddress> {
         let size = self.size_bytes();
         if offset_bytes.checked_add(bytes as u64).is_none_or(|end| end > size) {
             let problem =
@@ -175,7 +175,7 @@ impl<B: Bus> Window<B> {
     ///
     /// # Errors
     /// A range beyond the window, or a FIFO: see [`push`](Self::push).
-    pub async fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DriverError> {
+    pub async fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
         self.store(offset_bytes, bytes, WORD_BYTES).await
     }
 
@@ -183,7 +183,7 @@ impl<B: Bus> Window<B> {
     ///
     /// # Errors
     /// See [`write`](Self::write).
-    pub async fn write_burst(&self, offset_bytes: u64, words: &[u32]) -> Result<(), DriverError> {
+    pub async fn write_burst(&self, offset_bytes: u64, words: &[u32]) -> Result<()> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.store(offset_bytes, &bytes, 4).await
     }
@@ -192,7 +192,7 @@ impl<B: Bus> Window<B> {
     ///
     /// # Errors
     /// See [`write`](Self::write).
-    pub async fn copy(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DriverError> {
+    pub async fn copy(&self, offset_bytes: u64, bytes: &[u8]) -> Result<()> {
         self.store(offset_bytes, bytes, self.bus.widest_store_bytes()).await
     }
 
@@ -200,12 +200,7 @@ impl<B: Bus> Window<B> {
     ///
     /// # Errors
     /// See [`write`](Self::write); also a width that the processor does not have.
-    pub async fn store(
-        &self,
-        offset_bytes: u64,
-        bytes: &[u8],
-        width_bytes: u32,
-    ) -> Result<(), DriverError> {
+    pub async fn store(&self, offset_bytes: u64, bytes: &[u8], width_bytes: u32) -> Result<()> {
         if let Contents::Fifo { .. } = self.options.contents {
             return Err(
                 self.refused(InvalidArgument, "a FIFO is pushed into, not stored to a place")
@@ -215,12 +210,7 @@ impl<B: Bus> Window<B> {
         self.store_at(at, bytes, width_bytes).await
     }
 
-    async fn store_at(
-        &self,
-        at: RegisterAddress,
-        bytes: &[u8],
-        width_bytes: u32,
-    ) -> Result<(), DriverError> {
+    async fn store_at(&self, at: RegisterAddress, bytes: &[u8], width_bytes: u32) -> Result<()> {
         let stores = Stores { width_bytes, mapping: self.options.mapping };
         self.bus.store(at, bytes, stores).await.map_err(|source| self.failed(source))
     }
@@ -236,7 +226,7 @@ impl<B: Bus> Window<B> {
     /// # Errors
     /// Not a FIFO; write-combined, a length that is not a multiple of 64 B: the pieces of a partial
     /// line may leave in any order.
-    pub async fn push(&self, bytes: &[u8]) -> Result<(), DriverError> {
+    pub async fn push(&self, bytes: &[u8]) -> Result<()> {
         let Contents::Fifo { decoded_bytes } = self.options.contents else {
             return Err(self.refused(InvalidArgument, "it is no FIFO"));
         };
@@ -266,7 +256,7 @@ impl<B: Bus> Window<B> {
     ///
     /// # Errors
     /// A range beyond the window, or no answer.
-    pub async fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), DriverError> {
+    pub async fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<()> {
         let at = self.at(offset_bytes, into.len())?;
         let loaded = self.bus.load(at, into, self.options.mapping).await;
         loaded.map_err(|source| self.failed(source))
@@ -276,7 +266,7 @@ impl<B: Bus> Window<B> {
     ///
     /// # Errors
     /// See [`Bus::fence`].
-    pub async fn flush(&self) -> Result<(), DriverError> {
+    pub async fn flush(&self) -> Result<()> {
         self.bus.fence().await.map_err(|source| self.failed(source))
     }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
+#[cfg(doc)]
 use crate::error::BusError;
+use crate::error::BusResult;
 use crate::topology::Topology;
 
 /// An address behind a BAR.
@@ -129,13 +131,13 @@ pub trait DmaMemory: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`BusError::BeyondMemory`].
-    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError>;
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> BusResult<()>;
 
     /// Copies `from` into the memory.
     ///
     /// # Errors
     /// [`BusError::BeyondMemory`].
-    fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError>;
+    fn write(&self, offset_bytes: u64, from: &[u8]) -> BusResult<()>;
 }
 
 /// One core's access to the devices and the memory of its host.
@@ -165,7 +167,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// No such register, or no answer.
-    fn read_register(&self, at: RegisterAddress) -> impl Future<Output = Result<u32, BusError>>;
+    fn read_register(&self, at: RegisterAddress) -> impl Future<Output = BusResult<u32>>;
 
     /// Writes a 32-bit register. The write is posted: it has left the core when this returns, and
     /// arrives after everything the core wrote before.
@@ -176,7 +178,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         &self,
         at: RegisterAddress,
         value: u32,
-    ) -> impl Future<Output = Result<(), BusError>>;
+    ) -> impl Future<Output = BusResult<()>>;
 
     /// Bytes of the processor's widest store: 8, 16, 32 or 64.
     fn widest_store_bytes(&self) -> u32;
@@ -186,8 +188,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     /// # Errors
     /// No such BAR; [`BusError::CannotCombine`] if it is not prefetchable or the platform has no
     /// write-combined mapping.
-    fn check_mapping(&self, function: RoutingId, bar: u8, mapping: Mapping)
-    -> Result<(), BusError>;
+    fn check_mapping(&self, function: RoutingId, bar: u8, mapping: Mapping) -> BusResult<()>;
 
     /// Stores a run of bytes, lowest address first, with shorter stores where one of the full width
     /// would be unaligned or too long. Uncached stores have left the core when this returns; for
@@ -202,7 +203,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         at: RegisterAddress,
         bytes: &[u8],
         stores: Stores,
-    ) -> impl Future<Output = Result<(), BusError>>;
+    ) -> impl Future<Output = BusResult<()>>;
 
     /// Loads a run of bytes, lowest address first, with loads of 8 B, shorter where one would be
     /// unaligned or too long. The core waits for the round trip of each.
@@ -214,19 +215,19 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         at: RegisterAddress,
         into: &mut [u8],
         mapping: Mapping,
-    ) -> impl Future<Output = Result<(), BusError>>;
+    ) -> impl Future<Output = BusResult<()>>;
 
     /// Waits until all stores of this core have left it: its combining buffers are empty.
     ///
     /// # Errors
     /// [`BusError::Busy`].
-    fn fence(&self) -> impl Future<Output = Result<(), BusError>>;
+    fn fence(&self) -> impl Future<Output = BusResult<()>>;
 
     /// Allocates zeroed memory that can be pinned.
     ///
     /// # Errors
     /// [`BusError::OutOfMemory`].
-    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<Self::Memory, BusError>;
+    fn allocate(&self, bytes: u64, pages: PageSize) -> BusResult<Self::Memory>;
 
     /// Makes memory reachable for a function and returns its bus addresses: segments that cover it
     /// in order, adjacent ones merged.
@@ -237,7 +238,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         &self,
         function: RoutingId,
         memory: &Self::Memory,
-    ) -> impl Future<Output = Result<Vec<Segment>, BusError>>;
+    ) -> impl Future<Output = BusResult<Vec<Segment>>>;
 
     /// Ends a pin.
     ///
@@ -247,7 +248,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         &self,
         function: RoutingId,
         memory: &Self::Memory,
-    ) -> impl Future<Output = Result<(), BusError>>;
+    ) -> impl Future<Output = BusResult<()>>;
 
     /// Keeps something that a device may still use after its last owner has dropped it, such as
     /// memory pinned for a device that does not answer, until the process or a lab's simulation
@@ -268,7 +269,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         function: RoutingId,
         peer: RoutingId,
         bar: u8,
-    ) -> impl Future<Output = Result<BusAddress, BusError>>;
+    ) -> impl Future<Output = BusResult<BusAddress>>;
 
     /// Ends one pin of a BAR.
     ///
@@ -279,7 +280,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         function: RoutingId,
         peer: RoutingId,
         bar: u8,
-    ) -> impl Future<Output = Result<(), BusError>>;
+    ) -> impl Future<Output = BusResult<()>>;
 
     /// Polls the 32-bit little-endian word at `offset_bytes` (a multiple of 4) until it differs
     /// from `seen`; returns its new value.
@@ -292,7 +293,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> impl Future<Output = Result<u32, BusError>> {
+    ) -> impl Future<Output = BusResult<u32>> {
         self.wait_memory_by(Waiting::Polling, memory, offset_bytes, seen, deadline)
     }
 
@@ -300,7 +301,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`BusError::CannotWait`].
-    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError>;
+    fn check_waiting(&self, waiting: Waiting) -> BusResult<()>;
 
     /// Waits like [`wait_memory`](Self::wait_memory), by any method that
     /// [`check_waiting`](Self::check_waiting) allows.
@@ -314,7 +315,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> impl Future<Output = Result<u32, BusError>>;
+    ) -> impl Future<Output = BusResult<u32>>;
 
     /// Lets a function send `vectors` interrupts, numbered from 0. Call it once for each function.
     ///
@@ -324,7 +325,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         &self,
         function: RoutingId,
         vectors: u16,
-    ) -> impl Future<Output = Result<(), BusError>>;
+    ) -> impl Future<Output = BusResult<()>>;
 
     /// Sleeps until an interrupt of one vector arrives. Returns the number since the previous call,
     /// at least 1; one that came before the call counts.
@@ -336,7 +337,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         function: RoutingId,
         vector: u16,
         deadline: Picoseconds,
-    ) -> impl Future<Output = Result<u64, BusError>>;
+    ) -> impl Future<Output = BusResult<u64>>;
 
     /// Spends the core's time on work other than bus accesses.
     fn work(&self, work: HostWork) -> impl Future<Output = ()>;

@@ -9,6 +9,9 @@ use crate::bus::{RegisterAddress, Waiting};
 use crate::kind::Reason;
 use crate::kinds;
 
+/// Outcome of an access to a device or to memory, or of a wait.
+pub type BusResult<T> = Result<T, BusError>;
+
 /// An error of an access to a device or to memory, or of a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -66,36 +66,36 @@ macro_rules! forward_bus {
             $plain cores() -> u16;
             $plain widest_store_bytes() -> u32;
             $plain check_mapping(function: $function, bar: u8, mapping: $crate::Mapping)
-                -> Result<(), $crate::BusError>;
-            $plain check_waiting(waiting: $crate::Waiting) -> Result<(), $crate::BusError>;
+                -> $crate::BusResult<()>;
+            $plain check_waiting(waiting: $crate::Waiting) -> $crate::BusResult<()>;
             $plain abandon(what: impl ::std::any::Any + Send) -> ();
             $wait read_register(at: $crate::RegisterAddress)
-                -> impl Future<Output = Result<u32, $crate::BusError>>;
+                -> impl Future<Output = $crate::BusResult<u32>>;
             $wait write_register(at: $crate::RegisterAddress, value: u32)
-                -> impl Future<Output = Result<(), $crate::BusError>>;
+                -> impl Future<Output = $crate::BusResult<()>>;
             $wait store(at: $crate::RegisterAddress, bytes: &[u8], stores: $crate::Stores)
-                -> impl Future<Output = Result<(), $crate::BusError>>;
+                -> impl Future<Output = $crate::BusResult<()>>;
             $wait load(at: $crate::RegisterAddress, into: &mut [u8], mapping: $crate::Mapping)
-                -> impl Future<Output = Result<(), $crate::BusError>>;
-            $wait fence() -> impl Future<Output = Result<(), $crate::BusError>>;
+                -> impl Future<Output = $crate::BusResult<()>>;
+            $wait fence() -> impl Future<Output = $crate::BusResult<()>>;
             $memory pin(function: $function; memory: &$of)
-                -> impl Future<Output = Result<Vec<$crate::Segment>, $crate::BusError>>;
+                -> impl Future<Output = $crate::BusResult<Vec<$crate::Segment>>>;
             $memory unpin(function: $function; memory: &$of)
-                -> impl Future<Output = Result<(), $crate::BusError>>;
+                -> impl Future<Output = $crate::BusResult<()>>;
             $wait pin_bar(function: $function, peer: $function, bar: u8)
                 -> impl Future<
-                    Output = Result<::crosslane_pcie::units::BusAddress, $crate::BusError>,
+                    Output = $crate::BusResult<::crosslane_pcie::units::BusAddress>,
                 >;
             $wait unpin_bar(function: $function, peer: $function, bar: u8)
-                -> impl Future<Output = Result<(), $crate::BusError>>;
+                -> impl Future<Output = $crate::BusResult<()>>;
             $memory wait_memory_by(
                 waiting: $crate::Waiting;
                 memory: &$of, offset_bytes: u64, seen: u32, deadline: $time
-            ) -> impl Future<Output = Result<u32, $crate::BusError>>;
+            ) -> impl Future<Output = $crate::BusResult<u32>>;
             $wait enable_interrupts(function: $function, vectors: u16)
-                -> impl Future<Output = Result<(), $crate::BusError>>;
+                -> impl Future<Output = $crate::BusResult<()>>;
             $wait wait_interrupt(function: $function, vector: u16, deadline: $time)
-                -> impl Future<Output = Result<u64, $crate::BusError>>;
+                -> impl Future<Output = $crate::BusResult<u64>>;
             $wait work(work: $crate::HostWork) -> impl Future<Output = ()>;
         }
     };

@@ -26,13 +26,13 @@ pub use bus::{
     Bus, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores, Waiting,
 };
 pub use clock::Clock;
-pub use error::{BusError, TopologyError};
+pub use error::{BusError, BusResult, TopologyError};
 pub use kind::{ErrorKind, Reason};
 pub use layer::Layer;
 pub use lock::lock;
 pub use rdma::{
     FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, Rdma, RdmaConnection, RdmaError, RdmaListener,
-    RdmaRegion, RemoteAccess, RemoteMemory,
+    RdmaRegion, RdmaResult, RemoteAccess, RemoteMemory,
 };
 pub use routines::Routines;
 pub use topology::{FunctionInfo, IoTranslation, Topology};

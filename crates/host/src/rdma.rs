@@ -70,7 +70,7 @@ pub trait RdmaRegion: Clone {
     ///
     /// # Errors
     /// A range beyond the memory.
-    fn publish(&self, offset_bytes: u64, bytes: u64) -> Result<(), RdmaError> {
+    fn publish(&self, offset_bytes: u64, bytes: u64) -> RdmaResult<()> {
         let _ = (offset_bytes, bytes);
         Ok(())
     }
@@ -91,7 +91,7 @@ impl<R: RdmaRegion> NearEnd<R> {
     ///
     /// # Errors
     /// [`RdmaError::BeyondMemory`], for the near end first.
-    pub fn check(&self, far: FarEnd, bytes: u64) -> Result<(), RdmaError> {
+    pub fn check(&self, far: FarEnd, bytes: u64) -> RdmaResult<()> {
         let beyond = |what, offset_bytes, size_bytes| {
             Err(RdmaError::BeyondMemory { what, offset_bytes, bytes, size_bytes })
         };
@@ -139,7 +139,7 @@ pub trait Rdma: Clone {
     ///
     /// # Errors
     /// [`RdmaError::OutOfMemory`].
-    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<Self::Memory, RdmaError>;
+    fn allocate(&self, bytes: u64, pages: PageSize) -> RdmaResult<Self::Memory>;
 
     /// Registers memory: pins it, and lets the network reach it.
     ///
@@ -149,14 +149,14 @@ pub trait Rdma: Clone {
         &self,
         memory: &Self::Memory,
         access: RemoteAccess,
-    ) -> impl Future<Output = Result<Self::Region, RdmaError>>;
+    ) -> impl Future<Output = RdmaResult<Self::Region>>;
 
     /// Waits for connections at an address of this node, such as `127.0.0.1:7471`; port 0 lets the
     /// network choose.
     ///
     /// # Errors
     /// An address that is taken, or does not belong to this network.
-    fn listen(&self, address: &str) -> impl Future<Output = Result<Self::Listener, RdmaError>>;
+    fn listen(&self, address: &str) -> impl Future<Output = RdmaResult<Self::Listener>>;
 
     /// Connects to a node that listens.
     ///
@@ -167,7 +167,7 @@ pub trait Rdma: Clone {
         &self,
         address: &str,
         deadline: Picoseconds,
-    ) -> impl Future<Output = Result<Self::Connection, RdmaError>>;
+    ) -> impl Future<Output = RdmaResult<Self::Connection>>;
 }
 
 /// Accepts connections from other nodes.
@@ -182,7 +182,7 @@ pub trait RdmaListener {
     ///
     /// # Errors
     /// A network that has failed as a whole.
-    fn accept(&self) -> impl Future<Output = Result<Self::Connection, RdmaError>>;
+    fn accept(&self) -> impl Future<Output = RdmaResult<Self::Connection>>;
 }
 
 /// A connection to another node. Clones are the same connection; the last one closes it.
@@ -204,14 +204,14 @@ pub trait RdmaConnection: Clone {
     ///
     /// # Errors
     /// A message that is too long, or a lost connection.
-    fn send(&self, message: &[u8]) -> impl Future<Output = Result<(), RdmaError>>;
+    fn send(&self, message: &[u8]) -> impl Future<Output = RdmaResult<()>>;
 
     /// Waits for the next message. Dropping the future loses none. Only one caller may wait at a
     /// time.
     ///
     /// # Errors
     /// The connection is lost and no message is left.
-    fn receive(&self) -> impl Future<Output = Result<Vec<u8>, RdmaError>>;
+    fn receive(&self) -> impl Future<Output = RdmaResult<Vec<u8>>>;
 
     /// Reads memory of the other node into memory of this one; returns when the data have arrived.
     ///
@@ -222,7 +222,7 @@ pub trait RdmaConnection: Clone {
         near: &NearEnd<Self::Region>,
         far: FarEnd,
         bytes: u64,
-    ) -> impl Future<Output = Result<(), RdmaError>>;
+    ) -> impl Future<Output = RdmaResult<()>>;
 
     /// Writes memory of this node into memory of the other; returns when programs there can see the
     /// data.
@@ -234,11 +234,14 @@ pub trait RdmaConnection: Clone {
         near: &NearEnd<Self::Region>,
         far: FarEnd,
         bytes: u64,
-    ) -> impl Future<Output = Result<(), RdmaError>>;
+    ) -> impl Future<Output = RdmaResult<()>>;
 
     /// Ends the connection immediately, for both ends.
     fn close(&self) -> impl Future<Output = ()>;
 }
+
+/// Outcome of an operation on a network.
+pub type RdmaResult<T> = Result<T, RdmaError>;
 
 /// Errors of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -8,7 +8,7 @@ use std::future::Future;
 use crosslane_fabric::ErrorRecord;
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::LabError;
+use crate::error::Result;
 use crate::executor::{Simulation, Stuck};
 use crate::lab::Lab;
 
@@ -83,7 +83,7 @@ impl CheckedRun {
     ///
     /// # Errors
     /// A lab that cannot be built.
-    pub fn new(lab: &Lab, seed: u64) -> Result<Self, LabError> {
+    pub fn new(lab: &Lab, seed: u64) -> Result<Self> {
         let simulation = Simulation::new(lab.build_engines(seed)?);
         simulation.set_time_limit(Some(TIME_LIMIT));
         Ok(Self { simulation })

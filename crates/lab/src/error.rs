@@ -74,6 +74,9 @@ fn variants(known: &[String]) -> String {
     }
 }
 
+/// Outcome of reading or building a lab.
+pub(crate) type Result<T, E = LabError> = std::result::Result<T, E>;
+
 /// A problem with a lab.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]

@@ -14,7 +14,7 @@ use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
 use crate::engines::{EngineKind, Engines};
 use crate::enumerate::{HostTree, Policy, enumerate};
-use crate::error::{LabError, Problem};
+use crate::error::{LabError, Problem, Result};
 use crate::file::constant::Constant;
 use crate::file::parts::EndpointPart;
 use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES};
@@ -41,7 +41,7 @@ impl Lab {
     ///
     /// # Errors
     /// If the lab does not exist or has a problem.
-    pub fn load(name_or_path: &str) -> Result<Self, LabError> {
+    pub fn load(name_or_path: &str) -> Result<Self> {
         if let Some((name, variant)) = name_or_path.rsplit_once(':') {
             // A path may contain a colon too, but a variant's name contains no slash and no dot.
             if !variant.is_empty() && !variant.contains(['/', '.']) {
@@ -58,7 +58,7 @@ impl Lab {
     ///
     /// # Errors
     /// The first problem of the text, with its position.
-    pub fn from_text(name: &str, text: &str) -> Result<Self, LabError> {
+    pub fn from_text(name: &str, text: &str) -> Result<Self> {
         Self::parsed(name, text, None, BTreeMap::new())
     }
 
@@ -67,7 +67,7 @@ impl Lab {
         text: &str,
         variant: Option<String>,
         replaced: BTreeMap<String, f64>,
-    ) -> Result<Self, LabError> {
+    ) -> Result<Self> {
         let file = LabFile::parse(origin, text, variant.as_deref(), &replaced)?;
         wiring::check(&file)?;
         let engines = Engines::default();
@@ -79,7 +79,7 @@ impl Lab {
     ///
     /// # Errors
     /// If the lab has no such variant.
-    pub fn with_variant(&self, name: &str) -> Result<Self, LabError> {
+    pub fn with_variant(&self, name: &str) -> Result<Self> {
         let mut replaced = self.replaced.clone();
         if !replaced.is_empty() {
             let none = BTreeMap::new();
@@ -97,7 +97,7 @@ impl Lab {
     /// # Errors
     /// If no number in force has that path, such as one that the variant replaces, or the value is
     /// not allowed.
-    pub fn with_constant(&self, path: &str, value: f64) -> Result<Self, LabError> {
+    pub fn with_constant(&self, path: &str, value: f64) -> Result<Self> {
         let mut replaced = self.replaced.clone();
         replaced.insert(path.to_owned(), value);
         let lab = Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)?;
@@ -126,7 +126,7 @@ impl Lab {
     ///
     /// # Errors
     /// If the edited lab can no longer be wired.
-    pub fn edited(&self, edit: impl FnOnce(&mut LabFile)) -> Result<Self, LabError> {
+    pub fn edited(&self, edit: impl FnOnce(&mut LabFile)) -> Result<Self> {
         let mut lab = self.clone();
         edit(&mut lab.file);
         wiring::check(&lab.file)?;
@@ -173,7 +173,7 @@ impl Lab {
     ///
     /// # Errors
     /// If the fabric rejects the lab or a host cannot be enumerated, with the position in the file.
-    pub fn build(&self, seed: u64) -> Result<RunningLab, LabError> {
+    pub fn build(&self, seed: u64) -> Result<RunningLab> {
         self.build_with(seed, Endpoints::Generic)
     }
 
@@ -183,11 +183,11 @@ impl Lab {
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn build_engines(&self, seed: u64) -> Result<RunningLab, LabError> {
+    pub fn build_engines(&self, seed: u64) -> Result<RunningLab> {
         self.build_with(seed, Endpoints::Engines)
     }
 
-    fn build_with(&self, seed: u64, endpoints: Endpoints) -> Result<RunningLab, LabError> {
+    fn build_with(&self, seed: u64, endpoints: Endpoints) -> Result<RunningLab> {
         let mut fabric = wiring::build(&self.file, &self.engines, seed, endpoints)?;
         let mut hosts = Vec::new();
         for (id, host) in (0_u16..).zip(&self.file.hosts) {
@@ -204,7 +204,7 @@ impl Lab {
         id: HostId,
         host: &HostInstance,
         endpoints: Endpoints,
-    ) -> Result<RunningHost, LabError> {
+    ) -> Result<RunningHost> {
         let policy = self.policy(fabric, id, host);
         let tree = enumerate(fabric, id, &policy).map_err(|source| {
             self.file.error(host.span.clone(), &host.name, Problem::Enumeration { source })
@@ -299,11 +299,11 @@ impl Lab {
 ///
 /// # Errors
 /// As [`Lab::load`].
-pub fn open(name_or_path: &str) -> Result<Lab, LabError> {
+pub fn open(name_or_path: &str) -> Result<Lab> {
     Lab::load(name_or_path)
 }
 
-fn read_file(path: &str) -> Result<String, LabError> {
+fn read_file(path: &str) -> Result<String> {
     let unreadable =
         |reason: Reason| LabError::nowhere(Problem::Unreadable { path: path.to_owned(), reason });
     let file = std::fs::File::open(path).map_err(|error| match error.kind() {

@@ -3,7 +3,7 @@
 
 use crosslane_torus_link::routing::Torus;
 
-use crate::error::{LabError, Problem};
+use crate::error::{LabError, Problem, Result};
 use crate::file::{EndpointInstance, HostInstance, LabFile, LinkInstance, TorusInstance};
 use crate::lab::Lab;
 
@@ -64,7 +64,7 @@ impl Lab {
     /// # Errors
     /// If the lab does not have exactly one torus whose first node hangs directly below a host, or
     /// no torus of such nodes can have these sizes.
-    pub fn with_torus(&self, sizes: &[u16]) -> Result<Self, LabError> {
+    pub fn with_torus(&self, sizes: &[u16]) -> Result<Self> {
         let refused = |problem: String| {
             LabError::nowhere(Problem::BadValue { key: "torus".to_owned(), problem })
         };

@@ -13,7 +13,7 @@ use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::HostId;
 
 use crate::engines::Engines;
-use crate::error::{LabError, Problem, nearest};
+use crate::error::{LabError, Problem, Result, nearest};
 use crate::file::{EndpointInstance, LabFile, LinkInstance, TorusInstance};
 
 /// Most downstream ports of a switch: the device numbers of its inner bus.
@@ -58,7 +58,7 @@ struct Wiring<'a> {
 ///
 /// # Errors
 /// The first link or instance that does not fit, with its position.
-pub(crate) fn check(lab: &LabFile) -> Result<(), LabError> {
+pub(crate) fn check(lab: &LabFile) -> Result<()> {
     Wiring::new(lab).map(drop)
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn build(
     engines: &Engines,
     seed: u64,
     endpoints: Endpoints,
-) -> Result<Fabric, LabError> {
+) -> Result<Fabric> {
     let wiring = Wiring::new(lab)?;
     let builder = wiring.builder(seed, endpoints, engines)?;
     let mut fabric = builder.build().map_err(|error| wiring.explain(error))?;
@@ -115,7 +115,7 @@ fn lay_cables(fabric: &mut Fabric, torus: &TorusInstance) {
 }
 
 impl<'a> Wiring<'a> {
-    fn new(lab: &'a LabFile) -> Result<Self, LabError> {
+    fn new(lab: &'a LabFile) -> Result<Self> {
         let hosts = lab.hosts.iter().enumerate().map(|(i, host)| (&*host.name, Named::Host(i)));
         let switches =
             lab.switches.iter().enumerate().map(|(i, switch)| (&*switch.name, Named::Switch(i)));
@@ -135,7 +135,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// Checks that each end of a network link is a NIC, and that no NIC is used twice.
-    fn check_networks(&self) -> Result<(), LabError> {
+    fn check_networks(&self) -> Result<()> {
         let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
         for network in &self.lab.networks {
             let ends = [
@@ -167,7 +167,7 @@ impl<'a> Wiring<'a> {
 
     /// Checks that each node of a torus is a network processor with enough links, and in one torus
     /// only.
-    fn check_tori(&self) -> Result<(), LabError> {
+    fn check_tori(&self) -> Result<()> {
         let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
         for torus in &self.lab.tori {
             let key = format!("{}.nodes", torus.path);
@@ -203,7 +203,7 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    fn named(&self, name: &str, span: &Range<usize>, key: &str) -> Result<Named, LabError> {
+    fn named(&self, name: &str, span: &Range<usize>, key: &str) -> Result<Named> {
         self.names.get(name).copied().ok_or_else(|| {
             let suggestion = nearest(name, self.names.keys().copied());
             let what = "host, switch or endpoint";
@@ -213,7 +213,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// Resolves both ends of each link and names its ports.
-    fn find_ends(&mut self) -> Result<(), LabError> {
+    fn find_ends(&mut self) -> Result<()> {
         let mut ports: BTreeMap<String, usize> = BTreeMap::new();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for (index, link) in self.lab.links.iter().enumerate() {
@@ -238,7 +238,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// Resolves both ends of a link and checks their kinds.
-    fn ends(&self, link: &LinkInstance) -> Result<(Named, Named), LabError> {
+    fn ends(&self, link: &LinkInstance) -> Result<(Named, Named)> {
         let upper_key = format!("{}.upper", link.path);
         let lower_key = format!("{}.lower", link.path);
         let upper = self.named(&link.upper, &link.upper_span, &upper_key)?;
@@ -260,12 +260,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// Names the port that a link makes at its upper end, which has `count` ports already.
-    fn upper_port(
-        &self,
-        link: &LinkInstance,
-        upper: Named,
-        count: usize,
-    ) -> Result<String, LabError> {
+    fn upper_port(&self, link: &LinkInstance, upper: Named, count: usize) -> Result<String> {
         let (what, limit, word) = match upper {
             Named::Host(_) => ("root ports", MAX_ROOT_PORTS, "port"),
             _ => ("downstream ports", MAX_DOWNSTREAM_PORTS, "down"),
@@ -294,7 +289,7 @@ impl<'a> Wiring<'a> {
         self.lab.error(span.clone(), key, problem)
     }
 
-    fn check_every_node_is_linked(&self) -> Result<(), LabError> {
+    fn check_every_node_is_linked(&self) -> Result<()> {
         let switches = self.lab.switches.iter().map(|switch| (&switch.name, &switch.span));
         let endpoints = self.lab.endpoints.iter().map(|endpoint| (&endpoint.name, &endpoint.span));
         for (name, span) in switches.chain(endpoints) {
@@ -307,7 +302,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// Follows the links upwards from every switch; each walk must end at a host.
-    fn check_for_rings(&self) -> Result<(), LabError> {
+    fn check_for_rings(&self) -> Result<()> {
         let mut good: std::collections::BTreeSet<&str> = Default::default();
         for start in &self.lab.switches {
             let mut path: Vec<&str> = vec![&start.name];
@@ -330,12 +325,7 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    fn builder(
-        &self,
-        seed: u64,
-        kind: Endpoints,
-        engines: &Engines,
-    ) -> Result<FabricBuilder, LabError> {
+    fn builder(&self, seed: u64, kind: Endpoints, engines: &Engines) -> Result<FabricBuilder> {
         let lab = self.lab;
         let mut builder = FabricBuilder::new(seed);
         let hosts: Vec<NodeId> = (0_u16..)

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crosslane_host::{BusError, DmaMemory, ErrorKind, PageSize, RdmaError, Reason};
+use crosslane_host::{BusError, DmaMemory, ErrorKind, PageSize, RdmaError, RdmaResult, Reason};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
@@ -40,7 +40,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps zeroed pages, at least one.
-    pub fn new(bytes: u64, pages: PageSize) -> Result<Self, RdmaError> {
+    pub fn new(bytes: u64, pages: PageSize) -> RdmaResult<Self> {
         let out_of_memory =
             |why: String| RdmaError::OutOfMemory { bytes, why: Reason::new(ErrorKind::Busy, why) };
         let wanted = usize::try_from(bytes).map_err(|error| out_of_memory(error.to_string()))?;
@@ -196,7 +196,7 @@ impl NetworkMemory {
     ///
     /// # Errors
     /// [`RdmaError::OutOfMemory`] if there is not enough memory.
-    pub fn new(bytes: u64, pages: PageSize) -> Result<Self, RdmaError> {
+    pub fn new(bytes: u64, pages: PageSize) -> RdmaResult<Self> {
         Ok(Self { mapping: Arc::new(Mapping::new(bytes, pages)?), size_bytes: bytes })
     }
 
@@ -207,7 +207,7 @@ impl NetworkMemory {
     /// # Errors
     /// [`RdmaError::Registration`] for a file that is too short, cannot be mapped, or could be
     /// shortened (it needs the seal `F_SEAL_SHRINK`).
-    pub fn of_file(file: BorrowedFd<'_>, bytes: u64) -> Result<Self, RdmaError> {
+    pub fn of_file(file: BorrowedFd<'_>, bytes: u64) -> RdmaResult<Self> {
         let mapping = Mapping::of_file(file, bytes).map_err(|why| RdmaError::Registration {
             bytes,
             why: Reason::new(ErrorKind::Failed, why),

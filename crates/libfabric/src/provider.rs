@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::ToSocketAddrs;
 use std::str::FromStr;
 
-use crosslane_host::{ErrorKind, RdmaError, Reason};
+use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason};
 
 /// A libfabric provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,7 +76,7 @@ impl fmt::Display for Provider {
 impl FromStr for Provider {
     type Err = RdmaError;
 
-    fn from_str(name: &str) -> Result<Self, RdmaError> {
+    fn from_str(name: &str) -> RdmaResult<Self> {
         Self::ALL.into_iter().find(|provider| provider.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
             RdmaError::Unusable {

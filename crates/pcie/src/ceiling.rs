@@ -22,8 +22,6 @@
 //! ```
 
 use crate::link::{LinkRate, TLP_FRAMING_BYTES};
-use crate::split;
-use crate::units::BusAddress;
 
 /// Header of a completion, and of a memory request below 4 GiB, in DW (PCIe 6.x 2.2.4, 2.2.9).
 pub const COMPLETION_HEADER_DW: u32 = 3;
@@ -68,28 +66,6 @@ pub fn write_ceiling_bytes_per_second(rate: LinkRate, header_dw: u32, payload_by
 #[must_use]
 pub fn read_ceiling_bytes_per_second(rate: LinkRate, completion_payload_bytes: u32) -> f64 {
     link_payload_ceiling(rate, COMPLETION_HEADER_DW, completion_payload_bytes)
-}
-
-/// Payload bytes per second of reads of `request_bytes` at `address`, with completions cut by
-/// [`split::completions`]; short first and last completions are counted.
-///
-/// # Panics
-/// As [`split::completions`].
-#[must_use]
-pub fn read_ceiling_of_request(
-    rate: LinkRate,
-    address: BusAddress,
-    request_bytes: u32,
-    rcb_bytes: u32,
-    max_bytes: u32,
-) -> f64 {
-    let wire_bytes: u32 = split::completions(address, request_bytes, rcb_bytes, max_bytes)
-        .map(|(start, length)| {
-            let double_words = ((start.0 % 4) as u32 + length).div_ceil(4);
-            TLP_FRAMING_BYTES + 4 * (COMPLETION_HEADER_DW + double_words)
-        })
-        .sum();
-    link_ceiling_bytes_per_second(rate) * f64::from(request_bytes) / f64::from(wire_bytes)
 }
 
 /// Reads of `request_bytes` in flight that are enough to fill a link's ceiling: rate times round
@@ -149,17 +125,6 @@ mod tests {
         assert_eq!(megabytes(rate(3, 8).bytes_per_second()), "7876.9");
         assert_eq!(megabytes(write_ceiling_bytes_per_second(rate(3, 8), 3, 256)), "7286.0");
         assert_eq!(megabytes(read_ceiling_bytes_per_second(rate(3, 8), 64)), "5985.0");
-    }
-
-    #[test]
-    fn reads_are_bounded_by_the_completions_that_are_sent() {
-        let link = rate(3, 8);
-        let whole = read_ceiling_of_request(link, BusAddress(0), 512, 64, 256);
-        assert!((whole / read_ceiling_bytes_per_second(link, 256) - 1.0).abs() < 1e-12);
-        // 256 bytes at 0x20 in three completions of 96, 128 and 32 bytes.
-        let cut = read_ceiling_of_request(link, BusAddress(0x20), 256, 64, 128);
-        let share = cut / link_ceiling_bytes_per_second(link);
-        assert!((share - 256.0 / (256.0 + 3.0 * 20.0)).abs() < 1e-12);
     }
 
     #[test]

@@ -24,9 +24,6 @@ pub const REPLAY_ACK_LIMITS: u32 = 3;
 /// (PCIe 6.x 3.6.2.1). It does not depend on width or payload.
 pub const SIMPLIFIED_REPLAY_SYMBOLS: RangeInclusive<u32> = 24_000..=31_000;
 
-/// [`SIMPLIFIED_REPLAY_SYMBOLS`] for links with the Extended Synch bit set.
-pub const SIMPLIFIED_REPLAY_EXTENDED_SYNCH_SYMBOLS: RangeInclusive<u32> = 80_000..=100_000;
-
 /// Internal delay of a port of this rate, symbol times (PCIe 3.1 3.5.3.1).
 #[must_use]
 pub const fn internal_delay_symbols(generation: Generation) -> u32 {
@@ -75,21 +72,6 @@ pub fn ack_latency_limit_symbols(
         + internal_delay_symbols(generation)
 }
 
-/// Longest time from room in a receiver's buffer to the UpdateFC that reports it, in symbol times:
-/// a recommendation with the values of the Ack limit (PCIe 3.1 2.6.1.2). The mandatory bound is
-/// [`UPDATE_FC_LIMIT_PS`](crate::credits::UPDATE_FC_LIMIT_PS).
-///
-/// # Panics
-/// If `max_payload_bytes` is not a power of two from 128 to 4096.
-#[must_use]
-pub fn update_fc_limit_symbols(
-    generation: Generation,
-    width: Width,
-    max_payload_bytes: u32,
-) -> u32 {
-    ack_latency_limit_symbols(generation, width, max_payload_bytes)
-}
-
 /// Time without an Ack until the oldest packet is sent again, in symbol times, as the tables give
 /// it (PCIe 3.1 3.5.2.1; tolerance -0 %, +100 %): three Ack limits of that rate, internal delay
 /// included.
@@ -127,19 +109,6 @@ pub fn ack_latency_limit(
     symbols(generation, ack_latency_limit_symbols(generation, width, max_payload_bytes))
 }
 
-/// [`update_fc_limit_symbols`] as a span.
-///
-/// # Panics
-/// If `max_payload_bytes` is not a power of two from 128 to 4096.
-#[must_use]
-pub fn update_fc_limit(
-    generation: Generation,
-    width: Width,
-    max_payload_bytes: u32,
-) -> Picoseconds {
-    symbols(generation, update_fc_limit_symbols(generation, width, max_payload_bytes))
-}
-
 /// [`replay_timer_symbols`] as a span.
 ///
 /// # Panics
@@ -175,7 +144,6 @@ mod tests {
                 assert_eq!(internal_delay_symbols(generation).to_string(), fields[4], "{line}");
                 let limit = ack_latency_limit_symbols(generation, width, payload);
                 assert_eq!(limit.to_string(), fields[5], "{line}");
-                assert_eq!(update_fc_limit_symbols(generation, width, payload), limit);
             }
             rows += 1;
         }
@@ -222,7 +190,7 @@ mod tests {
     fn limits_as_time() {
         let x4 = Width::new(4).unwrap();
         assert_eq!(ack_latency_limit(Generation::Gen1, x4, 128), Picoseconds(73 * 4_000));
-        assert_eq!(update_fc_limit(Generation::Gen2, x4, 256), Picoseconds(169 * 2_000));
+        assert_eq!(ack_latency_limit(Generation::Gen2, x4, 256), Picoseconds(169 * 2_000));
         assert_eq!(replay_timer(Generation::Gen3, x4, 128), Picoseconds(3 * 169 * 1_000));
         assert_eq!(replay_timer(Generation::Gen5, x4, 128), Picoseconds::from_us(6));
     }
@@ -230,7 +198,7 @@ mod tests {
     #[test]
     fn the_recommended_update_limit_is_within_the_one_that_must_hold() {
         let x1 = Width::new(1).unwrap();
-        let longest = update_fc_limit(Generation::Gen1, x1, 4096);
+        let longest = ack_latency_limit(Generation::Gen1, x1, 4096);
         assert!(longest.0 < crate::credits::UPDATE_FC_LIMIT_PS, "{longest}");
     }
 

@@ -40,563 +40,364 @@ pub const C2H_TABLE: Memory = Memory { base: 0xc000, bytes: 0x4000 };
 
 /// Registers of `global`. Offsets from the base of [`GLOBAL`].
 pub mod global {
-    use crate::Written;
-
-    /// Identifies a Crosslane engine. Read-only.
-    pub const ID: u32 = 0x0;
-    /// Reset value of [`ID`].
-    pub const ID_RESET: u32 = 0x584c4e45;
-
-    /// Version of this map: a driver refuses another major version. Read-only.
-    pub const VERSION: u32 = 0x4;
-    /// Reset value of [`VERSION`].
-    pub const VERSION_RESET: u32 = 0x10000;
-    /// Fields of `version`.
-    pub mod version {
-        use crate::Field;
-        /// Bits 15:0.
-        pub const MINOR: Field = Field { shift: 0, width: 16 };
-        /// Bits 31:16.
-        pub const MAJOR: Field = Field { shift: 16, width: 16 };
+    crate::registers! {
+        WRITTEN;
+        /// Identifies a Crosslane engine. Read-only.
+        ID = 0x0, ID_RESET = 0x584c4e45;
+        /// Version of this map: a driver refuses another major version. Read-only.
+        VERSION = 0x4, VERSION_RESET = 0x10000 => version {
+            MINOR[15:0],
+            MAJOR[31:16],
+        }
+        /// Numbers of channels, receive queues and vectors. Read-only.
+        COUNTS = 0x8, COUNTS_RESET = 0x8080111 => counts {
+            /// H2C channels.
+            H2C[3:0],
+            /// C2H channels.
+            C2H[7:4],
+            /// Peer channels.
+            PEER[11:8],
+            /// Receive lanes.
+            LANES[20:16],
+            /// Interrupt vectors.
+            VECTORS[28:24],
+        }
+        /// Sizes and options of the build. Read-only.
+        SIZES = 0xc => sizes {
+            /// Tags.
+            TAGS[10:0],
+            /// Descriptors of each table.
+            TABLE_ENTRIES[27:16],
+            /// The first C2H channel also copies within the card's memory. The gateware does not.
+            CARD_COPY[30],
+            /// The first H2C and the first C2H channel reach the card's memory.
+            CARD_MEMORY[31],
+        }
+        /// Longest payload that the engine can build, bytes. Read-only.
+        MAX_WRITE = 0x10 => max_write {
+            BYTES[15:0],
+        }
+        /// Longest read that the engine can request, bytes. Read-only.
+        MAX_READ = 0x14 => max_read {
+            BYTES[15:0],
+        }
+        /// Size of each lane's FIFO in bytes. Read-only.
+        LANE_FIFO = 0x18;
+        /// Size of each lane's aperture in BAR1 in bytes: lane n begins at n times this. Read-only.
+        LANE_WINDOW = 0x1c;
+        /// One clock of engine time, in picoseconds. Read-only.
+        CLOCK = 0x20, CLOCK_RESET = 0xfa0;
+        /// Engine time, bits 31:0, in clocks. Read-only.
+        TIME_LOW = 0x24;
+        /// Engine time, bits 63:32. Read-only.
+        TIME_HIGH = 0x28;
+        /// Commands for the whole engine.
+        CONTROL = 0x2c (keeps 0x0, acts 0x1) => control {
+            /// Clear the counters and hardware timers of all channels and lanes. A 1 acts once and
+            /// reads as 0.
+            RESET_COUNTERS[0],
+        }
+        /// Settings of the function. Read-only.
+        IN_FORCE = 0x30 => in_force {
+            /// Max_Payload_Size in bytes.
+            MAX_PAYLOAD[15:0],
+            /// Max_Read_Request_Size in bytes.
+            MAX_READ_REQUEST[31:16],
+        }
+        /// Most descriptors that one fetch from a ring requests. Read-only.
+        FETCH_BATCH = 0x34 => fetch_batch {
+            VALUE[15:0],
+        }
     }
-
-    /// Numbers of channels, receive queues and vectors. Read-only.
-    pub const COUNTS: u32 = 0x8;
-    /// Reset value of [`COUNTS`].
-    pub const COUNTS_RESET: u32 = 0x8080111;
-    /// Fields of `counts`.
-    pub mod counts {
-        use crate::Field;
-        /// H2C channels. Bits 3:0.
-        pub const H2C: Field = Field { shift: 0, width: 4 };
-        /// C2H channels. Bits 7:4.
-        pub const C2H: Field = Field { shift: 4, width: 4 };
-        /// Peer channels. Bits 11:8.
-        pub const PEER: Field = Field { shift: 8, width: 4 };
-        /// Receive lanes. Bits 20:16.
-        pub const LANES: Field = Field { shift: 16, width: 5 };
-        /// Interrupt vectors. Bits 28:24.
-        pub const VECTORS: Field = Field { shift: 24, width: 5 };
-    }
-
-    /// Sizes and options of the build. Read-only.
-    pub const SIZES: u32 = 0xc;
-    /// Fields of `sizes`.
-    pub mod sizes {
-        use crate::Field;
-        /// Tags. Bits 10:0.
-        pub const TAGS: Field = Field { shift: 0, width: 11 };
-        /// Descriptors of each table. Bits 27:16.
-        pub const TABLE_ENTRIES: Field = Field { shift: 16, width: 12 };
-        /// The first C2H channel also copies within the card's memory. The gateware does not. Bit
-        /// 30.
-        pub const CARD_COPY: Field = Field { shift: 30, width: 1 };
-        /// The first H2C and the first C2H channel reach the card's memory. Bit 31.
-        pub const CARD_MEMORY: Field = Field { shift: 31, width: 1 };
-    }
-
-    /// Longest payload that the engine can build, bytes. Read-only.
-    pub const MAX_WRITE: u32 = 0x10;
-    /// Fields of `max_write`.
-    pub mod max_write {
-        use crate::Field;
-        /// Bits 15:0.
-        pub const BYTES: Field = Field { shift: 0, width: 16 };
-    }
-
-    /// Longest read that the engine can request, bytes. Read-only.
-    pub const MAX_READ: u32 = 0x14;
-    /// Fields of `max_read`.
-    pub mod max_read {
-        use crate::Field;
-        /// Bits 15:0.
-        pub const BYTES: Field = Field { shift: 0, width: 16 };
-    }
-
-    /// Size of each lane's FIFO in bytes. Read-only.
-    pub const LANE_FIFO: u32 = 0x18;
-
-    /// Size of each lane's aperture in BAR1 in bytes: lane n begins at n times this. Read-only.
-    pub const LANE_WINDOW: u32 = 0x1c;
-
-    /// One clock of engine time, in picoseconds. Read-only.
-    pub const CLOCK: u32 = 0x20;
-    /// Reset value of [`CLOCK`].
-    pub const CLOCK_RESET: u32 = 0xfa0;
-
-    /// Engine time, bits 31:0, in clocks. Read-only.
-    pub const TIME_LOW: u32 = 0x24;
-
-    /// Engine time, bits 63:32. Read-only.
-    pub const TIME_HIGH: u32 = 0x28;
-
-    /// Commands for the whole engine.
-    pub const CONTROL: u32 = 0x2c;
-    /// Fields of `control`.
-    pub mod control {
-        use crate::Field;
-        /// Clear the counters and hardware timers of all channels and lanes. Bit 0. A 1 acts once
-        /// and reads as 0.
-        pub const RESET_COUNTERS: Field = Field { shift: 0, width: 1 };
-    }
-
-    /// Settings of the function. Read-only.
-    pub const IN_FORCE: u32 = 0x30;
-    /// Fields of `in_force`.
-    pub mod in_force {
-        use crate::Field;
-        /// Max_Payload_Size in bytes. Bits 15:0.
-        pub const MAX_PAYLOAD: Field = Field { shift: 0, width: 16 };
-        /// Max_Read_Request_Size in bytes. Bits 31:16.
-        pub const MAX_READ_REQUEST: Field = Field { shift: 16, width: 16 };
-    }
-
-    /// Most descriptors that one fetch from a ring requests. Read-only.
-    pub const FETCH_BATCH: u32 = 0x34;
-    /// Fields of `fetch_batch`.
-    pub mod fetch_batch {
-        use crate::Field;
-        /// Bits 15:0.
-        pub const VALUE: Field = Field { shift: 0, width: 16 };
-    }
-
-    /// Registers that software writes.
-    pub const WRITTEN: &[Written] = &[Written { offset: CONTROL, keeps: 0x0, acts: 0x1 }];
 }
 
 /// Registers of `user`. Offsets from the base of [`USER`].
 pub mod user {
-    use crate::Written;
-
-    /// Sources of the write channels.
-    pub const INTERCONNECT: u32 = 0x0;
-    /// Fields of `interconnect`.
-    pub mod interconnect {
-        use crate::Field;
-        /// Source of C2H channel 0's data. Bits 1:0. A
-        /// [`StreamSource`](crate::engine::StreamSource).
-        pub const C2H_SOURCE: Field = Field { shift: 0, width: 2 };
-        /// Source of peer channel 0's data. Bits 3:2. A
-        /// [`StreamSource`](crate::engine::StreamSource).
-        pub const PEER_SOURCE: Field = Field { shift: 2, width: 2 };
-        /// The lane routed to a channel whose source is `lane`. Bits 11:8.
-        pub const LANE: Field = Field { shift: 8, width: 4 };
+    crate::registers! {
+        WRITTEN;
+        /// Sources of the write channels.
+        INTERCONNECT = 0x0 (keeps 0xf0f, acts 0x0) => interconnect {
+            /// Source of C2H channel 0's data. A [`StreamSource`](crate::engine::StreamSource).
+            C2H_SOURCE[1:0],
+            /// Source of peer channel 0's data. A [`StreamSource`](crate::engine::StreamSource).
+            PEER_SOURCE[3:2],
+            /// The lane routed to a channel whose source is `lane`.
+            LANE[11:8],
+        }
+        /// The generator's seed: word n of a stream is seed + n x 9E3779B1h. Writing it restarts
+        /// both generated streams.
+        GENERATOR_SEED = 0x4 (keeps 0xffffffff, acts 0x0);
+        /// Checker of the data of H2C channel 0 while it is not routed.
+        H2C_CHECK = 0x8 (keeps 0x1, acts 0x80000000) => h2c_check {
+            /// Compare.
+            ENABLE[0],
+            /// Restart the checker. A 1 acts once and reads as 0.
+            RESTART[31],
+        }
+        /// Seed of the expected pattern.
+        H2C_CHECK_SEED = 0xc (keeps 0xffffffff, acts 0x0);
+        /// Words that differed from the pattern; stays at its largest value. Read-only.
+        H2C_CHECK_ERRORS = 0x10;
+        /// Number of the first such word. Read-only.
+        H2C_CHECK_FIRST = 0x14;
+        /// Command port of peer channel 0: bus address, bits 31:0.
+        COMMAND_LOW = 0x20 (keeps 0xffffffff, acts 0x0);
+        /// Bus address, bits 63:32.
+        COMMAND_HIGH = 0x24 (keeps 0xffffffff, acts 0x0);
+        /// Bytes to write, not 0.
+        COMMAND_BYTES = 0x28 (keeps 0xffffffff, acts 0x0);
+        /// Starts the command in command_low/high/bytes; the peer channel must run with its source
+        /// set to command_port.
+        COMMAND = 0x2c (keeps 0x0, acts 0x1) => command {
+            /// Start. A 1 acts once and reads as 0.
+            START[0],
+        }
+        /// State of the command port. Read-only.
+        COMMAND_STATUS = 0x30 => command_status {
+            /// A command is in progress.
+            BUSY[0],
+        }
+        /// Commands finished, absolute. Read-only.
+        COMMAND_DONE = 0x34;
+        /// Ping-pong: sends command_bytes of the generator to the command address, and another
+        /// message each time as many bytes have come back in the routed lane.
+        PING = 0x40 (keeps 0xffff0000, acts 0x1) => ping {
+            /// Start. A 1 acts once and reads as 0.
+            START[0],
+            /// Round trips to make.
+            ROUNDS[31:16],
+        }
+        /// Round trips made. Read-only.
+        PING_DONE = 0x44;
+        /// Sum over the round trips: from a message's first TLP begun to the first data of its echo
+        /// in the lane, clocks, bits 31:0. Read-only.
+        PING_SUM_LOW = 0x48;
+        /// The same, bits 63:32. Read-only.
+        PING_SUM_HIGH = 0x4c;
+        /// Shortest round trip, clocks. Read-only.
+        PING_LEAST = 0x50;
+        /// Longest round trip, clocks. Read-only.
+        PING_MOST = 0x54;
     }
-
-    /// The generator's seed: word n of a stream is seed + n x 9E3779B1h. Writing it restarts both
-    /// generated streams.
-    pub const GENERATOR_SEED: u32 = 0x4;
-
-    /// Checker of the data of H2C channel 0 while it is not routed.
-    pub const H2C_CHECK: u32 = 0x8;
-    /// Fields of `h2c_check`.
-    pub mod h2c_check {
-        use crate::Field;
-        /// Compare. Bit 0.
-        pub const ENABLE: Field = Field { shift: 0, width: 1 };
-        /// Restart the checker. Bit 31. A 1 acts once and reads as 0.
-        pub const RESTART: Field = Field { shift: 31, width: 1 };
-    }
-
-    /// Seed of the expected pattern.
-    pub const H2C_CHECK_SEED: u32 = 0xc;
-
-    /// Words that differed from the pattern; stays at its largest value. Read-only.
-    pub const H2C_CHECK_ERRORS: u32 = 0x10;
-
-    /// Number of the first such word. Read-only.
-    pub const H2C_CHECK_FIRST: u32 = 0x14;
-
-    /// Command port of peer channel 0: bus address, bits 31:0.
-    pub const COMMAND_LOW: u32 = 0x20;
-
-    /// Bus address, bits 63:32.
-    pub const COMMAND_HIGH: u32 = 0x24;
-
-    /// Bytes to write, not 0.
-    pub const COMMAND_BYTES: u32 = 0x28;
-
-    /// Starts the command in command_low/high/bytes; the peer channel must run with its source set
-    /// to command_port.
-    pub const COMMAND: u32 = 0x2c;
-    /// Fields of `command`.
-    pub mod command {
-        use crate::Field;
-        /// Start. Bit 0. A 1 acts once and reads as 0.
-        pub const START: Field = Field { shift: 0, width: 1 };
-    }
-
-    /// State of the command port. Read-only.
-    pub const COMMAND_STATUS: u32 = 0x30;
-    /// Fields of `command_status`.
-    pub mod command_status {
-        use crate::Field;
-        /// A command is in progress. Bit 0.
-        pub const BUSY: Field = Field { shift: 0, width: 1 };
-    }
-
-    /// Commands finished, absolute. Read-only.
-    pub const COMMAND_DONE: u32 = 0x34;
-
-    /// Ping-pong: sends command_bytes of the generator to the command address, and another message
-    /// each time as many bytes have come back in the routed lane.
-    pub const PING: u32 = 0x40;
-    /// Fields of `ping`.
-    pub mod ping {
-        use crate::Field;
-        /// Start. Bit 0. A 1 acts once and reads as 0.
-        pub const START: Field = Field { shift: 0, width: 1 };
-        /// Round trips to make. Bits 31:16.
-        pub const ROUNDS: Field = Field { shift: 16, width: 16 };
-    }
-
-    /// Round trips made. Read-only.
-    pub const PING_DONE: u32 = 0x44;
-
-    /// Sum over the round trips: from a message's first TLP begun to the first data of its echo in
-    /// the lane, clocks, bits 31:0. Read-only.
-    pub const PING_SUM_LOW: u32 = 0x48;
-
-    /// The same, bits 63:32. Read-only.
-    pub const PING_SUM_HIGH: u32 = 0x4c;
-
-    /// Shortest round trip, clocks. Read-only.
-    pub const PING_LEAST: u32 = 0x50;
-
-    /// Longest round trip, clocks. Read-only.
-    pub const PING_MOST: u32 = 0x54;
-
-    /// Registers that software writes.
-    pub const WRITTEN: &[Written] = &[
-        Written { offset: INTERCONNECT, keeps: 0xf0f, acts: 0x0 },
-        Written { offset: GENERATOR_SEED, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: H2C_CHECK, keeps: 0x1, acts: 0x80000000 },
-        Written { offset: H2C_CHECK_SEED, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: COMMAND_LOW, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: COMMAND_HIGH, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: COMMAND_BYTES, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: COMMAND, keeps: 0x0, acts: 0x1 },
-        Written { offset: PING, keeps: 0xffff0000, acts: 0x1 },
-    ];
 }
 
 /// Registers of `channel`. Offsets from the base of [`H2C`], [`C2H`], [`PEER`].
 pub mod channel {
-    use crate::Written;
-
-    /// Run, options and restart of the channel.
-    pub const CONTROL: u32 = 0x0;
-    /// Fields of `control`.
-    pub mod control {
-        use crate::Field;
-        /// Process descriptors. Cleared: finish the TLPs begun, then go idle. Bit 0.
-        pub const RUN: Field = Field { shift: 0, width: 1 };
-        /// Source of the descriptors. Bits 2:1. A
-        /// [`DescriptorSource`](crate::engine::DescriptorSource).
-        pub const SOURCE: Field = Field { shift: 1, width: 2 };
-        /// Send an interrupt for descriptors that ask for it, and when stopped. Bit 3.
-        pub const INTERRUPT_ENABLE: Field = Field { shift: 3, width: 1 };
-        /// Write the status block for descriptors that ask for it, and when stopped. Bit 4.
-        pub const STATUS_ENABLE: Field = Field { shift: 4, width: 1 };
-        /// Set the relaxed ordering attribute on data TLPs, never on status. Bit 5.
-        pub const RELAXED_ORDERING: Field = Field { shift: 5, width: 1 };
-        /// Build payloads of payload.bytes even beyond Max_Payload_Size: for tests. Bit 6.
-        pub const OVERSIZE: Field = Field { shift: 6, width: 1 };
-        /// Use the descriptors' card addresses: data go to the card's memory or come from it, not
-        /// to or from a stream. Of the first H2C and the first C2H channel, if the engine has it;
-        /// change it only right after a restart. Bit 7.
-        pub const CARD_MEMORY: Field = Field { shift: 7, width: 1 };
-        /// Forget all descriptors, counts and the error; the channel is idle with run clear. Bit
-        /// 31. A 1 acts once and reads as 0.
-        pub const RESTART: Field = Field { shift: 31, width: 1 };
+    crate::registers! {
+        WRITTEN;
+        /// Run, options and restart of the channel.
+        CONTROL = 0x0 (keeps 0xff, acts 0x80000000) => control {
+            /// Process descriptors. Cleared: finish the TLPs begun, then go idle.
+            RUN[0],
+            /// Source of the descriptors. A [`DescriptorSource`](crate::engine::DescriptorSource).
+            SOURCE[2:1],
+            /// Send an interrupt for descriptors that ask for it, and when stopped.
+            INTERRUPT_ENABLE[3],
+            /// Write the status block for descriptors that ask for it, and when stopped.
+            STATUS_ENABLE[4],
+            /// Set the relaxed ordering attribute on data TLPs, never on status.
+            RELAXED_ORDERING[5],
+            /// Build payloads of payload.bytes even beyond Max_Payload_Size: for tests.
+            OVERSIZE[6],
+            /// Use the descriptors' card addresses: data go to the card's memory or come from it,
+            /// not to or from a stream. Of the first H2C and the first C2H channel, if the engine
+            /// has it; change it only right after a restart.
+            CARD_MEMORY[7],
+            /// Forget all descriptors, counts and the error; the channel is idle with run clear. A
+            /// 1 acts once and reads as 0.
+            RESTART[31],
+        }
+        /// State and error. Read-only.
+        STATUS = 0x4 => status {
+            /// State. A [`ChannelState`](crate::engine::ChannelState).
+            STATE[1:0],
+            /// Reason for the stop. A [`ChannelError`](crate::engine::ChannelError).
+            ERROR[7:4],
+            /// TLPs of the channel that wait for an answer.
+            IN_FLIGHT[31:16],
+        }
+        /// Longest payload of a write, or longest read request, in bytes: a power of two. 0: the
+        /// largest allowed. Never more than the limits of the engine and the settings of the
+        /// function, unless oversize is set.
+        PAYLOAD = 0x8 (keeps 0xffff, acts 0x0) => payload {
+            BYTES[15:0],
+        }
+        /// Interrupt vector.
+        VECTOR = 0xc (keeps 0xffff, acts 0x0) => vector {
+            VALUE[15:0],
+        }
+        /// Bus address of the ring, bits 31:0; a multiple of 64.
+        RING_LOW = 0x10 (keeps 0xffffffff, acts 0x0);
+        /// Bus address of the ring, bits 63:32.
+        RING_HIGH = 0x14 (keeps 0xffffffff, acts 0x0);
+        /// Descriptors in the ring: a power of two, 16 to 65536.
+        RING_ENTRIES = 0x18 (keeps 0xffffffff, acts 0x0);
+        /// Descriptors posted, absolute. Descriptor n is at n modulo the size of the ring or table.
+        DOORBELL = 0x1c (keeps 0xffffffff, acts 0x0);
+        /// Descriptors completed, absolute. Read-only.
+        COMPLETED = 0x20;
+        /// Bus address of the status block, bits 31:0; a multiple of 64.
+        STATUS_LOW = 0x24 (keeps 0xffffffff, acts 0x0);
+        /// Bus address of the status block, bits 63:32.
+        STATUS_HIGH = 0x28 (keeps 0xffffffff, acts 0x0);
+        /// Bytes of descriptor `completed` that were moved when the channel stopped. For a read:
+        /// bytes delivered to the stream, in order. Read-only.
+        STOPPED_AT = 0x2c;
+        /// Bus address of the error, bits 31:0. Read-only.
+        ERROR_LOW = 0x30;
+        /// Bus address of the error, bits 63:32. Read-only.
+        ERROR_HIGH = 0x34;
+        /// Payload bytes moved, bits 31:0. Read-only.
+        BYTES_LOW = 0x40;
+        /// Payload bytes moved, bits 63:32. Read-only.
+        BYTES_HIGH = 0x44;
+        /// Request TLPs built. Read-only.
+        TLPS = 0x48;
+        /// Descriptors fetched from the ring. Read-only.
+        FETCHED = 0x4c;
+        /// Hardware timer: engine time at which the first TLP was begun, bits 31:0, in clocks.
+        /// Read-only.
+        FIRST_LOW = 0x50;
+        /// The same, bits 63:32. Read-only.
+        FIRST_HIGH = 0x54;
+        /// Hardware timer: engine time at which the last TLP had left completely (writes) or the
+        /// last data had arrived (reads), bits 31:0, in clocks. Read-only.
+        LAST_LOW = 0x58;
+        /// The same, bits 63:32. Read-only.
+        LAST_HIGH = 0x5c;
+        /// Clocks with run set and no descriptor. Read-only.
+        IDLE_NO_DESCRIPTOR = 0x60;
+        /// Clocks with a descriptor and no data in the stream. Read-only.
+        IDLE_NO_DATA = 0x64;
+        /// Clocks in which a read could not be sent because a limit on reads in flight was reached:
+        /// no free tag, no staging room, or too many descriptors in progress. Read-only.
+        IDLE_NO_TAG = 0x68;
+        /// Clocks in which the link did not take the channel's TLP. Read-only.
+        IDLE_LINK = 0x6c;
+        /// Clocks in which the peer's credit window was used up. Read-only.
+        IDLE_NO_CREDIT = 0x70;
+        /// Clocks of the gap after a descriptor, if the engine has one. Read-only.
+        IDLE_GAP = 0x74;
+        /// Bytes that the peer has taken out of its receive queue, absolute; the peer writes it. An
+        /// older value is ignored (signed 32-bit difference). Only in PEER.
+        CREDIT = 0x80 (keeps 0xffffffff, acts 0x0);
+        /// Credit window in bytes: limit of bytes sent beyond credit. 0: no credit control. Only in
+        /// PEER.
+        CREDIT_WINDOW = 0x84 (keeps 0xffffffff, acts 0x0);
+        /// Bytes sent to the peer, absolute. Read-only. Only in PEER.
+        SENT = 0x88;
+        /// Size of the peer's aperture in bytes, a power of two: addresses wrap within it; it is
+        /// aligned to its size. 0: addresses do not wrap. Only in PEER.
+        APERTURE = 0x8c (keeps 0xffffffff, acts 0x0);
     }
-
-    /// State and error. Read-only.
-    pub const STATUS: u32 = 0x4;
-    /// Fields of `status`.
-    pub mod status {
-        use crate::Field;
-        /// State. Bits 1:0. A [`ChannelState`](crate::engine::ChannelState).
-        pub const STATE: Field = Field { shift: 0, width: 2 };
-        /// Reason for the stop. Bits 7:4. A [`ChannelError`](crate::engine::ChannelError).
-        pub const ERROR: Field = Field { shift: 4, width: 4 };
-        /// TLPs of the channel that wait for an answer. Bits 31:16.
-        pub const IN_FLIGHT: Field = Field { shift: 16, width: 16 };
-    }
-
-    /// Longest payload of a write, or longest read request, in bytes: a power of two. 0: the
-    /// largest allowed. Never more than the limits of the engine and the settings of the function,
-    /// unless oversize is set.
-    pub const PAYLOAD: u32 = 0x8;
-    /// Fields of `payload`.
-    pub mod payload {
-        use crate::Field;
-        /// Bits 15:0.
-        pub const BYTES: Field = Field { shift: 0, width: 16 };
-    }
-
-    /// Interrupt vector.
-    pub const VECTOR: u32 = 0xc;
-    /// Fields of `vector`.
-    pub mod vector {
-        use crate::Field;
-        /// Bits 15:0.
-        pub const VALUE: Field = Field { shift: 0, width: 16 };
-    }
-
-    /// Bus address of the ring, bits 31:0; a multiple of 64.
-    pub const RING_LOW: u32 = 0x10;
-
-    /// Bus address of the ring, bits 63:32.
-    pub const RING_HIGH: u32 = 0x14;
-
-    /// Descriptors in the ring: a power of two, 16 to 65536.
-    pub const RING_ENTRIES: u32 = 0x18;
-
-    /// Descriptors posted, absolute. Descriptor n is at n modulo the size of the ring or table.
-    pub const DOORBELL: u32 = 0x1c;
-
-    /// Descriptors completed, absolute. Read-only.
-    pub const COMPLETED: u32 = 0x20;
-
-    /// Bus address of the status block, bits 31:0; a multiple of 64.
-    pub const STATUS_LOW: u32 = 0x24;
-
-    /// Bus address of the status block, bits 63:32.
-    pub const STATUS_HIGH: u32 = 0x28;
-
-    /// Bytes of descriptor `completed` that were moved when the channel stopped. For a read: bytes
-    /// delivered to the stream, in order. Read-only.
-    pub const STOPPED_AT: u32 = 0x2c;
-
-    /// Bus address of the error, bits 31:0. Read-only.
-    pub const ERROR_LOW: u32 = 0x30;
-
-    /// Bus address of the error, bits 63:32. Read-only.
-    pub const ERROR_HIGH: u32 = 0x34;
-
-    /// Payload bytes moved, bits 31:0. Read-only.
-    pub const BYTES_LOW: u32 = 0x40;
-
-    /// Payload bytes moved, bits 63:32. Read-only.
-    pub const BYTES_HIGH: u32 = 0x44;
-
-    /// Request TLPs built. Read-only.
-    pub const TLPS: u32 = 0x48;
-
-    /// Descriptors fetched from the ring. Read-only.
-    pub const FETCHED: u32 = 0x4c;
-
-    /// Hardware timer: engine time at which the first TLP was begun, bits 31:0, in clocks.
-    /// Read-only.
-    pub const FIRST_LOW: u32 = 0x50;
-
-    /// The same, bits 63:32. Read-only.
-    pub const FIRST_HIGH: u32 = 0x54;
-
-    /// Hardware timer: engine time at which the last TLP had left completely (writes) or the last
-    /// data had arrived (reads), bits 31:0, in clocks. Read-only.
-    pub const LAST_LOW: u32 = 0x58;
-
-    /// The same, bits 63:32. Read-only.
-    pub const LAST_HIGH: u32 = 0x5c;
-
-    /// Clocks with run set and no descriptor. Read-only.
-    pub const IDLE_NO_DESCRIPTOR: u32 = 0x60;
-
-    /// Clocks with a descriptor and no data in the stream. Read-only.
-    pub const IDLE_NO_DATA: u32 = 0x64;
-
-    /// Clocks in which a read could not be sent because a limit on reads in flight was reached: no
-    /// free tag, no staging room, or too many descriptors in progress. Read-only.
-    pub const IDLE_NO_TAG: u32 = 0x68;
-
-    /// Clocks in which the link did not take the channel's TLP. Read-only.
-    pub const IDLE_LINK: u32 = 0x6c;
-
-    /// Clocks in which the peer's credit window was used up. Read-only.
-    pub const IDLE_NO_CREDIT: u32 = 0x70;
-
-    /// Clocks of the gap after a descriptor, if the engine has one. Read-only.
-    pub const IDLE_GAP: u32 = 0x74;
-
-    /// Bytes that the peer has taken out of its receive queue, absolute; the peer writes it. An
-    /// older value is ignored (signed 32-bit difference). Only in PEER.
-    pub const CREDIT: u32 = 0x80;
-
-    /// Credit window in bytes: limit of bytes sent beyond credit. 0: no credit control. Only in
-    /// PEER.
-    pub const CREDIT_WINDOW: u32 = 0x84;
-
-    /// Bytes sent to the peer, absolute. Read-only. Only in PEER.
-    pub const SENT: u32 = 0x88;
-
-    /// Size of the peer's aperture in bytes, a power of two: addresses wrap within it; it is
-    /// aligned to its size. 0: addresses do not wrap. Only in PEER.
-    pub const APERTURE: u32 = 0x8c;
-
-    /// Registers that software writes.
-    pub const WRITTEN: &[Written] = &[
-        Written { offset: CONTROL, keeps: 0xff, acts: 0x80000000 },
-        Written { offset: PAYLOAD, keeps: 0xffff, acts: 0x0 },
-        Written { offset: VECTOR, keeps: 0xffff, acts: 0x0 },
-        Written { offset: RING_LOW, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: RING_HIGH, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: RING_ENTRIES, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: DOORBELL, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: STATUS_LOW, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: STATUS_HIGH, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: CREDIT, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: CREDIT_WINDOW, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: APERTURE, keeps: 0xffffffff, acts: 0x0 },
-    ];
 }
 
 /// Registers of `lane`. Offsets from the base of [`LANES`].
 pub mod lane {
-    use crate::Written;
-
-    /// Handling of received data.
-    pub const CONTROL: u32 = 0x0;
-    /// Fields of `control`.
-    pub mod control {
-        use crate::Field;
-        /// Take data. Cleared: drop received data and set overflow. Bit 0.
-        pub const ENABLE: Field = Field { shift: 0, width: 1 };
-        /// When the FIFO is full: drop and set overflow. Cleared: hold the link's credits until
-        /// there is room. Bit 1.
-        pub const DROP_WHEN_FULL: Field = Field { shift: 1, width: 1 };
-        /// Send the count of bytes taken out to credit_low/high. Bit 2.
-        pub const RETURN_CREDITS: Field = Field { shift: 2, width: 1 };
-        /// Compare the data that an unrouted lane drains with the pattern of check_seed. Bit 3.
-        pub const CHECK: Field = Field { shift: 3, width: 1 };
-        /// Clear the lane: fill, counts, overflow and checker. Bit 31. A 1 acts once and reads as
-        /// 0.
-        pub const RESTART: Field = Field { shift: 31, width: 1 };
+    crate::registers! {
+        WRITTEN;
+        /// Handling of received data.
+        CONTROL = 0x0 (keeps 0xf, acts 0x80000000) => control {
+            /// Take data. Cleared: drop received data and set overflow.
+            ENABLE[0],
+            /// When the FIFO is full: drop and set overflow. Cleared: hold the link's credits until
+            /// there is room.
+            DROP_WHEN_FULL[1],
+            /// Send the count of bytes taken out to credit_low/high.
+            RETURN_CREDITS[2],
+            /// Compare the data that an unrouted lane drains with the pattern of check_seed.
+            CHECK[3],
+            /// Clear the lane: fill, counts, overflow and checker. A 1 acts once and reads as 0.
+            RESTART[31],
+        }
+        /// Events since the restart. Read-only.
+        STATUS = 0x4 => status {
+            /// Data were lost.
+            OVERFLOW[0],
+        }
+        /// Bus address of the sender's credit register, bits 31:0.
+        CREDIT_LOW = 0x8 (keeps 0xffffffff, acts 0x0);
+        /// Bus address of the sender's credit register, bits 63:32.
+        CREDIT_HIGH = 0xc (keeps 0xffffffff, acts 0x0);
+        /// Bytes in the FIFO. Read-only.
+        FILL = 0x10;
+        /// Bytes received, absolute. Read-only.
+        RECEIVED = 0x14;
+        /// Bytes taken out, absolute. Read-only.
+        DRAINED = 0x18;
+        /// Seed of the expected pattern.
+        CHECK_SEED = 0x1c (keeps 0xffffffff, acts 0x0);
+        /// Words that differed from the pattern; stays at its largest value. Read-only.
+        CHECK_ERRORS = 0x20;
+        /// Number of the first such word. Read-only.
+        CHECK_FIRST = 0x24;
+        /// Hardware timer: engine time at which the first TLP was received, bits 31:0, in clocks.
+        /// Read-only.
+        FIRST_LOW = 0x28;
+        /// The same, bits 63:32. Read-only.
+        FIRST_HIGH = 0x2c;
+        /// Hardware timer: engine time at which the last TLP was received, bits 31:0, in clocks.
+        /// Read-only.
+        LAST_LOW = 0x30;
+        /// The same, bits 63:32. Read-only.
+        LAST_HIGH = 0x34;
     }
-
-    /// Events since the restart. Read-only.
-    pub const STATUS: u32 = 0x4;
-    /// Fields of `status`.
-    pub mod status {
-        use crate::Field;
-        /// Data were lost. Bit 0.
-        pub const OVERFLOW: Field = Field { shift: 0, width: 1 };
-    }
-
-    /// Bus address of the sender's credit register, bits 31:0.
-    pub const CREDIT_LOW: u32 = 0x8;
-
-    /// Bus address of the sender's credit register, bits 63:32.
-    pub const CREDIT_HIGH: u32 = 0xc;
-
-    /// Bytes in the FIFO. Read-only.
-    pub const FILL: u32 = 0x10;
-
-    /// Bytes received, absolute. Read-only.
-    pub const RECEIVED: u32 = 0x14;
-
-    /// Bytes taken out, absolute. Read-only.
-    pub const DRAINED: u32 = 0x18;
-
-    /// Seed of the expected pattern.
-    pub const CHECK_SEED: u32 = 0x1c;
-
-    /// Words that differed from the pattern; stays at its largest value. Read-only.
-    pub const CHECK_ERRORS: u32 = 0x20;
-
-    /// Number of the first such word. Read-only.
-    pub const CHECK_FIRST: u32 = 0x24;
-
-    /// Hardware timer: engine time at which the first TLP was received, bits 31:0, in clocks.
-    /// Read-only.
-    pub const FIRST_LOW: u32 = 0x28;
-
-    /// The same, bits 63:32. Read-only.
-    pub const FIRST_HIGH: u32 = 0x2c;
-
-    /// Hardware timer: engine time at which the last TLP was received, bits 31:0, in clocks.
-    /// Read-only.
-    pub const LAST_LOW: u32 = 0x30;
-
-    /// The same, bits 63:32. Read-only.
-    pub const LAST_HIGH: u32 = 0x34;
-
-    /// Registers that software writes.
-    pub const WRITTEN: &[Written] = &[
-        Written { offset: CONTROL, keeps: 0xf, acts: 0x80000000 },
-        Written { offset: CREDIT_LOW, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: CREDIT_HIGH, keeps: 0xffffffff, acts: 0x0 },
-        Written { offset: CHECK_SEED, keeps: 0xffffffff, acts: 0x0 },
-    ];
 }
 
 crate::encoding! {
     /// Values of `c2h_source` in `user.interconnect` and of fields like it.
-    #[derive(Default)]
-    StreamSource {
-        /// The generator's pattern, always available.
-        #[default]
-        Generator = 0,
-        /// Data that H2C channel 0 has read.
-        H2c = 1,
-        /// Data in the routed receive queue.
-        Lane = 2,
-    }
+    StreamSource:
+    /// The generator's pattern, always available.
+    Generator = 0,
+    /// Data that H2C channel 0 has read.
+    H2c = 1,
+    /// Data in the routed receive queue.
+    Lane = 2,
 }
 
 crate::encoding! {
     /// Values of `source` in `h2c.control` and of fields like it.
-    #[derive(Default)]
-    DescriptorSource {
-        /// The table in the engine that the host fills.
-        #[default]
-        Table = 0,
-        /// A ring in host memory that the engine fetches from.
-        Ring = 1,
-        /// The user circuit's command port; peer channels only.
-        CommandPort = 2,
-    }
+    DescriptorSource:
+    /// The table in the engine that the host fills.
+    Table = 0,
+    /// A ring in host memory that the engine fetches from.
+    Ring = 1,
+    /// The user circuit's command port; peer channels only.
+    CommandPort = 2,
 }
 
 crate::encoding! {
     /// Values of `state` in `h2c.status` and of fields like it.
-    #[derive(Default)]
-    ChannelState {
-        /// Not running, no error.
-        #[default]
-        Idle = 0,
-        /// Processes descriptors, or waits for them.
-        Running = 1,
-        /// Stopped by an error; restart clears it.
-        Stopped = 2,
-    }
+    ChannelState:
+    /// Not running, no error.
+    Idle = 0,
+    /// Processes descriptors, or waits for them.
+    Running = 1,
+    /// Stopped by an error; restart clears it.
+    Stopped = 2,
 }
 
 crate::encoding! {
     /// Values of `error` in `h2c.status` and of fields like it.
-    #[derive(Default)]
-    ChannelError {
-        /// No error.
-        #[default]
-        None = 0,
-        /// A read was answered with Unsupported Request.
-        UnsupportedRequest = 1,
-        /// A read was answered with Completer Abort.
-        CompleterAbort = 2,
-        /// Completion data were poisoned.
-        Poisoned = 3,
-        /// A read was not answered in time.
-        CompletionTimeout = 4,
-        /// Length zero, or an invalid ring or table.
-        BadDescriptor = 5,
-        /// Bus Master Enable is clear.
-        NotBusMaster = 6,
-        /// A completion did not fit its request.
-        MalformedCompletion = 7,
-        /// The link went down: data in flight are lost.
-        LinkDown = 8,
-        /// The card's memory refused a write or a read.
-        CardMemory = 9,
-    }
+    ChannelError:
+    /// No error.
+    None = 0,
+    /// A read was answered with Unsupported Request.
+    UnsupportedRequest = 1,
+    /// A read was answered with Completer Abort.
+    CompleterAbort = 2,
+    /// Completion data were poisoned.
+    Poisoned = 3,
+    /// A read was not answered in time.
+    CompletionTimeout = 4,
+    /// Length zero, or an invalid ring or table.
+    BadDescriptor = 5,
+    /// Bus Master Enable is clear.
+    NotBusMaster = 6,
+    /// A completion did not fit its request.
+    MalformedCompletion = 7,
+    /// The link went down: data in flight are lost.
+    LinkDown = 8,
+    /// The card's memory refused a write or a read.
+    CardMemory = 9,
 }

@@ -41,16 +41,80 @@ impl Field {
     }
 }
 
-/// An enum of the values of a field.
+/// Fields of a register, each with its highest and its lowest bit.
+macro_rules! fields {
+    () => {};
+    ($(#[$of_field:meta])* $field:ident[$bit:literal], $($others:tt)*) => {
+        $(#[$of_field])*
+        #[doc = concat!("Bit ", $bit, ".")]
+        pub const $field: crate::Field = crate::Field { shift: $bit, width: 1 };
+        crate::fields! { $($others)* }
+    };
+    ($(#[$of_field:meta])* $field:ident[$high:literal:$low:literal], $($others:tt)*) => {
+        $(#[$of_field])*
+        #[doc = concat!("Bits ", $high, ":", $low, ".")]
+        pub const $field: crate::Field = crate::Field { shift: $low, width: $high - $low + 1 };
+        crate::fields! { $($others)* }
+    };
+}
+use fields;
+
+/// Registers, each with its offset, its reset value unless 0, the bits that software writes and a
+/// module of its fields. `WRITTEN;` before them makes the table of those that software writes.
+macro_rules! registers {
+    (WRITTEN; $(
+        $(#[$of_register:meta])*
+        $register:ident = $offset:literal $(, $reset:ident = $after_reset:literal)?
+            $((keeps $keeps:literal, acts $acts:literal))? $(=> $fields:ident $of_fields:tt)? $(;)?
+    )+) => {
+        crate::registers! {$(
+            $(#[$of_register])*
+            $register = $offset $(, $reset = $after_reset)? $(=> $fields $of_fields)? ;
+        )+}
+
+        /// Registers that software writes.
+        pub const WRITTEN: &[crate::Written] = &[$($(
+            crate::Written { offset: $register, keeps: $keeps, acts: $acts },
+        )?)+];
+    };
+    ($(
+        $(#[$of_register:meta])*
+        $register:ident = $offset:literal $(, $reset:ident = $after_reset:literal)?
+            $(=> $fields:ident { $($of_fields:tt)+ })? $(;)?
+    )+) => {
+        $(
+            $(#[$of_register])*
+            pub const $register: u32 = $offset;
+            $(
+                #[doc = concat!("Reset value of [`", stringify!($register), "`].")]
+                pub const $reset: u32 = $after_reset;
+            )?
+            $(
+                #[doc = concat!("Fields of `", stringify!($fields), "`.")]
+                pub mod $fields {
+                    crate::fields! { $($of_fields)+ }
+                }
+            )?
+        )+
+    };
+}
+use registers;
+
+/// An enum of the values of a field. The default is 0.
 macro_rules! encoding {
     (
         $(#[$of_enum:meta])*
-        $name:ident { $($(#[$of_value:meta])* $value:ident = $bits:literal,)* }
+        $name:ident:
+        $(#[$of_zero:meta])* $zero:ident = 0,
+        $($(#[$of_value:meta])* $value:ident = $bits:literal,)*
     ) => {
         $(#[$of_enum])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[repr(u32)]
         pub enum $name {
+            $(#[$of_zero])*
+            #[default]
+            $zero = 0,
             $($(#[$of_value])* $value = $bits,)*
         }
 
@@ -58,6 +122,7 @@ macro_rules! encoding {
             /// The value with these bits; none for undefined bits.
             pub const fn from_bits(bits: u32) -> Option<Self> {
                 match bits {
+                    0 => Some(Self::$zero),
                     $($bits => Some(Self::$value),)*
                     _ => None,
                 }

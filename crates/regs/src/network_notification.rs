@@ -5,45 +5,39 @@
 /// Size of the map in bytes.
 pub const BYTES: u32 = 0x8;
 
-/// Token and status; a host polls this word.
-pub const WORD: u32 = 0x0;
-/// Fields of `word`.
-pub mod word {
-    use crate::Field;
-    /// The request's token. Bits 15:0.
-    pub const TOKEN: Field = Field { shift: 0, width: 16 };
-    /// Outcome of the message. Bits 23:16. A
-    /// [`NetworkStatus`](crate::network_notification::NetworkStatus).
-    pub const STATUS: Field = Field { shift: 16, width: 8 };
+crate::registers! {
+    /// Token and status; a host polls this word.
+    WORD = 0x0 => word {
+        /// The request's token.
+        TOKEN[15:0],
+        /// Outcome of the message. A [`NetworkStatus`](crate::network_notification::NetworkStatus).
+        STATUS[23:16],
+    }
+    /// Bytes of the message that were taken, or written to host memory.
+    LENGTH = 0x4;
 }
-
-/// Bytes of the message that were taken, or written to host memory.
-pub const LENGTH: u32 = 0x4;
 
 crate::encoding! {
     /// Values of `status` in `network_notification.word` and of fields like it.
-    #[derive(Default)]
-    NetworkStatus {
-        /// Nothing has been written yet.
-        #[default]
-        None = 0,
-        /// The data have been taken, or are in host memory.
-        Done = 1,
-        /// The request is invalid: link, channel, length or position.
-        Refused = 2,
-        /// Host memory did not answer a read, or refused it.
-        HostMemory = 3,
-        /// Message longer than the credit: the part that fits was written.
-        TooLong = 4,
-        /// The link is not enabled, or its training has failed.
-        LinkDown = 5,
-        /// The request was cancelled.
-        Cancelled = 6,
-        /// The sender could not send the whole message.
-        FarEnd = 7,
-        /// Another request has this link, channel and tag.
-        Taken = 8,
-        /// The network processor was reset.
-        Reset = 9,
-    }
+    NetworkStatus:
+    /// Nothing has been written yet.
+    None = 0,
+    /// The data have been taken, or are in host memory.
+    Done = 1,
+    /// The request is invalid: link, channel, length or position.
+    Refused = 2,
+    /// Host memory did not answer a read, or refused it.
+    HostMemory = 3,
+    /// Message longer than the credit: the part that fits was written.
+    TooLong = 4,
+    /// The link is not enabled, or its training has failed.
+    LinkDown = 5,
+    /// The request was cancelled.
+    Cancelled = 6,
+    /// The sender could not send the whole message.
+    FarEnd = 7,
+    /// Another request has this link, channel and tag.
+    Taken = 8,
+    /// The network processor was reset.
+    Reset = 9,
 }

@@ -5,60 +5,45 @@
 /// Size of the map in bytes.
 pub const BYTES: u32 = 0x20;
 
-/// Addressing and options of the request.
-pub const WHAT: u32 = 0x0;
-/// Fields of `what`.
-pub mod what {
-    use crate::Field;
-    /// Number of the link; ignored for routed messages. Bits 2:0.
-    pub const LINK: Field = Field { shift: 0, width: 3 };
-    /// Virtual channel, 0 to 7; 6 for routed messages. Bits 5:3.
-    pub const CHANNEL: Field = Field { shift: 3, width: 3 };
-    /// Tag of the message within its channel. Bits 11:6.
-    pub const TAG: Field = Field { shift: 6, width: 6 };
-    /// The run is the last one of the message. Bit 12.
-    pub const LAST: Field = Field { shift: 12, width: 1 };
-    /// The message goes to a numbered node, or comes from one. Bit 13.
-    pub const ROUTED: Field = Field { shift: 13, width: 1 };
-    /// Cancels the request of this link, channel, tag, node and token: its notification is written
-    /// either way. All other fields are ignored. Bit 14.
-    pub const CANCEL: Field = Field { shift: 14, width: 1 };
-    /// Position of the run in the message, in payloads of a datagram. Bits 28:16.
-    pub const INDEX: Field = Field { shift: 16, width: 13 };
+crate::registers! {
+    /// Addressing and options of the request.
+    WHAT = 0x0 => what {
+        /// Number of the link; ignored for routed messages.
+        LINK[2:0],
+        /// Virtual channel, 0 to 7; 6 for routed messages.
+        CHANNEL[5:3],
+        /// Tag of the message within its channel.
+        TAG[11:6],
+        /// The run is the last one of the message.
+        LAST[12],
+        /// The message goes to a numbered node, or comes from one.
+        ROUTED[13],
+        /// Cancels the request of this link, channel, tag, node and token: its notification is
+        /// written either way. All other fields are ignored.
+        CANCEL[14],
+        /// Position of the run in the message, in payloads of a datagram.
+        INDEX[28:16],
+    }
+    /// Bytes of the run: up to 1 MiB; except in the last run a multiple of a datagram's payload.
+    LENGTH = 0x4 => length {
+        BYTES[20:0],
+    }
+    /// Bus address of the run, bits 31:0.
+    BUFFER_LOW = 0x8;
+    /// Bus address of the run, bits 63:32.
+    BUFFER_HIGH = 0xc;
+    /// Bus address of the message's notification, bits 31:0; a multiple of 8. That of the last run
+    /// counts.
+    NOTIFY_LOW = 0x10;
+    /// Bus address of the notification, bits 63:32.
+    NOTIFY_HIGH = 0x14;
+    /// Token and node of the request.
+    PARTY = 0x18 => party {
+        /// Number that the notification returns.
+        TOKEN[15:0],
+        /// Routed messages: number of the node that the data go to, or come from.
+        NODE[31:16],
+    }
+    /// Zero.
+    RESERVED = 0x1c;
 }
-
-/// Bytes of the run: up to 1 MiB; except in the last run a multiple of a datagram's payload.
-pub const LENGTH: u32 = 0x4;
-/// Fields of `length`.
-pub mod length {
-    use crate::Field;
-    /// Bits 20:0.
-    pub const BYTES: Field = Field { shift: 0, width: 21 };
-}
-
-/// Bus address of the run, bits 31:0.
-pub const BUFFER_LOW: u32 = 0x8;
-
-/// Bus address of the run, bits 63:32.
-pub const BUFFER_HIGH: u32 = 0xc;
-
-/// Bus address of the message's notification, bits 31:0; a multiple of 8. That of the last run
-/// counts.
-pub const NOTIFY_LOW: u32 = 0x10;
-
-/// Bus address of the notification, bits 63:32.
-pub const NOTIFY_HIGH: u32 = 0x14;
-
-/// Token and node of the request.
-pub const PARTY: u32 = 0x18;
-/// Fields of `party`.
-pub mod party {
-    use crate::Field;
-    /// Number that the notification returns. Bits 15:0.
-    pub const TOKEN: Field = Field { shift: 0, width: 16 };
-    /// Routed messages: number of the node that the data go to, or come from. Bits 31:16.
-    pub const NODE: Field = Field { shift: 16, width: 16 };
-}
-
-/// Zero.
-pub const RESERVED: u32 = 0x1c;

@@ -5,26 +5,20 @@
 /// Size of the map in bytes.
 pub const BYTES: u32 = 0x8;
 
-/// Tag and position of the datagram.
-pub const WHAT: u32 = 0x0;
-/// Fields of `what`.
-pub mod what {
-    use crate::Field;
-    /// Tag of the message within its channel. Bits 5:0.
-    pub const TAG: Field = Field { shift: 0, width: 6 };
-    /// The datagram is the last one of its message. Bit 6.
-    pub const LAST: Field = Field { shift: 6, width: 1 };
-    /// Always 1: the word has been written. Bit 7.
-    pub const VALID: Field = Field { shift: 7, width: 1 };
-    /// Position in the message, in payloads. Bits 20:8.
-    pub const INDEX: Field = Field { shift: 8, width: 13 };
-}
-
-/// Bytes of payload, 1 to 128; less than 128 only in the last datagram.
-pub const LENGTH: u32 = 0x4;
-/// Fields of `length`.
-pub mod length {
-    use crate::Field;
-    /// Bits 7:0.
-    pub const BYTES: Field = Field { shift: 0, width: 8 };
+crate::registers! {
+    /// Tag and position of the datagram.
+    WHAT = 0x0 => what {
+        /// Tag of the message within its channel.
+        TAG[5:0],
+        /// The datagram is the last one of its message.
+        LAST[6],
+        /// Always 1: the word has been written.
+        VALID[7],
+        /// Position in the message, in payloads.
+        INDEX[20:8],
+    }
+    /// Bytes of payload, 1 to 128; less than 128 only in the last datagram.
+    LENGTH = 0x4 => length {
+        BYTES[7:0],
+    }
 }

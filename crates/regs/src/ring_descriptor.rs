@@ -5,36 +5,29 @@
 /// Size of the map in bytes.
 pub const BYTES: u32 = 0x20;
 
-/// Bus address, bits 31:0.
-pub const ADDRESS_LOW: u32 = 0x0;
-
-/// Bus address, bits 63:32.
-pub const ADDRESS_HIGH: u32 = 0x4;
-
-/// Address in the card's memory, bits 31:0; 0 for streams.
-pub const CARD_LOW: u32 = 0x8;
-
-/// Address in the card's memory, bits 63:32.
-pub const CARD_HIGH: u32 = 0xc;
-
-/// Bytes to move, not 0.
-pub const LENGTH: u32 = 0x10;
-
-/// Actions on completion, as in a table's entry; destination of the data.
-pub const CONTROL: u32 = 0x14;
-/// Fields of `control`.
-pub mod control {
-    use crate::Field;
-    /// Send an interrupt. Bit 0.
-    pub const INTERRUPT: Field = Field { shift: 0, width: 1 };
-    /// Write the status block. Bit 1.
-    pub const STATUS: Field = Field { shift: 1, width: 1 };
-    /// Peer channels: complete once the peer's credit counter covers the last byte. Bit 2.
-    pub const AWAIT_CREDIT: Field = Field { shift: 2, width: 1 };
-    /// C2H channels with control.card_memory: the bus address is an address in the card's memory,
-    /// too, and data are copied there. Only if sizes.card_copy is set. Bit 3.
-    pub const TO_CARD: Field = Field { shift: 3, width: 1 };
+crate::registers! {
+    /// Bus address, bits 31:0.
+    ADDRESS_LOW = 0x0;
+    /// Bus address, bits 63:32.
+    ADDRESS_HIGH = 0x4;
+    /// Address in the card's memory, bits 31:0; 0 for streams.
+    CARD_LOW = 0x8;
+    /// Address in the card's memory, bits 63:32.
+    CARD_HIGH = 0xc;
+    /// Bytes to move, not 0.
+    LENGTH = 0x10;
+    /// Actions on completion, as in a table's entry; destination of the data.
+    CONTROL = 0x14 => control {
+        /// Send an interrupt.
+        INTERRUPT[0],
+        /// Write the status block.
+        STATUS[1],
+        /// Peer channels: complete once the peer's credit counter covers the last byte.
+        AWAIT_CREDIT[2],
+        /// C2H channels with control.card_memory: the bus address is an address in the card's
+        /// memory, too, and data are copied there. Only if sizes.card_copy is set.
+        TO_CARD[3],
+    }
+    /// Zero.
+    RESERVED = 0x1c;
 }
-
-/// Zero.
-pub const RESERVED: u32 = 0x1c;

@@ -5,26 +5,21 @@
 /// Size of the map in bytes.
 pub const BYTES: u32 = 0x20;
 
-/// Number of this write, from 1: changes each time, for a host that polls.
-pub const SEQUENCE: u32 = 0x0;
-
-/// Descriptors completed, absolute.
-pub const COMPLETED: u32 = 0x4;
-
-/// As the channel's status register.
-pub const STATUS: u32 = 0x8;
-
-/// As the channel's register.
-pub const STOPPED_AT: u32 = 0xc;
-
-/// As the channel's register, bits 31:0.
-pub const ERROR_LOW: u32 = 0x10;
-
-/// As the channel's register, bits 63:32.
-pub const ERROR_HIGH: u32 = 0x14;
-
-/// Engine time of this write, bits 31:0, in clocks.
-pub const TIME_LOW: u32 = 0x18;
-
-/// Engine time of this write, bits 63:32.
-pub const TIME_HIGH: u32 = 0x1c;
+crate::registers! {
+    /// Number of this write, from 1: changes each time, for a host that polls.
+    SEQUENCE = 0x0;
+    /// Descriptors completed, absolute.
+    COMPLETED = 0x4;
+    /// As the channel's status register.
+    STATUS = 0x8;
+    /// As the channel's register.
+    STOPPED_AT = 0xc;
+    /// As the channel's register, bits 31:0.
+    ERROR_LOW = 0x10;
+    /// As the channel's register, bits 63:32.
+    ERROR_HIGH = 0x14;
+    /// Engine time of this write, bits 31:0, in clocks.
+    TIME_LOW = 0x18;
+    /// Engine time of this write, bits 63:32.
+    TIME_HIGH = 0x1c;
+}

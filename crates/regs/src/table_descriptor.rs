@@ -5,24 +5,20 @@
 /// Size of the map in bytes.
 pub const BYTES: u32 = 0x10;
 
-/// Bus address, bits 31:0.
-pub const ADDRESS_LOW: u32 = 0x0;
-
-/// Bus address, bits 63:32.
-pub const ADDRESS_HIGH: u32 = 0x4;
-
-/// Bytes to move, not 0.
-pub const LENGTH: u32 = 0x8;
-
-/// Actions on completion; the same bits in both kinds of descriptor.
-pub const CONTROL: u32 = 0xc;
-/// Fields of `control`.
-pub mod control {
-    use crate::Field;
-    /// Send an interrupt. Bit 0.
-    pub const INTERRUPT: Field = Field { shift: 0, width: 1 };
-    /// Write the status block. Bit 1.
-    pub const STATUS: Field = Field { shift: 1, width: 1 };
-    /// Peer channels: complete once the peer's credit counter covers the last byte. Bit 2.
-    pub const AWAIT_CREDIT: Field = Field { shift: 2, width: 1 };
+crate::registers! {
+    /// Bus address, bits 31:0.
+    ADDRESS_LOW = 0x0;
+    /// Bus address, bits 63:32.
+    ADDRESS_HIGH = 0x4;
+    /// Bytes to move, not 0.
+    LENGTH = 0x8;
+    /// Actions on completion; the same bits in both kinds of descriptor.
+    CONTROL = 0xc => control {
+        /// Send an interrupt.
+        INTERRUPT[0],
+        /// Write the status block.
+        STATUS[1],
+        /// Peer channels: complete once the peer's credit counter covers the last byte.
+        AWAIT_CREDIT[2],
+    }
 }

@@ -6,6 +6,9 @@ use crosslane_driver::network_processor::NetworkError;
 use crosslane_host::{ErrorKind, kinds};
 use thiserror::Error;
 
+/// Outcome of a call or a message.
+pub(crate) type Result<T, E = TorusError> = std::result::Result<T, E>;
+
 /// Error of a refused call or a failed message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -16,7 +16,7 @@ use crosslane_host::{Bus, ErrorKind, lock, setters};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::coordinates::{Coordinates, Direction, Peer};
-use crate::error::TorusError;
+use crate::error::{Result, TorusError};
 use crate::operation::{MessageDirection, Next, Operations, Whole};
 
 /// Options of a node. All nodes of a torus need the same `piece_bytes`.
@@ -120,7 +120,7 @@ impl<B: Bus> Node<B> {
         name: &str,
         coordinates: Coordinates,
         options: NodeOptions,
-    ) -> Result<Self, TorusError> {
+    ) -> Result<Self> {
         let most = PAYLOAD_BYTES * MAX_PAYLOADS;
         let refused = |kind, problem: String| TorusError::refused(name, kind, problem);
         if !(PAYLOAD_BYTES..=most).contains(&options.piece_bytes) {
@@ -152,7 +152,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error if a link has failed or is not up at the deadline.
-    pub async fn links_up(&self, deadline: Picoseconds) -> Result<(), TorusError> {
+    pub async fn links_up(&self, deadline: Picoseconds) -> Result<()> {
         for direction in self.shared.coordinates.directions() {
             self.processor.wait_link_up(direction.link(), deadline).await?;
         }
@@ -163,7 +163,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error if the device does not answer.
-    pub async fn close(self) -> Result<(), TorusError> {
+    pub async fn close(self) -> Result<()> {
         Ok(self.processor.release().await?)
     }
 
@@ -195,7 +195,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error if memory is short or cannot be pinned.
-    pub async fn buffer(&self, bytes: u64) -> Result<Buffer<B>, TorusError> {
+    pub async fn buffer(&self, bytes: u64) -> Result<Buffer<B>> {
         Ok(self.processor.buffer(bytes).await?)
     }
 
@@ -204,7 +204,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error for an invalid message, or if its request gets no slot before the deadline.
-    pub async fn tx_i(&self, message: Message<B>) -> Result<Begun<B>, TorusError> {
+    pub async fn tx_i(&self, message: Message<B>) -> Result<Begun<B>> {
         self.begin(MessageDirection::Sent, message).await
     }
 
@@ -212,7 +212,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns the errors of both.
-    pub async fn tx(&self, message: Message<B>) -> Result<Ended, TorusError> {
+    pub async fn tx(&self, message: Message<B>) -> Result<Ended> {
         self.finish(&self.tx_i(message).await?).await
     }
 
@@ -221,7 +221,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns the errors of [`tx_i`](Self::tx_i).
-    pub async fn rx_i(&self, message: Message<B>) -> Result<Begun<B>, TorusError> {
+    pub async fn rx_i(&self, message: Message<B>) -> Result<Begun<B>> {
         self.begin(MessageDirection::Received, message).await
     }
 
@@ -229,7 +229,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns the errors of both.
-    pub async fn rx(&self, message: Message<B>) -> Result<Ended, TorusError> {
+    pub async fn rx(&self, message: Message<B>) -> Result<Ended> {
         self.finish(&self.rx_i(message).await?).await
     }
 
@@ -245,7 +245,7 @@ impl<B: Bus> Node<B> {
         tag: u8,
         bytes: &[u8],
         deadline: Picoseconds,
-    ) -> Result<(), TorusError> {
+    ) -> Result<()> {
         self.check_peer(peer, tag)?;
         Ok(self.processor.put(peer.key(tag), bytes, deadline).await?)
     }
@@ -254,7 +254,7 @@ impl<B: Bus> Node<B> {
         format!("{}, {peer}, tag {tag}", self.processor.name())
     }
 
-    fn check_peer(&self, peer: Peer, tag: u8) -> Result<(), TorusError> {
+    fn check_peer(&self, peer: Peer, tag: u8) -> Result<()> {
         let Peer::Neighbour { direction, .. } = peer else { return Ok(()) };
         if self.shared.coordinates.neighbour(direction).is_some() {
             return Ok(());
@@ -263,11 +263,7 @@ impl<B: Bus> Node<B> {
         Err(TorusError::refused(&self.describe(peer, tag), ErrorKind::InvalidArgument, problem))
     }
 
-    async fn begin(
-        &self,
-        direction: MessageDirection,
-        message: Message<B>,
-    ) -> Result<Begun<B>, TorusError> {
+    async fn begin(&self, direction: MessageDirection, message: Message<B>) -> Result<Begun<B>> {
         let Message { peer, tag, buffer, part, deadline } = message;
         self.check_peer(peer, tag)?;
         let key = peer.key(tag);
@@ -293,7 +289,7 @@ impl<B: Bus> Node<B> {
         Ok(Begun { shared: Arc::clone(&self.shared), id })
     }
 
-    async fn post(&self, whole: &Whole<B>, part: Range<u64>) -> Result<InFlight<B>, TorusError> {
+    async fn post(&self, whole: &Whole<B>, part: Range<u64>) -> Result<InFlight<B>> {
         let buffer = whole.buffer.clone();
         let message = driver::Message { key: whole.key, buffer, part, deadline: whole.deadline };
         Ok(match whole.direction {
@@ -307,12 +303,12 @@ impl<B: Bus> Node<B> {
         !matches!(self.processor.poll(piece), Ok(None))
     }
 
-    async fn wait(&self, piece: &InFlight<B>, deadline: Picoseconds) -> Result<Ended, TorusError> {
+    async fn wait(&self, piece: &InFlight<B>, deadline: Picoseconds) -> Result<Ended> {
         Ok(self.processor.wait(piece, deadline).await?)
     }
 
     /// Advances a message whose piece has ended.
-    async fn advance(&self, id: u64, piece: &Arc<InFlight<B>>, ended: Result<Ended, TorusError>) {
+    async fn advance(&self, id: u64, piece: &Arc<InFlight<B>>, ended: Result<Ended>) {
         let next = lock(&self.shared.operations).piece_ended(id, piece, ended);
         let Some(Next::Post(part)) = next else { return };
         let Some(whole) = lock(&self.shared.operations).whole(id) else { return };
@@ -348,7 +344,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error if the message failed.
-    pub async fn test(&self, begun: &Begun<B>) -> Result<Option<Ended>, TorusError> {
+    pub async fn test(&self, begun: &Begun<B>) -> Result<Option<Ended>> {
         self.progress().await;
         self.look(begun.id).await;
         lock(&self.shared.operations).result(begun.id).transpose()
@@ -358,7 +354,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error if the message failed or its deadline passed.
-    pub async fn finish(&self, begun: &Begun<B>) -> Result<Ended, TorusError> {
+    pub async fn finish(&self, begun: &Begun<B>) -> Result<Ended> {
         let id = begun.id;
         loop {
             self.progress().await;

@@ -10,7 +10,7 @@ use crosslane_driver::network_processor::{Ended, InFlight, Key};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::TorusError;
+use crate::error::Result;
 
 /// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ pub(crate) struct Operation<B: Bus> {
     current: Option<Arc<InFlight<B>>>,
     moved_bytes: u64,
     posted: Picoseconds,
-    result: Option<Result<Ended, TorusError>>,
+    result: Option<Result<Ended>>,
     is_abandoned: bool,
 }
 
@@ -103,7 +103,7 @@ impl<B: Bus> Operations<B> {
         self.by_id.get(&id).map(|operation| Arc::clone(&operation.whole))
     }
 
-    pub fn result(&self, id: u64) -> Option<Result<Ended, TorusError>> {
+    pub fn result(&self, id: u64) -> Option<Result<Ended>> {
         self.by_id.get(&id)?.result.clone()
     }
 
@@ -125,7 +125,7 @@ impl<B: Bus> Operations<B> {
         &mut self,
         id: u64,
         piece: &Arc<InFlight<B>>,
-        ended: Result<Ended, TorusError>,
+        ended: Result<Ended>,
     ) -> Option<Next> {
         let operation = self.by_id.get_mut(&id)?;
         if !operation.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, piece)) {
@@ -157,7 +157,7 @@ impl<B: Bus> Operations<B> {
         }
     }
 
-    pub fn end(&mut self, id: u64, result: Result<Ended, TorusError>) {
+    pub fn end(&mut self, id: u64, result: Result<Ended>) {
         let Some(operation) = self.by_id.get_mut(&id) else { return };
         if operation.result.is_some() {
             return;

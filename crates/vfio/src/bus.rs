@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use crosslane_host::setters;
 use crosslane_host::{
-    Bus, BusError, Clock, DmaMemory, ErrorKind, FunctionInfo, HostWork, Mapping, PageSize, Reason,
-    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting, lock,
+    Bus, BusError, BusResult, Clock, DmaMemory, ErrorKind, FunctionInfo, HostWork, Mapping,
+    PageSize, Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting, lock,
 };
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
@@ -25,7 +25,7 @@ use rustix::time::ClockId;
 
 use crate::dma_memory::VfioMemory;
 use crate::flat;
-use crate::function::FunctionError;
+use crate::function::{FunctionError, Result};
 use crate::mappings::{Mappings, PinError};
 use crate::memory::{Pages, available_bytes};
 use crate::reactor::{self, Held, Reactor};
@@ -115,7 +115,7 @@ impl Drop for Shared {
 }
 
 /// Sets and clears bits of a function's Command register, and returns its earlier value.
-fn change_command(held: &Held, set: u32, clear: u32) -> Result<u32, FunctionError> {
+fn change_command(held: &Held, set: u32, clear: u32) -> Result<u32> {
     let function = &*held.function;
     let before = flat::config_dw(function, reg::COMMAND)?;
     let after = (before | set) & !clear;
@@ -129,7 +129,7 @@ impl VfioBus {
     ///
     /// # Errors
     /// No such function, or one that cannot be reset.
-    pub fn reset(&self, function: RoutingId) -> Result<(), BusError> {
+    pub fn reset(&self, function: RoutingId) -> BusResult<()> {
         let held = self.held(function)?;
         let reset = || {
             let before = flat::config_dw(&*held.function, reg::COMMAND)?;
@@ -146,7 +146,7 @@ impl VfioBus {
     }
 
     /// Returns the address of a BAR in the tree.
-    fn bar_address(&self, function: RoutingId, bar: u8) -> Result<BusAddress, BusError> {
+    fn bar_address(&self, function: RoutingId, bar: u8) -> BusResult<BusAddress> {
         let functions = self.functions()?;
         let info = functions.iter().find(|info| info.id == function);
         let info = info.ok_or(TopologyError::NoSuchFunction(function))?;
@@ -158,12 +158,12 @@ impl VfioBus {
         })
     }
 
-    fn held(&self, function: RoutingId) -> Result<&Arc<Held>, BusError> {
+    fn held(&self, function: RoutingId) -> BusResult<&Arc<Held>> {
         Ok(self.shared.held(function).ok_or(TopologyError::NoSuchFunction(function))?)
     }
 
     /// Finds a function that is not lost.
-    fn present(&self, function: RoutingId) -> Result<&Arc<Held>, BusError> {
+    fn present(&self, function: RoutingId) -> BusResult<&Arc<Held>> {
         let held = self.held(function)?;
         match held.lost.load(Ordering::Relaxed) {
             true => Err(lost(held)),
@@ -333,11 +333,11 @@ impl Bus for VfioBus {
         self.shared.cores
     }
 
-    async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
+    async fn read_register(&self, at: RegisterAddress) -> BusResult<u32> {
         self.register(at)
     }
 
-    async fn write_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
+    async fn write_register(&self, at: RegisterAddress, value: u32) -> BusResult<()> {
         self.set_register(at, value)
     }
 
@@ -345,49 +345,30 @@ impl Bus for VfioBus {
         StoreWidth::widest().bytes() as u32
     }
 
-    fn check_mapping(
-        &self,
-        function: RoutingId,
-        bar: u8,
-        mapping: Mapping,
-    ) -> Result<(), BusError> {
+    fn check_mapping(&self, function: RoutingId, bar: u8, mapping: Mapping) -> BusResult<()> {
         self.mapping(function, bar, mapping)
     }
 
-    async fn store(
-        &self,
-        at: RegisterAddress,
-        bytes: &[u8],
-        stores: Stores,
-    ) -> Result<(), BusError> {
+    async fn store(&self, at: RegisterAddress, bytes: &[u8], stores: Stores) -> BusResult<()> {
         self.store_run(at, bytes, stores)
     }
 
-    async fn load(
-        &self,
-        at: RegisterAddress,
-        into: &mut [u8],
-        mapping: Mapping,
-    ) -> Result<(), BusError> {
+    async fn load(&self, at: RegisterAddress, into: &mut [u8], mapping: Mapping) -> BusResult<()> {
         self.load_run(at, into, mapping)
     }
 
-    async fn fence(&self) -> Result<(), BusError> {
+    async fn fence(&self) -> BusResult<()> {
         empty_combining_buffers();
         Ok(())
     }
 
-    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<VfioMemory, BusError> {
+    fn allocate(&self, bytes: u64, pages: PageSize) -> BusResult<VfioMemory> {
         let allocated = Pages::allocate(bytes, pages);
         let left = |_| BusError::OutOfMemory { bytes, left_bytes: available_bytes() };
         Ok(VfioMemory::new(allocated.map_err(left)?, bytes, Arc::downgrade(&self.shared)))
     }
 
-    async fn pin(
-        &self,
-        function: RoutingId,
-        memory: &VfioMemory,
-    ) -> Result<Vec<Segment>, BusError> {
+    async fn pin(&self, function: RoutingId, memory: &VfioMemory) -> BusResult<Vec<Segment>> {
         let held = self.present(function)?;
         let address = memory.pages().mapped().address() as u64;
         if !memory.is_of(&self.shared) {
@@ -399,7 +380,7 @@ impl Bus for VfioBus {
         Ok(vec![Segment { address: BusAddress(iova), bytes }])
     }
 
-    async fn unpin(&self, function: RoutingId, memory: &VfioMemory) -> Result<(), BusError> {
+    async fn unpin(&self, function: RoutingId, memory: &VfioMemory) -> BusResult<()> {
         let held = self.held(function)?;
         let address = memory.pages().mapped().address() as u64;
         let unpinned = lock(&self.shared.mappings).unpin(&held.function, memory.id());
@@ -411,7 +392,7 @@ impl Bus for VfioBus {
         function: RoutingId,
         peer: RoutingId,
         bar: u8,
-    ) -> Result<BusAddress, BusError> {
+    ) -> BusResult<BusAddress> {
         let held = self.present(function)?;
         if !held.function.is_translated() {
             return self.bar_address(peer, bar);
@@ -432,12 +413,7 @@ impl Bus for VfioBus {
         Ok(BusAddress(iova))
     }
 
-    async fn unpin_bar(
-        &self,
-        function: RoutingId,
-        peer: RoutingId,
-        bar: u8,
-    ) -> Result<(), BusError> {
+    async fn unpin_bar(&self, function: RoutingId, peer: RoutingId, bar: u8) -> BusResult<()> {
         let held = self.held(function)?;
         if !held.function.is_translated() {
             return self.bar_address(peer, bar).map(|_| ());
@@ -449,7 +425,7 @@ impl Bus for VfioBus {
         })
     }
 
-    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
+    fn check_waiting(&self, waiting: Waiting) -> BusResult<()> {
         self.waiting(waiting).map(|_| ())
     }
 
@@ -462,12 +438,12 @@ impl Bus for VfioBus {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
+    ) -> BusResult<u32> {
         let monitor = self.waiting(waiting)?;
         self.poll_memory(memory, offset_bytes, seen, deadline, monitor).await
     }
 
-    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {
+    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> BusResult<()> {
         let held = self.present(function)?;
         let have = held.function.vectors();
         if vectors > have {
@@ -504,7 +480,7 @@ impl Bus for VfioBus {
         function: RoutingId,
         vector: u16,
         deadline: Picoseconds,
-    ) -> Result<u64, BusError> {
+    ) -> BusResult<u64> {
         self.interrupts(function, vector, deadline).await
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crosslane_host::{BusError, DmaMemory, lock};
+use crosslane_host::{BusError, BusResult, DmaMemory, lock};
 
 use crate::bus::Shared;
 use crate::mappings::MemoryId;
@@ -61,7 +61,7 @@ impl VfioMemory {
     }
 
     /// Checks that a range is within the memory.
-    pub(crate) fn check(&self, offset_bytes: u64, bytes: u64) -> Result<(), BusError> {
+    pub(crate) fn check(&self, offset_bytes: u64, bytes: u64) -> BusResult<()> {
         let size_bytes = self.0.size_bytes;
         match offset_bytes.checked_add(bytes) {
             Some(end) if end <= size_bytes => Ok(()),
@@ -75,14 +75,14 @@ impl DmaMemory for VfioMemory {
         self.0.size_bytes
     }
 
-    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError> {
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> BusResult<()> {
         self.check(offset_bytes, into.len() as u64)?;
         keep_order();
         self.0.pages.mapped().copy_out(offset_bytes, into);
         Ok(())
     }
 
-    fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError> {
+    fn write(&self, offset_bytes: u64, from: &[u8]) -> BusResult<()> {
         self.check(offset_bytes, from.len() as u64)?;
         self.0.pages.mapped().store(offset_bytes, from, StoreWidth::widest());
         Ok(())

@@ -7,13 +7,13 @@ use crosslane_host::{FunctionInfo, TopologyError};
 use crosslane_pcie::config::{Bar, PortType, registers as reg};
 use crosslane_pcie::units::BusAddress;
 
-use crate::function::{Function, FunctionError};
+use crate::function::{Function, FunctionError, Result};
 
 /// Bytes of a BAR register.
 const BAR_REGISTER_BYTES: u16 = 4;
 
 /// Reads a DW of a function's configuration space.
-pub(crate) fn config_dw(function: &dyn Function, offset: u16) -> Result<u32, FunctionError> {
+pub(crate) fn config_dw(function: &dyn Function, offset: u16) -> Result<u32> {
     let mut bytes = [0; 4];
     function.config_read(offset, &mut bytes)?;
     Ok(u32::from_le_bytes(bytes))
@@ -32,7 +32,7 @@ pub(crate) fn accesses(byte_enables: u8) -> Vec<Range<usize>> {
 }
 
 /// Describes a function as an endpoint with nothing above it.
-pub(crate) fn info(function: &dyn Function) -> Result<FunctionInfo, FunctionError> {
+pub(crate) fn info(function: &dyn Function) -> Result<FunctionInfo> {
     let ids = config_dw(function, reg::VENDOR_DEVICE)?;
     let mut bars = Vec::new();
     for number in 0..6_u8 {

@@ -43,13 +43,13 @@ pub trait Function: Send + Sync {
     ///
     /// # Errors
     /// A range beyond its end, or no answer.
-    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), FunctionError>;
+    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<()>;
 
     /// Writes 1, 2 or 4 aligned bytes of its configuration space.
     ///
     /// # Errors
     /// Those of [`config_read`](Self::config_read).
-    fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), FunctionError>;
+    fn config_write(&self, offset: u16, from: &[u8]) -> Result<()>;
 
     /// A memory BAR, 0 to 5; `None` for a missing one, the upper half of another, or I/O ports.
     fn region(&self, bar: u8) -> Option<&Region>;
@@ -59,14 +59,14 @@ pub trait Function: Send + Sync {
     ///
     /// # Errors
     /// No such BAR, a range beyond its end, or no answer.
-    fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<(), FunctionError>;
+    fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<()>;
 
     /// Writes 1, 2, 4 or 8 aligned bytes of a BAR as one access. It has reached the kernel or the
     /// server when this returns; accesses arrive in the order of the calls.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
-    fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<(), FunctionError>;
+    fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<()>;
 
     /// Lets the functions of its domain reach `bytes` of `memory` from `offset` at I/O virtual
     /// addresses from `iova`. All three are multiples of 4 KiB, and of the page size for huge
@@ -74,13 +74,7 @@ pub trait Function: Send + Sync {
     ///
     /// # Errors
     /// A refusal, or no answer.
-    fn map_dma(
-        &self,
-        iova: u64,
-        memory: &Arc<Pages>,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<(), FunctionError>;
+    fn map_dma(&self, iova: u64, memory: &Arc<Pages>, offset: u64, bytes: u64) -> Result<()>;
 
     /// Lets the functions of its domain reach a part of a peer's BAR, for peer writes that pass the
     /// root complex. `mapped` is the part's mapping in this process.
@@ -88,13 +82,7 @@ pub trait Function: Send + Sync {
     /// # Errors
     /// [`FunctionError::Unsupported`] for a function without such mappings; else those of
     /// [`map_dma`](Self::map_dma).
-    fn map_peer(
-        &self,
-        iova: u64,
-        mapped: &Mapped,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<(), FunctionError> {
+    fn map_peer(&self, iova: u64, mapped: &Mapped, offset: u64, bytes: u64) -> Result<()> {
         let _ = (iova, mapped, offset, bytes);
         Err(FunctionError::Unsupported {
             function: self.name().to_owned(),
@@ -108,7 +96,7 @@ pub trait Function: Send + Sync {
     ///
     /// # Errors
     /// No such mapping, or no answer.
-    fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<(), FunctionError>;
+    fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<()>;
 
     /// The domain whose mappings it uses.
     fn domain(&self) -> DomainId;
@@ -135,13 +123,13 @@ pub trait Function: Send + Sync {
     ///
     /// # Errors
     /// More eventfds than [`vectors`](Self::vectors), or a refusal.
-    fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError>;
+    fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<()>;
 
     /// Resets the function and restores its BARs, mappings and vectors.
     ///
     /// # Errors
     /// A refusal, or no answer.
-    fn reset(&self) -> Result<(), FunctionError>;
+    fn reset(&self) -> Result<()>;
 
     /// The reason that the function can no longer be used: it was removed, its server is gone, or
     /// the kernel wants it back. `None` while it can be used.
@@ -162,18 +150,13 @@ pub(crate) fn check_config(
     size: u64,
     offset: u16,
     bytes: usize,
-) -> Result<(), FunctionError> {
+) -> Result<()> {
     let region = || "the configuration space".to_owned();
     check_within(function, region, size, offset.into(), bytes as u64)
 }
 
 /// Checks an access of a BAR.
-pub(crate) fn check_bar(
-    function: &dyn Function,
-    bar: u8,
-    offset: u64,
-    bytes: usize,
-) -> Result<(), FunctionError> {
+pub(crate) fn check_bar(function: &dyn Function, bar: u8, offset: u64, bytes: usize) -> Result<()> {
     let (region, bytes) = (|| format!("BAR{bar}"), bytes as u64);
     if !matches!(bytes, 1 | 2 | 4 | 8) || !offset.is_multiple_of(bytes) {
         let (function, region) = (function.name().to_owned(), region());
@@ -189,7 +172,7 @@ fn check_within(
     size: u64,
     offset: u64,
     bytes: u64,
-) -> Result<(), FunctionError> {
+) -> Result<()> {
     if offset.checked_add(bytes).is_some_and(|end| end <= size) {
         return Ok(());
     }
@@ -264,6 +247,9 @@ pub struct Part {
     /// A second, write-combined mapping of the same bytes.
     pub combined: Option<Mapped>,
 }
+
+/// Outcome of an operation on a function.
+pub(crate) type Result<T, E = FunctionError> = std::result::Result<T, E>;
 
 /// Errors of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

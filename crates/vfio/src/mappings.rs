@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crosslane_pcie::units::RoutingId;
 
 use crate::addresses::Addresses;
-use crate::function::{DomainId, Function, FunctionError, Region};
+use crate::function::{DomainId, Function, FunctionError, Region, Result};
 use crate::memory::{HUGE_PAGE_BYTES, Pages, SMALL_PAGE_BYTES};
 
 /// Error number of "no space": the domain can hold no more mappings.
@@ -260,7 +260,7 @@ impl Domain {
         &mut self,
         bytes: u64,
         alignment: u64,
-        map: impl Fn(&Arc<dyn Function>, u64) -> Result<(), FunctionError>,
+        map: impl Fn(&Arc<dyn Function>, u64) -> Result<()>,
     ) -> Result<u64, PinError> {
         let most = self.functions.iter().filter_map(|function| function.most_mappings()).min();
         if most.is_some_and(|most| self.mappings.len() as u64 >= most.into()) {
@@ -287,7 +287,7 @@ impl Domain {
     }
 
     /// Unmaps the memories kept longest until at most `bytes` are kept.
-    fn keep_at_most(&mut self, bytes: u64) -> Result<(), FunctionError> {
+    fn keep_at_most(&mut self, bytes: u64) -> Result<()> {
         while self.kept_bytes > bytes
             && let Some((_, &memory)) = self.kept.first_key_value()
         {
@@ -297,7 +297,7 @@ impl Domain {
     }
 
     /// Unmaps a memory, pinned or kept, if it is mapped.
-    fn unmap(&mut self, memory: MemoryId) -> Result<(), FunctionError> {
+    fn unmap(&mut self, memory: MemoryId) -> Result<()> {
         let Some(mapping) = self.mappings.remove(&memory) else { return Ok(()) };
         if self.kept.remove(&mapping.kept_since).is_some() {
             self.kept_bytes -= mapping.bytes;
@@ -335,7 +335,7 @@ impl Domain {
         Ok(iova)
     }
 
-    fn unmap_bar(&mut self, peer: RoutingId, bar: u8) -> Result<(), FunctionError> {
+    fn unmap_bar(&mut self, peer: RoutingId, bar: u8) -> Result<()> {
         let Some(pinned) = self.bars.remove(&(peer, bar)) else { return Ok(()) };
         let Some(region) = pinned.peer.region(bar) else { return Ok(()) };
         let mapper = self.mapper();

@@ -27,7 +27,7 @@ pub use options::{
 use stages::{Common, Ends, HostEnd, Side, Sink, Source};
 
 use crate::card_channel::{CardChannel, LEAST_ENTRIES};
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::pipeline::Pipeline;
 use crate::stage::Stage;
 
@@ -87,7 +87,7 @@ impl<B: Bus> LocalDma<B> {
     ///
     /// # Errors
     /// Invalid options.
-    pub fn new(device: &Device<B>, options: LocalOptions) -> Result<Self, BridgeError> {
+    pub fn new(device: &Device<B>, options: LocalOptions) -> Result<Self> {
         options.check()?;
         let LocalOptions { cores, notification, .. } = options;
         Ok(Self {
@@ -118,11 +118,7 @@ impl<B: Bus> LocalDma<B> {
     /// # Errors
     /// If the request is invalid, the device does not answer, or the transfer fails; then with the
     /// bytes that have arrived. The next transfer can be made.
-    pub async fn transfer(
-        &mut self,
-        job: Job<'_, B>,
-        deadline: Picoseconds,
-    ) -> Result<Moved, BridgeError> {
+    pub async fn transfer(&mut self, job: Job<'_, B>, deadline: Picoseconds) -> Result<Moved> {
         self.transfer_until(job, deadline, pending()).await
     }
 
@@ -136,7 +132,7 @@ impl<B: Bus> LocalDma<B> {
         job: Job<'_, B>,
         deadline: Picoseconds,
         cancel: impl Future<Output = ()>,
-    ) -> Result<Moved, BridgeError> {
+    ) -> Result<Moved> {
         job.check()?;
         let bus = self.device.bus().clone();
         let begun = bus.now();
@@ -186,7 +182,7 @@ impl<B: Bus> LocalDma<B> {
     ///
     /// # Errors
     /// If the device does not answer: the driver then keeps the memory that it may still use.
-    pub async fn close(mut self) -> Result<(), BridgeError> {
+    pub async fn close(mut self) -> Result<()> {
         let closing = async {
             self.transmit.channel.close().await?;
             self.receive.channel.close().await?;
@@ -331,7 +327,7 @@ async fn run<B: Bus>(
     transmit: &mut Option<Side<'_, B>>,
     receive: &mut Option<Side<'_, B>>,
     deadline: Picoseconds,
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     match (transmit, receive) {
         (Some(transmit), Some(receive)) => {
             futures_util::try_join!(transmit.run(deadline), receive.run(deadline))?;

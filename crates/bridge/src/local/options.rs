@@ -11,7 +11,7 @@ use crosslane_host::ErrorKind::InvalidArgument;
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::stage::{Stage, StageStatistics};
 
 /// Sizes of a ring's buffers, bytes: the sbdt paper measured 16 KB to 8 MB and had 16 MB.
@@ -103,7 +103,7 @@ impl LocalOptions {
         u64::from(self.buffers) * self.buffer_bytes
     }
 
-    pub(super) fn check(&self) -> Result<(), BridgeError> {
+    pub(super) fn check(&self) -> Result<()> {
         let problem = if !BUFFER_BYTES.contains(&self.buffer_bytes) {
             let (least, most) = (BUFFER_BYTES.start(), BUFFER_BYTES.end());
             format!("buffers of {} B: {least} to {most} B are possible", self.buffer_bytes)
@@ -226,7 +226,7 @@ impl<B: Bus> Job<'_, B> {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), BridgeError> {
+    pub(super) fn check(&self) -> Result<()> {
         let bytes = self.bytes();
         let problem = match self {
             _ if bytes == 0 => "a transfer of 0 B is not possible".to_owned(),

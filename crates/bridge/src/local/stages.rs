@@ -22,7 +22,7 @@ use futures_util::stream;
 use super::BusClock;
 use super::options::{Arrived, LocalOptions, Taker};
 use crate::chunks::{Chunking, Chunks};
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::pipeline::{Pipeline, stage};
 use crate::stage::Stage;
 
@@ -125,7 +125,7 @@ impl<B: Bus> Path<'_, B> {
     }
 
     /// Fills a piece's buffer.
-    async fn fill(&self, piece: &Piece, deadline: Picoseconds) -> Result<(), BridgeError> {
+    async fn fill(&self, piece: &Piece, deadline: Picoseconds) -> Result<()> {
         let (Some(data), HostEnd::Ring(ring)) = (&self.source, &self.host) else {
             return Ok(());
         };
@@ -148,7 +148,7 @@ impl<B: Bus> Path<'_, B> {
     }
 
     /// Empties a piece's buffer.
-    async fn drain(&self, piece: &Piece, deadline: Picoseconds) -> Result<(), BridgeError> {
+    async fn drain(&self, piece: &Piece, deadline: Picoseconds) -> Result<()> {
         if let (Some(data), HostEnd::Ring(ring)) = (&self.sink, &self.host) {
             self.check_deadline(Stage::CopyOut, deadline)?;
             let read = match &mut *data.borrow_mut() {
@@ -177,7 +177,7 @@ impl<B: Bus> Path<'_, B> {
         Ok(())
     }
 
-    fn check_deadline(&self, stage: Stage, deadline: Picoseconds) -> Result<(), BridgeError> {
+    fn check_deadline(&self, stage: Stage, deadline: Picoseconds) -> Result<()> {
         if self.device.bus().now() < deadline {
             return Ok(());
         }
@@ -235,7 +235,7 @@ impl<'a, B: Bus> Side<'a, B> {
     }
 
     /// Runs all stages to the end.
-    pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), BridgeError> {
+    pub async fn run(&mut self, deadline: Picoseconds) -> Result<()> {
         let Self { path, channel, posted } = self;
         let path = &*path;
         let (give_back, free) = unbounded();
@@ -279,7 +279,7 @@ impl<'a, B: Bus> Side<'a, B> {
     }
 
     /// Stops the channel and brings what it has moved to its destination.
-    pub async fn stop(&mut self) -> Result<(), BridgeError> {
+    pub async fn stop(&mut self) -> Result<()> {
         let Self { path, channel, posted } = self;
         let path = &*path;
         let cancelled = channel.cancel().await.map_err(BridgeError::driver(path.stage));
@@ -310,7 +310,7 @@ impl<B: Bus> Mover<'_, '_, B> {
         deadline: Picoseconds,
         mut filled: UnboundedReceiver<Piece>,
         moved: UnboundedSender<Piece>,
-    ) -> Result<(), BridgeError> {
+    ) -> Result<()> {
         let mut has_all = false;
         loop {
             let Some((last, ticket)) = self.next_report(has_all) else {
@@ -345,7 +345,7 @@ impl<B: Bus> Mover<'_, '_, B> {
         }
     }
 
-    async fn post(&mut self, piece: Piece, deadline: Picoseconds) -> Result<(), BridgeError> {
+    async fn post(&mut self, piece: Piece, deadline: Picoseconds) -> Result<()> {
         let (target, level) = (self.path.target(&piece), CompletionLevel::Visible);
         let transfers = &[Transfer { target, level, deadline }];
         let together = usize::from(self.path.options.reported_together);
@@ -375,7 +375,7 @@ impl<B: Bus> Mover<'_, '_, B> {
     }
 
     /// Notes the end of the oldest piece, with the bytes that were moved if it failed.
-    fn end(&mut self, outcome: Result<Completed, TransferError>) -> Result<Piece, BridgeError> {
+    fn end(&mut self, outcome: Result<Completed, TransferError>) -> Result<Piece> {
         let Some((_, piece)) = self.posted.pop_front() else { unreachable!("a piece ends once") };
         let Err(error) = outcome else {
             self.path.pipeline.ended(self.path.stage, piece.end - piece.start);

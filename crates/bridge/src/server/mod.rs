@@ -21,7 +21,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::card::{Card, CardWorking, Orders};
 use crate::chunks::Chunking;
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::key::Key;
 use crate::messages::MAX_NAME_BYTES;
 use crate::policy::{Guard, is_loopback};
@@ -190,7 +190,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
         clock: C,
         options: ServerOptions,
         tell: impl Fn(&ServerEvent) + 'static,
-    ) -> Result<Self, BridgeError> {
+    ) -> Result<Self> {
         check(&cards, &options)?;
         let (mut places, mut workers) = (Vec::new(), Vec::new());
         for (name, device) in cards {
@@ -211,7 +211,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
     ///
     /// # Errors
     /// If others can reach the address and the guard is open, or the address is not usable.
-    pub async fn listen(&self, address: &str) -> Result<R::Listener, BridgeError> {
+    pub async fn listen(&self, address: &str) -> Result<R::Listener> {
         let options = &self.shared.options;
         let is_open = matches!(options.guard, Guard::Open);
         if is_open && !options.is_closed_network && !is_loopback(address) {
@@ -229,11 +229,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
     ///
     /// # Errors
     /// If the network or a device has failed as a whole.
-    pub async fn serve(
-        self,
-        listener: R::Listener,
-        stop: impl Future<Output = ()>,
-    ) -> Result<(), BridgeError> {
+    pub async fn serve(self, listener: R::Listener, stop: impl Future<Output = ()>) -> Result<()> {
         let Self { shared, cards } = self;
         let mut working = pin!(try_join_all(cards.into_iter().map(Card::run)));
         {
@@ -259,10 +255,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
     }
 }
 
-fn check<B: Bus>(
-    cards: &[(String, Device<B>)],
-    options: &ServerOptions,
-) -> Result<(), BridgeError> {
+fn check<B: Bus>(cards: &[(String, Device<B>)], options: &ServerOptions) -> Result<()> {
     let ServerOptions { slots, slot_bytes, least_chunk_bytes, window_bytes, .. } = options;
     let problem = if cards.is_empty() {
         "a server needs a card".to_owned()
@@ -293,7 +286,7 @@ fn check<B: Bus>(
 async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &Shared<B, R, C>,
     listener: &R::Listener,
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     let mut sessions = FuturesUnordered::new();
     loop {
         let is_full = sessions.len() >= MOST_CLIENTS;

@@ -14,7 +14,7 @@ use futures_util::stream;
 
 use super::transfer::{Chunk, Transfer, out_of_place};
 use crate::chunks::{Chunking, Chunks};
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::messages::{Reply, Request};
 use crate::pipeline::stage;
 use crate::report::{Mode, Path, Report, Step};
@@ -39,7 +39,7 @@ type Position<'a, M> = (&'a M, u64);
 /// Makes a naive transfer.
 pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'_, B, R, C>,
-) -> Result<Report, BridgeError> {
+) -> Result<Report> {
     let (bytes, most) = (transfer.request.bytes, transfer.shared.options.most_naive_bytes);
     if bytes > most {
         let why = format!("a naive transfer of {bytes} B: this server has memory for {most} B");
@@ -64,7 +64,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
         &self,
         mut is_ready: mpsc::UnboundedReceiver<()>,
         progress: &mpsc::UnboundedSender<Reply>,
-    ) -> Result<(), BridgeError> {
+    ) -> Result<()> {
         let Transfer { request, control, .. } = self.transfer;
         let (bytes, path) = (request.bytes, request.path);
         let memory_if = |is_used: bool| is_used.then(|| self.memory()).transpose();
@@ -91,13 +91,13 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
         Ok(())
     }
 
-    fn memory(&self) -> Result<B::Memory, BridgeError> {
+    fn memory(&self) -> Result<B::Memory> {
         let Transfer { shared, request, .. } = self.transfer;
         let memory = shared.rdma.allocate(request.bytes, PageSize::Small);
         memory.map_err(BridgeError::network(Stage::Registration))
     }
 
-    async fn register(&self, memory: &B::Memory) -> Result<NearEnd<R::Region>, BridgeError> {
+    async fn register(&self, memory: &B::Memory) -> Result<NearEnd<R::Region>> {
         let registered = self.transfer.shared.rdma.register(memory, RemoteAccess::NONE).await;
         let region = registered.map_err(BridgeError::network(Stage::Registration))?;
         Ok(NearEnd { region, offset_bytes: 0 })
@@ -113,11 +113,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
 
     /// Makes the DMA call: copies data to be sent into slots, and received data out of slots.
     /// Copies and DMA of different chunks overlap.
-    async fn dma_call(
-        &self,
-        from: Option<&B::Memory>,
-        into: Option<&B::Memory>,
-    ) -> Result<(), BridgeError> {
+    async fn dma_call(&self, from: Option<&B::Memory>, into: Option<&B::Memory>) -> Result<()> {
         let Transfer { request, place, .. } = self.transfer;
         let chunks = Chunks::new(Chunking::equal(place.to_card.slot_bytes), 0..request.bytes);
         let items = stream::iter(chunks).then(async |bytes| {
@@ -133,7 +129,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
             }
             Ok::<_, BridgeError>(chunk)
         });
-        let job = async |chunk: Result<Chunk, BridgeError>| {
+        let job = async |chunk: Result<Chunk>| {
             let mut chunk = self.transfer.dma(chunk?).await?;
             if let Some(memory) = into {
                 // These pages have not been written before.
@@ -157,7 +153,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
         (from, from_offset): Position<'_, B::Memory>,
         (to, to_offset): Position<'_, B::Memory>,
         bytes: u64,
-    ) -> Result<(), BridgeError> {
+    ) -> Result<()> {
         let mut step = vec![0; STEP_BYTES.min(bytes) as usize];
         for at in (0..bytes).step_by(STEP_BYTES as usize) {
             let step = &mut step[..(bytes - at).min(STEP_BYTES) as usize];

@@ -12,7 +12,7 @@ use futures_util::try_join;
 
 use super::transfer::{Chunk, Transfer, out_of_place};
 use crate::chunks::Chunks;
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::messages::{Reply, Request};
 use crate::pipeline::stage;
 use crate::report::{Path, Report};
@@ -32,7 +32,7 @@ struct Announced {
 /// Makes a pipelined transfer.
 pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'_, B, R, C>,
-) -> Result<Report, BridgeError> {
+) -> Result<Report> {
     let _memberships = transfer.join();
     let (announce, pieces) = mpsc::unbounded();
     let waiting = std::rc::Rc::new(Cell::new(0));
@@ -58,7 +58,7 @@ async fn move_all<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'_, B, R, C>,
     announced: Announced,
     progress: &mpsc::UnboundedSender<Reply>,
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     let (filled, to_move) = mpsc::unbounded();
     let (moved, to_write) = mpsc::unbounded();
     let from_card = &transfer.place.from_card;
@@ -101,7 +101,7 @@ fn pieces<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'_, B, R, C>,
     ring: &Ring<B, R>,
     announced: Option<Announced>,
-) -> impl Stream<Item = Result<(Range<u64>, u64), BridgeError>> {
+) -> impl Stream<Item = Result<(Range<u64>, u64)>> {
     let request = transfer.request;
     let source = request.source.filter(|_| request.is_announced);
     let (Some(source), Some(announced)) = (source, announced) else {
@@ -147,7 +147,7 @@ fn chunks<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     ring: &'a Ring<B, R>,
     stage: Stage,
     announced: Option<Announced>,
-) -> impl Stream<Item = Result<Chunk, BridgeError>> + 'a {
+) -> impl Stream<Item = Result<Chunk>> + 'a {
     pieces(transfer, ring, announced).then(move |piece| async move {
         let (bytes, far_offset) = piece?;
         let slots = vec![transfer.slot(ring, stage).await];
@@ -161,11 +161,11 @@ async fn read_remote<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     announced: Announced,
     filled: mpsc::UnboundedSender<Chunk>,
     replies: &mpsc::UnboundedSender<Reply>,
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     let ring = &transfer.place.to_card;
     let chunks = chunks(transfer, ring, Stage::RdmaRead, Some(announced));
     let bytes_of = |chunk: &Result<Chunk, _>| chunk.as_ref().map_or(0, Chunk::length);
-    let read = async |chunk: Result<Chunk, BridgeError>| {
+    let read = async |chunk: Result<Chunk>| {
         let mut chunk = chunk?;
         transfer.exchange(Stage::RdmaRead, &mut chunk).await?;
         transfer.add_to_checksum(ring, &mut chunk).await?;
@@ -185,11 +185,11 @@ async fn read_remote<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 /// Has the card move chunks; hands them on with the slot of the next stage, if there is one.
 async fn move_chunks<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'_, B, R, C>,
-    chunks: impl Stream<Item = Result<Chunk, BridgeError>>,
+    chunks: impl Stream<Item = Result<Chunk>>,
     hand_on: impl FnMut(Chunk),
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     let path = transfer.request.path;
-    let job = async |chunk: Result<Chunk, BridgeError>| {
+    let job = async |chunk: Result<Chunk>| {
         let mut chunk = transfer.dma(chunk?).await?;
         match path {
             Path::ToFpga => chunk.slots.clear(),
@@ -207,7 +207,7 @@ async fn move_chunks<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 pub(super) async fn move_from_card<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'_, B, R, C>,
     moved: mpsc::UnboundedSender<Chunk>,
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     let chunks = chunks(transfer, &transfer.place.from_card, Stage::Dma, None);
     move_chunks(transfer, chunks, pass_to(moved)).await
 }
@@ -217,7 +217,7 @@ async fn write_remote<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'_, B, R, C>,
     to_write: mpsc::UnboundedReceiver<Chunk>,
     progress: &mpsc::UnboundedSender<Reply>,
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     let write = async |mut chunk: Chunk| {
         transfer.exchange(Stage::RdmaWrite, &mut chunk).await?;
         Ok(chunk.bytes.end)

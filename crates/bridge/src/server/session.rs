@@ -10,7 +10,7 @@ use super::transfer::Transfer;
 use super::{ServedCard, ServerEvent, Shared, naive, pipelined, to_peer};
 use crate::control::Control;
 use crate::deadline::{after, by};
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::messages::{Failure, Reply, Request, TransferRequest};
 use crate::report::{Mode, Path, Report};
 use crate::slots::ClientId;
@@ -41,7 +41,7 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &Shared<B, R, C>,
     connection: R::Connection,
     client: ClientId,
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     let peer = connection.peer();
     let clock = &shared.clock;
     let guard = &shared.options.guard;
@@ -109,7 +109,7 @@ async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     client: ClientId,
     name: &str,
     request: &TransferRequest,
-) -> (Result<Report, BridgeError>, bool) {
+) -> (Result<Report>, bool) {
     let place = match admit(shared, name, request) {
         Ok(place) => place,
         Err(error) => return (Err(error), false),
@@ -137,7 +137,7 @@ fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &'a Shared<B, R, C>,
     name: &str,
     request: &TransferRequest,
-) -> Result<&'a ServedCard<B, R>, BridgeError> {
+) -> Result<&'a ServedCard<B, R>> {
     request.check()?;
     shared.options.guard.check(name, request)?;
     let place = shared.places.iter().find(|place| place.name == request.card);

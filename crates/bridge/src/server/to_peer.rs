@@ -16,7 +16,7 @@ use super::pipelined::move_from_card;
 use super::transfer::{Chunk, Transfer};
 use crate::control::Control;
 use crate::deadline::by;
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::messages::{PeerTarget, Reply, Request, TransferRequest, short};
 use crate::report::{Path, Report};
 use crate::stage::Stage;
@@ -27,7 +27,7 @@ type Lent = VecDeque<(Chunk, u64, Picoseconds)>;
 /// Makes a transfer to another server's card.
 pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'_, B, R, C>,
-) -> Result<Report, BridgeError> {
+) -> Result<Report> {
     let ring = &transfer.place.from_card;
     let _membership = ring.credits.join(transfer.client);
     // The ring is open to remote reads for this transfer only.
@@ -61,7 +61,7 @@ pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 
 async fn connect<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'a, B, R, C>,
-) -> Result<(Control<R::Connection>, &'a PeerTarget), BridgeError> {
+) -> Result<(Control<R::Connection>, &'a PeerTarget)> {
     let Transfer { shared, request, deadline, .. } = transfer;
     let Some(peer) = &request.peer else {
         return Err(BridgeError::new(
@@ -104,7 +104,7 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     (control, region): (&Control<R::Connection>, &R::Region),
     mut filled: mpsc::UnboundedReceiver<Chunk>,
     progress: &mpsc::UnboundedSender<Reply>,
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     let mut lent = Lent::new();
     let mut arrived = transfer.request.first;
     loop {
@@ -154,7 +154,7 @@ async fn take_back<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     transfer: &Transfer<'_, B, R, C>,
     lent: &mut Lent,
     bytes: u64,
-) -> Result<(), BridgeError> {
+) -> Result<()> {
     let wrong = || {
         let why = format!("the other server has read {bytes} B more than were announced");
         BridgeError::new(Stage::Request, Data, why)

@@ -18,7 +18,7 @@ use super::{ServedCard, Shared};
 use crate::card::{Ended, Order};
 use crate::control::Control;
 use crate::deadline::after;
-use crate::error::BridgeError;
+use crate::error::{BridgeError, Result};
 use crate::messages::{Region, Reply, Request, TransferRequest};
 use crate::pipeline::Pipeline;
 use crate::report::{Mode, Path, Report, stages_of};
@@ -47,7 +47,7 @@ impl Chunk {
     }
 
     /// Returns the slot that the network uses.
-    pub fn slot(&mut self) -> Result<&mut Slot, BridgeError> {
+    pub fn slot(&mut self) -> Result<&mut Slot> {
         let slot = self.slots.last_mut();
         slot.ok_or_else(|| {
             BridgeError::new(Stage::Dma, ErrorKind::Failed, "a chunk has lost its slot")
@@ -100,10 +100,10 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     /// An error carries the bytes that have arrived.
     pub async fn beside(
         &self,
-        moving: impl Future<Output = Result<(), BridgeError>>,
-        on_request: impl Fn(Request) -> Result<(), BridgeError>,
+        moving: impl Future<Output = Result<()>>,
+        on_request: impl Fn(Request) -> Result<()>,
         mut told: mpsc::UnboundedReceiver<Reply>,
-    ) -> Result<(), BridgeError> {
+    ) -> Result<()> {
         let Self { control, shared, deadline, request, .. } = self;
         let listening = async {
             loop {
@@ -124,7 +124,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             while let Some(reply) = told.next().await {
                 control.send(&reply).await?;
             }
-            std::future::pending::<Result<(), BridgeError>>().await
+            std::future::pending::<Result<()>>().await
         };
         let late = async {
             shared.clock.sleep_until(*deadline).await;
@@ -168,7 +168,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         near: &NearEnd<R::Region>,
         offset_bytes: u64,
         bytes: u64,
-    ) -> Result<(), BridgeError> {
+    ) -> Result<()> {
         let is_read = stage == Stage::RdmaRead;
         let region = if is_read { self.request.source } else { self.request.destination };
         let memory = far_memory(region)?;
@@ -186,7 +186,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
 
     /// Has the network move a chunk between its slot and the client's memory. A slot that the
     /// network may still use is lent until it has ended.
-    pub async fn exchange(&self, stage: Stage, chunk: &mut Chunk) -> Result<(), BridgeError> {
+    pub async fn exchange(&self, stage: Stage, chunk: &mut Chunk) -> Result<()> {
         let place = self.place;
         let is_read = stage == Stage::RdmaRead;
         let ring = if is_read { &place.to_card } else { &place.from_card };
@@ -202,7 +202,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Has the card move a chunk: to its memory, from it, or through its stream.
-    pub async fn dma(&self, chunk: Chunk) -> Result<Chunk, BridgeError> {
+    pub async fn dma(&self, chunk: Chunk) -> Result<Chunk> {
         let Self { client, place, request, .. } = self;
         let Chunk { slots, bytes, far_offset } = chunk;
         let length = bytes.end - bytes.start;
@@ -266,11 +266,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Adds a chunk in a slot to the checksum, if the client asked for one.
-    pub async fn add_to_checksum(
-        &self,
-        ring: &Ring<B, R>,
-        chunk: &mut Chunk,
-    ) -> Result<(), BridgeError> {
+    pub async fn add_to_checksum(&self, ring: &Ring<B, R>, chunk: &mut Chunk) -> Result<()> {
         if !self.request.checksum {
             return Ok(());
         }
@@ -321,7 +317,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
 }
 
 /// Returns the client's memory of one end of a transfer.
-fn far_memory(region: Option<Region>) -> Result<RemoteMemory, BridgeError> {
+fn far_memory(region: Option<Region>) -> Result<RemoteMemory> {
     let region = region
         .ok_or_else(|| BridgeError::new(Stage::Request, ErrorKind::Data, "a region is missing"))?;
     Ok(region.into())

@@ -12,7 +12,7 @@ use super::options::{ChannelKind, Completed, CompletionLevel, Notification, Stat
 use super::recovery::Cause;
 use super::results::Known;
 use super::{Channel, Pending, State};
-use crate::error::{DriverError, TransferError, TransferFault};
+use crate::error::{Result, TransferError, TransferFault};
 
 /// Time without news before a wait first checks for faults; doubled each time. Long compared with
 /// any transfer that moves, short compared with a person's patience.
@@ -330,7 +330,7 @@ impl<B: Bus> Channel<B> {
 
     /// Rings again a doorbell that a link has lost. Its value is absolute, so a repeat does no
     /// harm.
-    async fn check_doorbell(&mut self) -> Result<(), DriverError> {
+    async fn check_doorbell(&mut self) -> Result<()> {
         let is_running = matches!(self.state, State::Running);
         if is_running && self.read(channel::DOORBELL).await? != self.posted as u32 {
             self.doorbell_due = true;
@@ -340,7 +340,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Reads from the registers what the status block should hold.
-    pub(super) async fn report_of_registers(&self) -> Result<Report, DriverError> {
+    pub(super) async fn report_of_registers(&self) -> Result<Report> {
         // Status first: values read after it are at least as new.
         let status = self.read(channel::STATUS).await?;
         let completed = self.read(channel::COMPLETED).await?;

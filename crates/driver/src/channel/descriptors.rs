@@ -12,7 +12,7 @@ use super::options::Target;
 use crate::buffer::{MAX_DESCRIPTOR_BYTES, Retired};
 use crate::connection::Connection;
 use crate::device::Device;
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 
 /// Width of the stores that fill the table: the rosta paper's driver writes register by register.
 const TABLE_STORE_BYTES: u32 = 4;
@@ -29,12 +29,7 @@ pub(super) struct Pinned<B: Bus> {
 
 impl<B: Bus> Pinned<B> {
     /// Allocates and pins memory that is contiguous on the bus.
-    pub async fn new(
-        device: &Device<B>,
-        place: &str,
-        bytes: u64,
-        pages: PageSize,
-    ) -> Result<Self, DriverError> {
+    pub async fn new(device: &Device<B>, place: &str, bytes: u64, pages: PageSize) -> Result<Self> {
         let shared = device.shared();
         let memory = shared.access.allocate(device.bus(), bytes, pages)?;
         let segments = shared.access.pin(device.bus(), &memory).await?;
@@ -146,7 +141,7 @@ impl<B: Bus> Descriptors<B> {
         device: &Device<B>,
         first: u64,
         descriptors: &[Descriptor],
-    ) -> Result<(), DriverError> {
+    ) -> Result<()> {
         let Some(at) = first.checked_rem(self.capacity().into()) else { return Ok(()) };
         let (count, capacity) = (descriptors.len(), self.capacity() as usize);
         assert!(count <= capacity, "{count} descriptors are laid down, in a ring of {capacity}");
@@ -156,12 +151,7 @@ impl<B: Bus> Descriptors<B> {
         if wrapped.is_empty() { Ok(()) } else { self.write_run(device, 0, wrapped).await }
     }
 
-    async fn write_run(
-        &self,
-        device: &Device<B>,
-        at: u64,
-        run: &[Descriptor],
-    ) -> Result<(), DriverError> {
+    async fn write_run(&self, device: &Device<B>, at: u64, run: &[Descriptor]) -> Result<()> {
         let bus_error = |error: BusError| device.shared().bus_error(error);
         let (end, capacity) = (at + run.len() as u64, self.capacity());
         assert!(end <= capacity.into(), "descriptors {at} to {end} lie beyond {capacity}");
@@ -253,7 +243,7 @@ impl<B: Bus> StatusBlock<B> {
     /// Offset that a waiting host watches, bytes from the start of the memory.
     pub const SEQUENCE: u64 = status_block::SEQUENCE as u64;
 
-    pub async fn new(device: &Device<B>, place: &str) -> Result<Self, DriverError> {
+    pub async fn new(device: &Device<B>, place: &str) -> Result<Self> {
         let bytes = u64::from(status_block::BYTES);
         Ok(Self { memory: Pinned::new(device, place, bytes, PageSize::Small).await? })
     }

@@ -24,7 +24,7 @@ use crosslane_regs::engine::channel;
 use crate::buffer::Claim;
 use crate::connection::Connection;
 use crate::device::Device;
-use crate::error::{DriverError, TransferError, TransferFault};
+use crate::error::{DriverError, Result, TransferError, TransferFault};
 use crate::shared::{Abandoned, ChannelKey, OpenChannel};
 use descriptors::{Descriptor, Descriptors, StatusBlock};
 pub use options::{
@@ -118,7 +118,7 @@ impl<B: Bus> Channel<B> {
     /// An invalid transfer (empty, beyond its buffer, not aligned to 4 B, already in flight, of the
     /// wrong kind, or with a level that the channel cannot promise), a batch larger than the ring
     /// or table, or a stopped channel.
-    pub async fn post(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>, DriverError> {
+    pub async fn post(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>> {
         self.post_batch(transfers, true).await
     }
 
@@ -127,10 +127,7 @@ impl<B: Bus> Channel<B> {
     ///
     /// # Errors
     /// See [`post`](Self::post).
-    pub async fn post_unreported(
-        &mut self,
-        transfers: &[Transfer<B>],
-    ) -> Result<Vec<Ticket>, DriverError> {
+    pub async fn post_unreported(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>> {
         self.post_batch(transfers, false).await
     }
 
@@ -172,7 +169,7 @@ impl<B: Bus> Channel<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn cancel(&mut self) -> Result<(), DriverError> {
+    pub async fn cancel(&mut self) -> Result<()> {
         self.recover(Cause::Cancelled).await;
         self.check_recovered()
     }
@@ -183,7 +180,7 @@ impl<B: Bus> Channel<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn restart(&mut self) -> Result<(), DriverError> {
+    pub async fn restart(&mut self) -> Result<()> {
         self.cancel().await
     }
 
@@ -197,7 +194,7 @@ impl<B: Bus> Channel<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn counters(&self) -> Result<ChannelCounters, DriverError> {
+    pub async fn counters(&self) -> Result<ChannelCounters> {
         let (device, base) = (&self.device, self.slot.registers());
         let pair = async |low, high| device.read_pair(base + low, base + high).await;
         let read = async |register| device.read(base + register).await;
@@ -220,7 +217,7 @@ impl<B: Bus> Channel<B> {
     ///
     /// # Errors
     /// The device does not answer: the memory that it may still use is then kept, as after a drop.
-    pub async fn close(mut self) -> Result<(), DriverError> {
+    pub async fn close(mut self) -> Result<()> {
         self.shut().await?;
         let device = self.device.clone();
         drop(self);
@@ -251,11 +248,11 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    async fn read(&self, register: u32) -> Result<u32, DriverError> {
+    async fn read(&self, register: u32) -> Result<u32> {
         self.device.read(self.slot.registers() + register).await
     }
 
-    async fn write(&self, register: u32, value: u32) -> Result<(), DriverError> {
+    async fn write(&self, register: u32, value: u32) -> Result<()> {
         self.device.write(self.slot.registers() + register, value).await
     }
 }

@@ -18,7 +18,7 @@ use super::recovery::Cause;
 use super::{Channel, Pending, State, payload_on_the_way};
 use crate::buffer::{Claim, check_placed};
 use crate::connection::{self, Connection};
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 
 /// A checked transfer, ready to be posted.
 struct Ready<B: Bus> {
@@ -33,7 +33,7 @@ impl<B: Bus> Channel<B> {
         &mut self,
         transfers: &[Transfer<B>],
         is_reported: bool,
-    ) -> Result<Vec<Ticket>, DriverError> {
+    ) -> Result<Vec<Ticket>> {
         self.finish_what_was_begun().await;
         self.reap_unasked();
         self.check_running()?;
@@ -120,7 +120,7 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    fn check_running(&self) -> Result<(), DriverError> {
+    fn check_running(&self) -> Result<()> {
         match &self.state {
             State::Stopped(fault) => {
                 let problem = format!("it has stopped ({fault}) and has to be restarted first");
@@ -135,7 +135,7 @@ impl<B: Bus> Channel<B> {
         &self,
         transfer: &Transfer<B>,
         connection: Option<Arc<Connection<B>>>,
-    ) -> Result<Ready<B>, DriverError> {
+    ) -> Result<Ready<B>> {
         self.check_level(transfer.level, connection.as_deref())?;
         self.check_card(&transfer.target)?;
         let (kind, number) = self.key();
@@ -194,7 +194,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Checks that the target has a card address if and only if the channel needs one.
-    fn check_card(&self, target: &Target<B>) -> Result<(), DriverError> {
+    fn check_card(&self, target: &Target<B>) -> Result<()> {
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
         let problem = match (target, self.options.card_memory) {
             (Target::Card(_, _, card), true) if is_table && *card != 0 => format!(
@@ -218,7 +218,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Checks that a copy within the card's memory is possible.
-    fn check_copy(&self, target: &Target<B>) -> Result<(), DriverError> {
+    fn check_copy(&self, target: &Target<B>) -> Result<()> {
         let Target::CardToCard { from, to, bytes } = *target else { return Ok(()) };
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
         let end = from.max(to).checked_add(bytes);
@@ -253,7 +253,7 @@ impl<B: Bus> Channel<B> {
         &self,
         level: CompletionLevel,
         connection: Option<&Connection<B>>,
-    ) -> Result<(), DriverError> {
+    ) -> Result<()> {
         let kind = self.key().0;
         let why = match (level, kind) {
             (CompletionLevel::Visible, ChannelKind::Peer) => {
@@ -285,7 +285,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Waits until `needed` more descriptors can be posted.
-    async fn wait_for_room(&mut self, needed: u64) -> Result<(), DriverError> {
+    async fn wait_for_room(&mut self, needed: u64) -> Result<()> {
         let capacity = u64::from(self.descriptors.capacity());
         if needed > capacity {
             return Err(self.too_large(needed));
@@ -304,7 +304,7 @@ impl<B: Bus> Channel<B> {
     async fn begin_anew_if_needed(
         &mut self,
         connection: Option<&Arc<Connection<B>>>,
-    ) -> Result<(), DriverError> {
+    ) -> Result<()> {
         let is_stale = self.has_unposted && matches!(self.descriptors, Descriptors::Table { .. });
         if !is_stale && !connection::has_changed(self.applied.as_ref(), connection) {
             return Ok(());
@@ -383,7 +383,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Rings the doorbell if due: twice if some of the batch must still be written.
-    pub(super) async fn ring_doorbell(&mut self) -> Result<(), DriverError> {
+    pub(super) async fn ring_doorbell(&mut self) -> Result<()> {
         if !self.doorbell_due {
             return Ok(());
         }

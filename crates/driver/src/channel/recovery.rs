@@ -13,7 +13,7 @@ use super::options::{ChannelKind, Target};
 use super::{Channel, State};
 use crate::connection;
 use crate::device::Device;
-use crate::error::{DriverError, TransferFault};
+use crate::error::{DriverError, Result, TransferFault};
 use crate::plan::{self, PathEnd};
 use crate::ports::{Port, detected_words};
 
@@ -27,7 +27,7 @@ pub(super) async fn stop_and_wait<B: Bus>(
     device: &Device<B>,
     registers: u32,
     control: u32,
-) -> Result<(), DriverError> {
+) -> Result<()> {
     // The last status and the time of its read: a stalled host may get an answer late.
     let mut last: Option<(u32, Picoseconds)> = None;
     loop {
@@ -95,7 +95,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Returns the error of a failed recovery.
-    pub(super) fn check_recovered(&self) -> Result<(), DriverError> {
+    pub(super) fn check_recovered(&self) -> Result<()> {
         match &self.state {
             State::Stopped(TransferFault::NoAnswer(error) | TransferFault::Refused(error)) => {
                 Err((**error).clone())
@@ -105,7 +105,7 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    async fn stop_and_restart(&mut self, cause: Cause) -> Result<(), DriverError> {
+    async fn stop_and_restart(&mut self, cause: Cause) -> Result<()> {
         if let Err(error) = self.stop(&cause).await {
             let fault = self.unanswered(error.clone());
             self.give_up(&cause, &fault, None);
@@ -129,7 +129,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Stops the channel and ends the transfers in flight.
-    async fn stop(&mut self, cause: &Cause) -> Result<(), DriverError> {
+    async fn stop(&mut self, cause: &Cause) -> Result<()> {
         let control = self.running() & !channel::control::RUN.mask();
         stop_and_wait(&self.device, self.slot.registers(), control).await?;
         let mut report = self.report_of_registers().await?;
@@ -162,7 +162,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Stops the channel for good.
-    pub(super) async fn shut(&mut self) -> Result<(), DriverError> {
+    pub(super) async fn shut(&mut self) -> Result<()> {
         self.state = State::Recovering(Cause::Cancelled);
         self.stop(&Cause::Cancelled).await?;
         if let Some(connection) = self.connection() {

@@ -17,7 +17,7 @@ use super::results::Results;
 use super::{Channel, State};
 use crate::connection::{self, Connection};
 use crate::device::Device;
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 use crate::plan::{self, PathEnd, PlanError};
 use crate::ports::Port;
 use crate::shared::{Abandoned, ChannelKey, OpenChannel};
@@ -36,7 +36,7 @@ impl<B: Bus> Channel<B> {
         device: Device<B>,
         key: ChannelKey,
         options: ChannelOptions,
-    ) -> Result<Self, DriverError> {
+    ) -> Result<Self> {
         let shared = Arc::clone(device.shared());
         let slot = OpenChannel::take(&shared, key, options)?;
         check_source(&device, key, options.descriptors)?;
@@ -104,7 +104,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Writes the registers that keep their values through restarts, and starts the channel.
-    async fn program(&mut self) -> Result<(), DriverError> {
+    async fn program(&mut self) -> Result<()> {
         let base = self.slot.registers();
         let mut registers = vec![(base + channel::VECTOR, self.slot.vector.unwrap_or(0).into())];
         if let Descriptors::Ring { memory, entries } = &self.descriptors {
@@ -122,10 +122,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Starts a channel that has been restarted.
-    pub(super) async fn let_run(
-        &self,
-        connection: Option<&Connection<B>>,
-    ) -> Result<(), DriverError> {
+    pub(super) async fn let_run(&self, connection: Option<&Connection<B>>) -> Result<()> {
         let payload_bytes = payload_on_the_way(&self.device, self.key(), self.options, connection)?;
         let base = self.slot.registers();
         let control = (base + channel::CONTROL, self.running());
@@ -161,7 +158,7 @@ fn check_source<B: Bus>(
     device: &Device<B>,
     key: ChannelKey,
     source: DescriptorSource,
-) -> Result<(), DriverError> {
+) -> Result<()> {
     let problem = match (source, key) {
         (DescriptorSource::Ring { entries }, _)
             if !entries.is_power_of_two() || !RING_ENTRIES.contains(&entries) =>
@@ -195,7 +192,7 @@ fn check_memory<B: Bus>(
     device: &Device<B>,
     key: ChannelKey,
     options: ChannelOptions,
-) -> Result<(), DriverError> {
+) -> Result<()> {
     let (kind, problem) = match key {
         _ if !options.card_memory => return Ok(()),
         (ChannelKind::Peer, _) | (_, 1..) => {
@@ -215,7 +212,7 @@ async fn check_payload<B: Bus>(
     device: &Device<B>,
     key: ChannelKey,
     options: ChannelOptions,
-) -> Result<(), DriverError> {
+) -> Result<()> {
     let place = device.shared().place(key);
     let refused = |kind, problem| Err(DriverError::refused(place, kind, problem));
     let Some(bytes) = options.payload_bytes else {
@@ -269,7 +266,7 @@ pub(crate) fn payload_on_the_way<B: Bus>(
     key: ChannelKey,
     options: ChannelOptions,
     connection: Option<&Connection<B>>,
-) -> Result<u32, DriverError> {
+) -> Result<u32> {
     let asked_bytes = options.payload_bytes;
     if key.0 == ChannelKind::H2c || options.oversize {
         return Ok(asked_bytes.unwrap_or(0));

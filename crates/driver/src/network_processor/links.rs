@@ -11,7 +11,7 @@ use crosslane_regs::network_processor::{LinkMode, LinkState};
 
 use super::error::{NetworkError, NetworkFault};
 use super::{FIRST_LOOK, LONGEST_LOOK, NetworkProcessor};
-use crate::error::DriverError;
+use crate::error::Result;
 
 /// Most nodes of a torus: node numbers have 16 bits.
 const MAX_NODES: u32 = 1 << 16;
@@ -62,7 +62,7 @@ pub struct LinkCounters {
 }
 
 impl<B: Bus> NetworkProcessor<B> {
-    fn link_register(&self, link: u8, register: u32) -> Result<u32, DriverError> {
+    fn link_register(&self, link: u8, register: u32) -> Result<u32> {
         let have = self.shared.sizes.links;
         if link >= have {
             let problem = format!("there is no link {link}: it has {have}, from 0 on");
@@ -72,7 +72,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Changes fields of a link's control register.
-    async fn change(&self, link: u8, mask: u32, value: u32) -> Result<(), DriverError> {
+    async fn change(&self, link: u8, mask: u32, value: u32) -> Result<()> {
         let register = self.link_register(link, torus_link::CONTROL)?;
         let held = self.read_raw(register).await?;
         self.write_raw(register, held & !mask | value).await
@@ -82,7 +82,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No such link, or no answer.
-    pub async fn enable_link(&self, link: u8) -> Result<(), DriverError> {
+    pub async fn enable_link(&self, link: u8) -> Result<()> {
         self.change(link, control::ENABLE.mask(), control::ENABLE.mask()).await
     }
 
@@ -91,7 +91,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No such link, or no answer.
-    pub async fn disable_link(&self, link: u8) -> Result<(), DriverError> {
+    pub async fn disable_link(&self, link: u8) -> Result<()> {
         self.change(link, control::ENABLE.mask(), 0).await?;
         lock(&self.shared.puts).forget_link(link);
         Ok(())
@@ -101,7 +101,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No such link, or no answer.
-    pub async fn set_link_mode(&self, link: u8, mode: LinkMode) -> Result<(), DriverError> {
+    pub async fn set_link_mode(&self, link: u8, mode: LinkMode) -> Result<()> {
         self.change(link, control::MODE.mask(), control::MODE.put(mode.bits())).await
     }
 
@@ -109,7 +109,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No such link, or no answer.
-    pub async fn retrain_link(&self, link: u8) -> Result<(), DriverError> {
+    pub async fn retrain_link(&self, link: u8) -> Result<()> {
         self.change(link, 0, control::RETRAIN.put(1)).await
     }
 
@@ -117,12 +117,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No such link, or no answer.
-    pub async fn soak_link(
-        &self,
-        link: u8,
-        generate: bool,
-        check: bool,
-    ) -> Result<(), DriverError> {
+    pub async fn soak_link(&self, link: u8, generate: bool, check: bool) -> Result<()> {
         let mask = control::GENERATE.mask() | control::CHECK.mask();
         let value =
             control::GENERATE.put(u32::from(generate)) | control::CHECK.put(u32::from(check));
@@ -133,7 +128,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No such link, no answer, or a state that the register map does not define.
-    pub async fn link_state(&self, link: u8) -> Result<LinkState, DriverError> {
+    pub async fn link_state(&self, link: u8) -> Result<LinkState> {
         let register = self.link_register(link, torus_link::STATUS)?;
         let bits = status::STATE.get(self.read_raw(register).await?);
         LinkState::from_bits(bits).ok_or_else(|| {
@@ -171,7 +166,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No such link, or no answer.
-    pub async fn link_counters(&self, link: u8) -> Result<LinkCounters, DriverError> {
+    pub async fn link_counters(&self, link: u8) -> Result<LinkCounters> {
         let read = async |register| self.read_raw(self.link_register(link, register)?).await;
         Ok(LinkCounters {
             sent: read(torus_link::SENT).await?,
@@ -193,7 +188,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// An impossible position, or no answer.
-    pub async fn place_in_torus(&self, dimensions: &[TorusDimension]) -> Result<(), DriverError> {
+    pub async fn place_in_torus(&self, dimensions: &[TorusDimension]) -> Result<()> {
         let place = place(dimensions)
             .map_err(|problem| self.shared.access.refused(InvalidArgument, problem))?;
         for number in 0..map::DIMENSIONS.count {

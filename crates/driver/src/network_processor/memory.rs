@@ -12,7 +12,7 @@ use super::error::NetworkError;
 use super::flights::{Bounce, Held, Kind};
 use super::options::{Buffers, Message};
 use crate::buffer::{Buffer, Claim, check_placed};
-use crate::error::DriverError;
+use crate::error::Result;
 
 /// Smallest size of the driver's own buffers, bytes.
 const LEAST_COPY_BYTES: u64 = 4096;
@@ -25,7 +25,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No memory, or it cannot be pinned.
-    pub async fn prepare_copies(&self, bytes: u64, count: usize) -> Result<(), DriverError> {
+    pub async fn prepare_copies(&self, bytes: u64, count: usize) -> Result<()> {
         let mut ready = Vec::new();
         for _ in 0..count.min(POOL) {
             ready.push(self.own_buffer(bytes).await?);
@@ -82,7 +82,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Gets one of the driver's own buffers with at least this many bytes.
-    async fn own_buffer(&self, bytes: u64) -> Result<Buffer<B>, DriverError> {
+    async fn own_buffer(&self, bytes: u64) -> Result<Buffer<B>> {
         let pooled = {
             let mut pool = lock(&self.shared.pool);
             let fitting = pool.iter().enumerate().filter(|(_, own)| own.size_bytes() >= bytes);

@@ -17,7 +17,7 @@ use super::options::{CHANNELS, Ended, Key, Message, ROUTED_CHANNEL, Requests, TA
 use super::request::{self, CutWithin, Of, REQUEST_BYTES, Run, SLOT_BYTES};
 use super::shared::Shared;
 use super::{CREDIT_WINDOW, NetworkProcessor, REQUEST_BAR};
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 
 /// Time that a cancelled message may take to end: unanswered reads of host memory time out within
 /// it.
@@ -343,7 +343,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Writes deferred work: cancels of dropped messages, and a fence.
-    pub(super) async fn settle(&self) -> Result<(), DriverError> {
+    pub(super) async fn settle(&self) -> Result<()> {
         let failed = |error| self.shared.access.failed(error);
         self.send_off().await.map_err(failed)?;
         loop {

@@ -37,7 +37,7 @@ pub use crosslane_regs::network_processor::{LinkMode, LinkState};
 
 use crate::access::{Access, Circuit, REGISTER_BAR, find_endpoint};
 use crate::buffer::{Buffer, Retired};
-use crate::error::DriverError;
+use crate::error::Result;
 use shared::{Pinned, Shared};
 
 /// BAR of the request apertures.
@@ -134,7 +134,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// # Errors
     /// No such endpoint, one of another kind or version, modes that the host does not support, or a
     /// refusal by the platform.
-    pub async fn init(bus: B, name: &str, modes: Modes) -> Result<Self, DriverError> {
+    pub async fn init(bus: B, name: &str, modes: Modes) -> Result<Self> {
         let access = find_endpoint(&bus, name)?;
         let function = access.function.id;
         access.check_bars(&NETWORK_PROCESSOR)?;
@@ -161,7 +161,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Tells the device the address of the counts of puts.
-    async fn set_up(&self) -> Result<(), DriverError> {
+    async fn set_up(&self) -> Result<()> {
         let at = self.shared.counts.address(0);
         let registers =
             [(map::PUT_COUNTS_LOW, at.0 as u32), (map::PUT_COUNTS_HIGH, (at.0 >> 32) as u32)];
@@ -173,7 +173,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// It does not answer, or does not become quiet: then the memory of messages in flight is kept.
-    pub async fn reset(&self) -> Result<(), DriverError> {
+    pub async fn reset(&self) -> Result<()> {
         self.send_off().await.map_err(|error| self.shared.access.failed(error))?;
         reset_and_wait(&self.bus, &self.shared.access).await?;
         self.reap();
@@ -189,7 +189,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// See [`reset`](Self::reset).
-    pub async fn release(self) -> Result<(), DriverError> {
+    pub async fn release(self) -> Result<()> {
         self.reset().await?;
         self.write_raw(map::PUT_COUNTS_LOW, 0).await?;
         self.write_raw(map::PUT_COUNTS_HIGH, 0).await?;
@@ -247,7 +247,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No memory, or it cannot be pinned.
-    pub async fn buffer(&self, bytes: u64) -> Result<Buffer<B>, DriverError> {
+    pub async fn buffer(&self, bytes: u64) -> Result<Buffer<B>> {
         self.unpin_retired().await?;
         let pages = match self.shared.modes.buffers {
             Buffers::User | Buffers::Copied => PageSize::Small,
@@ -261,7 +261,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// It cannot be pinned, or has no bytes.
-    pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>, DriverError> {
+    pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>> {
         use crosslane_host::DmaMemory;
         if memory.size_bytes() == 0 {
             return Err(self
@@ -279,7 +279,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Unpins the memory of dropped buffers.
-    async fn unpin_retired(&self) -> Result<(), DriverError> {
+    async fn unpin_retired(&self) -> Result<()> {
         self.shared.access.unpin_retired(&self.bus, &self.shared.retired).await
     }
 
@@ -287,7 +287,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No such register, or no answer.
-    pub async fn read(&self, offset: u32) -> Result<u32, DriverError> {
+    pub async fn read(&self, offset: u32) -> Result<u32> {
         self.call().await;
         self.read_raw(offset).await
     }
@@ -296,7 +296,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No such register.
-    pub async fn write(&self, offset: u32, value: u32) -> Result<(), DriverError> {
+    pub async fn write(&self, offset: u32, value: u32) -> Result<()> {
         self.call().await;
         self.write_raw(offset, value).await
     }
@@ -305,7 +305,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No answer.
-    pub async fn counters(&self) -> Result<NetworkCounters, DriverError> {
+    pub async fn counters(&self) -> Result<NetworkCounters> {
         self.call().await;
         Ok(NetworkCounters {
             gets: self.read_raw(map::GETS).await?,
@@ -325,17 +325,17 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    async fn read_raw(&self, offset: u32) -> Result<u32, DriverError> {
+    async fn read_raw(&self, offset: u32) -> Result<u32> {
         self.shared.access.read(&self.bus, offset).await
     }
 
-    async fn write_raw(&self, offset: u32, value: u32) -> Result<(), DriverError> {
+    async fn write_raw(&self, offset: u32, value: u32) -> Result<()> {
         self.shared.access.write(&self.bus, offset, value).await
     }
 }
 
 /// Reads the device's capabilities.
-async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes, DriverError> {
+async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes> {
     let read = async |offset: u32| access.read(bus, offset).await;
     let sizes = read(map::SIZES).await?;
     let sizes = NetworkSizes {
@@ -351,7 +351,7 @@ async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes, Driv
 }
 
 /// Resets the device, and waits until it writes nothing more.
-async fn reset_and_wait<B: Bus>(bus: &B, access: &Access) -> Result<(), DriverError> {
+async fn reset_and_wait<B: Bus>(bus: &B, access: &Access) -> Result<()> {
     access.write(bus, map::CONTROL, map::control::RESET.put(1)).await?;
     let deadline = Picoseconds(bus.now().0.saturating_add(RESET_PATIENCE.0));
     let mut pause = FIRST_LOOK;

@@ -13,7 +13,7 @@ use crosslane_regs::put_control::{length, what};
 use super::error::{NetworkError, NetworkFault};
 use super::options::{CHANNELS, Key, PAYLOAD_BYTES};
 use super::{NetworkProcessor, PUT_BAR};
-use crate::error::DriverError;
+use crate::error::{DriverError, Result};
 
 /// Distance between slots of the put aperture, bytes.
 const SLOT_STRIDE: u64 = 256;

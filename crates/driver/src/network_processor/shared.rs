@@ -15,7 +15,7 @@ use super::options::Modes;
 use super::put::Puts;
 use crate::access::Access;
 use crate::buffer::{Buffer, Retired};
-use crate::error::DriverError;
+use crate::error::Result;
 
 /// Memory that the device writes for the driver.
 pub(super) struct Pinned<B: Bus> {
@@ -25,7 +25,7 @@ pub(super) struct Pinned<B: Bus> {
 }
 
 impl<B: Bus> Pinned<B> {
-    pub async fn new(bus: &B, access: &Access, bytes: u64) -> Result<Self, DriverError> {
+    pub async fn new(bus: &B, access: &Access, bytes: u64) -> Result<Self> {
         let memory = access.allocate(bus, bytes, PageSize::Small)?;
         let segments = access.pin(bus, &memory).await?;
         let placed: u64 = segments.iter().map(|segment| segment.bytes).sum();

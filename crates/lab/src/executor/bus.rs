@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crosslane_fabric::{CoreWork, HostAccessError, LoadError, Region, StoreRun};
 use crosslane_host::{
-    Bus, BusError, Clock, ErrorKind, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
-    Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
+    Bus, BusError, BusResult, Clock, ErrorKind, FunctionInfo, HostWork, IoTranslation, Mapping,
+    PageSize, Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
 };
-use crosslane_pcie::config::{Bar, registers as reg};
+use crosslane_pcie::config::{Bar, find_capability, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use super::memory::LabMemory;
@@ -65,19 +65,14 @@ impl LabBus {
     }
 
     /// Returns a BAR of a function, at its current address.
-    fn bar(&self, state: &State, function: RoutingId, bar: u8) -> Result<Option<Bar>, BusError> {
+    fn bar(&self, state: &State, function: RoutingId, bar: u8) -> BusResult<Option<Bar>> {
         let port = state.fabric.function_at(self.host(), function);
         let port = port.ok_or(TopologyError::NoSuchFunction(function))?;
         Ok(state.fabric.port(port).config.bar(bar.into()))
     }
 
     /// Returns the address of an access, which must lie within a BAR.
-    fn address(
-        &self,
-        state: &State,
-        at: RegisterAddress,
-        bytes: u64,
-    ) -> Result<BusAddress, BusError> {
+    fn address(&self, state: &State, at: RegisterAddress, bytes: u64) -> BusResult<BusAddress> {
         let refused = |why: String| Err(BusError::NoSuchRegister { at, bytes, why });
         let Some(bar) = self.bar(state, at.function, at.bar)? else {
             return refused(format!("the function has no BAR{}", at.bar));
@@ -88,12 +83,7 @@ impl LabBus {
         Ok(bar.base.offset(at.offset_bytes))
     }
 
-    fn begin_load(
-        &self,
-        at: RegisterAddress,
-        bytes: u32,
-        mapping: Mapping,
-    ) -> Result<Wait, BusError> {
+    fn begin_load(&self, at: RegisterAddress, bytes: u32, mapping: Mapping) -> BusResult<Wait> {
         let mut state = self.shared.lock();
         let address = self.address(&state, at, bytes.into())?;
         let token = state.begin_wait(What::Load { host: self.host, at });
@@ -104,12 +94,7 @@ impl LabBus {
     }
 
     /// Loads once; the value is in the low bytes.
-    async fn load_one(
-        &self,
-        at: RegisterAddress,
-        bytes: u32,
-        mapping: Mapping,
-    ) -> Result<u64, BusError> {
+    async fn load_one(&self, at: RegisterAddress, bytes: u32, mapping: Mapping) -> BusResult<u64> {
         match self.begin_load(at, bytes, mapping)?.await {
             Outcome::Loaded(Ok(value)) => Ok(value),
             Outcome::Loaded(Err(error)) => {
@@ -124,12 +109,7 @@ impl LabBus {
         }
     }
 
-    fn begin_stores(
-        &self,
-        at: RegisterAddress,
-        bytes: &[u8],
-        stores: Stores,
-    ) -> Result<Wait, BusError> {
+    fn begin_stores(&self, at: RegisterAddress, bytes: &[u8], stores: Stores) -> BusResult<Wait> {
         let Stores { width_bytes, mapping } = stores;
         let most = self.widest_store_bytes();
         if !width_bytes.is_power_of_two() || width_bytes > most {
@@ -153,7 +133,7 @@ impl LabBus {
         token: u64,
         at: RegisterAddress,
         bytes: u64,
-    ) -> Result<Wait, BusError> {
+    ) -> BusResult<Wait> {
         if let Err(error) = asked {
             state.end_wait(token);
             return Err(match error {
@@ -231,7 +211,7 @@ impl LabBus {
         address: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> Result<Result<u32, BusError>, Wait> {
+    ) -> Result<BusResult<u32>, Wait> {
         let mut state = self.shared.lock();
         let state = &mut *state;
         let mut word = [0; 4];
@@ -258,7 +238,7 @@ impl LabBus {
         function: RoutingId,
         vector: u16,
         deadline: Picoseconds,
-    ) -> Result<Result<u64, BusError>, Wait> {
+    ) -> Result<BusResult<u64>, Wait> {
         let mut state = self.shared.lock();
         let have = state.interrupts.enabled(self.host, function);
         if vector >= have {
@@ -279,23 +259,6 @@ impl LabBus {
         Err(Wait::new(self.shared.clone(), token))
     }
 
-    /// Finds the offset of a capability of a function (PCIe 6.x 7.5.1.1.11).
-    fn capability(&self, function: RoutingId, wanted: u8) -> Result<Option<u16>, TopologyError> {
-        let mut offset = self.config_read(function, reg::CAPABILITIES_POINTER)? as u16 & 0xfc;
-        // A list has no room for more.
-        for _ in 0..reg::EXTENDED_SPACE / 4 {
-            if offset == 0 {
-                return Ok(None);
-            }
-            let header = self.config_read(function, offset)?;
-            if header as u8 == wanted {
-                return Ok(Some(offset));
-            }
-            offset = (header >> 8) as u16 & 0xfc;
-        }
-        Ok(None)
-    }
-
     fn pinning(memory: &LabMemory, what: &'static str) -> BusError {
         BusError::Pinning { address: memory.first_address(), what }
     }
@@ -314,7 +277,7 @@ impl LabBus {
         function: RoutingId,
         peer: RoutingId,
         bar: u8,
-    ) -> Result<Bar, BusError> {
+    ) -> BusResult<Bar> {
         let port = state.fabric.function_at(self.host(), function);
         port.ok_or(TopologyError::NoSuchFunction(function))?;
         self.bar(state, peer, bar)?.ok_or_else(|| {
@@ -324,7 +287,7 @@ impl LabBus {
         })
     }
 
-    fn check_pin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
+    fn check_pin(&self, function: RoutingId, memory: &LabMemory) -> BusResult<()> {
         if memory.host() != self.host {
             return Err(Self::pinning(memory, "belongs to another host"));
         }
@@ -338,7 +301,7 @@ impl LabBus {
     }
 }
 
-fn aligned(at: RegisterAddress) -> Result<(), BusError> {
+fn aligned(at: RegisterAddress) -> BusResult<()> {
     match at.offset_bytes.is_multiple_of(REGISTER_BYTES.into()) {
         true => Ok(()),
         false => Err(BusError::Unaligned { at, width_bytes: REGISTER_BYTES }),
@@ -376,12 +339,12 @@ impl Bus for LabBus {
         self.running_host().cpu.cores
     }
 
-    async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
+    async fn read_register(&self, at: RegisterAddress) -> BusResult<u32> {
         aligned(at)?;
         Ok(self.load_one(at, REGISTER_BYTES, Mapping::Uncached).await? as u32)
     }
 
-    async fn write_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
+    async fn write_register(&self, at: RegisterAddress, value: u32) -> BusResult<()> {
         aligned(at)?;
         let stores = Stores::uncached(REGISTER_BYTES);
         self.begin_stores(at, &value.to_le_bytes(), stores)?.await;
@@ -392,12 +355,7 @@ impl Bus for LabBus {
         self.running_host().cpu.widest_store_bytes
     }
 
-    fn check_mapping(
-        &self,
-        function: RoutingId,
-        bar: u8,
-        mapping: Mapping,
-    ) -> Result<(), BusError> {
+    fn check_mapping(&self, function: RoutingId, bar: u8, mapping: Mapping) -> BusResult<()> {
         let state = self.shared.lock();
         let Some(placed) = self.bar(&state, function, bar)? else {
             let at = RegisterAddress { function, bar, offset_bytes: 0 };
@@ -418,23 +376,13 @@ impl Bus for LabBus {
         }
     }
 
-    async fn store(
-        &self,
-        at: RegisterAddress,
-        bytes: &[u8],
-        stores: Stores,
-    ) -> Result<(), BusError> {
+    async fn store(&self, at: RegisterAddress, bytes: &[u8], stores: Stores) -> BusResult<()> {
         self.check_mapping(at.function, at.bar, stores.mapping)?;
         self.begin_stores(at, bytes, stores)?.await;
         Ok(())
     }
 
-    async fn load(
-        &self,
-        at: RegisterAddress,
-        into: &mut [u8],
-        mapping: Mapping,
-    ) -> Result<(), BusError> {
+    async fn load(&self, at: RegisterAddress, into: &mut [u8], mapping: Mapping) -> BusResult<()> {
         self.check_mapping(at.function, at.bar, mapping)?;
         // Check the whole range before reading any of it.
         self.address(&self.shared.lock(), at, into.len() as u64)?;
@@ -452,7 +400,7 @@ impl Bus for LabBus {
         Ok(())
     }
 
-    async fn fence(&self) -> Result<(), BusError> {
+    async fn fence(&self) -> BusResult<()> {
         let wait = {
             let mut state = self.shared.lock();
             let token = state.begin_wait(What::Fence { host: self.host, core: self.core });
@@ -468,7 +416,7 @@ impl Bus for LabBus {
         Ok(())
     }
 
-    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, BusError> {
+    fn allocate(&self, bytes: u64, pages: PageSize) -> BusResult<LabMemory> {
         LabMemory::allocate(&self.shared, self.host, bytes, pages)
     }
 
@@ -476,7 +424,7 @@ impl Bus for LabBus {
         self.shared.lock().abandoned.push(Box::new(what));
     }
 
-    async fn pin(&self, function: RoutingId, memory: &LabMemory) -> Result<Vec<Segment>, BusError> {
+    async fn pin(&self, function: RoutingId, memory: &LabMemory) -> BusResult<Vec<Segment>> {
         self.check_pin(function, memory)?;
         self.spend(&self.pinning_work(function, memory)).await;
         // Another task may have pinned it meanwhile.
@@ -484,7 +432,7 @@ impl Bus for LabBus {
         Ok(self.shared.lock().pin(memory, function))
     }
 
-    async fn unpin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
+    async fn unpin(&self, function: RoutingId, memory: &LabMemory) -> BusResult<()> {
         let unpinned = match memory.host() == self.host {
             true => self.shared.lock().unpin(self.host, memory.id(), function),
             false => None,
@@ -501,7 +449,7 @@ impl Bus for LabBus {
         function: RoutingId,
         peer: RoutingId,
         bar: u8,
-    ) -> Result<BusAddress, BusError> {
+    ) -> BusResult<BusAddress> {
         let (bar, mapping) = {
             let mut state = self.shared.lock();
             let bar = self.peer_bar(&state, function, peer, bar)?;
@@ -513,12 +461,7 @@ impl Bus for LabBus {
         Ok(bar.base)
     }
 
-    async fn unpin_bar(
-        &self,
-        function: RoutingId,
-        peer: RoutingId,
-        bar: u8,
-    ) -> Result<(), BusError> {
+    async fn unpin_bar(&self, function: RoutingId, peer: RoutingId, bar: u8) -> BusResult<()> {
         let unmapping = {
             let mut state = self.shared.lock();
             let bar = self.peer_bar(&state, function, peer, bar)?;
@@ -530,7 +473,7 @@ impl Bus for LabBus {
         Ok(())
     }
 
-    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
+    fn check_waiting(&self, waiting: Waiting) -> BusResult<()> {
         self.cost_of_waiting(waiting).map(|_| ())
     }
 
@@ -543,7 +486,7 @@ impl Bus for LabBus {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
+    ) -> BusResult<u32> {
         match waiting {
             Waiting::Polling => self.poll_memory(memory, offset_bytes, seen, deadline).await,
             Waiting::KernelPolling => {
@@ -553,12 +496,13 @@ impl Bus for LabBus {
         }
     }
 
-    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {
+    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> BusResult<()> {
         let refused = |have| {
             let vector = vectors.saturating_sub(1);
             Err(BusError::NoSuchVector { function, vector, have })
         };
-        let Some(capability) = self.capability(function, reg::CAPABILITY_MSIX)? else {
+        let read = |offset| self.config_read(function, offset);
+        let Some(capability) = find_capability(reg::CAPABILITY_MSIX, read)? else {
             return refused(0);
         };
         let control = self.config_read(function, capability)?;
@@ -594,7 +538,7 @@ impl Bus for LabBus {
         function: RoutingId,
         vector: u16,
         deadline: Picoseconds,
-    ) -> Result<u64, BusError> {
+    ) -> BusResult<u64> {
         self.turn().await;
         loop {
             match self.look_at_interrupts(function, vector, deadline) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crosslane_host::{BusError, DmaMemory, PageSize, Segment};
+use crosslane_host::{BusError, BusResult, DmaMemory, PageSize, Segment};
 use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
 use super::pages::PageRun;
@@ -77,7 +77,7 @@ impl LabMemory {
         host: usize,
         bytes: u64,
         pages: PageSize,
-    ) -> Result<Self, BusError> {
+    ) -> BusResult<Self> {
         let mut state = shared.lock();
         let state = &mut *state;
         let memory = &mut state.memories[host];
@@ -136,7 +136,7 @@ impl LabMemory {
     }
 
     /// Checks that a range lies within it.
-    pub(super) fn check(&self, offset_bytes: u64, bytes: u64) -> Result<(), BusError> {
+    pub(super) fn check(&self, offset_bytes: u64, bytes: u64) -> BusResult<()> {
         let size_bytes = self.inner.size_bytes;
         match offset_bytes.checked_add(bytes).is_some_and(|end| end <= size_bytes) {
             true => Ok(()),
@@ -160,7 +160,7 @@ impl DmaMemory for LabMemory {
         self.inner.size_bytes
     }
 
-    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError> {
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> BusResult<()> {
         self.check(offset_bytes, into.len() as u64)?;
         let (mut at, mut rest) = (offset_bytes, into);
         let mut state = self.inner.shared.lock();
@@ -175,7 +175,7 @@ impl DmaMemory for LabMemory {
         Ok(())
     }
 
-    fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError> {
+    fn write(&self, offset_bytes: u64, from: &[u8]) -> BusResult<()> {
         self.check(offset_bytes, from.len() as u64)?;
         let (mut at, mut rest) = (offset_bytes, from);
         let mut wakers = Vec::new();

@@ -46,7 +46,7 @@ use std::task::{Context, Poll, Waker};
 
 use crosslane_device::Engine;
 use crosslane_fabric::{Fabric, NodeId, PortId, RunEnd};
-use crosslane_host::RdmaError;
+use crosslane_host::RdmaResult;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use crate::lab::{RunningHost, RunningLab};
@@ -133,7 +133,7 @@ impl Simulation {
     ///
     /// # Panics
     /// If the lab has no such host.
-    pub fn rdma(&self, host: HostId, nic: &str) -> Result<LabRdma, RdmaError> {
+    pub fn rdma(&self, host: HostId, nic: &str) -> RdmaResult<LabRdma> {
         LabRdma::new(self.bus(host), self.shared.clone(), nic)
     }
 

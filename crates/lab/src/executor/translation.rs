@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crosslane_fabric::{IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES};
-use crosslane_host::{BusError, IoTranslation, PageSize, Segment};
+use crosslane_host::{BusError, BusResult, IoTranslation, PageSize, Segment};
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
@@ -222,7 +222,7 @@ impl State {
         host: usize,
         function: RoutingId,
         bar: &Bar,
-    ) -> Result<Option<Picoseconds>, BusError> {
+    ) -> BusResult<Option<Picoseconds>> {
         if !self.is_mapped(host, function) {
             return Ok(None);
         }

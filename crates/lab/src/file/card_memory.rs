@@ -4,7 +4,7 @@
 use crosslane_device::{CardMemoryParameters, Copying, DramParameters};
 
 use super::table::Table;
-use crate::error::LabError;
+use crate::error::Result;
 
 const KEYS: [&str; 17] = [
     "memory_bytes", "axi_bytes", "axi_clock_ns", "burst_beats", "read_ahead_bytes",
@@ -23,7 +23,7 @@ const READ_AHEAD_BYTES: u32 = 8192;
 const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 0 };
 
 /// Reads the memory of a part's card; `None` if it has none.
-pub(super) fn read(part: &Table<'_>) -> Result<Option<CardMemoryParameters>, LabError> {
+pub(super) fn read(part: &Table<'_>) -> Result<Option<CardMemoryParameters>> {
     let Some(table) = part.table("card_memory")? else { return Ok(None) };
     table.only(&KEYS)?;
     if !part.has("engine") {

@@ -6,7 +6,7 @@ use crosslane_fabric::parameters::{EndpointParameters, PortParameters};
 
 use super::table::Table;
 use super::{card_memory, model};
-use crate::error::LabError;
+use crate::error::Result;
 
 /// Size of an engine's registers in BAR0, bytes (`docs/engine.md`).
 const REGISTER_BYTES: u64 = 1 << 16;
@@ -18,7 +18,7 @@ pub(super) fn read(
     part: &Table<'_>,
     endpoint: &EndpointParameters,
     port: &PortParameters,
-) -> Result<Option<EngineParameters>, LabError> {
+) -> Result<Option<EngineParameters>> {
     let card_memory = card_memory::read(part)?;
     let Some(table) = part.table("engine")? else { return Ok(None) };
     // An engine must have a datapath; a generic requester need not.

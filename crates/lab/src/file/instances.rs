@@ -13,7 +13,7 @@ use super::parts::{
 };
 use super::table::{Table, Word};
 use super::{LabFile, Part, check_name, network_processor, nic};
-use crate::error::{LabError, Problem, nearest};
+use crate::error::{Problem, Result, nearest};
 
 /// Location of a host's DMA buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub struct LinkInstance {
 pub(super) type Parts<'a> = BTreeMap<String, Part<'a>>;
 
 /// Expands a range `a{1..3}b` into its names; a plain name is returned alone.
-pub(super) fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Word>, LabError> {
+pub(super) fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Word>> {
     let bad = |problem: String| Err(table.bad(key, problem));
     let Some((head, rest)) = word.text.split_once('{') else {
         check_name(table, key, word)?;
@@ -115,7 +115,7 @@ pub(super) fn part_of<'a>(
     instance: &Table<'a>,
     parts: &Parts<'a>,
     needed: PartKind,
-) -> Result<Table<'a>, LabError> {
+) -> Result<Table<'a>> {
     let name = instance.needed_word("part")?;
     let Some(part) = parts.get(&name.text) else {
         let same_kind = parts.iter().filter(|(_, part)| part.kind == needed);
@@ -130,22 +130,18 @@ pub(super) fn part_of<'a>(
 }
 
 /// Checks an instance's keys: `own`, and those of its part, which it may overrule.
-pub(super) fn only(
-    instance: &Table<'_>,
-    own: &[&'static str],
-    kind: PartKind,
-) -> Result<(), LabError> {
+pub(super) fn only(instance: &Table<'_>, own: &[&'static str], kind: PartKind) -> Result<()> {
     let of_part = kind.keys().iter().filter(|key| !["kind", "summary"].contains(*key));
     let keys: Vec<&'static str> = own.iter().chain(of_part).copied().collect();
     instance.only(&keys)
 }
 
-fn names(instance: &Table<'_>) -> Result<Vec<Word>, LabError> {
+fn names(instance: &Table<'_>) -> Result<Vec<Word>> {
     let word = instance.needed_word("name")?;
     expand(instance, "name", &word)
 }
 
-fn acs(instance: &Table<'_>, able: bool) -> Result<bool, LabError> {
+fn acs(instance: &Table<'_>, able: bool) -> Result<bool> {
     let wanted = instance.wish("acs")?;
     if wanted && !able {
         return Err(instance.bad("acs", "its part's ports do not have ACS (port.acs)".into()));
@@ -154,11 +150,7 @@ fn acs(instance: &Table<'_>, able: bool) -> Result<bool, LabError> {
 }
 
 /// Adds a name to those taken in the lab.
-fn claim(
-    instance: &Table<'_>,
-    taken: &mut BTreeMap<String, usize>,
-    word: &Word,
-) -> Result<(), LabError> {
+fn claim(instance: &Table<'_>, taken: &mut BTreeMap<String, usize>, word: &Word) -> Result<()> {
     let count = taken.len() + 1;
     if count > MAX_NODES {
         let what = "hosts, switches and endpoints of a lab".into();
@@ -174,11 +166,7 @@ fn claim(
 }
 
 /// Reads all instances into `lab`.
-pub(super) fn read<'a>(
-    root: &Table<'a>,
-    parts: &Parts<'a>,
-    lab: &mut LabFile,
-) -> Result<(), LabError> {
+pub(super) fn read<'a>(root: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<()> {
     let mut taken = BTreeMap::new();
     for table in root.list("host")? {
         lab.hosts.extend(host(&table, parts, &mut taken)?);
@@ -226,7 +214,7 @@ fn host<'a>(
     table: &Table<'a>,
     parts: &Parts<'a>,
     taken: &mut BTreeMap<String, usize>,
-) -> Result<Vec<HostInstance>, LabError> {
+) -> Result<Vec<HostInstance>> {
     let own =
         ["name", "part", "acs", "buffers", "max_read_request_bytes", "max_payload_limit_bytes"];
     only(table, &own, PartKind::RootComplex)?;
@@ -261,7 +249,7 @@ fn host<'a>(
 }
 
 /// Links each upper with its share of the lowers: as many lowers as uppers, or a multiple.
-fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<(), LabError> {
+fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<()> {
     only(table, &["upper", "upper_port", "lower", "part"], PartKind::Link)?;
     let with_part = match table.has("part") {
         true => part_of(table, parts, PartKind::Link)?,

@@ -5,7 +5,7 @@ use crosslane_fabric::parameters::IommuParameters;
 use crosslane_fabric::{IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES, MAX_IO_WALKS, MAX_IOTLB_ENTRIES};
 
 use super::table::Table;
-use crate::error::LabError;
+use crate::error::Result;
 
 const KEYS: [&str; 7] = [
     "iotlb_entries", "hit_ns", "walk_ns", "walks", "largest_page_bytes", "map_page_ns",
@@ -13,7 +13,7 @@ const KEYS: [&str; 7] = [
 ];
 
 /// Reads the IOMMU of a root complex; `None` if it has none.
-pub(super) fn read(part: &Table<'_>) -> Result<Option<IommuParameters>, LabError> {
+pub(super) fn read(part: &Table<'_>) -> Result<Option<IommuParameters>> {
     let Some(table) = part.table("iommu")? else { return Ok(None) };
     table.only(&KEYS)?;
     let largest_page_bytes =

@@ -6,13 +6,13 @@ use crosslane_fabric::parameters::EndpointParameters;
 
 use super::model;
 use super::table::Table;
-use crate::error::LabError;
+use crate::error::Result;
 
 /// Reads the memory card of an endpoint's part; `None` if the part is something else.
 pub(super) fn read(
     part: &Table<'_>,
     endpoint: &EndpointParameters,
-) -> Result<Option<MemoryCardParameters>, LabError> {
+) -> Result<Option<MemoryCardParameters>> {
     let name = ("memory_card", "a memory card");
     let parameters: Option<MemoryCardParameters> = model::read(part, endpoint, name, &["engine"])?;
     if let Some(parameters) = &parameters {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 
-use crate::error::{LabError, Position, Problem, nearest};
+use crate::error::{LabError, Position, Problem, Result, nearest};
 use constant::Constant;
 pub use crosslane_device::network_processor::CableParameters;
 pub use crosslane_device::nic::NetworkParameters;
@@ -106,7 +106,7 @@ impl LabFile {
         text: &str,
         variant: Option<&str>,
         replaced: &BTreeMap<String, f64>,
-    ) -> Result<Self, LabError> {
+    ) -> Result<Self> {
         let source = Source::new(file, text, replaced);
         let whole = |problem| source.error(0..text.len().min(1), "", problem);
         if text.len() > MAX_FILE_BYTES {
@@ -133,7 +133,7 @@ impl LabFile {
     }
 
     /// Rejects a path that is not one of the numbers in force.
-    fn check_replaced(&self, path: &str, variant: Option<&str>) -> Result<(), LabError> {
+    fn check_replaced(&self, path: &str, variant: Option<&str>) -> Result<()> {
         let in_force = |path: &str| {
             self.constants.iter().any(|constant| constant.is_number && constant.path() == path)
         };
@@ -180,7 +180,7 @@ impl LabFile {
     }
 }
 
-fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
+fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile> {
     root.only(&LAB_KEYS)?;
     let source = root.source;
     let head = root.needed_table("lab")?;
@@ -234,10 +234,7 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
 
 /// Reads the variants, and for each the lab's parts with the variant's constants on top. Every
 /// variant is checked, whichever is selected.
-fn variants<'a>(
-    root: &Table<'a>,
-    own_parts: &Table<'a>,
-) -> Result<(Vec<Variant>, Vec<Table<'a>>), LabError> {
+fn variants<'a>(root: &Table<'a>, own_parts: &Table<'a>) -> Result<(Vec<Variant>, Vec<Table<'a>>)> {
     let Some(table) = root.table("variant")? else { return Ok(Default::default()) };
     let (mut variants, mut layers) = (Vec::new(), Vec::new());
     for (name, table) in table.children()? {
@@ -262,7 +259,7 @@ fn variants<'a>(
     Ok((variants, layers))
 }
 
-fn parts<'a>(table: &Table<'a>) -> Result<BTreeMap<String, Part<'a>>, LabError> {
+fn parts<'a>(table: &Table<'a>) -> Result<BTreeMap<String, Part<'a>>> {
     let mut parts = BTreeMap::new();
     for (name, table) in table.children()? {
         check_name(&table, "", &name)?;
@@ -273,7 +270,7 @@ fn parts<'a>(table: &Table<'a>) -> Result<BTreeMap<String, Part<'a>>, LabError> 
     Ok(parts)
 }
 
-fn measurements(root: &Table<'_>) -> Result<Vec<Measurements>, LabError> {
+fn measurements(root: &Table<'_>) -> Result<Vec<Measurements>> {
     let read = |table: Table<'_>| {
         table.only(&["file"])?;
         let file = table.needed_word("file")?.text;
@@ -294,7 +291,7 @@ fn measurements(root: &Table<'_>) -> Result<Vec<Measurements>, LabError> {
 const MAX_NAME_BYTES: usize = 64;
 
 /// Checks a name: letters, digits, `-` and `_` only, since a dot separates a node from its port.
-fn check_name(table: &Table<'_>, key: &str, name: &Word) -> Result<(), LabError> {
+fn check_name(table: &Table<'_>, key: &str, name: &Word) -> Result<()> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let good = (1..=MAX_NAME_BYTES).contains(&name.text.len()) && name.text.bytes().all(fits);
     if good {

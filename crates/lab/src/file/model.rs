@@ -7,7 +7,7 @@ use crosslane_device::kit::{Parameter, ParameterKind, Parameters};
 use crosslane_fabric::parameters::EndpointParameters;
 
 use super::table::Table;
-use crate::error::LabError;
+use crate::error::Result;
 
 /// Returns the key and the value of a parameter that the table `requester` has.
 fn shared(endpoint: &EndpointParameters, key: &'static str) -> Option<(&'static str, u64)> {
@@ -27,7 +27,7 @@ fn shared(endpoint: &EndpointParameters, key: &'static str) -> Option<(&'static 
 }
 
 /// Reads the value of a parameter from a table.
-pub(super) fn value(table: &Table<'_>, parameter: &Parameter) -> Result<u64, LabError> {
+pub(super) fn value(table: &Table<'_>, parameter: &Parameter) -> Result<u64> {
     let key = parameter.key;
     if let Some(default) = parameter.default.filter(|_| !table.has(key)) {
         return Ok(default);
@@ -46,7 +46,7 @@ pub(super) fn read<P: Parameters>(
     endpoint: &EndpointParameters,
     (key, what): (&str, &str),
     others: &[&str],
-) -> Result<Option<P>, LabError> {
+) -> Result<Option<P>> {
     let Some(table) = part.table(key)? else { return Ok(None) };
     let keys = P::ALL.iter().map(|parameter| parameter.key);
     let keys: Vec<_> = keys.filter(|key| shared(endpoint, key).is_none()).collect();
@@ -73,7 +73,7 @@ pub(super) fn check_bars(
     part: &Table<'_>,
     endpoint: &EndpointParameters,
     apertures: &[(usize, u64, &str)],
-) -> Result<(), LabError> {
+) -> Result<()> {
     for &(index, need, what) in apertures {
         let key = format!("bar{index}");
         let Some(bar) = endpoint.bars[index] else { return Err(part.missing(&key)) };

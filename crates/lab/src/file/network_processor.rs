@@ -18,7 +18,7 @@ use super::instances::{Parts, expand, part_of};
 use super::model;
 use super::parts::PartKind;
 use super::table::Table;
-use crate::error::{LabError, Problem};
+use crate::error::{Problem, Result};
 
 /// Keys of a cable's constants.
 pub(super) const CABLE_KEYS: [&str; 14] = [
@@ -47,7 +47,7 @@ pub struct TorusInstance {
 pub(super) fn read(
     part: &Table<'_>,
     endpoint: &EndpointParameters,
-) -> Result<Option<NetworkProcessorParameters>, LabError> {
+) -> Result<Option<NetworkProcessorParameters>> {
     let name = ("network_processor", "a network processor");
     let others = ["engine", "memory_card", "nic"];
     let parameters: Option<NetworkProcessorParameters> =
@@ -64,7 +64,7 @@ pub(super) fn read(
 }
 
 /// Reads a cable's constants.
-pub(super) fn cable(table: &Table<'_>) -> Result<CableParameters, LabError> {
+pub(super) fn cable(table: &Table<'_>) -> Result<CableParameters> {
     let number = |key: &str, most: u64| table.whole(key, 0..=most);
     let rate = table.needed_number("lane_gbit_per_s", 1000.0)?;
     let parameters = CableParameters {
@@ -93,11 +93,7 @@ pub(super) fn cable(table: &Table<'_>) -> Result<CableParameters, LabError> {
 }
 
 /// Reads one entry of the list `torus`.
-pub(super) fn torus<'a>(
-    table: &Table<'a>,
-    parts: &Parts<'a>,
-    lab: &mut LabFile,
-) -> Result<(), LabError> {
+pub(super) fn torus<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<()> {
     table.only(&["nodes", "sizes", "wrap", "part"])?;
     let parameters = cable(&part_of(table, parts, PartKind::TorusLink)?)?;
     let wraps = !table.has("wrap") || table.wish("wrap")?;

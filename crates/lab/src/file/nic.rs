@@ -13,7 +13,7 @@ use super::instances::{Parts, expand, only, part_of};
 use super::model;
 use super::parts::PartKind;
 use super::table::Table;
-use crate::error::{LabError, Problem};
+use crate::error::{Problem, Result};
 
 /// Keys of a network link's constants.
 pub(super) const NETWORK_KEYS: [&str; 8] = [
@@ -42,7 +42,7 @@ pub struct NetworkInstance {
 pub(super) fn read(
     part: &Table<'_>,
     endpoint: &EndpointParameters,
-) -> Result<Option<NicParameters>, LabError> {
+) -> Result<Option<NicParameters>> {
     let parameters = model::read(part, endpoint, ("nic", "a NIC"), &["engine", "memory_card"])?;
     if parameters.is_some() {
         let apertures = [(0, DOORBELL_BYTES, "a NIC's doorbells")];
@@ -52,7 +52,7 @@ pub(super) fn read(
 }
 
 /// Reads a network link's constants from a part or from the link itself.
-pub(super) fn network(table: &Table<'_>) -> Result<NetworkParameters, LabError> {
+pub(super) fn network(table: &Table<'_>) -> Result<NetworkParameters> {
     let key = "rate_gb_per_s";
     if !table.has(key) {
         return Err(table.missing(key));
@@ -75,11 +75,7 @@ pub(super) fn network(table: &Table<'_>) -> Result<NetworkParameters, LabError> 
 }
 
 /// Reads one entry of the list `network`: one link, or a link for each pair of names.
-pub(super) fn networks<'a>(
-    table: &Table<'a>,
-    parts: &Parts<'a>,
-    lab: &mut LabFile,
-) -> Result<(), LabError> {
+pub(super) fn networks<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<()> {
     only(table, &["first", "second", "part"], PartKind::Network)?;
     let with_part = match table.has("part") {
         true => part_of(table, parts, PartKind::Network)?,

@@ -21,7 +21,7 @@ use crosslane_pcie::units::Picoseconds;
 
 use super::table::Table;
 use super::{engine, iommu, memory_card, network_processor, nic, routines};
-use crate::error::{LabError, Problem};
+use crate::error::{LabError, Problem, Result};
 
 /// Most credits of a pool; beyond the 2047 x 16 of scaled flow control.
 const MOST_CREDITS: u64 = 1 << 16;
@@ -148,7 +148,7 @@ impl PartKind {
         }
     }
 
-    pub(super) fn read(table: &Table<'_>) -> Result<Self, LabError> {
+    pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let word = table.needed_word("kind")?;
         let kind = Self::ALL.into_iter().find(|kind| kind.word() == word.text);
         kind.ok_or_else(|| {
@@ -210,7 +210,7 @@ fn half_words(text: &str) -> Option<(u16, u16)> {
 }
 
 /// Reads a constant such as "10ee:7028": two numbers of four hexadecimal digits.
-fn id_pair(table: &Table<'_>, key: &str) -> Result<Option<(u16, u16)>, LabError> {
+fn id_pair(table: &Table<'_>, key: &str) -> Result<Option<(u16, u16)>> {
     let Some(text) = table.text(key)? else { return Ok(None) };
     let pair = half_words(&text).ok_or_else(|| {
         table.bad(
@@ -221,7 +221,7 @@ fn id_pair(table: &Table<'_>, key: &str) -> Result<Option<(u16, u16)>, LabError>
     Ok(Some(pair))
 }
 
-fn identity(table: &Table<'_>, class_code: u32) -> Result<Identity, LabError> {
+fn identity(table: &Table<'_>, class_code: u32) -> Result<Identity> {
     let (vendor, device) = id_pair(table, "identity")?.ok_or_else(|| table.missing("identity"))?;
     if vendor == 0xffff {
         return Err(table.bad("identity", "vendor ffff means that nothing is there".into()));
@@ -229,7 +229,7 @@ fn identity(table: &Table<'_>, class_code: u32) -> Result<Identity, LabError> {
     Ok(Identity { vendor, device, class_code, ..Identity::default() })
 }
 
-fn rate(table: &Table<'_>, generation: &str, width: &str) -> Result<LinkRate, LabError> {
+fn rate(table: &Table<'_>, generation: &str, width: &str) -> Result<LinkRate> {
     let number = table.whole(generation, 1..=5)?;
     let lanes = table.whole(width, 1..=32)?;
     let no_width = || {
@@ -243,13 +243,13 @@ fn rate(table: &Table<'_>, generation: &str, width: &str) -> Result<LinkRate, La
     })
 }
 
-fn coalescing(table: &Table<'_>, tlps: &str, within: &str) -> Result<Coalescing, LabError> {
+fn coalescing(table: &Table<'_>, tlps: &str, within: &str) -> Result<Coalescing> {
     // Infinite means by time only.
     let tlps = table.whole_or_infinite(tlps, 1..=MOST_COALESCED, u32::MAX.into())? as u32;
     Ok(Coalescing { tlps, within: table.optional_ns(within)? })
 }
 
-fn credits(table: &Table<'_>, header: &str, data: &str) -> Result<Credits, LabError> {
+fn credits(table: &Table<'_>, header: &str, data: &str) -> Result<Credits> {
     let read = |key| {
         table.whole_or_infinite(key, 1..=MOST_CREDITS, u32::MAX.into()).map(|number| number as u32)
     };
@@ -257,7 +257,7 @@ fn credits(table: &Table<'_>, header: &str, data: &str) -> Result<Credits, LabEr
 }
 
 /// Reads a port; a switch's ports have no latencies, they are counted in the switch.
-fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters, LabError> {
+fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters> {
     let mut keys = SWITCH_PORT_KEYS.to_vec();
     if !of_switch {
         keys.extend(LATENCY_KEYS);
@@ -292,7 +292,7 @@ fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters, LabError> 
 }
 
 /// Checks that a receiver has room for one payload of the largest size (PCIe 6.x 2.6.1).
-fn check_data_credits(table: &Table<'_>, port: &PortParameters) -> Result<(), LabError> {
+fn check_data_credits(table: &Table<'_>, port: &PortParameters) -> Result<()> {
     let payload_bytes = port.capability.max_payload_bytes;
     let need = Credits::minimum_posted(payload_bytes.into()).data;
     for (index, key) in [(0, "posted_data"), (2, "completion_data")] {
@@ -308,7 +308,7 @@ fn check_data_credits(table: &Table<'_>, port: &PortParameters) -> Result<(), La
     Ok(())
 }
 
-fn completer(table: &Table<'_>, of_root_complex: bool) -> Result<CompleterParameters, LabError> {
+fn completer(table: &Table<'_>, of_root_complex: bool) -> Result<CompleterParameters> {
     table.only(&COMPLETER_KEYS)?;
     let key = "read_completion_boundary_bytes";
     let boundary = match table.optional_whole(key, 0..=u64::from(u32::MAX))? {
@@ -354,7 +354,7 @@ fn completer(table: &Table<'_>, of_root_complex: bool) -> Result<CompleterParame
     })
 }
 
-fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer, LabError> {
+fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer> {
     table.only(&["allowed", "latency_ns", "gb_per_s"])?;
     if !table.needed_truth("allowed")? {
         return Ok(PeerToPeer::Forbidden);
@@ -363,7 +363,7 @@ fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer, LabError> {
     Ok(PeerToPeer::Allowed { latency, bytes_per_second: table.rate_or_unlimited("gb_per_s")? })
 }
 
-fn cpu(table: &Table<'_>) -> Result<CpuParameters, LabError> {
+fn cpu(table: &Table<'_>) -> Result<CpuParameters> {
     table.only(&CPU_KEYS)?;
     Ok(CpuParameters {
         cores: table.whole("cores", 1..=1024)? as u16,
@@ -387,7 +387,7 @@ fn cpu(table: &Table<'_>) -> Result<CpuParameters, LabError> {
 }
 
 /// Reads the polling interval, which cannot be 0.
-fn kernel_poll(table: &Table<'_>) -> Result<Option<Picoseconds>, LabError> {
+fn kernel_poll(table: &Table<'_>) -> Result<Option<Picoseconds>> {
     const KEY: &str = "kernel_poll_ns";
     match table.optional_ns(KEY)? {
         Some(Picoseconds::ZERO) => Err(table.bad(KEY, "an interval of 0".to_owned())),
@@ -395,7 +395,7 @@ fn kernel_poll(table: &Table<'_>) -> Result<Option<Picoseconds>, LabError> {
     }
 }
 
-fn combining(table: &Table<'_>) -> Result<CombiningParameters, LabError> {
+fn combining(table: &Table<'_>) -> Result<CombiningParameters> {
     table.only(&["buffers", "store_ns", "fence_ns"])?;
     Ok(CombiningParameters {
         buffers: table.whole("buffers", 1..=64)? as u16,
@@ -404,7 +404,7 @@ fn combining(table: &Table<'_>) -> Result<CombiningParameters, LabError> {
     })
 }
 
-fn requester(table: &Table<'_>) -> Result<RequesterParameters, LabError> {
+fn requester(table: &Table<'_>) -> Result<RequesterParameters> {
     table.only(&REQUESTER_KEYS)?;
     let datapath = table.has("datapath_bytes");
     let (clock, idle_clocks) = match datapath {
@@ -438,7 +438,7 @@ fn requester(table: &Table<'_>) -> Result<RequesterParameters, LabError> {
     })
 }
 
-fn bars(table: &Table<'_>) -> Result<[Option<BarRequest>; 6], LabError> {
+fn bars(table: &Table<'_>) -> Result<[Option<BarRequest>; 6]> {
     const KEYS: [&str; 6] = ["bar0", "bar1", "bar2", "bar3", "bar4", "bar5"];
     let kinds = [
         ("memory32", BarKind::Memory32 { prefetchable: false }),
@@ -467,7 +467,7 @@ fn bars(table: &Table<'_>) -> Result<[Option<BarRequest>; 6], LabError> {
 }
 
 impl RootComplexPart {
-    pub(super) fn read(table: &Table<'_>) -> Result<Self, LabError> {
+    pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let port = port(&table.needed_table("port")?, false)?;
         let memory = completer(&table.needed_table("memory")?, true)?;
         let cpu_table = table.needed_table("cpu")?;
@@ -491,7 +491,7 @@ impl RootComplexPart {
 }
 
 impl SwitchPart {
-    pub(super) fn read(table: &Table<'_>) -> Result<Self, LabError> {
+    pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let forwarding = [
             ("cut-through", Forwarding::CutThrough),
             ("store-and-forward", Forwarding::StoreAndForward),
@@ -522,7 +522,7 @@ impl EndpointPart {
             || self.network_processor.is_some()
     }
 
-    pub(super) fn read(table: &Table<'_>) -> Result<Self, LabError> {
+    pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let (subsystem_vendor, subsystem) = id_pair(table, "subsystem")?.unwrap_or_default();
         let identity = Identity {
             revision: table.optional_whole("revision", 0..=0xff)?.unwrap_or(0) as u8,
@@ -546,7 +546,7 @@ impl EndpointPart {
 }
 
 /// Reads a link's constants from a part or from the link itself.
-pub(super) fn link(table: &Table<'_>) -> Result<LinkParameters, LabError> {
+pub(super) fn link(table: &Table<'_>) -> Result<LinkParameters> {
     let bit_error_rate = table.probability("bit_error_rate", MOST_BIT_ERRORS)?;
     let retrain = match bit_error_rate > 0.0 {
         true => table.ns("retrain_ns")?,
@@ -563,7 +563,7 @@ pub(super) fn link(table: &Table<'_>) -> Result<LinkParameters, LabError> {
 }
 
 /// Reads a part to check it and to record its constants.
-pub(super) fn check(kind: PartKind, table: &Table<'_>) -> Result<(), LabError> {
+pub(super) fn check(kind: PartKind, table: &Table<'_>) -> Result<()> {
     table.only(kind.keys())?;
     table.word("summary")?;
     match kind {

@@ -4,7 +4,7 @@
 use crosslane_host::Routines;
 
 use super::table::Table;
-use crate::error::LabError;
+use crate::error::Result;
 
 const KEYS: [&str; 7] = [
     "burst_call_ns", "copy_call_ns", "copy_narrow_bytes", "copy_narrow_until_bytes",
@@ -12,7 +12,7 @@ const KEYS: [&str; 7] = [
 ];
 
 /// Reads the routines of a host's processor, whose widest store has `widest` bytes.
-pub(super) fn read(cpu: &Table<'_>, widest: u32) -> Result<Option<Routines>, LabError> {
+pub(super) fn read(cpu: &Table<'_>, widest: u32) -> Result<Option<Routines>> {
     let Some(table) = cpu.table("routines")? else { return Ok(None) };
     table.only(&KEYS)?;
     let width = |key: &str| Ok(table.power_of_two(key, 1..=widest.into())? as u32);

@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::constant::{Constant, Provenance, unit_of};
-use crate::error::{LabError, Position, Problem, nearest};
+use crate::error::{LabError, Position, Problem, Result, nearest};
 
 /// Longest time of a constant, nanoseconds: 1000 s.
 const LONGEST_NS: f64 = 1e12;
@@ -183,7 +183,7 @@ impl<'a> Table<'a> {
     }
 
     /// Rejects any key, in any layer, that is not among `known`.
-    pub fn only(&self, known: &[&'static str]) -> Result<(), LabError> {
+    pub fn only(&self, known: &[&'static str]) -> Result<()> {
         for layer in &self.layers {
             let unknown = layer.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
             let Some(key) = unknown.min_by_key(|key| key.span().start) else { continue };
@@ -201,7 +201,7 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the layers of a subtable, from all layers of this one.
-    pub fn table(&self, key: &str) -> Result<Option<Table<'a>>, LabError> {
+    pub fn table(&self, key: &str) -> Result<Option<Table<'a>>> {
         let mut layers = Vec::new();
         for layer in &self.layers {
             let Some((_, value)) = layer.table.get_key_value(key) else { continue };
@@ -215,12 +215,12 @@ impl<'a> Table<'a> {
         Ok((!layers.is_empty()).then_some(Table { source: self.source, layers }))
     }
 
-    pub fn needed_table(&self, key: &str) -> Result<Table<'a>, LabError> {
+    pub fn needed_table(&self, key: &str) -> Result<Table<'a>> {
         self.table(key)?.ok_or_else(|| self.missing(key))
     }
 
     /// Returns the tables of a list `[[key]]`, from the uppermost layer that has one, in order.
-    pub fn list(&self, key: &str) -> Result<Vec<Table<'a>>, LabError> {
+    pub fn list(&self, key: &str) -> Result<Vec<Table<'a>>> {
         let Some(found) = self.find(key) else { return Ok(Vec::new()) };
         let Some(list) = found.value.get_ref().as_array() else {
             return Err(self.wrong_type(&found, &format!("a list of tables [[{key}]]")));
@@ -240,7 +240,7 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the subtables, each with its name and the name's position, in the order of the file.
-    pub fn children(&self) -> Result<Vec<(Word, Table<'a>)>, LabError> {
+    pub fn children(&self) -> Result<Vec<(Word, Table<'a>)>> {
         let mut names: BTreeMap<usize, Word> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for key in self.layers.iter().rev().flat_map(|layer| layer.table.keys()) {
@@ -254,7 +254,7 @@ impl<'a> Table<'a> {
     }
 
     /// Reads a plain text without a source: a name or a sentence.
-    pub fn word(&self, key: &str) -> Result<Option<Word>, LabError> {
+    pub fn word(&self, key: &str) -> Result<Option<Word>> {
         let Some(found) = self.find(key) else { return Ok(None) };
         match found.value.get_ref().as_str() {
             Some(text) => Ok(Some(Word { text: text.to_owned(), span: found.value.span() })),
@@ -262,19 +262,19 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub fn needed_word(&self, key: &str) -> Result<Word, LabError> {
+    pub fn needed_word(&self, key: &str) -> Result<Word> {
         self.word(key)?.ok_or_else(|| self.missing(key))
     }
 
     /// Reads a plain true or false without a source: a setting, not a constant. Default: false.
-    pub fn wish(&self, key: &str) -> Result<bool, LabError> {
+    pub fn wish(&self, key: &str) -> Result<bool> {
         let Some(found) = self.find(key) else { return Ok(false) };
         let truth = found.value.get_ref().as_bool();
         truth.ok_or_else(|| self.wrong_type(&found, "true or false"))
     }
 
     /// Reads a constant `{ value = ..., source = "..." }` and checks its source.
-    fn constant(&self, key: &str) -> Result<Option<Found<'a>>, LabError> {
+    fn constant(&self, key: &str) -> Result<Option<Found<'a>>> {
         let Some(found) = self.find(key) else { return Ok(None) };
         let span = found.value.span();
         let provenance = |span: Range<usize>, problem: String| {
@@ -334,7 +334,7 @@ impl<'a> Table<'a> {
         key: &str,
         limits: RangeInclusive<f64>,
         infinite: bool,
-    ) -> Result<Option<f64>, LabError> {
+    ) -> Result<Option<f64>> {
         let Some(found) = self.constant(key)? else { return Ok(None) };
         let value = found.value.get_ref();
         if infinite && value.as_str() == Some(INFINITE) {
@@ -354,24 +354,20 @@ impl<'a> Table<'a> {
     }
 
     /// Reads a mandatory number above zero.
-    pub fn needed_number(&self, key: &str, most: f64) -> Result<f64, LabError> {
+    pub fn needed_number(&self, key: &str, most: f64) -> Result<f64> {
         let number = self.number(key, f64::MIN_POSITIVE..=most, false)?;
         number.ok_or_else(|| self.missing(key))
     }
 
     /// Reads a plain whole number without a source; `None` if the key is left out.
-    pub fn plain_whole(&self, key: &str) -> Result<Option<i128>, LabError> {
+    pub fn plain_whole(&self, key: &str) -> Result<Option<i128>> {
         let Some(found) = self.find(key) else { return Ok(None) };
         let number = integer(found.value.get_ref());
         number.map(Some).ok_or_else(|| self.wrong_type(&found, "a whole number"))
     }
 
     /// Reads a list of plain whole numbers without a source: structure, not measurement.
-    pub fn needed_wholes(
-        &self,
-        key: &str,
-        limits: RangeInclusive<u64>,
-    ) -> Result<Vec<u64>, LabError> {
+    pub fn needed_wholes(&self, key: &str, limits: RangeInclusive<u64>) -> Result<Vec<u64>> {
         let found = self.find(key).ok_or_else(|| self.missing(key))?;
         let expected = "a list of whole numbers";
         let list = found.value.get_ref().as_array();
@@ -392,28 +388,28 @@ impl<'a> Table<'a> {
     }
 
     /// Reads a time in nanoseconds; `None` if the key is left out.
-    pub fn optional_ns(&self, key: &str) -> Result<Option<Picoseconds>, LabError> {
+    pub fn optional_ns(&self, key: &str) -> Result<Option<Picoseconds>> {
         Ok(self.number(key, 0.0..=LONGEST_NS, false)?.map(Picoseconds::from_ns_f64))
     }
 
     /// Reads a mandatory time in nanoseconds.
-    pub fn ns(&self, key: &str) -> Result<Picoseconds, LabError> {
+    pub fn ns(&self, key: &str) -> Result<Picoseconds> {
         self.optional_ns(key)?.ok_or_else(|| self.missing(key))
     }
 
     /// Reads a cost in nanoseconds; 0 if the key is left out.
-    pub fn ns_or_off(&self, key: &str) -> Result<Picoseconds, LabError> {
+    pub fn ns_or_off(&self, key: &str) -> Result<Picoseconds> {
         Ok(self.optional_ns(key)?.unwrap_or_default())
     }
 
     /// Reads a rate in GB/s, as bytes per second; infinite if the key is left out.
-    pub fn rate_or_unlimited(&self, key: &str) -> Result<f64, LabError> {
+    pub fn rate_or_unlimited(&self, key: &str) -> Result<f64> {
         let rate = self.number(key, 1e-6..=FASTEST_GB_PER_S, true)?;
         Ok(rate.map_or(f64::INFINITY, |gb_per_s| gb_per_s * 1e9))
     }
 
     /// Reads a probability up to `most`; 0 if the key is left out.
-    pub fn probability(&self, key: &str, most: f64) -> Result<f64, LabError> {
+    pub fn probability(&self, key: &str, most: f64) -> Result<f64> {
         Ok(self.number(key, 0.0..=most, false)?.unwrap_or(0.0))
     }
 
@@ -424,7 +420,7 @@ impl<'a> Table<'a> {
         key: &str,
         limits: RangeInclusive<u64>,
         infinite: Option<u64>,
-    ) -> Result<Option<u64>, LabError> {
+    ) -> Result<Option<u64>> {
         let Some(found) = self.constant(key)? else { return Ok(None) };
         let value = found.value.get_ref();
         if infinite.is_some() && value.as_str() == Some(INFINITE) {
@@ -445,15 +441,11 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub fn optional_whole(
-        &self,
-        key: &str,
-        limits: RangeInclusive<u64>,
-    ) -> Result<Option<u64>, LabError> {
+    pub fn optional_whole(&self, key: &str, limits: RangeInclusive<u64>) -> Result<Option<u64>> {
         self.whole_or(key, limits, None)
     }
 
-    pub fn whole(&self, key: &str, limits: RangeInclusive<u64>) -> Result<u64, LabError> {
+    pub fn whole(&self, key: &str, limits: RangeInclusive<u64>) -> Result<u64> {
         self.whole_or(key, limits, None)?.ok_or_else(|| self.missing(key))
     }
 
@@ -463,12 +455,12 @@ impl<'a> Table<'a> {
         key: &str,
         limits: RangeInclusive<u64>,
         infinite: u64,
-    ) -> Result<u64, LabError> {
+    ) -> Result<u64> {
         self.whole_or(key, limits, Some(infinite))?.ok_or_else(|| self.missing(key))
     }
 
     /// Reads a mandatory power of two within limits.
-    pub fn power_of_two(&self, key: &str, limits: RangeInclusive<u64>) -> Result<u64, LabError> {
+    pub fn power_of_two(&self, key: &str, limits: RangeInclusive<u64>) -> Result<u64> {
         let number = self.whole(key, limits.clone())?;
         if number.is_power_of_two() {
             return Ok(number);
@@ -478,18 +470,18 @@ impl<'a> Table<'a> {
     }
 
     /// Reads a constant that is true or false; `None` if the key is left out.
-    pub fn truth(&self, key: &str) -> Result<Option<bool>, LabError> {
+    pub fn truth(&self, key: &str) -> Result<Option<bool>> {
         let Some(found) = self.constant(key)? else { return Ok(None) };
         let truth = found.value.get_ref().as_bool();
         truth.map(Some).ok_or_else(|| self.wrong_type(&found, "true or false"))
     }
 
-    pub fn needed_truth(&self, key: &str) -> Result<bool, LabError> {
+    pub fn needed_truth(&self, key: &str) -> Result<bool> {
         self.truth(key)?.ok_or_else(|| self.missing(key))
     }
 
     /// Reads a constant that is a text; `None` if the key is left out.
-    pub fn text(&self, key: &str) -> Result<Option<String>, LabError> {
+    pub fn text(&self, key: &str) -> Result<Option<String>> {
         let Some(found) = self.constant(key)? else { return Ok(None) };
         let text = found.value.get_ref().as_str();
         let text = text.ok_or_else(|| self.wrong_type(&found, "a text in quotes"))?;
@@ -497,7 +489,7 @@ impl<'a> Table<'a> {
     }
 
     /// Reads a constant that is one of a few words.
-    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, LabError> {
+    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T> {
         let text = self.text(key)?.ok_or_else(|| self.missing(key))?;
         if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text) {
             return Ok(*choice);

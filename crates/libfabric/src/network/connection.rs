@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crosslane_host::{ErrorKind, RdmaError, Reason};
+use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason};
 use futures_channel::oneshot;
 
 use super::endpoint::{Completion, Far, Part, RawEndpoint, What};
 use super::inbox::Inbox;
-use super::library::FiError;
+use super::library::{FiError, Result};
 use super::message::{BUFFER_BYTES, Body, Grant, MAX_QUESTIONS, Packet, RECEIVES, SENDS, WINDOW};
 use super::raw::Registration;
 
@@ -31,7 +31,7 @@ const MAX_GRANTS: usize = 1 << 12;
 /// Reason for the loss of a connection without an error of the provider.
 pub const OTHER_END_GONE: &str = "the other end has closed it, or is gone";
 
-pub type Reply<T> = oneshot::Sender<Result<T, RdmaError>>;
+pub type Reply<T> = oneshot::Sender<RdmaResult<T>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -134,7 +134,7 @@ impl Connection {
         peer: String,
         inbox: Arc<Inbox>,
         settings: &Settings,
-    ) -> Result<Self, FiError> {
+    ) -> Result<Self> {
         let first_transfer = RECEIVES + SENDS;
         let mut connection = Self {
             endpoint,
@@ -199,7 +199,7 @@ impl Connection {
         Part { registration: &self.messages, offset, bytes }
     }
 
-    fn post_receive(&mut self, slot: u32) -> Result<(), FiError> {
+    fn post_receive(&mut self, slot: u32) -> Result<()> {
         let messages = self.messages.clone();
         let offset = u64::from(slot) * BUFFER_BYTES;
         let part = Part { registration: &messages, offset, bytes: BUFFER_BYTES };
@@ -289,7 +289,7 @@ impl Connection {
         }
     }
 
-    fn flush_messages(&mut self) -> Result<(), FiError> {
+    fn flush_messages(&mut self) -> Result<()> {
         while let Some(&slot) = self.free_sends.last() {
             if let Some(body) = self.control.pop_front() {
                 let body = self.begin_send(slot, body);
@@ -335,7 +335,7 @@ impl Connection {
         }
     }
 
-    fn flush_transfers(&mut self) -> Result<(), FiError> {
+    fn flush_transfers(&mut self) -> Result<()> {
         while let Some(&slot) = self.free_transfers.last() {
             let Some(transfer) = self.waiting.pop_front() else { break };
             match self.begin_piece(slot, transfer) {

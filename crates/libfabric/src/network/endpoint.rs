@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::abi;
-use super::library::{FiError, Info, Object};
+use super::library::{FiError, Info, Object, Result};
 use super::raw::{Handle, MAX_NAME_BYTES, Registration, name_of, socket_address};
 
 /// An operation that has ended.
@@ -67,7 +67,7 @@ pub enum What {
 
 impl RawEndpoint {
     /// Makes an endpoint with a queue for so many operations at once.
-    pub fn new(network: &Arc<Handle>, info: &Info, slots: u32) -> Result<Self, FiError> {
+    pub fn new(network: &Arc<Handle>, info: &Info, slots: u32) -> Result<Self> {
         let domain = network.domain.get();
         // SAFETY: the domain is open.
         let functions = unsafe { (*domain).ops };
@@ -132,7 +132,7 @@ impl RawEndpoint {
     }
 
     /// Returns its name, for the peer.
-    pub fn name(&self) -> Result<Vec<u8>, FiError> {
+    pub fn name(&self) -> Result<Vec<u8>> {
         // SAFETY: it is open, and the name has room for any address.
         name_of(|name, bytes| unsafe {
             ((*self.calls()).getname)(self.endpoint.fid(), name, bytes)
@@ -156,7 +156,7 @@ impl RawEndpoint {
     }
 
     /// Sets the peer of a connectionless endpoint.
-    pub fn set_peer(&mut self, name: &[u8]) -> Result<(), FiError> {
+    pub fn set_peer(&mut self, name: &[u8]) -> Result<()> {
         // Providers read the full length of an address, not the length received.
         let mut room = [0; MAX_NAME_BYTES];
         let length = name.len().min(MAX_NAME_BYTES - 1);
@@ -189,7 +189,7 @@ impl RawEndpoint {
     }
 
     /// Begins an operation in a free slot. Its memory is kept until it has ended.
-    pub fn begin(&mut self, slot: u32, what: What, near: Part<'_>) -> Result<(), FiError> {
+    pub fn begin(&mut self, slot: u32, what: What, near: Part<'_>) -> Result<()> {
         let held = &mut self.held[slot as usize];
         assert!(held.is_none(), "slot {slot} has an operation");
         let start = near.registration.part(near.offset, near.bytes);
@@ -241,7 +241,7 @@ impl RawEndpoint {
     }
 
     /// Reads the available completions.
-    pub fn completions(&mut self, into: &mut Vec<Completion>) -> Result<(), FiError> {
+    pub fn completions(&mut self, into: &mut Vec<Completion>) -> Result<()> {
         /// Most completions read at once.
         const BATCH: usize = 32;
         let queue = self.completions.get();

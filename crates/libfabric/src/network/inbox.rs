@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use crosslane_host::{RdmaError, lock};
+use crosslane_host::{RdmaError, RdmaResult, lock};
 
 use super::message::WINDOW;
 
@@ -64,7 +64,7 @@ impl Inbox {
     }
 
     /// Takes the next message; the flag says that it is time to tell the other end the count.
-    pub fn poll(&self, context: &Context<'_>) -> Poll<Result<(Vec<u8>, bool), RdmaError>> {
+    pub fn poll(&self, context: &Context<'_>) -> Poll<RdmaResult<(Vec<u8>, bool)>> {
         let mut inner = lock(&self.inner);
         if let Some(message) = inner.messages.pop_front() {
             inner.taken = inner.taken.wrapping_add(1);
@@ -135,7 +135,7 @@ impl Backlog {
         std::mem::take(&mut lock(&self.inner).ready)
     }
 
-    pub fn poll(&self, context: &Context<'_>) -> Poll<Result<Accepted, RdmaError>> {
+    pub fn poll(&self, context: &Context<'_>) -> Poll<RdmaResult<Accepted>> {
         let mut inner = lock(&self.inner);
         if let Some(accepted) = inner.ready.pop_front() {
             return Poll::Ready(Ok(accepted));

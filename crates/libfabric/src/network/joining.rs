@@ -16,7 +16,7 @@ use super::door::{Door, GREETING, Kind};
 use super::endpoint::RawEndpoint;
 use super::guard::{Guard, Watch};
 use super::inbox::{Accepted, Inbox};
-use super::library::FiError;
+use super::library::{FiError, Result};
 use super::message::SENDS;
 use super::raw::{Event, Registration, Request};
 use super::state::{Entrance, Member, Rings, State, Visitor};

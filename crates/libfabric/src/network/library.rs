@@ -20,6 +20,9 @@ pub fn api() -> &'static Api {
     LOADED.get().and_then(|loaded| loaded.as_ref().ok()).expect("the library is loaded")
 }
 
+/// Outcome of a call of the library.
+pub type Result<T, E = FiError> = std::result::Result<T, E>;
+
 /// Error number of libfabric, with its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiError(pub c_int);
@@ -172,7 +175,7 @@ pub struct ProviderOptions {
 }
 
 /// Checks whether a provider is available.
-pub fn probe(_: Library, options: ProviderOptions) -> Result<(), FiError> {
+pub fn probe(_: Library, options: ProviderOptions) -> Result<()> {
     Info::wished(options)?.offers(None, 0).map(|_| ())
 }
 
@@ -195,17 +198,17 @@ impl Info {
     }
 
     /// Copies an offer; without one makes an empty request.
-    fn copied(info: *const abi::Info) -> Result<Self, FiError> {
+    fn copied(info: *const abi::Info) -> Result<Self> {
         // SAFETY: it is null or valid; the copy is ours.
         unsafe { Self::of((api().dupinfo)(info)) }.ok_or(FiError(libc::ENOMEM))
     }
 
-    pub fn copy(&self) -> Result<Self, FiError> {
+    pub fn copy(&self) -> Result<Self> {
         Self::copied(self.get())
     }
 
     /// Returns the request for a provider with these options.
-    pub fn wished(options: ProviderOptions) -> Result<Self, FiError> {
+    pub fn wished(options: ProviderOptions) -> Result<Self> {
         let wished = Self::copied(ptr::null())?;
         let provider = c_string(options.provider);
         let all_modes = abi::MR_LOCAL | abi::MR_VIRT_ADDR | abi::MR_ALLOCATED | abi::MR_PROV_KEY;
@@ -231,7 +234,7 @@ impl Info {
     }
 
     /// Asks the providers, about an address (node and service) if one is given.
-    pub fn offers(&self, at: Option<&(CString, CString)>, flags: u64) -> Result<Self, FiError> {
+    pub fn offers(&self, at: Option<&(CString, CString)>, flags: u64) -> Result<Self> {
         let (node, service) = at.map_or((ptr::null(), ptr::null()), |(node, service)| {
             (node.as_ptr(), service.as_ptr())
         });
@@ -247,7 +250,7 @@ impl Info {
 
     /// Returns a request for endpoints of this network with another address. An adapter's have to
     /// be of the same device; else any interface will do, as the kernel finds the way.
-    pub fn elsewhere(&self, by_device: bool) -> Result<Self, FiError> {
+    pub fn elsewhere(&self, by_device: bool) -> Result<Self> {
         let mut wished = self.copy()?;
         wished.forget_source();
         wished.forget_target();
@@ -317,7 +320,7 @@ unsafe impl<T> Sync for Object<T> {}
 
 impl<T> Object<T> {
     /// Keeps the object that a call makes.
-    pub fn made(make: impl FnOnce(*mut *mut T) -> c_int) -> Result<Self, FiError> {
+    pub fn made(make: impl FnOnce(*mut *mut T) -> c_int) -> Result<Self> {
         let mut object = ptr::null_mut();
         FiError::check(make(&raw mut object))?;
         NonNull::new(object).map(Self).ok_or(FiError::NO_DATA)
@@ -333,14 +336,14 @@ impl<T> Object<T> {
     }
 
     /// Binds another object to it.
-    pub fn bind(&self, other: *mut abi::Fid, flags: u64) -> Result<(), FiError> {
+    pub fn bind(&self, other: *mut abi::Fid, flags: u64) -> Result<()> {
         // SAFETY: both are open, and every object begins with a table of functions.
         let result = unsafe { ((*(*self.fid()).ops).bind)(self.fid(), other, flags) };
         FiError::check(result)
     }
 
     /// Gives it a command that takes nothing, or fills a number.
-    pub fn control(&self, command: c_int, number: Option<&mut c_int>) -> Result<(), FiError> {
+    pub fn control(&self, command: c_int, number: Option<&mut c_int>) -> Result<()> {
         let number = number.map_or(ptr::null_mut(), |number| ptr::from_mut(number).cast());
         // SAFETY: as above; the number is valid for the call.
         let result = unsafe { ((*(*self.fid()).ops).control)(self.fid(), command, number) };

@@ -28,7 +28,8 @@ use std::sync::atomic::AtomicU64;
 
 use crosslane_host::{
     Clock, DmaMemory, ErrorKind, FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, PageSize, Rdma,
-    RdmaConnection, RdmaError, RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
+    RdmaConnection, RdmaError, RdmaListener, RdmaRegion, RdmaResult, Reason, RemoteAccess,
+    RemoteMemory,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
@@ -106,7 +107,7 @@ impl Network {
     ///
     /// # Errors
     /// [`RdmaError::Unusable`] if the provider is unavailable.
-    pub fn open(provider: Provider, clock: &MachineClock) -> Result<Self, RdmaError> {
+    pub fn open(provider: Provider, clock: &MachineClock) -> RdmaResult<Self> {
         let network = provider.to_string();
         let unusable = |why: String| RdmaError::Unusable {
             network: network.clone(),
@@ -148,7 +149,7 @@ impl Network {
         self.inner.provider
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, RdmaError> {
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> RdmaResult<T> {
         let (reply, answer) = oneshot::channel();
         self.inner.running.submit(command(reply));
         answer.await.unwrap_or_else(|_| Err(self.has_ended()))
@@ -160,7 +161,7 @@ impl Network {
     }
 
     /// Resolves an address to socket addresses.
-    async fn resolve(&self, address: &str) -> Result<Vec<SocketAddr>, RdmaError> {
+    async fn resolve(&self, address: &str) -> RdmaResult<Vec<SocketAddr>> {
         let failed = |kind, why: &str| RdmaError::Address {
             address: address.to_owned(),
             why: Reason::new(kind, why),
@@ -220,15 +221,11 @@ impl Rdma for Network {
         options_of(self.provider()).hardware
     }
 
-    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<NetworkMemory, RdmaError> {
+    fn allocate(&self, bytes: u64, pages: PageSize) -> RdmaResult<NetworkMemory> {
         NetworkMemory::new(bytes, pages)
     }
 
-    async fn register(
-        &self,
-        memory: &NetworkMemory,
-        access: RemoteAccess,
-    ) -> Result<Region, RdmaError> {
+    async fn register(&self, memory: &NetworkMemory, access: RemoteAccess) -> RdmaResult<Region> {
         let registered = Owned::new(&self.inner.running, |id| Command::Unregister { id });
         let remote = self.ask(|reply| Command::Register {
             id: registered.id,
@@ -242,7 +239,7 @@ impl Rdma for Network {
         Ok(Region { inner: Arc::new(RegionInner { registered, memory, remote }) })
     }
 
-    async fn listen(&self, address: &str) -> Result<Listener, RdmaError> {
+    async fn listen(&self, address: &str) -> RdmaResult<Listener> {
         let all = self.resolve(address).await?;
         let listening = Owned::new(&self.inner.running, |id| Command::Unlisten { id });
         let backlog = Arc::new(Backlog::default());
@@ -256,7 +253,7 @@ impl Rdma for Network {
         Ok(Listener { listening, backlog, address: at.to_string() })
     }
 
-    async fn connect(&self, address: &str, deadline: Picoseconds) -> Result<Connection, RdmaError> {
+    async fn connect(&self, address: &str, deadline: Picoseconds) -> RdmaResult<Connection> {
         let connected = async {
             let mut last = None;
             for to in self.resolve(address).await? {
@@ -362,7 +359,7 @@ impl RdmaListener for Listener {
         self.address.clone()
     }
 
-    async fn accept(&self) -> Result<Connection, RdmaError> {
+    async fn accept(&self) -> RdmaResult<Connection> {
         let accepted = poll_fn(|context| self.backlog.poll(context)).await?;
         let running = self.listening.running.clone();
         let open = Owned { id: accepted.id, running, end: close };
@@ -393,7 +390,7 @@ impl Connection {
         })
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, RdmaError> {
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> RdmaResult<T> {
         let (reply, answer) = oneshot::channel();
         self.open.running.submit(command(reply));
         answer.await.unwrap_or_else(|_| Err(self.lost()))
@@ -405,7 +402,7 @@ impl Connection {
         near: &NearEnd<Region>,
         far: FarEnd,
         bytes: u64,
-    ) -> Result<(), RdmaError> {
+    ) -> RdmaResult<()> {
         near.check(far, bytes)?;
         if let Some(lost) = self.inbox.lost() {
             return Err(lost);
@@ -434,7 +431,7 @@ impl RdmaConnection for Connection {
         self.peer.to_string()
     }
 
-    async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
+    async fn send(&self, message: &[u8]) -> RdmaResult<()> {
         let (bytes, most) = (message.len(), MAX_RDMA_MESSAGE_BYTES);
         if bytes > most {
             return Err(RdmaError::LongMessage { bytes, most });
@@ -443,7 +440,7 @@ impl RdmaConnection for Connection {
         self.ask(|reply| Command::Send { connection, message, reply }).await
     }
 
-    async fn receive(&self) -> Result<Vec<u8>, RdmaError> {
+    async fn receive(&self) -> RdmaResult<Vec<u8>> {
         let (message, is_time) = poll_fn(|context| self.inbox.poll(context)).await?;
         if is_time {
             self.open.running.submit(Command::Taken { connection: self.open.id });
@@ -451,16 +448,11 @@ impl RdmaConnection for Connection {
         Ok(message)
     }
 
-    async fn read(&self, near: &NearEnd<Region>, far: FarEnd, bytes: u64) -> Result<(), RdmaError> {
+    async fn read(&self, near: &NearEnd<Region>, far: FarEnd, bytes: u64) -> RdmaResult<()> {
         self.transfer(Direction::Read, near, far, bytes).await
     }
 
-    async fn write(
-        &self,
-        near: &NearEnd<Region>,
-        far: FarEnd,
-        bytes: u64,
-    ) -> Result<(), RdmaError> {
+    async fn write(&self, near: &NearEnd<Region>, far: FarEnd, bytes: u64) -> RdmaResult<()> {
         self.transfer(Direction::Write, near, far, bytes).await
     }
 

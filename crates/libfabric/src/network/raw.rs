@@ -17,7 +17,7 @@ use crosslane_host::RemoteAccess;
 use super::abi;
 use super::endpoint::RawEndpoint;
 use super::library::{
-    FiError, Info, KeptSignals, Library, Object, ProviderOptions, api, c_string, text_of,
+    FiError, Info, KeptSignals, Library, Object, ProviderOptions, Result, api, c_string, text_of,
 };
 use crate::memory::Mapping;
 
@@ -96,7 +96,7 @@ pub enum Event {
 pub struct Request(Info);
 
 impl RawNetwork {
-    pub fn open(_: Library, options: ProviderOptions) -> Result<Self, FiError> {
+    pub fn open(_: Library, options: ProviderOptions) -> Result<Self> {
         let info = Info::wished(options)?.offers(None, 0)?;
         let offer = info.get();
         // SAFETY: here and below, offers have all their parts, objects are open, and arguments are
@@ -141,7 +141,7 @@ impl RawNetwork {
         bytes: u64,
         access: RemoteAccess,
         key: u64,
-    ) -> Result<Arc<Registration>, FiError> {
+    ) -> Result<Arc<Registration>> {
         let mut rights = abi::SEND | abi::RECV | abi::READ | abi::WRITE;
         rights |= if access.read { abi::REMOTE_READ } else { 0 };
         rights |= if access.write { abi::REMOTE_WRITE } else { 0 };
@@ -165,7 +165,7 @@ impl RawNetwork {
         &self,
         slots: u32,
         service: Option<&str>,
-    ) -> Result<(RawEndpoint, Vec<u8>), FiError> {
+    ) -> Result<(RawEndpoint, Vec<u8>)> {
         let mut info = self.handle.info.copy()?;
         if let Some(service) = service {
             info.forget_source();
@@ -186,12 +186,7 @@ impl RawNetwork {
     }
 
     /// Starts to connect; an event tells the outcome.
-    pub fn connect(
-        &self,
-        to: SocketAddr,
-        slots: u32,
-        greeting: &[u8],
-    ) -> Result<RawEndpoint, FiError> {
+    pub fn connect(&self, to: SocketAddr, slots: u32, greeting: &[u8]) -> Result<RawEndpoint> {
         let by_device = self.options.hardware;
         let wished = self.handle.info.elsewhere(by_device)?;
         let mut info = wished.offers(Some(&node_and_service(to)), 0)?;
@@ -208,12 +203,7 @@ impl RawNetwork {
         Ok(endpoint)
     }
 
-    pub fn accept(
-        &self,
-        request: Request,
-        slots: u32,
-        greeting: &[u8],
-    ) -> Result<RawEndpoint, FiError> {
+    pub fn accept(&self, request: Request, slots: u32, greeting: &[u8]) -> Result<RawEndpoint> {
         let endpoint = RawEndpoint::new(&self.handle, &request.0, slots)?;
         let ep = endpoint.object();
         // SAFETY: the endpoint is open, and made from the request.
@@ -223,7 +213,7 @@ impl RawNetwork {
     }
 
     /// Starts to listen; returns the address with the chosen port.
-    pub fn listen(&self, at: SocketAddr) -> Result<(RawListener, SocketAddr), FiError> {
+    pub fn listen(&self, at: SocketAddr) -> Result<(RawListener, SocketAddr)> {
         let (events, _) = self.handle.events.as_ref().expect("listeners have connections");
         let wished = self.handle.info.elsewhere(self.options.hardware)?;
         let info = wished.offers(Some(&node_and_service(at)), abi::SOURCE)?;
@@ -242,7 +232,7 @@ impl RawNetwork {
         Ok((listener, socket_address(&address).unwrap_or(at)))
     }
 
-    pub fn next_event(&mut self) -> Result<Option<Event>, FiError> {
+    pub fn next_event(&mut self) -> Result<Option<Event>> {
         /// Event of a connection, with room for its greeting.
         #[repr(C)]
         struct Read {
@@ -294,7 +284,7 @@ impl RawNetwork {
 }
 
 /// Opens a queue of events with a descriptor.
-fn events_of(fabric: &Object<abi::Fabric>) -> Result<(Object<abi::Eq>, RawFd), FiError> {
+fn events_of(fabric: &Object<abi::Fabric>) -> Result<(Object<abi::Eq>, RawFd)> {
     let fabric = fabric.get();
     // SAFETY: the fabric is open, and the attributes, of which zeros are valid values, are valid
     // for the call.
@@ -309,7 +299,7 @@ fn events_of(fabric: &Object<abi::Fabric>) -> Result<(Object<abi::Eq>, RawFd), F
 }
 
 /// Returns the name that a call writes.
-pub fn name_of(write: impl FnOnce(*mut u8, *mut usize) -> c_int) -> Result<Vec<u8>, FiError> {
+pub fn name_of(write: impl FnOnce(*mut u8, *mut usize) -> c_int) -> Result<Vec<u8>> {
     let mut name = [0; MAX_NAME_BYTES];
     let mut bytes = name.len();
     FiError::check(write(name.as_mut_ptr(), &raw mut bytes))?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crosslane_host::{ErrorKind, RdmaError, Reason, RemoteAccess, RemoteMemory};
+use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason, RemoteAccess, RemoteMemory};
 use futures_channel::oneshot;
 
 use super::connection::{Connection, Direction, Phase, Question, Reply, Transfer};
@@ -16,7 +16,7 @@ use super::door::{Door, Kind, Porch};
 use super::endpoint::Far;
 use super::guard::{Guard, Watch};
 use super::inbox::{Backlog, Inbox};
-use super::library::FiError;
+use super::library::{FiError, Result};
 use super::message::Grant;
 use super::raw::{RawListener, RawNetwork, Registration};
 use crate::memory::Mapping;
@@ -238,7 +238,7 @@ impl State {
         mapping: &Arc<Mapping>,
         bytes: u64,
         access: RemoteAccess,
-    ) -> Result<RemoteMemory, RdmaError> {
+    ) -> RdmaResult<RemoteMemory> {
         let failed = |why: String| RdmaError::Registration {
             bytes,
             why: Reason::new(ErrorKind::Failed, why),
@@ -285,12 +285,7 @@ impl State {
         }
     }
 
-    fn listen(
-        &mut self,
-        id: u64,
-        at: SocketAddr,
-        backlog: Arc<Backlog>,
-    ) -> Result<SocketAddr, RdmaError> {
+    fn listen(&mut self, id: u64, at: SocketAddr, backlog: Arc<Backlog>) -> RdmaResult<SocketAddr> {
         let failed = |why: Reason| RdmaError::Address { address: at.to_string(), why };
         let (entrance, at) = match self.door {
             Some(kind) => {

@@ -134,8 +134,6 @@ pub const LINK_CONTROL_READ_COMPLETION_BOUNDARY: u32 = 1 << 3;
 pub const LINK_CONTROL_DISABLE: u32 = 1 << 4;
 /// Link Status, upper half: shift of the current speed.
 pub const LINK_STATUS_SPEED_SHIFT: u32 = 16;
-/// Link Status, upper half: shift of the negotiated width.
-pub const LINK_STATUS_WIDTH_SHIFT: u32 = 20;
 /// Link Status, upper half: Data Link Layer Link Active.
 pub const LINK_STATUS_ACTIVE: u32 = 1 << 29;
 /// Link Status, upper half: Bandwidth Management and Autonomous Bandwidth, cleared by 1.
@@ -168,8 +166,6 @@ pub const ACS_CONTROL: u16 = 0x04;
 /// ACS services implemented by switch and root complex ports: source validation (bit 0),
 /// translation blocking, request redirect, completion redirect, upstream forwarding.
 pub const ACS_IMPLEMENTED: u32 = 0x1f;
-/// ACS Control, upper half: Source Validation Enable.
-pub const ACS_CONTROL_SOURCE_VALIDATION: u32 = 1 << 16;
 /// ACS Control, upper half: P2P Request Redirect Enable.
 pub const ACS_CONTROL_REQUEST_REDIRECT: u32 = 1 << 18;
 /// ACS Control, upper half: P2P Completion Redirect Enable.

@@ -2,7 +2,7 @@
 //! Configuration space after reset: values and writable bits.
 
 use super::registers::*;
-use super::{Capability, ConfigSpace, Identity, PortType, Register};
+use super::{Capability, ConfigSpace, Identity, PortType, Register, size_code};
 use crate::link::LinkRate;
 
 /// Offset of the PCI Express capability. Any offset after the header would do.
@@ -12,11 +12,6 @@ pub(super) const MSIX: u16 = 0x80;
 
 /// Max_Read_Request_Size after reset: code 2, 512 bytes (PCIe 6.x 7.5.3.4).
 const MAX_READ_RESET_CODE: u32 = 2;
-
-/// Code of a payload or read request size, which is 128 bytes times two to the code.
-pub(super) const fn size_code(bytes: u16) -> u32 {
-    bytes.trailing_zeros() - 7
-}
 
 /// Speed in bits 3:0 and width in bits 9:4, as Link Capabilities and Link Status hold them.
 pub(super) const fn rate_code(rate: LinkRate) -> u32 {
@@ -93,7 +88,7 @@ impl ConfigSpace {
         self.set(EXPRESS, u32::from(CAPABILITY_PCI_EXPRESS) | express << 16, 0, 0);
 
         let mut device =
-            size_code(capability.max_payload_bytes) | DEVICE_CAPABILITIES_ROLE_BASED_ERRORS;
+            size_code(capability.max_payload_bytes.into()) | DEVICE_CAPABILITIES_ROLE_BASED_ERRORS;
         let mut control = DEVICE_CONTROL_ERROR_REPORTING
             | DEVICE_CONTROL_RELAXED_ORDERING
             | 7 << DEVICE_CONTROL_MAX_PAYLOAD_SHIFT

@@ -56,18 +56,6 @@ impl ConfigSpace {
         self.express(DEVICE_CONTROL) & DEVICE_CONTROL_EXTENDED_TAG != 0
     }
 
-    /// Whether the function may set the no snoop attribute.
-    #[must_use]
-    pub fn no_snoop_enabled(&self) -> bool {
-        self.express(DEVICE_CONTROL) & DEVICE_CONTROL_NO_SNOOP != 0
-    }
-
-    /// Whether the function may set the ID-based ordering attribute of its requests.
-    #[must_use]
-    pub fn id_based_ordering_enabled(&self) -> bool {
-        self.express(DEVICE_CONTROL_2) & DEVICE_CONTROL_2_IDO_REQUESTS != 0
-    }
-
     /// Whether an endpoint may send memory requests, or a bridge forward them upstream.
     #[must_use]
     pub fn bus_master_enabled(&self) -> bool {
@@ -98,12 +86,6 @@ impl ConfigSpace {
     #[must_use]
     pub fn bar_requests(&self) -> &[Option<BarRequest>; 6] {
         &self.bar_requests
-    }
-
-    /// Bus number above a bridge; 0 for an endpoint.
-    #[must_use]
-    pub fn primary_bus(&self) -> u8 {
-        self.bus_number(0)
     }
 
     /// Bus number right below a bridge; 0 for an endpoint.
@@ -149,34 +131,6 @@ impl ConfigSpace {
         self.acs_control() & ACS_CONTROL_COMPLETION_REDIRECT != 0
     }
 
-    /// Whether the port refuses requests whose requester has a bus number outside those below it.
-    #[must_use]
-    pub fn acs_source_validation(&self) -> bool {
-        self.acs_control() & ACS_CONTROL_SOURCE_VALIDATION != 0
-    }
-
-    /// Read Completion Boundary in Link Control, bytes: a root port's own; in an endpoint, that of
-    /// the root port above it once software has copied it there (PCIe 6.x 7.5.3.7).
-    #[must_use]
-    pub fn read_completion_boundary_bytes(&self) -> u32 {
-        let bit = self.express(LINK_CONTROL) & LINK_CONTROL_READ_COMPLETION_BOUNDARY;
-        if bit == 0 { 64 } else { 128 }
-    }
-
-    /// Sets the Read Completion Boundary of a root port, read-only to software.
-    ///
-    /// # Panics
-    /// If the port is not a root port, or `bytes` is neither 64 nor 128.
-    pub fn set_read_completion_boundary(&mut self, bytes: u32) {
-        assert!(self.port_type == PortType::RootPort, "a root port states the boundary");
-        assert!(matches!(bytes, 64 | 128), "a read completion boundary of {bytes} bytes");
-        let register = self.register_mut(EXPRESS + LINK_CONTROL);
-        register.value &= !LINK_CONTROL_READ_COMPLETION_BOUNDARY;
-        if bytes == 128 {
-            register.value |= LINK_CONTROL_READ_COMPLETION_BOUNDARY;
-        }
-    }
-
     /// Records the rate and width that the link has trained to (PCIe 6.x 7.5.3.8), initially the
     /// highest of the port.
     pub fn set_link_status(&mut self, rate: LinkRate) {
@@ -194,12 +148,6 @@ impl ConfigSpace {
             register.value &= !LINK_STATUS_ACTIVE;
             register.value |= if active { LINK_STATUS_ACTIVE } else { 0 };
         }
-    }
-
-    /// Whether a port above its link reports the link as up; false for others.
-    #[must_use]
-    pub fn link_active(&self) -> bool {
-        self.express(LINK_CONTROL) & LINK_STATUS_ACTIVE != 0
     }
 
     /// Rate and width that the link has trained to.

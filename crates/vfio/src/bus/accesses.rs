@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crosslane_host::{BusError, ErrorKind, Mapping, Reason, RegisterAddress, Stores};
+use crosslane_host::{BusError, BusResult, ErrorKind, Mapping, Reason, RegisterAddress, Stores};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
 
@@ -42,7 +42,7 @@ impl VfioBus {
         &self,
         at: RegisterAddress,
         bytes: u64,
-    ) -> Result<(&Arc<Held>, &Region), BusError> {
+    ) -> BusResult<(&Arc<Held>, &Region)> {
         let held = self.held(at.function)?;
         let no_register = |why| Err(BusError::NoSuchRegister { at, bytes, why });
         let Some(region) = held.function.region(at.bar) else {
@@ -55,11 +55,7 @@ impl VfioBus {
     }
 
     /// Like [`region`](Self::region), for a function that is not lost and decodes memory accesses.
-    fn answering(
-        &self,
-        at: RegisterAddress,
-        bytes: u64,
-    ) -> Result<(&Arc<Held>, &Region), BusError> {
+    fn answering(&self, at: RegisterAddress, bytes: u64) -> BusResult<(&Arc<Held>, &Region)> {
         let (held, region) = self.region(at, bytes)?;
         if held.lost.load(Ordering::Relaxed) {
             return Err(lost(held));
@@ -72,12 +68,7 @@ impl VfioBus {
         Ok((held, region))
     }
 
-    pub(super) fn mapping(
-        &self,
-        function: RoutingId,
-        bar: u8,
-        mapping: Mapping,
-    ) -> Result<(), BusError> {
+    pub(super) fn mapping(&self, function: RoutingId, bar: u8, mapping: Mapping) -> BusResult<()> {
         let at = RegisterAddress { function, bar, offset_bytes: 0 };
         let (_, region) = self.region(at, 0)?;
         match mapping {
@@ -95,7 +86,7 @@ impl VfioBus {
         }
     }
 
-    pub(super) fn register(&self, at: RegisterAddress) -> Result<u32, BusError> {
+    pub(super) fn register(&self, at: RegisterAddress) -> BusResult<u32> {
         aligned(at)?;
         let (held, region) = self.answering(at, REGISTER_BYTES.into())?;
         let mut bytes = [0; REGISTER_BYTES as usize];
@@ -104,7 +95,7 @@ impl VfioBus {
         Ok(u32::from_le_bytes(bytes))
     }
 
-    pub(super) fn set_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
+    pub(super) fn set_register(&self, at: RegisterAddress, value: u32) -> BusResult<()> {
         aligned(at)?;
         let (held, region) = self.answering(at, REGISTER_BYTES.into())?;
         keep_order();
@@ -121,7 +112,7 @@ impl VfioBus {
         at: RegisterAddress,
         bytes: &[u8],
         stores: Stores,
-    ) -> Result<(), BusError> {
+    ) -> BusResult<()> {
         let most = StoreWidth::widest().bytes() as u32;
         let width = stores.width_bytes;
         if !width.is_power_of_two() || width > most {
@@ -158,7 +149,7 @@ impl VfioBus {
         at: RegisterAddress,
         into: &mut [u8],
         mapping: Mapping,
-    ) -> Result<(), BusError> {
+    ) -> BusResult<()> {
         self.mapping(at.function, at.bar, mapping)?;
         let (held, region) = self.answering(at, into.len() as u64)?;
         let mut done = 0;
@@ -182,7 +173,7 @@ fn store_part(
     offset: u64,
     bytes: &[u8],
     width: usize,
-) -> Result<(), BusError> {
+) -> BusResult<()> {
     let mapped = mapped(part, at, mapping)?;
     // The kernel may have made both mappings of a BAR combining: a store that must not be combined
     // then has to leave before the next.
@@ -206,14 +197,14 @@ fn store_part(
     Ok(())
 }
 
-fn aligned(at: RegisterAddress) -> Result<(), BusError> {
+fn aligned(at: RegisterAddress) -> BusResult<()> {
     match at.offset_bytes.is_multiple_of(REGISTER_BYTES.into()) {
         true => Ok(()),
         false => Err(BusError::Unaligned { at, width_bytes: REGISTER_BYTES }),
     }
 }
 
-fn mapped(part: &Part, at: RegisterAddress, mapping: Mapping) -> Result<&Mapped, BusError> {
+fn mapped(part: &Part, at: RegisterAddress, mapping: Mapping) -> BusResult<&Mapped> {
     let (function, bar) = (at.function, at.bar);
     let why = || format!("the bytes at {:#x} of it are not mapped so", at.offset_bytes);
     part.mapping(mapping).ok_or_else(|| BusError::CannotCombine { function, bar, why: why() })
@@ -226,7 +217,7 @@ fn load_one(
     at: RegisterAddress,
     into: &mut [u8],
     mapping: Mapping,
-) -> Result<(), BusError> {
+) -> BusResult<()> {
     match region.part(at.offset_bytes, into.len() as u64) {
         Some((part, within)) => {
             if mapping == Mapping::Uncached && part.combined.is_some() {
@@ -245,7 +236,7 @@ fn load_one(
     Ok(())
 }
 
-fn call_write(held: &Held, at: RegisterAddress, bytes: &[u8]) -> Result<(), BusError> {
+fn call_write(held: &Held, at: RegisterAddress, bytes: &[u8]) -> BusResult<()> {
     let written = held.function.write(at.bar, at.offset_bytes, bytes);
     written.map_err(|error| bus_error(at.function, error))
 }
@@ -259,7 +250,7 @@ fn no_answer(at: RegisterAddress, error: FunctionError) -> BusError {
 
 /// Checks whether a function that read as all ones still answers: a Vendor ID is never all ones
 /// (PCIe 6.x 7.5.1.1.1).
-fn check_presence(held: &Held, at: RegisterAddress) -> Result<(), BusError> {
+fn check_presence(held: &Held, at: RegisterAddress) -> BusResult<()> {
     if held.look() {
         return Err(lost(held));
     }

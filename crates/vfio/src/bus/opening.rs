@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::{BusOptions, Shared, Tree, VfioBus, change_command};
 use crate::flat;
-use crate::function::{Function, FunctionError, Region};
+use crate::function::{Function, FunctionError, Region, Result};
 use crate::kernel::{self, Interface};
 use crate::mappings::Mappings;
 use crate::reactor::{Held, Reactor};
@@ -43,10 +43,7 @@ impl VfioBus {
     ///
     /// # Errors
     /// A function that does not answer, two with the same number, or a tree that cannot be read.
-    pub fn new(
-        functions: Vec<Arc<dyn Function>>,
-        tree: Option<Tree>,
-    ) -> Result<Self, FunctionError> {
+    pub fn new(functions: Vec<Arc<dyn Function>>, tree: Option<Tree>) -> Result<Self> {
         Self::with_options(functions, tree, BusOptions::default())
     }
 
@@ -58,7 +55,7 @@ impl VfioBus {
         functions: Vec<Arc<dyn Function>>,
         tree: Option<Tree>,
         options: BusOptions,
-    ) -> Result<Self, FunctionError> {
+    ) -> Result<Self> {
         let system = |what: &str, errno: Errno| FunctionError::System {
             function: "the bus".to_owned(),
             what: what.to_owned(),
@@ -126,7 +123,7 @@ impl VfioBus {
         interface: Option<Interface>,
         writes: ConfigurationWrites,
         options: BusOptions,
-    ) -> Result<Self, FunctionError> {
+    ) -> Result<Self> {
         let domain = addresses.first().map_or(0, |address| address.domain);
         let unsupported = |function: String, what: &str, why: String| FunctionError::Unsupported {
             function,
@@ -149,7 +146,7 @@ impl VfioBus {
     fn taken_addresses(
         functions: &[Arc<dyn Function>],
         tree: Option<&Tree>,
-    ) -> Result<Vec<RangeInclusive<u64>>, FunctionError> {
+    ) -> Result<Vec<RangeInclusive<u64>>> {
         let of_tree = |error: TopologyError| FunctionError::Unsupported {
             function: "the bus".to_owned(),
             what: "list of the addresses that are taken".to_owned(),

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crosslane_host::{BusError, Waiting, lock};
+use crosslane_host::{BusError, BusResult, Waiting, lock};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 
 use super::{VfioBus, lost};
@@ -49,7 +49,7 @@ impl VfioBus {
     }
 
     /// Returns the processor's monitor if `waiting` needs it.
-    pub(super) fn waiting(&self, waiting: Waiting) -> Result<Option<UserMonitor>, BusError> {
+    pub(super) fn waiting(&self, waiting: Waiting) -> BusResult<Option<UserMonitor>> {
         let refused = |why: String| Err(BusError::CannotWait { waiting, why });
         match waiting {
             Waiting::Polling => Ok(None),
@@ -70,7 +70,7 @@ impl VfioBus {
         seen: u32,
         deadline: Picoseconds,
         monitor: Option<UserMonitor>,
-    ) -> Result<u32, BusError> {
+    ) -> BusResult<u32> {
         memory.check(offset_bytes, 4)?;
         let word = memory.pages().mapped().word(offset_bytes);
         let look = || u32::from_le(word.load(Ordering::Acquire));
@@ -129,7 +129,7 @@ impl VfioBus {
         function: RoutingId,
         vector: u16,
         deadline: Picoseconds,
-    ) -> Result<u64, BusError> {
+    ) -> BusResult<u64> {
         let held = self.present(function)?;
         let token = {
             let vectors = lock(&self.shared.vectors);

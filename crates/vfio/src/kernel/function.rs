@@ -21,7 +21,9 @@ use super::calls::{self, RegionInfo};
 use super::places::Places;
 use super::space::{Space, Translation};
 use crate::flat;
-use crate::function::{DomainId, Function, FunctionError, Part, Region, check_bar, check_config};
+use crate::function::{
+    DomainId, Function, FunctionError, Part, Region, Result, check_bar, check_config,
+};
 use crate::memory::{Mapped, Pages};
 use crate::reactor;
 use crate::stores::{StoreWidth, empty_combining_buffers, finish_combined_stores};
@@ -87,7 +89,7 @@ pub(super) struct Opened {
 
 impl KernelFunction {
     /// Asks the kernel what the function has, and maps its BARs.
-    pub(super) fn new(opened: Opened, places: &Places) -> Result<Self, FunctionError> {
+    pub(super) fn new(opened: Opened, places: &Places) -> Result<Self> {
         let Opened { address, device, group, space, interface } = opened;
         let name = address.to_string();
         let failed = |what: &str, errno: Errno| system(&name, what, errno, String::new());
@@ -146,7 +148,7 @@ impl KernelFunction {
         self.interface
     }
 
-    fn map_bars(&mut self, places: &Places) -> Result<(), FunctionError> {
+    fn map_bars(&mut self, places: &Places) -> Result<()> {
         let mut number = 0;
         while number < 6_u8 {
             let register = flat::config_dw(self, reg::BAR0 + 4 * u16::from(number))?;
@@ -170,7 +172,7 @@ impl KernelFunction {
         kind: BarKind,
         info: &RegionInfo,
         resource: &Path,
-    ) -> Result<Region, FunctionError> {
+    ) -> Result<Region> {
         let mut region = Region::trapped(info.bytes, kind);
         if info.mappable.is_empty() {
             return Ok(region);
@@ -205,17 +207,17 @@ impl KernelFunction {
     }
 
     /// Returns where an access of a BAR is in the device's file.
-    fn bar(&self, bar: u8, offset: u64, bytes: usize) -> Result<u64, FunctionError> {
+    fn bar(&self, bar: u8, offset: u64, bytes: usize) -> Result<u64> {
         check_bar(self, bar, offset, bytes)?;
         Ok(self.regions.get(&bar).map_or(0, |(_, file_offset)| file_offset + offset))
     }
 
-    fn config_place(&self, offset: u16, bytes: usize) -> Result<u64, FunctionError> {
+    fn config_place(&self, offset: u16, bytes: usize) -> Result<u64> {
         check_config(self, self.config.bytes, offset, bytes)?;
         Ok(self.config.file_offset + u64::from(offset))
     }
 
-    fn pread(&self, what: &str, place: u64, into: &mut [u8]) -> Result<(), FunctionError> {
+    fn pread(&self, what: &str, place: u64, into: &mut [u8]) -> Result<()> {
         let wanted = into.len();
         match rustix::io::pread(&self.device, into, place) {
             Ok(read) if read == wanted => Ok(()),
@@ -224,7 +226,7 @@ impl KernelFunction {
         }
     }
 
-    fn pwrite(&self, what: &str, place: u64, from: &[u8]) -> Result<(), FunctionError> {
+    fn pwrite(&self, what: &str, place: u64, from: &[u8]) -> Result<()> {
         match rustix::io::pwrite(&self.device, from, place) {
             Ok(written) if written == from.len() => Ok(()),
             Ok(_) => Err(self.system(what, Errno::IO)),
@@ -295,12 +297,12 @@ impl Function for KernelFunction {
         &self.name
     }
 
-    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), FunctionError> {
+    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<()> {
         let place = self.config_place(offset, into.len())?;
         self.pread("reading the configuration space", place, into)
     }
 
-    fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), FunctionError> {
+    fn config_write(&self, offset: u16, from: &[u8]) -> Result<()> {
         let place = self.config_place(offset, from.len())?;
         self.pwrite("writing the configuration space", place, from)
     }
@@ -309,7 +311,7 @@ impl Function for KernelFunction {
         self.regions.get(&bar).map(|(region, _)| region)
     }
 
-    fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<(), FunctionError> {
+    fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<()> {
         let place = self.bar(bar, offset, into.len())?;
         if let Some(part) = self.combined_part(bar) {
             finish_combined_stores();
@@ -319,7 +321,7 @@ impl Function for KernelFunction {
         self.pread(&format!("reading BAR{bar} at {offset:#x}"), place, into)
     }
 
-    fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<(), FunctionError> {
+    fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<()> {
         let place = self.bar(bar, offset, from.len())?;
         if let Some(part) = self.combined_part(bar) {
             part.uncached.store(offset, from, StoreWidth::B8);
@@ -329,24 +331,12 @@ impl Function for KernelFunction {
         self.pwrite(&format!("writing BAR{bar} at {offset:#x}"), place, from)
     }
 
-    fn map_dma(
-        &self,
-        iova: u64,
-        memory: &Arc<Pages>,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<(), FunctionError> {
+    fn map_dma(&self, iova: u64, memory: &Arc<Pages>, offset: u64, bytes: u64) -> Result<()> {
         let address = memory.mapped().address() + offset as usize;
         self.space.map(iova, address, bytes).map_err(|errno| self.map_error(errno, bytes))
     }
 
-    fn map_peer(
-        &self,
-        iova: u64,
-        mapped: &Mapped,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<(), FunctionError> {
+    fn map_peer(&self, iova: u64, mapped: &Mapped, offset: u64, bytes: u64) -> Result<()> {
         let address = mapped.address() + offset as usize;
         self.space.map(iova, address, bytes).map_err(|errno| match self.space.translation {
             // iommufd pins pages, and a BAR has none.
@@ -361,7 +351,7 @@ impl Function for KernelFunction {
         })
     }
 
-    fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<(), FunctionError> {
+    fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<()> {
         let what = format!("unmapping {bytes} B at {iova:#x}");
         match self.space.unmap(iova, bytes) {
             Ok(unmapped) if unmapped == bytes => Ok(()),
@@ -394,7 +384,7 @@ impl Function for KernelFunction {
         self.interrupts.map_or(0, |(_, count)| count)
     }
 
-    fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError> {
+    fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<()> {
         let mut on = lock(&self.interrupts_on);
         let kind = match self.interrupts {
             Some((kind, count)) if eventfds.len() <= usize::from(count) => kind,
@@ -423,7 +413,7 @@ impl Function for KernelFunction {
         Ok(())
     }
 
-    fn reset(&self) -> Result<(), FunctionError> {
+    fn reset(&self) -> Result<()> {
         if !self.can_reset {
             return Err(FunctionError::Unsupported {
                 function: self.name.clone(),

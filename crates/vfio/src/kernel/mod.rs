@@ -21,7 +21,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::function::FunctionError;
+use crate::function::Result;
 use crate::sysfs::Address;
 use function::{Opened, system};
 use places::Places;
@@ -55,10 +55,7 @@ impl fmt::Display for Interface {
 ///
 /// # Errors
 /// The obstacle, with the command that removes it.
-pub fn open(
-    addresses: &[Address],
-    interface: Option<Interface>,
-) -> Result<Vec<KernelFunction>, FunctionError> {
+pub fn open(addresses: &[Address], interface: Option<Interface>) -> Result<Vec<KernelFunction>> {
     Opening::new(Places::of_machine()).open(addresses, interface)
 }
 
@@ -90,7 +87,7 @@ impl Opening {
         &mut self,
         addresses: &[Address],
         interface: Option<Interface>,
-    ) -> Result<Vec<KernelFunction>, FunctionError> {
+    ) -> Result<Vec<KernelFunction>> {
         let mut opened = Vec::new();
         for address in addresses {
             self.places.check_driver(address)?;
@@ -116,7 +113,7 @@ impl Opening {
         }
     }
 
-    fn open_in_group(&mut self, address: &Address) -> Result<Opened, FunctionError> {
+    fn open_in_group(&mut self, address: &Address) -> Result<Opened> {
         let number = self.places.group(address)?;
         let (group, space) = match self.groups.get(&number) {
             Some((group, space)) => (Arc::clone(group), Arc::clone(space)),
@@ -136,11 +133,7 @@ impl Opening {
     }
 
     /// Opens a group and puts it in a container, an existing one if possible.
-    fn open_group(
-        &mut self,
-        address: &Address,
-        number: &str,
-    ) -> Result<(OwnedFd, Arc<Space>), FunctionError> {
+    fn open_group(&mut self, address: &Address, number: &str) -> Result<(OwnedFd, Arc<Space>)> {
         let path = self.places.group_path(number);
         let group =
             open_file(&path).map_err(|errno| self.places.cannot_open(address, &path, errno))?;
@@ -191,7 +184,7 @@ impl Opening {
         Ok((group, space))
     }
 
-    fn open_with_iommufd(&mut self, address: &Address) -> Result<Opened, FunctionError> {
+    fn open_with_iommufd(&mut self, address: &Address) -> Result<Opened> {
         let name = address.to_string();
         let failed = |what: &str, errno| system(&name, what, errno, String::new());
         let iommufd_path = self.places.iommufd_path();

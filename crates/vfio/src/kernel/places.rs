@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use super::function::system;
-use crate::function::FunctionError;
+use crate::function::{FunctionError, Result};
 use crate::sysfs::{Address, VFIO_PCI, is_vfio_driver};
 
 /// Roots of the two file systems, replaceable in tests.
@@ -39,7 +39,7 @@ impl Places {
     }
 
     /// Checks that a function exists and is bound to VFIO.
-    pub fn check_driver(&self, address: &Address) -> Result<(), FunctionError> {
+    pub fn check_driver(&self, address: &Address) -> Result<()> {
         let device = self.device(address);
         let name = address.to_string();
         if !device.exists() {
@@ -67,7 +67,7 @@ impl Places {
     }
 
     /// Returns the number of the function's IOMMU group.
-    pub fn group(&self, address: &Address) -> Result<String, FunctionError> {
+    pub fn group(&self, address: &Address) -> Result<String> {
         link_name(&self.device(address).join("iommu_group")).ok_or_else(|| {
             let remedy = "No IOMMU translates its requests: turn the IOMMU on in the firmware \
                           (VT-d, AMD-Vi), and boot with `intel_iommu=on` on the kernel's command \

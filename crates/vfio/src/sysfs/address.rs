@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crosslane_pcie::units::RoutingId;
 
-use super::SysfsError;
+use super::{Result, SysfsError};
 
 /// Domain, bus, device and function: `0000:01:00.0`. Each domain (a segment in the specification's
 /// words, PCIe 6.x 7.2.2) has separate bus numbers.
@@ -43,7 +43,7 @@ impl fmt::Display for Address {
 impl FromStr for Address {
     type Err = SysfsError;
 
-    fn from_str(text: &str) -> Result<Self, SysfsError> {
+    fn from_str(text: &str) -> Result<Self> {
         parse(text).ok_or_else(|| SysfsError::BadAddress { text: super::shown(text) })
     }
 }

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
-use super::SysfsError;
+use super::{Result, SysfsError};
 
 /// Most bytes read from a file; the kernel's attributes are no longer than a page.
 const MOST_BYTES: u64 = 4096;
@@ -47,7 +47,7 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 /// Writes a value to an existing file in one call.
-pub(super) fn write(path: &Path, value: &str, what: &str) -> Result<(), SysfsError> {
+pub(super) fn write(path: &Path, value: &str, what: &str) -> Result<()> {
     let write = || OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes());
     write().map_err(|error: std::io::Error| SysfsError::Refused {
         what: what.to_owned(),

@@ -14,7 +14,7 @@ use crosslane_host::{Reason, setters};
 use super::attribute::{link_name, write};
 use super::function::is_vfio_driver;
 use super::rights::iommu_help;
-use super::{Address, Machine, PciFunction, SysfsError, Tree};
+use super::{Address, Machine, PciFunction, Result, SysfsError, Tree};
 
 /// The kernel's driver that gives functions to programs.
 pub const VFIO_PCI: &str = "vfio-pci";
@@ -125,7 +125,7 @@ pub(super) fn check_giving_up(
     machine: &Machine,
     function: &PciFunction,
     force: bool,
-) -> Result<(), SysfsError> {
+) -> Result<()> {
     let address = function.address;
     let Some(driver) = &function.driver else { return Ok(()) };
     if force {
@@ -156,7 +156,7 @@ pub(super) fn is_gone(function: &PciFunction) -> bool {
 }
 
 /// Takes a function from its driver, if it has one.
-pub(super) fn release(function: &PciFunction) -> Result<(), SysfsError> {
+pub(super) fn release(function: &PciFunction) -> Result<()> {
     let (address, folder) = (function.address, &function.folder);
     let Some(driver) = driver_of(folder) else { return Ok(()) };
     let what = format!("taking {address} from {driver}");
@@ -167,7 +167,7 @@ pub(super) fn release(function: &PciFunction) -> Result<(), SysfsError> {
 }
 
 /// Sets the only driver that may take a function; `None` permits any.
-pub(super) fn set_override(folder: &Path, driver: Option<&str>) -> Result<(), SysfsError> {
+pub(super) fn set_override(folder: &Path, driver: Option<&str>) -> Result<()> {
     // A newline alone clears it.
     let value = format!("{}\n", driver.unwrap_or_default());
     let what = format!("naming {} as the driver", driver.unwrap_or("none"));
@@ -179,7 +179,7 @@ pub(super) fn probe(
     tree: &Tree,
     function: &PciFunction,
     wanted: Option<&str>,
-) -> Result<Option<String>, SysfsError> {
+) -> Result<Option<String>> {
     let address = function.address;
     if let Some(driver) = driver_of(&function.folder) {
         return Ok(Some(driver));
@@ -205,11 +205,7 @@ pub(super) fn probe(
 ///
 /// # Errors
 /// No such function or driver, a function that must not be taken, no IOMMU, or no right.
-pub fn bind(
-    machine: &Machine,
-    address: Address,
-    options: &BindOptions,
-) -> Result<Bound, SysfsError> {
+pub fn bind(machine: &Machine, address: Address, options: &BindOptions) -> Result<Bound> {
     let tree = machine.tree()?;
     let function = tree.function(address)?;
     let wanted = options.driver.as_str();
@@ -260,7 +256,7 @@ pub fn bind(
 }
 
 /// Moves a function from its driver to the wanted one, and back if that fails.
-fn rebind(tree: &Tree, function: &PciFunction, wanted: &str) -> Result<(), SysfsError> {
+fn rebind(tree: &Tree, function: &PciFunction, wanted: &str) -> Result<()> {
     let address = function.address;
     let attempt = || {
         set_override(&function.folder, Some(wanted))?;
@@ -303,7 +299,7 @@ fn rebind(tree: &Tree, function: &PciFunction, wanted: &str) -> Result<(), Sysfs
 ///
 /// # Errors
 /// No such function, one that VFIO does not have or that is in use, or no right.
-pub fn unbind(machine: &Machine, address: Address, force: bool) -> Result<Bound, SysfsError> {
+pub fn unbind(machine: &Machine, address: Address, force: bool) -> Result<Bound> {
     let tree = machine.tree()?;
     let function = tree.function(address)?;
     if !function.is_bound_to_vfio() {

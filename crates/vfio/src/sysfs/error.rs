@@ -9,6 +9,9 @@ use thiserror::Error;
 
 use super::Address;
 
+/// Outcome of reading or changing a machine's PCI tree.
+pub(super) type Result<T, E = SysfsError> = std::result::Result<T, E>;
+
 /// An error of reading or changing a machine's PCI tree.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::attribute::{shown, text};
-use super::{PciFunction, SysfsError, Tree};
+use super::{PciFunction, Result, Tree};
 
 /// Most processes that are searched for users of a device.
 const MOST_PROCESSES: usize = 100_000;
@@ -54,7 +54,7 @@ impl Machine {
     ///
     /// # Errors
     /// Those of [`Tree::read`].
-    pub fn tree(&self) -> Result<Tree, SysfsError> {
+    pub fn tree(&self) -> Result<Tree> {
         Tree::read(&self.sys)
     }
 

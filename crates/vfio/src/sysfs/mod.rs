@@ -25,6 +25,7 @@ pub use address::Address;
 use attribute::shown;
 pub use binding::{BindOptions, Bound, VFIO_PCI, bind, in_the_way, unbind, why_kept};
 pub use configuration::{Acs, Configuration, Express, Kind, LinkCode};
+use error::Result;
 pub use error::SysfsError;
 pub(crate) use function::is_vfio_driver;
 pub use function::{ErrorCounters, IommuGroup, PciFunction, class_words};
@@ -53,7 +54,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`SysfsError::NoBus`] for a machine without a PCI bus.
-    pub fn read(root: &Path) -> Result<Self, SysfsError> {
+    pub fn read(root: &Path) -> Result<Self> {
         let path = root.join("bus/pci/devices");
         let no_bus = |error: std::io::Error| {
             let (path, why) = (path.clone(), error.into());
@@ -134,7 +135,7 @@ impl Tree {
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
-    pub fn read_again(&self) -> Result<Self, SysfsError> {
+    pub fn read_again(&self) -> Result<Self> {
         Self::read(&self.root)
     }
 
@@ -147,7 +148,7 @@ impl Tree {
     ///
     /// # Errors
     /// [`SysfsError::NoSuchFunction`].
-    pub fn function(&self, address: Address) -> Result<&PciFunction, SysfsError> {
+    pub fn function(&self, address: Address) -> Result<&PciFunction> {
         self.functions.get(&address).ok_or_else(|| {
             let mut there: Vec<String> =
                 self.functions.keys().take(NAMED).map(Address::to_string).collect();

@@ -17,7 +17,9 @@ use super::attribute::{text, write};
 use super::binding::{check_giving_up, is_gone, probe, release, set_override, wait_for};
 use super::function::is_vfio_driver;
 use super::masking::MaskedErrors;
-use super::{Address, ConfigurationWrites, Machine, PciFunction, Segment, SysfsError, Tree};
+use super::{
+    Address, ConfigurationWrites, Machine, PciFunction, Result, Segment, SysfsError, Tree,
+};
 
 /// Time that a function may take to leave the kernel's tree.
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(10);
@@ -88,7 +90,7 @@ pub fn reload(
     machine: &Machine,
     address: Address,
     options: &mut ReloadOptions<'_>,
-) -> Result<Reloaded, SysfsError> {
+) -> Result<Reloaded> {
     let tree = machine.tree()?;
     let function = tree.function(address)?;
     let refuse = |kind, why: &str, remedy: &str| SysfsError::Cannot {
@@ -160,7 +162,7 @@ fn away_and_back(
     function: &PciFunction,
     card: &[&PciFunction],
     options: &mut ReloadOptions<'_>,
-) -> Result<Reloaded, SysfsError> {
+) -> Result<Reloaded> {
     let (tree, address, begun) = (segment.tree(), function.address, Instant::now());
     // The last function first: without function 0 the others have no device.
     for function in card.iter().rev().filter(|function| !is_gone(function)) {
@@ -232,7 +234,7 @@ fn away_and_back(
     })
 }
 
-fn remove(function: &PciFunction) -> Result<(), SysfsError> {
+fn remove(function: &PciFunction) -> Result<()> {
     let what = format!("removing {}", function.address);
     write(&function.folder.join("remove"), "1", &what)?;
     wait_for(REMOVAL_DEADLINE, || is_gone(function).then_some(())).ok_or_else(|| {
@@ -264,7 +266,7 @@ impl Wait<'_> {
         what: &str,
         interrupted: &AtomicBool,
         mut is_done: impl FnMut() -> bool,
-    ) -> Result<(), SysfsError> {
+    ) -> Result<()> {
         while !is_done() {
             if interrupted.load(Ordering::Relaxed) {
                 let what = format!("waiting for {what}");
@@ -292,7 +294,7 @@ struct Autoprobe<'a> {
 impl<'a> Autoprobe<'a> {
     const FILE: &'static str = "bus/pci/drivers_autoprobe";
 
-    fn off(tree: &'a Tree) -> Result<Self, SysfsError> {
+    fn off(tree: &'a Tree) -> Result<Self> {
         let path = tree.root().join(Self::FILE);
         let was_on = text(&path).is_some_and(|text| text.starts_with('1'));
         let autoprobe = Self { tree, was_on };
@@ -302,7 +304,7 @@ impl<'a> Autoprobe<'a> {
         Ok(autoprobe)
     }
 
-    fn set(&mut self) -> Result<(), SysfsError> {
+    fn set(&mut self) -> Result<()> {
         if std::mem::take(&mut self.was_on) {
             let path = self.tree.root().join(Self::FILE);
             write(&path, "1", "letting drivers look for functions again")?;
@@ -310,7 +312,7 @@ impl<'a> Autoprobe<'a> {
         Ok(())
     }
 
-    fn restore(mut self) -> Result<(), SysfsError> {
+    fn restore(mut self) -> Result<()> {
         self.set()
     }
 }
@@ -328,7 +330,7 @@ fn put_back(
     before: &PciFunction,
     now: &PciFunction,
     notes: &mut Vec<String>,
-) -> Result<(), SysfsError> {
+) -> Result<()> {
     let address = before.address;
     let driver = before.driver.as_deref().filter(|driver| is_vfio_driver(driver));
     let only = before.driver_override.as_deref().or(driver);
@@ -367,7 +369,7 @@ fn put_back(
 }
 
 /// Returns a function to its earlier driver.
-fn drive(tree: &Tree, before: &PciFunction, notes: &mut Vec<String>) -> Result<(), SysfsError> {
+fn drive(tree: &Tree, before: &PciFunction, notes: &mut Vec<String>) -> Result<()> {
     let Some(driver) = before.driver.as_deref() else { return Ok(()) };
     // Below a port with hot-plug, the kernel may have found the card, and a driver, by itself.
     let function = tree.function(before.address)?;

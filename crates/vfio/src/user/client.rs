@@ -24,7 +24,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use super::protocol::{Capabilities, Command, Header, MAJOR, MINOR, Version};
 use super::reachable::Reachable;
 use super::socket::{Message, SocketError, receive, send};
-use crate::function::FunctionError;
+use crate::function::{FunctionError, Result};
 
 /// Most answers that may wait to be sent; a server with more open commands is at fault.
 const MOST_ANSWERS: usize = 64;
@@ -146,7 +146,7 @@ impl Client {
     ///
     /// # Errors
     /// No listener at `path`, or one with another protocol or version.
-    pub fn connect(path: &Path, deadline: Duration) -> Result<Self, FunctionError> {
+    pub fn connect(path: &Path, deadline: Duration) -> Result<Self> {
         let name = path.display().to_string();
         let failed = |what: &str, errno: Errno, remedy: &str| FunctionError::System {
             function: name.clone(),
@@ -245,7 +245,7 @@ impl Client {
         payload: &[u8],
         descriptors: &[BorrowedFd<'_>],
         what: &str,
-    ) -> Result<Message, FunctionError> {
+    ) -> Result<Message> {
         let until = Instant::now() + self.deadline;
         let id = self.post(command, payload, descriptors)?;
         self.shared.send_answers();
@@ -291,7 +291,7 @@ impl Client {
         command: Command,
         payload: &[u8],
         descriptors: &[BorrowedFd<'_>],
-    ) -> Result<u16, FunctionError> {
+    ) -> Result<u16> {
         let mut last = lock(&self.shared.sending);
         let mut waiting = lock(&self.shared.waiting);
         if let Some(lost) = &waiting.lost {

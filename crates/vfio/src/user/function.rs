@@ -19,7 +19,9 @@ use super::protocol::{
     InterruptInfo, MSI, MSIX, ProtocolError, RegionAccess, RegionInfo, SetInterrupts,
 };
 use crate::flat;
-use crate::function::{DomainId, Function, FunctionError, Part, Region, check_bar, check_config};
+use crate::function::{
+    DomainId, Function, FunctionError, Part, Region, Result, check_bar, check_config,
+};
 use crate::memory::{Mapped, Pages, SMALL_PAGE_BYTES};
 
 /// First and largest size of a reply about a region, bytes.
@@ -61,7 +63,7 @@ impl UserFunction {
     ///
     /// # Errors
     /// No answer, or a device that is not a PCI function.
-    pub fn open(path: &Path, id: RoutingId, deadline: Duration) -> Result<Self, FunctionError> {
+    pub fn open(path: &Path, id: RoutingId, deadline: Duration) -> Result<Self> {
         let client = Client::connect(path, deadline)?;
         let what = "what kind of device it is";
         let question = DeviceInfo::default().encode();
@@ -104,7 +106,7 @@ impl UserFunction {
         self.gives_files.store(false, Ordering::Relaxed);
     }
 
-    fn count_interrupts(&self, kind: u32) -> Result<u16, FunctionError> {
+    fn count_interrupts(&self, kind: u32) -> Result<u16> {
         let what = "how many interrupts it has";
         let question = InterruptInfo { index: kind, ..InterruptInfo::default() };
         let command = Command::InterruptInfo;
@@ -114,7 +116,7 @@ impl UserFunction {
     }
 
     /// Asks the server for a region's description, which may come with a file.
-    fn region_info(&self, index: u32) -> Result<(RegionInfo, Option<OwnedFd>), FunctionError> {
+    fn region_info(&self, index: u32) -> Result<(RegionInfo, Option<OwnedFd>)> {
         let what = format!("what its region {index} is");
         let [first, most] = REGION_INFO_ROOM;
         let mut room = first;
@@ -134,7 +136,7 @@ impl UserFunction {
         }
     }
 
-    fn find_region(&self, number: u8) -> Result<Option<Region>, FunctionError> {
+    fn find_region(&self, number: u8) -> Result<Option<Region>> {
         let (info, file) = self.region_info(number.into())?;
         if info.bytes == 0 {
             return Ok(None);
@@ -151,12 +153,7 @@ impl UserFunction {
 
     /// Maps the mappable parts of a region, twice if stores may be combined: both mappings are of
     /// this machine's memory, where combining changes nothing.
-    fn map_parts(
-        &self,
-        info: &RegionInfo,
-        file: &OwnedFd,
-        combines: bool,
-    ) -> Result<Vec<Part>, FunctionError> {
+    fn map_parts(&self, info: &RegionInfo, file: &OwnedFd, combines: bool) -> Result<Vec<Part>> {
         let what = format!("which parts of its region {} can be mapped", info.index);
         let malformed = |why: String| self.client.malformed(&what, why);
         let mut areas = info.areas.clone();
@@ -198,13 +195,7 @@ impl UserFunction {
     }
 
     /// Reads a part of a region, in pieces that the server accepts.
-    fn region_read(
-        &self,
-        region: u32,
-        offset: u64,
-        into: &mut [u8],
-        what: &str,
-    ) -> Result<(), FunctionError> {
+    fn region_read(&self, region: u32, offset: u64, into: &mut [u8], what: &str) -> Result<()> {
         let most = (self.client.server.max_data_bytes as usize).clamp(1, RegionAccess::MOST_BYTES);
         let mut at = offset;
         for piece in into.chunks_mut(most) {
@@ -223,13 +214,7 @@ impl UserFunction {
         Ok(())
     }
 
-    fn region_write(
-        &self,
-        region: u32,
-        offset: u64,
-        from: &[u8],
-        what: &str,
-    ) -> Result<(), FunctionError> {
+    fn region_write(&self, region: u32, offset: u64, from: &[u8], what: &str) -> Result<()> {
         let access = RegionAccess { offset, region, bytes: from.len() as u32 };
         let command = Command::RegionWrite;
         let reply = self.client.request(command, &access.encode(from), &[], what)?;
@@ -242,7 +227,7 @@ impl UserFunction {
     }
 
     /// Tells the server which eventfds interrupts signal.
-    fn send_eventfds(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError> {
+    fn send_eventfds(&self, eventfds: &[BorrowedFd<'_>]) -> Result<()> {
         let (index, action) = (self.interrupts.0, InterruptAction::Trigger);
         let what = "that interrupts signal nothing";
         let off = SetInterrupts { data: InterruptData::None, action, index, start: 0, count: 0 };
@@ -263,11 +248,7 @@ impl UserFunction {
 }
 
 /// Converts a decoding error to the function's.
-fn understood<T>(
-    client: &Client,
-    what: &str,
-    decoded: Result<T, ProtocolError>,
-) -> Result<T, FunctionError> {
+fn understood<T>(client: &Client, what: &str, decoded: Result<T, ProtocolError>) -> Result<T> {
     decoded.map_err(|error| client.malformed(what, error.to_string()))
 }
 
@@ -280,12 +261,12 @@ impl Function for UserFunction {
         self.client.name()
     }
 
-    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), FunctionError> {
+    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<()> {
         check_config(self, self.config_bytes, offset, into.len())?;
         self.region_read(CONFIG_REGION, offset.into(), into, "a read of configuration space")
     }
 
-    fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), FunctionError> {
+    fn config_write(&self, offset: u16, from: &[u8]) -> Result<()> {
         check_config(self, self.config_bytes, offset, from.len())?;
         self.region_write(CONFIG_REGION, offset.into(), from, "a write of configuration space")
     }
@@ -294,25 +275,19 @@ impl Function for UserFunction {
         self.regions.get(usize::from(bar))?.as_ref()
     }
 
-    fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<(), FunctionError> {
+    fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<()> {
         check_bar(self, bar, offset, into.len())?;
         let what = format!("a read of BAR{bar} at {offset:#x}");
         self.region_read(bar.into(), offset, into, &what)
     }
 
-    fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<(), FunctionError> {
+    fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<()> {
         check_bar(self, bar, offset, from.len())?;
         let what = format!("a write of BAR{bar} at {offset:#x}");
         self.region_write(bar.into(), offset, from, &what)
     }
 
-    fn map_dma(
-        &self,
-        iova: u64,
-        memory: &Arc<Pages>,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<(), FunctionError> {
+    fn map_dma(&self, iova: u64, memory: &Arc<Pages>, offset: u64, bytes: u64) -> Result<()> {
         let map = DmaMap { readable: true, writable: true, offset, address: iova, bytes };
         let what = format!("a mapping of {bytes} B at {iova:#x}");
         let file = [memory.file()];
@@ -322,7 +297,7 @@ impl Function for UserFunction {
         Ok(())
     }
 
-    fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<(), FunctionError> {
+    fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<()> {
         let unmap = DmaUnmap { all: false, address: iova, bytes };
         let what = format!("the end of a mapping of {bytes} B at {iova:#x}");
         self.client.request(Command::DmaUnmap, &unmap.encode(), &[], &what)?;
@@ -346,7 +321,7 @@ impl Function for UserFunction {
         self.interrupts.1
     }
 
-    fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError> {
+    fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<()> {
         if eventfds.len() > usize::from(self.vectors()) {
             return Err(FunctionError::Unsupported {
                 function: self.name().to_owned(),
@@ -374,7 +349,7 @@ impl Function for UserFunction {
     }
 
     /// Restores BARs, the Command register and interrupts: some servers do not keep them.
-    fn reset(&self) -> Result<(), FunctionError> {
+    fn reset(&self) -> Result<()> {
         let mut kept = [[0; 4]; KEPT_REGISTERS.len()];
         for (register, value) in KEPT_REGISTERS.into_iter().zip(&mut kept) {
             self.config_read(register, value)?;

@@ -11,7 +11,7 @@ use crosslane_pcie::units::RoutingId;
 use super::function::UserFunction;
 use super::tree::SocketTree;
 use crate::bus::{BusOptions, VfioBus};
-use crate::function::{Function, FunctionError};
+use crate::function::{Function, FunctionError, Result};
 
 /// Default time for one request: a hundred times that of the longest, a reset, on a busy machine.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
@@ -29,10 +29,7 @@ const ABOVE_4_GIB: std::ops::Range<u64> = 1 << 48..1 << 51;
 ///
 /// # Errors
 /// A server that does not answer, or too little room for BARs.
-pub fn open(
-    sockets: &[impl AsRef<Path>],
-    deadline: Duration,
-) -> Result<Vec<Arc<UserFunction>>, FunctionError> {
+pub fn open(sockets: &[impl AsRef<Path>], deadline: Duration) -> Result<Vec<Arc<UserFunction>>> {
     let mut functions = Vec::new();
     let mut next = [BELOW_4_GIB.start, ABOVE_4_GIB.start];
     for (number, path) in sockets.iter().enumerate() {
@@ -58,7 +55,7 @@ pub fn open_bus(
     sockets: &[impl AsRef<Path>],
     deadline: Duration,
     options: BusOptions,
-) -> Result<VfioBus, FunctionError> {
+) -> Result<VfioBus> {
     let functions = open(sockets, deadline)?;
     let tree = SocketTree::new(&functions)?;
     let functions = functions.into_iter().map(|function| function as Arc<dyn Function>).collect();
@@ -66,7 +63,7 @@ pub fn open_bus(
 }
 
 /// Assigns addresses to a function's BARs, from `next` upwards.
-fn assign(function: &UserFunction, next: &mut [u64; 2]) -> Result<(), FunctionError> {
+fn assign(function: &UserFunction, next: &mut [u64; 2]) -> Result<()> {
     let mut bars: Vec<_> = (0..6).filter_map(|bar| Some((bar, function.region(bar)?))).collect();
     // Largest first: powers of two leave no gaps.
     bars.sort_by_key(|(_, region)| std::cmp::Reverse(region.bytes));

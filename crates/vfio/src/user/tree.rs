@@ -14,7 +14,7 @@ use crosslane_pcie::units::RoutingId;
 
 use super::function::UserFunction;
 use crate::flat;
-use crate::function::{Function, FunctionError};
+use crate::function::{Function, Result};
 use crate::sysfs::Configuration;
 
 /// Bus of the root ports, whose device and function numbers suffice for 255 of them.
@@ -35,7 +35,7 @@ pub(super) struct SocketTree {
 }
 
 /// Reads link rate and payload size from a function's PCI Express capability, if it has one.
-fn express(function: &dyn Function) -> Result<Option<(LinkRate, u32)>, FunctionError> {
+fn express(function: &dyn Function) -> Result<Option<(LinkRate, u32)>> {
     let mut bytes = vec![0; reg::EXTENDED_SPACE.into()];
     function.config_read(0, &mut bytes)?;
     let express = Configuration::new(bytes).express();
@@ -44,7 +44,7 @@ fn express(function: &dyn Function) -> Result<Option<(LinkRate, u32)>, FunctionE
 
 impl SocketTree {
     /// Builds the tree of functions whose BARs have been assigned addresses.
-    pub fn new(functions: &[Arc<UserFunction>]) -> Result<Self, FunctionError> {
+    pub fn new(functions: &[Arc<UserFunction>]) -> Result<Self> {
         let mut tree = Self { ports: Vec::new(), functions: Vec::new() };
         for (number, function) in functions.iter().enumerate() {
             let mut info = flat::info(&**function)?;

@@ -2,7 +2,7 @@
 //! Waiting for memory in the kernel: its cost, and when a change is seen.
 
 use crosslane_fabric::CoreWork;
-use crosslane_host::{Bus, BusError, DmaMemory, Waiting};
+use crosslane_host::{Bus, BusError, BusResult, DmaMemory, Waiting};
 use crosslane_pcie::units::Picoseconds;
 
 use super::LabBus;
@@ -16,7 +16,7 @@ impl LabBus {
     }
 
     /// Returns the constant for a kind of waiting, if it needs one.
-    pub(super) fn cost_of_waiting(&self, waiting: Waiting) -> Result<Picoseconds, BusError> {
+    pub(super) fn cost_of_waiting(&self, waiting: Waiting) -> BusResult<Picoseconds> {
         let cpu = &self.running_host().cpu;
         let (cost, key) = match waiting {
             Waiting::Polling => return Ok(Picoseconds::ZERO),
@@ -36,7 +36,7 @@ impl LabBus {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
+    ) -> BusResult<u32> {
         assert!(offset_bytes.is_multiple_of(4), "a word begins at a multiple of 4");
         memory.check(offset_bytes, 4)?;
         assert_eq!(memory.host(), self.host, "a core waits for memory of its own host");
@@ -59,7 +59,7 @@ impl LabBus {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
+    ) -> BusResult<u32> {
         let interval = self.cost_of_waiting(Waiting::KernelPolling)?;
         self.half_a_call().await;
         let begun = Bus::now(self);
@@ -85,7 +85,7 @@ impl LabBus {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
+    ) -> BusResult<u32> {
         let wake = self.cost_of_waiting(Waiting::Monitor)?;
         self.half_a_call().await;
         let begun = Bus::now(self);

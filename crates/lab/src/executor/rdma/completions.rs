@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use crosslane_device::nic::Nic;
 use crosslane_device::nic::layout::{Entry, EntryKind, Status};
-use crosslane_host::{ErrorKind, RdmaError, Reason};
+use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason};
 
 use super::super::shared::State;
 use super::super::wait::Outcome;
@@ -64,7 +64,7 @@ impl State {
         &mut self,
         id: u64,
         number: u32,
-        result: Result<(), RdmaError>,
+        result: RdmaResult<()>,
         wakers: &mut Vec<Waker>,
     ) {
         let Some(connection) = self.networks.connections.get_mut(&id) else { return };
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// Takes the result of an operation, if it has ended.
-    pub(super) fn result_of(&mut self, id: u64, number: u32) -> Option<Result<(), RdmaError>> {
+    pub(super) fn result_of(&mut self, id: u64, number: u32) -> Option<RdmaResult<()>> {
         let connection = self.networks.connections.get_mut(&id)?;
         let result = connection.running.get_mut(&number)?.result.take()?;
         connection.running.remove(&number);

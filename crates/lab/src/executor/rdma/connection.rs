@@ -8,7 +8,7 @@ use crosslane_device::nic::layout::{Operation, WorkRequest};
 use crosslane_fabric::CoreWork;
 use crosslane_host::{
     ErrorKind, FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, RdmaConnection, RdmaError, RdmaRegion,
-    Reason,
+    RdmaResult, Reason,
 };
 
 use super::super::shared::Shared;
@@ -77,7 +77,7 @@ impl LabConnection {
         work: WorkRequest,
         message: Option<Vec<u8>>,
         holds: Option<LabRegion>,
-    ) -> Result<(), RdmaError> {
+    ) -> RdmaResult<()> {
         let (shared, id) = (self.shared(), self.handle.id);
         let begun = shared.lock().begin_operation(id, operation, work, message, holds);
         shared.bury();
@@ -101,7 +101,7 @@ impl LabConnection {
         near: &NearEnd<LabRegion>,
         far: FarEnd,
         bytes: u64,
-    ) -> Result<WorkRequest, RdmaError> {
+    ) -> RdmaResult<WorkRequest> {
         let (region, offset_bytes) = (&near.region, near.offset_bytes);
         let memory = region.of_memory();
         if !region.is_of(&self.handle.network.adapter) {
@@ -125,7 +125,7 @@ impl LabConnection {
     }
 
     /// Returns the length of the next message, or the error of a lost connection; else a wait.
-    fn look_for_message(&self) -> Result<Result<usize, RdmaError>, Wait> {
+    fn look_for_message(&self) -> Result<RdmaResult<usize>, Wait> {
         let mut state = self.shared().lock();
         let id = self.handle.id;
         let Some(connection) = state.networks.connections.get(&id) else {
@@ -158,7 +158,7 @@ impl RdmaConnection for LabConnection {
     }
 
     /// Costs a copy of the message and a store; ends when it is in the other node's memory.
-    async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
+    async fn send(&self, message: &[u8]) -> RdmaResult<()> {
         let (bytes, most) = (message.len(), MAX_RDMA_MESSAGE_BYTES);
         if bytes > most {
             return Err(RdmaError::LongMessage { bytes, most });
@@ -176,7 +176,7 @@ impl RdmaConnection for LabConnection {
     }
 
     /// Costs a copy of the message, and a store that gives its slot back.
-    async fn receive(&self) -> Result<Vec<u8>, RdmaError> {
+    async fn receive(&self) -> RdmaResult<Vec<u8>> {
         let network = &self.handle.network;
         network.bus.turn().await;
         loop {
@@ -196,22 +196,12 @@ impl RdmaConnection for LabConnection {
         }
     }
 
-    async fn read(
-        &self,
-        near: &NearEnd<LabRegion>,
-        far: FarEnd,
-        bytes: u64,
-    ) -> Result<(), RdmaError> {
+    async fn read(&self, near: &NearEnd<LabRegion>, far: FarEnd, bytes: u64) -> RdmaResult<()> {
         let work = self.between(Operation::Read, near, far, bytes)?;
         self.run("read", work, None, Some(near.region.clone())).await
     }
 
-    async fn write(
-        &self,
-        near: &NearEnd<LabRegion>,
-        far: FarEnd,
-        bytes: u64,
-    ) -> Result<(), RdmaError> {
+    async fn write(&self, near: &NearEnd<LabRegion>, far: FarEnd, bytes: u64) -> RdmaResult<()> {
         let work = self.between(Operation::Write, near, far, bytes)?;
         self.run("write", work, None, Some(near.region.clone())).await
     }

@@ -8,7 +8,7 @@ use std::task::Waker;
 use crosslane_device::nic::layout::{MESSAGE_BYTES, QueueLayout, RECEIVE_DOORBELL, WorkRequest};
 use crosslane_device::nic::{Nic, PairNumber};
 use crosslane_fabric::CoreWork;
-use crosslane_host::{ErrorKind, RdmaError, Reason, RemoteAccess};
+use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason, RemoteAccess};
 use crosslane_pcie::units::BusAddress;
 
 use super::super::memory::LabMemory;
@@ -47,7 +47,7 @@ pub(super) struct Running {
     pub holds: Option<LabRegion>,
     /// The wait of its future; `None` once that is dropped.
     pub token: Option<u64>,
-    pub result: Option<Result<(), RdmaError>>,
+    pub result: Option<RdmaResult<()>>,
     /// The slot of its message.
     pub slot: Option<u32>,
 }
@@ -377,7 +377,7 @@ impl State {
         work: WorkRequest,
         message: Option<Vec<u8>>,
         holds: Option<LabRegion>,
-    ) -> Result<(u32, u64), RdmaError> {
+    ) -> RdmaResult<(u32, u64)> {
         let lost = || RdmaError::Lost { peer: String::new(), why: "the lab has ended".to_owned() };
         let connection = self.networks.connections.get(&id).ok_or_else(lost)?;
         if let Some(error) = connection.loss() {

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crosslane_fabric::CoreWork;
-use crosslane_host::{RdmaError, RdmaListener};
+use crosslane_host::{RdmaListener, RdmaResult};
 
 use super::super::wait::{Wait, What};
 use super::{LabConnection, LabRdma};
@@ -35,7 +35,7 @@ impl RdmaListener for LabListener {
     }
 
     /// Costs a system call.
-    async fn accept(&self) -> Result<LabConnection, RdmaError> {
+    async fn accept(&self) -> RdmaResult<LabConnection> {
         let (host, shared) = (self.network.adapter.host, &self.network.shared);
         self.network.bus.spend(&[CoreWork::SystemCall]).await;
         loop {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crosslane_device::nic::Nic;
 use crosslane_fabric::{CoreWork, Fabric, NodeId};
 use crosslane_host::ErrorKind::{Busy, InvalidArgument, LinkDown, NotFound, Unsupported};
-use crosslane_host::{Bus, PageSize, Rdma, RdmaError, Reason, RemoteAccess};
+use crosslane_host::{Bus, PageSize, Rdma, RdmaError, RdmaResult, Reason, RemoteAccess};
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use super::bus::LabBus;
@@ -58,7 +58,7 @@ impl fmt::Debug for LabRdma {
 }
 
 impl LabRdma {
-    pub(super) fn new(bus: LabBus, shared: Arc<Shared>, name: &str) -> Result<Self, RdmaError> {
+    pub(super) fn new(bus: LabBus, shared: Arc<Shared>, name: &str) -> RdmaResult<Self> {
         let host = usize::from(bus.host().0);
         let unusable = |kind, why: &str| {
             let network = format!("{name} of {}", shared.hosts[host].name);
@@ -101,7 +101,7 @@ impl LabRdma {
     }
 
     /// Parses an address into host and port.
-    fn parse(&self, address: &str) -> Result<(usize, u16), RdmaError> {
+    fn parse(&self, address: &str) -> RdmaResult<(usize, u16)> {
         let refused = |kind, why: String| {
             Err(RdmaError::Address { address: address.to_owned(), why: Reason::new(kind, why) })
         };
@@ -121,7 +121,7 @@ impl LabRdma {
     }
 
     /// Waits for the other end to answer: the NIC's time to connect.
-    async fn wait_to_connect(&self, address: &str, deadline: Picoseconds) -> Result<(), RdmaError> {
+    async fn wait_to_connect(&self, address: &str, deadline: Picoseconds) -> RdmaResult<()> {
         let node = self.adapter.node;
         let parameters = {
             let mut state = self.shared.lock();
@@ -166,17 +166,13 @@ impl Rdma for LabRdma {
         format!("{} of {}", self.adapter.name, self.host_name())
     }
 
-    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, RdmaError> {
+    fn allocate(&self, bytes: u64, pages: PageSize) -> RdmaResult<LabMemory> {
         let allocated = self.bus.allocate(bytes, pages);
         allocated.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
     }
 
     /// Costs a system call, and the time to pin each page.
-    async fn register(
-        &self,
-        memory: &LabMemory,
-        access: RemoteAccess,
-    ) -> Result<LabRegion, RdmaError> {
+    async fn register(&self, memory: &LabMemory, access: RemoteAccess) -> RdmaResult<LabRegion> {
         if memory.host() != self.adapter.host {
             let why = Reason::new(InvalidArgument, "it belongs to another host");
             return Err(RdmaError::Registration { bytes: memory.size(), why });
@@ -186,7 +182,7 @@ impl Rdma for LabRdma {
     }
 
     /// Costs a system call.
-    async fn listen(&self, address: &str) -> Result<LabListener, RdmaError> {
+    async fn listen(&self, address: &str) -> RdmaResult<LabListener> {
         let (host, port) = self.parse(address)?;
         if host != self.adapter.host {
             let why = Reason::new(InvalidArgument, format!("it is none of {}", self.name()));
@@ -202,11 +198,7 @@ impl Rdma for LabRdma {
     }
 
     /// Costs a system call, and the NIC's time to connect.
-    async fn connect(
-        &self,
-        address: &str,
-        deadline: Picoseconds,
-    ) -> Result<LabConnection, RdmaError> {
+    async fn connect(&self, address: &str, deadline: Picoseconds) -> RdmaResult<LabConnection> {
         let (host, port) = self.parse(address)?;
         self.bus.spend(&[CoreWork::SystemCall]).await;
         self.wait_to_connect(address, deadline).await?;
