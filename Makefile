@@ -46,7 +46,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
 	check-deny check-speed test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
-	bench-document fuzz corpus torture mutations miri fmt readme architecture area pciebench aws-f1 kc705 nget rosta sbdt \
+	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl clean
 
 help: ## this list
@@ -197,6 +197,9 @@ fmt: $(TOOLS) ## format the source
 
 readme: ## write the sample output in README.md and docs/tour.md, and the picture, anew
 	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program readme
+
+lab-keys: ## the reference page of lab files and their JSON Schema, written anew
+	CROSSLANE_UPDATE_KEYS=1 $(CARGO) test --locked -p crosslane-lab --test integration -- keys::
 
 architecture: ## the transfer that docs/architecture.md follows, written there anew
 	$(CARGO) run --locked -p crosslane-reproduce --example one_transfer -- --write

@@ -170,6 +170,15 @@ both.")]
         #[arg(long)]
         json: bool,
     },
+    /// Describe all keys of lab files: values, defaults and meanings, as Markdown
+    Keys,
+    /// Print the JSON Schema of lab files, with which editors complete keys
+    #[command(after_help = "\
+Examples:
+  crosslane lab schema > lab.schema.json
+
+Taplo and Even Better TOML use it for a lab file that begins with #:schema ./lab.schema.json.")]
+    Schema,
     /// Show the constants of a lab, with their sources
     #[command(after_help = "\
 Examples:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane lab`: the shipped labs, and constants with their provenance.
 
-use crosslane::lab::Lab;
+use crosslane::lab::{Lab, keys};
 use crosslane::labs;
 use crosslane_report::text;
 use crosslane_reproduce::page::constants_text;
@@ -25,6 +25,8 @@ pub fn run(command: &LabCommand) -> Result<(), CommandError> {
             let check = labs::check_file(&file.to_string_lossy())?;
             show(*json, &check, |_| text::lab_check(&check))
         }
+        LabCommand::Keys => print_unfolded(&keys::page()),
+        LabCommand::Schema => print_unfolded(&format!("{:#}\n", keys::schema())),
         LabCommand::Serve(arguments) => serve_command::run(arguments),
         LabCommand::Show { lab, json, file } => {
             let lab = Lab::load(lab)?;

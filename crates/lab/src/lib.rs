@@ -19,6 +19,7 @@ pub mod enumerate;
 pub mod error;
 pub mod executor;
 pub mod file;
+pub mod keys;
 mod lab;
 mod progress;
 mod shipped;

@@ -77,8 +77,8 @@ impl Line {
         }
     }
 
-    /// Whether the checker, which took so many bytes, compares with this stream. The stores that set
-    /// it up are posted, so the first fault may meet them on their way.
+    /// Whether the checker, which took so many bytes, compares with this stream. The stores that
+    /// set it up are posted, so the first fault may meet them on their way.
     pub fn compares(&mut self, found: Found, delivered: u64) -> bool {
         self.is_set_up |= found.errors == 0 && delivered > 0;
         self.is_set_up || !self.world.has(self.own, Picoseconds::ZERO, Fault::loses_writes)

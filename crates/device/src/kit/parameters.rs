@@ -17,6 +17,8 @@ pub struct Parameter {
     pub kind: ParameterKind,
     /// Value if it is left out; `None` if it must be given.
     pub default: Option<u64>,
+    /// What it is, with its bounds.
+    pub words: &'static str,
 }
 
 /// Type of a parameter.
@@ -118,14 +120,14 @@ macro_rules! parameters {
     (
         $(#[$meta:meta])*
         $name:ident |$all:ident| {
-            $($(#[$doc:meta])* $field:ident: $kind:tt $bounds:tt,)*
+            $($(#[doc = $doc:literal])* $field:ident: $kind:tt $bounds:tt,)*
             $(; $(#[$part_doc:meta])* $part:ident: $part_kind:ty,)*
         }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name {
-            $($(#[$doc])* pub $field: $kind,)*
+            $($(#[doc = $doc])* pub $field: $kind,)*
             $($(#[$part_doc])* pub $part: Option<$part_kind>,)*
         }
 
@@ -155,6 +157,7 @@ macro_rules! parameters {
                 key: $crate::kit::parameters!(@key $field $kind),
                 kind: <$kind as $crate::kit::Number>::KIND,
                 default: $crate::kit::parameters!(@default $bounds),
+                words: concat!($($doc),*),
             },)*];
 
             fn of<E>(

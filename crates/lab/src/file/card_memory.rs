@@ -6,60 +6,41 @@ use crosslane_device::{CardMemoryParameters, Copying, DramParameters};
 use super::table::Table;
 use crate::error::Result;
 
-const KEYS: [&str; 17] = [
-    "memory_bytes", "axi_bytes", "axi_clock_ns", "burst_beats", "read_ahead_bytes",
-    "read_latency_ns", "write_latency_ns", "copying", "turnaround_clocks", "dram_channels",
-    "dram_bus_bytes", "dram_clock_ns", "dram_burst_transfers", "dram_row_bytes",
-    "dram_row_change_ns", "dram_refresh_interval_ns", "dram_refresh_ns",
-];
-
-/// Number of channels of a memory: more than any card has.
-const CHANNELS: std::ops::RangeInclusive<u64> = 1..=16;
-
-/// Read-ahead of this project's gateware, the default.
-const READ_AHEAD_BYTES: u32 = 8192;
-
 /// A copier that reads a burst and then writes it.
 const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 0 };
 
 /// Reads the memory of a part's card; `None` if it has none.
 pub(super) fn read(part: &Table<'_>) -> Result<Option<CardMemoryParameters>> {
     let Some(table) = part.table("card_memory")? else { return Ok(None) };
-    table.only(&KEYS)?;
     if !part.has("engine") {
         let problem = "nothing reaches it: the part has no table `engine`";
         return Err(part.bad("card_memory", problem.to_owned()));
     }
-    let number = |key: &str| table.whole(key, 0..=u64::from(u32::MAX)).map(|number| number as u32);
-    let copying = match table
-        .choice("copying", &[("overlapped", Copying::Overlapped), ("in-turn", IN_TURN)])?
-    {
+    let number = |key: &str| table.whole(key).map(|number| number as u32);
+    let copying = match table.choice("copying", &[Copying::Overlapped, IN_TURN])? {
         Copying::Overlapped => Copying::Overlapped,
         Copying::InTurn { .. } => {
             Copying::InTurn { turnaround_clocks: number("turnaround_clocks")? }
         }
     };
     let parameters = CardMemoryParameters {
-        bytes: table.whole("memory_bytes", 0..=u64::MAX >> 1)?,
+        bytes: table.whole("memory_bytes")?,
         axi_bytes: number("axi_bytes")?,
         axi_clock: table.ns("axi_clock_ns")?,
         burst_beats: number("burst_beats")?,
-        read_ahead_bytes: match table.optional_whole("read_ahead_bytes", 1..=1 << 20)? {
-            Some(bytes) => bytes as u32,
-            None => READ_AHEAD_BYTES,
-        },
+        read_ahead_bytes: number("read_ahead_bytes")?,
         read_latency: table.ns("read_latency_ns")?,
         write_latency: table.ns("write_latency_ns")?,
         copying,
         dram: DramParameters {
-            channels: table.optional_whole("dram_channels", CHANNELS)?.unwrap_or(1) as u32,
+            channels: number("dram_channels")?,
             bus_bytes: number("dram_bus_bytes")?,
             clock: table.ns("dram_clock_ns")?,
             burst_transfers: number("dram_burst_transfers")?,
             row_bytes: number("dram_row_bytes")?,
             row_change: table.ns("dram_row_change_ns")?,
-            refresh_interval: table.ns_or_off("dram_refresh_interval_ns")?,
-            refresh: table.ns_or_off("dram_refresh_ns")?,
+            refresh_interval: table.ns("dram_refresh_interval_ns")?,
+            refresh: table.ns("dram_refresh_ns")?,
         },
     };
     if let Err(error) = parameters.check() {

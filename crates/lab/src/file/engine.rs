@@ -27,7 +27,7 @@ pub(super) fn read(
     }
     // A receive queue must have room for a whole TLP.
     let payload_bytes = u64::from(port.capability.max_payload_bytes);
-    let bytes = table.whole("lane_fifo_bytes", 0..=u32::MAX.into())?;
+    let bytes = table.whole("lane_fifo_bytes")?;
     if bytes < payload_bytes {
         let problem = format!("{bytes} B do not hold a payload of its port, {payload_bytes} B");
         return Err(table.bad("lane_fifo_bytes", problem));

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use crosslane_fabric::MAX_NODES;
 use crosslane_fabric::parameters::LinkParameters;
 
-use super::parts::{
-    EndpointPart, PAYLOADS, PartKind, RootComplexPart, SwitchPart, link, wrong_kind,
-};
+use super::parts::{EndpointPart, PartKind, RootComplexPart, SwitchPart, link, wrong_kind};
 use super::table::{Table, Word};
 use super::{LabFile, Part, check_name, network_processor, nic};
 use crate::error::{Problem, Result, nearest};
@@ -129,13 +127,6 @@ pub(super) fn part_of<'a>(
     Ok(part.table.under(instance))
 }
 
-/// Checks an instance's keys: `own`, and those of its part, which it may overrule.
-pub(super) fn only(instance: &Table<'_>, own: &[&'static str], kind: PartKind) -> Result<()> {
-    let of_part = kind.keys().iter().filter(|key| !["kind", "summary"].contains(*key));
-    let keys: Vec<&'static str> = own.iter().chain(of_part).copied().collect();
-    instance.only(&keys)
-}
-
 fn names(instance: &Table<'_>) -> Result<Vec<Word>> {
     let word = instance.needed_word("name")?;
     expand(instance, "name", &word)
@@ -180,7 +171,7 @@ pub(super) fn read<'a>(root: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -
         return Err(root.error("host", Problem::TooMany { what, count, limit }));
     }
     for table in root.list("switch")? {
-        only(&table, &["name", "part", "acs"], PartKind::Switch)?;
+        table.only_known()?;
         let part = Arc::new(SwitchPart::read(&part_of(&table, parts, PartKind::Switch)?)?);
         let acs = acs(&table, part.downstream.capability.acs)?;
         for word in names(&table)? {
@@ -190,7 +181,7 @@ pub(super) fn read<'a>(root: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -
         }
     }
     for table in root.list("endpoint")? {
-        only(&table, &["name", "part"], PartKind::Endpoint)?;
+        table.only_known()?;
         let part = Arc::new(EndpointPart::read(&part_of(&table, parts, PartKind::Endpoint)?)?);
         for word in names(&table)? {
             claim(&table, &mut taken, &word)?;
@@ -215,22 +206,12 @@ fn host<'a>(
     parts: &Parts<'a>,
     taken: &mut BTreeMap<String, usize>,
 ) -> Result<Vec<HostInstance>> {
-    let own =
-        ["name", "part", "acs", "buffers", "max_read_request_bytes", "max_payload_limit_bytes"];
-    only(table, &own, PartKind::RootComplex)?;
+    table.only_known()?;
     let part = Arc::new(RootComplexPart::read(&part_of(table, parts, PartKind::RootComplex)?)?);
-    let regions =
-        [("below-4-gib", HostBuffers::Below4Gib), ("above-4-gib", HostBuffers::Above4Gib)];
+    let regions = [HostBuffers::Below4Gib, HostBuffers::Above4Gib];
     let buffers = table.choice("buffers", &regions)?;
-    let read_request = match table.has("max_read_request_bytes") {
-        true => table.power_of_two("max_read_request_bytes", PAYLOADS)? as u32,
-        // The value after reset (PCIe 6.x 7.5.3.4).
-        false => 512,
-    };
-    let limit = match table.has("max_payload_limit_bytes") {
-        true => Some(table.power_of_two("max_payload_limit_bytes", PAYLOADS)? as u32),
-        false => None,
-    };
+    let read_request = table.whole("max_read_request_bytes")? as u32;
+    let limit = table.optional_whole("max_payload_limit_bytes")?.map(|bytes| bytes as u32);
     let acs = acs(table, part.port.capability.acs)?;
     let mut hosts = Vec::new();
     for word in names(table)? {
@@ -250,7 +231,7 @@ fn host<'a>(
 
 /// Links each upper with its share of the lowers: as many lowers as uppers, or a multiple.
 fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<()> {
-    only(table, &["upper", "upper_port", "lower", "part"], PartKind::Link)?;
+    table.only_known()?;
     let with_part = match table.has("part") {
         true => part_of(table, parts, PartKind::Link)?,
         false => table.clone(),

@@ -26,6 +26,7 @@ use constant::Constant;
 pub use crosslane_device::network_processor::CableParameters;
 pub use crosslane_device::nic::NetworkParameters;
 pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
+pub(crate) use model::requester_key;
 pub use network_processor::TorusInstance;
 pub use nic::NetworkInstance;
 use parts::PartKind;
@@ -90,11 +91,6 @@ struct Part<'a> {
     table: Table<'a>,
 }
 
-const LAB_KEYS: [&str; 10] = [
-    "lab", "part", "variant", "host", "switch", "endpoint", "link", "network", "torus",
-    "measurements",
-];
-
 impl LabFile {
     /// Reads a lab file. `file` is its name for errors; `variant` selects one of its variants;
     /// `replaced` sets constants anew by path.
@@ -124,7 +120,7 @@ impl LabFile {
         if parsed.get_ref().is_empty() {
             return Err(whole(Problem::Empty));
         }
-        let root = Table::new(&source, "", 0..text.len().min(1), parsed.get_ref());
+        let root = Table::root(&source, parsed.get_ref());
         let lab = read(&root, variant)?;
         for path in replaced.keys() {
             lab.check_replaced(path, variant)?;
@@ -181,14 +177,14 @@ impl LabFile {
 }
 
 fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile> {
-    root.only(&LAB_KEYS)?;
+    root.only_known()?;
     let source = root.source;
-    let head = root.needed_table("lab")?;
+    let head = root.unchecked_table("lab")?.ok_or_else(|| root.missing("lab"))?;
     if let Some(format) = head.plain_whole("format")?.filter(|format| *format != FORMAT.into()) {
         let problem = format!("this version reads format {FORMAT} of lab files, not {format}");
         return Err(head.bad("format", problem));
     }
-    head.only(&["format", "name", "summary", "source"])?;
+    head.only_known()?;
     let own_parts = root.needed_table("part")?;
     let (variants, layers) = variants(root, &own_parts)?;
     let chosen = match variant {
@@ -238,7 +234,7 @@ fn variants<'a>(root: &Table<'a>, own_parts: &Table<'a>) -> Result<(Vec<Variant>
     let Some(table) = root.table("variant")? else { return Ok(Default::default()) };
     let (mut variants, mut layers) = (Vec::new(), Vec::new());
     for (name, table) in table.children()? {
-        table.only(&["summary", "part"])?;
+        table.only_known()?;
         check_name(&table, "", &name)?;
         let over = table.needed_table("part")?;
         let known: BTreeSet<String> =
@@ -264,6 +260,7 @@ fn parts<'a>(table: &Table<'a>) -> Result<BTreeMap<String, Part<'a>>> {
     for (name, table) in table.children()? {
         check_name(&table, "", &name)?;
         let kind = PartKind::read(&table)?;
+        let table = table.with_keys(kind.keys());
         parts::check(kind, &table)?;
         parts.insert(name.text, Part { kind, table });
     }
@@ -272,7 +269,7 @@ fn parts<'a>(table: &Table<'a>) -> Result<BTreeMap<String, Part<'a>>> {
 
 fn measurements(root: &Table<'_>) -> Result<Vec<Measurements>> {
     let read = |table: Table<'_>| {
-        table.only(&["file"])?;
+        table.only_known()?;
         let file = table.needed_word("file")?.text;
         let inside = !file.is_empty()
             && !file.starts_with('/')

@@ -4,15 +4,29 @@
 //! is written twice.
 
 use crosslane_device::kit::{Parameter, ParameterKind, Parameters};
-use crosslane_fabric::parameters::EndpointParameters;
+use crosslane_fabric::parameters::{EndpointParameters, RequesterParameters};
 
 use super::table::Table;
 use crate::error::Result;
 
-/// Returns the key and the value of a parameter that the table `requester` has.
-fn shared(endpoint: &EndpointParameters, key: &'static str) -> Option<(&'static str, u64)> {
-    let requester = &endpoint.requester;
-    let value = match key {
+/// Returns the key under which the table `requester` has a parameter of a device, if it has it.
+pub(crate) fn requester_key(key: &'static str) -> Option<&'static str> {
+    match key {
+        "tags"
+        | "max_write_bytes"
+        | "max_read_bytes"
+        | "completion_timeout_ns"
+        | "clock_ns"
+        | "datapath_bytes"
+        | "idle_clocks_per_tlp" => Some(key),
+        "descriptor_gap_ns" => Some("operation_gap_ns"),
+        _ => None,
+    }
+}
+
+/// Returns the value of a parameter that the table `requester` has.
+fn shared(requester: &RequesterParameters, key: &str) -> u64 {
+    match key {
         "tags" => requester.tags.into(),
         "max_write_bytes" => requester.max_write_bytes.into(),
         "max_read_bytes" => requester.max_read_bytes.into(),
@@ -20,22 +34,18 @@ fn shared(endpoint: &EndpointParameters, key: &'static str) -> Option<(&'static 
         "clock_ns" => requester.clock.0,
         "datapath_bytes" => requester.datapath_bytes.into(),
         "idle_clocks_per_tlp" => requester.idle_clocks_per_tlp.into(),
-        "descriptor_gap_ns" => return Some(("operation_gap_ns", requester.operation_gap.0)),
-        _ => return None,
-    };
-    Some((key, value))
+        "operation_gap_ns" => requester.operation_gap.0,
+        _ => unreachable!("{key} is not shared"),
+    }
 }
 
 /// Reads the value of a parameter from a table.
 pub(super) fn value(table: &Table<'_>, parameter: &Parameter) -> Result<u64> {
     let key = parameter.key;
-    if let Some(default) = parameter.default.filter(|_| !table.has(key)) {
-        return Ok(default);
-    }
     match parameter.kind {
         ParameterKind::Time => table.ns(key).map(|time| time.0),
-        ParameterKind::Whole(most) => table.whole(key, 0..=most),
-        ParameterKind::Truth => table.needed_truth(key).map(u64::from),
+        ParameterKind::Whole(_) => table.whole(key),
+        ParameterKind::Truth => table.truth(key).map(u64::from),
     }
 }
 
@@ -48,19 +58,16 @@ pub(super) fn read<P: Parameters>(
     others: &[&str],
 ) -> Result<Option<P>> {
     let Some(table) = part.table(key)? else { return Ok(None) };
-    let keys = P::ALL.iter().map(|parameter| parameter.key);
-    let keys: Vec<_> = keys.filter(|key| shared(endpoint, key).is_none()).collect();
-    table.only(&keys)?;
     if let Some(other) = others.iter().find(|other| part.has(other)) {
         return Err(part.bad(key, format!("a part has {other} or is {what}")));
     }
-    let parameters = P::of(|parameter| match shared(endpoint, parameter.key) {
-        Some((_, value)) => Ok(value),
+    let parameters = P::of(|parameter| match requester_key(parameter.key) {
+        Some(key) => Ok(shared(&endpoint.requester, key)),
         None => value(&table, parameter),
     })?;
     if let Err(error) = parameters.check() {
-        let (table, key) = match shared(endpoint, error.key()) {
-            Some((key, _)) => (part.needed_table("requester")?, key),
+        let (table, key) = match requester_key(error.key()) {
+            Some(key) => (part.needed_table("requester")?, key),
             None => (table, error.key()),
         };
         return Err(table.bad(key, format!("{what}'s {error}")));

@@ -11,7 +11,7 @@ use crosslane_device::network_processor::{
 use crosslane_fabric::MAX_NODES;
 use crosslane_fabric::parameters::EndpointParameters;
 use crosslane_torus_link::end::EndParameters;
-use crosslane_torus_link::routing::{MAX_NODES as MAX_TORUS_NODES, Torus};
+use crosslane_torus_link::routing::Torus;
 
 use super::LabFile;
 use super::instances::{Parts, expand, part_of};
@@ -19,16 +19,6 @@ use super::model;
 use super::parts::PartKind;
 use super::table::Table;
 use crate::error::{Problem, Result};
-
-/// Keys of a cable's constants.
-pub(super) const CABLE_KEYS: [&str; 14] = [
-    "kind", "summary", "lanes", "lane_gbit_per_s", "latency_ns", "bit_error_rate", "bring_up_ns",
-    "channel_datagrams", "retry_datagrams", "queue_datagrams", "acknowledge_datagrams",
-    "acknowledge_within_ns", "retry_timeout_ns", "refresh_ns",
-];
-
-/// Highest bit error rate: beyond it hardly any datagram gets through.
-const MOST_BIT_ERRORS: f64 = 0.01;
 
 /// A torus of network processors.
 #[derive(Clone, Debug)]
@@ -65,19 +55,18 @@ pub(super) fn read(
 
 /// Reads a cable's constants.
 pub(super) fn cable(table: &Table<'_>) -> Result<CableParameters> {
-    let number = |key: &str, most: u64| table.whole(key, 0..=most);
-    let rate = table.needed_number("lane_gbit_per_s", 1000.0)?;
+    let rate = table.real("lane_gbit_per_s")?;
     let parameters = CableParameters {
-        lanes: number("lanes", u8::MAX.into())? as u8,
+        lanes: table.whole("lanes")? as u8,
         lane_bits_per_second: (rate * 1e9).round() as u64,
         latency: table.ns("latency_ns")?,
-        bit_error_rate: table.probability("bit_error_rate", MOST_BIT_ERRORS)?,
+        bit_error_rate: table.real("bit_error_rate")?,
         bring_up: table.ns("bring_up_ns")?,
         end: EndParameters {
-            channel_datagrams: number("channel_datagrams", u16::MAX.into())? as u16,
-            retry_datagrams: number("retry_datagrams", u8::MAX.into())? as u8,
-            queue_datagrams: number("queue_datagrams", u8::MAX.into())? as u8,
-            acknowledge_datagrams: number("acknowledge_datagrams", u8::MAX.into())? as u8,
+            channel_datagrams: table.whole("channel_datagrams")? as u16,
+            retry_datagrams: table.whole("retry_datagrams")? as u8,
+            queue_datagrams: table.whole("queue_datagrams")? as u8,
+            acknowledge_datagrams: table.whole("acknowledge_datagrams")? as u8,
             acknowledge_within_ps: table.ns("acknowledge_within_ns")?.0,
             retry_timeout_ps: table.ns("retry_timeout_ns")?.0,
             refresh_ps: table.ns("refresh_ns")?.0,
@@ -94,10 +83,10 @@ pub(super) fn cable(table: &Table<'_>) -> Result<CableParameters> {
 
 /// Reads one entry of the list `torus`.
 pub(super) fn torus<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<()> {
-    table.only(&["nodes", "sizes", "wrap", "part"])?;
+    table.only_known()?;
     let parameters = cable(&part_of(table, parts, PartKind::TorusLink)?)?;
-    let wraps = !table.has("wrap") || table.wish("wrap")?;
-    let sizes = table.needed_wholes("sizes", 1..=u64::from(MAX_TORUS_NODES) - 1)?;
+    let wraps = table.wish("wrap")?;
+    let sizes = table.needed_wholes("sizes")?;
     let sizes: Vec<u16> = sizes.into_iter().map(|size| size as u16).collect();
     let torus = Torus::new(&sizes, wraps)
         .map_err(|error| table.bad("sizes", format!("there is no such torus: {error}")))?;

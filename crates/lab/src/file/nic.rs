@@ -9,17 +9,11 @@ use crosslane_fabric::MAX_NODES;
 use crosslane_fabric::parameters::EndpointParameters;
 
 use super::LabFile;
-use super::instances::{Parts, expand, only, part_of};
+use super::instances::{Parts, expand, part_of};
 use super::model;
 use super::parts::PartKind;
 use super::table::Table;
 use crate::error::{Problem, Result};
-
-/// Keys of a network link's constants.
-pub(super) const NETWORK_KEYS: [&str; 8] = [
-    "kind", "summary", "rate_gb_per_s", "mtu_bytes", "header_bytes", "request_bytes",
-    "acknowledgement_bytes", "latency_ns",
-];
 
 /// Least size of a NIC's BAR 0, bytes: doorbells of 512 connections.
 const DOORBELL_BYTES: u64 = 4096;
@@ -54,13 +48,7 @@ pub(super) fn read(
 /// Reads a network link's constants from a part or from the link itself.
 pub(super) fn network(table: &Table<'_>) -> Result<NetworkParameters> {
     let key = "rate_gb_per_s";
-    if !table.has(key) {
-        return Err(table.missing(key));
-    }
-    let bytes_per_second = table.rate_or_unlimited(key)?;
-    if bytes_per_second.is_infinite() {
-        return Err(table.bad(key, "a network link has a rate".into()));
-    }
+    let bytes_per_second = table.rate(key)?;
     let parameters = NetworkParameters::of(|parameter| match parameter.key {
         "bits_per_second" => Ok((bytes_per_second * 8.0).round() as u64),
         _ => model::value(table, parameter),
@@ -76,7 +64,7 @@ pub(super) fn network(table: &Table<'_>) -> Result<NetworkParameters> {
 
 /// Reads one entry of the list `network`: one link, or a link for each pair of names.
 pub(super) fn networks<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<()> {
-    only(table, &["first", "second", "part"], PartKind::Network)?;
+    table.only_known()?;
     let with_part = match table.has("part") {
         true => part_of(table, parts, PartKind::Network)?,
         false => table.clone(),

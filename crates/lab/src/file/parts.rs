@@ -1,77 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parts: constants shared by instances of one kind, as parameters of the fabric.
 
-use std::ops::RangeInclusive;
-
 pub use crosslane_device::EngineParameters;
 use crosslane_device::MemoryCardParameters;
 use crosslane_device::network_processor::NetworkProcessorParameters;
 use crosslane_device::nic::NicParameters;
-use crosslane_fabric::MAX_STORE_BYTES;
 use crosslane_fabric::parameters::{
     Coalescing, CombiningParameters, CompleterParameters, CompletionCut, CpuParameters,
     EndpointParameters, Forwarding, Latency, LinkParameters, PeerToPeer, PortParameters,
     RequesterParameters, RootComplexParameters, SwitchParameters,
 };
 use crosslane_host::Routines;
-use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity, MINIMUM_BAR_BYTES};
+use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity};
 use crosslane_pcie::credits::Credits;
-use crosslane_pcie::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
+use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
 
 use super::table::Table;
 use super::{engine, iommu, memory_card, network_processor, nic, routines};
 use crate::error::{LabError, Problem, Result};
+use crate::keys::{self, KeyTable};
 
-/// Most credits of a pool; beyond the 2047 x 16 of scaled flow control.
-const MOST_CREDITS: u64 = 1 << 16;
-/// Largest replay buffer, bytes.
-const MOST_REPLAY_BYTES: u64 = 1 << 24;
-/// Most TLPs covered by one Ack or UpdateFC: half of the 4096 sequence numbers (PCIe 6.x 3.6.2.1),
-/// beyond which nothing could be sent.
-const MOST_COALESCED: u64 = 2048;
-/// Largest host memory, bytes: 16 TiB.
-const MOST_MEMORY_BYTES: u64 = 1 << 44;
-/// Smallest host memory, bytes: 1 MiB.
-const LEAST_MEMORY_BYTES: u64 = 1 << 20;
-/// Largest BAR, bytes: 1 TiB.
-const MOST_BAR_BYTES: u64 = 1 << 40;
-/// Highest bit error rate that the fabric's builder accepts.
-const MOST_BIT_ERRORS: f64 = 0.1;
 /// Class code of a PCI-to-PCI bridge (PCI Code and ID Assignment 1.5).
 const BRIDGE_CLASS: u32 = 0x06_04_00;
-/// Payload sizes for Max_Payload_Size, bytes (PCIe 6.x 7.5.3.4).
-pub(super) const PAYLOADS: RangeInclusive<u64> = 128..=MAX_PAYLOAD_BYTES as u64;
-
-/// Keys of a switch's `port`.
-const SWITCH_PORT_KEYS: [&str; 16] = [
-    "max_generation", "max_width", "max_payload_bytes", "extended_tags", "acs", "posted_headers",
-    "posted_data", "nonposted_headers", "nonposted_data", "completion_headers", "completion_data",
-    "replay_buffer_bytes", "ack_tlps", "ack_within_ns", "update_fc_tlps", "update_fc_within_ns",
-];
-/// Additional keys of any other `port`.
-const LATENCY_KEYS: [&str; 2] = ["receive_latency_ns", "transmit_latency_ns"];
-
-const COMPLETER_KEYS: [&str; 15] = [
-    "read_completion_boundary_bytes", "completion_bytes", "completion_cut",
-    "completion_single_share", "read_slots", "read_latency_ns", "read_jitter_ns", "read_tail_ns",
-    "read_tail_probability", "write_latency_ns", "read_gb_per_s", "write_gb_per_s",
-    "write_overhead_ns", "partial_line_ns", "line_bytes",
-];
-
-const CPU_KEYS: [&str; 15] = [
-    "cores", "uncached_store_ns", "store_queue", "uncached_load_ns", "interrupt_ns",
-    "interrupts_in_turn", "system_call_ns", "kernel_poll_ns", "monitor_wake_ns", "pin_page_ns",
-    "touch_page_ns", "copy_gb_per_s", "widest_store_bytes", "combining", "routines",
-];
-
-const REQUESTER_KEYS: [&str; 15] = [
-    "tags", "max_write_bytes", "max_read_bytes", "datapath_bytes", "clock_ns",
-    "idle_clocks_per_tlp", "tlp_gap_ns", "operation_gap_ns", "write_interval_ns",
-    "read_interval_ns", "write_start_ns", "read_start_ns", "read_finish_ns", "copy_gb_per_s",
-    "completion_timeout_ns",
-];
-
+/// Largest 32-bit BAR, bytes.
+const MOST_32_BIT_BYTES: u64 = 1 << 31;
 /// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
@@ -90,7 +43,7 @@ pub enum PartKind {
 }
 
 impl PartKind {
-    const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::RootComplex,
         Self::Switch,
         Self::Endpoint,
@@ -124,27 +77,15 @@ impl PartKind {
         }
     }
 
-    /// Returns the keys of such a part, including `kind` and `summary`.
-    pub(super) const fn keys(self) -> &'static [&'static str] {
+    /// Returns the keys of such a part.
+    pub(crate) const fn keys(self) -> &'static KeyTable {
         match self {
-            Self::RootComplex => &[
-                "kind", "summary", "identity", "memory_bytes", "port", "memory", "peer_to_peer",
-                "iommu", "cpu",
-            ],
-            Self::Switch => &[
-                "kind", "summary", "identity", "latency_ns", "forwarding", "port", "upstream_port",
-            ],
-            Self::Endpoint => &[
-                "kind", "summary", "identity", "class_code", "revision", "subsystem", "bar0",
-                "bar1", "bar2", "bar3", "bar4", "bar5", "port", "memory", "requester", "engine",
-                "card_memory", "memory_card", "nic", "network_processor",
-            ],
-            Self::Link => &[
-                "kind", "summary", "generation", "width", "flight_ns", "bit_error_rate",
-                "retrain_ns", "skp",
-            ],
-            Self::Network => &nic::NETWORK_KEYS,
-            Self::TorusLink => &network_processor::CABLE_KEYS,
+            Self::RootComplex => &keys::PART_HOST,
+            Self::Switch => &keys::PART_SWITCH,
+            Self::Endpoint => &keys::PART_ENDPOINT,
+            Self::Link => &keys::PART_LINK,
+            Self::Network => &keys::PART_NETWORK,
+            Self::TorusLink => &keys::CABLE,
         }
     }
 
@@ -230,45 +171,30 @@ fn identity(table: &Table<'_>, class_code: u32) -> Result<Identity> {
 }
 
 fn rate(table: &Table<'_>, generation: &str, width: &str) -> Result<LinkRate> {
-    let number = table.whole(generation, 1..=5)?;
-    let lanes = table.whole(width, 1..=32)?;
-    let no_width = || {
-        let widths = Width::ALL.map(|width| width.lanes().to_string()).join(", ");
-        table.bad(width, format!("{lanes} lanes are not a link's width; known are {widths}"))
-    };
+    let known = |key: &str| table.bad(key, "no link has it".into());
     Ok(LinkRate {
-        generation: Generation::from_number(number as u8)
-            .ok_or_else(|| table.bad(generation, format!("{number} is not a generation")))?,
-        width: Width::new(lanes as u8).ok_or_else(no_width)?,
+        generation: Generation::from_number(table.whole(generation)? as u8)
+            .ok_or_else(|| known(generation))?,
+        width: Width::new(table.whole(width)? as u8).ok_or_else(|| known(width))?,
     })
 }
 
 fn coalescing(table: &Table<'_>, tlps: &str, within: &str) -> Result<Coalescing> {
-    // Infinite means by time only.
-    let tlps = table.whole_or_infinite(tlps, 1..=MOST_COALESCED, u32::MAX.into())? as u32;
-    Ok(Coalescing { tlps, within: table.optional_ns(within)? })
+    Ok(Coalescing { tlps: table.whole(tlps)? as u32, within: table.optional_ns(within)? })
 }
 
 fn credits(table: &Table<'_>, header: &str, data: &str) -> Result<Credits> {
-    let read = |key| {
-        table.whole_or_infinite(key, 1..=MOST_CREDITS, u32::MAX.into()).map(|number| number as u32)
-    };
-    Ok(Credits { header: read(header)?, data: read(data)? })
+    Ok(Credits { header: table.whole(header)? as u32, data: table.whole(data)? as u32 })
 }
 
 /// Reads a port; a switch's ports have no latencies, they are counted in the switch.
 fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters> {
-    let mut keys = SWITCH_PORT_KEYS.to_vec();
-    if !of_switch {
-        keys.extend(LATENCY_KEYS);
-    }
-    table.only(&keys)?;
     let latency = |key| if of_switch { Ok(Picoseconds::ZERO) } else { table.ns(key) };
     let capability = Capability {
         max_rate: rate(table, "max_generation", "max_width")?,
-        max_payload_bytes: table.power_of_two("max_payload_bytes", PAYLOADS)? as u16,
-        extended_tags: table.truth("extended_tags")?.unwrap_or(false),
-        acs: table.truth("acs")?.unwrap_or(false),
+        max_payload_bytes: table.whole("max_payload_bytes")? as u16,
+        extended_tags: table.truth("extended_tags")?,
+        acs: table.truth("acs")?,
     };
     let parameters = PortParameters {
         capability,
@@ -277,16 +203,18 @@ fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters> {
             credits(table, "nonposted_headers", "nonposted_data")?,
             credits(table, "completion_headers", "completion_data")?,
         ],
-        replay_buffer_bytes: table.whole_or_infinite(
-            "replay_buffer_bytes",
-            u64::from(capability.max_payload_bytes) + 24..=MOST_REPLAY_BYTES,
-            u32::MAX.into(),
-        )? as u32,
+        replay_buffer_bytes: table.whole("replay_buffer_bytes")? as u32,
         ack: coalescing(table, "ack_tlps", "ack_within_ns")?,
         update_fc: coalescing(table, "update_fc_tlps", "update_fc_within_ns")?,
         receive_latency: latency("receive_latency_ns")?,
         transmit_latency: latency("transmit_latency_ns")?,
     };
+    let tlp_bytes = u32::from(capability.max_payload_bytes) + keys::TLP_OVERHEAD_BYTES as u32;
+    if parameters.replay_buffer_bytes < tlp_bytes {
+        let bytes = parameters.replay_buffer_bytes;
+        let problem = format!("{bytes} B do not hold one TLP, {tlp_bytes} B");
+        return Err(table.bad("replay_buffer_bytes", problem));
+    }
     check_data_credits(table, &parameters)?;
     Ok(parameters)
 }
@@ -308,80 +236,65 @@ fn check_data_credits(table: &Table<'_>, port: &PortParameters) -> Result<()> {
     Ok(())
 }
 
-fn completer(table: &Table<'_>, of_root_complex: bool) -> Result<CompleterParameters> {
-    table.only(&COMPLETER_KEYS)?;
-    let key = "read_completion_boundary_bytes";
-    let boundary = match table.optional_whole(key, 0..=u64::from(u32::MAX))? {
-        None if of_root_complex => return Err(table.missing(key)),
-        // Every completer except a root complex uses 128 bytes (PCIe 6.x 2.3.1.1).
-        None => 128,
-        Some(64) if of_root_complex => 64,
-        Some(128) => 128,
-        Some(other) => {
-            let allowed =
-                if of_root_complex { "64 or 128 B" } else { "128 B for all but a root complex" };
-            let problem = format!("a read completion boundary is {allowed}, not {other} B");
-            return Err(table.bad(key, problem));
-        }
-    };
+fn completer(table: &Table<'_>) -> Result<CompleterParameters> {
+    let boundary = table.whole("read_completion_boundary_bytes")?;
+    let completion_bytes = table.whole("completion_bytes")?;
+    if completion_bytes < boundary {
+        let problem = format!("{completion_bytes} B are below the boundary, {boundary} B");
+        return Err(table.bad("completion_bytes", problem));
+    }
     let partial_line = table.optional_ns("partial_line_ns")?;
-    let line_bytes = match partial_line.is_some() || table.has("line_bytes") {
-        true => table.power_of_two("line_bytes", 4..=4096)? as u32,
+    let line_bytes = match (table.optional_whole("line_bytes")?, partial_line) {
+        (Some(bytes), _) => bytes as u32,
+        (None, Some(_)) => return Err(table.missing("line_bytes")),
         // No cost depends on it.
-        false => 64,
+        (None, None) => 64,
     };
-    let cuts = [("longest", CompletionCut::Longest), ("aligned", CompletionCut::Aligned)];
     Ok(CompleterParameters {
-        read_completion_boundary_bytes: boundary,
-        completion_bytes: table
-            .power_of_two("completion_bytes", u64::from(boundary)..=*PAYLOADS.end())?
-            as u32,
-        completion_cut: table.choice("completion_cut", &cuts)?,
-        completion_single_share: table.probability("completion_single_share", 1.0)?,
-        read_slots: table.whole_or_infinite("read_slots", 1..=1 << 16, u32::MAX.into())? as u32,
+        read_completion_boundary_bytes: boundary as u32,
+        completion_bytes: completion_bytes as u32,
+        completion_cut: table
+            .choice("completion_cut", &[CompletionCut::Longest, CompletionCut::Aligned])?,
+        completion_single_share: table.real("completion_single_share")?,
+        read_slots: table.whole("read_slots")? as u32,
         read_latency: Latency {
             base: table.ns("read_latency_ns")?,
-            jitter: table.ns_or_off("read_jitter_ns")?,
-            tail_probability: table.probability("read_tail_probability", 1.0)?,
-            tail: table.ns_or_off("read_tail_ns")?,
+            jitter: table.ns("read_jitter_ns")?,
+            tail_probability: table.real("read_tail_probability")?,
+            tail: table.ns("read_tail_ns")?,
         },
         write_latency: table.ns("write_latency_ns")?,
-        read_bytes_per_second: table.rate_or_unlimited("read_gb_per_s")?,
-        write_bytes_per_second: table.rate_or_unlimited("write_gb_per_s")?,
-        write_overhead: table.ns_or_off("write_overhead_ns")?,
+        read_bytes_per_second: table.rate("read_gb_per_s")?,
+        write_bytes_per_second: table.rate("write_gb_per_s")?,
+        write_overhead: table.ns("write_overhead_ns")?,
         partial_line: partial_line.unwrap_or_default(),
         line_bytes,
     })
 }
 
 fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer> {
-    table.only(&["allowed", "latency_ns", "gb_per_s"])?;
-    if !table.needed_truth("allowed")? {
+    if !table.truth("allowed")? {
         return Ok(PeerToPeer::Forbidden);
     }
-    let latency = table.ns("latency_ns")?;
-    Ok(PeerToPeer::Allowed { latency, bytes_per_second: table.rate_or_unlimited("gb_per_s")? })
+    let (latency, bytes_per_second) = (table.ns("latency_ns")?, table.rate("gb_per_s")?);
+    Ok(PeerToPeer::Allowed { latency, bytes_per_second })
 }
 
 fn cpu(table: &Table<'_>) -> Result<CpuParameters> {
-    table.only(&CPU_KEYS)?;
     Ok(CpuParameters {
-        cores: table.whole("cores", 1..=1024)? as u16,
+        cores: table.whole("cores")? as u16,
         uncached_store: table.ns("uncached_store_ns")?,
-        store_queue: table.whole_or_infinite("store_queue", 1..=1 << 16, u32::MAX.into())? as u32,
+        store_queue: table.whole("store_queue")? as u32,
         uncached_load: table.ns("uncached_load_ns")?,
         interrupt: table.ns("interrupt_ns")?,
-        interrupts_in_turn: table.truth("interrupts_in_turn")?.unwrap_or(false),
+        interrupts_in_turn: table.truth("interrupts_in_turn")?,
         system_call: table.ns("system_call_ns")?,
         kernel_poll: kernel_poll(table)?,
         monitor_wake: table.optional_ns("monitor_wake_ns")?,
         pin_page: table.ns("pin_page_ns")?,
-        touch_page: table.ns_or_off("touch_page_ns")?,
-        copy_bytes_per_second: table.rate_or_unlimited("copy_gb_per_s")?,
-        widest_store_bytes: match table.has("widest_store_bytes") {
-            true => table.power_of_two("widest_store_bytes", 8..=64)? as u32,
-            false => MAX_STORE_BYTES,
-        },
+        touch_page: table.ns("touch_page_ns")?,
+        copy_bytes_per_second: table.rate("copy_gb_per_s")?,
+        widest_store_bytes: table.whole("widest_store_bytes")? as u32,
         combining: table.table("combining")?.map(|table| combining(&table)).transpose()?,
     })
 }
@@ -396,44 +309,37 @@ fn kernel_poll(table: &Table<'_>) -> Result<Option<Picoseconds>> {
 }
 
 fn combining(table: &Table<'_>) -> Result<CombiningParameters> {
-    table.only(&["buffers", "store_ns", "fence_ns"])?;
     Ok(CombiningParameters {
-        buffers: table.whole("buffers", 1..=64)? as u16,
+        buffers: table.whole("buffers")? as u16,
         store: table.ns("store_ns")?,
         fence: table.ns("fence_ns")?,
     })
 }
 
 fn requester(table: &Table<'_>) -> Result<RequesterParameters> {
-    table.only(&REQUESTER_KEYS)?;
-    let datapath = table.has("datapath_bytes");
-    let (clock, idle_clocks) = match datapath {
-        true => (table.ns("clock_ns")?, table.optional_whole("idle_clocks_per_tlp", 0..=1 << 16)?),
-        false => {
-            for key in ["clock_ns", "idle_clocks_per_tlp"] {
-                if table.has(key) {
-                    return Err(table.missing("datapath_bytes"));
-                }
-            }
-            (Picoseconds::ZERO, None)
+    let datapath_bytes = table.optional_whole("datapath_bytes")?;
+    let clock = match datapath_bytes {
+        Some(_) => table.ns("clock_ns")?,
+        None if table.has("clock_ns") || table.has("idle_clocks_per_tlp") => {
+            return Err(table.missing("datapath_bytes"));
         }
+        None => Picoseconds::ZERO,
     };
-    let sizes = 4..=*PAYLOADS.end();
     Ok(RequesterParameters {
-        tags: table.whole("tags", 1..=1024)? as u16,
-        max_write_bytes: table.power_of_two("max_write_bytes", sizes.clone())? as u32,
-        max_read_bytes: table.power_of_two("max_read_bytes", sizes)? as u32,
-        datapath_bytes: table.optional_whole("datapath_bytes", 1..=1024)?.unwrap_or(0) as u32,
+        tags: table.whole("tags")? as u16,
+        max_write_bytes: table.whole("max_write_bytes")? as u32,
+        max_read_bytes: table.whole("max_read_bytes")? as u32,
+        datapath_bytes: datapath_bytes.unwrap_or(0) as u32,
         clock,
-        idle_clocks_per_tlp: idle_clocks.unwrap_or(0) as u32,
-        tlp_gap: table.ns_or_off("tlp_gap_ns")?,
-        operation_gap: table.ns_or_off("operation_gap_ns")?,
-        write_interval: table.ns_or_off("write_interval_ns")?,
-        read_interval: table.ns_or_off("read_interval_ns")?,
-        write_start: table.ns_or_off("write_start_ns")?,
-        read_start: table.ns_or_off("read_start_ns")?,
-        read_finish: table.ns_or_off("read_finish_ns")?,
-        copy_bytes_per_second: table.rate_or_unlimited("copy_gb_per_s")?,
+        idle_clocks_per_tlp: table.whole("idle_clocks_per_tlp")? as u32,
+        tlp_gap: table.ns("tlp_gap_ns")?,
+        operation_gap: table.ns("operation_gap_ns")?,
+        write_interval: table.ns("write_interval_ns")?,
+        read_interval: table.ns("read_interval_ns")?,
+        write_start: table.ns("write_start_ns")?,
+        read_start: table.ns("read_start_ns")?,
+        read_finish: table.ns("read_finish_ns")?,
+        copy_bytes_per_second: table.rate("copy_gb_per_s")?,
         completion_timeout: table.ns("completion_timeout_ns")?,
     })
 }
@@ -441,18 +347,19 @@ fn requester(table: &Table<'_>) -> Result<RequesterParameters> {
 fn bars(table: &Table<'_>) -> Result<[Option<BarRequest>; 6]> {
     const KEYS: [&str; 6] = ["bar0", "bar1", "bar2", "bar3", "bar4", "bar5"];
     let kinds = [
-        ("memory32", BarKind::Memory32 { prefetchable: false }),
-        ("memory32-prefetchable", BarKind::Memory32 { prefetchable: true }),
-        ("memory64", BarKind::Memory64 { prefetchable: false }),
-        ("memory64-prefetchable", BarKind::Memory64 { prefetchable: true }),
+        BarKind::Memory32 { prefetchable: false },
+        BarKind::Memory32 { prefetchable: true },
+        BarKind::Memory64 { prefetchable: false },
+        BarKind::Memory64 { prefetchable: true },
     ];
     let mut bars = [None; 6];
     for (index, key) in KEYS.into_iter().enumerate() {
         let Some(bar) = table.table(key)? else { continue };
-        bar.only(&["decodes", "size_bytes"])?;
-        let kind = bar.choice("decodes", &kinds)?;
-        let most = if kind.is_64_bit() { MOST_BAR_BYTES } else { 1 << 31 };
-        let size_bytes = bar.power_of_two("size_bytes", MINIMUM_BAR_BYTES..=most)?;
+        let (kind, size_bytes) = (bar.choice("decodes", &kinds)?, bar.whole("size_bytes")?);
+        if !kind.is_64_bit() && size_bytes > MOST_32_BIT_BYTES {
+            let problem = format!("{size_bytes} B are beyond a 32-bit BAR, {MOST_32_BIT_BYTES} B");
+            return Err(bar.bad("size_bytes", problem));
+        }
         bars[index] = Some(BarRequest { kind, size_bytes });
     }
     for (index, bar) in bars.iter().enumerate() {
@@ -469,7 +376,7 @@ fn bars(table: &Table<'_>) -> Result<[Option<BarRequest>; 6]> {
 impl RootComplexPart {
     pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let port = port(&table.needed_table("port")?, false)?;
-        let memory = completer(&table.needed_table("memory")?, true)?;
+        let memory = completer(&table.needed_table("memory")?)?;
         let cpu_table = table.needed_table("cpu")?;
         let cpu = cpu(&cpu_table)?;
         let peers = table.needed_table("peer_to_peer")?;
@@ -478,8 +385,7 @@ impl RootComplexPart {
             routines: routines::read(&cpu_table, cpu.widest_store_bytes)?,
             identity: identity(table, BRIDGE_CLASS)?,
             parameters: RootComplexParameters {
-                memory_bytes: table
-                    .whole("memory_bytes", LEAST_MEMORY_BYTES..=MOST_MEMORY_BYTES)?,
+                memory_bytes: table.whole("memory_bytes")?,
                 completer: memory,
                 peer_to_peer: peer_to_peer(&peers)?,
                 iommu: iommu::read(table)?,
@@ -492,10 +398,7 @@ impl RootComplexPart {
 
 impl SwitchPart {
     pub(super) fn read(table: &Table<'_>) -> Result<Self> {
-        let forwarding = [
-            ("cut-through", Forwarding::CutThrough),
-            ("store-and-forward", Forwarding::StoreAndForward),
-        ];
+        let forwarding = [Forwarding::CutThrough, Forwarding::StoreAndForward];
         let downstream = table.needed_table("port")?;
         let upstream = match table.table("upstream_port")? {
             Some(upper) => downstream.under(&upper),
@@ -525,15 +428,15 @@ impl EndpointPart {
     pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let (subsystem_vendor, subsystem) = id_pair(table, "subsystem")?.unwrap_or_default();
         let identity = Identity {
-            revision: table.optional_whole("revision", 0..=0xff)?.unwrap_or(0) as u8,
+            revision: table.whole("revision")? as u8,
             subsystem_vendor,
             subsystem,
-            ..identity(table, table.whole("class_code", 0..=0xff_ffff)? as u32)?
+            ..identity(table, table.whole("class_code")? as u32)?
         };
         let parameters = EndpointParameters {
             identity,
             bars: bars(table)?,
-            completer: completer(&table.needed_table("memory")?, false)?,
+            completer: completer(&table.needed_table("memory")?)?,
             requester: requester(&table.needed_table("requester")?)?,
         };
         let port = port(&table.needed_table("port")?, false)?;
@@ -547,24 +450,23 @@ impl EndpointPart {
 
 /// Reads a link's constants from a part or from the link itself.
 pub(super) fn link(table: &Table<'_>) -> Result<LinkParameters> {
-    let bit_error_rate = table.probability("bit_error_rate", MOST_BIT_ERRORS)?;
+    let bit_error_rate = table.real("bit_error_rate")?;
     let retrain = match bit_error_rate > 0.0 {
         true => table.ns("retrain_ns")?,
-        false => table.ns_or_off("retrain_ns")?,
+        false => table.optional_ns("retrain_ns")?.unwrap_or_default(),
     };
     Ok(LinkParameters {
         rate: rate(table, "generation", "width")?,
         flight: table.ns("flight_ns")?,
         bit_error_rate,
         retrain,
-        // The specification demands them (PCIe 3.1 4.2.7.1); only an ideal link has none.
-        skp: table.truth("skp")?.unwrap_or(true),
+        skp: table.truth("skp")?,
     })
 }
 
 /// Reads a part to check it and to record its constants.
 pub(super) fn check(kind: PartKind, table: &Table<'_>) -> Result<()> {
-    table.only(kind.keys())?;
+    table.only_known()?;
     table.word("summary")?;
     match kind {
         PartKind::RootComplex => RootComplexPart::read(table).map(drop),

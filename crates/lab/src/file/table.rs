@@ -15,14 +15,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::constant::{Constant, Provenance, unit_of};
 use crate::error::{LabError, Position, Problem, Result, nearest};
-
-/// Longest time of a constant, nanoseconds: 1000 s.
-const LONGEST_NS: f64 = 1e12;
-/// Highest finite rate of a constant, GB/s.
-const FASTEST_GB_PER_S: f64 = 1e6;
-
-/// The word for a number without limit.
-pub(super) const INFINITE: &str = "infinite";
+use crate::keys::{
+    Absent, FASTEST_GB_PER_S, INFINITE, KeyTable, Kind, LONGEST_NS, PART, ROOT, SLOWEST_GB_PER_S,
+};
 
 /// State shared by all tables of one file.
 pub(super) struct Source {
@@ -58,6 +53,26 @@ impl Source {
     pub fn line(&self, at: usize) -> usize {
         self.line_ends.partition_point(|end| *end < at) + 1
     }
+
+    /// Rejects any key of a layer that is not among `known`.
+    fn only<I: Iterator<Item = &'static str>>(
+        &self,
+        layer: &Layer<'_>,
+        known: impl Fn() -> I,
+    ) -> Result<()> {
+        let is_unknown = |word: &str| !known().any(|known| known == word);
+        let unknown = layer.table.keys().filter(|key| is_unknown(key.get_ref()));
+        let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
+        let word = key.get_ref();
+        let table = if layer.path.is_empty() { "the lab file" } else { &layer.path };
+        let problem = Problem::UnknownKey {
+            key: word.to_string(),
+            table: table.to_owned(),
+            suggestion: nearest(word, known()),
+            known: known().collect(),
+        };
+        Err(self.error(key.span(), &join(&layer.path, word), problem))
+    }
 }
 
 #[derive(Clone)]
@@ -71,6 +86,8 @@ struct Layer<'a> {
 #[derive(Clone)]
 pub(super) struct Table<'a> {
     pub source: &'a Source,
+    /// Its keys: bounds, and what holds where one is left out.
+    pub keys: &'static KeyTable,
     /// Uppermost first; never empty.
     layers: Vec<Layer<'a>>,
 }
@@ -118,14 +135,22 @@ fn number(value: &DeValue<'_>) -> Option<f64> {
 }
 
 impl<'a> Table<'a> {
-    pub fn new(source: &'a Source, path: &str, span: Range<usize>, table: &'a DeTable<'a>) -> Self {
-        Self { source, layers: vec![Layer { path: path.to_owned(), table, span }] }
+    /// Returns the table at the top of a file.
+    pub fn root(source: &'a Source, table: &'a DeTable<'a>) -> Self {
+        let span = 0..source.text.len().min(1);
+        let layers = vec![Layer { path: String::new(), table, span }];
+        Self { source, keys: &ROOT, layers }
+    }
+
+    /// Returns it with other keys.
+    pub fn with_keys(self, keys: &'static KeyTable) -> Self {
+        Self { keys, ..self }
     }
 
     /// Puts the layers of `upper` above this table's.
     pub fn under(&self, upper: &Table<'a>) -> Self {
         let layers = upper.layers.iter().chain(&self.layers).cloned().collect();
-        Self { source: self.source, layers }
+        Self { layers, ..*self }
     }
 
     /// Returns the path of the lowest layer, which is named when a key is missing.
@@ -182,26 +207,33 @@ impl<'a> Table<'a> {
         self.source.error(found.value.span(), &found.path, problem)
     }
 
-    /// Rejects any key, in any layer, that is not among `known`.
-    pub fn only(&self, known: &[&'static str]) -> Result<()> {
-        for layer in &self.layers {
-            let unknown = layer.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
-            let Some(key) = unknown.min_by_key(|key| key.span().start) else { continue };
-            let word = key.get_ref();
-            let table = if layer.path.is_empty() { "the lab file" } else { &layer.path };
-            let problem = Problem::UnknownKey {
-                key: word.to_string(),
-                table: table.to_owned(),
-                suggestion: nearest(word, known.iter().copied()),
-                known: known.to_vec(),
-            };
-            return Err(self.source.error(key.span(), &join(&layer.path, word), problem));
-        }
-        Ok(())
+    /// Rejects any key, in any layer, that the table cannot have.
+    pub fn only_known(&self) -> Result<()> {
+        self.layers.iter().try_for_each(|layer| {
+            let known = || self.keys.all().map(|key| key.name);
+            self.source.only(layer, known)
+        })
     }
 
-    /// Returns the layers of a subtable, from all layers of this one.
+    /// Returns the layers of a subtable, from all layers of this one, with its keys checked.
     pub fn table(&self, key: &str) -> Result<Option<Table<'a>>> {
+        let Some(table) = self.unchecked_table(key)? else { return Ok(None) };
+        if let Kind::Table(_) | Kind::Overrule(_) = self.keys.key(key).kind {
+            table.only_known()?;
+        }
+        Ok(Some(table))
+    }
+
+    /// Returns the same before its keys are checked.
+    pub fn unchecked_table(&self, key: &str) -> Result<Option<Table<'a>>> {
+        let keys = match self.keys.key(key).kind {
+            Kind::Table(keys) | Kind::Overrule(keys) | Kind::Named(keys) => keys,
+            _ => &PART,
+        };
+        self.subtable(key, keys)
+    }
+
+    fn subtable(&self, key: &str, keys: &'static KeyTable) -> Result<Option<Table<'a>>> {
         let mut layers = Vec::new();
         for layer in &self.layers {
             let Some((_, value)) = layer.table.get_key_value(key) else { continue };
@@ -212,15 +244,17 @@ impl<'a> Table<'a> {
             };
             layers.push(Layer { path, table, span: value.span() });
         }
-        Ok((!layers.is_empty()).then_some(Table { source: self.source, layers }))
+        Ok((!layers.is_empty()).then_some(Table { source: self.source, keys, layers }))
     }
 
     pub fn needed_table(&self, key: &str) -> Result<Table<'a>> {
         self.table(key)?.ok_or_else(|| self.missing(key))
     }
 
-    /// Returns the tables of a list `[[key]]`, from the uppermost layer that has one, in order.
+    /// Returns the tables of a list `[[key]]`, from the uppermost layer that has one, in order, and
+    /// checks their keys.
     pub fn list(&self, key: &str) -> Result<Vec<Table<'a>>> {
+        let Kind::List(keys) = self.keys.key(key).kind else { return Ok(Vec::new()) };
         let Some(found) = self.find(key) else { return Ok(Vec::new()) };
         let Some(list) = found.value.get_ref().as_array() else {
             return Err(self.wrong_type(&found, &format!("a list of tables [[{key}]]")));
@@ -234,7 +268,8 @@ impl<'a> Table<'a> {
             };
             let name = table.get("name").and_then(|name| name.get_ref().as_str());
             let path = name.map_or(path, |name| join(&found.path, name));
-            tables.push(Table::new(self.source, &path, value.span(), table));
+            let layers = vec![Layer { path, table, span: value.span() }];
+            tables.push(Table { source: self.source, keys, layers });
         }
         Ok(tables)
     }
@@ -249,7 +284,10 @@ impl<'a> Table<'a> {
                 names.insert(key.span().start, word);
             }
         }
-        let with_table = |name: Word| Ok((name.clone(), self.needed_table(&name.text)?));
+        let with_table = |name: Word| {
+            let table = self.subtable(&name.text, self.keys)?;
+            Ok((name.clone(), table.ok_or_else(|| self.missing(&name.text))?))
+        };
         names.into_values().map(with_table).collect()
     }
 
@@ -266,9 +304,9 @@ impl<'a> Table<'a> {
         self.word(key)?.ok_or_else(|| self.missing(key))
     }
 
-    /// Reads a plain true or false without a source: a setting, not a constant. Default: false.
+    /// Reads a plain true or false without a source: a setting, not a constant.
     pub fn wish(&self, key: &str) -> Result<bool> {
-        let Some(found) = self.find(key) else { return Ok(false) };
+        let Some(found) = self.find(key) else { return self.or_absent(key, None, is_true) };
         let truth = found.value.get_ref().as_bool();
         truth.ok_or_else(|| self.wrong_type(&found, "true or false"))
     }
@@ -291,7 +329,8 @@ impl<'a> Table<'a> {
             // It has been read and checked before, as one of its part.
             return Ok(Some(Found { value, ..found }));
         }
-        Table::new(self.source, &found.path, span.clone(), table).only(&["value", "source"])?;
+        let layer = Layer { path: found.path.clone(), table, span: span.clone() };
+        self.source.only(&layer, || ["value", "source"].into_iter())?;
         let Some(source) = table.get("source") else {
             return Err(provenance(span, "it has no source".into()));
         };
@@ -353,10 +392,23 @@ impl<'a> Table<'a> {
         Ok(Some(number))
     }
 
-    /// Reads a mandatory number above zero.
-    pub fn needed_number(&self, key: &str, most: f64) -> Result<f64> {
-        let number = self.number(key, f64::MIN_POSITIVE..=most, false)?;
-        number.ok_or_else(|| self.missing(key))
+    /// Returns what a key that is left out stands for.
+    fn or_absent<T>(&self, key: &str, value: Option<T>, of: impl Fn(f64) -> T) -> Result<T> {
+        match (value, self.keys.key(key).absent) {
+            (Some(value), _) => Ok(value),
+            (None, Absent::Is(number)) => Ok(of(number)),
+            (None, Absent::Error | Absent::Nothing) => Err(self.missing(key)),
+        }
+    }
+
+    /// Reads a number: a positive one, or a probability or share.
+    pub fn real(&self, key: &str) -> Result<f64> {
+        let limits = match self.keys.key(key).kind {
+            Kind::Positive(most) => f64::MIN_POSITIVE..=most,
+            Kind::Share(most) => 0.0..=most,
+            kind => unreachable!("{key} is {kind:?}"),
+        };
+        self.or_absent(key, self.number(key, limits, false)?, |number| number)
     }
 
     /// Reads a plain whole number without a source; `None` if the key is left out.
@@ -367,7 +419,8 @@ impl<'a> Table<'a> {
     }
 
     /// Reads a list of plain whole numbers without a source: structure, not measurement.
-    pub fn needed_wholes(&self, key: &str, limits: RangeInclusive<u64>) -> Result<Vec<u64>> {
+    pub fn needed_wholes(&self, key: &str) -> Result<Vec<u64>> {
+        let Kind::Numbers(low, high) = self.keys.key(key).kind else { return Ok(Vec::new()) };
         let found = self.find(key).ok_or_else(|| self.missing(key))?;
         let expected = "a list of whole numbers";
         let list = found.value.get_ref().as_array();
@@ -376,10 +429,9 @@ impl<'a> Table<'a> {
         for value in list.iter() {
             let number = integer(value.get_ref());
             let number = number.ok_or_else(|| self.wrong_type(&found, expected))?;
-            match u64::try_from(number).ok().filter(|number| limits.contains(number)) {
+            match u64::try_from(number).ok().filter(|number| (low..=high).contains(number)) {
                 Some(number) => numbers.push(number),
                 None => {
-                    let (low, high) = limits.into_inner();
                     return Err(self.bad(key, format!("{number} is not between {low} and {high}")));
                 }
             }
@@ -392,92 +444,65 @@ impl<'a> Table<'a> {
         Ok(self.number(key, 0.0..=LONGEST_NS, false)?.map(Picoseconds::from_ns_f64))
     }
 
-    /// Reads a mandatory time in nanoseconds.
+    /// Reads a time in nanoseconds.
     pub fn ns(&self, key: &str) -> Result<Picoseconds> {
-        self.optional_ns(key)?.ok_or_else(|| self.missing(key))
+        self.or_absent(key, self.optional_ns(key)?, Picoseconds::from_ns_f64)
     }
 
-    /// Reads a cost in nanoseconds; 0 if the key is left out.
-    pub fn ns_or_off(&self, key: &str) -> Result<Picoseconds> {
-        Ok(self.optional_ns(key)?.unwrap_or_default())
+    /// Reads a rate in GB/s, as bytes per second.
+    pub fn rate(&self, key: &str) -> Result<f64> {
+        let infinite = matches!(self.keys.key(key).kind, Kind::RateOrInfinite);
+        let rate = self.number(key, SLOWEST_GB_PER_S..=FASTEST_GB_PER_S, infinite)?;
+        Ok(self.or_absent(key, rate, |gb_per_s| gb_per_s)? * 1e9)
     }
 
-    /// Reads a rate in GB/s, as bytes per second; infinite if the key is left out.
-    pub fn rate_or_unlimited(&self, key: &str) -> Result<f64> {
-        let rate = self.number(key, 1e-6..=FASTEST_GB_PER_S, true)?;
-        Ok(rate.map_or(f64::INFINITY, |gb_per_s| gb_per_s * 1e9))
-    }
-
-    /// Reads a probability up to `most`; 0 if the key is left out.
-    pub fn probability(&self, key: &str, most: f64) -> Result<f64> {
-        Ok(self.number(key, 0.0..=most, false)?.unwrap_or(0.0))
-    }
-
-    /// Reads a whole number within limits; `None` if the key is left out. The word "infinite", if
-    /// allowed, gives `infinite`.
-    fn whole_or(
-        &self,
-        key: &str,
-        limits: RangeInclusive<u64>,
-        infinite: Option<u64>,
-    ) -> Result<Option<u64>> {
+    /// Reads a whole number within its limits; `None` if the key is left out. The word "infinite",
+    /// where it is allowed, gives the largest of 32 bits.
+    pub fn optional_whole(&self, key: &str) -> Result<Option<u64>> {
+        let kind = self.keys.key(key).kind;
         let Some(found) = self.constant(key)? else { return Ok(None) };
         let value = found.value.get_ref();
-        if infinite.is_some() && value.as_str() == Some(INFINITE) {
-            return Ok(infinite);
+        let infinite = matches!(kind, Kind::WholeOrInfinite(..));
+        if infinite && value.as_str() == Some(INFINITE) {
+            return Ok(Some(u32::MAX.into()));
         }
-        let or = if infinite.is_some() { " or \"infinite\"" } else { "" };
+        let or = if infinite { " or \"infinite\"" } else { "" };
         let number = match self.replaced(&found.path) {
             Some(number) => number.round() as i128,
             None => integer(value)
                 .ok_or_else(|| self.wrong_type(&found, &format!("a whole number{or}")))?,
         };
-        match u64::try_from(number).ok().filter(|number| limits.contains(number)) {
-            Some(number) => Ok(Some(number)),
-            None => {
-                let (low, high) = limits.into_inner();
-                Err(self.bad(key, format!("{number} is not between {low} and {high}{or}")))
+        let bad = |allowed: String| Err(self.bad(key, format!("{number} is not {allowed}{or}")));
+        let (low, high) = match kind {
+            Kind::Whole(low, high) | Kind::WholeOrInfinite(low, high) => (low, high),
+            Kind::PowerOfTwo(low, high) => (low, high),
+            Kind::OneOf(allowed) => {
+                return match allowed.iter().find(|&&allowed| i128::from(allowed) == number) {
+                    Some(&number) => Ok(Some(number)),
+                    None => bad(or_words(allowed)),
+                };
             }
+            kind => unreachable!("{key} is {kind:?}"),
+        };
+        match u64::try_from(number).ok().filter(|number| (low..=high).contains(number)) {
+            None => bad(format!("between {low} and {high}")),
+            Some(number) if matches!(kind, Kind::PowerOfTwo(..)) && !number.is_power_of_two() => {
+                bad(format!("a power of two between {low} and {high}"))
+            }
+            number => Ok(number),
         }
     }
 
-    pub fn optional_whole(&self, key: &str, limits: RangeInclusive<u64>) -> Result<Option<u64>> {
-        self.whole_or(key, limits, None)
+    /// Reads a whole number within its limits.
+    pub fn whole(&self, key: &str) -> Result<u64> {
+        self.or_absent(key, self.optional_whole(key)?, |number| number as u64)
     }
 
-    pub fn whole(&self, key: &str, limits: RangeInclusive<u64>) -> Result<u64> {
-        self.whole_or(key, limits, None)?.ok_or_else(|| self.missing(key))
-    }
-
-    /// Reads a mandatory whole number; the word "infinite" gives `infinite`.
-    pub fn whole_or_infinite(
-        &self,
-        key: &str,
-        limits: RangeInclusive<u64>,
-        infinite: u64,
-    ) -> Result<u64> {
-        self.whole_or(key, limits, Some(infinite))?.ok_or_else(|| self.missing(key))
-    }
-
-    /// Reads a mandatory power of two within limits.
-    pub fn power_of_two(&self, key: &str, limits: RangeInclusive<u64>) -> Result<u64> {
-        let number = self.whole(key, limits.clone())?;
-        if number.is_power_of_two() {
-            return Ok(number);
-        }
-        let (low, high) = limits.into_inner();
-        Err(self.bad(key, format!("{number} is not a power of two between {low} and {high}")))
-    }
-
-    /// Reads a constant that is true or false; `None` if the key is left out.
-    pub fn truth(&self, key: &str) -> Result<Option<bool>> {
-        let Some(found) = self.constant(key)? else { return Ok(None) };
+    /// Reads a constant that is true or false.
+    pub fn truth(&self, key: &str) -> Result<bool> {
+        let Some(found) = self.constant(key)? else { return self.or_absent(key, None, is_true) };
         let truth = found.value.get_ref().as_bool();
-        truth.map(Some).ok_or_else(|| self.wrong_type(&found, "true or false"))
-    }
-
-    pub fn needed_truth(&self, key: &str) -> Result<bool> {
-        self.truth(key)?.ok_or_else(|| self.missing(key))
+        truth.ok_or_else(|| self.wrong_type(&found, "true or false"))
     }
 
     /// Reads a constant that is a text; `None` if the key is left out.
@@ -488,15 +513,30 @@ impl<'a> Table<'a> {
         Ok(Some(text.to_owned()))
     }
 
-    /// Reads a constant that is one of a few words.
-    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T> {
+    /// Reads a constant that is one of a few words, and returns the choice in the word's place.
+    pub fn choice<T: Copy>(&self, key: &str, choices: &[T]) -> Result<T> {
+        let Kind::Choice(words) = self.keys.key(key).kind else { return Err(self.missing(key)) };
+        assert_eq!(words.len(), choices.len(), "a choice for each word of {key}");
         let text = self.text(key)?.ok_or_else(|| self.missing(key))?;
-        if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text) {
+        if let Some((_, choice)) = words.iter().zip(choices).find(|(word, _)| **word == text) {
             return Ok(*choice);
         }
-        let words: Vec<String> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-        let nearest = nearest(&text, choices.iter().map(|(word, _)| *word));
+        let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        let nearest = nearest(&text, words.iter().copied());
         let hint = nearest.map(|word| format!("; did you mean \"{word}\"?")).unwrap_or_default();
-        Err(self.bad(key, format!("\"{text}\" is not one of {}{hint}", words.join(", "))))
+        Err(self.bad(key, format!("\"{text}\" is not one of {}{hint}", quoted.join(", "))))
+    }
+}
+
+fn is_true(number: f64) -> bool {
+    number != 0.0
+}
+
+/// Joins numbers: `1, 4 or 8`.
+fn or_words(numbers: &[u64]) -> String {
+    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    match &words[..] {
+        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
     }
 }

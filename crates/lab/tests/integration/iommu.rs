@@ -44,7 +44,7 @@ fn the_table_of_a_lab_file() {
         (
             "value = 2_097_152",
             "value = 8192",
-            "part.host.iommu.largest_page_bytes: pages are of 4096 or 2097152 B, not 8192 B",
+            "part.host.iommu.largest_page_bytes: 8192 is not 4096 or 2097152",
         ),
         ("iotlb_entries = { value = 64", "iotlb_entries = { value = 0", "iotlb_entries"),
         ("walks = { value = 2", "walks = { value = 0", "walks"),

@@ -6,6 +6,7 @@ mod errors;
 mod executor;
 mod fuzz_lab_file;
 mod iommu;
+mod keys;
 mod lab_bus;
 mod network;
 mod random_trees;

@@ -23,7 +23,7 @@ fn what_is_wrong_has_its_place() {
         ("part = \"edr\"", "part = \"slot\"", "part slot is a link, but a network link is needed"),
         ("part = \"edr\"", "part = \"edr\"\nspeed = 1", "has no key speed"),
         ("mtu_bytes = { value = 4096", "mtu_bytes = { value = 5000", "mtu_bytes of 5000 is not"),
-        ("rate_gb_per_s = { value = 12.5", "rate_gb_per_s = { value = \"infinite\"", "has a rate"),
+        ("rate_gb_per_s = { value = 12.5", "rate_gb_per_s = { value = \"infinite\"", "be a number"),
         (
             "outstanding_reads = { value = 16",
             "outstanding_reads = { value = 0",

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Keys of lab files: name, type, bounds, value if left out, and meaning, each declared once.
+//!
+//! The reader of lab files takes bounds and defaults from here and rejects every other key; the
+//! reference page (`docs/lab-keys.md`) and the JSON Schema (`crosslane lab schema`) are made of the
+//! same declarations. Read first: [`ROOT`], the top of a lab file.
+
+mod declared;
+mod page;
+mod schema;
+
+use crosslane_device::kit::{Parameter, ParameterKind, Parameters};
+
+use crate::file::requester_key;
+
+pub use declared::ROOT;
+pub(crate) use declared::*;
+pub use page::page;
+pub use schema::schema;
+
+/// Longest time of a constant, nanoseconds: 1000 s.
+pub const LONGEST_NS: f64 = 1e12;
+/// Lowest finite rate of a constant, GB/s.
+pub const SLOWEST_GB_PER_S: f64 = 1e-6;
+/// Highest finite rate of a constant, GB/s.
+pub const FASTEST_GB_PER_S: f64 = 1e6;
+/// The word for a number without limit.
+pub const INFINITE: &str = "infinite";
+
+/// A key of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name; it ends in its unit.
+    pub name: &'static str,
+    /// Type and bounds of its value.
+    pub kind: Kind,
+    /// Meaning of its absence.
+    pub absent: Absent,
+    /// What it is.
+    pub words: &'static str,
+}
+
+/// Type and bounds of a key's value. Constants have a source, structure and settings have none.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A name, or a range of names.
+    Name,
+    /// A sentence.
+    Sentence,
+    /// True or false, as wished.
+    Wish,
+    /// A whole number.
+    Number,
+    /// A list of whole numbers between two.
+    Numbers(u64, u64),
+    /// A table.
+    Table(&'static KeyTable),
+    /// A table that overrules another.
+    Overrule(&'static KeyTable),
+    /// Tables by name.
+    Named(&'static KeyTable),
+    /// A list of tables.
+    List(&'static KeyTable),
+    /// Parts by name: each has the keys of its kind.
+    Parts,
+    /// Tables by name that overrule parts.
+    OverruleParts,
+    /// The kind of a part: its word.
+    PartKind,
+    /// A constant: a whole number between two.
+    Whole(u64, u64),
+    /// A constant: a whole number between two, or without limit.
+    WholeOrInfinite(u64, u64),
+    /// A constant: a power of two between two.
+    PowerOfTwo(u64, u64),
+    /// A constant: one of these numbers.
+    OneOf(&'static [u64]),
+    /// A constant: a time, up to [`LONGEST_NS`].
+    Time,
+    /// A constant: a positive number up to this one.
+    Positive(f64),
+    /// A constant: a rate from [`SLOWEST_GB_PER_S`] to [`FASTEST_GB_PER_S`].
+    Rate,
+    /// A constant: a rate, or without limit.
+    RateOrInfinite,
+    /// A constant: a probability or a share, 0 up to this.
+    Share(f64),
+    /// A constant: true or false.
+    Truth,
+    /// A constant: one of these words.
+    Choice(&'static [&'static str]),
+    /// A constant: two numbers of four hexadecimal digits, as `10ee:7028`.
+    Identity,
+}
+
+/// Meaning of a key's absence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Absent {
+    /// It must be there.
+    Error,
+    /// It has this value: a number, 1 for true, or infinity for none.
+    Is(f64),
+    /// What the key describes is not there, or its words say what holds.
+    Nothing,
+}
+
+/// The keys of a table.
+#[derive(Debug)]
+pub struct KeyTable {
+    /// Its name among the tables.
+    pub name: &'static str,
+    /// What it describes.
+    pub words: &'static str,
+    /// Its keys, in the order of the page.
+    keys: fn() -> &'static [Key],
+    /// A table whose keys it has as well: all of a memory's, say, or those of the part that an
+    /// instance may overrule.
+    pub also: Option<&'static Self>,
+}
+
+impl KeyTable {
+    /// Returns its own keys, without those of [`also`](Self::also).
+    #[must_use]
+    pub fn own(&self) -> &'static [Key] {
+        (self.keys)()
+    }
+
+    /// Returns all of its keys.
+    pub fn all(&self) -> impl Iterator<Item = &'static Key> + use<> {
+        let also = self.also.into_iter().flat_map(|also| {
+            // The kind and the summary of a part are not an instance's to change.
+            let mut all: Vec<&'static Key> = Vec::new();
+            let mut next = Some(also);
+            while let Some(table) = next {
+                all.extend(table.own().iter().filter(|key| !key.is_of_part()));
+                next = table.also;
+            }
+            all
+        });
+        self.own().iter().chain(also)
+    }
+
+    /// Returns the key with a name.
+    ///
+    /// # Panics
+    /// Panics if there is none: the reader asks only for what is declared.
+    pub(crate) fn key(&self, name: &str) -> &'static Key {
+        let mut table = Some(self);
+        while let Some(one) = table {
+            if let Some(key) = one.own().iter().find(|key| key.name == name) {
+                return key;
+            }
+            table = one.also;
+        }
+        panic!("table {} declares no key {name}", self.name)
+    }
+}
+
+impl Key {
+    /// Whether it is a part's own: what an instance cannot overrule.
+    const fn is_of_part(&self) -> bool {
+        matches!(self.kind, Kind::PartKind | Kind::Sentence)
+    }
+}
+
+/// Returns the keys of a device's table: its parameters, without those that the table `requester`
+/// has.
+fn keys_of<P: Parameters>() -> Vec<Key> {
+    P::ALL.iter().filter(|parameter| requester_key(parameter.key).is_none()).map(Key::of).collect()
+}
+
+impl Key {
+    /// Returns the key of a device's parameter.
+    fn of(parameter: &Parameter) -> Self {
+        let (kind, unit) = match parameter.kind {
+            ParameterKind::Whole(most) => (Kind::Whole(0, most), 1.0),
+            // Picoseconds there, nanoseconds here.
+            ParameterKind::Time => (Kind::Time, 1000.0),
+            ParameterKind::Truth => (Kind::Truth, 1.0),
+        };
+        let absent = match parameter.default {
+            Some(default) => Absent::Is(default as f64 / unit),
+            None => Absent::Error,
+        };
+        Self { name: parameter.key, kind, absent, words: parameter.words }
+    }
+}
+
+/// Declares tables: a docstring, a name, and keys as `name: kind` or `name: kind => absent`, each
+/// with a docstring.
+macro_rules! tables {
+    ($(
+        $(#[doc = $words:literal])*
+        $visibility:vis $table:ident $name:literal $(: $also:ident)? {
+            $($(#[doc = $key_words:literal])* $key:ident: $kind:expr $(=> $absent:expr)?;)*
+        }
+    )*) => {$(
+        $(#[doc = $words])*
+        $visibility static $table: KeyTable = KeyTable {
+            name: $name,
+            words: concat!($($words),*),
+            keys: || {
+                static KEYS: &[Key] = &[$(Key {
+                    name: stringify!($key),
+                    kind: $kind,
+                    absent: tables!(@absent $($absent)?),
+                    words: concat!($($key_words),*),
+                },)*];
+                KEYS
+            },
+            also: tables!(@also $($also)?),
+        };
+    )*};
+    (@absent) => { Absent::Error };
+    (@absent $absent:expr) => { $absent };
+    (@also) => { None };
+    (@also $also:ident) => { Some(&$also) };
+}
+use tables;
+
+/// Declares the table of a device.
+macro_rules! device_table {
+    ($(#[doc = $words:literal])* $table:ident $name:literal: $parameters:ty) => {
+        $(#[doc = $words])*
+        pub(crate) static $table: KeyTable = KeyTable {
+            name: $name,
+            words: concat!($($words),*),
+            keys: || {
+                static KEYS: LazyLock<Vec<Key>> =
+                    LazyLock::new(keys_of::<$parameters>);
+                &KEYS
+            },
+            also: None,
+        };
+    };
+}
+use device_table;

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The JSON Schema of lab files takes every shipped lab, and refuses what the reader refuses."""
+
+import copy
+import json
+import tomllib
+from pathlib import Path
+
+import fastjsonschema
+import pytest
+
+LABS = Path(__file__).resolve().parent.parent / "labs"
+CHECK = fastjsonschema.compile(json.loads((LABS / "lab.schema.json").read_text()))
+
+
+def lab(name: str) -> dict:
+    """A shipped lab."""
+    return tomllib.loads((LABS / f"{name}.toml").read_text())
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in LABS.glob("*.toml")))
+def test_shipped_labs_fit(name: str) -> None:
+    CHECK(lab(name))
+
+
+SOURCE = {"source": "assumption: any"}
+WRONG = {
+    "an unknown key": (("part", "card", "requester", "tag"), {"value": 1, **SOURCE}),
+    "no source": (("part", "card", "requester", "tags"), {"value": 64}),
+    "no kind of source": (("part", "card", "requester", "tags"), {"value": 64, "source": "mine"}),
+    "beyond its bounds": (("part", "card", "requester", "tags"), {"value": 1025, **SOURCE}),
+    "no power of two": (("part", "card", "port", "max_payload_bytes"), {"value": 192, **SOURCE}),
+    "no lanes": (("part", "slot", "width"), {"value": 3, **SOURCE}),
+    "a word of no meaning": (
+        ("part", "card", "memory", "completion_cut"),
+        {"value": "x", **SOURCE},
+    ),
+    "a time below 0": (("part", "card", "port", "receive_latency_ns"), {"value": -1, **SOURCE}),
+    "no identity": (("part", "card", "identity"), {"value": "12:34", **SOURCE}),
+    "a key of another device": (("part", "card", "engine", "outstanding_reads"), SOURCE),
+    "a kind of no part": (("part", "card", "kind"), "cards"),
+    "a table in a table's place": (("host",), {}),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_mistakes_are_refused(what: str) -> None:
+    wrong = copy.deepcopy(lab("minimal"))
+    (*path, key), value = WRONG[what]
+    table = wrong
+    for name in path:
+        table = table[name]
+    table[key] = value
+    with pytest.raises(fastjsonschema.JsonSchemaException):
+        CHECK(wrong)
+
+
+@pytest.mark.parametrize("path", ["lab", "part.card.port", "part.card.requester.tags", "host"])
+def test_what_is_needed_is_missed(path: str) -> None:
+    short = lab("minimal")
+    *path, key = path.split(".")
+    table = short
+    for name in path:
+        table = table[name]
+    del table[key]
+    with pytest.raises(fastjsonschema.JsonSchemaException):
+        CHECK(short)
