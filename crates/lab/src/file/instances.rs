@@ -101,10 +101,7 @@ pub(super) fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Wo
         return bad(format!("{{{range}}} is not a range like {{1..8}}"));
     };
     let count = (last - first) as usize + 1;
-    if count > MAX_NODES {
-        let what = format!("names of {}", word.text);
-        return Err(table.error(key, Problem::TooMany { what, count, limit: MAX_NODES }));
-    }
+    table.limit(key, &format!("names of {}", word.text), count, MAX_NODES)?;
     let name = |number| Word { text: format!("{head}{number}{tail}"), span: word.span.clone() };
     check_name(table, key, &name(last))?;
     Ok((first..=last).map(name).collect())
@@ -151,11 +148,8 @@ fn acs(instance: &Table<'_>, able: bool) -> Result<bool> {
 
 /// Adds a name to those taken in the lab.
 fn claim(instance: &Table<'_>, taken: &mut BTreeMap<String, usize>, word: &Word) -> Result<()> {
-    let count = taken.len() + 1;
-    if count > MAX_NODES {
-        let what = "hosts, switches and endpoints of a lab".into();
-        return Err(instance.error("name", Problem::TooMany { what, count, limit: MAX_NODES }));
-    }
+    let what = "hosts, switches and endpoints of a lab";
+    instance.limit("name", what, taken.len() + 1, MAX_NODES)?;
     if let Some(&first) = taken.get(&word.text) {
         let first_line = instance.source.line(first);
         let problem = Problem::DuplicateName { name: word.text.clone(), first_line };
@@ -174,11 +168,7 @@ pub(super) fn read<'a>(root: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -
     if lab.hosts.is_empty() {
         return Err(root.missing("[[host]]"));
     }
-    let limit = usize::from(u16::MAX);
-    if lab.hosts.len() > limit {
-        let (what, count) = ("hosts of a lab".into(), lab.hosts.len());
-        return Err(root.error("host", Problem::TooMany { what, count, limit }));
-    }
+    root.limit("host", "hosts of a lab", lab.hosts.len(), usize::from(u16::MAX))?;
     for table in root.list("switch")? {
         only(&table, &["name", "part", "acs"], PartKind::Switch)?;
         let part = Arc::new(SwitchPart::read(&part_of(&table, parts, PartKind::Switch)?)?);
@@ -222,15 +212,13 @@ fn host<'a>(
     let regions =
         [("below-4-gib", HostBuffers::Below4Gib), ("above-4-gib", HostBuffers::Above4Gib)];
     let buffers = table.choice("buffers", &regions)?;
-    let read_request = match table.has("max_read_request_bytes") {
-        true => table.power_of_two("max_read_request_bytes", PAYLOADS)? as u32,
-        // The value after reset (PCIe 6.x 7.5.3.4).
-        false => 512,
+    let size = |key: &str| match table.has(key) {
+        true => table.power_of_two(key, PAYLOADS).map(|bytes| Some(bytes as u32)),
+        false => Ok(None),
     };
-    let limit = match table.has("max_payload_limit_bytes") {
-        true => Some(table.power_of_two("max_payload_limit_bytes", PAYLOADS)? as u32),
-        false => None,
-    };
+    // The value after reset (PCIe 6.x 7.5.3.4).
+    let read_request = size("max_read_request_bytes")?.unwrap_or(512);
+    let limit = size("max_payload_limit_bytes")?;
     let acs = acs(table, part.port.capability.acs)?;
     let mut hosts = Vec::new();
     for word in names(table)? {
@@ -274,11 +262,7 @@ fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<
         let problem = format!("{} names for {} ports", ports.len(), lowers.len());
         return Err(table.bad("upper_port", problem));
     }
-    let count = lab.links.len() + lowers.len();
-    if count > MAX_NODES {
-        let what = "links of a lab".into();
-        return Err(table.error("lower", Problem::TooMany { what, count, limit: MAX_NODES }));
-    }
+    table.limit("lower", "links of a lab", lab.links.len() + lowers.len(), MAX_NODES)?;
     let share = lowers.len() / uppers.len();
     for (index, word) in lowers.into_iter().enumerate() {
         lab.links.push(LinkInstance {
