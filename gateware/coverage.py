@@ -34,6 +34,8 @@ LEFT_OUT = {"test_card_us"}
 # The bounded set has each kind of channel at a different width.
 OF_EVERY_KIND = {"test_writer"}
 NO_REASON = "not looked into"
+# A pattern without a match.
+NEVER = "(?!)"
 
 
 # --- Running the tests ---------------------------------------------------------------------------
@@ -166,24 +168,29 @@ class Reason:
     text: str
     module: re.Pattern
     # Of a line: its source. Of a bit: its name, as `header.address[40]`.
-    line: re.Pattern | None
-    signal: re.Pattern | None
+    line: re.Pattern
+    signal: re.Pattern
 
 
 def reasons() -> list[Reason]:
     """All reasons in their order: the first that matches counts."""
-    found = []
-    for entry in tomllib.loads(REASONS.read_text())["reason"]:
-        line, signal = entry.get("line"), entry.get("signal")
-        found.append(
-            Reason(
-                entry["text"],
-                re.compile(entry.get("module", ".*")),
-                re.compile(line) if line else None,
-                re.compile(signal) if signal else None,
-            )
+    return [
+        Reason(
+            entry["text"],
+            re.compile(entry.get("module", ".*")),
+            re.compile(entry.get("line", NEVER)),
+            re.compile(entry.get("signal", NEVER)),
         )
-    return found
+        for entry in tomllib.loads(REASONS.read_text())["reason"]
+    ]
+
+
+def reason(known: list[Reason], path: Path, kind: str, text: str) -> str:
+    """Text of the first reason for a line or a signal of a module."""
+    for of_group in known:
+        if of_group.module.fullmatch(path.stem) and getattr(of_group, kind).search(text):
+            return of_group.text
+    return NO_REASON
 
 
 def share(hits: list[bool]) -> str:
@@ -200,14 +207,7 @@ def uncovered_lines(counts: dict[Path, Counts], known: list[Reason]) -> dict[str
         source = path.read_text().splitlines()
         for number in sorted(n for n, hit in of_file.lines.items() if not hit):
             text = source[number - 1].strip()
-            why = next(
-                (
-                    r.text
-                    for r in known
-                    if r.line and r.module.fullmatch(path.stem) and r.line.search(text)
-                ),
-                NO_REASON,
-            )
+            why = reason(known, path, "line", text)
             found[why].append(f"{path.relative_to(RTL)}:{number}: `{text}`")
     return found
 
@@ -234,14 +234,7 @@ def uncovered_bits(
             if hit:
                 continue
             bit = name.rsplit(":", 1)[0]
-            why = next(
-                (
-                    r.text
-                    for r in known
-                    if r.signal and r.module.fullmatch(path.stem) and r.signal.search(bit)
-                ),
-                NO_REASON,
-            )
+            why = reason(known, path, "signal", bit)
             number[why] += 1
             signal, index = re.fullmatch(r"(.*?)(?:\[(\d+)\])?", bit).groups()
             places = bits[why, path.stem, signal]

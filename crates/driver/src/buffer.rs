@@ -118,14 +118,9 @@ impl<B: Bus> Drop for Claim<B> {
 /// [`read`](Self::read), [`write`](Self::write) and other transfers may not touch it, except that
 /// transfers that only read may share it. For its buffer a transfer ends when its channel notices:
 /// in `post`, `wait`, `poll`, `cancel` or `close`.
+#[derive(Clone)]
 pub struct Buffer<B: Bus> {
     registered: Arc<Registered<B>>,
-}
-
-impl<B: Bus> Clone for Buffer<B> {
-    fn clone(&self) -> Self {
-        Self { registered: Arc::clone(&self.registered) }
-    }
 }
 
 impl<B: Bus> fmt::Debug for Buffer<B> {

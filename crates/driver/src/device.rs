@@ -69,15 +69,10 @@ pub struct Description {
 /// An open engine. Clones are the same engine. Channels, receive queues and buffers are given out
 /// once each and come back when they are dropped; close them if the device may need to be told, or
 /// the next one opened tells it.
+#[derive(Clone)]
 pub struct Device<B: Bus> {
     bus: B,
     shared: Arc<Shared<B>>,
-}
-
-impl<B: Bus> Clone for Device<B> {
-    fn clone(&self) -> Self {
-        Self { bus: self.bus.clone(), shared: Arc::clone(&self.shared) }
-    }
 }
 
 impl<B: Bus> fmt::Debug for Device<B> {

@@ -87,14 +87,9 @@ pub struct PingPong {
 }
 
 /// A handle on the user circuit of an engine.
+#[derive(Clone)]
 pub struct User<B: Bus> {
     device: Device<B>,
-}
-
-impl<B: Bus> Clone for User<B> {
-    fn clone(&self) -> Self {
-        Self { device: self.device.clone() }
-    }
 }
 
 impl<B: Bus> User<B> {

@@ -8,7 +8,7 @@ use crosslane_cosim::CosimError;
 use crosslane_device::network_processor::NetworkProcessor;
 use crosslane_device::nic::Nic;
 use crosslane_device::{Engine, MemoryCard};
-use crosslane_fabric::{BuildError, Fabric, FabricBuilder, NodeId, PortId};
+use crosslane_fabric::{BuildError, Device, Fabric, FabricBuilder, NodeId, PortId};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::HostId;
 
@@ -144,22 +144,15 @@ impl<'a> Wiring<'a> {
             ];
             for (end, name, span) in ends {
                 let key = format!("{}.{end}", network.path);
-                let wrong = |found: &str| {
-                    let (name, found) = (name.clone(), found.to_owned());
-                    let problem = Problem::WrongKind { name, found, needed: "a NIC" };
-                    Err(self.lab.error(span.clone(), &key, problem))
+                let found = match self.named(name, span, &key)? {
+                    Named::Endpoint(index) if self.lab.endpoints[index].part.nic.is_some() => None,
+                    Named::Endpoint(_) => Some("an endpoint without a table nic"),
+                    other => Some(other.described()),
                 };
-                match self.named(name, span, &key)? {
-                    Named::Endpoint(index) if self.lab.endpoints[index].part.nic.is_some() => {}
-                    Named::Endpoint(_) => return wrong("an endpoint without a table nic"),
-                    other => return wrong(other.described()),
+                if let Some(found) = found {
+                    return Err(self.wrong_kind(span, &key, name, found, "a NIC"));
                 }
-                if let Some(&first) = taken.get(name.as_str()) {
-                    let (port, first_line) = (name.clone(), self.lab.line(first));
-                    let problem = Problem::PortTaken { port, first_line };
-                    return Err(self.lab.error(span.clone(), &key, problem));
-                }
-                taken.insert(name, span.start);
+                self.claim(&mut taken, name, span, &key)?;
             }
         }
         Ok(())
@@ -173,17 +166,14 @@ impl<'a> Wiring<'a> {
             let key = format!("{}.nodes", torus.path);
             let need = 2 * torus.torus.dimensions().len();
             for name in &torus.nodes {
-                let wrong = |found: String| {
-                    let (name, needed) = (name.clone(), "a network processor");
-                    let problem = Problem::WrongKind { name, found, needed };
-                    Err(self.lab.error(torus.span.clone(), &key, problem))
-                };
+                let wrong =
+                    |found| self.wrong_kind(&torus.span, &key, name, found, "a network processor");
                 let part = match self.named(name, &torus.span, &key)? {
                     Named::Endpoint(index) => &self.lab.endpoints[index].part,
-                    other => return wrong(other.described().to_owned()),
+                    other => return Err(wrong(other.described())),
                 };
                 let Some(processor) = part.network_processor else {
-                    return wrong("an endpoint without a table network_processor".to_owned());
+                    return Err(wrong("an endpoint without a table network_processor"));
                 };
                 if usize::from(processor.links) < need {
                     let (have, count) = (processor.links, torus.torus.dimensions().len());
@@ -192,15 +182,37 @@ impl<'a> Wiring<'a> {
                     let problem = Problem::BadValue { key: key.clone(), problem };
                     return Err(self.lab.error(torus.span.clone(), &key, problem));
                 }
-                if let Some(&first) = taken.get(name.as_str()) {
-                    let (port, first_line) = (name.clone(), self.lab.line(first));
-                    let problem = Problem::PortTaken { port, first_line };
-                    return Err(self.lab.error(torus.span.clone(), &key, problem));
-                }
-                taken.insert(name, torus.span.start);
+                self.claim(&mut taken, name, &torus.span, &key)?;
             }
         }
         Ok(())
+    }
+
+    /// Notes that an endpoint is used; refuses a second use.
+    fn claim<'b>(
+        &self,
+        taken: &mut BTreeMap<&'b str, usize>,
+        name: &'b str,
+        span: &Range<usize>,
+        key: &str,
+    ) -> Result<()> {
+        match taken.insert(name, span.start) {
+            None => Ok(()),
+            Some(first) => Err(self.taken(name, self.lab.line(first), span, key)),
+        }
+    }
+
+    /// Returns the error of a name that stands for something else than is needed.
+    fn wrong_kind(
+        &self,
+        span: &Range<usize>,
+        key: &str,
+        name: &str,
+        found: &str,
+        needed: &'static str,
+    ) -> LabError {
+        let (name, found) = (name.to_owned(), found.to_owned());
+        self.lab.error(span.clone(), key, Problem::WrongKind { name, found, needed })
     }
 
     fn named(&self, name: &str, span: &Range<usize>, key: &str) -> Result<Named> {
@@ -221,7 +233,8 @@ impl<'a> Wiring<'a> {
             let lower_key = format!("{}.lower", link.path);
             if let Some(&first) = self.above.get(link.lower.as_str()) {
                 let port = lower_port(&link.lower, lower);
-                return Err(self.taken(&port, first, &link.lower_span, &lower_key));
+                let line = self.line_of(first);
+                return Err(self.taken(&port, line, &link.lower_span, &lower_key));
             }
             self.above.insert(&link.lower, index);
             let count = counts.entry(&link.upper).or_insert(0);
@@ -229,7 +242,7 @@ impl<'a> Wiring<'a> {
             *count += 1;
             if let Some(&first) = ports.get(&port) {
                 let key = format!("{}.upper_port", link.path);
-                return Err(self.taken(&port, first, &link.upper_port_span, &key));
+                return Err(self.taken(&port, self.line_of(first), &link.upper_port_span, &key));
             }
             ports.insert(port.clone(), index);
             self.wires.push(Wire { upper, lower, port });
@@ -243,18 +256,13 @@ impl<'a> Wiring<'a> {
         let lower_key = format!("{}.lower", link.path);
         let upper = self.named(&link.upper, &link.upper_span, &upper_key)?;
         let lower = self.named(&link.lower, &link.lower_span, &lower_key)?;
-        let wrong = |span: &Range<usize>, key: &str, name: &str, is: Named, needed| {
-            let found = is.described().to_owned();
-            let problem = Problem::WrongKind { name: name.to_owned(), found, needed };
-            Err(self.lab.error(span.clone(), key, problem))
-        };
         if let Named::Endpoint(_) = upper {
-            let needed = "a host or a switch";
-            return wrong(&link.upper_span, &upper_key, &link.upper, upper, needed);
+            let (needed, is) = ("a host or a switch", upper.described());
+            return Err(self.wrong_kind(&link.upper_span, &upper_key, &link.upper, is, needed));
         }
         if let Named::Host(_) = lower {
-            let needed = "a switch or an endpoint";
-            return wrong(&link.lower_span, &lower_key, &link.lower, lower, needed);
+            let (needed, is) = ("a switch or an endpoint", lower.described());
+            return Err(self.wrong_kind(&link.lower_span, &lower_key, &link.lower, is, needed));
         }
         Ok((upper, lower))
     }
@@ -283,8 +291,11 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    fn taken(&self, port: &str, first: usize, span: &Range<usize>, key: &str) -> LabError {
-        let first_line = self.lab.line(self.lab.links[first].upper_span.start);
+    fn line_of(&self, link: usize) -> usize {
+        self.lab.line(self.lab.links[link].upper_span.start)
+    }
+
+    fn taken(&self, port: &str, first_line: usize, span: &Range<usize>, key: &str) -> LabError {
         let problem = Problem::PortTaken { port: port.to_owned(), first_line };
         self.lab.error(span.clone(), key, problem)
     }
@@ -424,30 +435,22 @@ fn add_endpoint(
     engines: &Engines,
 ) -> Result<PortId, CosimError> {
     let (name, part) = (&endpoint.name, &endpoint.part);
+    let mut msix = None;
+    let device: Box<dyn Device> = if kind == Endpoints::Generic || !part.is_device() {
+        return Ok(builder.endpoint(name, part.parameters.clone(), part.port.clone()).1);
+    } else if let Some(engine) = part.engine {
+        msix = Some(Engine::msix_request());
+        engines.make(endpoint, engine)?
+    } else if let Some(card) = part.memory_card {
+        Box::new(MemoryCard::new(card))
+    } else if let Some(nic) = part.nic {
+        Box::new(Nic::new(nic))
+    } else {
+        let processor = part.network_processor.expect("it is one of these devices");
+        Box::new(NetworkProcessor::new(processor))
+    };
     let (identity, bars) = (part.parameters.identity, part.parameters.bars);
-    if let (Endpoints::Engines, Some(card)) = (kind, part.memory_card) {
-        let device = Box::new(MemoryCard::new(card));
-        let port = part.port.clone();
-        return Ok(builder.endpoint_with_device(name, identity, bars, None, port, device).1);
-    }
-    if let (Endpoints::Engines, Some(nic)) = (kind, part.nic) {
-        let (device, port) = (Box::new(Nic::new(nic)), part.port.clone());
-        return Ok(builder.endpoint_with_device(name, identity, bars, None, port, device).1);
-    }
-    if let (Endpoints::Engines, Some(processor)) = (kind, part.network_processor) {
-        let (device, port) = (Box::new(NetworkProcessor::new(processor)), part.port.clone());
-        return Ok(builder.endpoint_with_device(name, identity, bars, None, port, device).1);
-    }
-    Ok(match (kind, part.engine) {
-        (Endpoints::Generic, _) | (Endpoints::Engines, None) => {
-            builder.endpoint(name, part.parameters.clone(), part.port.clone()).1
-        }
-        (Endpoints::Engines, Some(engine)) => {
-            let msix = Some(Engine::msix_request());
-            let device = engines.make(endpoint, engine)?;
-            builder.endpoint_with_device(name, identity, bars, msix, part.port.clone(), device).1
-        }
-    })
+    Ok(builder.endpoint_with_device(name, identity, bars, msix, part.port.clone(), device).1)
 }
 
 /// Names the lower port of a link: an endpoint's port is named like the endpoint.

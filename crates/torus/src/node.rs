@@ -43,6 +43,7 @@ setters!(NodeOptions {
 });
 
 /// Message to be sent, or room for one to be received.
+#[derive(Clone)]
 pub struct Message<B: Bus> {
     /// Destination or source.
     pub peer: Peer,
@@ -54,13 +55,6 @@ pub struct Message<B: Bus> {
     pub part: Range<u64>,
     /// Time by which it must have ended.
     pub deadline: Picoseconds,
-}
-
-impl<B: Bus> Clone for Message<B> {
-    fn clone(&self) -> Self {
-        let Self { peer, tag, deadline, .. } = *self;
-        Self { peer, tag, buffer: self.buffer.clone(), part: self.part.clone(), deadline }
-    }
 }
 
 impl<B: Bus> fmt::Debug for Message<B> {
@@ -90,15 +84,10 @@ impl<B: Bus> Drop for Begun<B> {
 }
 
 /// Node of a torus. Clones share the node.
+#[derive(Clone)]
 pub struct Node<B: Bus> {
     processor: NetworkProcessor<B>,
     shared: Arc<Shared<B>>,
-}
-
-impl<B: Bus> Clone for Node<B> {
-    fn clone(&self) -> Self {
-        Self { processor: self.processor.clone(), shared: Arc::clone(&self.shared) }
-    }
 }
 
 impl<B: Bus> fmt::Debug for Node<B> {

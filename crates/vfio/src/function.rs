@@ -11,6 +11,7 @@ use std::time::Duration;
 use crosslane_host::{ErrorKind, Reason, kinds};
 use crosslane_pcie::config::BarKind;
 use crosslane_pcie::units::RoutingId;
+use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::memory::{Mapped, Pages, SMALL_PAGE_BYTES};
@@ -84,11 +85,8 @@ pub trait Function: Send + Sync {
     /// [`map_dma`](Self::map_dma).
     fn map_peer(&self, iova: u64, mapped: &Mapped, offset: u64, bytes: u64) -> Result<()> {
         let _ = (iova, mapped, offset, bytes);
-        Err(FunctionError::Unsupported {
-            function: self.name().to_owned(),
-            what: "a mapping of another function's BAR".to_owned(),
-            why: "its requests are not translated by this machine's IOMMU".to_owned(),
-        })
+        let why = "its requests are not translated by this machine's IOMMU";
+        Err(FunctionError::unsupported(self.name(), "a mapping of another function's BAR", why))
     }
 
     /// Ends a mapping of [`map_dma`](Self::map_dma) or [`map_peer`](Self::map_peer), given exactly
@@ -345,6 +343,33 @@ pub enum FunctionError {
         /// Length of the access.
         bytes: u64,
     },
+}
+
+impl FunctionError {
+    /// The error of a system call; `remedy` may be empty.
+    pub(crate) fn system(
+        function: &str,
+        what: &str,
+        errno: Errno,
+        remedy: impl Into<String>,
+    ) -> Self {
+        let (function, what) = (function.to_owned(), what.to_owned());
+        Self::System { function, what, errno: errno.raw_os_error(), remedy: remedy.into() }
+    }
+
+    /// The error of a missing feature.
+    pub(crate) fn unsupported(
+        function: &str,
+        what: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self::Unsupported { function: function.to_owned(), what: what.into(), why: why.into() }
+    }
+
+    /// The error of an answer that makes no sense.
+    pub(crate) fn malformed(function: &str, what: &str, why: String) -> Self {
+        Self::Malformed { function: function.to_owned(), what: what.to_owned(), why }
+    }
 }
 
 kinds!(FunctionError {

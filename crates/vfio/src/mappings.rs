@@ -312,11 +312,9 @@ impl Domain {
     fn map_bar(&mut self, peer: &Arc<dyn Function>, bar: u8) -> Result<u64, PinError> {
         let parts = peer.region(bar).map_or(&[][..], |region| &region.parts);
         let Some(region) = peer.region(bar).filter(|_| !parts.is_empty()) else {
-            return Err(PinError::Function(FunctionError::Unsupported {
-                function: peer.name().to_owned(),
-                what: format!("BAR{bar} that other functions can be given"),
-                why: "nothing of it is mapped into the program".to_owned(),
-            }));
+            let what = format!("BAR{bar} that other functions can be given");
+            let why = "nothing of it is mapped into the program";
+            return Err(PinError::Function(FunctionError::unsupported(peer.name(), what, why)));
         };
         let bytes = bar_bytes(region).ok_or(PinError::NoAddresses)?;
         let alignment = bytes.min(HUGE_PAGE_BYTES).next_power_of_two();

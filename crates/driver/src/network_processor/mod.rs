@@ -101,19 +101,13 @@ pub struct NetworkCounters {
 /// and handles may be dropped at any time: a get then runs to its end, a credit is taken back with
 /// the next call, and the memory of both is kept until the device has finished with it. Stores in
 /// progress when their future is dropped are completed.
+#[derive(Clone)]
 pub struct NetworkProcessor<B: Bus> {
     bus: B,
     shared: Arc<Shared<B>>,
     /// Whether stores of this handle's core may still be in its combining buffers: only a fence of
     /// the same core flushes them.
     fence_due: Arc<AtomicBool>,
-}
-
-impl<B: Bus> Clone for NetworkProcessor<B> {
-    fn clone(&self) -> Self {
-        let (shared, fence_due) = (Arc::clone(&self.shared), Arc::clone(&self.fence_due));
-        Self { bus: self.bus.clone(), shared, fence_due }
-    }
 }
 
 impl<B: Bus> fmt::Debug for NetworkProcessor<B> {

@@ -151,6 +151,7 @@ impl fmt::Display for Key {
 }
 
 /// A message to be sent, or the room for one to be received.
+#[derive(Clone)]
 pub struct Message<B: Bus> {
     /// Identity of the message: link or node, channel and tag.
     pub key: Key,
@@ -160,13 +161,6 @@ pub struct Message<B: Bus> {
     pub part: Range<u64>,
     /// Time until which its request may wait for a slot.
     pub deadline: Picoseconds,
-}
-
-impl<B: Bus> Clone for Message<B> {
-    fn clone(&self) -> Self {
-        let Self { key, deadline, .. } = *self;
-        Self { key, buffer: self.buffer.clone(), part: self.part.clone(), deadline }
-    }
 }
 
 impl<B: Bus> fmt::Debug for Message<B> {

@@ -3,9 +3,11 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
-use crosslane_fabric::{CoreWork, HostAccessError, LoadError, Region, StoreRun};
+use crosslane_fabric::{
+    CoreWork, Fabric, HostAccessError, LoadError, NodeId, PortId, Region, StoreRun,
+};
 use crosslane_host::{
     Bus, BusError, BusResult, Clock, ErrorKind, FunctionInfo, HostWork, IoTranslation, Mapping,
     PageSize, Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
@@ -64,33 +66,56 @@ impl LabBus {
         &self.shared.hosts[self.host]
     }
 
-    /// Returns a BAR of a function, at its current address.
-    fn bar(&self, state: &State, function: RoutingId, bar: u8) -> BusResult<Option<Bar>> {
+    /// Finds the port of a function.
+    fn port(&self, state: &State, function: RoutingId) -> Result<PortId, TopologyError> {
         let port = state.fabric.function_at(self.host(), function);
-        let port = port.ok_or(TopologyError::NoSuchFunction(function))?;
-        Ok(state.fabric.port(port).config.bar(bar.into()))
+        port.ok_or(TopologyError::NoSuchFunction(function))
+    }
+
+    /// Returns the BAR that an access of so many bytes names, at its current address.
+    fn bar(&self, state: &State, at: RegisterAddress, bytes: u64) -> BusResult<Bar> {
+        let port = self.port(state, at.function)?;
+        let bar = state.fabric.port(port).config.bar(at.bar.into());
+        bar.ok_or_else(|| {
+            let why = format!("the function has no BAR{}", at.bar);
+            BusError::NoSuchRegister { at, bytes, why }
+        })
     }
 
     /// Returns the address of an access, which must lie within a BAR.
     fn address(&self, state: &State, at: RegisterAddress, bytes: u64) -> BusResult<BusAddress> {
-        let refused = |why: String| Err(BusError::NoSuchRegister { at, bytes, why });
-        let Some(bar) = self.bar(state, at.function, at.bar)? else {
-            return refused(format!("the function has no BAR{}", at.bar));
-        };
+        let bar = self.bar(state, at, bytes)?;
         if at.offset_bytes.checked_add(bytes).is_none_or(|end| end > bar.size_bytes) {
-            return refused(format!("it has {} B", bar.size_bytes));
+            let why = format!("it has {} B", bar.size_bytes);
+            return Err(BusError::NoSuchRegister { at, bytes, why });
         }
         Ok(bar.base.offset(at.offset_bytes))
     }
 
+    /// Makes a request to the fabric, of this core at this root complex.
+    fn ask(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        what: What,
+        request: impl FnOnce(&mut Fabric, NodeId, u64) -> Result<(), HostAccessError>,
+    ) -> Result<Wait, HostAccessError> {
+        let token = state.begin_wait(what);
+        match request(&mut state.fabric, self.running_host().root_complex, token) {
+            Ok(()) => Ok(Wait::new(self.shared.clone(), token)),
+            Err(error) => {
+                state.end_wait(token);
+                Err(error)
+            }
+        }
+    }
+
     fn begin_load(&self, at: RegisterAddress, bytes: u32, mapping: Mapping) -> BusResult<Wait> {
-        let mut state = self.shared.lock();
-        let address = self.address(&state, at, bytes.into())?;
-        let token = state.begin_wait(What::Load { host: self.host, at });
-        let (root_complex, region) = (self.running_host().root_complex, region(mapping));
-        let fabric = &mut state.fabric;
-        let asked = fabric.host_load_from(root_complex, self.core, address, bytes, region, token);
-        self.asked(state, asked, token, at, bytes.into())
+        let state = self.shared.lock();
+        let (address, region) = (self.address(&state, at, bytes.into())?, region(mapping));
+        let asked = self.ask(state, What::Load { host: self.host, at }, |fabric, host, token| {
+            fabric.host_load_from(host, self.core, address, bytes, region, token)
+        });
+        asked.map_err(|error| refused(error, at, bytes.into()))
     }
 
     /// Loads once; the value is in the low bytes.
@@ -115,36 +140,15 @@ impl LabBus {
         if !width_bytes.is_power_of_two() || width_bytes > most {
             return Err(BusError::BadStoreWidth { width_bytes, most });
         }
-        let length = bytes.len();
-        let mut state = self.shared.lock();
-        let address = self.address(&state, at, length as u64)?;
-        let token = state.begin_wait(What::Stores { host: self.host, at, bytes: length });
-        let root_complex = self.running_host().root_complex;
+        let length = bytes.len() as u64;
+        let state = self.shared.lock();
+        let address = self.address(&state, at, length)?;
         let run = StoreRun { address, width_bytes, region: region(mapping) };
-        let asked = state.fabric.host_store_into(root_complex, self.core, run, bytes, token);
-        self.asked(state, asked, token, at, length as u64)
-    }
-
-    /// Turns a request to the fabric into a wait.
-    fn asked(
-        &self,
-        mut state: std::sync::MutexGuard<'_, State>,
-        asked: Result<(), HostAccessError>,
-        token: u64,
-        at: RegisterAddress,
-        bytes: u64,
-    ) -> BusResult<Wait> {
-        if let Err(error) = asked {
-            state.end_wait(token);
-            return Err(match error {
-                HostAccessError::TooManyAccesses { .. } => {
-                    BusError::Busy { why: Reason::new(ErrorKind::Busy, error) }
-                }
-                _ => BusError::NoSuchRegister { at, bytes, why: error.to_string() },
-            });
-        }
-        drop(state);
-        Ok(Wait::new(self.shared.clone(), token))
+        let what = What::Stores { host: self.host, at, bytes: bytes.len() };
+        let asked = self.ask(state, what, |fabric, host, token| {
+            fabric.host_store_into(host, self.core, run, bytes, token)
+        });
+        asked.map_err(|error| refused(error, at, length))
     }
 
     /// Waits for a point in time; `None` if it has passed.
@@ -179,22 +183,17 @@ impl LabBus {
     /// Waits until the core has done the work that other tasks gave it: an empty store waits its
     /// turn among them.
     async fn core_reached(&self) {
-        let root_complex = self.running_host().root_complex;
-        let wait = {
-            let mut state = self.shared.lock();
+        let asked = {
+            let state = self.shared.lock();
             let what = self.work_until(state.fabric.now());
-            let token = state.begin_wait(what);
-            let none = BusAddress(0);
-            let asked =
-                state.fabric.host_store(root_complex, self.core, none, &[], REGISTER_BYTES, token);
-            if asked.is_err() {
-                // The core's queue of accesses is full: do the work before them.
-                state.end_wait(token);
-                return;
-            }
-            Wait::new(self.shared.clone(), token)
+            self.ask(state, what, |fabric, host, token| {
+                fabric.host_store(host, self.core, BusAddress(0), &[], REGISTER_BYTES, token)
+            })
         };
-        wait.await;
+        // If the core's queue of accesses is full, the work is done before them.
+        if let Ok(wait) = asked {
+            wait.await;
+        }
     }
 
     /// Lets other tasks run now and then, when a task never has to wait.
@@ -205,58 +204,31 @@ impl LabBus {
         }
     }
 
-    /// Returns the word if it differs from `seen`, or an error after the deadline; else a wait.
-    fn look_at_memory(
+    /// Waits until `look` finds something. `watch` has a token told of each change.
+    async fn wait_for<T>(
         &self,
-        address: u64,
-        seen: u32,
+        what: What,
         deadline: Picoseconds,
-    ) -> Result<BusResult<u32>, Wait> {
-        let mut state = self.shared.lock();
-        let state = &mut *state;
-        let mut word = [0; 4];
-        state.fabric.peek(self.host(), BusAddress(address), &mut word);
-        let word = u32::from_le_bytes(word);
-        if word != seen {
-            return Ok(Ok(word));
+        look: impl Fn(&mut State) -> BusResult<Option<T>>,
+        watch: impl Fn(&mut State, u64),
+    ) -> BusResult<T> {
+        self.turn().await;
+        loop {
+            let wait = {
+                let mut state = self.shared.lock();
+                if let Some(found) = look(&mut state)? {
+                    return Ok(found);
+                }
+                if deadline <= state.fabric.now() {
+                    return Err(BusError::Deadline { what: what.sentence(&self.shared), deadline });
+                }
+                let token = state.begin_wait(what.clone());
+                watch(&mut state, token);
+                state.fabric.host_timer(deadline, token);
+                Wait::new(self.shared.clone(), token)
+            };
+            wait.await;
         }
-        let what = What::Memory { host: self.host, address, seen };
-        if deadline <= state.fabric.now() {
-            let what = what.sentence(&self.shared);
-            return Ok(Err(BusError::Deadline { what, deadline }));
-        }
-        let token = state.begin_wait(what);
-        let root_complex = self.running_host().root_complex;
-        state.fabric.host_watch(root_complex, address..address + 4, token);
-        state.fabric.host_timer(deadline, token);
-        Err(Wait::new(self.shared.clone(), token))
-    }
-
-    /// Returns the interrupts that have arrived, or an error after the deadline; else a wait.
-    fn look_at_interrupts(
-        &self,
-        function: RoutingId,
-        vector: u16,
-        deadline: Picoseconds,
-    ) -> Result<BusResult<u64>, Wait> {
-        let mut state = self.shared.lock();
-        let have = state.interrupts.enabled(self.host, function);
-        if vector >= have {
-            return Ok(Err(BusError::NoSuchVector { function, vector, have }));
-        }
-        let count = state.interrupts.take(self.host, function, vector);
-        if count > 0 {
-            return Ok(Ok(count));
-        }
-        let what = What::Interrupt { host: self.host, function, vector };
-        if deadline <= state.fabric.now() {
-            let what = what.sentence(&self.shared);
-            return Ok(Err(BusError::Deadline { what, deadline }));
-        }
-        let token = state.begin_wait(what);
-        state.interrupts.wait(self.host, function, vector, token);
-        state.fabric.host_timer(deadline, token);
-        Err(Wait::new(self.shared.clone(), token))
     }
 
     fn pinning(memory: &LabMemory, what: &'static str) -> BusError {
@@ -278,13 +250,8 @@ impl LabBus {
         peer: RoutingId,
         bar: u8,
     ) -> BusResult<Bar> {
-        let port = state.fabric.function_at(self.host(), function);
-        port.ok_or(TopologyError::NoSuchFunction(function))?;
-        self.bar(state, peer, bar)?.ok_or_else(|| {
-            let at = RegisterAddress { function: peer, bar, offset_bytes: 0 };
-            let why = format!("the function has no BAR{bar}");
-            BusError::NoSuchRegister { at, bytes: 0, why }
-        })
+        self.port(state, function)?;
+        self.bar(state, RegisterAddress { function: peer, bar, offset_bytes: 0 }, 0)
     }
 
     fn check_pin(&self, function: RoutingId, memory: &LabMemory) -> BusResult<()> {
@@ -292,8 +259,7 @@ impl LabBus {
             return Err(Self::pinning(memory, "belongs to another host"));
         }
         let state = self.shared.lock();
-        let port = state.fabric.function_at(self.host(), function);
-        port.ok_or(TopologyError::NoSuchFunction(function))?;
+        self.port(&state, function)?;
         if state.memories[self.host].pins.has(memory.id(), function) {
             return Err(Self::pinning(memory, "is pinned for the function already"));
         }
@@ -305,6 +271,16 @@ fn aligned(at: RegisterAddress) -> BusResult<()> {
     match at.offset_bytes.is_multiple_of(REGISTER_BYTES.into()) {
         true => Ok(()),
         false => Err(BusError::Unaligned { at, width_bytes: REGISTER_BYTES }),
+    }
+}
+
+/// Converts the fabric's refusal of an access.
+fn refused(error: HostAccessError, at: RegisterAddress, bytes: u64) -> BusError {
+    match error {
+        HostAccessError::TooManyAccesses { .. } => {
+            BusError::Busy { why: Reason::new(ErrorKind::Busy, error) }
+        }
+        _ => BusError::NoSuchRegister { at, bytes, why: error.to_string() },
     }
 }
 
@@ -356,12 +332,8 @@ impl Bus for LabBus {
     }
 
     fn check_mapping(&self, function: RoutingId, bar: u8, mapping: Mapping) -> BusResult<()> {
-        let state = self.shared.lock();
-        let Some(placed) = self.bar(&state, function, bar)? else {
-            let at = RegisterAddress { function, bar, offset_bytes: 0 };
-            let why = format!("the function has no BAR{bar}");
-            return Err(BusError::NoSuchRegister { at, bytes: 0, why });
-        };
+        let at = RegisterAddress { function, bar, offset_bytes: 0 };
+        let placed = self.bar(&self.shared.lock(), at, 0)?;
         let refused =
             |why: &str| Err(BusError::CannotCombine { function, bar, why: why.to_owned() });
         match mapping {
@@ -401,18 +373,12 @@ impl Bus for LabBus {
     }
 
     async fn fence(&self) -> BusResult<()> {
-        let wait = {
-            let mut state = self.shared.lock();
-            let token = state.begin_wait(What::Fence { host: self.host, core: self.core });
-            let root_complex = self.running_host().root_complex;
-            let asked = state.fabric.host_fence(root_complex, self.core, token);
-            if let Err(error) = asked {
-                state.end_wait(token);
-                return Err(BusError::Busy { why: Reason::new(ErrorKind::Busy, error) });
-            }
-            Wait::new(self.shared.clone(), token)
-        };
-        wait.await;
+        let what = What::Fence { host: self.host, core: self.core };
+        let asked = self.ask(self.shared.lock(), what, |fabric, host, token| {
+            fabric.host_fence(host, self.core, token)
+        });
+        let busy = |error| BusError::Busy { why: Reason::new(ErrorKind::Busy, error) };
+        asked.map_err(busy)?.await;
         Ok(())
     }
 
@@ -489,10 +455,7 @@ impl Bus for LabBus {
     ) -> BusResult<u32> {
         match waiting {
             Waiting::Polling => self.poll_memory(memory, offset_bytes, seen, deadline).await,
-            Waiting::KernelPolling => {
-                self.poll_in_kernel(memory, offset_bytes, seen, deadline).await
-            }
-            Waiting::Monitor => self.monitor_in_kernel(memory, offset_bytes, seen, deadline).await,
+            _ => self.wait_in_kernel(waiting, memory, offset_bytes, seen, deadline).await,
         }
     }
 
@@ -539,15 +502,19 @@ impl Bus for LabBus {
         vector: u16,
         deadline: Picoseconds,
     ) -> BusResult<u64> {
-        self.turn().await;
-        loop {
-            match self.look_at_interrupts(function, vector, deadline) {
-                Ok(result) => return result,
-                Err(wait) => {
-                    wait.await;
-                }
+        let what = What::Interrupt { host: self.host, function, vector };
+        let look = |state: &mut State| {
+            let have = state.interrupts.enabled(self.host, function);
+            if vector >= have {
+                return Err(BusError::NoSuchVector { function, vector, have });
             }
-        }
+            let count = state.interrupts.take(self.host, function, vector);
+            Ok((count > 0).then_some(count))
+        };
+        let watch = |state: &mut State, token| {
+            state.interrupts.wait(self.host, function, vector, token);
+        };
+        self.wait_for(what, deadline, look, watch).await
     }
 
     async fn work(&self, work: HostWork) {
@@ -580,8 +547,7 @@ impl Clock for LabBus {
 impl Topology for LabBus {
     fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
         let mut state = self.shared.lock();
-        let port = state.fabric.function_at(self.host(), function);
-        port.ok_or(TopologyError::NoSuchFunction(function))?;
+        self.port(&state, function)?;
         Ok(state.fabric.iommu(self.host()).is_some())
     }
 
@@ -612,8 +578,7 @@ impl Topology for LabBus {
     fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
         TopologyError::check_offset(offset)?;
         let state = self.shared.lock();
-        let port = state.fabric.function_at(self.host(), function);
-        let port = port.ok_or(TopologyError::NoSuchFunction(function))?;
+        let port = self.port(&state, function)?;
         Ok(state.fabric.port(port).config.read(offset))
     }
 
@@ -626,8 +591,7 @@ impl Topology for LabBus {
     ) -> Result<(), TopologyError> {
         TopologyError::check_offset(offset)?;
         let mut state = self.shared.lock();
-        let port = state.fabric.function_at(self.host(), function);
-        port.ok_or(TopologyError::NoSuchFunction(function))?;
+        self.port(&state, function)?;
         state.fabric.config_write(self.host(), function, offset, value, byte_enables & 0xf);
         Ok(())
     }

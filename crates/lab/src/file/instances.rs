@@ -99,10 +99,7 @@ pub(super) fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Wo
         return bad(format!("{{{range}}} is not a range like {{1..8}}"));
     };
     let count = (last - first) as usize + 1;
-    if count > MAX_NODES {
-        let what = format!("names of {}", word.text);
-        return Err(table.error(key, Problem::TooMany { what, count, limit: MAX_NODES }));
-    }
+    table.limit(key, &format!("names of {}", word.text), count, MAX_NODES)?;
     let name = |number| Word { text: format!("{head}{number}{tail}"), span: word.span.clone() };
     check_name(table, key, &name(last))?;
     Ok((first..=last).map(name).collect())
@@ -142,11 +139,8 @@ fn acs(instance: &Table<'_>, able: bool) -> Result<bool> {
 
 /// Adds a name to those taken in the lab.
 fn claim(instance: &Table<'_>, taken: &mut BTreeMap<String, usize>, word: &Word) -> Result<()> {
-    let count = taken.len() + 1;
-    if count > MAX_NODES {
-        let what = "hosts, switches and endpoints of a lab".into();
-        return Err(instance.error("name", Problem::TooMany { what, count, limit: MAX_NODES }));
-    }
+    let what = "hosts, switches and endpoints of a lab";
+    instance.limit("name", what, taken.len() + 1, MAX_NODES)?;
     if let Some(&first) = taken.get(&word.text) {
         let first_line = instance.source.line(first);
         let problem = Problem::DuplicateName { name: word.text.clone(), first_line };
@@ -165,11 +159,7 @@ pub(super) fn read<'a>(root: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -
     if lab.hosts.is_empty() {
         return Err(root.missing("[[host]]"));
     }
-    let limit = usize::from(u16::MAX);
-    if lab.hosts.len() > limit {
-        let (what, count) = ("hosts of a lab".into(), lab.hosts.len());
-        return Err(root.error("host", Problem::TooMany { what, count, limit }));
-    }
+    root.limit("host", "hosts of a lab", lab.hosts.len(), usize::from(u16::MAX))?;
     for table in root.list("switch")? {
         table.only_known()?;
         let part = Arc::new(SwitchPart::read(&part_of(&table, parts, PartKind::Switch)?)?);
@@ -255,11 +245,7 @@ fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<
         let problem = format!("{} names for {} ports", ports.len(), lowers.len());
         return Err(table.bad("upper_port", problem));
     }
-    let count = lab.links.len() + lowers.len();
-    if count > MAX_NODES {
-        let what = "links of a lab".into();
-        return Err(table.error("lower", Problem::TooMany { what, count, limit: MAX_NODES }));
-    }
+    table.limit("lower", "links of a lab", lab.links.len() + lowers.len(), MAX_NODES)?;
     let share = lowers.len() / uppers.len();
     for (index, word) in lowers.into_iter().enumerate() {
         lab.links.push(LinkInstance {

@@ -18,7 +18,7 @@ use super::instances::{Parts, expand, part_of};
 use super::model;
 use super::parts::PartKind;
 use super::table::Table;
-use crate::error::{Problem, Result};
+use crate::error::Result;
 
 /// A torus of network processors.
 #[derive(Clone, Debug)]
@@ -98,10 +98,7 @@ pub(super) fn torus<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile)
         return Err(table.bad("nodes", problem));
     }
     let count = lab.tori.iter().map(|torus| torus.nodes.len()).sum::<usize>() + nodes.len();
-    if count > MAX_NODES {
-        let what = "nodes of tori of a lab".into();
-        return Err(table.error("nodes", Problem::TooMany { what, count, limit: MAX_NODES }));
-    }
+    table.limit("nodes", "nodes of tori of a lab", count, MAX_NODES)?;
     let (path, span) = (table.path().to_owned(), word.span);
     lab.tori.push(TorusInstance { nodes, torus, parameters, path, span });
     Ok(())

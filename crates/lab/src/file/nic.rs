@@ -13,7 +13,7 @@ use super::instances::{Parts, expand, part_of};
 use super::model;
 use super::parts::PartKind;
 use super::table::Table;
-use crate::error::{Problem, Result};
+use crate::error::Result;
 
 /// Least size of a NIC's BAR 0, bytes: doorbells of 512 connections.
 const DOORBELL_BYTES: u64 = 4096;
@@ -77,10 +77,7 @@ pub(super) fn networks<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFi
         return Err(table.bad("second", problem));
     }
     let count = lab.networks.len() + firsts.len();
-    if count > MAX_NODES {
-        let what = "network links of a lab".into();
-        return Err(table.error("first", Problem::TooMany { what, count, limit: MAX_NODES }));
-    }
+    table.limit("first", "network links of a lab", count, MAX_NODES)?;
     for (first, second) in firsts.into_iter().zip(seconds) {
         lab.networks.push(NetworkInstance {
             first: first.text,

@@ -192,6 +192,14 @@ impl<'a> Table<'a> {
         self.error(key, Problem::BadValue { key: self.path_of(key), problem })
     }
 
+    /// Rejects more things than are possible, at the key that makes them so many.
+    pub fn limit(&self, key: &str, what: &str, count: usize, limit: usize) -> Result<()> {
+        match count <= limit {
+            true => Ok(()),
+            false => Err(self.error(key, Problem::TooMany { what: what.into(), count, limit })),
+        }
+    }
+
     pub fn missing(&self, key: &str) -> LabError {
         let table = if self.path().is_empty() { "the lab" } else { self.path() };
         let problem = Problem::MissingKey { key: key.to_owned(), table: table.to_owned() };

@@ -56,29 +56,18 @@ impl VfioBus {
         tree: Option<Tree>,
         options: BusOptions,
     ) -> Result<Self> {
-        let system = |what: &str, errno: Errno| FunctionError::System {
-            function: "the bus".to_owned(),
-            what: what.to_owned(),
-            errno: errno.raw_os_error(),
-            remedy: String::new(),
-        };
+        let system = |what: &str, errno: Errno| FunctionError::system("the bus", what, errno, "");
         for (index, function) in functions.iter().enumerate() {
             if functions[..index].iter().any(|other| other.id() == function.id()) {
-                return Err(FunctionError::Unsupported {
-                    function: function.name().to_owned(),
-                    what: "number of its own".to_owned(),
-                    why: format!("{} is another function's of this bus", function.id()),
-                });
+                let why = format!("{} is another function's of this bus", function.id());
+                return Err(FunctionError::unsupported(function.name(), "number of its own", why));
             }
         }
         for function in &functions {
             for bar in 0..6 {
                 let checked = function.region(bar).map_or(Ok(()), Region::check);
-                checked.map_err(|why| FunctionError::Malformed {
-                    function: function.name().to_owned(),
-                    what: format!("where BAR{bar} is mapped"),
-                    why,
-                })?;
+                let what = format!("where BAR{bar} is mapped");
+                checked.map_err(|why| FunctionError::malformed(function.name(), &what, why))?;
             }
         }
         let reactor =
@@ -125,17 +114,14 @@ impl VfioBus {
         options: BusOptions,
     ) -> Result<Self> {
         let domain = addresses.first().map_or(0, |address| address.domain);
-        let unsupported = |function: String, what: &str, why: String| FunctionError::Unsupported {
-            function,
-            what: what.to_owned(),
-            why,
-        };
         if let Some(other) = addresses.iter().find(|address| address.domain != domain) {
             let why = format!("domain {domain:04x} is the first function's");
-            return Err(unsupported(other.to_string(), "place on the same bus", why));
+            let what = "place on the same bus";
+            return Err(FunctionError::unsupported(&other.to_string(), what, why));
         }
         let tree = Machine::this().tree().map_err(|error| {
-            unsupported("the machine".to_owned(), "PCI tree to be read", error.to_string())
+            let what = "PCI tree to be read";
+            FunctionError::unsupported("the machine", what, error.to_string())
         })?;
         let opened = kernel::open(addresses, interface)?.into_iter();
         let functions = opened.map(|function| Arc::new(function) as Arc<dyn Function>).collect();
@@ -147,10 +133,9 @@ impl VfioBus {
         functions: &[Arc<dyn Function>],
         tree: Option<&Tree>,
     ) -> Result<Vec<RangeInclusive<u64>>> {
-        let of_tree = |error: TopologyError| FunctionError::Unsupported {
-            function: "the bus".to_owned(),
-            what: "list of the addresses that are taken".to_owned(),
-            why: error.to_string(),
+        let of_tree = |error: TopologyError| {
+            let what = "list of the addresses that are taken";
+            FunctionError::unsupported("the bus", what, error.to_string())
         };
         let mut infos = Vec::new();
         for function in functions {

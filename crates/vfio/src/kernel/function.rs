@@ -92,7 +92,7 @@ impl KernelFunction {
     pub(super) fn new(opened: Opened, places: &Places) -> Result<Self> {
         let Opened { address, device, group, space, interface } = opened;
         let name = address.to_string();
-        let failed = |what: &str, errno: Errno| system(&name, what, errno, String::new());
+        let failed = |what: &str, errno: Errno| FunctionError::system(&name, what, errno, "");
         let file = device.as_fd();
         let info = |index| calls::region(file, index);
         let config = info(vfio::VFIO_PCI_CONFIG_REGION_INDEX)
@@ -203,7 +203,7 @@ impl KernelFunction {
         if errno_of_removed && let Some(gone) = self.lost() {
             return gone;
         }
-        system(&self.name, what, errno, String::new())
+        FunctionError::system(&self.name, what, errno, "")
     }
 
     /// Returns where an access of a BAR is in the device's file.
@@ -248,7 +248,7 @@ impl KernelFunction {
                 .to_owned(),
             _ => String::new(),
         };
-        system(&self.name, &what, errno, remedy)
+        FunctionError::system(&self.name, &what, errno, remedy)
     }
 }
 
@@ -281,11 +281,6 @@ fn map_combined(kind: BarKind, info: &RegionInfo, resource: &Path) -> Result<Par
         })
     };
     Ok(Part { offset: 0, combined: Some(map()?), uncached: map()? })
-}
-
-pub(super) fn system(function: &str, what: &str, errno: Errno, remedy: String) -> FunctionError {
-    let (function, what) = (function.to_owned(), what.to_owned());
-    FunctionError::System { function, what, errno: errno.raw_os_error(), remedy }
 }
 
 impl Function for KernelFunction {
@@ -340,13 +335,12 @@ impl Function for KernelFunction {
         let address = mapped.address() + offset as usize;
         self.space.map(iova, address, bytes).map_err(|errno| match self.space.translation {
             // iommufd pins pages, and a BAR has none.
-            Translation::Iommufd(..) if errno == Errno::FAULT => FunctionError::Unsupported {
-                function: self.name.clone(),
-                what: "a mapping of another function's BAR".to_owned(),
-                why: "this kernel's iommufd maps memory only; the interface of groups and \
-                      containers maps BARs"
-                    .to_owned(),
-            },
+            Translation::Iommufd(..) if errno == Errno::FAULT => {
+                let what = "a mapping of another function's BAR";
+                let why = "this kernel's iommufd maps memory only; the interface of groups and \
+                           containers maps BARs";
+                FunctionError::unsupported(&self.name, what, why)
+            }
             _ => self.map_error(errno, bytes),
         })
     }
@@ -355,11 +349,10 @@ impl Function for KernelFunction {
         let what = format!("unmapping {bytes} B at {iova:#x}");
         match self.space.unmap(iova, bytes) {
             Ok(unmapped) if unmapped == bytes => Ok(()),
-            Ok(unmapped) => Err(FunctionError::Malformed {
-                function: self.name.clone(),
-                what,
-                why: format!("{unmapped} B were mapped there"),
-            }),
+            Ok(unmapped) => {
+                let why = format!("{unmapped} B were mapped there");
+                Err(FunctionError::malformed(&self.name, &what, why))
+            }
             Err(errno) => Err(self.system(&what, errno)),
         }
     }
@@ -390,11 +383,9 @@ impl Function for KernelFunction {
             Some((kind, count)) if eventfds.len() <= usize::from(count) => kind,
             _ if eventfds.is_empty() => return Ok(()),
             _ => {
-                return Err(FunctionError::Unsupported {
-                    function: self.name.clone(),
-                    what: format!("{} interrupt vectors", eventfds.len()),
-                    why: format!("it has {}", self.vectors()),
-                });
+                let what = format!("{} interrupt vectors", eventfds.len());
+                let why = format!("it has {}", self.vectors());
+                return Err(FunctionError::unsupported(&self.name, what, why));
             }
         };
         let what = format!("setting {} interrupt vectors", eventfds.len());
@@ -415,11 +406,8 @@ impl Function for KernelFunction {
 
     fn reset(&self) -> Result<()> {
         if !self.can_reset {
-            return Err(FunctionError::Unsupported {
-                function: self.name.clone(),
-                what: "reset of its own".to_owned(),
-                why: "the kernel knows no way to reset it without its neighbours".to_owned(),
-            });
+            let why = "the kernel knows no way to reset it without its neighbours";
+            return Err(FunctionError::unsupported(&self.name, "reset of its own", why));
         }
         calls::reset(self.device.as_fd()).map_err(|errno| self.system("resetting", errno))
     }

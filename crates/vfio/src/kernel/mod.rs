@@ -21,9 +21,9 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::function::Result;
+use crate::function::{FunctionError, Result};
 use crate::sysfs::Address;
-use function::{Opened, system};
+use function::Opened;
 use places::Places;
 use space::{Space, Translation};
 
@@ -125,7 +125,7 @@ impl Opening {
             }
         };
         let name = address.to_string();
-        let failed = |errno| system(&name, "opening in its group", errno, String::new());
+        let failed = |errno| FunctionError::system(&name, "opening in its group", errno, "");
         let path = CString::new(name.as_str()).map_err(|_| failed(Errno::INVAL))?;
         let device = calls::group_device(group.as_fd(), &path).map_err(failed)?;
         let group = Some(group);
@@ -138,7 +138,7 @@ impl Opening {
         let group =
             open_file(&path).map_err(|errno| self.places.cannot_open(address, &path, errno))?;
         let name = address.to_string();
-        let failed = |what: &str, errno| system(&name, what, errno, String::new());
+        let failed = |what: &str, errno| FunctionError::system(&name, what, errno, "");
         let viable = calls::group_is_viable(group.as_fd());
         if !viable.map_err(|errno| failed("asking for the state of the group", errno))? {
             return Err(self.places.not_viable(address, number));
@@ -162,8 +162,8 @@ impl Opening {
             return Err(failed("using a VFIO of another version", Errno::PROTONOSUPPORT));
         }
         if !calls::has_type1(file).map_err(|errno| failed("asking for the IOMMU's type", errno))? {
-            let remedy = "`sudo modprobe vfio_iommu_type1` loads the module".to_owned();
-            return Err(system(&name, "using a type 1 IOMMU", Errno::NODEV, remedy));
+            let remedy = "`sudo modprobe vfio_iommu_type1` loads the module";
+            return Err(FunctionError::system(&name, "using a type 1 IOMMU", Errno::NODEV, remedy));
         }
         calls::set_container(group.as_fd(), file)
             .map_err(|errno| failed("putting the group in a container", errno))?;
@@ -177,7 +177,7 @@ impl Opening {
                 }
                 _ => "",
             };
-            system(&name, "choosing the type 1 IOMMU", errno, remedy.to_owned())
+            FunctionError::system(&name, "choosing the type 1 IOMMU", errno, remedy)
         })?;
         let space = Arc::new(Space::new(Translation::Container(container)));
         self.containers.push(Arc::clone(&space));
@@ -186,13 +186,12 @@ impl Opening {
 
     fn open_with_iommufd(&mut self, address: &Address) -> Result<Opened> {
         let name = address.to_string();
-        let failed = |what: &str, errno| system(&name, what, errno, String::new());
+        let failed = |what: &str, errno| FunctionError::system(&name, what, errno, "");
         let iommufd_path = self.places.iommufd_path();
         let path = self.places.device_path(address).ok_or_else(|| {
             let remedy = "The kernel gives it no device of its own: one before 6.6, or without \
-                          CONFIG_VFIO_DEVICE_CDEV"
-                .to_owned();
-            system(&name, "opening by iommufd", Errno::NOENT, remedy)
+                          CONFIG_VFIO_DEVICE_CDEV";
+            FunctionError::system(&name, "opening by iommufd", Errno::NOENT, remedy)
         })?;
         let cannot_open = |path: &Path, errno| self.places.cannot_open(address, path, errno);
         let iommufd = match self.iommufd.take() {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::function::system;
 use crate::function::{FunctionError, Result};
 use crate::sysfs::{Address, VFIO_PCI, is_vfio_driver};
 
@@ -43,11 +42,14 @@ impl Places {
         let device = self.device(address);
         let name = address.to_string();
         if !device.exists() {
-            let remedy =
-                "`lspci -D` lists what there is; `echo 1 | sudo tee /sys/bus/pci/rescan` looks \
-                          again"
-                    .to_owned();
-            return Err(system(&name, "looking for the PCI function", Errno::NODEV, remedy));
+            let remedy = "`lspci -D` lists what there is; `echo 1 | sudo tee \
+                          /sys/bus/pci/rescan` looks again";
+            return Err(FunctionError::system(
+                &name,
+                "looking for the PCI function",
+                Errno::NODEV,
+                remedy,
+            ));
         }
         let driver = link_name(&device.join("driver"));
         if driver.as_deref().is_some_and(is_vfio_driver) {
@@ -63,7 +65,7 @@ impl Places {
         );
         let remedy =
             format!("{now}. {load}`sudo crosslane device bind {name}` gives it to {VFIO_PCI}");
-        Err(system(&name, "opening by VFIO", Errno::NODEV, remedy))
+        Err(FunctionError::system(&name, "opening by VFIO", Errno::NODEV, remedy))
     }
 
     /// Returns the number of the function's IOMMU group.
@@ -71,9 +73,13 @@ impl Places {
         link_name(&self.device(address).join("iommu_group")).ok_or_else(|| {
             let remedy = "No IOMMU translates its requests: turn the IOMMU on in the firmware \
                           (VT-d, AMD-Vi), and boot with `intel_iommu=on` on the kernel's command \
-                          line where the processor is Intel's"
-                .to_owned();
-            system(&address.to_string(), "looking for the IOMMU group", Errno::NODEV, remedy)
+                          line where the processor is Intel's";
+            FunctionError::system(
+                &address.to_string(),
+                "looking for the IOMMU group",
+                Errno::NODEV,
+                remedy,
+            )
         })
     }
 
@@ -131,7 +137,7 @@ impl Places {
             ),
             _ => String::new(),
         };
-        system(&address.to_string(), &format!("opening {place}"), errno, remedy)
+        FunctionError::system(&address.to_string(), &format!("opening {place}"), errno, remedy)
     }
 
     /// The error of a group that cannot be used, with the functions that prevent it.
@@ -153,6 +159,6 @@ impl Places {
              bind ADDRESS` gives each to {VFIO_PCI}; all of a group go to one program",
             others.join(", ")
         );
-        system(&address.to_string(), "using the IOMMU group", Errno::PERM, remedy)
+        FunctionError::system(&address.to_string(), "using the IOMMU group", Errno::PERM, remedy)
     }
 }

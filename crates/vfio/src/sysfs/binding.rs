@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crosslane_host::ErrorKind::{Busy, Denied, Failed, InvalidArgument, NotFound, Unsupported};
-use crosslane_host::{Reason, setters};
+use crosslane_host::setters;
 
 use super::attribute::{link_name, write};
 use super::function::is_vfio_driver;
@@ -102,10 +102,13 @@ pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)>
 /// nothing proposes to bind it. `None` if a program may have it.
 #[must_use]
 pub fn why_kept(function: &PciFunction) -> Option<String> {
-    if function.kind.is_bridge() {
-        return Some(format!("it is a {}; ports stay with their driver", function.kind));
-    }
-    why_not_given_up(function)
+    why_port_kept(function).or_else(|| why_not_given_up(function))
+}
+
+/// Returns the reason that a port keeps its driver; `None` for a function that is not a port.
+fn why_port_kept(function: &PciFunction) -> Option<String> {
+    let is_port = function.kind.is_bridge();
+    is_port.then(|| format!("it is a {}; ports stay with their driver", function.kind))
 }
 
 /// Like [`why_kept`], for a function that is not a port.
@@ -135,17 +138,13 @@ pub(super) fn check_giving_up(
         let users = machine.users(function);
         if !users.is_empty() {
             let users: Vec<String> = users.iter().map(ToString::to_string).collect();
-            return Err(SysfsError::Cannot {
-                address,
-                why: Reason::new(Busy, format!("in use by {}", users.join(", "))),
-                remedy: "End it first; with --force the kernel asks for the function back, and \
-                         waits until it is given up"
-                    .to_owned(),
-            });
+            let remedy = "End it first; with --force the kernel asks for the function back, and \
+                          waits until it is given up";
+            let why = format!("in use by {}", users.join(", "));
+            return Err(SysfsError::cannot(address, Busy, why, remedy));
         }
     } else if let Some(why) = why_not_given_up(function) {
-        let remedy = "If that is what you want: --force".to_owned();
-        return Err(SysfsError::Cannot { address, why: Reason::new(Busy, why), remedy });
+        return Err(SysfsError::cannot(address, Busy, why, "If that is what you want: --force"));
     }
     Ok(())
 }
@@ -209,38 +208,25 @@ pub fn bind(machine: &Machine, address: Address, options: &BindOptions) -> Resul
     let tree = machine.tree()?;
     let function = tree.function(address)?;
     let wanted = options.driver.as_str();
-    let refuse = |kind, why: String, remedy: String| {
-        Err(SysfsError::Cannot { address, why: Reason::new(kind, why), remedy })
-    };
+    let refuse =
+        |kind, why: String, remedy: &str| Err(SysfsError::cannot(address, kind, why, remedy));
     if wanted.is_empty() || wanted.contains(['/', '\n']) {
-        return refuse(
-            InvalidArgument,
-            format!("\"{}\" is no driver's name", super::shown(wanted)),
-            String::new(),
-        );
+        let why = format!("\"{}\" is no driver's name", super::shown(wanted));
+        return refuse(InvalidArgument, why, "");
     }
-    if function.kind.is_bridge() {
-        return refuse(
-            Unsupported,
-            format!("it is a {}; ports stay with their driver", function.kind),
-            String::new(),
-        );
+    if let Some(why) = why_port_kept(function) {
+        return refuse(Unsupported, why, "");
     }
     if function.driver.as_deref() != Some(wanted) {
         check_giving_up(machine, function, options.force)?;
         if !tree.root().join("bus/pci/drivers").join(wanted).is_dir() {
-            return refuse(
-                NotFound,
-                format!("the kernel has no driver {wanted}"),
-                format!("Load it: sudo modprobe {wanted}"),
-            );
+            let remedy = format!("Load it: sudo modprobe {wanted}");
+            return refuse(NotFound, format!("the kernel has no driver {wanted}"), &remedy);
         }
         if is_vfio_driver(wanted) && function.iommu_group.is_none() {
-            return refuse(
-                Unsupported,
-                "it is in no IOMMU group, so VFIO cannot keep it to its memory".to_owned(),
-                format!("Turn the IOMMU on: {}", iommu_help(machine)),
-            );
+            let why = "it is in no IOMMU group, so VFIO cannot keep it to its memory".to_owned();
+            let remedy = format!("Turn the IOMMU on: {}", iommu_help(machine));
+            return refuse(Unsupported, why, &remedy);
         }
         rebind(&tree, function, wanted)?;
     }
@@ -263,17 +249,12 @@ fn rebind(tree: &Tree, function: &PciFunction, wanted: &str) -> Result<()> {
         release(function)?;
         match probe(tree, function, Some(wanted))? {
             Some(driver) if driver == wanted => Ok(()),
-            other => Err(SysfsError::Cannot {
-                address,
-                why: Reason::new(
-                    Failed,
-                    format!(
-                        "{wanted} did not take it; it has {}",
-                        other.map_or("no driver".to_owned(), |it| format!("the driver {it}"))
-                    ),
-                ),
-                remedy: "The kernel's log says why: sudo dmesg".to_owned(),
-            }),
+            other => {
+                let has = other.map_or("no driver".to_owned(), |it| format!("the driver {it}"));
+                let why = format!("{wanted} did not take it; it has {has}");
+                let remedy = "The kernel's log says why: sudo dmesg";
+                Err(SysfsError::cannot(address, Failed, why, remedy))
+            }
         }
     };
     attempt().map_err(|first| {
@@ -304,11 +285,8 @@ pub fn unbind(machine: &Machine, address: Address, force: bool) -> Result<Bound>
     let function = tree.function(address)?;
     if !function.is_bound_to_vfio() {
         let has = function.driver.as_deref().map_or("no driver", |driver| driver);
-        return Err(SysfsError::Cannot {
-            address,
-            why: Reason::new(InvalidArgument, format!("VFIO does not have it; it has {has}")),
-            remedy: String::new(),
-        });
+        let why = format!("VFIO does not have it; it has {has}");
+        return Err(SysfsError::cannot(address, InvalidArgument, why, ""));
     }
     check_giving_up(machine, function, force)?;
     set_override(&function.folder, None)?;

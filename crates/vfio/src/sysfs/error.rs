@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crosslane_host::{Reason, kinds};
+use crosslane_host::{ErrorKind, Reason, kinds};
 use thiserror::Error;
 
 use super::Address;
@@ -95,6 +95,18 @@ pub enum SysfsError {
     },
 }
 
+impl SysfsError {
+    /// Makes the error of an operation that is impossible with a function; `remedy` may be empty.
+    pub(super) fn cannot(
+        address: Address,
+        kind: ErrorKind,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::Cannot { address, why: Reason::new(kind, why.into()), remedy: remedy.into() }
+    }
+}
+
 kinds!(SysfsError {
     Self::BadAddress { .. } => InvalidArgument,
     Self::NoSuchFunction { .. } => NotFound,
@@ -109,8 +121,6 @@ mod tests {
     use ErrorKind::{
         Busy, Cancelled, Data, Denied, InvalidArgument, LinkDown, NotFound, Timeout, Unsupported,
     };
-
-    use crosslane_host::ErrorKind;
 
     use super::*;
     use crate::user::protocol::ProtocolError;

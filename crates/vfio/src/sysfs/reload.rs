@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crosslane_host::ErrorKind::{Denied, Failed, InvalidArgument, Unsupported};
-use crosslane_host::{Reason, Topology, TopologyError};
+use crosslane_host::{Topology, TopologyError};
 use crosslane_pcie::config::registers as reg;
 
 use super::attribute::{text, write};
@@ -93,11 +93,7 @@ pub fn reload(
 ) -> Result<Reloaded> {
     let tree = machine.tree()?;
     let function = tree.function(address)?;
-    let refuse = |kind, why: &str, remedy: &str| SysfsError::Cannot {
-        address,
-        why: Reason::new(kind, why),
-        remedy: remedy.to_owned(),
-    };
+    let refuse = |kind, why: &str, remedy: &str| SysfsError::cannot(address, kind, why, remedy);
     if function.kind.is_bridge() {
         return Err(refuse(InvalidArgument, "it is a port; a card's function is reloaded", ""));
     }
@@ -113,11 +109,8 @@ pub fn reload(
     let reports = port.express().is_some_and(|express| express.link_active == Some(true));
     if options.ready == CardReady::LinkDownAndUp && !reports {
         let remedy = "Reconfigure the card by a program that is given behind --, or use --now";
-        return Err(refuse(
-            Unsupported,
-            "the port above it does not say whether its link is up",
-            remedy,
-        ));
+        let why = "the port above it does not say whether its link is up";
+        return Err(refuse(Unsupported, why, remedy));
     }
     let card: Vec<&PciFunction> =
         tree.below(port.address).filter(|other| other.address.is_of_device(address)).collect();
@@ -125,10 +118,9 @@ pub fn reload(
         check_giving_up(machine, function, options.force)?;
     }
     let segment = tree.segment(address.domain, ConfigurationWrites::Allowed);
-    let masked = MaskedErrors::new(&segment, port).map_err(|error| SysfsError::Cannot {
-        address: port.address,
-        why: Reason::new(error.kind(), format!("its errors cannot be masked: {error}")),
-        remedy: String::new(),
+    let masked = MaskedErrors::new(&segment, port).map_err(|error| {
+        let why = format!("its errors cannot be masked: {error}");
+        SysfsError::cannot(port.address, error.kind(), why, "")
     })?;
     let outcome = away_and_back(&segment, port, function, &card, options);
     let restored = masked.restore();
@@ -137,17 +129,13 @@ pub fn reload(
             reloaded.recorded = recorded;
             Ok(reloaded)
         }
-        (Ok(_), Err(failed)) => Err(SysfsError::Cannot {
-            address: port.address,
-            why: Reason::new(
-                Failed,
-                format!(
-                    "{address} is back, but not all errors of the port are reported as before: {}",
-                    failed.join("; ")
-                ),
-            ),
-            remedy: String::new(),
-        }),
+        (Ok(_), Err(failed)) => {
+            let failed = failed.join("; ");
+            let why = format!(
+                "{address} is back, but not all errors of the port are reported as before: {failed}"
+            );
+            Err(SysfsError::cannot(port.address, Failed, why, ""))
+        }
         (Err(error), Ok(_)) => Err(error),
         (Err(error), Err(failed)) => {
             Err(SysfsError::NotRestored { first: Box::new(error), then: failed.join("; ") })
@@ -170,10 +158,8 @@ fn away_and_back(
     }
     let back =
         format!("When the card is ready: echo 1 | sudo tee {}/rescan", port.folder.display());
-    let gone = |kind, why: String| SysfsError::Cannot {
-        address,
-        why: Reason::new(kind, format!("it was removed, and {why}")),
-        remedy: back.clone(),
+    let gone = |kind, why: String| {
+        SysfsError::cannot(address, kind, format!("it was removed, and {why}"), &back)
     };
     let wait = Wait { segment, port, begun, deadline: options.deadline, back: &back };
     let needs_down = options.ready == CardReady::LinkDownAndUp;
@@ -338,10 +324,9 @@ fn put_back(
         set_override(&now.folder, only)?;
     }
     let segment = tree.segment(address.domain, ConfigurationWrites::Allowed);
-    let failed = |error: TopologyError| SysfsError::Cannot {
-        address,
-        why: Reason::new(error.kind(), format!("it is back, but not set as it was: {error}")),
-        remedy: String::new(),
+    let failed = |error: TopologyError| {
+        let why = format!("it is back, but not set as it was: {error}");
+        SysfsError::cannot(address, error.kind(), why, "")
     };
     if let (Some(was), Some(is)) = (before.express(), now.express()) {
         if was.max_payload_bytes > is.max_payload_supported_bytes {

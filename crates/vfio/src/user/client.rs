@@ -148,11 +148,8 @@ impl Client {
     /// No listener at `path`, or one with another protocol or version.
     pub fn connect(path: &Path, deadline: Duration) -> Result<Self> {
         let name = path.display().to_string();
-        let failed = |what: &str, errno: Errno, remedy: &str| FunctionError::System {
-            function: name.clone(),
-            what: what.to_owned(),
-            errno: errno.raw_os_error(),
-            remedy: remedy.to_owned(),
+        let failed = |what: &str, errno: Errno, remedy: &str| {
+            FunctionError::system(&name, what, errno, remedy)
         };
         let plain = |errno| failed("making a socket", errno, "");
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
@@ -222,7 +219,7 @@ impl Client {
 
     /// The error of an answer that makes no sense.
     pub fn malformed(&self, what: &str, why: String) -> FunctionError {
-        FunctionError::Malformed { function: self.name().to_owned(), what: what.to_owned(), why }
+        FunctionError::malformed(self.name(), what, why)
     }
 
     /// The error that ended the connection, if it is lost.

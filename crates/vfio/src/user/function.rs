@@ -12,6 +12,7 @@ use crosslane_host::lock;
 use crosslane_pcie::config::{BarKind, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use rustix::fs::fstat;
+use rustix::io::Errno;
 
 use super::client::Client;
 use super::protocol::{
@@ -162,12 +163,8 @@ impl UserFunction {
         }
         areas.retain(|area| area.bytes > 0);
         areas.sort_by_key(|area| area.offset);
-        let failed = |errno: rustix::io::Errno| FunctionError::System {
-            function: self.name().to_owned(),
-            what: format!("mapping region {}", info.index),
-            errno: errno.raw_os_error(),
-            remedy: String::new(),
-        };
+        let mapping = format!("mapping region {}", info.index);
+        let failed = |errno| FunctionError::system(self.name(), &mapping, errno, "");
         // Pages beyond the end of the file cannot be accessed.
         let file_bytes = u64::try_from(fstat(file).map_err(failed)?.st_size).unwrap_or(0);
         let (mut parts, mut end) = (Vec::new(), 0);
@@ -323,22 +320,17 @@ impl Function for UserFunction {
 
     fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<()> {
         if eventfds.len() > usize::from(self.vectors()) {
-            return Err(FunctionError::Unsupported {
-                function: self.name().to_owned(),
-                what: format!("{} interrupts", eventfds.len()),
-                why: format!("it has {}", self.vectors()),
-            });
+            let (what, why) = (eventfds.len(), format!("it has {}", self.vectors()));
+            return Err(FunctionError::unsupported(self.name(), format!("{what} interrupts"), why));
         }
         if self.vectors() == 0 {
             return Ok(());
         }
         let mut kept = Vec::new();
         for eventfd in eventfds {
-            kept.push(eventfd.try_clone_to_owned().map_err(|error| FunctionError::System {
-                function: self.name().to_owned(),
-                what: "a copy of an eventfd".to_owned(),
-                errno: error.raw_os_error().unwrap_or(0),
-                remedy: String::new(),
+            kept.push(eventfd.try_clone_to_owned().map_err(|error| {
+                let errno = Errno::from_io_error(&error).unwrap_or(Errno::MFILE);
+                FunctionError::system(self.name(), "a copy of an eventfd", errno, "")
             })?);
         }
         let mut ours = lock(&self.eventfds);

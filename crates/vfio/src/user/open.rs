@@ -33,10 +33,9 @@ pub fn open(sockets: &[impl AsRef<Path>], deadline: Duration) -> Result<Vec<Arc<
     let mut functions = Vec::new();
     let mut next = [BELOW_4_GIB.start, ABOVE_4_GIB.start];
     for (number, path) in sockets.iter().enumerate() {
-        let bus = u8::try_from(number + 1).map_err(|_| FunctionError::Unsupported {
-            function: path.as_ref().display().to_string(),
-            what: "number".to_owned(),
-            why: "255 functions can be open at once".to_owned(),
+        let bus = u8::try_from(number + 1).map_err(|_| {
+            let (path, why) = (path.as_ref().display(), "255 functions can be open at once");
+            FunctionError::unsupported(&path.to_string(), "number", why)
         })?;
         let id = RoutingId::new(bus, 0, 0);
         let function = UserFunction::open(path.as_ref(), id, deadline)?;
@@ -69,10 +68,9 @@ fn assign(function: &UserFunction, next: &mut [u64; 2]) -> Result<()> {
     bars.sort_by_key(|(_, region)| std::cmp::Reverse(region.bytes));
     for (bar, region) in bars {
         let space = usize::from(region.kind.is_64_bit() && region.kind.is_prefetchable());
-        let no_room = || FunctionError::Unsupported {
-            function: function.name().to_owned(),
-            what: format!("address for its BAR{bar}"),
-            why: format!("there is no room for {} B", region.bytes),
+        let no_room = || {
+            let why = format!("there is no room for {} B", region.bytes);
+            FunctionError::unsupported(function.name(), format!("address for its BAR{bar}"), why)
         };
         let end = [BELOW_4_GIB, ABOVE_4_GIB][space].end;
         let size = region.bytes.checked_next_power_of_two().ok_or_else(no_room)?;

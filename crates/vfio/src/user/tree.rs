@@ -26,8 +26,6 @@ struct RootPort {
     config: Mutex<ConfigSpace>,
 }
 
-impl RootPort {}
-
 /// Functions behind sockets, each below a root port.
 pub(super) struct SocketTree {
     ports: Vec<RootPort>,

@@ -3,10 +3,12 @@
 
 use crosslane_fabric::CoreWork;
 use crosslane_host::{Bus, BusError, BusResult, DmaMemory, Waiting};
-use crosslane_pcie::units::Picoseconds;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use super::LabBus;
 use crate::executor::memory::LabMemory;
+use crate::executor::shared::State;
+use crate::executor::wait::What;
 
 impl LabBus {
     /// Spends half of a system call: the entry, or the return.
@@ -41,58 +43,49 @@ impl LabBus {
         memory.check(offset_bytes, 4)?;
         assert_eq!(memory.host(), self.host, "a core waits for memory of its own host");
         let (address, _) = memory.locate(offset_bytes);
-        self.turn().await;
-        loop {
-            match self.look_at_memory(address, seen, deadline) {
-                Ok(result) => return result,
-                Err(wait) => {
-                    wait.await;
-                }
-            }
-        }
+        let look = |state: &mut State| {
+            let mut word = [0; 4];
+            state.fabric.peek(self.host(), BusAddress(address), &mut word);
+            let word = u32::from_le_bytes(word);
+            Ok((word != seen).then_some(word))
+        };
+        let watch = |state: &mut State, token| {
+            let root_complex = self.running_host().root_complex;
+            state.fabric.host_watch(root_complex, address..address + 4, token);
+        };
+        self.wait_for(What::Memory { host: self.host, address, seen }, deadline, look, watch).await
     }
 
-    /// Waits as a kernel that looks when it is called, at each tick, and finally at the deadline.
-    pub(super) async fn poll_in_kernel(
+    /// Waits within one system call. A kernel that polls looks when it is called, at each tick, and
+    /// finally at the deadline; one that has the processor monitor the word wakes some time after
+    /// the change.
+    pub(super) async fn wait_in_kernel(
         &self,
+        waiting: Waiting,
         memory: &LabMemory,
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
     ) -> BusResult<u32> {
-        let interval = self.cost_of_waiting(Waiting::KernelPolling)?;
+        let cost = self.cost_of_waiting(waiting)?;
         self.half_a_call().await;
         let begun = Bus::now(self);
         let mut changed = self.poll_memory(memory, offset_bytes, seen, deadline).await;
-        // A change in between is seen at the next tick, with the word's value then.
         let waited_ps = Bus::now(self).0 - begun.0;
-        let tick_ps = waited_ps.div_ceil(interval.0).saturating_mul(interval.0);
-        let tick = Picoseconds(begun.0.saturating_add(tick_ps).min(deadline.0));
-        if changed.is_ok() && Bus::now(self) < tick {
-            Bus::sleep_until(self, tick).await;
-            let mut word = [0; 4];
-            changed = memory.read(offset_bytes, &mut word).map(|()| u32::from_le_bytes(word));
-        }
-        self.half_a_call().await;
-        changed
-    }
-
-    /// Waits as a kernel that has the processor monitor the word; it wakes some time after the
-    /// change.
-    pub(super) async fn monitor_in_kernel(
-        &self,
-        memory: &LabMemory,
-        offset_bytes: u64,
-        seen: u32,
-        deadline: Picoseconds,
-    ) -> BusResult<u32> {
-        let wake = self.cost_of_waiting(Waiting::Monitor)?;
-        self.half_a_call().await;
-        let begun = Bus::now(self);
-        let changed = self.poll_memory(memory, offset_bytes, seen, deadline).await;
-        if Bus::now(self) > begun {
+        if waiting == Waiting::Monitor {
             // The core was idle, whatever woke it.
-            self.spend(&[CoreWork::Time(wake)]).await;
+            if waited_ps > 0 {
+                self.spend(&[CoreWork::Time(cost)]).await;
+            }
+        } else {
+            // A change in between is seen at the next tick, with the word's value then.
+            let tick_ps = waited_ps.div_ceil(cost.0).saturating_mul(cost.0);
+            let tick = Picoseconds(begun.0.saturating_add(tick_ps).min(deadline.0));
+            if changed.is_ok() && Bus::now(self) < tick {
+                Bus::sleep_until(self, tick).await;
+                let mut word = [0; 4];
+                changed = memory.read(offset_bytes, &mut word).map(|()| u32::from_le_bytes(word));
+            }
         }
         self.half_a_call().await;
         changed
