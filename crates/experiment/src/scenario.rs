@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crosslane_fabric::trace::TraceSink;
-use crosslane_lab::{CheckedRun, Ending, Lab, Progress};
+use crosslane_lab::{CheckedRun, Ending, Lab, LabError, LabFile, Progress};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Account, Figure};
 
@@ -111,6 +111,14 @@ impl<W: Work> Scenario<W> {
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// Returns the same run in the lab changed by `edit`, as [`Lab::edited`].
+    ///
+    /// # Errors
+    /// As [`Lab::edited`].
+    pub fn edited(&self, edit: impl FnOnce(&mut LabFile)) -> Result<Self, LabError> {
+        Ok(Self { lab: Arc::new(self.lab.edited(edit)?), ..self.clone() })
     }
 
     /// Makes the run; `trace` gets the events in it.
