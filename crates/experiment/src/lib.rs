@@ -50,7 +50,7 @@ mod two_nodes;
 mod workload;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
-pub use bridge_plan::{BridgeLine, BridgePlan, bridge_report, overlaps};
+pub use bridge_plan::{BridgePlan, bridge_report, overlaps};
 pub use bridged::{BridgedMeasured, BridgedOptions, PeekCard, bridged, bridged_checked_by};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
