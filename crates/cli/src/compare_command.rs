@@ -22,17 +22,17 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
     let comparison = Comparison::of(read(&arguments.first)?, read(&arguments.second)?);
     let names = names(&arguments.first, &arguments.second);
     let names = [names[0].as_str(), names[1].as_str()];
-    if comparison.pairs.is_empty() {
+    if comparison.result.figures.is_empty() {
         let sentence = format!(
             "{} and {} have no figure in common: {}; {}",
             arguments.first.display(),
             arguments.second.display(),
-            comparison.first.name(),
-            comparison.second.name()
+            comparison.result.first,
+            comparison.result.second
         );
         return Err(CommandError::Failed(sentence));
     }
-    show(arguments.shown.json, &comparison.result(), |columns| comparison.text(names, columns))?;
+    show(arguments.shown.json, &comparison.result, |columns| comparison.text(names, columns))?;
     match report {
         Some(file) => write_page(&comparison.page(&command_line(), names), &file),
         None => Ok(()),

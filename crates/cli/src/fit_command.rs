@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use crosslane::experiment::fit::{Fit, MAX_FIT_BYTES, Measurements, fits};
+use crosslane::experiment::fit::{MAX_FIT_BYTES, Measurements, fits};
 use crosslane::results::{Fits, SCHEMA};
 use crosslane_report::runs::{fits_page, fits_text};
 
@@ -54,7 +54,7 @@ pub fn run(arguments: &FitArguments) -> Result<(), CommandError> {
     let fits = Fits {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        fits: fits(&measurements)?.iter().map(Fit::result).collect(),
+        fits: fits(&measurements)?,
     };
     show(arguments.shown.json, &fits, |columns| fits_text(&fits, columns))?;
     match file {

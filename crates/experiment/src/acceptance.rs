@@ -15,10 +15,10 @@ use crosslane_host::{Bus, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::card_transfer::{CardDirection, card_transfer};
+use crate::chain::{Loopback, loopback};
 use crate::error::Result;
 use crate::host_transfer::{read, write};
 use crate::latency::latency;
-use crate::loopback::{Loopback, loopback};
 use crate::measured::{DataErrors, Measured};
 use crate::options::Options;
 use crate::peer_write::peer_write;

@@ -4,10 +4,10 @@
 use crosslane_fabric::{DirectionId, Fabric, LinkCounters};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Account, DirectionLoad, IommuUse, TimeUse, Use};
+use crosslane_results::{Account, DirectionLoad, IommuUse, Link, TimeUse, Use};
 
 use crate::ceiling::{Ceiling, DataTlps, LinkLoad, least_ceiling};
-use crate::links::{DirectionOutcome, direction_load, direction_name, uses};
+use crate::links::{direction_load, direction_name, direction_use, uses};
 
 /// Counts of directions over a span of a run.
 pub(crate) struct Counted<'a> {
@@ -46,16 +46,12 @@ impl Counted<'_> {
         self.all().map(load).collect()
     }
 
-    /// Returns the used directions, each with the indexes of the flows whose data cross it.
-    pub fn outcomes(&self, data_of: impl Fn(DirectionId) -> Vec<usize>) -> Vec<DirectionOutcome> {
-        let outcome = |(id, counters): (DirectionId, &LinkCounters)| DirectionOutcome {
-            id,
-            name: direction_name(self.fabric, id),
-            rate: self.rate(id),
-            counters: *counters,
-            data_of: data_of(id),
-        };
-        self.all().take(self.used).map(outcome).collect()
+    /// Returns the use of the used directions, each with the indexes of the flows whose data cross
+    /// it.
+    pub fn links(&self, data_of: impl Fn(DirectionId) -> Vec<usize>) -> Vec<Link> {
+        let link =
+            |(id, counters)| direction_use(self.fabric, id, counters, self.span, data_of(id));
+        self.all().take(self.used).map(link).collect()
     }
 
     /// Returns the least ceiling along a path, with the DLLPs of the span.

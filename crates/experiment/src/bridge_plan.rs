@@ -29,25 +29,6 @@ pub struct BridgePlan {
     pub timeout: Picoseconds,
 }
 
-/// One kind of transfer, measured.
-#[derive(Debug)]
-pub struct BridgeLine {
-    /// Path of the data.
-    pub path: Path,
-    /// Pipelined or naive.
-    pub mode: Mode,
-    /// Bytes of a transfer of all clients.
-    pub size_bytes: u64,
-    /// Number of clients.
-    pub clients: usize,
-    /// Transfers of the first client.
-    pub measured: BridgedMeasured,
-    /// Bytes of all clients over the time of the slowest.
-    pub bytes_per_second: f64,
-    /// Words of 4 B that differ from those sent.
-    pub wrong_words: u64,
-}
-
 impl BridgePlan {
     /// Makes the transfers, all clients at once; each has its share of the card's memory from
     /// `address` on.
@@ -58,8 +39,8 @@ impl BridgePlan {
         &self,
         clients: &[Client<R, C>],
         (card, address): (&str, u64),
-    ) -> Result<Vec<BridgeLine>> {
-        let mut lines = Vec::new();
+    ) -> Result<Vec<BridgeTransfer>> {
+        let mut transfers = Vec::new();
         for &path in &self.paths {
             for &size_bytes in &self.sizes {
                 for &mode in &self.modes {
@@ -75,48 +56,36 @@ impl BridgePlan {
                         .iter()
                         .zip(0..)
                         .map(async |(client, index)| bridged(client, &options(index)).await);
-                    lines.push(BridgeLine::new(path, mode, size_bytes, try_join_all(runs).await?));
+                    let measured = try_join_all(runs).await?;
+                    transfers.push(transfer_of(path, mode, size_bytes, &measured));
                 }
             }
         }
-        Ok(lines)
+        Ok(transfers)
     }
 }
 
-impl BridgeLine {
-    fn new(path: Path, mode: Mode, size_bytes: u64, measured: Vec<BridgedMeasured>) -> Self {
-        let clients = measured.len();
-        let wrong_words = measured.iter().map(|one| one.data_errors.words).sum();
-        // Clients begin together and have the same to do: all is done when the slowest is.
-        let slowest = measured.iter().map(BridgedMeasured::median).max().unwrap_or_default();
-        let bytes_per_second = rate(size_bytes, slowest);
-        let measured = measured.into_iter().next().expect("there is a client");
-        Self { path, mode, size_bytes, clients, measured, bytes_per_second, wrong_words }
-    }
-
-    /// Returns the server's report on the transfer of median time.
-    ///
-    /// # Panics
-    /// If no transfer was made.
-    #[must_use]
-    pub fn report(&self) -> &Report {
-        self.measured.report().expect("each transfer has a report")
-    }
-
-    /// Returns the transfers as plain data.
-    #[must_use]
-    pub fn result(&self) -> BridgeTransfer {
-        BridgeTransfer {
-            path: self.path.to_string(),
-            mode: self.mode.to_string(),
-            bytes: self.size_bytes,
-            clients: self.clients,
-            seconds: self.measured.times.iter().map(|time| time.as_seconds()).collect(),
-            bytes_per_second: self.bytes_per_second,
-            wrong_words: self.wrong_words,
-            report: Some(bridge_report(self.report())),
-            why_not_faster: self.report().why_not_faster(),
-        }
+/// Returns transfers of one kind by several clients: the times and the report are those of the
+/// first client.
+fn transfer_of(
+    path: Path,
+    mode: Mode,
+    size_bytes: u64,
+    measured: &[BridgedMeasured],
+) -> BridgeTransfer {
+    // Clients begin together and have the same to do: all is done when the slowest is.
+    let slowest = measured.iter().map(BridgedMeasured::median).max().unwrap_or_default();
+    let report = measured[0].report().expect("each transfer has a report");
+    BridgeTransfer {
+        path: path.to_string(),
+        mode: mode.to_string(),
+        bytes: size_bytes,
+        clients: measured.len(),
+        seconds: measured[0].times.iter().map(|time| time.as_seconds()).collect(),
+        bytes_per_second: rate(size_bytes, slowest),
+        wrong_words: measured.iter().map(|one| one.data_errors.words).sum(),
+        report: Some(bridge_report(report)),
+        why_not_faster: report.why_not_faster(),
     }
 }
 
@@ -152,21 +121,24 @@ pub fn bridge_report(report: &Report) -> BridgeReport {
 /// Returns the gain of overlap, naive over pipelined, and its bound, for each pair of the same
 /// transfer.
 #[must_use]
-pub fn overlaps(lines: &[BridgeLine]) -> Vec<Overlap> {
-    let naive = lines.iter().filter(|line| line.mode == Mode::Naive);
-    let pairs = naive.filter_map(|naive| {
-        let pipelined = lines.iter().find(|line| {
-            line.mode == Mode::Pipelined
-                && (line.path, line.size_bytes) == (naive.path, naive.size_bytes)
-        })?;
+pub fn overlaps(transfers: &[BridgeTransfer]) -> Vec<Overlap> {
+    let of = |mode: Mode| {
+        let mode = mode.to_string();
+        transfers.iter().filter(move |one| one.mode == mode)
+    };
+    let pairs = of(Mode::Naive).filter_map(|naive| {
+        let mut pipelined = of(Mode::Pipelined);
+        let pipelined =
+            pipelined.find(|one| (&one.path, one.bytes) == (&naive.path, naive.bytes))?;
+        let (naive_report, report) = (naive.report.as_ref()?, pipelined.report.as_ref()?);
         // Of the naive transfer each stage was alone while it worked.
-        let alone: Vec<u64> = naive.report().stages.iter().map(|stage| stage.busy_ps).collect();
+        let alone: Vec<u64> = naive_report.stages.iter().map(|stage| stage.busy_ps).collect();
         let slowest = alone.iter().max().copied().filter(|slowest| *slowest > 0)?;
-        let ratio = naive.report().elapsed_ps as f64 / pipelined.report().elapsed_ps.max(1) as f64;
+        let ratio = naive_report.elapsed_ps as f64 / report.elapsed_ps.max(1) as f64;
         let bound = alone.iter().sum::<u64>() as f64 / slowest as f64;
         Some(Overlap {
-            path: naive.path.to_string(),
-            bytes: naive.size_bytes,
+            path: naive.path.clone(),
+            bytes: naive.bytes,
             naive_over_pipelined: ratio,
             bound,
             share: ratio / bound,

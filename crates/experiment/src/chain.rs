@@ -8,10 +8,8 @@ use crosslane_driver::{
 use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::engine_time::EngineTime;
 use crate::error::{ExperimentError, Result};
-use crate::loopback::Loopback;
-use crate::measured::{DataErrors, HardwareTime, Measured, channel, lane};
+use crate::measured::{DataErrors, EngineTime, HardwareTime, Measured, channel, lane};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::posting::Timing;
@@ -26,6 +24,30 @@ pub async fn chain<B: Bus>(devices: &[Device<B>], options: &Options) -> Result<M
     let mut chain = Chain::prepare(devices, options).await?;
     chain.run(Loopback::AtOnce).await?;
     chain.finish().await
+}
+
+/// Order of the two directions of a loopback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Loopback {
+    /// All is written to the card, then all is read back: no more than its FIFOs hold.
+    InTurn,
+    /// Both are posted, and the card passes on what comes in: any size.
+    AtOnce,
+}
+
+/// The card writes back what it reads; the host compares. One transfer is under way at a time.
+///
+/// # Errors
+/// More [`InTurn`](Loopback::InTurn) than the card holds (at the deadline), and what fails on the
+/// way.
+pub async fn loopback<B: Bus>(
+    device: &Device<B>,
+    order: Loopback,
+    options: &Options,
+) -> Result<Measured> {
+    let mut card = Chain::prepare(std::slice::from_ref(device), options).await?;
+    card.run(order).await?;
+    card.finish().await
 }
 
 /// One card, or a row of them, set up from host memory to host memory.

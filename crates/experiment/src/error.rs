@@ -5,7 +5,7 @@ use crosslane_bridge::BridgeError;
 use crosslane_driver::network_processor::NetworkError;
 use crosslane_driver::{DriverError, TransferError};
 use crosslane_fabric::FlowError;
-use crosslane_host::{BusError, ErrorKind, RdmaError, Reason};
+use crosslane_host::{BusError, RdmaError, kinds};
 use crosslane_lab::LabError;
 use crosslane_torus::TorusError;
 use thiserror::Error;
@@ -97,28 +97,24 @@ pub enum ExperimentError {
     },
 }
 
-impl ExperimentError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Driver(error) => error.kind(),
-            Self::Transfer(error) => error.kind(),
-            Self::Network(error) => error.kind(),
-            Self::Torus(error) => error.kind(),
-            Self::Bus(error) => error.kind(),
-            Self::Bridge(error) => error.kind(),
-            Self::Rdma(error) => error.kind(),
-            Self::Lab(error) => error.kind(),
-            Self::Run { .. } => ErrorKind::Failed,
-            Self::Flow(_) | Self::Refused { .. } => ErrorKind::InvalidArgument,
-            Self::Forbidden { .. } => ErrorKind::Denied,
-            Self::MaxPayload { .. } => ErrorKind::Unsupported,
-            Self::Interrupted => ErrorKind::Cancelled,
-            Self::Lost { .. } => ErrorKind::Timeout,
-        }
-    }
+kinds!(ExperimentError {
+    Self::Driver(error) => error.kind(),
+    Self::Transfer(error) => error.kind(),
+    Self::Network(error) => error.kind(),
+    Self::Torus(error) => error.kind(),
+    Self::Bus(error) => error.kind(),
+    Self::Bridge(error) => error.kind(),
+    Self::Rdma(error) => error.kind(),
+    Self::Lab(error) => error.kind(),
+    Self::Run { .. } => Failed,
+    Self::Flow(_) | Self::Refused { .. } => InvalidArgument,
+    Self::Forbidden { .. } => Denied,
+    Self::MaxPayload { .. } => Unsupported,
+    Self::Interrupted => Cancelled,
+    Self::Lost { .. } => Timeout,
+});
 
+impl ExperimentError {
     /// Makes the error of a run whose figure says nothing.
     pub fn failed(problem: impl ToString) -> Self {
         Self::run("the run failed", problem)
@@ -137,12 +133,6 @@ impl ExperimentError {
     /// Returns an error if there is a problem.
     pub(crate) fn check(place: &str, problem: Option<String>) -> Result<()> {
         problem.map_or(Ok(()), |problem| Err(Self::refused(place, problem)))
-    }
-}
-
-impl From<ExperimentError> for Reason {
-    fn from(error: ExperimentError) -> Self {
-        Self::new(error.kind(), error)
     }
 }
 

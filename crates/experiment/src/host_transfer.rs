@@ -10,9 +10,8 @@ use crosslane_driver::{
 use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::engine_time::EngineTime;
 use crate::error::Result;
-use crate::measured::{DataErrors, Measured, channel};
+use crate::measured::{DataErrors, EngineTime, Measured, channel};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::posting::{Source, Timing, run_posted};

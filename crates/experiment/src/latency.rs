@@ -6,12 +6,13 @@ use crosslane_driver::{
 };
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::Latencies;
+use crosslane_results::{Latencies, Latency};
 
 use crate::error::{ExperimentError, Result};
 use crate::measured::DataErrors;
 use crate::options::Options;
 use crate::peer_write::wait_drained;
+use crate::workload::summary_of;
 
 impl Options {
     /// A ping-pong of a thousand messages of 64 B, at most a millisecond each round. Of the options
@@ -44,6 +45,19 @@ impl RoundTrips {
     #[must_use]
     pub fn one_way(&self) -> Latencies {
         Latencies::of(self.round_trips.iter().map(|time| time.0 / 2).collect())
+    }
+
+    /// Returns the round trips as plain data.
+    #[must_use]
+    pub fn result(&self) -> Latency {
+        Latency {
+            name: self.name.clone(),
+            bytes: self.message_bytes,
+            round_trips: self.round_trips.len(),
+            one_way: self.one_way(),
+            plan: Some(summary_of(&self.plan, self.plan.expected_bytes_per_second)),
+            wrong_words: self.data_errors.words,
+        }
     }
 }
 

@@ -21,14 +21,12 @@ mod bridged;
 mod card_transfer;
 mod ceiling;
 mod chain;
-mod engine_time;
 mod error;
 pub mod fit;
 mod halo;
 mod host_transfer;
 mod latency;
 mod links;
-mod loopback;
 mod measured;
 mod mmio;
 mod neighbour;
@@ -38,9 +36,7 @@ mod overhead;
 pub mod pattern;
 mod peer_write;
 mod posting;
-mod progress;
 mod rdma;
-mod results;
 mod route;
 mod samples;
 mod scenario;
@@ -51,23 +47,21 @@ mod together;
 mod topology;
 mod traffic;
 mod two_nodes;
-mod words;
 mod workload;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
-pub use bridge_plan::{BridgeLine, BridgePlan, bridge_report, overlaps};
+pub use bridge_plan::{BridgePlan, bridge_report, overlaps};
 pub use bridged::{BridgedMeasured, BridgedOptions, PeekCard, bridged, bridged_checked_by};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
-pub use chain::chain;
+pub use chain::{Loopback, chain, loopback};
 pub use crosslane_lab::Progress;
 pub use error::{ExperimentError, Result};
 pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, Tori, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{RoundTrips, latency};
-pub use links::{DirectionOutcome, direction_name};
-pub use loopback::{Loopback, loopback};
+pub use links::direction_name;
 pub use measured::{DataErrors, HardwareTime, Measured, Verified};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
@@ -77,20 +71,18 @@ pub use nget::{
 pub use options::{Options, Registration};
 pub use overhead::{OverheadOptions, overhead};
 pub use peer_write::peer_write;
-pub use progress::unless_over;
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
-pub use scenario::{Outcome, Scenario, Work};
+pub use scenario::{Outcome, Scenario, Work, unless_over};
 pub use size::{MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size};
 pub use stores::StoreWork;
 pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;
 pub use traffic::{
     Choices, FlowArgument, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork,
-    default_in_flight, default_operations,
+    default_in_flight, default_operations, kind_word,
 };
 pub use two_nodes::{LabClient, TwoNodes};
-pub use words::kind_word;
 pub use workload::{
     End, Ends, EngineWork, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome,
 };

@@ -2,46 +2,61 @@
 //! Use of each direction of a link in a run.
 
 use crosslane_fabric::{DirectionId, Fabric, IdleReason, LinkCounters};
+use crosslane_pcie::ceiling::link_ceiling_bytes_per_second;
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{DirectionLoad, TimeUse, Use};
+use crosslane_results::{DirectionLoad, Link, LinkShares, TimeUse, Use};
 
-/// One direction of a link that the flows use.
-#[derive(Clone, Debug)]
-pub struct DirectionOutcome {
-    /// Its place in the fabric.
-    pub id: DirectionId,
-    /// `fpga1 -> sw1.p1`.
-    pub name: String,
-    /// Rate of the link.
-    pub rate: LinkRate,
-    /// Its counters.
-    pub counters: LinkCounters,
-    /// Flows whose data cross it, by their place among the flows.
-    pub data_of: Vec<usize>,
-}
-
-impl DirectionOutcome {
-    /// Payload that it carried in bytes per second, over the time that was counted.
-    #[must_use]
-    pub fn payload_rate(&self, span: Picoseconds) -> f64 {
-        let seconds = span.as_seconds();
-        if seconds > 0.0 { self.counters.payload_bytes as f64 / seconds } else { 0.0 }
-    }
-
-    /// Returns the payload rate that it allows for the mix of TLPs that it carried, less DLLPs, in
-    /// bytes per second.
-    #[must_use]
-    pub fn shared_ceiling(&self, span: Picoseconds) -> f64 {
-        let counters = &self.counters;
-        let tlp_bytes = counters.payload_bytes + counters.header_bytes;
-        let seconds = span.as_seconds();
-        if tlp_bytes == 0 || seconds <= 0.0 {
-            return 0.0;
+/// Returns the use of a direction by its counters over `span`, in which data of `flows` crossed it.
+pub(crate) fn direction_use(
+    fabric: &Fabric,
+    id: DirectionId,
+    counters: &LinkCounters,
+    span: Picoseconds,
+    flows: Vec<usize>,
+) -> Link {
+    let rate = fabric.link(id.link).parameters.rate;
+    let seconds = span.as_seconds();
+    let a_second = |value: f64| if seconds > 0.0 { value / seconds } else { 0.0 };
+    let share = |bytes: u64| a_second(bytes as f64 / rate.bytes_per_second());
+    let idle = |reason: IdleReason| {
+        let share = counters.idle_ps[reason as usize] as f64 / span.0.max(1) as f64;
+        (reason.to_string().replace(' ', "_"), share)
+    };
+    let tlp_bytes = counters.payload_bytes + counters.header_bytes;
+    let ceiling = match tlp_bytes == 0 || seconds <= 0.0 {
+        true => 0.0,
+        false => {
+            let dllps = counters.dllp_bytes as f64 / seconds;
+            (link_ceiling_bytes_per_second(rate) - dllps) * counters.payload_bytes as f64
+                / tlp_bytes as f64
         }
-        let packets = crosslane_pcie::ceiling::link_ceiling_bytes_per_second(self.rate);
-        let dllps = counters.dllp_bytes as f64 / seconds;
-        (packets - dllps) * counters.payload_bytes as f64 / tlp_bytes as f64
+    };
+    Link {
+        direction: direction_name(fabric, id),
+        generation: rate.generation.number(),
+        width: rate.width.lanes(),
+        flows,
+        bytes_per_second: a_second(counters.payload_bytes as f64),
+        ceiling_bytes_per_second: ceiling,
+        tlps: counters.tlps,
+        replayed_tlps: counters.replayed_tlps,
+        acks: counters.acks,
+        naks: counters.naks,
+        update_fcs: counters.update_fcs,
+        payload_bytes: counters.payload_bytes,
+        header_bytes: counters.header_bytes,
+        replayed_bytes: counters.replayed_bytes,
+        dllp_bytes: counters.dllp_bytes,
+        skp_bytes: counters.skp_bytes,
+        share: LinkShares {
+            payload: share(counters.payload_bytes),
+            header: share(counters.header_bytes),
+            replay: share(counters.replayed_bytes),
+            dllp: share(counters.dllp_bytes),
+            skp: share(counters.skp_bytes),
+            idle: IdleReason::ALL.into_iter().map(idle).collect(),
+        },
     }
 }
 
@@ -93,17 +108,11 @@ pub(crate) fn uses(rate: LinkRate, counters: &LinkCounters) -> Vec<TimeUse> {
     Use::ALL.into_iter().filter(|what| ps(*what) > 0.0).map(used).collect()
 }
 
-/// `fpga1 -> sw1.p1`.
+/// Returns the name of a direction: `fpga1 -> sw1.p1`.
 #[must_use]
 pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
     let (from, to) = fabric.direction_ends(id);
     format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)
-}
-
-/// Returns the time that bytes take on a link, as a share of `span`.
-pub(crate) fn wire_share(rate: LinkRate, bytes: u64, span: Picoseconds) -> f64 {
-    let seconds = span.as_seconds();
-    if seconds > 0.0 { bytes as f64 / rate.bytes_per_second() / seconds } else { 0.0 }
 }
 
 /// Returns each item once, in the order in which they come first.
@@ -115,4 +124,15 @@ pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_reasons_are_those_of_the_fabric() {
+        let reasons = IdleReason::ALL.map(|reason| reason.to_string());
+        assert_eq!(reasons, crosslane_results::IDLE_REASONS);
+    }
 }

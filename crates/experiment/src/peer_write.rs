@@ -8,9 +8,8 @@ use crosslane_driver::{
 use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::engine_time::EngineTime;
 use crate::error::{ExperimentError, Result};
-use crate::measured::{Measured, channel, lane};
+use crate::measured::{EngineTime, Measured, channel, lane};
 use crate::options::{Options, Registration};
 use crate::posting::{Source, Timing, run_posted};
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs in a lab: any [`Work`], with the limits and checks that every run gets.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use crosslane_fabric::trace::TraceSink;
-use crosslane_lab::{CheckedRun, Ending, Lab, Progress};
+use crosslane_lab::{CheckedRun, Ending, Lab, LabError, LabFile, Progress};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Account, Figure};
 
 use crate::error::{ExperimentError, Result};
-use crate::progress::unless_over;
 
 /// A run of some work in a lab.
 #[derive(Clone, Debug)]
@@ -113,6 +115,14 @@ impl<W: Work> Scenario<W> {
         Self { seed, ..self }
     }
 
+    /// Returns the same run in the lab changed by `edit`, as [`Lab::edited`].
+    ///
+    /// # Errors
+    /// As [`Lab::edited`].
+    pub fn edited(&self, edit: impl FnOnce(&mut LabFile)) -> Result<Self, LabError> {
+        Ok(Self { lab: Arc::new(self.lab.edited(edit)?), ..self.clone() })
+    }
+
     /// Makes the run; `trace` gets the events in it.
     ///
     /// # Errors
@@ -147,6 +157,20 @@ impl<W: Work> Scenario<W> {
         });
         Ok(run)
     }
+}
+
+/// Does work, unless it has to end before its time; that is asked whenever the work has got on.
+pub async fn unless_over<T>(
+    work: impl Future<Output = T>,
+    is_over: impl Fn() -> bool,
+) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if is_over() => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
 }
 
 /// Runs the host's program to its end, and ends the trace; errors are left to the caller.

@@ -2,7 +2,7 @@
 //! Errors of explanations.
 
 use crosslane_experiment::ExperimentError;
-use crosslane_host::ErrorKind;
+use crosslane_host::kinds;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -32,17 +32,11 @@ pub enum ExplainError {
     },
 }
 
-impl ExplainError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Run(error) => error.kind(),
-            Self::Without { source, .. } => source.kind(),
-            Self::TooManyLimits { .. } => ErrorKind::Unsupported,
-        }
-    }
-}
+kinds!(ExplainError {
+    Self::Run(error) => error.kind(),
+    Self::Without { source, .. } => source.kind(),
+    Self::TooManyLimits { .. } => Unsupported,
+});
 
 impl From<LabError> for ExplainError {
     fn from(error: LabError) -> Self {

@@ -2,7 +2,7 @@
 //! Why a run in a lab was not faster: how the busiest link spent its time, which constant or choice
 //! limits the rate, and the result of the same run without it.
 //!
-//! Read first: [`Case`], a run that can be repeated with one thing changed, and [`explain`], which
+//! Read first: [`Explainable`], work whose scenarios can be repeated with one thing changed, and [`explain`], which
 //! finds the bottleneck.
 //!
 //! Nothing is guessed from counters alone. A limit is named because the same run was repeated
@@ -10,14 +10,14 @@
 
 #![forbid(unsafe_code)]
 
-mod case;
 mod consequence;
 mod error;
+mod explainable;
 mod limits;
 mod search;
 
-pub use case::{Case, Explainable, Levers, Short};
 pub use error::ExplainError;
+pub use explainable::{Explainable, Levers, Short};
 pub use search::{
     CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, Why, explain, explain_all,
 };

@@ -26,15 +26,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crosslane_experiment::{Outcome, Progress, Scenario};
+use crosslane_experiment::{Outcome, Progress, Scenario, Work};
 use crosslane_results::{
     Account, Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial,
 };
 use rayon::prelude::*;
 
-use crate::case::{Case, Explainable, Short};
 use crate::consequence::{consequence, to_explain};
 use crate::error::ExplainError;
+use crate::explainable::{Explainable, Short};
 
 /// Least gain that counts, as a fraction. The beginning and end of a shortened run are some tenths
 /// of a percent of it, and may change by that much with any lever.
@@ -61,53 +61,53 @@ pub const MAX_RUNS: usize = 1000;
 /// Figure and account of a run.
 type Made = (Figure, Option<Account>);
 
-/// Returns the same case without a limit.
-type Lift<C> = Box<dyn Fn(&C) -> Result<C, ExplainError> + Send + Sync>;
+/// Returns the same scenario without a limit.
+type Lift<W> = Box<dyn Fn(&Scenario<W>) -> Result<Scenario<W>, ExplainError> + Send + Sync>;
 
 /// A limit, and the way to lift it.
-pub struct Lever<C> {
+pub struct Lever<W: Work> {
     pub(crate) limit: Limit,
-    pub(crate) lift: Lift<C>,
+    pub(crate) lift: Lift<W>,
 }
 
 /// Finds the bottleneck of a run and the next ones, in at most `most_steps` steps: [`STEPS`] make a
 /// complete explanation, one step is the bottleneck alone and takes about half the runs. `measured`
 /// is the figure of the run itself, if it was made: a run that is explained in its place is
-/// lengthened until its figure is [`CLOSE`] to that, as far as [`Case::shortened`] has longer ones.
-/// `watch` is told the number of runs made so far, after each. [`Explanation::account`] is left to
-/// the caller, who has it from the run itself.
+/// lengthened until its figure is [`CLOSE`] to that, as far as [`Explainable::shortened`] has
+/// longer ones. `watch` is told the number of runs made so far, after each.
+/// [`Explanation::account`] is left to the caller, who has it from the run itself.
 ///
 /// # Errors
 /// The first run that cannot be made or goes wrong, and more limits than can be tried.
-pub fn explain<C: Case>(
-    case: &C,
+pub fn explain<W: Explainable>(
+    scenario: &Scenario<W>,
     measured: Option<Figure>,
     most_steps: usize,
     watch: &(dyn Fn(usize) + Sync),
 ) -> Result<Explanation, ExplainError> {
     let search = Search { runs: AtomicUsize::new(0), watch };
-    let ((case, shortened), (figure, account)) = search.in_place_of(case, measured)?;
+    let ((first, shortened), (figure, account)) = search.in_place_of(scenario, measured)?;
     let (mut steps, mut trials, mut consequence) = (Vec::new(), Vec::new(), None);
-    let (mut current, mut before) = (case.clone(), figure);
+    let (mut current, mut before) = (first.clone(), figure);
     for number in 0..most_steps {
-        let levers = current.levers(&case)?;
-        let tried = search.each_alone(&current, before, &levers)?;
+        let levers = &W::levers(&current, &first)?;
+        let round = Round { search: &search, scenario: &current, before, levers };
+        let tried = round.each_alone()?;
         if number == 0 {
-            trials = sorted(&levers, &tried);
+            trials = sorted(levers, &tried);
         }
-        let found = search.bottleneck(&current, before, &levers, &tried)?;
-        let Some(found) = found else { break };
-        current = without(&current, &levers, &found)?;
+        let Some(found) = round.bottleneck(&tried)? else { break };
+        let lifted = round.without(&found)?;
         let after = match found[..] {
             [only] => tried[only].figure,
-            _ => search.run(&current)?,
+            _ => search.counted(lifted.figure())?,
         };
         steps.push(Step {
             limits: found.iter().map(|index| levers[*index].limit.clone()).collect(),
             value: after.value,
             gain: gain(before, after),
         });
-        before = after;
+        (current, before) = (lifted, after);
         if number == 0 {
             consequence = consequence_of(account.as_ref(), &current, &steps[0])?;
         }
@@ -146,16 +146,27 @@ pub fn explain_all<W: Explainable>(
 }
 
 /// Returns the wait of another name in the account that disappears with the first step.
-fn consequence_of<C: Case>(
+fn consequence_of<W: Explainable>(
     account: Option<&Account>,
-    lifted: &C,
+    lifted: &Scenario<W>,
     step: &Step,
 ) -> Result<Option<Consequence>, ExplainError> {
     let kinds: Vec<LimitKind> = step.limits.iter().map(|limit| limit.kind).collect();
     let waited = account.and_then(|account| Some((account, to_explain(account, &kinds)?)));
     let Some((account, what)) = waited else { return Ok(None) };
-    let (_, without) = lifted.figure_and_account()?;
+    let (_, without) = made(lifted)?;
     Ok(without.and_then(|without| consequence(what, account, &without)))
+}
+
+/// Makes a run and returns its figure, and the account of its busiest direction.
+fn made<W: Work>(scenario: &Scenario<W>) -> Result<Made, ExplainError> {
+    let outcome = scenario.run(&(), None)?;
+    let figure = match outcome.figure().filter(|_| !outcome.has_errors()) {
+        Some(figure) => figure,
+        // It says what went wrong.
+        None => scenario.figure()?,
+    };
+    Ok((figure, outcome.account().cloned()))
 }
 
 /// Returns the improvement of a figure, as a fraction of the one before.
@@ -170,7 +181,7 @@ fn gain(before: Figure, after: Figure) -> f64 {
 }
 
 /// Returns the limits that were lifted alone, the best first.
-fn sorted<C>(levers: &[Lever<C>], tried: &[Tried]) -> Vec<Trial> {
+fn sorted<W: Work>(levers: &[Lever<W>], tried: &[Tried]) -> Vec<Trial> {
     let mut trials: Vec<Trial> = levers
         .iter()
         .zip(tried)
@@ -185,7 +196,7 @@ fn sorted<C>(levers: &[Lever<C>], tried: &[Tried]) -> Vec<Trial> {
 }
 
 /// Returns the limit to name, if any gains alone.
-fn bottleneck<C>(better: Better, levers: &[Lever<C>], tried: &[Tried]) -> Option<usize> {
+fn bottleneck<W: Work>(better: Better, levers: &[Lever<W>], tried: &[Tried]) -> Option<usize> {
     let kind = |index: usize| levers[index].limit.kind;
     let counts = |index: &usize| tried[*index].gain >= THRESHOLD;
     let (links, others): (Vec<usize>, Vec<usize>) = match better {
@@ -210,26 +221,13 @@ struct Tried {
     gain: f64,
 }
 
-/// Returns the case without the limits of some levers.
-fn without<C: Case>(case: &C, levers: &[Lever<C>], lifted: &[usize]) -> Result<C, ExplainError> {
-    let mut case = case.clone();
-    for index in lifted {
-        case = (levers[*index].lift)(&case)?;
-    }
-    Ok(case)
-}
-
 struct Search<'a> {
     runs: AtomicUsize,
     watch: &'a (dyn Fn(usize) + Sync),
 }
 
 impl Search<'_> {
-    fn run<C: Case>(&self, case: &C) -> Result<Figure, ExplainError> {
-        self.counted(case.figure())
-    }
-
-    fn counted<T>(&self, ran: Result<T, ExplainError>) -> Result<T, ExplainError> {
+    fn counted<T, E>(&self, ran: Result<T, E>) -> Result<T, E> {
         let ran = ran?;
         (self.watch)(self.runs.fetch_add(1, Ordering::Relaxed) + 1);
         Ok(ran)
@@ -237,15 +235,14 @@ impl Search<'_> {
 
     /// Returns the run that is explained in place of another, with its figure and account: the
     /// first that is [`CLOSE`] to the measured one, or else the closest.
-    fn in_place_of<C: Case>(
+    fn in_place_of<W: Explainable>(
         &self,
-        case: &C,
+        scenario: &Scenario<W>,
         measured: Option<Figure>,
-    ) -> Result<(Short<C>, Made), ExplainError> {
-        let run = |case: &C| self.counted(case.figure_and_account());
-        let mut closest: Option<(f64, Short<C>, Made)> = None;
-        for short in case.shortened() {
-            let made = run(&short.0)?;
+    ) -> Result<(Short<Scenario<W>>, Made), ExplainError> {
+        let mut closest: Option<(f64, Short<Scenario<W>>, Made)> = None;
+        for short in W::shortened(scenario) {
+            let made = self.counted(made(&short.0))?;
             let off = measured.map_or(0.0, |measured| made.0.off(measured).abs());
             if off <= CLOSE {
                 return Ok((short, made));
@@ -256,64 +253,65 @@ impl Search<'_> {
         }
         match closest {
             Some((_, short, made)) => Ok((short, made)),
-            None => Ok(((case.clone(), None), run(case)?)),
+            None => Ok(((scenario.clone(), None), self.counted(made(scenario))?)),
         }
+    }
+}
+
+/// The search for one step: limits of a scenario, whose figure with all of them is `before`.
+struct Round<'a, W: Work> {
+    search: &'a Search<'a>,
+    scenario: &'a Scenario<W>,
+    before: Figure,
+    levers: &'a [Lever<W>],
+}
+
+impl<W: Work> Round<'_, W> {
+    /// Returns the scenario without the limits of some levers.
+    fn without(&self, lifted: &[usize]) -> Result<Scenario<W>, ExplainError> {
+        let lift = |scenario, index: &usize| (self.levers[*index].lift)(&scenario);
+        lifted.iter().try_fold(self.scenario.clone(), lift)
     }
 
     /// Makes one run without each of `sets`, which are indexes of levers. Runs are parallel, but
     /// the results do not depend on that.
-    fn all<C: Case>(
-        &self,
-        case: &C,
-        before: Figure,
-        levers: &[Lever<C>],
-        sets: &[Vec<usize>],
-    ) -> Result<Vec<Tried>, ExplainError> {
-        if self.runs.load(Ordering::Relaxed) + sets.len() > MAX_RUNS {
+    fn all(&self, sets: &[Vec<usize>]) -> Result<Vec<Tried>, ExplainError> {
+        let levers = self.levers;
+        if self.search.runs.load(Ordering::Relaxed) + sets.len() > MAX_RUNS {
             return Err(ExplainError::TooManyLimits { limits: levers.len(), runs: MAX_RUNS });
         }
         let tried = |set: &Vec<usize>| {
-            let figure = self.run(&without(case, levers, set)?).map_err(|error| {
+            let figure = self.without(set).and_then(|scenario| Ok(scenario.figure()?));
+            let figure = self.search.counted(figure).map_err(|error| {
                 let words = set.iter().map(|index| levers[*index].limit.words.as_str());
                 let limits = words.collect::<Vec<_>>().join(", ");
                 ExplainError::Without { limits, source: Box::new(error) }
             })?;
-            Ok(Tried { figure, gain: gain(before, figure) })
+            Ok(Tried { figure, gain: gain(self.before, figure) })
         };
         let tried: Vec<Result<Tried, ExplainError>> = sets.par_iter().map(tried).collect();
         // The first error in order is returned, whichever came first.
         tried.into_iter().collect()
     }
 
-    fn one<C: Case>(
-        &self,
-        case: &C,
-        before: Figure,
-        levers: &[Lever<C>],
-        lifted: &[usize],
-    ) -> Result<Tried, ExplainError> {
-        let tried = self.all(case, before, levers, &[lifted.to_vec()])?;
-        Ok(tried[0])
+    /// Returns the gain without some limits together.
+    fn gain(&self, lifted: &[usize]) -> Result<f64, ExplainError> {
+        Ok(self.all(&[lifted.to_vec()])?[0].gain)
     }
 
     /// Makes one run without each limit. Those of [`SPARE`] are lifted together first, and alone
     /// only if that changes the figure.
-    fn each_alone<C: Case>(
-        &self,
-        case: &C,
-        before: Figure,
-        levers: &[Lever<C>],
-    ) -> Result<Vec<Tried>, ExplainError> {
-        let is_spare = |index: &usize| SPARE.contains(&levers[*index].limit.kind);
-        let (spare, others): (Vec<usize>, Vec<usize>) = (0..levers.len()).partition(is_spare);
+    fn each_alone(&self) -> Result<Vec<Tried>, ExplainError> {
+        let is_spare = |index: &usize| SPARE.contains(&self.levers[*index].limit.kind);
+        let (spare, others): (Vec<usize>, Vec<usize>) = (0..self.levers.len()).partition(is_spare);
         let alone = |indexes: &[usize]| indexes.iter().map(|index| vec![*index]).collect();
         let mut sets: Vec<Vec<usize>> = alone(&others);
         sets.extend((!spare.is_empty()).then(|| spare.clone()));
-        let mut tried = self.all(case, before, levers, &sets)?;
+        let mut tried = self.all(&sets)?;
         let together = tried.split_off(others.len());
         let of_spare = match together[..] {
-            [same] if spare.len() == 1 || same.figure == before => vec![same; spare.len()],
-            _ => self.all(case, before, levers, &alone(&spare))?,
+            [same] if spare.len() == 1 || same.figure == self.before => vec![same; spare.len()],
+            _ => self.all(&alone(&spare))?,
         };
         let mut tried: Vec<(usize, Tried)> =
             others.into_iter().zip(tried).chain(spare.into_iter().zip(of_spare)).collect();
@@ -322,19 +320,13 @@ impl Search<'_> {
     }
 
     /// Returns the limits to name, if any: one, or several together.
-    fn bottleneck<C: Case>(
-        &self,
-        case: &C,
-        before: Figure,
-        levers: &[Lever<C>],
-        tried: &[Tried],
-    ) -> Result<Option<Vec<usize>>, ExplainError> {
-        let kind = |index: usize| levers[index].limit.kind;
-        let alone = bottleneck(before.better, levers, tried);
+    fn bottleneck(&self, tried: &[Tried]) -> Result<Option<Vec<usize>>, ExplainError> {
+        let kind = |index: usize| self.levers[index].limit.kind;
+        let alone = bottleneck(self.before.better, self.levers, tried);
         let least = match alone {
             None => CLEAR,
             // A run that waits for two things gains a little if either comes sooner.
-            Some(index) if before.better == Better::Higher && kind(index).is_latency() => {
+            Some(index) if self.before.better == Better::Higher && kind(index).is_latency() => {
                 tried[index].gain.max(CLEAR)
             }
             Some(index) => return Ok(Some(vec![index])),
@@ -344,8 +336,8 @@ impl Search<'_> {
             [|kind| kind.is_link() || kind.is_latency(), LimitKind::is_latency, |_| false];
         let sets = cures.iter().take(if alone.is_none() { 3 } else { 2 });
         for is_cure in sets {
-            let set: Vec<usize> = (0..levers.len()).filter(|at| !is_cure(kind(*at))).collect();
-            if let Some(several) = self.together(case, before, levers, (&set, least))? {
+            let set: Vec<usize> = (0..self.levers.len()).filter(|at| !is_cure(kind(*at))).collect();
+            if let Some(several) = self.together(&set, least)? {
                 return Ok(Some(several));
             }
         }
@@ -354,47 +346,35 @@ impl Search<'_> {
 
     /// Returns the limits of `every` that limit a run together when none gains alone: each takes
     /// away most of the gain if it alone is put back. All together have to gain `least`.
-    fn together<C: Case>(
-        &self,
-        case: &C,
-        before: Figure,
-        levers: &[Lever<C>],
-        (every, least): (&[usize], f64),
-    ) -> Result<Option<Vec<usize>>, ExplainError> {
+    fn together(&self, every: &[usize], least: f64) -> Result<Option<Vec<usize>>, ExplainError> {
         if every.len() < 2 {
             return Ok(None);
         }
-        let most = self.one(case, before, levers, every)?.gain;
+        let most = self.gain(every)?;
         if most < least {
             return Ok(None);
         }
         let but = |left: &usize| every.iter().copied().filter(|index| index != left).collect();
         let sets: Vec<Vec<usize>> = every.iter().map(but).collect();
-        let put_back = self.all(case, before, levers, &sets)?;
+        let put_back = self.all(&sets)?;
         let kept = most * KEPT_SHARE;
         let holding = every.iter().zip(&put_back).filter(|(_, tried)| tried.gain < kept);
         let holding: Vec<usize> = holding.map(|(index, _)| *index).collect();
-        if self.one(case, before, levers, &holding)?.gain >= kept {
+        if self.gain(&holding)? >= kept {
             return Ok(Some(holding));
         }
-        self.least(case, before, levers, (every, kept)).map(Some)
+        self.least(every, kept).map(Some)
     }
 
     /// Returns a smallest set of limits that together gain `gain`. The least specific are left out
     /// first.
-    fn least<C: Case>(
-        &self,
-        case: &C,
-        before: Figure,
-        levers: &[Lever<C>],
-        (every, gain): (&[usize], f64),
-    ) -> Result<Vec<usize>, ExplainError> {
+    fn least(&self, every: &[usize], gain: f64) -> Result<Vec<usize>, ExplainError> {
         let mut lifted = every.to_vec();
         let mut order = lifted.clone();
-        order.sort_by_key(|index| std::cmp::Reverse(levers[*index].limit.kind));
+        order.sort_by_key(|index| std::cmp::Reverse(self.levers[*index].limit.kind));
         for left in order {
             let fewer: Vec<usize> = lifted.iter().copied().filter(|index| *index != left).collect();
-            if self.one(case, before, levers, &fewer)?.gain >= gain {
+            if self.gain(&fewer)? >= gain {
                 lifted = fewer;
             }
         }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The search in runs whose figures are arithmetic: each is that of the slowest stage.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
+use crosslane_experiment::ExperimentError;
+use crosslane_fabric::trace::TraceSink;
 use crosslane_lab::Lab;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_results::ScenarioResult;
 
 use super::*;
+use crate::explainable::Levers;
 use crosslane_results::LimitKind::{
     self, BitErrors, Datapath, IdleClocks, Link, MaxPayload, MemoryLatency, MemoryWrite, ReadSlots,
     ReplayBuffer, SharedLink, Tags,
@@ -21,7 +26,6 @@ struct Stage {
 
 #[derive(Clone)]
 struct Pipe {
-    lab: Arc<Lab>,
     stages: Vec<Stage>,
     better: Better,
     /// Whether the second stage is a detour around the first.
@@ -37,56 +41,85 @@ impl Pipe {
             now: *now,
             lifted: *lifted,
         });
-        let lab = Arc::new(Lab::load("minimal").unwrap());
         let stages = stages.collect();
-        Self { lab, stages, better: Better::Higher, detour: false, shorter: Vec::new() }
+        Self { stages, better: Better::Higher, detour: false, shorter: Vec::new() }
+    }
+
+    fn scenario(&self) -> Scenario<Self> {
+        static LAB: LazyLock<Arc<Lab>> = LazyLock::new(|| Arc::new(Lab::load("minimal").unwrap()));
+        Scenario::new(LAB.clone(), self.clone())
     }
 
     fn explained(&self) -> Explanation {
-        explain(self, None, STEPS, &|_| ()).unwrap()
+        explain(&self.scenario(), None, STEPS, &|_| ()).unwrap()
     }
 }
 
-impl Case for Pipe {
-    fn lab(&self) -> &Lab {
-        &self.lab
+/// Outcome of a run.
+struct Flow(Figure);
+
+impl Outcome for Flow {
+    fn result(&self) -> ScenarioResult {
+        unreachable!("a search needs figures alone")
     }
 
-    fn with_lab(self, _lab: Lab) -> Self {
-        self
+    fn figure(&self) -> Option<Figure> {
+        Some(self.0)
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        Picoseconds::ZERO
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        self.0.value.is_nan().then(|| "no number".to_owned())
+    }
+}
+
+impl Work for Pipe {
+    type Outcome = Flow;
+
+    fn name(&self, _lab: &Lab) -> String {
+        "pipe".to_owned()
     }
 
     /// A rate is that of the slowest stage; a latency is the sum of all stages.
-    fn figure(&self) -> Result<Figure, ExplainError> {
-        let mut stages = self.stages.clone();
-        if self.detour {
+    fn run(
+        scenario: &Scenario<Self>,
+        _: &dyn Progress,
+        _: Option<Box<dyn TraceSink>>,
+    ) -> Result<Flow, ExperimentError> {
+        let Self { mut stages, better, detour, .. } = scenario.work.clone();
+        if detour {
             stages[0].now = stages[0].now.max(stages[1].now);
         }
-        let times = stages.iter().enumerate().filter(|(index, _)| !self.detour || *index != 1);
+        let times = stages.iter().enumerate().filter(|(index, _)| !detour || *index != 1);
         let times = times.map(|(_, stage)| stage.now);
-        let value = match self.better {
+        let value = match better {
             Better::Higher => times.fold(f64::INFINITY, f64::min),
             Better::Lower => times.sum(),
         };
-        if value.is_nan() {
-            return Err(crosslane_experiment::ExperimentError::failed("no number").into());
-        }
-        Ok(Figure { value, better: self.better })
+        Ok(Flow(Figure { value, better }))
     }
+}
 
-    fn shortened(&self) -> Vec<Short<Self>> {
+impl Explainable for Pipe {
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
+        let pipe = &scenario.work;
         let short = |(value, words): &(f64, &str)| {
-            let stages = vec![Stage { now: *value, ..self.stages[0] }];
-            (Self { stages, shorter: Vec::new(), ..self.clone() }, Some((*words).to_owned()))
+            let stages = vec![Stage { now: *value, ..pipe.stages[0] }];
+            let short = Self { stages, shorter: Vec::new(), ..pipe.clone() };
+            (short.scenario(), Some((*words).to_owned()))
         };
-        match self.shorter.is_empty() {
-            true => vec![(self.clone(), None)],
-            false => self.shorter.iter().map(short).collect(),
+        match pipe.shorter.is_empty() {
+            true => vec![(scenario.clone(), None)],
+            false => pipe.shorter.iter().map(short).collect(),
         }
     }
 
-    fn levers(&self, _first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
-        let stages = self.stages.iter().enumerate().filter(|(_, stage)| stage.now != stage.lifted);
+    fn levers(scenario: &Scenario<Self>, _first: &Scenario<Self>) -> Levers<Self> {
+        let stages = scenario.work.stages.iter().enumerate();
+        let stages = stages.filter(|(_, stage)| stage.now != stage.lifted);
         let lever = |(index, stage): (usize, &Stage)| Lever {
             limit: Limit {
                 kind: stage.kind,
@@ -94,10 +127,11 @@ impl Case for Pipe {
                 words: format!("{:?}", stage.kind),
                 lifted: "less".into(),
             },
-            lift: Box::new(move |pipe: &Pipe| {
-                let mut pipe = pipe.clone();
-                pipe.stages[index].now = pipe.stages[index].lifted;
-                Ok(pipe)
+            lift: Box::new(move |scenario: &Scenario<Self>| {
+                let mut scenario = scenario.clone();
+                let stage = &mut scenario.work.stages[index];
+                stage.now = stage.lifted;
+                Ok(scenario)
             }),
         };
         Ok(stages.map(lever).collect())
@@ -150,7 +184,7 @@ fn best_of(gains: &[(LimitKind, f64)], better: Better) -> Option<LimitKind> {
                 words: String::new(),
                 lifted: String::new(),
             },
-            lift: Box::new(|pipe: &Pipe| Ok(pipe.clone())),
+            lift: Box::new(|scenario: &Scenario<Pipe>| Ok(scenario.clone())),
         })
         .collect();
     let tried: Vec<Tried> = gains
@@ -219,7 +253,7 @@ fn of_a_latency_each_part_is_as_good_as_its_time() {
 /// Returns the number of runs that explain one, each of which is reported.
 fn runs_of(pipe: &Pipe, steps: usize) -> usize {
     let told = Mutex::new(Vec::new());
-    explain(pipe, None, steps, &|runs| told.lock().unwrap().push(runs)).unwrap();
+    explain(&pipe.scenario(), None, steps, &|runs| told.lock().unwrap().push(runs)).unwrap();
     let mut told = told.into_inner().unwrap();
     told.sort_unstable();
     assert!(told.iter().copied().eq(1..=told.len()), "{told:?}");
@@ -249,7 +283,7 @@ fn spare_limits_share_a_run_unless_one_is_reached() {
 #[test]
 fn a_single_step_takes_its_own_runs_only() {
     let pipe = Pipe::new(&[(Tags, 2.0, 9.0), (MemoryWrite, 3.0, 4.0), (Datapath, 5.0, 6.0)]);
-    let (one, both) = (explain(&pipe, None, 1, &|_| ()).unwrap(), pipe.explained());
+    let (one, both) = (explain(&pipe.scenario(), None, 1, &|_| ()).unwrap(), pipe.explained());
     assert_eq!(
         (steps(&one), steps(&both)),
         (vec![vec![Tags]], vec![vec![Tags], vec![MemoryWrite]])
@@ -261,14 +295,15 @@ fn a_single_step_takes_its_own_runs_only() {
 fn a_run_without_a_limit_that_fails_names_the_limit() {
     let mut pipe = Pipe::new(&[(Tags, 2.0, f64::NAN)]);
     pipe.better = Better::Lower;
-    let error = explain(&pipe, None, STEPS, &|_| ()).map(drop);
+    let error = explain(&pipe.scenario(), None, STEPS, &|_| ()).map(drop);
     assert_eq!(error.unwrap_err().to_string(), "without Tags: the run failed: no number");
 }
 
 #[test]
 fn more_limits_than_can_be_tried_are_an_error() {
     let stages = vec![(Tags, 2.0, 3.0); MAX_RUNS + 1];
-    let error = explain(&Pipe::new(&stages), None, STEPS, &|_| ()).map(drop).unwrap_err();
+    let error =
+        explain(&Pipe::new(&stages).scenario(), None, STEPS, &|_| ()).map(drop).unwrap_err();
     assert!(matches!(error, ExplainError::TooManyLimits { limits, .. } if limits == MAX_RUNS + 1));
 }
 
@@ -279,7 +314,7 @@ fn a_run_is_lengthened_until_it_is_as_fast() {
     let mut pipe = Pipe::new(&[(Tags, 100.0, 200.0)]);
     pipe.shorter = vec![(70.0, "shortest"), (98.0, "longer"), (100.0, "longest")];
     let higher = |value| Some(Figure { value, better: Better::Higher });
-    let explained = |measured| explain(&pipe, measured, STEPS, &|_| ()).unwrap();
+    let explained = |measured| explain(&pipe.scenario(), measured, STEPS, &|_| ()).unwrap();
     let found = explained(higher(100.0));
     assert_eq!((found.shortened.as_deref(), found.figure.value), (Some("longer"), 98.0));
     assert_eq!((found.unlike(), found.measured), (None, higher(100.0)));

@@ -3,7 +3,7 @@
 
 use crosslane_experiment::ExperimentError;
 use crosslane_explain::ExplainError;
-use crosslane_host::ErrorKind;
+use crosslane_host::kinds;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -48,19 +48,13 @@ pub enum ReproduceError {
     },
 }
 
-impl ReproduceError {
-    /// Returns the kind of the error.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Lab(error) => error.kind(),
-            Self::Unknown { .. } => ErrorKind::NotFound,
-            Self::Published { .. } => ErrorKind::InvalidArgument,
-            Self::Interrupted => ErrorKind::Cancelled,
-            Self::Experiment { .. } => ErrorKind::Failed,
-        }
-    }
-}
+kinds!(ReproduceError {
+    Self::Lab(error) => error.kind(),
+    Self::Unknown { .. } => NotFound,
+    Self::Published { .. } => InvalidArgument,
+    Self::Interrupted => Cancelled,
+    Self::Experiment { .. } => Failed,
+});
 
 impl From<ExplainError> for ReproduceError {
     fn from(error: ExplainError) -> Self {

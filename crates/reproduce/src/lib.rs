@@ -14,7 +14,6 @@ mod error;
 pub mod experiment;
 pub mod explained;
 pub mod kc705;
-mod markdown;
 pub mod nget;
 pub mod page;
 pub mod pciebench;

@@ -6,70 +6,49 @@ use std::fmt;
 use crosslane_pcie::units::Picoseconds;
 use serde::{Deserialize, Serialize};
 
-/// Use of a direction of a link in a part of the time. Idle time has a reason: the link's own, or
-/// if the link had nothing to send, the engine's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Use {
-    /// Data.
-    Payload,
-    /// Framing, sequence numbers, headers and LCRC of TLPs, and TLPs without data.
-    Header,
-    /// TLPs sent again.
-    Replay,
-    /// Acks, Naks and UpdateFCs.
-    Dllp,
-    /// SKP ordered sets.
-    Skp,
-    /// The engine had no descriptor, or was in the gap after one.
-    Descriptor,
-    /// The engine had nothing to do: the host had not posted, or was late.
-    Host,
-    /// The user circuit's stream had no data.
-    Stream,
-    /// Idle clocks between TLPs, or a datapath that is slower than the link.
-    SenderPace,
-    /// All tags were in use: reads or their completions were outstanding.
-    NoTag,
-    /// The link's receiver had not yet returned credits.
-    NoCredit,
-    /// The credit window of the peer's receive queue was used up.
-    PeerCredit,
-    /// The link's receiver was full.
-    ReceiverBusy,
-    /// Requests waited for their translation in the IOMMU behind the link.
-    Translation,
-    /// The replay buffer was full.
-    ReplayBuffer,
-    /// The link was retraining or down.
-    Retraining,
-    /// Nothing to send, for an unknown reason: the sender is not an engine, or the source of this
-    /// link's data is slower than it.
-    NothingToSend,
+listed! {
+    /// Use of a direction of a link in a part of the time. Idle time has a reason: the link's own,
+    /// or if the link had nothing to send, the engine's.
+    pub enum Use {
+        /// Data.
+        Payload,
+        /// Framing, sequence numbers, headers and LCRC of TLPs, and TLPs without data.
+        Header,
+        /// TLPs sent again.
+        Replay,
+        /// Acks, Naks and UpdateFCs.
+        Dllp,
+        /// SKP ordered sets.
+        Skp,
+        /// The engine had no descriptor, or was in the gap after one.
+        Descriptor,
+        /// The engine had nothing to do: the host had not posted, or was late.
+        Host,
+        /// The user circuit's stream had no data.
+        Stream,
+        /// Idle clocks between TLPs, or a datapath that is slower than the link.
+        SenderPace,
+        /// All tags were in use: reads or their completions were outstanding.
+        NoTag,
+        /// The link's receiver had not yet returned credits.
+        NoCredit,
+        /// The credit window of the peer's receive queue was used up.
+        PeerCredit,
+        /// The link's receiver was full.
+        ReceiverBusy,
+        /// Requests waited for their translation in the IOMMU behind the link.
+        Translation,
+        /// The replay buffer was full.
+        ReplayBuffer,
+        /// The link was retraining or down.
+        Retraining,
+        /// Nothing to send, for an unknown reason: the sender is not an engine, or the source of
+        /// this link's data is slower than it.
+        NothingToSend,
+    }
 }
 
 impl Use {
-    /// All uses, in the order in which they are shown.
-    pub const ALL: [Self; 17] = [
-        Self::Payload,
-        Self::Header,
-        Self::Replay,
-        Self::Dllp,
-        Self::Skp,
-        Self::Descriptor,
-        Self::Host,
-        Self::Stream,
-        Self::SenderPace,
-        Self::NoTag,
-        Self::NoCredit,
-        Self::PeerCredit,
-        Self::ReceiverBusy,
-        Self::Translation,
-        Self::ReplayBuffer,
-        Self::Retraining,
-        Self::NothingToSend,
-    ];
-
     /// Returns whether the link sent nothing.
     #[must_use]
     pub const fn is_idle(self) -> bool {

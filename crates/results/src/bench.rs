@@ -33,6 +33,13 @@ pub struct Bench {
     pub interrupted: Option<Interrupted>,
 }
 
+impl Bench {
+    /// Iterates over the flows of all scenarios.
+    pub fn flows(&self) -> impl Iterator<Item = &Flow> {
+        self.scenarios.iter().flat_map(|scenario| &scenario.flows)
+    }
+}
+
 /// Place of a run: a lab, or real or served cards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]

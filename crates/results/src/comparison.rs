@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::explanation::Better;
+
 /// Outcome of `crosslane compare`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
@@ -35,8 +37,43 @@ pub struct ComparedFigure {
     pub first: f64,
     /// Its value in the second.
     pub second: f64,
-    /// Change from the first to the second as a fraction of the first.
+    /// Change from the first to the second as a fraction of the first; `None` if that is 0.
     pub change: Option<f64>,
+    /// Direction in which it gets better, if it has one.
+    #[serde(skip)]
+    pub better: Option<Better>,
+}
+
+/// Smaller changes are rounding errors of printed figures.
+const LEAST_CHANGE: f64 = 1e-9;
+
+impl ComparedFigure {
+    /// Lays the value of a second outcome beside a figure of the first.
+    #[must_use]
+    pub fn new(figure: SingleFigure, second: f64) -> Self {
+        let SingleFigure { subject, conditions, quantity, unit, value: first, better } = figure;
+        let change = (second - first) / first;
+        let is_small = change.abs() < LEAST_CHANGE;
+        let change = change.is_finite().then_some(if is_small { 0.0 } else { change });
+        Self { subject, conditions, quantity, unit, first, second, change, better }
+    }
+
+    /// Returns whether the second outcome is worse by more than `fraction`.
+    #[must_use]
+    pub fn is_worse(&self, fraction: f64) -> bool {
+        self.change.is_some_and(|change| match self.better {
+            Some(Better::Higher) => change < -fraction,
+            Some(Better::Lower) => change > fraction,
+            None => false,
+        })
+    }
+
+    /// Returns the figure of the second outcome beside that of the first.
+    #[must_use]
+    pub fn swapped(&self) -> Self {
+        let Self { subject, conditions, quantity, unit, second: value, better, .. } = self.clone();
+        Self::new(SingleFigure { subject, conditions, quantity, unit, value, better }, self.first)
+    }
 }
 
 /// A figure of one outcome.
@@ -48,10 +85,13 @@ pub struct SingleFigure {
     pub conditions: String,
     /// The figure: `rate`, `p99 time`.
     pub quantity: String,
-    /// Its unit.
+    /// `MB/s`, `us`, `%`, or the unit of a row.
     pub unit: String,
-    /// Its value.
+    /// Its value in that unit.
     pub value: f64,
+    /// Direction in which it gets better, if it has one.
+    #[serde(skip)]
+    pub better: Option<Better>,
 }
 
 /// The bottleneck of a scenario in two outcomes.

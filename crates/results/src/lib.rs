@@ -11,6 +11,21 @@
 
 #![forbid(unsafe_code)]
 
+/// Declares an enum that JSON spells in snake case, and its values in order as `ALL`.
+macro_rules! listed {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[$of_value:meta])* $value:ident,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$of_value])* $value,)+ }
+
+        impl $name {
+            /// All values, in order.
+            pub const ALL: [Self; [$(Self::$value),+].len()] = [$(Self::$value),+];
+        }
+    };
+}
+
 mod account;
 mod bench;
 mod bridge;

@@ -2,12 +2,12 @@
 //! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
 
 use crosslane::bridge::{BridgeError, Client, ServerOptions, Stage};
-use crosslane::experiment::{BridgeLine, BridgePlan, ExperimentError, TwoNodes, overlaps};
+use crosslane::experiment::{BridgePlan, ExperimentError, TwoNodes, overlaps};
 use crosslane::host::{Clock, Rdma};
 use crosslane::lab::{Lab, Simulation};
 use crosslane::network::{MachineClock, Provider};
 use crosslane::pcie::units::Picoseconds;
-use crosslane::results::{Bridge, Outcome, SCHEMA};
+use crosslane::results::{Bridge, BridgeTransfer, Outcome, SCHEMA};
 use crosslane_report::text::Notes;
 
 use super::arguments::{BenchArguments, PATHS};
@@ -64,12 +64,13 @@ pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
         }
         (None, None) => in_this_program(arguments, &plan, options)?,
     };
-    let outcome = outcome(arguments, &lines, &place);
+    let is_wrong = lines.iter().any(|line| line.wrong_words > 0);
+    let outcome = outcome(arguments, lines, place);
     print_outcome(&outcome, arguments.client.json, Notes::default())?;
     if let Some(file) = file {
         write_outcome_page(&outcome, lab.as_ref(), &file)?;
     }
-    match lines.iter().any(|line| line.wrong_words > 0) {
+    match is_wrong {
         true => Err(CommandError::Run),
         false => Ok(()),
     }
@@ -79,7 +80,7 @@ async fn measured<R: Rdma, C: Clock>(
     plan: &BridgePlan,
     clients: &[Client<R, C>],
     place: (&str, u64),
-) -> Result<Vec<BridgeLine>, CommandError> {
+) -> Result<Vec<BridgeTransfer>, CommandError> {
     plan.measure(clients, place).await.map_err(failed)
 }
 
@@ -112,7 +113,7 @@ fn in_lab(
     plan: &BridgePlan,
     options: ServerOptions,
     lab: &Lab,
-) -> Result<(Vec<BridgeLine>, String), CommandError> {
+) -> Result<(Vec<BridgeTransfer>, String), CommandError> {
     let nodes = TwoNodes::find(lab)?;
     let clients = arguments.clients.into();
     let card = nodes.card().to_owned();
@@ -127,7 +128,7 @@ fn in_this_program(
     arguments: &BenchArguments,
     plan: &BridgePlan,
     options: ServerOptions,
-) -> Result<(Vec<BridgeLine>, String), CommandError> {
+) -> Result<(Vec<BridgeTransfer>, String), CommandError> {
     let clock = MachineClock::new();
     // Shared memory joins processes, and here is one.
     let choice = arguments.client.network.or(Some(Provider::Tcp));
@@ -145,14 +146,14 @@ fn in_this_program(
     Ok((lines, format!("network: {name}, because {why}; card: {device}{how}")))
 }
 
-fn outcome(arguments: &BenchArguments, lines: &[BridgeLine], place: &str) -> Outcome {
+fn outcome(arguments: &BenchArguments, lines: Vec<BridgeTransfer>, place: String) -> Outcome {
     Outcome::Bridge(Bridge {
         schema: SCHEMA,
         bench: "bridge".to_owned(),
-        place: place.to_owned(),
+        place,
         seed: arguments.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        transfers: lines.iter().map(BridgeLine::result).collect(),
-        overlap: overlaps(lines),
+        overlap: overlaps(&lines),
+        transfers: lines,
     })
 }

@@ -3,13 +3,13 @@
 //! rate a take the time y, of which b has nothing to do with the link.
 //!
 //! Read first: [`Measurements`], which are read from a file of comma-separated values, then
-//! [`Fit`] and [`fits`].
+//! [`fits`].
 
 mod measurements;
 
 use std::collections::BTreeMap;
 
-use crosslane_results::{BAD_RESIDUAL, FitResidual};
+use crosslane_results::{BAD_RESIDUAL, Fit, FitResidual};
 
 pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample};
 
@@ -50,149 +50,56 @@ pub fn least_squares(points: impl IntoIterator<Item = (f64, f64, f64)> + Clone) 
     (line.slope.is_finite() && line.fixed.is_finite()).then_some(line)
 }
 
-/// Samples of a fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// Those of one size over several links, each residual with the same weight, as in the kc705
-    /// paper.
-    Links {
-        /// The size.
-        bytes: u64,
-    },
-    /// All of a series, each residual as a part of its time, so that short transfers count as much
-    /// as long ones.
-    All,
-}
-
-/// A sample beside the fitted line.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Residual {
-    /// The sample.
-    pub sample: Sample,
-    /// Time by the line, seconds.
-    pub fitted_s: f64,
-}
-
-impl Residual {
-    /// (fitted - measured) / measured.
-    #[must_use]
-    pub fn fraction(&self) -> f64 {
-        self.fitted_s / self.sample.seconds - 1.0
-    }
-}
-
-/// A fit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fit {
-    /// The series that it is of; empty where there is only one.
-    pub series: String,
-    /// Variable of the fit.
-    pub over: Over,
-    /// Link time of a byte at k = 1, seconds: 1/a.
-    pub link_s_per_byte: f64,
-    /// Time of a transfer beside the link, seconds: b.
-    pub fixed_s: f64,
-    /// Theoretical rate of a link of k = 1, bytes per second, where it is known.
-    pub theory_bytes_per_second: Option<f64>,
-    /// Every sample beside the line, in the order of the file.
-    pub residuals: Vec<Residual>,
-}
-
-impl Fit {
-    fn of(series: &str, over: Over, samples: &[&Sample], theory: Option<f64>) -> Option<Self> {
-        let weight = |sample: &Sample| match over {
-            Over::Links { .. } => 1.0,
-            Over::All => 1.0 / (sample.seconds * sample.seconds),
-        };
-        let points = samples
-            .iter()
-            .map(|sample| (sample.bytes as f64 / sample.k, sample.seconds, weight(sample)));
-        let line = least_squares(points)?;
-        let residual = |sample: &&Sample| Residual {
-            sample: (*sample).clone(),
-            fitted_s: sample.bytes as f64 / sample.k * line.slope + line.fixed,
-        };
-        Some(Self {
-            series: series.to_owned(),
-            over,
-            link_s_per_byte: line.slope,
-            fixed_s: line.fixed,
-            theory_bytes_per_second: theory,
-            residuals: samples.iter().map(residual).collect(),
-        })
-    }
-
-    /// Returns the fit as plain data.
-    #[must_use]
-    pub fn result(&self) -> crosslane_results::Fit {
-        let size_bytes = match self.over {
-            Over::Links { bytes } => Some(bytes),
-            Over::All => None,
-        };
-        let residual = |one: &Residual| FitResidual {
-            bytes: one.sample.bytes,
-            link: one.sample.link.map(|link| link.to_string()),
-            k: one.sample.k,
-            line: one.sample.line,
-            measured_ns: one.sample.seconds * 1e9,
-            fitted_ns: one.fitted_s * 1e9,
-            residual: one.fraction(),
-        };
-        crosslane_results::Fit {
-            series: self.series.clone(),
-            over: if size_bytes.is_some() { "links" } else { "sizes" }.to_owned(),
-            size_bytes,
-            bytes_per_second: self.bytes_per_second(),
-            of_theory: self.of_theory(),
-            link_ns_per_byte: self.link_s_per_byte * 1e9,
-            fixed_ns: self.fixed_s * 1e9,
-            fastest_k: self.fastest_k(),
-            worst_residual: self.worst(),
-            is_bad: self.is_bad(),
-            half_rate_bytes: self.half_rate_bytes(self.fastest_k()),
-            residuals: self.residuals.iter().map(residual).collect(),
+/// Returns the fit of the samples of a series: of one size over several links, each residual with
+/// the same weight, as in the kc705 paper; or of all sizes, each residual as a part of its time, so
+/// that short transfers count as much as long ones. `theory` is the rate of a link of k = 1 in
+/// bytes per second, if it is known.
+fn fit(
+    series: &str,
+    size_bytes: Option<u64>,
+    samples: &[&Sample],
+    theory: Option<f64>,
+) -> Option<Fit> {
+    let weight = |sample: &Sample| match size_bytes {
+        Some(_) => 1.0,
+        None => 1.0 / (sample.seconds * sample.seconds),
+    };
+    let points = samples
+        .iter()
+        .map(|sample| (sample.bytes as f64 / sample.k, sample.seconds, weight(sample)));
+    let line = least_squares(points)?;
+    let residual = |sample: &&Sample| {
+        let fitted_s = sample.bytes as f64 / sample.k * line.slope + line.fixed;
+        FitResidual {
+            bytes: sample.bytes,
+            link: sample.link.map(|link| link.to_string()),
+            k: sample.k,
+            line: sample.line,
+            measured_ns: sample.seconds * 1e9,
+            fitted_ns: fitted_s * 1e9,
+            residual: fitted_s / sample.seconds - 1.0,
         }
-    }
-
-    /// The rate a of a link of k = 1, bytes per second; none where more bytes take no more time.
-    #[must_use]
-    pub fn bytes_per_second(&self) -> Option<f64> {
-        (self.link_s_per_byte > 0.0).then(|| 1.0 / self.link_s_per_byte)
-    }
-
-    /// a over theory, where that is known.
-    #[must_use]
-    pub fn of_theory(&self) -> Option<f64> {
-        Some(self.bytes_per_second()? / self.theory_bytes_per_second?)
-    }
-
-    /// Bytes of a transfer that takes as long beside a link as over it, which is then half as fast
-    /// as the link: b k a; none where there is no such size.
-    #[must_use]
-    pub fn half_rate_bytes(&self, k: f64) -> Option<f64> {
-        let bytes = self.fixed_s * k * self.bytes_per_second()?;
-        (bytes >= 0.0).then_some(bytes)
-    }
-
-    /// The largest k that was measured.
-    #[must_use]
-    pub fn fastest_k(&self) -> f64 {
-        self.residuals.iter().map(|residual| residual.sample.k).fold(0.0, f64::max)
-    }
-
-    /// The largest residual as a part of what was measured, with its sign.
-    #[must_use]
-    pub fn worst(&self) -> f64 {
-        let fractions = self.residuals.iter().map(Residual::fraction);
-        fractions.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0)
-    }
-
-    /// Whether some time is farther from the line than [`BAD_RESIDUAL`]: what the line says of
-    /// rate and fixed time is then worth little.
-    #[must_use]
-    pub fn is_bad(&self) -> bool {
-        self.worst().abs() > BAD_RESIDUAL
-    }
+    };
+    let residuals: Vec<FitResidual> = samples.iter().map(residual).collect();
+    let fractions = residuals.iter().map(|one| one.residual);
+    let worst = fractions.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);
+    let fastest_k = samples.iter().map(|sample| sample.k).fold(0.0, f64::max);
+    let bytes_per_second = (line.slope > 0.0).then(|| 1.0 / line.slope);
+    let half_rate_bytes = bytes_per_second.map(|rate| line.fixed * fastest_k * rate);
+    Some(Fit {
+        series: series.to_owned(),
+        over: if size_bytes.is_some() { "links" } else { "sizes" }.to_owned(),
+        size_bytes,
+        bytes_per_second,
+        of_theory: bytes_per_second.zip(theory).map(|(rate, theory)| rate / theory),
+        link_ns_per_byte: line.slope * 1e9,
+        fixed_ns: line.fixed * 1e9,
+        fastest_k,
+        worst_residual: worst,
+        is_bad: worst.abs() > BAD_RESIDUAL,
+        half_rate_bytes: half_rate_bytes.filter(|bytes| *bytes >= 0.0),
+        residuals,
+    })
 }
 
 /// All fits of some measurements: for each series one over the links for each size that was
@@ -212,10 +119,10 @@ pub fn fits(measurements: &Measurements) -> Result<Vec<Fit>, FitError> {
             sizes.entry(sample.bytes).or_default().push(sample);
         }
         for (&bytes, of_size) in &sizes {
-            fits.extend(Fit::of(series, Over::Links { bytes }, of_size, theory));
+            fits.extend(fit(series, Some(bytes), of_size, theory));
         }
         if sizes.len() > 1 {
-            fits.extend(Fit::of(series, Over::All, &samples, theory));
+            fits.extend(fit(series, None, &samples, theory));
         }
         if fits.len() == before {
             let line = samples.first().map_or(1, |one| one.line);
@@ -264,15 +171,14 @@ mod tests {
             }
         }
         let fits = fits(&Measurements::parse("x.csv", &text).unwrap()).unwrap();
-        let over: Vec<Over> = fits.iter().map(|fit| fit.over).collect();
-        assert_eq!(over, [Over::Links { bytes: 1024 }, Over::Links { bytes: 65_536 }, Over::All]);
+        let sizes: Vec<Option<u64>> = fits.iter().map(|fit| fit.size_bytes).collect();
+        assert_eq!(sizes, [Some(1024), Some(65_536), None]);
         for fit in &fits {
-            assert!((fit.of_theory().unwrap() - 0.86).abs() < 1e-9, "{fit:?}");
-            assert!((fit.fixed_s - 17e-6).abs() < 1e-15, "{fit:?}");
+            assert!((fit.of_theory.unwrap() - 0.86).abs() < 1e-9, "{fit:?}");
+            assert!((fit.fixed_ns - 17e3).abs() < 1e-6, "{fit:?}");
             // 17 us at 1720 MB/s.
-            let k = fit.fastest_k();
-            assert!((fit.half_rate_bytes(k).unwrap() - 29_240.0).abs() < 1e-3, "{fit:?}");
-            assert!(fit.worst().abs() < 1e-9);
+            assert!((fit.half_rate_bytes.unwrap() - 29_240.0).abs() < 1e-3, "{fit:?}");
+            assert!(fit.worst_residual.abs() < 1e-9);
         }
     }
 
@@ -280,8 +186,8 @@ mod tests {
     fn times_that_lie_on_no_line_make_a_bad_fit() {
         let fit = |text| fits(&Measurements::parse("x.csv", text).unwrap()).unwrap().remove(0);
         let bent = fit("bytes,us\n1000,10\n2000,10\n3000,10\n4000,30\n");
-        assert!(bent.is_bad() && bent.worst() < -0.3, "{}", bent.worst());
-        assert!(!fit("bytes,us\n1000,10\n2000,11\n3000,11.9\n4000,13\n").is_bad());
+        assert!(bent.is_bad && bent.worst_residual < -0.3, "{}", bent.worst_residual);
+        assert!(!fit("bytes,us\n1000,10\n2000,11\n3000,11.9\n4000,13\n").is_bad);
     }
 
     #[test]
@@ -289,9 +195,9 @@ mod tests {
         let text = "way,bytes,us\nup,1000,11\nup,2000,12\ndown,1000,5\ndown,3000,7\n";
         let found = fits(&Measurements::parse("x.csv", text).unwrap()).unwrap();
         let fixed: Vec<(&str, f64)> =
-            found.iter().map(|fit| (fit.series.as_str(), (fit.fixed_s * 1e6).round())).collect();
+            found.iter().map(|fit| (fit.series.as_str(), (fit.fixed_ns / 1e3).round())).collect();
         assert_eq!(fixed, [("up", 10.0), ("down", 4.0)]);
-        assert_eq!(found[0].of_theory(), None);
+        assert_eq!(found[0].of_theory, None);
         let text = "way,bytes,us\nup,1000,11\nup,2000,12\ndown,1000,5\ndown,1000,7\n";
         let error = fits(&Measurements::parse("x.csv", text).unwrap()).unwrap_err();
         assert_eq!(
@@ -305,6 +211,6 @@ mod tests {
     fn time_that_does_not_grow_has_no_rate() {
         let text = "bytes,us\n1000,11\n2000,11\n";
         let fit = &fits(&Measurements::parse("x.csv", text).unwrap()).unwrap()[0];
-        assert_eq!((fit.bytes_per_second(), fit.half_rate_bytes(1.0)), (None, None));
+        assert_eq!((fit.bytes_per_second, fit.half_rate_bytes), (None, None));
     }
 }

@@ -11,7 +11,7 @@ use super::SweepError;
 use super::axes::{Axes, Point};
 use super::point::{SweepOptions, SweepPoint, measure_point};
 use crate::error::ExperimentError;
-use crate::progress::unless_over;
+use crate::scenario::unless_over;
 
 /// A sweep with a card of a lab.
 #[derive(Clone, Debug)]

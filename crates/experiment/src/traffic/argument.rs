@@ -10,7 +10,16 @@ use super::plan::FlowRequest;
 use crosslane_results::quantity::short_size;
 
 use crate::size::{SizeRange, parse_payload};
-use crate::words::kind_word;
+
+/// Returns a kind of flow: `write`, `read`, `writeread`.
+#[must_use]
+pub const fn kind_word(kind: FlowKind) -> &'static str {
+    match kind {
+        FlowKind::Write => "write",
+        FlowKind::Read => "read",
+        FlowKind::WriteRead => "writeread",
+    }
+}
 
 /// How a flow is written.
 const FORM: &str = "FROM:TO:KIND:SIZE or FROM:TO:KIND:SIZE:PAYLOAD";

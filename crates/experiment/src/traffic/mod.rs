@@ -8,6 +8,6 @@ mod plan;
 mod run;
 pub(crate) mod shape;
 
-pub use argument::FlowArgument;
+pub use argument::{FlowArgument, kind_word};
 pub use plan::{Choices, FlowRequest, PlannedFlow, default_in_flight, default_operations};
 pub use run::{TrafficFlow, TrafficOutcome, TrafficWork};

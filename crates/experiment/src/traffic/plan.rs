@@ -11,9 +11,9 @@ use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_results::quantity::size_words;
 
+use super::argument::kind_word;
 use crate::error::{ExperimentError, Result};
 use crate::route::{Cargo, route};
-use crate::words::kind_word;
 
 /// Data that each flow moves unless the user says how many operations, bytes.
 const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;

@@ -11,17 +11,21 @@ use crosslane_fabric::{
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, Progress, RunningLab};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Account, Ceiling, DirectionLoad, Figure, Latencies, TimeUse, Use};
+use crosslane_results::{
+    Account, Ceiling, Detail, DirectionLoad, Figure, Flow, Latencies, Link, ScenarioResult,
+    TimeUse, Traffic, Use,
+};
 
+use super::argument::kind_word;
 use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
 use crate::account::Counted;
 use crate::ceiling::{Carrier, DataTlps};
 use crate::error::{ExperimentError, Result};
-use crate::links::{DirectionOutcome, direction_name, distinct};
+use crate::links::{direction_name, distinct};
 use crate::measured::total_rate;
 use crate::samples::Samples;
-use crate::scenario::{Scenario, Work};
+use crate::scenario::{Outcome, Scenario, Work};
 
 /// Simulated time between two readings of the counters, at first: it doubles as a run gets long.
 const FIRST_SLICE: Picoseconds = Picoseconds::from_ns(250);
@@ -59,6 +63,36 @@ impl TrafficFlow {
         let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
         (ceiling > 0.0).then(|| self.report.bytes_per_second() / ceiling)
     }
+
+    /// Returns the flow as plain data.
+    #[must_use]
+    pub fn result(&self) -> Flow {
+        let (planned, report) = (&self.planned, &self.report);
+        Flow {
+            name: planned.words(),
+            bytes: planned.flow.operation_bytes,
+            iterations: report.operations,
+            in_flight: Some(planned.in_flight()),
+            latency: Some(self.latencies),
+            application_bytes_per_second: None,
+            hardware: None,
+            bytes_per_second: Some(report.bytes_per_second()),
+            ceiling: self.ceiling.clone(),
+            share_of_ceiling: self.share(),
+            detail: Detail::Traffic(Traffic {
+                from: planned.from.clone(),
+                to: planned.to.clone(),
+                kind: kind_word(planned.flow.kind).to_owned(),
+                is_core: matches!(planned.flow.source, FlowSource::Core { .. }),
+                failed: report.failed,
+                outstanding: planned.flow.outstanding,
+                target: planned.flow.target.0,
+                moved_bytes: report.bytes,
+                request_tlps: report.tlps,
+                steady_bytes_per_second: report.steady_bytes_per_second(),
+            }),
+        }
+    }
 }
 
 /// Outcome of a run.
@@ -66,8 +100,8 @@ impl TrafficFlow {
 pub struct TrafficOutcome {
     /// Flow by flow.
     pub flows: Vec<TrafficFlow>,
-    /// Every direction that a packet of a flow crossed.
-    pub directions: Vec<DirectionOutcome>,
+    /// Every direction that a packet of a flow crossed, over the whole run.
+    pub links: Vec<Link>,
     /// Every direction of the lab, from the first post to the last operation's end; of large
     /// labs, those that packets crossed.
     pub loads: Vec<DirectionLoad>,
@@ -85,6 +119,45 @@ pub struct TrafficOutcome {
     pub error_count: u64,
     /// TLPs times links.
     pub tlp_hops: u64,
+}
+
+impl Outcome for TrafficOutcome {
+    fn result(&self) -> ScenarioResult {
+        ScenarioResult {
+            flows: self.flows.iter().map(TrafficFlow::result).collect(),
+            links: self.links.clone(),
+            link_loads: self.loads.clone(),
+            simulated_ps: Some(self.simulated.0),
+            tlp_hops: Some(self.tlp_hops),
+            errors: self.deadlock.iter().chain(&self.errors).cloned().collect(),
+            error_count: self.error_count,
+            ..ScenarioResult::default()
+        }
+    }
+
+    fn figure(&self) -> Option<Figure> {
+        Some(self.figure)
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.simulated
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        None
+    }
+
+    fn has_errors(&self) -> bool {
+        self.error_count > 0
+    }
+
+    fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
+    fn deadlock(&self) -> Option<&str> {
+        self.deadlock.as_deref()
+    }
 }
 
 impl Scenario<TrafficWork> {
@@ -229,7 +302,7 @@ impl Scenario<TrafficWork> {
             span: simulated,
             iommus: Vec::new(),
         };
-        let directions = whole.outcomes(|id| {
+        let links = whole.links(|id| {
             let flows = planned.iter().enumerate();
             let crosses = flows.filter(|(_, flow)| flow.carries_data(id));
             crosses.map(|(index, _)| index).collect()
@@ -252,7 +325,7 @@ impl Scenario<TrafficWork> {
         let flows = planned.iter().zip(reports).map(flow).collect();
         TrafficOutcome {
             flows,
-            directions,
+            links,
             loads,
             account,
             figure,

@@ -3,22 +3,25 @@
 
 use crosslane_driver::ChannelKind as Kind;
 use crosslane_fabric::{ChannelKind, ChannelWaits, DirectionId, ErrorRecord, Fabric};
-use crosslane_lab::{Ending, Simulation};
-use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{TimeUse, Use};
+use crosslane_lab::{Ending, RunningHost, Simulation};
+use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_results::{Ceiling, TimeUse, Use};
 
-use super::Measurement;
-use super::ceiling::flow_ceiling;
+use super::ends::{FlowEnds, Segment};
 use super::outcome::{WorkloadFlow, WorkloadOutcome};
 use super::run::EngineWork;
-use super::segments::Segment;
+use super::{Measurement, Workload};
 use crate::account::Counted;
-use crate::ceiling::Carrier;
+use crate::ceiling::{Carrier, DataTlps};
 use crate::error::ExperimentError;
+use crate::links::direction_name;
 use crate::measured::{Measured, channel_word, waits};
+use crate::route::{Cargo, route};
 use crate::samples::Samples;
 use crate::scenario::Scenario;
 use crate::together::Together;
+use crate::traffic::shape::{Completions, Cuts};
 
 /// Gathers the outcome of a run; `paths` are those of the flows.
 pub(super) fn gather(
@@ -89,7 +92,7 @@ fn look_at_links(
         (0..paths.len()).filter(crosses).collect()
     };
     outcome.span = Some(counted.span);
-    outcome.directions = counted.outcomes(crosses);
+    outcome.links = counted.links(crosses);
     outcome.loads = counted.loads();
     outcome.account = counted.account(&counted.directions[..counted.used], |id| {
         let segments = paths.iter().flatten().filter(|segment| segment.way.contains(&id));
@@ -169,4 +172,86 @@ fn losses(
     losses.retain(|loss| loss.share > 0.0);
     losses.extend(counted.shortages_before(&segment.way, id));
     losses
+}
+
+/// Returns the least ceiling along a flow's path, with the DLLPs that were counted.
+fn flow_ceiling(
+    scenario: &Scenario<EngineWork>,
+    hosts: &[RunningHost],
+    counted: &Counted<'_>,
+    measured: &Measured,
+    ends: &FlowEnds,
+    path: &[Segment],
+) -> Option<Ceiling> {
+    let fabric = counted.fabric;
+    let (carrier, tlps) = data_tlps(scenario, hosts, fabric, measured, ends);
+    let path: Vec<DirectionId> = path.iter().flat_map(|it| &it.way).copied().collect();
+    let ceiling = counted.ceiling(&path, tlps)?;
+    // Behind the first card of a chain it is writes that carry the data.
+    let reading = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
+    let position = path.iter().position(|id| *id == ceiling.link);
+    let is_behind = position.is_some_and(|position| position >= reading.len());
+    let carrier = if is_behind { Carrier::Writes } else { carrier };
+    Some(ceiling.result(carrier, tlps, direction_name(fabric, ceiling.link)))
+}
+
+/// Returns the TLPs that carried the data: writes are counted by the engine, completions worked out
+/// from the rules by which the host's memory cuts them.
+fn data_tlps(
+    scenario: &Scenario<EngineWork>,
+    hosts: &[RunningHost],
+    fabric: &Fabric,
+    measured: &Measured,
+    ends: &FlowEnds,
+) -> (Carrier, DataTlps) {
+    let (lab, host) = (&scenario.lab, &hosts[ends.host]);
+    // In a chain it is the reads that bound.
+    let channel = &measured.channels[0];
+    if channel.kind != channel_word(Kind::H2c) {
+        let target = match channel.kind == channel_word(Kind::Peer) {
+            true => {
+                let receiver = host.tree.find(&ends.cards[1].name);
+                receiver.and_then(|function| function.bars.get(1)).map(|bar| bar.base)
+            }
+            false => Some(BusAddress(host.buffers.start)),
+        };
+        let is_long = target.is_some_and(|address| address.needs_four_dw_header());
+        let tlps = DataTlps {
+            tlps: u64::from(channel.tlps),
+            data_bytes: channel.bytes,
+            wire_payload_bytes: channel.bytes,
+            header_dw: if is_long { 4 } else { 3 },
+        };
+        return (Carrier::Writes, tlps);
+    }
+    let completer = lab.file().hosts[ends.host].part.parameters.completer;
+    let path = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
+    let (port, _) = fabric.direction_ends(path[0]);
+    let payload_bytes = fabric.port(port).config.max_payload_bytes();
+    let card = host.tree.find(&ends.cards[0].name);
+    let longest = card.map_or(128, |function| {
+        let parameters = &lab.file().endpoints;
+        let card = parameters.iter().find(|endpoint| endpoint.name == function.name);
+        let engine = card.and_then(|card| card.part.engine);
+        engine.map_or(128, |engine| engine.max_read_bytes).min(function.max_read_request_bytes)
+    });
+    let (Workload::Read(options) | Workload::Chain(options)) = scenario.work.workload else {
+        unreachable!("the two workloads that read")
+    };
+    let longest = options.payload_bytes.unwrap_or(longest);
+    // Slots lie behind each other from the beginning of a page on.
+    let slots = u64::from(options.outstanding).min(options.iterations);
+    let mut cuts = Cuts::default();
+    let mut completions = Completions::new(completer, payload_bytes);
+    for slot in 0..slots {
+        let start = BusAddress(slot * options.size_bytes);
+        cuts.read(start, options.size_bytes, longest, &mut completions);
+    }
+    let tlps = DataTlps {
+        tlps: cuts.tlps,
+        data_bytes: slots * options.size_bytes,
+        wire_payload_bytes: cuts.payload_bytes,
+        header_dw: COMPLETION_HEADER_DW,
+    };
+    (Carrier::Completions, tlps)
 }

@@ -3,15 +3,13 @@
 //!
 //! Read first: [`Workload`]; [`EngineWork`], one in a lab; [`WorkloadOutcome`].
 
-mod ceiling;
 mod ends;
 mod gather;
 mod outcome;
 mod run;
-mod segments;
-mod watch;
 
 pub use ends::{End, Ends, FlowEnds};
+pub(crate) use outcome::summary_of;
 pub use outcome::{WorkloadFlow, WorkloadOutcome};
 pub use run::EngineWork;
 

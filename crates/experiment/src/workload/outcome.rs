@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Outcomes of workloads.
 
-use crosslane_driver::ChannelKind;
+use crosslane_driver::{ChannelKind, Plan};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_results::{
-    Account, Better, Ceiling, DirectionLoad, Figure, ScenarioResult, Together,
+    Account, Better, Ceiling, Detail, DirectionLoad, Figure, Flow, Hardware, Link, PlanSummary,
+    ScenarioResult, Together, Transfers,
 };
 
 use super::{Measurement, Workload};
 use crate::latency::RoundTrips;
-use crate::links::DirectionOutcome;
 use crate::measured::{Measured, channel_word, total_rate};
 use crate::scenario::Outcome;
 
@@ -43,6 +43,42 @@ impl WorkloadFlow {
         let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
         (ceiling > 0.0).then(|| self.measured.hardware_bytes_per_second() / ceiling)
     }
+
+    /// Returns the flow as plain data.
+    #[must_use]
+    pub fn result(&self, workload: &Workload) -> Flow {
+        let measured = &self.measured;
+        let hardware = measured.hardware.map(|time| Hardware {
+            bytes: time.bytes,
+            first_ps: time.first.0,
+            last_ps: time.last.0,
+            bytes_per_second: time.bytes_per_second(),
+        });
+        Flow {
+            name: measured.name.clone(),
+            bytes: measured.size_bytes,
+            iterations: measured.iterations,
+            in_flight: Some(workload.options().outstanding.into()),
+            latency: Some(measured.statistics()),
+            application_bytes_per_second: Some(measured.application_bytes_per_second()),
+            hardware,
+            bytes_per_second: None,
+            ceiling: self.ceiling.clone(),
+            share_of_ceiling: self.share(),
+            detail: Detail::Transfers(Box::new(Transfers {
+                moved_bytes: measured.bytes,
+                started_ps: measured.started.0,
+                ended_ps: measured.ended.0,
+                post_to_first_tlp_ps: measured.post_to_first_tlp.map(|time| time.0),
+                registration_ps: measured.registration.map(|time| time.0),
+                plan: summary_of(&measured.plan, self.expected_bytes_per_second()),
+                wrong_words: measured.data_errors.words,
+                first_wrong_word: measured.data_errors.first_word,
+                channels: measured.channels.clone(),
+                lanes: measured.lanes.clone(),
+            })),
+        }
+    }
 }
 
 /// Outcome of a workload, in a lab or on cards.
@@ -57,11 +93,11 @@ pub struct WorkloadOutcome {
     /// While all of several flows were active.
     pub common: Option<Together>,
     /// Every direction that data crossed, counted over `span`.
-    pub directions: Vec<DirectionOutcome>,
-    /// The same of every direction of the lab, over `span`; of large labs, of those that data
+    pub links: Vec<Link>,
+    /// The load of every direction of the lab, over `span`; of large labs, of those that data
     /// crossed. None of a latency.
     pub loads: Vec<DirectionLoad>,
-    /// The account of the busiest of `directions` in `span`.
+    /// The account of the busiest of `links` in `span`.
     pub account: Option<Account>,
     /// The time in which data moved; of several flows, the time in which all did. Absent on cards.
     pub span: Option<Picoseconds>,
@@ -82,7 +118,7 @@ impl WorkloadOutcome {
             flows: Vec::new(),
             round_trips: None,
             common: None,
-            directions: Vec::new(),
+            links: Vec::new(),
             loads: Vec::new(),
             account: None,
             span: None,
@@ -120,13 +156,12 @@ impl WorkloadOutcome {
 
 impl Outcome for WorkloadOutcome {
     fn result(&self) -> ScenarioResult {
-        let span = self.span.unwrap_or_default();
         ScenarioResult {
             bytes: Some(self.workload.size_bytes()),
             flows: self.flows.iter().map(|flow| flow.result(&self.workload)).collect(),
             while_all_active: self.common,
             latency: self.round_trips.as_ref().map(RoundTrips::result),
-            links: self.directions.iter().map(|link| link.result(span)).collect(),
+            links: self.links.clone(),
             link_loads: self.loads.clone(),
             links_span_ps: self.span.map(|span| span.0),
             ports_set: self.ports_set.clone(),
@@ -171,4 +206,16 @@ pub(super) fn rate_of<'a>(flows: impl Iterator<Item = &'a Measured>) -> Figure {
 /// The typical time one way.
 pub(super) fn one_way_of(round_trips: &RoundTrips) -> Figure {
     Figure { value: round_trips.one_way().typical_ps as f64, better: Better::Lower }
+}
+
+/// Returns a plan as plain data.
+pub(crate) fn summary_of(plan: &Plan, expected_bytes_per_second: f64) -> PlanSummary {
+    PlanSummary {
+        path: plan.path.iter().map(|function| function.name.clone()).collect(),
+        max_payload_bytes: plan.max_payload_bytes,
+        expected_bytes_per_second,
+        slowest_link: plan.slowest_link.clone(),
+        through_root_complex: plan.through_root_complex,
+        not_faster: plan.refused.iter().map(ToString::to_string).collect(),
+    }
 }

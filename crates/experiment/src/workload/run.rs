@@ -2,20 +2,22 @@
 //! A run through the driver: a lab with its engines is built, a workload runs in it, and the
 //! outcome is gathered.
 
+use std::cell::{Cell, RefCell};
+
 use crosslane_driver::{Device, PathEnd, set_max_payload_on_path};
+use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::TraceSink;
 use crosslane_lab::{Lab, LabBus, Progress, Simulation};
-use crosslane_pcie::units::{HostId, RoutingId};
+use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 use crosslane_results::Figure;
 
-use super::ends::FlowEnds;
+use super::ends::{FlowEnds, Segment, segments};
 use super::gather::gather;
 use super::outcome::WorkloadOutcome;
-use super::segments::{Segment, segments};
-use super::watch::Watch;
 use super::{Measurement, Workload};
 use crate::error::{ExperimentError, Result};
 use crate::links::distinct;
+use crate::samples::Samples;
 use crate::scenario::{Scenario, Work, execute};
 use crate::together::{NoObserver, Observer};
 
@@ -76,6 +78,80 @@ impl Work for EngineWork {
             Some(wrong) => Err(ExperimentError::failed(wrong)),
             None => Ok(measured.figure()),
         }
+    }
+}
+
+/// Samples of a run, about.
+const SAMPLES: u64 = 2000;
+/// Shortest interval: no transfer's first TLP comes sooner after its post.
+const LEAST_INTERVAL: Picoseconds = Picoseconds::from_ns(250);
+
+/// Reads the counters of directions at an interval.
+struct Watch<'a> {
+    simulation: &'a Simulation,
+    /// Directions that count what has arrived.
+    arriving: Vec<DirectionId>,
+    interval: Picoseconds,
+    samples: RefCell<Samples>,
+    /// Every so many questions a sample is taken.
+    stride: Cell<u64>,
+    asked: Cell<u64>,
+    progress: &'a dyn Progress,
+    reported: Cell<(u64, Picoseconds)>,
+}
+
+impl<'a> Watch<'a> {
+    /// Watches a run that is to move `bytes` along these paths.
+    fn new<'p>(
+        simulation: &'a Simulation,
+        paths: impl Iterator<Item = &'p [DirectionId]> + Clone,
+        last: impl Iterator<Item = &'p [DirectionId]>,
+        bytes: u64,
+        progress: &'a dyn Progress,
+    ) -> Self {
+        let used = paths.flatten().copied();
+        let samples = simulation.with_fabric(|fabric| Samples::new(fabric, used));
+        // A run at 1 GB/s takes 1000 ps for each byte.
+        let interval = Picoseconds((bytes.saturating_mul(1000) / SAMPLES).max(LEAST_INTERVAL.0));
+        Self {
+            simulation,
+            arriving: distinct(last.filter_map(|path| path.last().copied())),
+            interval,
+            samples: RefCell::new(samples),
+            stride: Cell::new(1),
+            asked: Cell::new(0),
+            progress,
+            reported: Cell::new((0, simulation.now())),
+        }
+    }
+
+    /// Ends the samples with what is counted now.
+    fn end(self) -> Samples {
+        let mut samples = self.samples.into_inner();
+        self.simulation.with_fabric(|fabric| samples.take(fabric));
+        samples
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn payload_bytes(&self) -> Option<u64> {
+        let asked = self.asked.replace(self.asked.get() + 1);
+        let (at, bytes) = self.simulation.with_fabric(|fabric| {
+            let stride = self.stride.get();
+            if asked.is_multiple_of(stride) && self.samples.borrow_mut().take(fabric) {
+                self.stride.set(stride * 2);
+            }
+            let payload = |id: &DirectionId| fabric.counters(*id).payload_bytes;
+            let bytes = self.arriving.iter().map(payload).sum();
+            (fabric.now(), bytes)
+        });
+        let (before, then) = self.reported.replace((bytes, at));
+        self.progress.moved(bytes.saturating_sub(before), at.since(then));
+        Some(bytes)
+    }
+
+    fn interval(&self) -> Picoseconds {
+        self.interval
     }
 }
 

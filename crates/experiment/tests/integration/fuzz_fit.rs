@@ -31,9 +31,12 @@ fn look(text: &str) {
             Ok(fits) => {
                 assert!(!fits.is_empty());
                 for fit in fits {
-                    assert!(fit.fixed_s.is_finite() && fit.link_s_per_byte.is_finite(), "{fit:?}");
-                    assert!(fit.worst().is_finite() && fit.residuals.len() > 1, "{fit:?}");
-                    assert!(fit.bytes_per_second().is_none_or(f64::is_finite), "{fit:?}");
+                    assert!(
+                        fit.fixed_ns.is_finite() && fit.link_ns_per_byte.is_finite(),
+                        "{fit:?}"
+                    );
+                    assert!(fit.worst_residual.is_finite() && fit.residuals.len() > 1, "{fit:?}");
+                    assert!(fit.bytes_per_second.is_none_or(f64::is_finite), "{fit:?}");
                 }
             }
             Err(error) => is_placed(&error.to_string(), text),

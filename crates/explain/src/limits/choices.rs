@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Levers of what a run chooses, beside its lab.
 
-use crosslane_experiment::Scenario;
+use crosslane_experiment::{Scenario, Work};
 use crosslane_results::{Limit, LimitKind};
 
 use super::list;
 use super::ways::Ways;
 use crate::search::Lever;
 
-pub(super) fn lever<C>(
+pub(super) fn lever<W: Work>(
     kind: LimitKind,
     (place, words, lifted): (&str, String, &str),
-    lift: impl Fn(&mut C) + Send + Sync + 'static,
-) -> Lever<C>
-where
-    C: Clone + 'static,
-{
+    lift: impl Fn(&mut Scenario<W>) + Send + Sync + 'static,
+) -> Lever<W> {
     let limit = Limit { kind, place: place.to_owned(), words, lifted: lifted.to_owned() };
-    let lift = Box::new(move |case: &C| {
-        let mut case = case.clone();
-        lift(&mut case);
-        Ok(case)
+    let lift = Box::new(move |scenario: &Scenario<W>| {
+        let mut scenario = scenario.clone();
+        lift(&mut scenario);
+        Ok(scenario)
     });
     Lever { limit, lift }
 }
 
 /// The DLLPs in the direction of the data.
-pub(super) fn dllps<W: Clone + 'static>(ways: &Ways) -> Lever<Scenario<W>> {
+pub(super) fn dllps<W: Work>(ways: &Ways) -> Lever<W> {
     let directions = ways.data_directions().into_iter();
     let names: Vec<String> = directions.map(|(id, _)| ways.direction_name(id)).collect();
     let place = match names.len() {
@@ -34,7 +31,7 @@ pub(super) fn dllps<W: Clone + 'static>(ways: &Ways) -> Lever<Scenario<W>> {
         count => format!("the {count} directions that data cross"),
     };
     let words = "Acks and UpdateFCs beside the data".to_owned();
-    lever(LimitKind::Dllps, (&place, words, "they take no time"), |run: &mut Scenario<W>| {
+    lever(LimitKind::Dllps, (&place, words, "they take no time"), |run| {
         run.dllps_free = true;
     })
 }

@@ -12,7 +12,7 @@ use super::payloads::{self, Asked};
 use super::requesters::{descriptors, windows};
 use super::ways::workload_ways;
 use super::{Spots, levers_of};
-use crate::case::{
+use crate::explainable::{
     Explainable, Levers, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers, lengthened,
 };
 use crate::search::Lever;
@@ -30,8 +30,6 @@ const MOST_RING_ENTRIES: u64 = 1 << 16;
 const SHORT_ROUND_TRIPS: (u64, u64) = (4, 100);
 
 impl Explainable for EngineWork {
-    const HAS_ACCOUNT: bool = true;
-
     fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
         let Self { workload, flows } = &scenario.work;
         let options = workload.options();
@@ -55,7 +53,7 @@ impl Explainable for EngineWork {
         transfers.shortened(bytes, held).into_iter().map(with).collect()
     }
 
-    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>> {
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Self> {
         let ways = workload_ways(scenario)?;
         let workload = &scenario.work.workload;
         let mut spots = Spots::of(&scenario.lab, &first.lab, &ways);
@@ -129,7 +127,7 @@ impl Asked for EngineWork {
 }
 
 /// The choices of the host's program.
-fn program(case: &EngineWork) -> Vec<Lever<Scenario<EngineWork>>> {
+fn program(case: &EngineWork) -> Vec<Lever<EngineWork>> {
     let (Some(flow), options) = (case.flows.first(), case.workload.options()) else {
         return Vec::new();
     };
@@ -138,7 +136,7 @@ fn program(case: &EngineWork) -> Vec<Lever<Scenario<EngineWork>>> {
     }
     let host = flow.memory.name.as_str();
     let choose = |kind, words: String, lifted: &str, set: fn(&mut Options)| {
-        lever(kind, (host, words, lifted), move |run: &mut Scenario<EngineWork>| {
+        lever::<EngineWork>(kind, (host, words, lifted), move |run| {
             set(run.work.workload.options_mut());
         })
     };
@@ -165,11 +163,7 @@ fn program(case: &EngineWork) -> Vec<Lever<Scenario<EngineWork>>> {
     levers
 }
 
-fn outstanding(
-    case: &EngineWork,
-    options: &Options,
-    host: &str,
-) -> Option<Lever<Scenario<EngineWork>>> {
+fn outstanding(case: &EngineWork, options: &Options, host: &str) -> Option<Lever<EngineWork>> {
     let one_at_a_time = options.registration == Registration::Within
         || options.descriptors == DescriptorSource::CommandPort
         || matches!(case.workload, Workload::Chain(_));
@@ -189,7 +183,7 @@ fn outstanding(
     };
     let lifted = format!("{many} at once");
     let said = (host, words, lifted.as_str());
-    Some(lever(LimitKind::Outstanding, said, move |run: &mut Scenario<EngineWork>| {
+    Some(lever::<EngineWork>(LimitKind::Outstanding, said, move |run| {
         let options = run.work.workload.options_mut();
         options.outstanding = many as u32;
         if let DescriptorSource::Ring { entries } = &mut options.descriptors {

@@ -21,12 +21,12 @@ mod ways;
 
 use std::sync::Arc;
 
+use crosslane_experiment::{Scenario, Work};
 use crosslane_lab::file::parts::{EndpointPart, RootComplexPart};
 use crosslane_lab::{Lab, LabFile};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Limit, LimitKind};
 
-use crate::case::Case;
 use crate::search::Lever;
 use ways::{Requester, Ways};
 
@@ -125,7 +125,7 @@ impl<'a> Spots<'a> {
 }
 
 /// Makes levers of limits of the lab, one for each group of equal ones.
-fn levers_of<C: Case>(spots: Spots<'_>) -> Vec<Lever<C>> {
+fn levers_of<W: Work>(spots: Spots<'_>) -> Vec<Lever<W>> {
     let mut groups: Vec<Vec<Spot>> = Vec::new();
     for spot in spots.found {
         match groups.iter_mut().find(|group| group[0].is_like(&spot)) {
@@ -136,7 +136,7 @@ fn levers_of<C: Case>(spots: Spots<'_>) -> Vec<Lever<C>> {
     groups.into_iter().map(lever_of).collect()
 }
 
-fn lever_of<C: Case>(group: Vec<Spot>) -> Lever<C> {
+fn lever_of<W: Work>(group: Vec<Spot>) -> Lever<W> {
     let mut places: Vec<String> = Vec::new();
     for spot in &group {
         if !places.contains(&spot.place) {
@@ -151,9 +151,8 @@ fn lever_of<C: Case>(group: Vec<Spot>) -> Lever<C> {
     let edits: Vec<Edit> = group.into_iter().map(|spot| spot.edit).collect();
     Lever {
         limit,
-        lift: Box::new(move |case: &C| {
-            let lab = case.lab().edited(|file| edits.iter().for_each(|edit| edit(file)))?;
-            Ok(case.clone().with_lab(lab))
+        lift: Box::new(move |scenario: &Scenario<W>| {
+            Ok(scenario.edited(|file| edits.iter().for_each(|edit| edit(file)))?)
         }),
     }
 }

@@ -11,7 +11,7 @@ use crosslane_results::quantity::size_words;
 use super::choices::lever;
 use super::ways::{Requester, network_ways};
 use super::{NO_TIME, Spots, levers_of};
-use crate::case::{Explainable, Levers, SHORT_BYTES, Short, lengthened};
+use crate::explainable::{Explainable, Levers, SHORT_BYTES, Short, lengthened};
 use crate::search::Lever;
 
 /// Fewest loops of a shortened run of gets.
@@ -23,8 +23,6 @@ const MOST_LANES: u8 = 8;
 const MOST_LANE_BITS: u64 = 5_000_000_000;
 
 impl Explainable for GetWork {
-    const HAS_ACCOUNT: bool = true;
-
     fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
         let NgetOptions { size_bytes, in_flight, per_loop, loops, .. } = scenario.work.options;
         let each = size_bytes * u64::from(per_loop);
@@ -38,7 +36,7 @@ impl Explainable for GetWork {
         })
     }
 
-    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>> {
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Self> {
         let processors = [scenario.work.processor.as_str()];
         let ways = network_ways(&scenario.lab, scenario.seed, &processors, (false, true))?;
         let mut spots = Spots::of(&scenario.lab, &first.lab, &ways);
@@ -50,8 +48,6 @@ impl Explainable for GetWork {
 }
 
 impl Explainable for HaloOptions {
-    const HAS_ACCOUNT: bool = false;
-
     /// Shortens the number of exchanges: all are alike.
     fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
         let exchanges = scenario.work.exchanges;
@@ -66,7 +62,7 @@ impl Explainable for HaloOptions {
         }
     }
 
-    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>> {
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Self> {
         let nodes = scenario.lab.file().tori.iter().flat_map(|torus| &torus.nodes);
         let nodes: Vec<&str> = nodes.map(String::as_str).collect();
         let ways = network_ways(&scenario.lab, scenario.seed, &nodes, (true, true))?;
@@ -148,7 +144,7 @@ fn cables(spots: &mut Spots<'_>) {
 }
 
 /// Choices of the program and its driver.
-fn driver(case: &GetWork) -> Vec<Lever<Scenario<GetWork>>> {
+fn driver(case: &GetWork) -> Vec<Lever<GetWork>> {
     let name = case.processor.as_str();
     let mut levers = Vec::new();
     let in_flight = case.options.in_flight;
@@ -159,7 +155,7 @@ fn driver(case: &GetWork) -> Vec<Lever<Scenario<GetWork>>> {
         };
         let lifted = format!("{MAX_IN_FLIGHT} at once");
         let said = (name, words, lifted.as_str());
-        levers.push(lever(LimitKind::Outstanding, said, |case: &mut Scenario<GetWork>| {
+        levers.push(lever::<GetWork>(LimitKind::Outstanding, said, |case| {
             case.work.options.in_flight = MAX_IN_FLIGHT;
         }));
     }
@@ -172,20 +168,19 @@ fn driver(case: &GetWork) -> Vec<Lever<Scenario<GetWork>>> {
     };
     if let Some((kind, words)) = requests {
         let said = (name, format!("{words} of {name}"), "write combining");
-        levers.push(lever(kind, said, |case: &mut Scenario<GetWork>| {
+        levers.push(lever::<GetWork>(kind, said, |case| {
             case.work.modes.requests = Requests::Stores(Mapping::WriteCombined);
         }));
     }
     if case.modes.buffers == Buffers::Copied {
         let said = (name, format!("the copy of the data of each get of {name}"), "none");
-        levers.push(lever(LimitKind::Processor, said, |case: &mut Scenario<GetWork>| {
+        levers.push(lever::<GetWork>(LimitKind::Processor, said, |case| {
             case.work.modes.buffers = Buffers::Mapped;
         }));
     }
     if case.modes.waiting != Waiting::Polling {
         let words = format!("how notifications of {name} are detected");
-        levers.push(lever(LimitKind::Notification, (name, words, "polling"), |case| {
-            let case: &mut Scenario<GetWork> = case;
+        levers.push(lever::<GetWork>(LimitKind::Notification, (name, words, "polling"), |case| {
             case.work.modes.waiting = Waiting::Polling;
         }));
     }

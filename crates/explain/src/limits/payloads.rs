@@ -13,7 +13,7 @@ use super::list;
 use super::memories::completion_bytes;
 use super::requesters::{edit_both, least_staging_bytes};
 use super::ways::{PortInfo, Requester, Transfer, Ways};
-use crate::case::{Case, Explainable};
+use crate::explainable::Explainable;
 use crate::search::Lever;
 
 /// Work with payloads.
@@ -53,15 +53,12 @@ fn names(file: &LabFile, endpoints: &[usize]) -> String {
     list(&names.collect::<Vec<_>>())
 }
 
-pub(super) fn levers<W: Asked + 'static>(
-    case: &Scenario<W>,
-    ways: &Ways,
-) -> Vec<Lever<Scenario<W>>> {
+pub(super) fn levers<W: Asked>(case: &Scenario<W>, ways: &Ways) -> Vec<Lever<W>> {
     max_payload(case, ways).into_iter().chain(max_read_request(case, ways)).collect()
 }
 
 /// Writes and completions as long as all ports on the paths support.
-fn max_payload<W: Asked + 'static>(case: &Scenario<W>, ways: &Ways) -> Option<Lever<Scenario<W>>> {
+fn max_payload<W: Asked>(case: &Scenario<W>, ways: &Ways) -> Option<Lever<W>> {
     let file = case.lab.file();
     let ports: Vec<&PortInfo> = ways.ports();
     let able = |port: &&PortInfo| port.parameters.get(file).capability.max_payload_bytes;
@@ -95,7 +92,7 @@ fn max_payload<W: Asked + 'static>(case: &Scenario<W>, ways: &Ways) -> Option<Le
     };
     let limit = Limit { kind: LimitKind::MaxPayload, place, words, lifted: format!("{best} B") };
     let lift = Box::new(move |case: &Scenario<W>| {
-        let lab = case.lab().edited(|file| {
+        let mut case = case.edited(|file| {
             for index in &endpoints {
                 let longer = |bytes: &mut u32| *bytes = best.max(*bytes);
                 let generic = |p: &mut RequesterParameters| longer(&mut p.max_write_bytes);
@@ -108,7 +105,6 @@ fn max_payload<W: Asked + 'static>(case: &Scenario<W>, ways: &Ways) -> Option<Le
                 });
             }
         })?;
-        let mut case = case.clone().with_lab(lab);
         if !endpoints.is_empty() {
             case.work.ask_for_longest();
         }
@@ -119,10 +115,7 @@ fn max_payload<W: Asked + 'static>(case: &Scenario<W>, ways: &Ways) -> Option<Le
 }
 
 /// Read requests as long as their requesters can build.
-fn max_read_request<W: Asked + 'static>(
-    case: &Scenario<W>,
-    ways: &Ways,
-) -> Option<Lever<Scenario<W>>> {
+fn max_read_request<W: Asked>(case: &Scenario<W>, ways: &Ways) -> Option<Lever<W>> {
     let file = case.lab.file();
     let asked = case.work.asked_bytes().unwrap_or(u32::MAX);
     let mut endpoints: Vec<usize> = Vec::new();
@@ -149,13 +142,12 @@ fn max_read_request<W: Asked + 'static>(
     let limit =
         Limit { kind: LimitKind::MaxReadRequest, place, words, lifted: format!("{best} B") };
     let lift = Box::new(move |case: &Scenario<W>| {
-        let lab = case.lab().edited(|file| {
+        let mut case = case.edited(|file| {
             for host in &hosts {
                 let set = &mut file.hosts[*host].max_read_request_bytes;
                 *set = best.max(*set);
             }
         })?;
-        let mut case = case.clone().with_lab(lab);
         case.work.ask_for_longest();
         Ok(case)
     });

@@ -9,7 +9,7 @@ use crosslane_results::quantity::size_words;
 use super::choices::lever;
 use super::ways::store_ways;
 use super::{NO_TIME, Spots, levers_of};
-use crate::case::{Explainable, Levers, Short, lengthened};
+use crate::explainable::{Explainable, Levers, Short, lengthened};
 use crate::search::Lever;
 
 /// Bytes of a store in the integer loop.
@@ -19,8 +19,6 @@ const INTEGER_BYTES: u32 = 4;
 const SHORT_BYTES: u64 = 256 << 10;
 
 impl Explainable for StoreWork {
-    const HAS_ACCOUNT: bool = false;
-
     fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
         let MmioOptions { size_bytes, passes, .. } = scenario.work.options;
         lengthened(|times| {
@@ -35,7 +33,7 @@ impl Explainable for StoreWork {
         })
     }
 
-    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>> {
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Self> {
         let ways = store_ways(scenario)?;
         let mut spots = Spots::of(&scenario.lab, &first.lab, &ways);
         // Stores into combining buffers take another time and are a separate limit; the remedy for
@@ -52,7 +50,7 @@ impl Explainable for StoreWork {
     }
 }
 
-fn choices(case: &Scenario<StoreWork>) -> Vec<Lever<Scenario<StoreWork>>> {
+fn choices(case: &Scenario<StoreWork>) -> Vec<Lever<StoreWork>> {
     let Some(host) = case.lab.file().hosts.first() else { return Vec::new() };
     let cpu = &host.part.parameters.cpu;
     let name = host.name.as_str();
@@ -60,7 +58,7 @@ fn choices(case: &Scenario<StoreWork>) -> Vec<Lever<Scenario<StoreWork>>> {
     if case.work.options.mapping == Mapping::Uncached && cpu.combining.is_some() {
         let words = format!("uncached stores of {name}, each of which is a write of its own");
         let said = (name, words, "write combining");
-        levers.push(lever(LimitKind::UncachedStores, said, |run: &mut Scenario<StoreWork>| {
+        levers.push(lever::<StoreWork>(LimitKind::UncachedStores, said, |run| {
             run.work.options.mapping = Mapping::WriteCombined;
         }));
     }
@@ -75,7 +73,7 @@ fn choices(case: &Scenario<StoreWork>) -> Vec<Lever<Scenario<StoreWork>>> {
     if let Some(words) = words {
         let lifted = format!("stores of {widest} B, with no call");
         let said = (name, words, lifted.as_str());
-        levers.push(lever(LimitKind::StoreWidth, said, |run: &mut Scenario<StoreWork>| {
+        levers.push(lever::<StoreWork>(LimitKind::StoreWidth, said, |run| {
             run.work.options.program = Program::Copy;
         }));
     }

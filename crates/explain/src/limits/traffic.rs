@@ -10,7 +10,7 @@ use super::choices::{dllps, lever};
 use super::payloads::{self, Asked};
 use super::ways::{Requester, Transfer, Ways, traffic_ways};
 use super::{Spots, levers_of, list};
-use crate::case::{
+use crate::explainable::{
     Explainable, Levers, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers, lengthened,
 };
 use crate::search::Lever;
@@ -19,8 +19,6 @@ use crate::search::Lever;
 const MANY: u64 = 1024;
 
 impl Explainable for TrafficWork {
-    const HAS_ACCOUNT: bool = true;
-
     /// Shortens only the number of operations if flows differ in operation size: the number is the
     /// same for all of them.
     fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
@@ -62,7 +60,7 @@ impl Explainable for TrafficWork {
         })
     }
 
-    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>> {
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Self> {
         let running = scenario.lab.build(scenario.seed)?;
         let planned = scenario.plan(&running)?;
         let ways = traffic_ways(scenario, &running, &planned);
@@ -86,10 +84,7 @@ impl Asked for TrafficWork {
 }
 
 /// Read completions that share a direction with posted writes.
-fn strict_ordering(
-    case: &Scenario<TrafficWork>,
-    ways: &Ways,
-) -> Option<Lever<Scenario<TrafficWork>>> {
+fn strict_ordering(case: &Scenario<TrafficWork>, ways: &Ways) -> Option<Lever<TrafficWork>> {
     if case.work.choices.relaxed || case.work.choices.relaxed_reads {
         return None;
     }
@@ -106,7 +101,7 @@ fn strict_ordering(
     let place = list(&names);
     let words = format!("the completions for {place}, which wait behind posted writes");
     let said = (place.as_str(), words, "reads with relaxed ordering");
-    Some(lever(LimitKind::StrictOrdering, said, |run: &mut Scenario<TrafficWork>| {
+    Some(lever::<TrafficWork>(LimitKind::StrictOrdering, said, |run| {
         run.work.choices.relaxed_reads = true;
     }))
 }
@@ -127,7 +122,7 @@ fn in_flight(
     case: &Scenario<TrafficWork>,
     planned: &[PlannedFlow],
     ways: &Ways,
-) -> Option<Lever<Scenario<TrafficWork>>> {
+) -> Option<Lever<TrafficWork>> {
     let now = planned.iter().map(PlannedFlow::in_flight).min()?;
     let room = planned.iter().map(|planned| {
         let stride = planned.flow.operation_bytes.next_multiple_of(64).max(1);
@@ -146,7 +141,7 @@ fn in_flight(
         _ => format!("the {now} operations at once that {place} posts"),
     };
     let said = (place.as_str(), words, &*format!("{many} at once"));
-    Some(lever(LimitKind::Outstanding, said, move |run: &mut Scenario<TrafficWork>| {
+    Some(lever::<TrafficWork>(LimitKind::Outstanding, said, move |run| {
         run.work.choices.outstanding = Some(many as u32);
     }))
 }

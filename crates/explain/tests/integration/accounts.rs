@@ -12,7 +12,7 @@ use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
 use crosslane_lab::Lab;
 use crosslane_pcie::link::LinkRate;
-use crosslane_results::{Account, TimeUse, Use};
+use crosslane_results::{Account, LinkShares, TimeUse, Use};
 use proptest::prelude::*;
 
 fn workload(lab: &str, cards: &[&[&str]], workload: Workload) -> WorkloadOutcome {
@@ -69,27 +69,25 @@ fn check(outcome: &WorkloadOutcome) {
         check_shares(&load.uses);
     }
     // The counted time of a direction is the elapsed time, within a TLP at each end.
-    for direction in &outcome.directions {
-        let counted = counted_ps(direction.rate, &direction.counters);
-        let two_tlps = 2.0 * 4200.0 / direction.rate.bytes_per_second() * 1e12;
-        let apart = (counted - outcome.span.unwrap().0 as f64).abs();
-        assert!(apart <= two_tlps, "{}: {apart} ps of {:?}", direction.name, outcome.span);
+    for link in &outcome.links {
+        let LinkShares { payload, header, replay, dllp, skp, idle } = &link.share;
+        let counted = payload + header + replay + dllp + skp + idle.values().sum::<f64>();
+        let span_ps = outcome.span.unwrap().0 as f64;
+        let apart = (counted - 1.0).abs() * span_ps;
+        let rate: LinkRate = format!("{}x{}", link.generation, link.width).parse().unwrap();
+        let two_tlps = 2.0 * 4200.0 / rate.bytes_per_second() * 1e12;
+        assert!(apart <= two_tlps, "{}: {apart} ps of {span_ps}", link.direction);
     }
     let busiest = outcome.loads.iter().find(|load| load.direction == account.direction).unwrap();
     let sent = busiest.busy_share + account.share(Use::Skp);
     assert!((sent + account.idle_share() - 1.0).abs() < 1e-9, "{busiest:?} {account:?}");
     // No other direction with data was idle for less.
-    for direction in &outcome.directions {
-        let load = outcome.loads.iter().find(|load| load.direction == direction.name).unwrap();
+    for link in &outcome.links {
+        let load = outcome.loads.iter().find(|load| load.direction == link.direction).unwrap();
         let idle = load.uses.iter().filter(|entry| entry.what.is_idle());
         let idle: f64 = idle.map(|entry| entry.share).sum();
         assert!(idle >= account.idle_share() - 0.0011, "{load:?} {account:?}");
     }
-}
-
-fn counted_ps(rate: LinkRate, counters: &crosslane_fabric::LinkCounters) -> f64 {
-    let idle: u64 = counters.idle_ps.iter().sum();
-    counters.wire_bytes() as f64 / rate.bytes_per_second() * 1e12 + idle as f64
 }
 
 fn any_job() -> impl Strategy<Value = Workload> {

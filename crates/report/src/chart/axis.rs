@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An axis as numbers: the values that it spans, the positions of its ticks and their labels.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-
 use crate::number;
 use crate::plot::{Axis, Scale};
 
@@ -154,39 +150,6 @@ impl Span {
     /// Returns the values at its ends.
     pub fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
-    }
-
-    /// Returns the label of the tick at `value`.
-    pub fn label(&self, value: f64) -> String {
-        let tick = self.ticks.iter().find(|tick| tick.value == value);
-        tick.map_or(String::new(), |tick| tick.label.clone())
-    }
-}
-
-impl Ranged for Span {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        from + (self.share(*value) * f64::from(to - from)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        // The lighter lines between ticks are not drawn.
-        if hint.weight().allow_light_points() {
-            return Vec::new();
-        }
-        self.ticks.iter().map(|tick| tick.value).collect()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.low..self.high
-    }
-}
-
-impl ValueFormatter<f64> for Span {
-    fn format_ext(&self, value: &f64) -> String {
-        self.label(*value)
     }
 }
 

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A plot as an SVG: plotters lays it out and maps values to positions; every series is a separate
-//! layer with classes in place of colours.
+//! A plot as an SVG: a grid with its axes, and every series as a separate layer, with classes in
+//! place of colours, so that the page's style sheet decides how they look. Lines lie at whole tenths
+//! of a pixel.
 //!
 //! A plot is drawn twice, wide and narrow, so that its letters are as large on a phone.
 
 mod axis;
-mod backend;
 mod look;
 mod marks;
 mod points;
 
 use crosslane_results::quantity::count_words;
 use maud::{Markup, html};
-use plotters::prelude::{ChartBuilder, IntoDrawingArea, LineSeries};
-use plotters::style::{Color, IntoFont, TRANSPARENT};
 
 use self::axis::{Span, Way};
-use self::backend::{Backend, CHARACTER_WIDTH, Ink, Layer, SCALE};
 pub use self::look::Look;
 pub use self::points::LeftOut;
 use crate::number::{pixels, with_unit};
@@ -45,6 +42,8 @@ const RIGHT: f64 = 26.0;
 /// Room below the grid for ticks' labels, and below that for the axis's name.
 const LABELS: f64 = 26.0;
 const NAME: f64 = 24.0;
+/// Average width of a character, in parts of its height.
+const CHARACTER_WIDTH: f64 = 0.58;
 /// Length of a tick, pixels.
 const TICK: f64 = 4.0;
 /// Most characters of a name on an axis.
@@ -251,9 +250,8 @@ impl Frame {
         let plot = chart.plot;
         let bottom = self.size.height - NAME - self.bottom;
         let (left, right) = (self.left, self.size.width - RIGHT);
-        let layers = self.layers(chart);
         html! {
-            @if let Some(mesh) = &layers.mesh { (mesh) }
+            (self.mesh(chart))
             @if is_category(&plot.x) { (self.names(left, right, bottom)) }
             text.axis-name x="2" y=(pixels(self.size.font)) {
                 (shortened(&axis_name(&plot.y), (self.size.width / 8.0) as usize))
@@ -263,7 +261,7 @@ impl Frame {
             {
                 (shortened(&axis_name(&plot.x), (self.size.width / 8.0) as usize))
             }
-            @for layer in &layers.series { (layer) }
+            @for layer in self.layers(chart) { (layer) }
         }
     }
 
@@ -285,35 +283,65 @@ impl Frame {
         }
     }
 
-    fn layers(&self, chart: &Chart) -> Layers {
-        let layer = Layer::default();
-        let root = Backend::new((self.size.width, self.size.height), layer.clone());
-        let root = root.into_drawing_area();
-        let scaled = |length: f64| (length * SCALE).round() as i32;
-        let built = ChartBuilder::on(&root)
-            .margin_top(scaled(TOP))
-            .margin_right(scaled(RIGHT))
-            .margin_bottom(scaled(NAME))
-            .x_label_area_size(scaled(self.bottom))
-            .y_label_area_size(scaled(self.left))
-            .build_cartesian_2d(self.x.clone(), self.y.clone());
-        // The back end cannot fail.
-        let Ok(mut context) = built else { return Layers::default() };
-        let font = || ("sans-serif", self.size.font * SCALE).into_font();
-        let x_label = |value: &f64| {
-            if is_category(&chart.plot.x) { String::new() } else { self.x.label(*value) }
+    /// Returns the ends of the grid: left and right, bottom and top, in tenths of a pixel.
+    fn ends(&self) -> [(i32, i32); 2] {
+        let Size { width, height, .. } = self.size;
+        let right = tenths(width) - tenths(RIGHT) - 1;
+        let bottom = tenths(height) - tenths(NAME) - tenths(self.bottom) - 1;
+        [(tenths(self.left), right), (bottom, tenths(TOP))]
+    }
+
+    /// Returns the position of a value in the drawing, in tenths of a pixel.
+    fn tenths_of(&self, (x, y): (f64, f64)) -> (i32, i32) {
+        let [across, upward] = self.ends();
+        let place = |span: &Span, value, (from, to): (i32, i32)| {
+            from + (span.share(value) * f64::from(to - from)).round() as i32
         };
-        let _ = context
-            .configure_mesh()
-            .bold_line_style(Ink::Grid.color())
-            .light_line_style(TRANSPARENT)
-            .axis_style(Ink::Frame.color())
-            .label_style(font().color(&Ink::Label.color()))
-            .x_label_formatter(&x_label)
-            .y_label_formatter(&|value| self.y.label(*value))
-            .set_all_tick_mark_size(scaled(TICK))
-            .draw();
-        let mesh = html! { g.mesh { (layer.take()) } };
+        (place(&self.x, x, across), place(&self.y, y, upward))
+    }
+
+    /// Returns the position of a value in the drawing, pixels.
+    fn place(&self, value: (f64, f64)) -> (f64, f64) {
+        let (x, y) = self.tenths_of(value);
+        (f64::from(x) / 10.0, f64::from(y) / 10.0)
+    }
+
+    /// Draws the grid, and both axes with their ticks.
+    fn mesh(&self, chart: &Chart) -> Markup {
+        let [(left, right), (bottom, top)] = self.ends();
+        let xs: Vec<i32> =
+            self.x.ticks.iter().map(|tick| self.tenths_of((tick.value, 0.0)).0).collect();
+        let ys: Vec<i32> =
+            self.y.ticks.iter().map(|tick| self.tenths_of((0.0, tick.value)).1).collect();
+        let (left_axis, bottom_axis, tick) = (left - 1, bottom + 1, tenths(TICK));
+        // Letters stand about seven tenths of their size above the baseline.
+        let label = |x: i32, y: i32, shift: f64, anchor: &str, words: &str| {
+            let y = pixels(f64::from(y) / 10.0 + shift * self.size.font);
+            let x = pixels(f64::from(x) / 10.0);
+            html! { text class="label" x=(x) y=(y) text-anchor=(anchor) { (words) } }
+        };
+        let names_below = is_category(&chart.plot.x);
+        html! {
+            g.mesh {
+                @for &x in &xs { (line("grid", [(x, bottom), (x, top)])) }
+                @for &y in &ys { (line("grid", [(left, y), (right, y)])) }
+                (line("frame", [(left_axis, top), (left_axis, bottom)]))
+                @for (&y, of) in ys.iter().zip(&self.y.ticks) {
+                    (label(left - 2 * tick, y, 0.35, "end", &of.label))
+                    (line("frame", [(left_axis - tick, y), (left_axis, y)]))
+                }
+                (line("frame", [(left, bottom_axis), (right, bottom_axis)]))
+                @for (&x, of) in xs.iter().zip(&self.x.ticks) {
+                    @let words = if names_below { "" } else { &*of.label };
+                    (label(x, bottom_axis + 2 * tick, 0.8, "middle", words))
+                    (line("frame", [(x, bottom_axis), (x, bottom_axis + tick)]))
+                }
+            }
+        }
+    }
+
+    /// Draws each series, the lowest first.
+    fn layers(&self, chart: &Chart) -> Vec<Markup> {
         let mut order: Vec<usize> = (0..chart.points.len()).collect();
         // A paper's values lie above our line, and both above ceilings.
         order.sort_by_key(|&index| match chart.plot.series[index].kind {
@@ -322,32 +350,26 @@ impl Frame {
             SeriesKind::Ours => 2,
             SeriesKind::Published | SeriesKind::Measured => 3,
         });
-        let mut series = Vec::new();
-        for index in order {
+        let layer = |index: usize| {
             let points = points::thinned(&chart.points[index], &self.x);
-            for line in self.lines(chart, index, &points) {
-                let _ = context.draw_series(LineSeries::new(line, Ink::Stroke.color().filled()));
-            }
-            let strokes = layer.take();
-            let marks = points.iter().map(|&point| {
-                let (x, y) = context.backend_coord(&point);
-                (point, (f64::from(x) / SCALE, f64::from(y) / SCALE))
-            });
+            let lines = self.lines(chart, index, &points);
             let marks = if chart.plot.series[index].kind == SeriesKind::Stacked {
-                let place = |x: f64, y: f64| {
-                    let (x, y) = context.backend_coord(&(x, y));
-                    (f64::from(x) / SCALE, f64::from(y) / SCALE)
-                };
-                draw_bars(chart, index, place)
+                draw_bars(chart, index, |x, y| self.place((x, y)))
             } else {
+                let marks = points.iter().map(|&point| (point, self.place(point)));
                 draw_marks(chart, index, marks.collect())
             };
             let class = &chart.looks[index].class;
-            series.push(html! {
-                g class={ "series " (class) } data-series=(index) { (strokes) (marks) }
-            });
-        }
-        Layers { mesh: Some(mesh), series }
+            html! {
+                g class={ "series " (class) } data-series=(index) {
+                    @for points in lines {
+                        (line("stroke", points.into_iter().map(|point| self.tenths_of(point))))
+                    }
+                    (marks)
+                }
+            }
+        };
+        order.into_iter().map(layer).collect()
     }
 
     /// Returns the lines of a series, each by its points.
@@ -373,10 +395,20 @@ impl Frame {
     }
 }
 
-#[derive(Default)]
-struct Layers {
-    mesh: Option<Markup>,
-    series: Vec<Markup>,
+/// Returns a length in tenths of a pixel.
+fn tenths(length: f64) -> i32 {
+    (length * 10.0).round() as i32
+}
+
+/// Draws a line through points in tenths of a pixel.
+fn line(class: &str, points: impl IntoIterator<Item = (i32, i32)>) -> Markup {
+    let mut path = String::new();
+    for (index, (x, y)) in points.into_iter().enumerate() {
+        let letter = if index == 0 { 'M' } else { 'L' };
+        let [x, y] = [x, y].map(|value| pixels(f64::from(value) / 10.0));
+        path += &format!("{letter}{x} {y}");
+    }
+    html! { path class=(class) d=(path) {} }
 }
 
 fn shorten(span: &mut Span, size: Size) {

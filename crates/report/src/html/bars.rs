@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::{Writer, heading, table};
 use crate::number::{percent, share};
 use crate::page::{Bar, Bars};
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// A part of at least this share contains its number.
 const WRITTEN: f64 = 0.13;
@@ -114,24 +114,17 @@ impl Writer {
 
 /// Returns a table with a row for each bar and a column for each name.
 fn values(bars: &Bars, names: &[&str]) -> Table {
-    let mut columns = vec![table::column("", Align::Left)];
-    columns.extend(names.iter().map(|name| table::column(name, Align::Right)));
-    let rows = bars.bars.iter().map(|bar| {
-        let mut row = vec![table::cell(&bar.name)];
-        row.extend(names.iter().map(|name| {
+    let mut table = Table::headed("").with_numbers(names.iter().copied());
+    for bar in &bars.bars {
+        let value = |name: &&str| {
             let mut values = bar.parts.iter().filter(|part| part.0 == *name).map(|part| part.1);
             let first = values.next();
             // A name that occurs twice in a bar counts as one part.
-            table::cell(first.map_or("–".to_owned(), |first| percent(first + values.sum::<f64>())))
-        }));
-        row
-    });
-    Table {
-        title: format!("Values of {}", bars.title),
-        columns,
-        rows: rows.collect(),
-        ..Table::default()
+            first.map_or("–".to_owned(), |first| percent(first + values.sum::<f64>()))
+        };
+        table.row(std::iter::once(bar.name.clone()).chain(names.iter().map(value)));
     }
+    table.titled(format!("Values of {}", bars.title))
 }
 
 #[cfg(test)]

@@ -83,11 +83,11 @@ impl Page {
     /// gives the same bytes.
     #[must_use]
     pub fn to_html(&self) -> String {
-        document(&crate::clean::page(self))
+        crate::clean::text(&document(self))
     }
 }
 
-/// Returns the HTML document. `page` has clean text.
+/// Returns the HTML document; its text is not clean yet.
 fn document(page: &Page) -> String {
     let mut writer = Writer::default();
     let mut anchors = Anchors::default();

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::{Writer, heading, table};
 use crate::chart::{Chart, NARROW, WIDE, axis_name};
 use crate::plot::Plot;
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// A plot of more values than this has no table of them.
 const MOST_VALUES: usize = 400;
@@ -49,20 +49,13 @@ fn values(plot: &Plot, chart: &Chart) -> Markup {
             p.note { "Of " (number) " values the lowest and highest of each place are drawn." }
         };
     }
-    let mut list = Table {
-        title: format!("Values of {}", plot.title),
-        columns: vec![
-            table::column("series", Align::Left),
-            table::column(&axis_name(&plot.x), Align::Right),
-            table::column(&axis_name(&plot.y), Align::Right),
-        ],
-        rows: Vec::new(),
-        ..Table::default()
-    };
+    let mut list = Table::headed("series")
+        .with_numbers([axis_name(&plot.x), axis_name(&plot.y)])
+        .titled(format!("Values of {}", plot.title));
     for (look, points) in chart.looks.iter().zip(&chart.points) {
         for &point in points {
             let (x, y) = chart.words(point);
-            list.rows.push(vec![table::cell(&look.label), table::cell(x), table::cell(y)]);
+            list.row([look.label.clone(), x, y]);
         }
     }
     table::details(&list)

@@ -28,16 +28,6 @@ pub fn details(table: &Table) -> Markup {
     }
 }
 
-/// Returns a column of words, or of numbers.
-pub fn column(heading: &str, align: Align) -> Column {
-    Column { heading: heading.to_owned(), align }
-}
-
-/// Returns a cell that is not marked as bad.
-pub fn cell(text: impl Into<String>) -> Cell {
-    Cell { text: text.into(), is_bad: false }
-}
-
 /// A table of more columns than this has narrower cells.
 const MANY_COLUMNS: usize = 8;
 

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::{Writer, heading, table};
 use crate::number::{megabytes, percent, pixels};
-use crate::table::{Align, Table};
+use crate::table::Table;
 use crate::topology::TopologyFigure;
 use crate::tree::{self, Card, way_words};
 
@@ -68,35 +68,24 @@ fn legend() -> Markup {
 }
 
 fn values(title: &str, cards: &[Card<'_>]) -> Table {
-    fn walk(card: &Card<'_>, rows: &mut Vec<Vec<crate::table::Cell>>) {
+    fn walk(card: &Card<'_>, table: &mut Table) {
         for (link, below) in &card.links {
             for (load, is_down) in [(link.down, true), (link.up, false)] {
                 let Some(load) = load else { continue };
                 let part = |part: &TimeUse| format!("{} {}", part.what, percent(part.share));
                 let parts: Vec<String> = load.uses.iter().map(part).collect();
-                rows.push(vec![
-                    table::cell(way_words(below, is_down)),
-                    table::cell(&link.rate),
-                    table::cell(percent(load.busy_share)),
-                    table::cell(megabytes(load.payload_bytes_per_second)),
-                    table::cell(parts.join(", ")),
+                table.row([
+                    way_words(below, is_down),
+                    link.rate.clone(),
+                    percent(load.busy_share),
+                    megabytes(load.payload_bytes_per_second),
+                    parts.join(", "),
                 ]);
             }
-            walk(below, rows);
+            walk(below, table);
         }
     }
-    let mut rows = Vec::new();
-    cards.iter().for_each(|card| walk(card, &mut rows));
-    Table {
-        title: format!("Values of {title}"),
-        columns: vec![
-            table::column("direction", Align::Left),
-            table::column("rate", Align::Left),
-            table::column("busy", Align::Right),
-            table::column("payload", Align::Right),
-            table::column("its time", Align::Left),
-        ],
-        rows,
-        ..Table::default()
-    }
+    let mut table = Table::headed("direction | rate | busy: | payload: | its time");
+    cards.iter().for_each(|card| walk(card, &mut table));
+    table.titled(format!("Values of {title}"))
 }

@@ -2,11 +2,12 @@
 //! The page that compares two runs.
 
 use crosslane_results::quantity::count_words;
-use crosslane_results::{Bench, Flow, Outcome};
+use crosslane_results::{
+    Bench, Compared, ComparedBottleneck, ComparedFigure, Flow, Outcome, SingleFigure,
+};
 
 use super::comparison::Comparison;
 use super::run_page::{by_size, flow_names, rate_axis, sizes, time_axis};
-use super::values::Value;
 use crate::page::{Block, Page, Section};
 use crate::plot::{Plot, Series, SeriesKind};
 use crate::table::{Align, Cell, Column, Table};
@@ -36,30 +37,25 @@ impl Comparison {
     /// Returns a sentence with the number of figures, and how many of them are better or worse.
     #[must_use]
     pub fn summary(&self) -> String {
-        let count = |is_so: &dyn Fn(&super::Pair) -> bool| {
-            self.pairs.iter().filter(|pair| is_so(pair)).count()
+        let Compared { figures, only_first, only_second, .. } = &self.result;
+        let count = |is_so: &dyn Fn(&ComparedFigure) -> bool| {
+            figures.iter().filter(|figure| is_so(figure)).count()
         };
-        let worse = count(&|pair| pair.is_worse(WORSE));
-        let same = count(&|pair| pair.change() == Some(0.0));
-        let better = count(&|pair| {
-            let swapped = super::Pair {
-                first: Value { value: pair.second, ..pair.first.clone() },
-                second: pair.first.value,
-            };
-            swapped.is_worse(WORSE)
-        });
+        let worse = count(&|figure| figure.is_worse(WORSE));
+        let same = count(&|figure| figure.change == Some(0.0));
+        let better = count(&|figure| figure.swapped().is_worse(WORSE));
         format!(
             "{} in both: {same} equal, {better} better by more than 1 %, {worse} worse by \
              more than 1 %; {} only in the first, {} only in the second.",
-            count_words(self.pairs.len(), "figure", "figures"),
-            self.only_first.len(),
-            self.only_second.len(),
+            count_words(figures.len(), "figure", "figures"),
+            only_first.len(),
+            only_second.len(),
         )
     }
 
     fn facts(&self, command: &str, names: [&str; 2]) -> Vec<(String, String)> {
         let mut facts = vec![("command".to_owned(), command.to_owned())];
-        for (name, run) in names.into_iter().zip([&self.first, &self.second]) {
+        for (name, run) in names.into_iter().zip(&self.outcomes) {
             let (version, seed) = run.origin();
             let words = format!("{}, version {version}, seed {seed}", run.name());
             facts.push((name.to_owned(), words));
@@ -73,14 +69,14 @@ impl Comparison {
         let mut rows = Table::headed("what | conditions | figure");
         rows = rows.with_numbers([names[0], names[1], "unit", "change %"]);
         rows.is_searchable = true;
-        for pair in &self.pairs {
-            let Value { subject, conditions, quantity, unit, value, .. } = &pair.first;
-            let change = pair.change().map_or("-".to_owned(), |change| {
+        for figure in &self.result.figures {
+            let ComparedFigure { subject, conditions, quantity, unit, .. } = figure;
+            let change = figure.change.map_or("-".to_owned(), |change| {
                 if change == 0.0 { "0".to_owned() } else { format!("{:+.2}", 100.0 * change) }
             });
-            let (first, second) = (digits(*value), digits(pair.second));
+            let (first, second) = (digits(figure.first), digits(figure.second));
             let texts = [subject, conditions, quantity, &first, &second, unit];
-            let change = Cell { text: change, is_bad: pair.is_worse(WORSE) };
+            let change = Cell { text: change, is_bad: figure.is_worse(WORSE) };
             rows.row(texts.map(|text| Cell::from(text.as_str())).into_iter().chain([change]));
         }
         rows
@@ -90,7 +86,9 @@ impl Comparison {
         let column = |heading: &str| Column { heading: heading.to_owned(), align: Align::Left };
         let columns = ["size", names[0], names[1]].map(column).into();
         let mut shown = Table { columns, ..Table::default() };
-        self.bottlenecks().into_iter().for_each(|(size, one, two)| shown.row([size, one, two]));
+        for ComparedBottleneck { size, first, second } in &self.result.bottlenecks {
+            shown.row([&**size, first, second]);
+        }
         let has_rows = !shown.rows.is_empty();
         let blocks = vec![Block::Table(shown)];
         has_rows.then(|| Section { title: "What limits each".to_owned(), blocks })
@@ -98,7 +96,9 @@ impl Comparison {
 
     fn only(&self, names: [&str; 2]) -> Option<Section> {
         let mut blocks = Vec::new();
-        for (name, values) in names.into_iter().zip([&self.only_first, &self.only_second]) {
+        for (name, values) in
+            names.into_iter().zip([&self.result.only_first, &self.result.only_second])
+        {
             if values.is_empty() {
                 continue;
             }
@@ -107,7 +107,7 @@ impl Comparison {
                 Table::headed("what | conditions | figure | value: | unit:").titled(title);
             rows.is_searchable = true;
             for value in values {
-                let Value { subject, conditions, quantity, unit, value, .. } = value;
+                let SingleFigure { subject, conditions, quantity, unit, value, .. } = value;
                 let texts = [subject, conditions, quantity, &digits(*value), unit];
                 rows.row(texts.map(|text| text.as_str()));
             }
@@ -122,7 +122,8 @@ impl Comparison {
             Outcome::Bench(bench) if bench.scenarios.len() > 1 => Some(bench.clone()),
             _ => None,
         };
-        let runs = [bench(&self.first)?, bench(&self.second)?];
+        let [first, second] = &self.outcomes;
+        let runs = [bench(first)?, bench(second)?];
         let rate = |flow: &Flow| flow.rate().map(|rate| rate / 1e6);
         let time = |flow: &Flow| Some(flow.latency.as_ref()?.typical_ps as f64 / 1e6);
         let blocks = vec![

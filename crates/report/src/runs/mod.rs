@@ -13,8 +13,8 @@ mod run_page;
 pub(crate) mod stores;
 pub(crate) mod values;
 
-pub use comparison::{Comparison, Pair};
+pub use comparison::Comparison;
 pub use fits::{fits_page, fits_text};
 pub(crate) use run_page::{SERVED, SERVED_LATENCY, limit_words, unlike_words};
 pub use run_page::{explanation_blocks, page};
-pub use values::{Better, Value, values};
+pub use values::values;

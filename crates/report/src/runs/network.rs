@@ -11,13 +11,9 @@ use crate::page::{Block, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Field, Table};
 
-fn flows(bench: &Bench) -> impl Iterator<Item = &Flow> {
-    bench.scenarios.iter().flat_map(|scenario| &scenario.flows)
-}
-
 /// Returns the gets of each flow.
 pub fn gets(bench: &Bench) -> Vec<(&Flow, &Gets)> {
-    flows(bench).filter_map(|flow| Some((flow, flow.gets()?))).collect()
+    bench.flows().filter_map(|flow| Some((flow, flow.gets()?))).collect()
 }
 
 /// Exchanges of a halo in one torus.
@@ -44,8 +40,9 @@ impl Halo<'_> {
 
 /// Returns the exchanges of each flow.
 pub fn halos(bench: &Bench) -> Vec<Halo<'_>> {
-    let first_ns = flows(bench).find_map(Flow::exchange).map_or(0.0, |first| first.exchange_ns);
-    flows(bench)
+    let first_ns = bench.flows().find_map(Flow::exchange).map_or(0.0, |first| first.exchange_ns);
+    bench
+        .flows()
         .filter_map(|flow| Some(Halo { flow, exchange: flow.exchange()?, first_ns }))
         .collect()
 }

@@ -64,7 +64,7 @@ pub fn page(outcome: &Outcome, command: &str) -> Option<Page> {
 
 /// Returns the section of a benchmark whose flows have their own plots.
 fn of_detail(bench: &Bench) -> Option<Vec<Section>> {
-    let flow = bench.scenarios.iter().flat_map(|scenario| &scenario.flows).next()?;
+    let flow = bench.flows().next()?;
     Some(vec![match &flow.detail {
         Detail::Stores(_) => stores::section(bench),
         Detail::Gets(_) => network::gets_section(bench),
@@ -327,7 +327,7 @@ type Points = Vec<(f64, f64)>;
 /// Returns the names of all flows, each once, in order of appearance.
 pub(super) fn flow_names(bench: &Bench) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for flow in bench.scenarios.iter().flat_map(|scenario| &scenario.flows) {
+    for flow in bench.flows() {
         let name = flow.name.clone();
         if !names.contains(&name) {
             names.push(name);
@@ -338,7 +338,7 @@ pub(super) fn flow_names(bench: &Bench) -> Vec<String> {
 
 /// Returns a value of the flow of that name, for each size.
 pub(super) fn by_size(bench: &Bench, name: &str, value: impl Fn(&Flow) -> Option<f64>) -> Points {
-    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let flows = bench.flows();
     let flows = flows.filter(|flow| flow.name.clone() == name);
     flows.filter_map(|flow| Some((flow.bytes as f64, value(flow)?))).collect()
 }
@@ -431,7 +431,7 @@ fn time_plot(bench: &Bench, names: &[String]) -> Plot {
 /// Returns the number of transfers in flight: `4 in flight`, or `64 to 2 in flight`, that of the
 /// shortest transfers first; `None` if the outcome does not contain it.
 fn depths(bench: &Bench) -> Option<String> {
-    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let flows = bench.flows();
     let mut depths: Vec<(u64, u64)> =
         flows.map(|flow| Some((flow.bytes, flow.in_flight?))).collect::<Option<_>>()?;
     depths.sort_unstable();
@@ -442,7 +442,7 @@ fn depths(bench: &Bench) -> Option<String> {
 
 /// Explains the times of a plot if more than one transfer is in flight.
 fn depth_words(bench: &Bench) -> Option<String> {
-    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let flows = bench.flows();
     let most = flows.filter_map(|flow| flow.in_flight).max()?;
     (most > 1).then(|| {
         format!(
@@ -476,7 +476,7 @@ fn flow_table(bench: &Bench) -> Table {
         false => &[RATE, CEILING, LESS_DLLPS, SHARE],
     };
     let fields = [&[FLOW, BYTES, ITERATIONS, IN_FLIGHT][..], &times(), more].concat();
-    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let flows = bench.flows();
     Table::of(&fields, flows).titled("Transfers")
 }
 

@@ -12,7 +12,7 @@ use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 
 /// Returns the flows with their stores.
 pub fn stores(bench: &Bench) -> impl Iterator<Item = (&Flow, &Stores)> {
-    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let flows = bench.flows();
     flows.filter_map(|flow| Some((flow, flow.stores()?)))
 }
 

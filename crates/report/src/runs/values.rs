@@ -3,41 +3,13 @@
 
 use crosslane_results::quantity::size_words;
 use crosslane_results::{
-    Bench, Bridge, BridgeTransfer, Latencies, Outcome, Overhead, Reproduction, Sweep,
+    Bench, Better, Bridge, BridgeTransfer, Latencies, Outcome, Overhead, Reproduction, Row,
+    ScenarioResult, SingleFigure, Sweep,
 };
-use crosslane_results::{Row, ScenarioResult};
-
-/// Direction in which a value gets better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// A rate.
-    Higher,
-    /// A time.
-    Lower,
-    /// None: only the difference counts.
-    Neither,
-}
-
-/// A named value of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Value {
-    /// The flow, or the measured access.
-    pub subject: String,
-    /// Bytes of a transfer, or the conditions.
-    pub conditions: String,
-    /// The figure: `rate`, `p99 time`, ….
-    pub quantity: String,
-    /// `MB/s`, `us`, `%`, or the unit of a row.
-    pub unit: String,
-    /// The value in that unit.
-    pub value: f64,
-    /// Direction in which it gets better.
-    pub better: Better,
-}
 
 /// Returns the values of an outcome, in the order of the file.
 #[must_use]
-pub fn values(outcome: &Outcome) -> Vec<Value> {
+pub fn values(outcome: &Outcome) -> Vec<SingleFigure> {
     match outcome {
         Outcome::Bench(run) => {
             run.scenarios.iter().flat_map(|scenario| of_scenario(scenario, run)).collect()
@@ -51,10 +23,14 @@ pub fn values(outcome: &Outcome) -> Vec<Value> {
 }
 
 /// A figure: its quantity, unit, value, and the direction in which it gets better.
-type Figure<'a> = (&'a str, &'a str, f64, Better);
+type Figure<'a> = (&'a str, &'a str, f64, Option<Better>);
 
-fn value(subject: &str, conditions: &str, (quantity, unit, value, better): Figure<'_>) -> Value {
-    Value {
+fn value(
+    subject: &str,
+    conditions: &str,
+    (quantity, unit, value, better): Figure<'_>,
+) -> SingleFigure {
+    SingleFigure {
         subject: subject.to_owned(),
         conditions: conditions.to_owned(),
         quantity: quantity.to_owned(),
@@ -65,15 +41,15 @@ fn value(subject: &str, conditions: &str, (quantity, unit, value, better): Figur
 }
 
 fn rate(quantity: &str, bytes_per_second: f64) -> Figure<'_> {
-    (quantity, "MB/s", bytes_per_second / 1e6, Better::Higher)
+    (quantity, "MB/s", bytes_per_second / 1e6, Some(Better::Higher))
 }
 
 fn time(quantity: &str, us: f64) -> Figure<'_> {
-    (quantity, "us", us, Better::Lower)
+    (quantity, "us", us, Some(Better::Lower))
 }
 
 /// Values by the timers of served cards are left out: they use another clock.
-fn of_scenario(scenario: &ScenarioResult, run: &Bench) -> Vec<Value> {
+fn of_scenario(scenario: &ScenarioResult, run: &Bench) -> Vec<SingleFigure> {
     let mut values = Vec::new();
     for flow in &scenario.flows {
         let timer = flow.hardware.as_ref().filter(|_| !run.platform.is_served());
@@ -84,7 +60,7 @@ fn of_scenario(scenario: &ScenarioResult, run: &Bench) -> Vec<Value> {
         ];
         let rates = rates.into_iter().filter_map(|(name, one)| Some(rate(name, one?)));
         let share = flow.share_of_ceiling;
-        let share = share.map(|part| ("of the ceiling", "%", part * 1e2, Better::Higher));
+        let share = share.map(|part| ("of the ceiling", "%", part * 1e2, Some(Better::Higher)));
         let exchange = flow.exchange().map(|it| time("an exchange", it.exchange_ns / 1e3));
         let figures = rates.chain(share).chain(flow.latency.iter().flat_map(times)).chain(exchange);
         let conditions = size_words(flow.bytes);
@@ -108,12 +84,12 @@ fn times(statistics: &Latencies) -> [Figure<'static>; 3] {
     .map(|(quantity, ps)| time(quantity, ps as f64 / 1e6))
 }
 
-fn reproduction(run: &Reproduction) -> Vec<Value> {
+fn reproduction(run: &Reproduction) -> Vec<SingleFigure> {
     let of_row = |row: &Row| {
         let better = match row.unit.as_str() {
-            "MiB/s" | "MB/s" | "GB/s" | "Gbit/s" => Better::Higher,
-            "ns" | "us" | "ms" | "s" => Better::Lower,
-            _ => Better::Neither,
+            "MiB/s" | "MB/s" | "GB/s" | "Gbit/s" => Some(Better::Higher),
+            "ns" | "us" | "ms" | "s" => Some(Better::Lower),
+            _ => None,
         };
         let figure = ("simulated", row.unit.as_str(), row.simulated?, better);
         Some(value(&row.quantity, &row.conditions, figure))
@@ -122,7 +98,7 @@ fn reproduction(run: &Reproduction) -> Vec<Value> {
 }
 
 /// Only times by the clock of the card's bus: those by the machine's clock say nothing of the card.
-fn overhead(run: &Overhead) -> Vec<Value> {
+fn overhead(run: &Overhead) -> Vec<SingleFigure> {
     let values = run.rows.iter().map(|row| {
         let conditions = row.bytes.map_or(String::new(), size_words);
         value(&row.what, &conditions, time("time", row.bus_ps as f64 / 1e6))
@@ -130,7 +106,7 @@ fn overhead(run: &Overhead) -> Vec<Value> {
     values.collect()
 }
 
-fn sweep(run: &Sweep) -> Vec<Value> {
+fn sweep(run: &Sweep) -> Vec<SingleFigure> {
     let values = run.rows.iter().flat_map(|row| {
         let parameters = row.parameters.iter();
         let parameters = parameters.map(|(name, value)| format!("{name} {value}"));
@@ -148,12 +124,12 @@ pub fn typical(seconds: &[f64]) -> Option<f64> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-fn bridge(run: &Bridge) -> Vec<Value> {
+fn bridge(run: &Bridge) -> Vec<SingleFigure> {
     let values = run.transfers.iter().flat_map(|transfer| {
         let subject = format!("{}, {}", transfer.path, transfer.mode);
         let conditions = format!("{}{}", size_words(transfer.bytes), clients_words(transfer));
         let typical = typical(&transfer.seconds);
-        let time = typical.map(|time| ("typical time", "ms", time * 1e3, Better::Lower));
+        let time = typical.map(|time| ("typical time", "ms", time * 1e3, Some(Better::Lower)));
         let rate = rate("rate", transfer.bytes_per_second);
         let figures = std::iter::once(rate).chain(time);
         figures.map(|figure| value(&subject, &conditions, figure)).collect::<Vec<_>>()
@@ -171,12 +147,12 @@ pub(super) fn clients_words(transfer: &BridgeTransfer) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crosslane_results::{Outcome, OutcomeError};
+    use crosslane_results::{Outcome, OutcomeError, SingleFigure};
 
     fn values(text: &str) -> Vec<String> {
         let run = Outcome::parse(text).unwrap();
-        let words = |value: super::Value| {
-            let super::Value { subject, conditions, quantity, unit, value, .. } = value;
+        let words = |figure: SingleFigure| {
+            let SingleFigure { subject, conditions, quantity, unit, value, .. } = figure;
             format!("{}: {subject}; {conditions}; {quantity} {value} {unit}", run.name())
         };
         super::values(&run).into_iter().map(words).collect()

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crosslane_results::ComparedBottleneck;
+
 use super::Columns;
 use crate::runs::Comparison;
 
@@ -11,7 +13,7 @@ impl Comparison {
     #[must_use]
     pub fn text(&self, names: [&str; 2], columns: Columns) -> String {
         let mut text = String::new();
-        for (name, run) in names.into_iter().zip([&self.first, &self.second]) {
+        for (name, run) in names.into_iter().zip(&self.outcomes) {
             let (version, seed) = run.origin();
             let _ = writeln!(text, "{name}: {}, version {version}, seed {seed}", run.name());
         }
@@ -20,10 +22,10 @@ impl Comparison {
             cell.text.push_str(" !");
         }
         let _ = writeln!(text, "\n{}", table.to_text(columns.tables));
-        let bottlenecks = self.bottlenecks();
+        let bottlenecks = &self.result.bottlenecks;
         if !bottlenecks.is_empty() {
             let _ = writeln!(text, "What limits each");
-            for (size, first, second) in bottlenecks {
+            for ComparedBottleneck { size, first, second } in bottlenecks {
                 let _ = if first == second {
                     writeln!(text, "{size}: {first}, in both")
                 } else {

@@ -94,7 +94,7 @@ pub fn traffic(bench: &Bench, notes: Notes<'_>, columns: Columns) -> String {
         _ => String::new(),
     };
     text.push_str(&traffic_table(bench, last.flows.len()).to_text(columns.tables));
-    let mut flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let mut flows = bench.flows();
     if flows.any(is_estimate) {
         text.push_str("~ for regular completions; --shuffle cuts them at random\n");
     }

@@ -64,5 +64,5 @@ pub fn text(outcome: &Outcome, notes: Notes<'_>, columns: Columns) -> String {
 
 /// Returns the detail of the first flow, which tells the kind of a benchmark.
 fn detail(bench: &Bench) -> Option<&Detail> {
-    bench.scenarios.iter().flat_map(|scenario| &scenario.flows).map(|flow| &flow.detail).next()
+    bench.flows().map(|flow| &flow.detail).next()
 }

@@ -38,7 +38,7 @@ const FIELDS: [Field<Flow>; 8] = [
 
 /// Formats stores: a row for each run; of a single one its details and what limits it.
 pub fn stores(bench: &Bench, notes: Notes<'_>, columns: Columns) -> String {
-    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let flows = bench.flows();
     let mut table = Table::of(&FIELDS, flows).least_first(&SPARE);
     push_bottlenecks(&mut table, &bench.scenarios, &bench.scenarios);
     let text = table.to_text(columns.tables);

@@ -8,7 +8,6 @@ use crosslane_results::DirectionLoad;
 use crosslane_results::quantity::size_words;
 use crosslane_results::topology::{Function, FunctionKind, Host, Link, Topology};
 
-use crate::clean::text;
 use crate::number::megabytes;
 
 /// Most characters of a card's name and of its detail: a longer text ends with an ellipsis.
@@ -79,13 +78,12 @@ pub fn cards<'a>(topology: &Topology, loads: &'a [DirectionLoad]) -> Vec<Card<'a
 }
 
 fn card(class: &'static str, name: &str, detail: &str) -> Card<'static> {
-    let (full_name, full_detail) = (text(name), text(detail));
     Card {
         class,
-        name: shortened(&full_name),
-        detail: shortened(&full_detail),
-        full_name,
-        full_detail,
+        name: shortened(name),
+        detail: shortened(detail),
+        full_name: name.to_owned(),
+        full_detail: detail.to_owned(),
         links: Vec::new(),
         empty_ports: Vec::new(),
         left: 0.0,
@@ -112,7 +110,7 @@ impl<'a> Loads<'a> {
             let below = port.children.first();
             match below.and_then(|child| Some((child, child.link.as_ref()?))) {
                 Some((child, link)) => card.links.push((self.link(link), self.function(child))),
-                None if self.is_detailed() => card.empty_ports.push(text(&port.port)),
+                None if self.is_detailed() => card.empty_ports.push(port.port.clone()),
                 None => {}
             }
         }
@@ -123,7 +121,8 @@ impl<'a> Loads<'a> {
         let load = |from: &str, to: &str| self.0.get(format!("{from} -> {to}").as_str()).copied();
         let payload = megabytes(link.ceiling.payload_3dw_bytes_per_second);
         let note = format!("{payload} at {} B", link.payload_bytes);
-        let detail = |words: &str| if self.is_detailed() { text(words) } else { String::new() };
+        let detail =
+            |words: &str| if self.is_detailed() { words.to_owned() } else { String::new() };
         CardLink {
             name: detail(&link.name),
             upper: detail(&link.upper),

@@ -72,7 +72,7 @@ fn words(cards: &[Card<'_>]) -> String {
 /// reader's system, colours follow the reader's choice of light or dark, text is escaped.
 #[must_use]
 pub fn topology_svg(topology: &Topology) -> String {
-    let heading = format!("Lab {}", clean::text(&topology.lab));
+    let heading = format!("Lab {}", topology.lab);
     let notes = [
         counts(topology),
         "Under each link: payload ceiling of one direction with 3 DW headers, less SKP, without \
@@ -101,7 +101,7 @@ pub fn topology_svg(topology: &Topology) -> String {
             @for card in &cards { (draw_card(card)) }
         }
     };
-    let mut svg = markup.into_string();
+    let mut svg = clean::text(&markup.into_string());
     svg.push('\n');
     svg
 }

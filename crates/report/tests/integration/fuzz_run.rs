@@ -99,7 +99,7 @@ fn look_at(text: &str) {
     let _ = page(&run, "a command");
     let _ = values(&run);
     let comparison = Comparison::of(run.clone(), run);
-    assert!(comparison.only_first.is_empty() && comparison.only_second.is_empty());
+    assert!(comparison.result.only_first.is_empty() && comparison.result.only_second.is_empty());
     let _ = comparison.page("a command", ["one", "two"]);
 }
 

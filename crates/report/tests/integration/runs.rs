@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs that are read back and compared.
 
-use crosslane_report::runs::{self, Better, Comparison, values};
+use crosslane_report::runs::{self, Comparison, values};
 use crosslane_report::{Block, Page, Section};
-use crosslane_results::{Outcome, OutcomeError};
+use crosslane_results::{Better, Outcome, OutcomeError};
 
 /// A run of two sizes with these rates in MB/s and this bottleneck.
 fn bench(rates: [f64; 2], bottleneck: &str) -> String {
@@ -40,8 +40,8 @@ fn parsed(text: &str) -> Outcome {
 fn the_same_run_is_equal_in_every_figure() {
     let run = parsed(&bench([500.0, 1000.0], "2 tags"));
     let comparison = Comparison::of(run.clone(), run);
-    assert_eq!(comparison.pairs.len(), 2 * 4);
-    assert!(comparison.pairs.iter().all(|pair| pair.change() == Some(0.0)));
+    assert_eq!(comparison.result.figures.len(), 2 * 4);
+    assert!(comparison.result.figures.iter().all(|figure| figure.change == Some(0.0)));
     assert!(comparison.summary().starts_with("8 figures in both: 8 equal, 0 better"));
 }
 
@@ -50,14 +50,18 @@ fn what_is_better_and_what_is_worse_is_told() {
     let first = parsed(&bench([500.0, 1000.0], "2 tags"));
     let second = parsed(&bench([600.0, 900.0], "64 tags"));
     let comparison = Comparison::of(first, second);
-    let rates: Vec<_> =
-        comparison.pairs.iter().filter(|pair| pair.first.better == Better::Higher).collect();
-    assert!((rates[0].change().unwrap() - 0.2).abs() < 1e-12);
-    assert!((rates[1].change().unwrap() + 0.1).abs() < 1e-12);
+    let rates: Vec<_> = comparison
+        .result
+        .figures
+        .iter()
+        .filter(|figure| figure.better == Some(Better::Higher))
+        .collect();
+    assert!((rates[0].change.unwrap() - 0.2).abs() < 1e-12);
+    assert!((rates[1].change.unwrap() + 0.1).abs() < 1e-12);
     assert_eq!([rates[0].is_worse(0.01), rates[1].is_worse(0.01)], [false, true]);
     assert!(comparison.summary().contains("1 better by more than 1 %, 1 worse"));
-    let limits = comparison.bottlenecks();
-    assert_eq!(limits[1], ("128 B".into(), "2 tags".into(), "64 tags".into()));
+    let limits = &comparison.result.bottlenecks[1];
+    assert_eq!([&limits.size, &limits.first, &limits.second], ["128 B", "2 tags", "64 tags"]);
 }
 
 #[test]
@@ -65,8 +69,8 @@ fn figures_of_one_run_only_are_not_lost() {
     let text = bench([500.0, 1000.0], "2 tags");
     let second = parsed(&text.replace("card0 -> host\"", "x -> host\""));
     let comparison = Comparison::of(parsed(&text), second);
-    assert_eq!((comparison.pairs.len(), comparison.only_first.len()), (0, 8));
-    assert_eq!(comparison.only_second.len(), 8);
+    assert_eq!((comparison.result.figures.len(), comparison.result.only_first.len()), (0, 8));
+    assert_eq!(comparison.result.only_second.len(), 8);
 }
 
 #[test]
@@ -200,8 +204,8 @@ fn a_reproduction_is_compared_row_by_row() {
         ))
     };
     let comparison = Comparison::of(run(700.0), run(770.0));
-    assert_eq!(comparison.pairs.len(), 1);
-    assert!(comparison.pairs[0].is_worse(0.05));
+    assert_eq!(comparison.result.figures.len(), 1);
+    assert!(comparison.result.figures[0].is_worse(0.05));
     assert!(runs::page(&run(700.0), "x").is_none());
 }
 

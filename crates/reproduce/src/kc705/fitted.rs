@@ -3,8 +3,9 @@
 //! fit`.
 
 use crosslane_experiment::CardDirection;
-use crosslane_experiment::fit::{Fit, Measurements, Over, fits};
+use crosslane_experiment::fit::{Measurements, fits};
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind, Table};
+use crosslane_results::Fit;
 
 use super::sweep::{self, Point, rate};
 use super::{FASTEST, LINKS, SIZES, figure};
@@ -34,13 +35,12 @@ fn fits_of(points: &[Point]) -> Result<Vec<Fit>, ReproduceError> {
     let measurements = Measurements::parse("sweep", &as_file(points));
     let measurements = measurements.map_err(|error| failed(error.to_string()))?;
     let all = fits(&measurements).map_err(|error| failed(error.to_string()))?;
-    Ok(all.into_iter().filter(|fit| matches!(fit.over, Over::Links { .. })).collect())
+    Ok(all.into_iter().filter(|fit| fit.size_bytes.is_some()).collect())
 }
 
 /// Returns the fit of one size and direction.
 fn find(fits: &[Fit], direction: CardDirection, size_bytes: u64) -> Option<&Fit> {
-    let over = Over::Links { bytes: size_bytes };
-    fits.iter().find(|fit| fit.series == direction.words() && fit.over == over)
+    fits.iter().find(|fit| fit.series == direction.words() && fit.size_bytes == Some(size_bytes))
 }
 
 /// Compares the paper's ratio with that of transfers of one size.
@@ -49,7 +49,7 @@ fn compare_ratio(
     fits: &[Fit],
     size_bytes: u64,
 ) -> Result<Row, ReproduceError> {
-    let found = find(fits, CardDirection::ToCard, size_bytes).and_then(Fit::of_theory);
+    let found = find(fits, CardDirection::ToCard, size_bytes).and_then(|fit| fit.of_theory);
     let ratio =
         found.ok_or_else(|| ReproduceError::experiment("fit", "the fitted link has no rate"))?;
     Ok(context.figures.case("fitted_link_rate_over_theory", None).compare(ratio))
@@ -57,7 +57,7 @@ fn compare_ratio(
 
 /// Returns the time of a byte beside the link, nanoseconds.
 fn beside_ns(fit: &Fit, size_bytes: u64) -> f64 {
-    fit.fixed_s / size_bytes as f64 * 1e9
+    fit.fixed_ns / size_bytes as f64
 }
 
 /// Returns the compared rows of transfers of at most `most` bytes.
@@ -88,13 +88,13 @@ fn table(fits: &[Fit], direction: CardDirection) -> Table {
         };
         table.row([
             size_words(size),
-            figure(fit.bytes_per_second(), 1e6, 1),
-            figure(fit.of_theory(), 1.0, 3),
-            format!("{:.3}", fit.link_s_per_byte / FASTEST.k() * 1e9),
+            figure(fit.bytes_per_second, 1e6, 1),
+            figure(fit.of_theory, 1.0, 3),
+            format!("{:.3}", fit.link_ns_per_byte / FASTEST.k()),
             format!("{:.3}", beside_ns(fit, size)),
-            format!("{:.2}", fit.fixed_s * 1e6),
-            figure(fit.half_rate_bytes(FASTEST.k()), 1.0, 0),
-            format!("{:+.1}", 100.0 * fit.worst()),
+            format!("{:.2}", fit.fixed_ns / 1e3),
+            figure(fit.half_rate_bytes, 1.0, 0),
+            format!("{:+.1}", 100.0 * fit.worst_residual),
         ]);
     }
     table
@@ -104,7 +104,7 @@ fn table(fits: &[Fit], direction: CardDirection) -> Table {
 /// the measured time as a line.
 fn plot(points: &[Point], fit: &Fit, direction: CardDirection, size_bytes: u64) -> Plot {
     let at = |values: [f64; 4]| (0..4).map(f64::from).zip(values).collect::<Vec<_>>();
-    let link_ns = LINKS.map(|link| fit.link_s_per_byte / link.k() * 1e9);
+    let link_ns = LINKS.map(|link| fit.link_ns_per_byte / link.k());
     let beside = beside_ns(fit, size_bytes);
     let measured = LINKS.map(|link| 1e9 / rate(points, link, direction, size_bytes));
     let bar = |name: &str, values| Series::new(name, SeriesKind::Stacked, at(values));

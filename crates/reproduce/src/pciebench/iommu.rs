@@ -7,17 +7,18 @@
 
 use std::fmt::Write as _;
 
-use crosslane_fabric::{Flow, FlowKind, FlowReport, IommuCounters};
+use crosslane_fabric::FlowKind;
 use crosslane_lab::{Lab, open};
-use crosslane_pcie::units::HostId;
-use rayon::prelude::*;
+use crosslane_report::{Field, Table};
 
-use super::document::{COMMAND, PAGE};
-use super::{BANDWIDTH_OUTSTANDING, Row, SEED, Statistic, Test, rows_of, start};
+use super::{
+    BANDWIDTH_OUTSTANDING, COMMAND, Compared, ERROR, KIND, Load, PAGE, PUBLISHED, REASON, Row,
+    SIMULATED, SIZE, Statistic, TEST, Test, compared_rows, measure, rows_of, simulated,
+};
 use crate::comparison::{self, Kind};
 use crate::context::Context;
+use crate::document::with_blocks;
 use crate::error::ReproduceError;
-use crate::markdown::with_blocks;
 use crate::published::PublishedFigures;
 use crate::study::{Effort, Study};
 
@@ -49,34 +50,7 @@ impl Study for PciebenchIommu {
             Effort::Full => OPERATIONS,
             Effort::Quick => QUICK_OPERATIONS,
         };
-        let rows = rows()?.into_par_iter().filter(|row| row.figure.tolerance.is_some());
-        rows.map(|row| Ok(row.figure.compare(simulate(context.lab(), &row, operations)?.0)))
-            .collect()
-    }
-}
-
-/// A row with the lab's figure.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Compared {
-    /// The row.
-    pub row: Row,
-    /// The same figure in the lab.
-    pub simulated: f64,
-    /// Share of the requests that had to walk.
-    pub misses: f64,
-}
-
-impl Compared {
-    /// Returns (simulated - published) / published.
-    #[must_use]
-    pub fn error(&self) -> f64 {
-        self.row.error(self.simulated)
-    }
-
-    /// Returns whether it is within its tolerance; context always is.
-    #[must_use]
-    pub fn is_within(&self) -> bool {
-        self.row.figure.tolerance.is_none_or(|tolerance| self.error().abs() <= tolerance)
+        compared_rows(rows()?, |row| simulate(context.lab(), row, operations))
     }
 }
 
@@ -88,17 +62,13 @@ pub fn rows() -> Result<Vec<Row>, ReproduceError> {
     rows_of([LATENCY, BANDWIDTH])
 }
 
-/// Simulates every row, in parallel, each in a separate lab.
+/// Simulates every row.
 ///
 /// # Errors
 /// Those of [`rows`] and [`simulate`].
 pub fn results() -> Result<Vec<Compared>, ReproduceError> {
     let lab = open("pciebench:iommu")?;
-    let compared = |row: Row| {
-        let (simulated, misses) = simulate(&lab, &row, OPERATIONS)?;
-        Ok(Compared { row, simulated, misses })
-    };
-    rows()?.into_par_iter().map(compared).collect()
+    simulated(rows()?, |row| simulate(&lab, row, OPERATIONS))
 }
 
 /// Simulates one row in a lab with this number of operations: its figure, and the share of requests
@@ -107,90 +77,33 @@ pub fn results() -> Result<Vec<Compared>, ReproduceError> {
 /// # Errors
 /// A lab that cannot be built, or a wrong byte.
 pub fn simulate(lab: &Lab, row: &Row, operations: u64) -> Result<(f64, f64), ReproduceError> {
-    let Test { name: test, statistic, size_bytes, window_bytes } = &row.test;
-    let name = || format!("{test} {size_bytes} B, {window_bytes} B window");
-    let failed = |what: String| ReproduceError::experiment(name(), what);
-    let mut running = lab.build(SEED)?;
-    let outstanding = match statistic {
+    let Test { name, size_bytes, window_bytes, .. } = &row.test;
+    let outstanding = match row.is_latency() {
+        true => 1,
         // As many as have separate places.
-        Statistic::Bandwidth => {
-            (window_bytes / size_bytes).min(BANDWIDTH_OUTSTANDING.into()) as u32
-        }
-        Statistic::Average | Statistic::Median => 1,
+        false => (window_bytes / size_bytes).min(BANDWIDTH_OUTSTANDING.into()) as u32,
     };
-    let kind = if test.ends_with("WR") { FlowKind::Write } else { FlowKind::Read };
-    // Buffers begin at a page boundary.
-    let target = running.hosts[0].buffers.start;
-    let flow = start(&mut running, kind, target, |flow| Flow {
-        window_bytes: *window_bytes,
-        operation_bytes: *size_bytes,
-        operations,
-        outstanding,
-        scattered: true,
-        ..flow
-    });
-    let flow = flow.map_err(failed)?;
-    running.fabric.run(None);
-    if let Some(error) = running.fabric.errors().first() {
-        return Err(failed(error.to_string()));
-    }
-    let report = running.fabric.flow_report(flow);
-    if (report.operations, report.failed) != (operations, 0) {
-        return Err(failed(format!("{:?}", report.errors)));
-    }
-    let counters = running.fabric.iommu_counters(HostId(0)).unwrap_or_default();
-    Ok((statistic_of(*statistic, report), share_of_misses(&counters)))
-}
-
-fn share_of_misses(counters: &IommuCounters) -> f64 {
-    let all = counters.hits + counters.misses + counters.joined;
-    counters.misses as f64 / all.max(1) as f64
-}
-
-fn statistic_of(statistic: Statistic, report: FlowReport) -> f64 {
-    let mut latencies_ps = report.latencies_ps.clone();
-    match statistic {
-        Statistic::Bandwidth => report.steady_bytes_per_second().unwrap_or(0.0) * 8.0 / 1e9,
-        Statistic::Average => {
-            latencies_ps.iter().sum::<u64>() as f64 / latencies_ps.len() as f64 / 1e3
-        }
-        Statistic::Median => {
-            latencies_ps.sort_unstable();
-            latencies_ps[latencies_ps.len() / 2] as f64 / 1e3
-        }
-    }
+    let kind = if name.ends_with("WR") { FlowKind::Write } else { FlowKind::Read };
+    let (kinds, window_bytes) = (vec![kind], *window_bytes);
+    measure(lab, &row.test, &Load { kinds, window_bytes, operations, outstanding, scattered: true })
 }
 
 /// Returns all rows, as Markdown.
 #[must_use]
 pub fn table(results: &[Compared]) -> String {
-    let mut table = String::from(
-        "| Test | Size, B | Window, KiB | Published | Simulated | Unit | Error | Kind | Walks | \
-         Why context |\n\
-         |---|--:|--:|--:|--:|---|--:|---|--:|---|\n",
-    );
-    for compared in results {
-        let row = &compared.row;
-        let (digits, unit) = match row.test.statistic {
-            Statistic::Bandwidth => (2, "Gbit/s"),
-            Statistic::Average => (0, "ns, average"),
-            Statistic::Median => (0, "ns, median"),
+    let window: Field<Compared> =
+        ("Window, KiB:", |it| (it.row.test.window_bytes >> 10).to_string());
+    let unit: Field<Compared> = ("Unit", |it| {
+        let unit = match it.row.test.statistic {
+            Statistic::Bandwidth => "Gbit/s",
+            Statistic::Average => "ns, average",
+            Statistic::Median => "ns, median",
         };
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} | {:.digits$} | {:.digits$} | {unit} | {:+.1} % | {} | {:.0} % | {} |",
-            row.test.name,
-            row.test.size_bytes,
-            row.test.window_bytes >> 10,
-            row.figure.value,
-            compared.simulated,
-            100.0 * compared.error(),
-            row.figure.kind,
-            100.0 * compared.misses,
-            row.figure.reason,
-        );
-    }
-    table
+        unit.to_owned()
+    });
+    let walks: Field<Compared> = ("Walks:", |it| format!("{:.0} %", 100.0 * it.misses));
+    let fields = [TEST, SIZE, window, PUBLISHED, SIMULATED, unit, ERROR, KIND, walks, REASON];
+    Table::of(&fields, results).to_markdown()
 }
 
 /// Describes the number of fitted rows, and the errors.

@@ -3,25 +3,29 @@
 //!
 //! A fitted constant names the rows that it was fitted to: `fit: BW_DMA_WR 128 and 256 B`.
 
-mod document;
 pub mod iommu;
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
-use crosslane_fabric::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
-use crosslane_lab::{Constant, Lab, Provenance, RunningLab, open};
-use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_fabric::{Flow, FlowKind, FlowReport, FlowSource};
+use crosslane_lab::{Constant, Lab, Provenance, open};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_report::{Field, Table};
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use crate::comparison;
+use crate::comparison::{self, Kind, worst_and_median};
 use crate::context::Context;
+use crate::document::{fits, with_blocks};
 use crate::error::ReproduceError;
 use crate::published::{PublishedFigure, read};
 use crate::study::{Effort, Study};
 
-pub use document::table;
-
+/// The page.
+const PAGE: &str = "docs/pciebench.md";
+/// The command that writes the page's tables.
+const COMMAND: &str = "make pciebench";
 const SEED: u64 = 1;
 /// Operations in flight of a bandwidth row: more than the latency requires at any size.
 const BANDWIDTH_OUTSTANDING: u32 = 64;
@@ -51,8 +55,7 @@ impl Study for Pciebench {
         effort: Effort,
     ) -> Result<Vec<comparison::Row>, ReproduceError> {
         let labs = Labs::of(context);
-        let rows = labs.rows()?.into_par_iter().filter(|row| row.figure.tolerance.is_some());
-        rows.map(|row| Ok(row.figure.compare(labs.simulate(&row, effort)?))).collect()
+        compared_rows(labs.rows()?, |row| labs.simulate(row, effort))
     }
 }
 
@@ -99,12 +102,53 @@ impl Row {
     pub fn is_latency(&self) -> bool {
         self.test.statistic != Statistic::Bandwidth
     }
+}
 
+/// A row with the lab's figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// The row.
+    pub row: Row,
+    /// The same figure in the lab.
+    pub simulated: f64,
+    /// Share of the requests that had to walk in an IOMMU.
+    pub misses: f64,
+}
+
+impl Compared {
     /// Returns (simulated - published) / published.
     #[must_use]
-    pub fn error(&self, simulated: f64) -> f64 {
-        (simulated - self.figure.value) / self.figure.value
+    pub fn error(&self) -> f64 {
+        (self.simulated - self.row.figure.value) / self.row.figure.value
     }
+
+    /// Returns whether it is within its tolerance; context always is.
+    #[must_use]
+    pub fn is_within(&self) -> bool {
+        self.row.figure.tolerance.is_none_or(|tolerance| self.error().abs() <= tolerance)
+    }
+}
+
+/// Makes every measurement, in parallel, each in a separate lab.
+fn simulated(
+    rows: Vec<Row>,
+    simulate: impl Fn(&Row) -> Result<(f64, f64), ReproduceError> + Sync,
+) -> Result<Vec<Compared>, ReproduceError> {
+    let compared = |row: Row| {
+        let (simulated, misses) = simulate(&row)?;
+        Ok(Compared { row, simulated, misses })
+    };
+    rows.into_par_iter().map(compared).collect()
+}
+
+/// Makes the measurements of the compared rows.
+fn compared_rows(
+    mut rows: Vec<Row>,
+    simulate: impl Fn(&Row) -> Result<(f64, f64), ReproduceError> + Sync,
+) -> Result<Vec<comparison::Row>, ReproduceError> {
+    rows.retain(|row| row.figure.tolerance.is_some());
+    let compared = simulated(rows, simulate)?;
+    Ok(compared.iter().map(|it| it.row.figure.compare(it.simulated)).collect())
 }
 
 /// Reads the rows of some files.
@@ -155,11 +199,12 @@ impl Labs {
         rows_of(self.dma.file().measurements.iter().map(|file| file.file.as_str()))
     }
 
-    /// Makes the same measurement in the lab, in the unit of the row.
+    /// Makes the same measurement in the lab, in the unit of the row; also returns the share of
+    /// requests that walked, which is none without an IOMMU.
     ///
     /// # Errors
     /// A lab that cannot be built, or a wrong byte.
-    pub fn simulate(&self, row: &Row, effort: Effort) -> Result<f64, ReproduceError> {
+    pub fn simulate(&self, row: &Row, effort: Effort) -> Result<(f64, f64), ReproduceError> {
         let lab = if row.test.name.starts_with("LAT_CMD_") { &self.command } else { &self.dma };
         let kinds = match row.test.name.split('_').next_back() {
             Some("RD") => vec![FlowKind::Read],
@@ -168,93 +213,157 @@ impl Labs {
             Some("WRRD") => vec![FlowKind::WriteRead],
             _ => return Err(ReproduceError::experiment(&row.test.name, "no test of the study")),
         };
-        let reports = run(lab, row, &kinds, effort)?;
-        if row.is_latency() {
-            let mut latencies_ps = reports[0].latencies_ps.clone();
-            latencies_ps.sort_unstable();
-            return Ok(latencies_ps[latencies_ps.len() / 2] as f64 / 1e3);
-        }
-        let rates = reports.iter().filter_map(FlowReport::steady_bytes_per_second);
-        Ok(rates.fold(f64::INFINITY, f64::min) * 8.0 / 1e9)
+        let (of_bandwidth, of_latency) = operations(effort);
+        let (operations, outstanding) =
+            if row.is_latency() { (of_latency, 1) } else { (of_bandwidth, BANDWIDTH_OUTSTANDING) };
+        let stride = row.test.size_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
+        let window_bytes = stride * u64::from(outstanding);
+        let load = Load { kinds, window_bytes, operations, outstanding, scattered: false };
+        measure(lab, &row.test, &load)
     }
 
-    /// Simulates every row, in parallel, each in a separate lab; returns each with the lab's
-    /// figure.
+    /// Simulates every row.
     ///
     /// # Errors
     /// Those of [`rows`](Self::rows) and [`simulate`](Self::simulate).
-    pub fn results(&self) -> Result<Vec<(Row, f64)>, ReproduceError> {
-        let simulated = |row: Row| {
-            let value = self.simulate(&row, Effort::Full)?;
-            Ok((row, value))
-        };
-        self.rows()?.into_par_iter().map(simulated).collect()
+    pub fn results(&self) -> Result<Vec<Compared>, ReproduceError> {
+        simulated(self.rows()?, |row| self.simulate(row, Effort::Full))
+    }
+
+    /// Returns the page of the lab, `docs/pciebench.md`, with its current tables.
+    ///
+    /// # Errors
+    /// A page without the marks around its tables.
+    pub fn document(&self, old: &str, results: &[Compared]) -> Result<String, ReproduceError> {
+        let blocks = [
+            ("summary", self.summary(results)),
+            ("constants", fits(self.fitted()).to_markdown()),
+            ("rows", table(results)),
+        ];
+        with_blocks(old, PAGE, COMMAND, blocks)
+    }
+
+    /// Describes the number of fitted rows, and the errors.
+    fn summary(&self, results: &[Compared]) -> String {
+        let compared = results.iter().filter(|it| it.row.figure.tolerance.is_some()).count();
+        let mut text = format!(
+            "{} rows, {compared} of them compared, {} constants fitted.\n",
+            results.len(),
+            self.fitted().len()
+        );
+        for (what, is_latency) in [("bandwidth", false), ("latency", true)] {
+            for kind in [Kind::Fit, Kind::Predicted] {
+                let of_kind = |it: &&Compared| {
+                    it.row.is_latency() == is_latency && it.row.figure.kind == kind
+                };
+                let errors = results.iter().filter(of_kind).map(Compared::error);
+                let (worst, _) = worst_and_median(errors.clone()).unwrap_or_default();
+                let (count, worst) = (errors.count(), 100.0 * worst);
+                let _ = writeln!(text, "* {what}, {kind}: {count} rows, worst error {worst:+.1} %");
+            }
+        }
+        text
     }
 }
 
-fn run(
-    lab: &Lab,
-    row: &Row,
-    kinds: &[FlowKind],
-    effort: Effort,
-) -> Result<Vec<FlowReport>, ReproduceError> {
-    let Test { size_bytes, .. } = row.test;
-    let name = format!("{} {size_bytes} B", row.test.name);
+/// Requests by which a row is measured.
+struct Load {
+    kinds: Vec<FlowKind>,
+    /// Memory of each kind.
+    window_bytes: u64,
+    operations: u64,
+    outstanding: u32,
+    scattered: bool,
+}
+
+/// Makes the measurement of a row: the figure, the least one of several kinds of requests, and the
+/// share of requests that had to walk.
+fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64), ReproduceError> {
+    let Test { name, statistic, size_bytes, window_bytes } = test;
+    let failed = |what: String| {
+        let name = format!("{name} {size_bytes} B, {window_bytes} B window");
+        ReproduceError::experiment(name, what)
+    };
     let mut running = lab.build(SEED)?;
-    let (of_bandwidth, of_latency) = operations(effort);
-    let (operations, outstanding) =
-        if row.is_latency() { (of_latency, 1) } else { (of_bandwidth, BANDWIDTH_OUTSTANDING) };
-    let stride = size_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
-    let window_bytes = stride * u64::from(outstanding);
+    let card = running.find("nfp").ok_or_else(|| failed("the lab has no nfp".to_owned()))?;
+    // Buffers begin at a page boundary.
     let mut target = running.hosts[0].buffers.start;
     let mut flows = Vec::new();
-    for &kind in kinds {
-        let flow = start(&mut running, kind, target, |flow| Flow {
-            window_bytes,
-            operation_bytes: size_bytes,
-            operations,
-            outstanding,
-            ..flow
+    for &kind in &load.kinds {
+        let flow = running.fabric.start_flow(Flow {
+            name: format!("{kind:?}"),
+            source: FlowSource::Endpoint(card),
+            kind,
+            target: BusAddress(target),
+            window_bytes: load.window_bytes,
+            operation_bytes: *size_bytes,
+            tlp_bytes: None,
+            force: false,
+            operations: load.operations,
+            outstanding: load.outstanding,
+            relaxed_ordering: false,
+            scattered: load.scattered,
+            start: Picoseconds::ZERO,
         });
-        flows.push(flow.map_err(|error| ReproduceError::experiment(&name, error))?);
-        target += window_bytes;
+        flows.push(flow.map_err(|error| failed(error.to_string()))?);
+        target += load.window_bytes;
     }
     running.fabric.run(None);
     if let Some(error) = running.fabric.errors().first() {
-        return Err(ReproduceError::experiment(name, format!("{error:?}")));
+        return Err(failed(error.to_string()));
     }
-    let mut reports = Vec::new();
+    let mut figure = f64::INFINITY;
     for flow in flows {
         let report = running.fabric.flow_report(flow);
-        if (report.operations, report.failed) != (operations, 0) {
-            return Err(ReproduceError::experiment(name, format!("{:?}", report.errors)));
+        if (report.operations, report.failed) != (load.operations, 0) {
+            return Err(failed(format!("{:?}", report.errors)));
         }
-        reports.push(report);
+        figure = figure.min(figure_of(*statistic, report));
     }
-    Ok(reports)
+    let counters = running.fabric.iommu_counters(HostId(0)).unwrap_or_default();
+    let all = counters.hits + counters.misses + counters.joined;
+    Ok((figure, counters.misses as f64 / all.max(1) as f64))
 }
 
-fn start(
-    running: &mut RunningLab,
-    kind: FlowKind,
-    target: u64,
-    with: impl FnOnce(Flow) -> Flow,
-) -> Result<FlowId, String> {
-    let card = running.find("nfp").ok_or("the lab has no nfp")?;
-    let flow = Flow {
-        name: format!("{kind:?}"),
-        source: FlowSource::Endpoint(card),
-        kind,
-        target: BusAddress(target),
-        window_bytes: 0,
-        operation_bytes: 0,
-        tlp_bytes: None,
-        force: false,
-        operations: 0,
-        outstanding: 0,
-        relaxed_ordering: false,
-        scattered: false,
-        start: Picoseconds::ZERO,
-    };
-    running.fabric.start_flow(with(flow)).map_err(|error| error.to_string())
+fn figure_of(statistic: Statistic, report: FlowReport) -> f64 {
+    let rate = report.steady_bytes_per_second();
+    let mut latencies_ps = report.latencies_ps;
+    match statistic {
+        Statistic::Bandwidth => rate.unwrap_or(0.0) * 8.0 / 1e9,
+        Statistic::Average => {
+            latencies_ps.iter().sum::<u64>() as f64 / latencies_ps.len() as f64 / 1e3
+        }
+        Statistic::Median => {
+            latencies_ps.sort_unstable();
+            latencies_ps[latencies_ps.len() / 2] as f64 / 1e3
+        }
+    }
+}
+
+const TEST: Field<Compared> = ("Test", |it| it.row.test.name.clone());
+const SIZE: Field<Compared> = ("Size, B:", |it| it.row.test.size_bytes.to_string());
+const PUBLISHED: Field<Compared> = ("Published:", |it| it.words(it.row.figure.value));
+const SIMULATED: Field<Compared> = ("Simulated:", |it| it.words(it.simulated));
+const ERROR: Field<Compared> = ("Error:", |it| format!("{:+.1} %", 100.0 * it.error()));
+const KIND: Field<Compared> = ("Kind", |it| it.row.figure.kind.to_string());
+const REASON: Field<Compared> = ("Why context", |it| it.row.figure.reason.clone());
+
+impl Compared {
+    /// Formats a value in the unit of the row.
+    fn words(&self, value: f64) -> String {
+        let digits = if self.row.is_latency() { 0 } else { 2 };
+        format!("{value:.digits$}")
+    }
+}
+
+/// Returns all rows, as Markdown.
+#[must_use]
+pub fn table(results: &[Compared]) -> String {
+    let unit: Field<Compared> =
+        ("Unit", |it| if it.row.is_latency() { "ns" } else { "Gbit/s" }.to_owned());
+    let allowed: Field<Compared> = ("Allowed:", |it| {
+        it.row.figure.tolerance.map_or(String::new(), |most| format!("{:.0} %", 100.0 * most))
+    });
+    let fields = [TEST, SIZE, PUBLISHED, SIMULATED, unit, ERROR, allowed, KIND, REASON];
+    Table::of(&fields, results).to_markdown()
 }

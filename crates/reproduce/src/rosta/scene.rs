@@ -10,6 +10,7 @@ use crosslane_driver::{
 use crosslane_experiment::{ExperimentError, Observer, Options, Registration, Verified};
 use crosslane_fabric::{DirectionId, Fabric, LinkDirection, PortId};
 use crosslane_host::{FunctionInfo, PageSize, Topology};
+use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::{HostId, Picoseconds};
@@ -262,26 +263,11 @@ impl<'a> Host<'a> {
         port: &str,
         bytes: u32,
     ) -> Result<(), ExperimentError> {
-        // PCIe 6.x 7.5.1.1.11, 7.5.3.1, 7.5.3.4.
-        const LIST: u16 = 0x34;
-        const PCI_EXPRESS: u32 = 0x10;
-        const DEVICE_CONTROL: u16 = 0x08;
-        let id = self.function(port)?.id;
-        let bus_error = crosslane_host::BusError::from;
-        let mut at = self.bus.config_read(id, LIST).map_err(bus_error)? as u16 & 0xfc;
-        while at != 0 {
-            let header = self.bus.config_read(id, at).map_err(bus_error)?;
-            if header & 0xff == PCI_EXPRESS {
-                let control = self.bus.config_read(id, at + DEVICE_CONTROL).map_err(bus_error)?;
-                let code = (bytes / 128).trailing_zeros();
-                let value = control & !(7 << 5) | code << 5;
-                let write = self.bus.config_write(id, at + DEVICE_CONTROL, value, 0b0011);
-                return write.map_err(|error| bus_error(error).into());
-            }
-            at = (header >> 8) as u16 & 0xfc;
-        }
-        let problem = "it has no PCI Express capability".to_owned();
-        Err(ExperimentError::Refused { place: port.to_owned(), problem })
+        let refused = |problem: String| ExperimentError::MaxPayload { bytes, problem };
+        let found = self.simulation.find_port(port);
+        let found = found.ok_or_else(|| refused(format!("the lab has no port {port}")))?;
+        let set = self.simulation.with_fabric(|fabric| set_max_payload(fabric, &[found], bytes));
+        set.map_err(|error| refused(error.to_string()))
     }
 
     /// Sets whether Ack and UpdateFC DLLPs take no time.

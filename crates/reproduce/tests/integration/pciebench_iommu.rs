@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use crosslane_reproduce::comparison::Kind;
-use crosslane_reproduce::pciebench::Statistic;
-use crosslane_reproduce::pciebench::iommu::{Compared, document, results};
+use crosslane_reproduce::pciebench::iommu::{document, results};
+use crosslane_reproduce::pciebench::{Compared, Statistic};
 
 /// The rows, simulated once for all tests.
 static RESULTS: LazyLock<Vec<Compared>> = LazyLock::new(|| results().unwrap());

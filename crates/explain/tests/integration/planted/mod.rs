@@ -17,8 +17,8 @@ mod runs;
 
 use std::sync::LazyLock;
 
-use crosslane_experiment::Workload;
-use crosslane_explain::{Case, STEPS, THRESHOLD, explain};
+use crosslane_experiment::{Scenario, Workload};
+use crosslane_explain::{Explainable, STEPS, THRESHOLD, explain};
 use crosslane_results::{Explanation, LimitKind};
 use runs::{
     base, chain, one_at_a_time, peers, reads, small_reads, through_driver, transfers, writes,
@@ -28,22 +28,22 @@ use runs::{
 const SAME_FIGURE: f64 = 0.002;
 
 /// A run with one planted bottleneck.
-struct Planted<'a, C> {
+struct Planted<'a, W> {
     /// The run.
-    case: C,
+    case: Scenario<W>,
     /// The same run, made without the bottleneck.
-    without: C,
+    without: Scenario<W>,
     /// Explanation of the same run without the plant.
     base: &'a Explanation,
 }
 
-fn explained<C: Case>(case: &C) -> Explanation {
-    let (_, words) = case.shortened().swap_remove(0);
+fn explained<W: Explainable>(case: &Scenario<W>) -> Explanation {
+    let (_, words) = W::shortened(case).swap_remove(0);
     assert_eq!(words, None, "the figures of a shortened run are not those of a whole");
     explain(case, None, STEPS, &|_| ()).unwrap()
 }
 
-impl<C: Case> Planted<'_, C> {
+impl<W: Explainable> Planted<'_, W> {
     /// Checks the named bottleneck. Returns the explanation.
     fn is_named(&self, kind: LimitKind, place: &str, words: &str) -> Explanation {
         let found = explained(&self.case);

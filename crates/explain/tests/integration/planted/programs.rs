@@ -76,7 +76,7 @@ fn two_that_hold_a_run_alike_are_named_together() {
         step.limits.iter().map(|limit| (limit.kind, limit.place.as_str())).collect();
     named.sort_unstable();
     assert_eq!(named, [(MemoryWrite, "host0"), (Datapath, "card5")]);
-    let without = crosslane_explain::Case::figure(&made(1e6, 16.0)).unwrap().value;
+    let without = made(1e6, 16.0).figure().unwrap().value;
     assert!((step.value / without - 1.0).abs() < 0.002, "{} and {without}", step.value);
 }
 
@@ -92,7 +92,7 @@ fn two_that_let_a_run_wait_come_before_what_it_waits_for() {
     let named: Vec<_> = step.limits.iter().map(|limit| limit.kind).collect();
     assert!(named.contains(&Outstanding) && named.contains(&ReadingDescriptors), "{found:#?}");
     assert_eq!(named.len(), 2);
-    let without = crosslane_explain::Case::figure(&made(65_535.0, 64)).unwrap().value;
+    let without = made(65_535.0, 64).figure().unwrap().value;
     assert!((step.value / without - 1.0).abs() < 0.002, "{} and {without}", step.value);
 }
 

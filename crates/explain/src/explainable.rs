@@ -1,106 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs that can be repeated with one thing changed.
+//! Work whose scenarios can be repeated with one thing changed.
 
-use std::sync::Arc;
-
-use crosslane_experiment::{Outcome, Scenario, Work};
-use crosslane_lab::Lab;
+use crosslane_experiment::{Scenario, Work};
 use crosslane_results::quantity::size_words;
-use crosslane_results::{Account, Figure};
 
 use crate::error::ExplainError;
 use crate::search::Lever;
 
-/// The limits of a run.
-pub type Levers<C> = Result<Vec<Lever<C>>, ExplainError>;
+/// The limits of a scenario.
+pub type Levers<W> = Result<Vec<Lever<W>>, ExplainError>;
 
-/// A run that can be repeated with one thing changed, and lists what may limit it. Each
-/// [`Scenario`] is one.
-pub trait Case: Clone + Send + Sync {
-    /// Returns the lab in which it is made.
-    fn lab(&self) -> &Lab;
+/// Work whose scenarios can be explained.
+pub trait Explainable: Work + 'static {
+    /// Returns scenarios that can be explained in place of one, the preferred one first: a long run
+    /// with fewer or shorter transfers, then with more of them, each with a description of how it
+    /// was shortened. A run that is short enough to be made many times is itself among them,
+    /// without description.
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>>;
 
-    /// Returns the same run in another lab, which has the same nodes.
-    #[must_use]
-    fn with_lab(self, lab: Lab) -> Self;
-
-    /// Makes the run and returns its figure, as [`Scenario::figure`].
-    ///
-    /// # Errors
-    /// As [`Scenario::figure`].
-    fn figure(&self) -> Result<Figure, ExplainError>;
-
-    /// Makes the run and returns its figure, and the account of the busiest direction if runs of
-    /// this kind have one.
-    ///
-    /// # Errors
-    /// As [`figure`](Self::figure).
-    fn figure_and_account(&self) -> Result<(Figure, Option<Account>), ExplainError> {
-        Ok((self.figure()?, None))
-    }
-
-    /// Returns runs that can be explained in its place, the preferred one first: a long run with
-    /// fewer or shorter transfers, then with more of them, each with a description of how it was
-    /// shortened. A run that is short enough to be made many times contains itself, without
-    /// description.
-    fn shortened(&self) -> Vec<Short<Self>>;
-
-    /// Lists its limits. `first` is the run before anything was lifted: the capabilities of its
-    /// ports tell a link that is trained down from one that was made faster.
+    /// Lists the limits of a scenario. `first` is the scenario before anything was lifted: the
+    /// capabilities of its ports tell a link that is trained down from one that was made faster.
     ///
     /// # Errors
     /// A lab that cannot be built.
-    fn levers(&self, first: &Self) -> Levers<Self>;
-}
-
-/// Work whose scenarios can be explained.
-pub trait Explainable: Work {
-    /// Whether its outcomes have accounts.
-    const HAS_ACCOUNT: bool;
-
-    /// Returns scenarios that can be explained in place of one, as [`Case::shortened`].
-    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>>;
-
-    /// Lists the limits of a scenario, as [`Case::levers`].
-    ///
-    /// # Errors
-    /// As [`Case::levers`].
-    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Scenario<Self>>;
-}
-
-impl<W: Explainable> Case for Scenario<W> {
-    fn lab(&self) -> &Lab {
-        &self.lab
-    }
-
-    fn with_lab(self, lab: Lab) -> Self {
-        Self { lab: Arc::new(lab), ..self }
-    }
-
-    fn figure(&self) -> Result<Figure, ExplainError> {
-        Ok(self.figure()?)
-    }
-
-    fn figure_and_account(&self) -> Result<(Figure, Option<Account>), ExplainError> {
-        if !W::HAS_ACCOUNT {
-            return Ok((self.figure()?, None));
-        }
-        let outcome = self.run(&(), None)?;
-        let figure = match outcome.figure().filter(|_| !outcome.has_errors()) {
-            Some(figure) => figure,
-            // It says what went wrong.
-            None => self.figure()?,
-        };
-        Ok((figure, outcome.account().cloned()))
-    }
-
-    fn shortened(&self) -> Vec<Short<Self>> {
-        W::shortened(self)
-    }
-
-    fn levers(&self, first: &Self) -> Levers<Self> {
-        W::levers(self, first)
-    }
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Self>;
 }
 
 /// A run that is explained in place of another, and how it was shortened; `None` for the run
@@ -152,7 +75,7 @@ impl Transfers {
         self.count.saturating_mul(self.size_bytes)
     }
 
-    /// Returns transfers that can be explained in place of these, for [`Case::shortened`]: first
+    /// Returns transfers that can be explained in place of these, for [`Explainable::shortened`]: first
     /// about `bytes` of them, then up to the last of [`LENGTHS`] times as many. If the transfers in
     /// flight exceed `held_bytes`, they still do afterwards: a cache of that size must be as
     /// useless to the shortened run.
