@@ -16,8 +16,6 @@ use crate::lab::setup::*;
 
 const LAB: &str = "rosta:iommu";
 const HOST: HostId = HostId(0);
-const MEGABYTE: u64 = 1 << 20;
-const VISIBLE: CompletionLevel = CompletionLevel::Visible;
 
 fn counters(simulation: &Simulation) -> IommuCounters {
     simulation.with_fabric(|fabric| fabric.iommu_counters(HOST)).unwrap()
@@ -221,7 +219,7 @@ fn peers_write_with_and_without_redirection() {
             peer.check(3).await.unwrap();
             let mut channel = channel(&from, ChannelKind::Peer).await;
             let before = counters(&simulation);
-            let transfer = to(peer.target(MEGABYTE), CompletionLevel::Acknowledged);
+            let transfer = to(peer.target(MEGABYTE), ACKNOWLEDGED);
             channel.transfer(transfer).await.unwrap();
             assert_eq!(peer.check_result().await.unwrap(), Check::default());
             // Each of 8192 writes needs a lookup, and so do descriptors, credits and status.
