@@ -294,17 +294,14 @@ async def errors_stop_the_channel_and_restart_makes_good(dut):
         await channel.open()
         # The first completion, or the last for poison.
         number = 99 if fault == Fault.POISON else 0
-        bus.completer.fault = lambda at, _, fault=fault, number=number: (
-            fault if at == bad else Fault.NONE,
-            number,
-        )
+        bus.completer.fail(bad, fault, number)
         await channel.post([Descriptor(place, 1024), Descriptor(place + 1024, 2048)])
         block = await channel.completed(40000)
         assert block.error == error, f"{fault}: {block}"
         assert block.completed == 1
         if fault != Fault.POISON:
             assert (block.stopped_at, block.error_address) == (512, bad)
-        bus.completer.fault = lambda *_: (Fault.NONE, 0)
+        bus.completer.fail(None)
         await channel.open()
         await channel.post([Descriptor(place, 4096), Descriptor(place + 8192, 4096)])
         block = await channel.completed()

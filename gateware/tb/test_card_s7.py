@@ -171,10 +171,7 @@ async def a_fault_stops_one_channel(dut, how):
     reader, writer = await opened(host, "h2c[0]", "c2h[0]")
     place = host.allocate(8192, 4096)
     bad = place + 4096
-    host.completer.fault = lambda at, _: (
-        FAULTS[how] if bad <= at < bad + 4096 else Fault.NONE,
-        0,
-    )
+    host.completer.fail(range(bad, bad + 4096), FAULTS[how])
     await reader.post([Descriptor(place, 4096), Descriptor(bad, 64)])
     block = await reader.completed()
     assert (block.completed, block.error) == (1, how)
@@ -184,7 +181,7 @@ async def a_fault_stops_one_channel(dut, how):
     await writer.post([Descriptor(target, 3000)])
     await complete(writer)
     assert host.load(target, 3000) == pattern(0, 0, 3000)
-    host.completer.fault = lambda *_: (Fault.NONE, 0)
+    host.completer.fail(None)
     await reader.open()
     await reader.post([Descriptor(bad, 4096)])
     await complete(reader)

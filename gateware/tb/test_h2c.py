@@ -299,9 +299,7 @@ async def faults_take_effect_in_their_turn(dut):
         starts = [n * 0x10000 + 0x10003 for n in range(8)]
         # The second read of descriptor `bad`, its second completion.
         at = starts[bad] // own * own + own
-        b.completer.fault = lambda address, count, at=at, fault=fault: (
-            (fault, 1) if address == at else (Fault.NONE, 0)
-        )
+        b.completer.fail(at, fault, 1)
         for start in starts:
             b.post(start, size)
         moved = at + 64 - starts[bad]
@@ -314,7 +312,7 @@ async def faults_take_effect_in_their_turn(dut):
         assert len(b.requests) == sent
         await b.restart()
         assert b.readings.completed == 0 and b.readings.state != STOPPED
-        b.completer.fault = lambda address, count: (Fault.NONE, 0)
+        b.completer.fail(None)
         b.post(0x5001, 2000)
         await b.all_done()
         assert b.readings.completed == 1
@@ -474,9 +472,7 @@ async def what_is_drained_is_waited_for(dut):
         ({"address": 0x9000, "bytes": 0}, {}, "ERROR_BAD_DESCRIPTOR"),
         (None, {"link_up": 0}, "ERROR_LINK_DOWN"),
     ]
-    b.completer.fault = lambda address, count: (
-        (Fault.ABORT, 0) if address == 0x9000 else (Fault.NONE, 0)
-    )
+    b.completer.fail(0x9000, Fault.ABORT)
     for fields, change, name in cases:
         await b.restart()
         b.consumers[0].rate = 0

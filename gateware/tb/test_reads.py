@@ -307,10 +307,7 @@ async def every_fault_is_told_in_its_turn(dut):
             base = b.seed.randrange(1 << 20) << 12
             reads = [(base + n * 256 + 37, 180) for n in range(8)]
             bad = b.seed.randrange(8)
-            where = (fault, number)
-            b.completer.fault = lambda address, count, at=reads[bad][0], where=where: (
-                where if address == at else (Fault.NONE, 0)
-            )
+            b.completer.fail(reads[bad][0], fault, number)
             before = len(b.expected[0])
             for read in reads:
                 b.read(0, *read)
@@ -344,7 +341,7 @@ async def every_fault_is_told_in_its_turn(dut):
     assert b.counts["unexpected"] >= 2
     # All tags come back.
     await clocks(b, 4 * b.timeout)
-    b.completer.fault = lambda address, count: (Fault.NONE, 0)
+    b.completer.fail(None)
     b.completer.latency = (300, 300)
     count = len(b.requests)
     for n in range(b.tags):
@@ -360,10 +357,7 @@ async def a_late_answer_finds_its_tag_resting(dut):
     b = await bench(dut)
     b.completer.latency = (10, 10)
     b.completer.late_clocks = b.timeout * 3 // 2
-    b.completer.fault = lambda address, count: (
-        Fault.LATE if address == 0x5000 else Fault.NONE,
-        0,
-    )
+    b.completer.fail(0x5000, Fault.LATE)
     b.read(0, 0x5000, 64)
     asked = b.now
     await run(b, lambda: b.failed[0] is not None)
@@ -551,9 +545,7 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
             b.fetched[f].clear()
             base = b.seed.randrange(1 << 20) << 12
             batch = b.batch * 32
-            b.completer.fault = lambda address, count, at=base + batch, fault=fault: (
-                (fault, 0) if address == at else (Fault.NONE, 0)
-            )
+            b.completer.fail(base + batch, fault)
             b.wants = 0.1
             b.to_fetch[f].extend([(base, batch), (base + batch, batch)])
             await run(b, lambda: b.fetch_faults[f], 5000)
@@ -577,11 +569,7 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
         f = b.seed.randrange(b.fetchers)
         address = b.seed.randrange(1 << 20) << 12
         # Half of them fail, some in the clock in which they are given up.
-        refused = address if n % 2 else None
-        b.completer.fault = lambda at, count, refused=refused: (
-            Fault.ABORT if at == refused else Fault.NONE,
-            0,
-        )
+        b.completer.fail(address if n % 2 else None, Fault.ABORT)
         b.to_fetch[f].append((address, 32 * b.batch))
         await clocks(b, n // 4 + 8)
         b.to_fetch[f].clear()
