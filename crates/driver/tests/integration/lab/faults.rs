@@ -55,15 +55,13 @@ fn a_deadline_cancels_and_what_was_moved_is_exact() {
 /// A channel that missed the stop would move more than is reported.
 #[test]
 fn a_cancel_whose_register_write_is_lost_says_exactly_what_was_moved() {
-    let simulation = simulation("rosta");
-    run(&simulation, async |bus| {
-        let [device] = open_all(&bus, ["fpga1"]).await;
+    run_in("rosta", ["fpga1"], async |simulation, [device]| {
         device.user().seed(1).await.unwrap();
         let buffer = device.buffer(16 * MEGABYTE, PageSize::Huge).await.unwrap();
         let mut c2h = channel(&device, ChannelKind::C2h).await;
         let ticket = post(&mut c2h, whole(&buffer, VISIBLE)).await;
         sleep(&device, us(50)).await;
-        lose_writes(&simulation, "fpga1", 1);
+        lose_writes(simulation, "fpga1", 1);
         c2h.cancel().await.unwrap();
         let error = c2h.wait(ticket).await.unwrap_err();
         assert_eq!(error.fault, TransferFault::Cancelled);
@@ -158,9 +156,8 @@ fn set_window(bus: &LabBus, name: &str, window: u32) -> u32 {
 #[test]
 fn a_read_that_is_refused_stops_its_channel_only() {
     for notification in [Notification::Poll, Notification::Interrupt] {
-        let simulation = simulation("rosta");
-        run(&simulation, async |bus| {
-            let [device] = open_all(&bus, ["fpga1"]).await;
+        run_on("rosta", ["fpga1"], async |[device]| {
+            let bus = device.bus();
             let source = filled(&device, MEGABYTE, 1).await;
             let options = ChannelOptions::default().with_notification(notification);
             let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
@@ -168,9 +165,9 @@ fn a_read_that_is_refused_stops_its_channel_only() {
             let batch = [whole(&source, VISIBLE), part(&source, 0, PAGE, VISIBLE)];
             let tickets = h2c.post(&batch).await.unwrap();
             sleep(&device, us(300)).await;
-            let window = set_window(&bus, "rc47a.down1", 0x7ff0_0000);
+            let window = set_window(bus, "rc47a.down1", 0x7ff0_0000);
             sleep(&device, us(100)).await;
-            set_window(&bus, "rc47a.down1", window);
+            set_window(bus, "rc47a.down1", window);
             // The status write did not get through either; a check of the registers finds the
             // fault.
             let error = h2c.wait(tickets[0]).await.unwrap_err();
@@ -257,11 +254,10 @@ fn a_link_that_goes_down_while_data_move_is_named() {
         [(h2c, "rc47a.down0"), (h2c, "rha25.down0"), (c2h, "rc47a.down0"), (c2h, "rha25.down0")]
     {
         for notification in [Notification::Poll, Notification::Interrupt] {
-            let simulation = simulation("rosta:crosslane");
-            let link = link_of(&simulation, port);
-            let until = us(200_000);
-            run(&simulation, async |bus| {
-                let [device] = open_all(&bus, ["fpga1"]).await;
+            run_in("rosta:crosslane", ["fpga1"], async |simulation, [device]| {
+                let link = link_of(simulation, port);
+                let until = us(200_000);
+                let bus = device.bus();
                 let buffer = filled(&device, MEGABYTE, 1).await;
                 let options = ChannelOptions::default().with_notification(notification);
                 let mut channel = device.channel(kind, 0, options).await.unwrap();
@@ -296,10 +292,9 @@ fn a_link_that_goes_down_while_data_move_is_named() {
 #[test]
 fn writes_that_a_short_outage_further_up_has_swallowed_are_not_called_complete() {
     for (port, outage_us) in [("rha25.down0", 1), ("rha25.down0", 30), ("host0.port0", 2)] {
-        let simulation = simulation("rosta:crosslane");
-        let link = link_of(&simulation, port);
-        run(&simulation, async |bus| {
-            let [device] = open_all(&bus, ["fpga1"]).await;
+        run_in("rosta:crosslane", ["fpga1"], async |simulation, [device]| {
+            let link = link_of(simulation, port);
+            let bus = device.bus();
             let buffer = empty(&device, MEGABYTE).await;
             let mut c2h = channel(&device, ChannelKind::C2h).await;
             let ticket = post(&mut c2h, whole(&buffer, VISIBLE)).await;
@@ -318,10 +313,9 @@ fn writes_that_a_short_outage_further_up_has_swallowed_are_not_called_complete()
 fn a_short_outage_completes_no_transfer_whose_data_it_has_swallowed() {
     // Many small transfers: the engine counts them as complete when it has handed them to the link.
     for at_ns in (0..3_000).step_by(97) {
-        let simulation = simulation("rosta:crosslane");
-        let link = link_of(&simulation, "rha25.down0");
-        run(&simulation, async |bus| {
-            let [device] = open_all(&bus, ["fpga1"]).await;
+        run_in("rosta:crosslane", ["fpga1"], async |simulation, [device]| {
+            let link = link_of(simulation, "rha25.down0");
+            let bus = device.bus();
             device.user().seed(5).await.unwrap();
             let buffer = empty(&device, 64 * PAGE).await;
             let mut c2h = channel(&device, ChannelKind::C2h).await;
@@ -392,12 +386,11 @@ fn oversize(bytes: u32) -> ChannelOptions {
 
 #[test]
 fn payloads_that_a_port_does_not_take_are_found_by_its_name() {
-    let simulation = simulation("rosta");
-    run(&simulation, async |bus| {
-        let [from, to_] = open_all(&bus, ["fpga1", "fpga2"]).await;
-        let place = |name| PathEnd::Function(function(&bus, name));
+    run_on("rosta", ["fpga1", "fpga2"], async |[from, to_]| {
+        let bus = from.bus();
+        let place = |name| PathEnd::Function(function(bus, name));
         // The sender and its link take 256 B, the port to the target does not.
-        set_max_payload_on_path(&bus, place("fpga1"), place("fpga3"), 256).unwrap();
+        set_max_payload_on_path(bus, place("fpga1"), place("fpga3"), 256).unwrap();
         let peer = from.connect(&to_, PeerOptions::default()).await.unwrap();
         let mut channel = from.channel(ChannelKind::Peer, 0, oversize(256)).await.unwrap();
         let transfer = to(peer.target(PAGE), ACKNOWLEDGED);
@@ -421,7 +414,7 @@ fn payloads_that_a_port_does_not_take_are_found_by_its_name() {
         let transfer = to(peer.target(PAGE), ACKNOWLEDGED);
         channel.transfer(within(&from, us(300), transfer)).await.unwrap();
         assert_eq!(channel.counters().await.unwrap().tlps, 32);
-        set_max_payload_on_path(&bus, place("fpga1"), place("fpga2"), 256).unwrap();
+        set_max_payload_on_path(bus, place("fpga1"), place("fpga2"), 256).unwrap();
         channel.restart().await.unwrap();
         channel.transfer(to(peer.target(PAGE), ACKNOWLEDGED)).await.unwrap();
         assert_eq!(channel.counters().await.unwrap().tlps, 32 + 16);
@@ -480,9 +473,7 @@ fn futures_may_be_dropped_at_any_point() {
 /// are lost on the link.
 #[test]
 fn descriptors_of_a_dropped_posting_are_never_used() {
-    let simulation = simulation("rosta");
-    run(&simulation, async |bus| {
-        let [device] = open_all(&bus, ["fpga1"]).await;
+    run_in("rosta", ["fpga1"], async |simulation, [device]| {
         let options = ChannelOptions::default().with_descriptors(DescriptorSource::Table);
         let (old, new) = (empty(&device, PAGE).await, empty(&device, PAGE).await);
         device.user().seed(1).await.unwrap();
@@ -492,7 +483,7 @@ fn descriptors_of_a_dropped_posting_are_never_used() {
             assert!(limited(1, c2h.post(&[whole(&old, VISIBLE)])).await.is_none());
             assert_eq!(c2h.statistics().posted, 0);
             sleep(&device, us(10)).await;
-            let direction = lose_writes(&simulation, "fpga1", lost);
+            let direction = lose_writes(simulation, "fpga1", lost);
             // It may fail, as most of its stores are lost.
             let _ = c2h.transfer(within(&device, us(100), whole(&new, VISIBLE))).await;
             simulation.with_fabric(|fabric| fabric.clear_injections(direction));

@@ -41,9 +41,8 @@ fn transfers_of_buffers() {
             let transfer = part(&buffer, start, end, VISIBLE);
             assert_eq!(refused(&mut c2h, transfer).await, sentence);
         }
-        let level = ACKNOWLEDGED;
         assert_eq!(
-            refused(&mut c2h, whole(&buffer, level)).await,
+            refused(&mut c2h, whole(&buffer, ACKNOWLEDGED)).await,
             "fpga1 C2H 0: the level acknowledged cannot be promised: no peer takes part; visible \
              is possible"
         );
@@ -276,51 +275,25 @@ fn channels() {
             (c2h, 1, default, "fpga1: there is no C2H channel 1: it has 1, from 0 on"),
             (h2c, 0, command, "fpga1 H2C 0: the command port belongs to peer channel 0"),
             (peer, 0, table, "fpga1 peer 0: it has no descriptor table: H2C 0 and C2H 0 have one"),
-            (
-                c2h,
-                0,
-                ring(8),
-                "fpga1 C2H 0: a ring of 8 descriptors was asked for: powers of two \
-                               from 16 to 65536 are possible",
-            ),
-            (
-                c2h,
-                0,
-                ring(48),
-                "fpga1 C2H 0: a ring of 48 descriptors was asked for: powers of \
-                                two from 16 to 65536 are possible",
-            ),
-            (
-                c2h,
-                0,
-                payload(96),
-                "fpga1 C2H 0: payloads of 96 B were asked for: powers of two \
-                                   from 4 on are possible",
-            ),
-            (
-                c2h,
-                0,
-                payload(512),
-                "fpga1 C2H 0: payloads of 512 B were asked for, and the engine \
-                                    builds up to 256 B",
-            ),
-            (
-                peer,
-                0,
-                payload(256),
-                "fpga1 peer 0: payloads of 256 B were asked for, and \
-                                     Max_Payload_Size of host0.port0 is set to 128 B",
-            ),
-            (
-                h2c,
-                0,
-                payload(8192),
-                "fpga1 H2C 0: read requests of 8192 B were asked for, and the \
-                                     engine builds up to 4096 B",
-            ),
             (c2h, 0, oversize, "fpga1 C2H 0: oversize needs payload_bytes"),
         ] {
             fails(device.channel(kind, number, options).await, sentence);
+        }
+        let powers = ": powers of two from 16 to 65536 are possible";
+        let port = ", and Max_Payload_Size of host0.port0 is set to 128 B";
+        let reads = ", and the engine builds up to 4096 B";
+        for (kind, options, asked, why) in [
+            (c2h, ring(8), "a ring of 8 descriptors was", powers),
+            (c2h, ring(48), "a ring of 48 descriptors was", powers),
+            (c2h, payload(96), "payloads of 96 B were", ": powers of two from 4 on are possible"),
+            (c2h, payload(512), "payloads of 512 B were", ", and the engine builds up to 256 B"),
+            (peer, payload(256), "payloads of 256 B were", port),
+            (h2c, payload(8192), "read requests of 8192 B were", reads),
+        ] {
+            fails(
+                device.channel(kind, 0, options).await,
+                &format!("fpga1 {kind} 0: {asked} asked for{why}"),
+            );
         }
         // The refused calls took nothing; an open channel is open once.
         let open = device.channel(c2h, 0, default).await.unwrap();

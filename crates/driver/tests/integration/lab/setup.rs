@@ -57,6 +57,16 @@ pub fn run_on<T, const N: usize, F: Future<Output = T>>(
     run(&simulation, async |bus| code(open_all(&bus, names).await).await)
 }
 
+/// Runs host code on a lab with these engines opened, and with its simulation at hand.
+pub fn run_in<T, const N: usize>(
+    lab: &str,
+    names: [&str; N],
+    code: impl AsyncFnOnce(&Simulation, [Device<LabBus>; N]) -> T,
+) -> T {
+    let simulation = simulation(lab);
+    run(&simulation, async |bus| code(&simulation, open_all(&bus, names).await).await)
+}
+
 pub async fn open_all<const N: usize>(bus: &LabBus, names: [&str; N]) -> [Device<LabBus>; N] {
     let mut devices = Vec::new();
     for name in names {
@@ -131,6 +141,19 @@ pub async fn channel_with(
     options: ChannelOptions,
 ) -> Channel<LabBus> {
     device.channel(kind, 0, options).await.unwrap()
+}
+
+/// Reads `out` with one channel while the other one writes `back`.
+pub async fn out_and_back(
+    channels: [&mut Channel<LabBus>; 2],
+    [out, back]: [Transfer<LabBus>; 2],
+    bytes: u64,
+) {
+    let [h2c, c2h] = channels;
+    let written = post(c2h, back).await;
+    let read = post(h2c, out).await;
+    assert_eq!(h2c.wait(read).await.unwrap().bytes, bytes);
+    assert_eq!(c2h.wait(written).await.unwrap().bytes, bytes);
 }
 
 /// Posts one transfer.

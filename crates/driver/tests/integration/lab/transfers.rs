@@ -19,10 +19,8 @@ async fn loop_back(
     let (out, back) = (filled(device, bytes, 7).await, empty(device, bytes).await);
     let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
     let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
-    let written = c2h.post(&[whole(&back, VISIBLE)]).await.unwrap();
-    let read = h2c.post(&[whole(&out, VISIBLE)]).await.unwrap();
-    assert_eq!(h2c.wait(read[0]).await.unwrap().bytes, bytes);
-    assert_eq!(c2h.wait(written[0]).await.unwrap().bytes, bytes);
+    let transfers = [whole(&out, VISIBLE), whole(&back, VISIBLE)];
+    out_and_back([&mut h2c, &mut c2h], transfers, bytes).await;
     assert!(contents(&back) == pattern(7, 0, bytes), "{bytes} B came back changed: {options:?}");
     let counters = c2h.counters().await.unwrap();
     assert_eq!(counters.bytes, bytes);
@@ -97,10 +95,9 @@ fn any_bytes_go_out_and_come_back() {
                     (4095, 30 * PAGE - 3, 1),
                 ] {
                     back.write(0, &vec![0xa5; size as usize]).unwrap();
-                    let written = c2h.post(&[part(&back, to, to + bytes, VISIBLE)]).await.unwrap();
-                    let read = h2c.post(&[part(&out, from, from + bytes, VISIBLE)]).await.unwrap();
-                    assert_eq!(h2c.wait(read[0]).await.unwrap().bytes, bytes);
-                    assert_eq!(c2h.wait(written[0]).await.unwrap().bytes, bytes);
+                    let read = part(&out, from, from + bytes, VISIBLE);
+                    let written = part(&back, to, to + bytes, VISIBLE);
+                    out_and_back([&mut h2c, &mut c2h], [read, written], bytes).await;
                     let mut expected = vec![0xa5; size as usize];
                     expected[to as usize..(to + bytes) as usize]
                         .copy_from_slice(&all[from as usize..(from + bytes) as usize]);
@@ -126,7 +123,7 @@ fn thousands_of_transfers_go_round_a_small_ring() {
             let mut tickets = Vec::new();
             for n in 0..64 {
                 let transfer = part(&buffer, n * 256, (n + 1) * 256, VISIBLE);
-                tickets.extend(c2h.post(&[transfer]).await.unwrap());
+                tickets.push(post(&mut c2h, transfer).await);
             }
             for ticket in tickets {
                 assert_eq!(c2h.wait(ticket).await.unwrap().bytes, 256);
@@ -149,8 +146,7 @@ fn of_a_long_batch_the_engine_hears_before_all_of_it_is_written() {
         device.user().seed(1).await.unwrap();
         device.reset_counters().await.unwrap();
         let begin_ns = device.bus().now().0 / 1000;
-        let ticket = post(&mut c2h, whole(&buffer, VISIBLE)).await;
-        c2h.wait(ticket).await.unwrap();
+        c2h.transfer(whole(&buffer, VISIBLE)).await.unwrap();
         let statistics = c2h.statistics();
         assert_eq!((statistics.descriptors, statistics.doorbells), (1024, 2));
         // The copy of 1024 descriptors alone takes 5.5 us.
@@ -195,11 +191,10 @@ fn accepted_returns_at_once_and_the_buffer_stays_in_flight() {
         let before = device.bus().now();
         c2h.wait(tickets[0]).await.unwrap();
         assert_eq!(device.bus().now(), before);
-        let error = buffer.read(0, &mut [0; 4]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
+        fails(
+            buffer.read(0, &mut [0; 4]),
             "a buffer of fpga2: bytes 0 to 4 are wanted while a transfer of bytes 0 to 4096 is in \
-             flight"
+             flight",
         );
         // The next transfer's completion covers this one too.
         let other = empty(&device, PAGE).await;
