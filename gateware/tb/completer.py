@@ -96,6 +96,12 @@ class Completer:
         if length:
             self.boundary, self.split = length, "least"
 
+    def fail(self, at: int | range | None, fault: Fault = Fault.NONE, number: int = 0) -> None:
+        """From now on answers reads at this address, or at all of these, with a fault, and every
+        other read well; with None, every read well."""
+        places = range(0) if at is None else range(at, at + 1) if isinstance(at, int) else at
+        self.fault = lambda address, _: (fault, number) if address in places else (Fault.NONE, 0)
+
     def take(self, request: Tlp, now: int) -> None:
         """Takes a read; its answer may begin after the latency."""
         address, count = bytes_of(request)

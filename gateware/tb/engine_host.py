@@ -170,15 +170,61 @@ class Channel:
         )
 
 
+async def opened(bus: Bus, *names: str) -> list[Channel]:
+    """Channels of these names, open."""
+    channels = [Channel(bus, name) for name in names]
+    for channel in channels:
+        await channel.open()
+    return channels
+
+
+async def complete(*channels: Channel) -> None:
+    """Waits until all that was posted to these channels is complete, without an error."""
+    for channel in channels:
+        block = await channel.completed()
+        assert (block.completed, block.error) == (channel.posted, "none"), channel.name
+
+
+async def route(
+    bus: Bus, c2h: int = STREAM_GENERATOR, peer: int = STREAM_GENERATOR, lane: int = 0
+) -> None:
+    """Sets the crossbar of the user circuit."""
+    value = put("user.interconnect", c2h_source=c2h, peer_source=peer, lane=lane)
+    await set_user(bus, "interconnect", value)
+
+
+async def enable_lane(bus: Bus, lane: int, credit_register: int | None = None) -> None:
+    """Restarts and enables a receive queue, with credits if their register is given."""
+    base = f"lanes[{lane}]"
+    await bus.write32(OFFSETS[f"{base}.control"], put(f"{base}.control", restart=1))
+    if credit_register is not None:
+        await bus.write32(OFFSETS[f"{base}.credit_low"], credit_register & 0xFFFFFFFF)
+        await bus.write32(OFFSETS[f"{base}.credit_high"], credit_register >> 32)
+    value = put(f"{base}.control", enable=1, return_credits=int(credit_register is not None))
+    await bus.write32(OFFSETS[f"{base}.control"], value)
+
+
+async def check_identity(bus: Bus) -> None:
+    """Checks the registers that say what it is and what payloads are in force."""
+    assert await bus.read32(OFFSETS["global.id"]) == 0x584C4E45
+    in_force = put("global.in_force", max_payload=256, max_read_request=512)
+    assert await bus.read32(OFFSETS["global.in_force"]) == in_force
+
+
 async def there_and_back(
-    bus: Bus, seed: random.Random, reader: Channel, writer: Channel, total: int
+    bus: Bus,
+    seed: random.Random,
+    reader: Channel,
+    writer: Channel,
+    total: int,
+    most: int = 1500,
 ) -> bytes:
-    """Sends data through the card, cut into descriptors of any length; they come back unchanged."""
+    """Sends data through the card, in descriptors of up to `most` bytes, and back unchanged."""
 
     def cut(base: int) -> list[Descriptor]:
         at, parts = 0, []
         while at < total:
-            parts.append(Descriptor(base + at, min(total - at, seed.randint(1, 1500))))
+            parts.append(Descriptor(base + at, min(total - at, seed.randint(1, most))))
             at += parts[-1].bytes
         return parts
 
@@ -187,8 +233,7 @@ async def there_and_back(
     bus.store(source, data)
     await writer.post(cut(target))
     await reader.post(cut(source))
-    assert (await reader.completed()).error == "none"
-    assert (await writer.completed()).error == "none"
+    await complete(reader, writer)
     assert bus.load(target, total) == data
     return data
 

@@ -17,6 +17,8 @@ from tlp_stream import Tlp
 ROUTING_ID = 0x0100
 READ_CLOCKS = 3
 FEED_WIDTHS = {"move": 1, "take": 1, "take_back": 6, "take_bytes": 7, "goes_on": 1}
+# Signals of a completion's beat.
+BEAT = ("header", "first", "last", "data", "aborted")
 HEADER_BITS = width("tlp_header_t")
 _MEMORY = random.Random(99).randbytes(1 << 16)
 
@@ -130,24 +132,19 @@ class ReadBench:
         self._beat = None
         self.extra: deque[Tlp] = deque()  # completions that go before those of the completer
 
-    async def start(self) -> None:
-        """Resets for one clock."""
+    async def start(self, *inputs: str):
+        """Resets for one clock, with these inputs at zero besides those that every bench drives."""
         dut = self.dut
         Clock(dut.clk, 4, unit="ns").start()
-        dut.s_completion_valid.value = 0
-        dut.s_completion_header.value = 0
-        dut.s_completion_first.value = 0
-        dut.s_completion_last.value = 0
-        dut.s_completion_data.value = 0
-        dut.s_completion_aborted.value = 0
-        dut.m_h2c_ready.value = 0
-        for name in FEED_WIDTHS:
-            getattr(dut, f"feed_{name}").value = 0
-        dut.time_i.value = 0
+        feeds = [f"feed_{name}" for name in FEED_WIDTHS]
+        beats = [f"s_completion_{name}" for name in ("valid", *BEAT)]
+        for name in (*inputs, *feeds, *beats, "m_h2c_ready", "time_i"):
+            getattr(dut, name).value = 0
         self.set_function()
         dut.rst.value = 1
         await RisingEdge(dut.clk)
         dut.rst.value = 0
+        return self
 
     def set_function(self, **values: int) -> None:
         """Sets fields of the function's settings."""
@@ -181,12 +178,9 @@ class ReadBench:
                     tlp = Tlp(vars(unpack("tlp_header_t", header)), first_clock=self.now)
                     self.requests.append(tlp)
                     self.request_taken(tlp)
-        if self.ready == 1.0:
-            dut.m_h2c_ready.value = (1 << self.h2c) - 1
-        else:
-            dut.m_h2c_ready.value = sum(
-                (self.seed.random() < self.ready) << h for h in range(self.h2c)
-            )
+        dut.m_h2c_ready.value = sum(
+            (self.ready == 1.0 or self.seed.random() < self.ready) << h for h in range(self.h2c)
+        )
 
     def _drive_completion(self) -> None:
         dut = self.dut
@@ -205,13 +199,10 @@ class ReadBench:
         if not self._beats or (self.pause and self.seed.random() < self.pause):
             dut.s_completion_valid.value = 0
             return
-        self._beat = header, first, last, data, aborted = self._beats.popleft()
+        self._beat = self._beats.popleft()
         dut.s_completion_valid.value = 1
-        dut.s_completion_header.value = header
-        dut.s_completion_first.value = first
-        dut.s_completion_last.value = last
-        dut.s_completion_data.value = data
-        dut.s_completion_aborted.value = aborted
+        for name, value in zip(BEAT, self._beat, strict=True):
+            getattr(dut, f"s_completion_{name}").value = value
 
     def _split(self, tlp: Tlp):
         header = pack("tlp_header_t", **tlp.header)
@@ -245,11 +236,24 @@ class ReadBench:
             getattr(dut, f"feed_{name}").value = value
         self.cleared = 0
 
+    def compare(self, channel: int, expected: bytes) -> None:
+        """Compares the data taken off a channel's feed with the memory."""
+        taken = bytes(self.consumers[channel].data)
+        if taken != expected:
+            pairs = enumerate(zip(taken, expected, strict=False))
+            wrong = [at for at, (found, wanted) in pairs if found != wanted]
+            counts = f"channel {channel}: {len(taken)} of {len(expected)} bytes"
+            raise AssertionError(f"{counts}, wrong from {wrong[:1]} to {wrong[-1:]}")
+
     def drop_answers(self) -> None:
         """Drops all outstanding completions."""
         self.completer.answers.clear()
         self._beats.clear()
         self._beat = None
+
+    def assert_no_errors(self) -> None:
+        """Asserts that no completion was unexpected, refused or late."""
+        assert self.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
 
     @property
     def is_quiet(self) -> bool:

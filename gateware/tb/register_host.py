@@ -48,32 +48,18 @@ BARE_REGISTERS = (
 )  # fmt: skip
 # Registers that show a value of the engine, by name of the reading, and the bits of it.
 SHOWN = {
-    "completed": ("completed", 0),
-    "stopped_at": ("stopped_at", 0),
     "error_low": ("error_address", 0),
     "error_high": ("error_address", 32),
-    "tlps": ("tlps", 0),
-    "fetched": ("fetched", 0),
-    "idle_no_descriptor": ("idle_no_descriptor", 0),
-    "idle_no_data": ("idle_no_data", 0),
-    "idle_no_tag": ("idle_no_tag", 0),
-    "idle_link": ("idle_link", 0),
-    "idle_no_credit": ("idle_no_credit", 0),
-    "credit": ("credit", 0),
-    "sent": ("sent", 0),
-    "fill": ("fill", 0),
-    "received": ("received", 0),
-    "drained": ("drained", 0),
-    "check_errors": ("check_errors", 0),
-    "check_first": ("check_first", 0),
-    "h2c_check_errors": ("h2c_check_errors", 0),
-    "h2c_check_first": ("h2c_check_first", 0),
     "command_status": ("command_busy", 0),
-    "command_done": ("command_done", 0),
-    "ping_done": ("ping_done", 0),
-    "ping_least": ("ping_least", 0),
-    "ping_most": ("ping_most", 0),
-}
+} | {
+    name: (name, 0)
+    for name in (
+        "completed", "stopped_at", "tlps", "fetched", "idle_no_descriptor", "idle_no_data",
+        "idle_no_tag", "idle_link", "idle_no_credit", "credit", "sent", "fill", "received",
+        "drained", "check_errors", "check_first", "h2c_check_errors", "h2c_check_first",
+        "command_done", "ping_done", "ping_least", "ping_most",
+    )
+}  # fmt: skip
 # Counters of two words, of which the high one is latched.
 LATCHED = {"bytes": "bytes", "first": "first", "last": "last", "ping_sum": "ping_sum"}
 
@@ -362,6 +348,20 @@ class Host:
             WRITE, bar, offset, length_dw=len(words), **({"last_be": last} | fields)
         )
         return self.source.send(Tlp(header, payload))
+
+    def store(self, offset, words):
+        """Sends a write of double words of BAR 0 without waiting, and models it."""
+        self.post(offset, words)
+        for n, word in enumerate(words):
+            self.model.write(offset + 4 * n, word)
+
+    async def take(self, index):
+        """Takes an entry of the first table; the entries shown."""
+        shown = self.engine.entries[0]
+        shown.clear()
+        self.engine.take = [index, None]
+        await self.bench.step(3)
+        return shown
 
     def ask(self, offset, bar=0, **fields):
         """Sends a read without waiting."""

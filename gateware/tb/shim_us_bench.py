@@ -10,6 +10,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus
 from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
 from cocotbext.pcie.core.utils import PcieId
+from cocotbext.pcie.xilinx.us import UltraScalePlusPcieDevice
 from cocotbext.pcie.xilinx.us.interface import CcSink, CqSource, RcSource, RqSink
 from cocotbext.pcie.xilinx.us.tlp import ErrorCode, Tlp_us
 from tlp_stream import (
@@ -56,6 +57,48 @@ INPUTS = {
     "cfg_fc_cplh": 0,
     "cfg_fc_cpld": 0,
 }
+
+
+# Signals that cocotbext-pcie's device drives or reads, beside its streams.
+SIGNALS = [
+    *(name for name in INPUTS if name != "cfg_flr_in_process"),
+    "cfg_fc_sel",
+    "pcie_cq_np_req",
+    "cfg_mgmt_addr",
+    "cfg_mgmt_function_number",
+    "cfg_mgmt_read",
+    "cfg_mgmt_write",
+    "cfg_mgmt_write_data",
+    "cfg_mgmt_byte_enable",
+    "cfg_mgmt_debug_access",
+]
+
+
+def device_model(dut, prefix="", **settings):
+    """cocotbext-pcie's device on the ports of a shim, whose names have this prefix."""
+    buses = {
+        f"{name}_bus": AxiStreamBus.from_prefix(dut, f"{prefix}{side}_axis_{name}")
+        for name, side in {"rq": "s", "rc": "m", "cq": "m", "cc": "s"}.items()
+    }
+    device = UltraScalePlusPcieDevice(
+        cq_straddle=CQ_TLPS == 2,
+        cc_straddle=CC_TLPS == 2,
+        rq_straddle=RQ_TLPS == 2,
+        rc_straddle=RC_TLPS >= 2,
+        rc_4tlp_straddle=RC_TLPS == 4,
+        max_payload_size=1024,
+        enable_extended_tag=True,
+        pf0_msix_enable=True,
+        pf0_msix_table_size=7,
+        user_clk=getattr(dut, f"{prefix}clk"),
+        user_reset=getattr(dut, f"{prefix}rst"),
+        **buses,
+        **{name: getattr(dut, f"{prefix}{name}") for name in SIGNALS},
+        **settings,
+    )
+    if CQ_TLPS == 2:
+        mend_enables(device.cq_source)
+    return device
 
 
 def mend_enables(source):
@@ -109,6 +152,13 @@ class HardBlock:
                 (seed.random() < how_often for _ in itertools.count()) if how_often else None
             )
         self.rx.pause = how_often
+
+    def receive_write(self, data):
+        """Lets a write of this payload come from the link."""
+        tlp = Tlp_us()
+        tlp.fmt_type = TlpType.MEM_WRITE_64
+        tlp.set_addr_be_data(0x1000, data)
+        self.cq.send_nowait(tlp.pack_us_cq())
 
 
 async def until(dut, condition, limit=20000):

@@ -186,7 +186,7 @@ async def errors_stop_a_channel_until_it_is_restarted(dut):
     bus = core.bus
     place = bus.allocate(1 << 14, 4096)
     wrong = place + 8192
-    bus.completer.fault = lambda at, _: (Fault.ABORT if at == wrong else Fault.NONE, 0)
+    bus.completer.fail(wrong, Fault.ABORT)
     core.ports["h2c"].queue += [(place, 64), (place + 4096, 64), (wrong, 64)]
     status = await core.stopped("h2c")
     assert ERRORS[status["error"]] == "completer_abort"
@@ -206,7 +206,7 @@ async def errors_stop_a_channel_until_it_is_restarted(dut):
     status = await core.stopped("h2c")
     assert ERRORS[status["error"]] == "completion_timeout"
     # The channels continue. The bad descriptor is still offered: its supplier withdraws it.
-    bus.completer.fault = lambda *_: (Fault.NONE, 0)
+    bus.completer.fail(None)
     core.ports["c2h"].queue.clear()
     core.ports["h2c"].queue.clear()
     await bus.wait(4)

@@ -20,10 +20,16 @@ from engine_host import (
     STREAM_LANE,
     Channel,
     Descriptor,
+    check_identity,
+    complete,
+    enable_lane,
     get_user,
+    opened,
     pattern,
+    route,
     set_user,
     set_vector,
+    there_and_back,
 )
 from register_map import OFFSETS
 from register_map import field as put
@@ -42,12 +48,6 @@ async def started(dut, seed=1):
     return bus
 
 
-async def routed(bus, c2h=STREAM_GENERATOR, peer=STREAM_GENERATOR, lane=0):
-    """Sets the crossbar."""
-    value = put("user.interconnect", c2h_source=c2h, peer_source=peer, lane=lane)
-    await set_user(bus, "interconnect", value)
-
-
 def pieces(seed, total, largest):
     """Lengths that add up to a total."""
     while total > 0:
@@ -59,12 +59,10 @@ def pieces(seed, total, largest):
 @cocotb.test()
 async def the_registers_say_what_it_is(dut):
     bus = await started(dut)
-    assert await bus.read32(OFFSETS["global.id"]) == 0x584C4E45
+    await check_identity(bus)
     assert await bus.read32(OFFSETS["global.version"]) == 0x0001_0000
     counts = await bus.read32(OFFSETS["global.counts"])
     assert counts == put("global.counts", h2c=1, c2h=1, peer=1, lanes=8, vectors=8)
-    in_force = put("global.in_force", max_payload=256, max_read_request=512)
-    assert await bus.read32(OFFSETS["global.in_force"]) == in_force
     before = await bus.read32(OFFSETS["global.time_low"])
     await bus.wait(100)
     assert 100 <= await bus.read32(OFFSETS["global.time_low"]) - before <= 140
@@ -80,8 +78,7 @@ async def the_registers_say_what_it_is(dut):
 @cocotb.test()
 async def c2h_writes_the_pattern_anywhere(dut):
     bus = await started(dut, 2)
-    channel = Channel(bus, "c2h[0]")
-    await channel.open()
+    [channel] = await opened(bus, "c2h[0]")
     await set_user(bus, "generator_seed", 77)
     place = bus.allocate(1 << 18, 4096)
     at, offset = place, 0
@@ -107,10 +104,9 @@ async def c2h_writes_the_pattern_anywhere(dut):
 @cocotb.test()
 async def h2c_reads_from_anywhere_and_the_checker_is_content(dut):
     bus = await started(dut, 3)
-    channel = Channel(bus, "h2c[0]")
-    await channel.open()
+    [channel] = await opened(bus, "h2c[0]")
     await set_user(bus, "h2c_check_seed", 5)
-    await routed(bus)
+    await route(bus)
     await set_user(bus, "h2c_check", put("user.h2c_check", enable=1, restart=1))
     place = bus.allocate(1 << 18, 4096)
     at, offset, batch = place, 0, []
@@ -130,7 +126,7 @@ async def h2c_reads_from_anywhere_and_the_checker_is_content(dut):
             bus.set_function(max_payload=payload, max_read_request=read)
             await channel.post(batch)
             batch = []
-            assert (await channel.completed()).error == "none"
+            await complete(channel)
     await channel.post(batch)
     block = await channel.completed()
     assert (block.completed, block.error) == (channel.posted, "none")
@@ -153,35 +149,15 @@ async def h2c_reads_from_anywhere_and_the_checker_is_content(dut):
 @cocotb.test()
 async def what_is_read_is_written_again(dut):
     bus = await started(dut, 4)
-    await routed(bus, c2h=STREAM_H2C)
-    reader, writer = Channel(bus, "h2c[0]"), Channel(bus, "c2h[0]")
-    await reader.open()
-    await writer.open()
-    total = 50_000
-    data = bus.random.randbytes(total)
-    source, target = bus.allocate(total + 4096, 4096), bus.allocate(total + 4096, 4096)
-    source, target = source + 3, target + 9
-    bus.store(source, data)
-    at, reads = source, []
-    for length in pieces(bus.random, total, 2500):
-        reads.append(Descriptor(at, length, STATUS))
-        at += length
-    at, writes = target, []
-    for length in pieces(bus.random, total, 2500):
-        writes.append(Descriptor(at, length, STATUS))
-        at += length
-    assert max(len(reads), len(writes)) <= 64
-    await writer.post(writes)
-    await reader.post(reads)
-    assert (await reader.completed()).error == "none"
-    assert (await writer.completed()).error == "none"
-    assert bus.load(target, total) == data
+    await route(bus, c2h=STREAM_H2C)
+    reader, writer = await opened(bus, "h2c[0]", "c2h[0]")
+    await there_and_back(bus, bus.random, reader, writer, 50_000, 2500)
 
 
 @cocotb.test()
 async def tables_work_like_rings(dut):
     bus = await started(dut, 5)
-    await routed(bus, c2h=STREAM_H2C)
+    await route(bus, c2h=STREAM_H2C)
     reader = Channel(bus, "h2c[0]", source=SOURCE_TABLE)
     writer = Channel(bus, "c2h[0]", source=SOURCE_TABLE)
     await reader.open()
@@ -229,41 +205,26 @@ async def interrupts_come_behind_their_status_block(dut):
 def loop_back(bus):
     """Sends writes to the lanes' bus addresses back to this card."""
 
-    def forward():
-        while bus.others:
-            tlp = bus.others.pop(0)
-            tlp.header["bar"] = 1
-            bus.source.queue.append(tlp)
-
     async def run():
         while True:
             await bus.wait(1)
-            forward()
+            while bus.others:
+                tlp = bus.others.pop(0)
+                tlp.header["bar"] = 1
+                bus.source.queue.append(tlp)
 
     cocotb.start_soon(run())
-
-
-async def open_lane(bus, lane, credit_register=None):
-    """Enables a lane."""
-    base = f"lanes[{lane}]"
-    await bus.write32(OFFSETS[f"{base}.control"], put(f"{base}.control", restart=1))
-    if credit_register is not None:
-        await bus.write32(OFFSETS[f"{base}.credit_low"], credit_register & 0xFFFFFFFF)
-        await bus.write32(OFFSETS[f"{base}.credit_high"], credit_register >> 32)
-    returns = int(credit_register is not None)
-    value = put(f"{base}.control", enable=1, return_credits=returns)
-    await bus.write32(OFFSETS[f"{base}.control"], value)
 
 
 @cocotb.test()
 async def a_peer_gets_what_the_generator_makes_within_its_credits(dut):
     bus = await started(dut, 7)
     loop_back(bus)
-    await routed(bus, c2h=STREAM_LANE, peer=STREAM_GENERATOR, lane=2)
+    await route(bus, c2h=STREAM_LANE, peer=STREAM_GENERATOR, lane=2)
     await set_user(bus, "generator_seed", 9)
     # Credits come back as writes to BAR 0 of this card: the test's host forwards them.
     credit_register = 0x3_0000_0000 + OFFSETS["peer[0].credit"]
-    await open_lane(bus, 2, credit_register)
+    await enable_lane(bus, 2, credit_register)
 
     async def hand_on_credits():
         seen = 0
@@ -277,11 +238,9 @@ async def a_peer_gets_what_the_generator_makes_within_its_credits(dut):
             seen = len(bus.writes)
 
     cocotb.start_soon(hand_on_credits())
-    sender, receiver = Channel(bus, "peer[0]"), Channel(bus, "c2h[0]")
-    await sender.open()
+    sender, receiver = await opened(bus, "peer[0]", "c2h[0]")
     await sender.set("credit_window", 4096)
     await sender.set("aperture", 8192)
-    await receiver.open()
     total = 40_000
     target = bus.allocate(total, 4096)
     await receiver.post([Descriptor(target, total)])
@@ -289,7 +248,7 @@ async def a_peer_gets_what_the_generator_makes_within_its_credits(dut):
     base = LANES_BASE + 2 * LANE_WINDOW
     await sender.post([Descriptor(base, total, STATUS | AWAIT_CREDIT)])
     assert (await sender.completed(40000)).error == "none"
-    assert (await receiver.completed()).error == "none"
+    await complete(receiver)
     assert bus.load(target, total) == pattern(9, 0, total)
     sent = [w.address - base for w in bus.writes if base <= w.address < base + LANE_WINDOW]
     assert max(sent) < 8192
@@ -301,8 +260,8 @@ async def a_peer_gets_what_the_generator_makes_within_its_credits(dut):
 async def ping_pong_times_its_rounds(dut):
     bus = await started(dut, 8)
     loop_back(bus)
-    await routed(bus, c2h=STREAM_GENERATOR, peer=STREAM_GENERATOR, lane=1)
-    await open_lane(bus, 1)
+    await route(bus, c2h=STREAM_GENERATOR, peer=STREAM_GENERATOR, lane=1)
+    await enable_lane(bus, 1)
     sender = Channel(bus, "peer[0]", source=SOURCE_COMMAND)
     await sender.open()
     await set_user(bus, "command_low", (LANES_BASE + LANE_WINDOW) & 0xFFFFFFFF)
@@ -335,17 +294,14 @@ async def errors_stop_the_channel_and_restart_makes_good(dut):
         await channel.open()
         # The first completion, or the last for poison.
         number = 99 if fault == Fault.POISON else 0
-        bus.completer.fault = lambda at, _, fault=fault, number=number: (
-            fault if at == bad else Fault.NONE,
-            number,
-        )
+        bus.completer.fail(bad, fault, number)
         await channel.post([Descriptor(place, 1024), Descriptor(place + 1024, 2048)])
         block = await channel.completed(40000)
         assert block.error == error, f"{fault}: {block}"
         assert block.completed == 1
         if fault != Fault.POISON:
             assert (block.stopped_at, block.error_address) == (512, bad)
-        bus.completer.fault = lambda *_: (Fault.NONE, 0)
+        bus.completer.fail(None)
         await channel.open()
         await channel.post([Descriptor(place, 4096), Descriptor(place + 8192, 4096)])
         block = await channel.completed()
@@ -389,9 +345,8 @@ async def what_no_register_answers_is_refused(dut):
 async def a_link_that_goes_down_stops_what_runs(dut):
     bus = await started(dut, 12)
     place = bus.allocate(1 << 16, 4096)
-    busy, idle, off = (Channel(bus, name) for name in ("c2h[0]", "h2c[0]", "peer[0]"))
-    await busy.open()
-    await idle.open()
+    busy, idle = await opened(bus, "c2h[0]", "h2c[0]")
+    off = Channel(bus, "peer[0]")
     await busy.post([Descriptor(place, 65000)])
     await bus.wait(60)
     bus.set_function(link_up=0)
@@ -405,7 +360,7 @@ async def a_link_that_goes_down_stops_what_runs(dut):
     assert await off.get("status") & 0xFF == 0
     await busy.open()
     await busy.post([Descriptor(place, 65000)])
-    assert (await busy.completed()).error == "none"
+    await complete(busy)
 
 
 @cocotb.test()
@@ -415,10 +370,8 @@ async def a_reset_in_the_middle_leaves_nothing_behind(dut):
     place, other = bus.allocate(1 << 16, 4096), bus.allocate(1 << 16, 4096)
     data = bus.random.randbytes(30_000)
     for clocks in [90, 160, 333]:
-        reader, writer = Channel(bus, "h2c[0]"), Channel(bus, "c2h[0]")
-        await routed(bus, c2h=STREAM_H2C)
-        await reader.open()
-        await writer.open()
+        await route(bus, c2h=STREAM_H2C)
+        reader, writer = await opened(bus, "h2c[0]", "c2h[0]")
         await reader.post([Descriptor(place, 60_000)])
         await writer.post([Descriptor(other, 60_000)])
         await bus.wait(clocks)
@@ -431,13 +384,12 @@ async def a_reset_in_the_middle_leaves_nothing_behind(dut):
         await bus.wait(100)
         assert len(bus.writes) == sent
         bus.store(place, data)
-        await routed(bus, c2h=STREAM_H2C)
+        await route(bus, c2h=STREAM_H2C)
         await reader.open()
         await writer.open()
         await writer.post([Descriptor(other, len(data))])
         await reader.post([Descriptor(place, len(data))])
-        assert (await reader.completed()).error == "none"
-        assert (await writer.completed()).error == "none"
+        await complete(reader, writer)
         assert bus.load(other, len(data)) == data
 
 
@@ -452,10 +404,9 @@ async def a_source_that_is_restarted_tears_no_write(dut):
     bus.sink.pause = 0.3
     reader = Channel(bus, "h2c[0]")
     for feed in (STREAM_H2C, STREAM_LANE):
-        for name, route in (("c2h[0]", {"c2h": feed}), ("peer[0]", {"peer": feed})):
-            await routed(bus, **route, lane=1)
-            writer = Channel(bus, name)
-            await writer.open()
+        for name, way in (("c2h[0]", {"c2h": feed}), ("peer[0]", {"peer": feed})):
+            await route(bus, **way, lane=1)
+            [writer] = await opened(bus, name)
             await writer.post([Descriptor(target, 1 << 20)])
             before = len(bus.writes)
             for _ in range(12):
@@ -464,7 +415,7 @@ async def a_source_that_is_restarted_tears_no_write(dut):
                     await reader.open()
                     await reader.post([Descriptor(source + at, 4096)])
                 else:
-                    await open_lane(bus, 1)
+                    await enable_lane(bus, 1)
                     for place in range(at, at + 4096, 128):
                         data = pattern(seed, place, 128)
                         bus.source.queue.append(memory_write(LANE_WINDOW, data, bar=1))
@@ -485,29 +436,25 @@ async def a_source_that_is_restarted_tears_no_write(dut):
 async def everything_at_once_with_back_pressure(dut):
     bus = await started(dut, int(os.environ.get("SEED", "13")))
     seed = random.Random(13)
-    await routed(bus, c2h=STREAM_H2C, peer=STREAM_GENERATOR)
+    await route(bus, c2h=STREAM_H2C, peer=STREAM_GENERATOR)
     bus.source.pause, bus.sink.pause = 0.2, 0.3
-    channels = {name: Channel(bus, name) for name in ["h2c[0]", "c2h[0]", "peer[0]"]}
-    for channel in channels.values():
-        await channel.open()
+    channels = await opened(bus, "h2c[0]", "c2h[0]", "peer[0]")
     await set_user(bus, "generator_seed", 1234)
     total = 30_000
     data = seed.randbytes(total)
-    source, target = bus.allocate(total, 64), bus.allocate(total, 64)
-    peer = bus.allocate(total, 64)
+    source, target, peer = (bus.allocate(total, 64) for _ in range(3))
     bus.store(source, data)
-    for name, base in [("h2c[0]", source), ("c2h[0]", target), ("peer[0]", peer)]:
-        at, descriptors = base, []
+    for channel, at in zip(channels, (source, target, peer), strict=True):
+        descriptors = []
         for length in pieces(seed, total, 1800):
             descriptors.append(Descriptor(at, length))
             at += length
-        await channels[name].post(descriptors[:60])
-        channels[name].rest = descriptors[60:]
-    for channel in channels.values():
+        await channel.post(descriptors[:60])
+    for channel in channels:
         assert (await channel.completed(60000)).error == "none"
-    moved = await channels["c2h[0]"].get64("bytes")
+    moved = await channels[1].get64("bytes")
     assert bus.load(target, moved) == data[:moved]
-    moved = await channels["peer[0]"].get64("bytes")
+    moved = await channels[2].get64("bytes")
     assert bus.load(peer, moved) == pattern(1234, 0, moved)
     assert bus.sink.gaps == 0
 

@@ -119,6 +119,12 @@ async def opened(bus, name, card_memory=1):
     return channel
 
 
+async def complete(channel):
+    """Waits until all that was posted is complete, without an error."""
+    block = await channel.completed(60000)
+    assert (block.completed, block.error) == (channel.posted, "none")
+
+
 def jobs_of(bus, total, longest=5000):
     """(card address, bytes) of successive transfers, with gaps."""
     jobs, at = [], bus.random.randrange(100)
@@ -160,8 +166,7 @@ async def bytes_go_to_the_memory_and_come_from_it(dut, how_often):
     bus = await started(dut, 2, how_often)
     h2c, c2h = await opened(bus, "h2c[0]"), await opened(bus, "c2h[0]")
     expected = await to_card(bus, h2c, jobs_of(bus, 30_000)[:50])
-    block = await h2c.completed(60000)
-    assert (block.completed, block.error) == (h2c.posted, "none")
+    await complete(h2c)
     assert bus.card == expected
     spans, descriptors = [], []
     # Whole bursts and single beats are always included.
@@ -177,8 +182,7 @@ async def bytes_go_to_the_memory_and_come_from_it(dut, how_often):
         spans.append((place, address - place, card, count))
         descriptors.append(Descriptor(address, count, STATUS, card))
     await c2h.post(descriptors)
-    block = await c2h.completed(60000)
-    assert (block.completed, block.error) == (len(descriptors), "none")
+    await complete(c2h)
     for place, gap, card, count in spans:
         around = bytes(gap) + bytes(bus.card[card : card + count]) + bytes(16 - gap)
         assert bus.load(place, count + 16) == around
@@ -211,7 +215,7 @@ async def both_at_once_with_the_window_and_registers(dut):
         assert await bus.window_read(at, count) == expected[at : at + count]
         if n % 5 == 0:
             assert await bus.read32(OFFSETS["global.id"]) == 0x584C4E45
-    assert (await h2c.completed(60000)).error == "none"
+    await complete(h2c)
     for _ in range(1000):
         if await c2h.get("completed") == 2:
             break
@@ -270,8 +274,7 @@ async def a_write_that_the_memory_refuses_stops_h2c_there(dut, how_often):
         bus.refuse(None)
         await channel.open(card_memory=1)
         expected = await to_card(bus, channel, jobs)
-        block = await channel.completed(60000)
-        assert (block.completed, block.error) == (3, "none")
+        await complete(channel)
         assert bus.card == expected
         await channel.open(card_memory=1)
 
@@ -303,8 +306,7 @@ async def a_read_that_the_memory_refuses_stops_c2h_there(dut, how_often):
         bus.refuse(None)
         await channel.open(card_memory=1)
         await channel.post(jobs)
-        block = await channel.completed(60000)
-        assert (block.completed, block.error) == (2, "none")
+        await complete(channel)
         assert bus.load(place, 9000) == bus.card[first : first + 9000]
         await channel.open(card_memory=1)
 
@@ -330,10 +332,10 @@ async def a_fault_of_the_bus_takes_its_turn(dut, how_often):
     assert bad - 512 < block.error_address <= bad
     assert bus.card[: 5003 + block.stopped_at] == expected[: 5003 + block.stopped_at]
     await ClockCycles(dut.clk, 200)
-    bus.completer.fault = lambda *_: (Fault.NONE, 0)
+    bus.completer.fail(None)
     await channel.open(card_memory=1)
     expected = await to_card(bus, channel, jobs)
-    assert (await channel.completed(60000)).error == "none"
+    await complete(channel)
     assert bus.card == expected
 
 
@@ -357,7 +359,7 @@ async def what_stops_a_channel_at_once_stops_it(dut, name, what):
         assert 0 <= await channel.get("stopped_at") < 40_000
         await channel.open(card_memory=1)
         await channel.post([Descriptor(place + 3, 3000, STATUS, 5)])
-        assert (await channel.completed(60000)).error == "none"
+        await complete(channel)
         assert bus.load(place + 3, 3000) == bus.card[5 : 5 + 3000]
         await channel.open(card_memory=1)
 
@@ -380,8 +382,7 @@ async def a_restart_at_any_time_leaves_nothing_behind(dut, name):
         before = bytes(bus.card)
         count = bus.random.randrange(1, 5000)
         await channel.post([Descriptor(place + n, count, STATUS, card)])
-        block = await channel.completed(60000)
-        assert (block.completed, block.error) == (1, "none")
+        await complete(channel)
         assert bus.load(place + n, count) == bus.card[card : card + count]
         assert bus.card[card + count :] == before[card + count :]
         assert bus.card[CARD_BYTES // 2 : card] == before[CARD_BYTES // 2 : card]
@@ -405,7 +406,7 @@ async def a_restart_may_change_to_the_stream(dut, given_up):
         if channel is c2h:
             # Stays in the stream while the channel works with the memory.
             await h2c.post([Descriptor(source, 3000)])
-            assert (await h2c.completed(30000)).error == "none"
+            await complete(h2c)
         before = bytes(bus.card)
         await channel.open(card_memory=1)
         await channel.post([Descriptor(lost + 9001 * n, 9000, 0, 9000 * n) for n in range(3)])
@@ -416,7 +417,7 @@ async def a_restart_may_change_to_the_stream(dut, given_up):
             await h2c.post([Descriptor(source, 3000)])
             await c2h.open()
         await c2h.post([Descriptor(target, 3000)])
-        assert (await c2h.completed(30000)).error == "none"
+        await complete(c2h)
         assert bus.load(target, 3000) == data
         # Data in flight are in the memory unchanged, or not at all.
         if channel is h2c:
@@ -437,9 +438,9 @@ async def without_the_bit_data_go_through_the_stream(dut):
         h2c, c2h = await opened(bus, "h2c[0]", how), await opened(bus, "c2h[0]", how)
         beats = int(dut.stream_beats.value)
         await h2c.post([Descriptor(source + 1, 5999, STATUS, 12345)])
-        assert (await h2c.completed(30000)).error == "none"
+        await complete(h2c)
         await c2h.post([Descriptor(target + 3, 5999, STATUS, 12345)])
-        assert (await c2h.completed(30000)).error == "none"
+        await complete(c2h)
         assert bus.load(target, 6010) == bytes(3) + data[1:6000] + bytes(8)
         if how:
             assert int(dut.stream_beats.value) == beats
@@ -462,7 +463,7 @@ async def descriptors_that_are_bad_take_their_turn(dut):
         assert (block.completed, block.error, block.stopped_at) == (1, "bad_descriptor", 0)
         await channel.open(card_memory=1)
         await channel.post([good])
-        assert (await channel.completed(30000)).error == "none"
+        await complete(channel)
         assert bus.load(place, 2000) == bus.card[64:2064]
 
 
@@ -496,7 +497,7 @@ async def h2c_owns_the_datapath(dut):
     bus.store(base, data)
     expected[4096 : 4096 + len(data)] = data
     await channel.post([Descriptor(base, len(data), STATUS, 4096)])
-    assert (await channel.completed(60000)).error == "none"
+    await complete(channel)
     assert bus.card == expected
     beats = bus.memory_port.write_beats
     assert len(beats) == BEATS
@@ -510,7 +511,7 @@ async def c2h_owns_the_datapath(dut):
     channel = await opened(bus, "c2h[0]")
     base = bus.allocate(BEATS * BYTES, 4096)
     await channel.post([Descriptor(base, BEATS * BYTES, STATUS, 8192)])
-    assert (await channel.completed(60000)).error == "none"
+    await complete(channel)
     assert bus.load(base, BEATS * BYTES) == bus.card[8192 : 8192 + BEATS * BYTES]
     writes = [w for w in bus.writes if base <= w.address < base + BEATS * BYTES]
     clocks = writes[-1].last_clock - writes[0].first_clock + 1

@@ -13,18 +13,20 @@ from completer import Fault
 from engine_host import (
     INTERRUPT,
     STATUS,
-    STREAM_GENERATOR,
     STREAM_H2C,
     STREAM_LANE,
     Channel,
     Descriptor,
+    check_identity,
+    complete,
+    enable_lane,
+    opened,
     pattern,
-    set_user,
+    route,
     set_vector,
     there_and_back,
 )
 from register_map import OFFSETS
-from register_map import field as put
 from shim_s7_bench import HardBlock, off_the_wire, on_the_wire
 from simulate import simulate
 from tlp_stream import COMPLETION_DATA, Tlp, memory_write
@@ -135,14 +137,9 @@ async def data_go_from_host_to_card_to_host(dut, pause):
     """Registers, rings, status blocks; any alignment, addresses below and above 4 GiB."""
     host = await started(dut, 3)
     host.block.pause = pause
-    assert await host.read32(OFFSETS["global.id"]) == 0x584C4E45
-    in_force = put("global.in_force", max_payload=256, max_read_request=512)
-    assert await host.read32(OFFSETS["global.in_force"]) == in_force
-    value = put("user.interconnect", c2h_source=STREAM_H2C, peer_source=STREAM_GENERATOR)
-    await set_user(host, "interconnect", value)
-    reader, writer = Channel(host, "h2c[0]"), Channel(host, "c2h[0]")
-    await reader.open()
-    await writer.open()
+    await check_identity(host)
+    await route(host, c2h=STREAM_H2C)
+    reader, writer = await opened(host, "h2c[0]", "c2h[0]")
     await there_and_back(host, host.random, reader, writer, 12_000)
     assert (host.timeouts.count, host.strays.count) == (0, 0)
 
@@ -170,16 +167,11 @@ async def an_interrupt_comes_behind_data_and_status(dut):
 async def a_fault_stops_one_channel(dut, how):
     """The other channel continues, and so does the stopped one after a restart."""
     host = await started(dut)
-    reader, writer = Channel(host, "h2c[0]"), Channel(host, "c2h[0]")
-    await set_user(host, "interconnect", 0)
-    await reader.open()
-    await writer.open()
+    await route(host)
+    reader, writer = await opened(host, "h2c[0]", "c2h[0]")
     place = host.allocate(8192, 4096)
     bad = place + 4096
-    host.completer.fault = lambda at, _: (
-        FAULTS[how] if bad <= at < bad + 4096 else Fault.NONE,
-        0,
-    )
+    host.completer.fail(range(bad, bad + 4096), FAULTS[how])
     await reader.post([Descriptor(place, 4096), Descriptor(bad, 64)])
     block = await reader.completed()
     assert (block.completed, block.error) == (1, how)
@@ -187,30 +179,28 @@ async def a_fault_stops_one_channel(dut, how):
     assert host.timeouts.count == (how == "completion_timeout")
     target = host.allocate(4096, 4096)
     await writer.post([Descriptor(target, 3000)])
-    assert (await writer.completed()).error == "none"
+    await complete(writer)
     assert host.load(target, 3000) == pattern(0, 0, 3000)
-    host.completer.fault = lambda *_: (Fault.NONE, 0)
+    host.completer.fail(None)
     await reader.open()
     await reader.post([Descriptor(bad, 4096)])
-    assert (await reader.completed()).error == "none"
+    await complete(reader)
 
 
 @cocotb.test()
 async def what_is_written_into_a_lane_comes_out(dut):
     """Writes to BAR 1, as another card sends them, to host memory."""
     host = await started(dut)
-    value = put("user.interconnect", c2h_source=STREAM_LANE, lane=1)
-    await set_user(host, "interconnect", value)
-    await host.write32(OFFSETS["lanes[1].control"], put("lanes[1].control", enable=1))
-    writer = Channel(host, "c2h[0]")
-    await writer.open()
+    await route(host, c2h=STREAM_LANE, lane=1)
+    await enable_lane(host, 1)
+    [writer] = await opened(host, "c2h[0]")
     data = host.random.randbytes(4000)
     for at in range(0, len(data), 200):
         piece = data[at : at + 200]
         host.source.append(memory_write(CARD["LANE_WINDOW"] + at, piece, requester=2, bar=1))
     target = host.allocate(4096, 4096)
     await writer.post([Descriptor(target, len(data))])
-    assert (await writer.completed()).error == "none"
+    await complete(writer)
     assert host.load(target, len(data)) == data
 
 
@@ -226,9 +216,8 @@ async def a_stray_completion_is_told_to_the_hard_block(dut):
 @cocotb.test()
 async def the_link_goes_down_and_comes_back(dut):
     host = await started(dut)
-    reader = Channel(host, "h2c[0]")
-    await set_user(host, "interconnect", 0)
-    await reader.open()
+    await route(host)
+    [reader] = await opened(host, "h2c[0]")
     place = host.allocate(4096, 4096)
     host.completer.fault = lambda *_: (Fault.SILENCE, 0)
     await reader.post([Descriptor(place, 4096)])
@@ -245,11 +234,8 @@ async def a_function_level_reset_forgets_all(dut):
     """In the middle of data both ways; afterwards the card works as if new."""
     host = await started(dut, 5)
     for _ in range(3):
-        value = put("user.interconnect", c2h_source=STREAM_GENERATOR, peer_source=STREAM_H2C)
-        await set_user(host, "interconnect", value)
-        reader, writer = Channel(host, "h2c[0]"), Channel(host, "c2h[0]")
-        await reader.open()
-        await writer.open()
+        await route(host, peer=STREAM_H2C)
+        reader, writer = await opened(host, "h2c[0]", "c2h[0]")
         place = host.allocate(16384, 4096)
         await writer.post([Descriptor(place, 8000)])
         await reader.post([Descriptor(place + 8192, 8000)])
@@ -259,7 +245,7 @@ async def a_function_level_reset_forgets_all(dut):
         assert await host.read32(OFFSETS["c2h[0].status"]) == 0
         await writer.open()
         await writer.post([Descriptor(place, 500)])
-        assert (await writer.completed()).error == "none"
+        await complete(writer)
         assert host.load(place, 500) == pattern(0, 0, 500)
 
 

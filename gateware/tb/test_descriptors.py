@@ -55,6 +55,7 @@ class Bench:
         dut.rst.value = 1
         await RisingEdge(dut.clk)
         dut.rst.value = 0
+        return self
 
     def apply(self, **pulses):
         """Puts the settings on the port."""
@@ -101,6 +102,11 @@ class Bench:
         dut.fetch_ready.value = self.random.random() < 0.6
         self.offer_fetched()
 
+    async def clocks(self, count):
+        """Runs some clocks."""
+        for _ in range(count):
+            await self.clock()
+
     def take_fetch(self, address, count):
         assert count % 32 == 0 and 0 < count <= 32 * BATCH
         most = min(1024, 128 << self.function["max_read_request"])
@@ -142,8 +148,7 @@ class Bench:
 
 @cocotb.test()
 async def a_ring_is_worked_off_in_order(dut):
-    bench = Bench(dut, 1)
-    await bench.start()
+    bench = await Bench(dut, 1).start()
     for clock in range(6000):
         bench.completed = len(bench.taken)
         dut.completed.value = bench.completed
@@ -166,16 +171,13 @@ async def a_ring_is_worked_off_in_order(dut):
 
 @cocotb.test()
 async def a_ring_gives_a_descriptor_each_clock(dut):
-    bench = Bench(dut, 2)
-    await bench.start()
+    bench = await Bench(dut, 2).start()
     bench.fetch_clocks = 1
     bench.eager = 0.0
     bench.post(2 * BATCH)
-    for _ in range(60):
-        await bench.clock()
+    await bench.clocks(60)
     bench.eager = 1.0
-    for _ in range(40):
-        await bench.clock()
+    await bench.clocks(40)
     bench.check_taken()
     clocks = [at for at, _ in bench.taken]
     assert clocks[-1] - clocks[0] == 2 * BATCH - 1
@@ -187,12 +189,10 @@ async def a_table_gives_a_descriptor_each_clock_from_the_fourth_on(dut):
     bench.settings["source"] = CONSTANTS["SOURCE_TABLE"]
     bench.eager = 1.0
     await bench.start()
-    for _ in range(5):
-        await bench.clock()
+    await bench.clocks(5)
     rung = bench.now
     bench.post(TABLE_ENTRIES)
-    for _ in range(TABLE_ENTRIES + 20):
-        await bench.clock()
+    await bench.clocks(TABLE_ENTRIES + 20)
     bench.check_taken()
     clocks = [at for at, _ in bench.taken]
     assert clocks[-1] - clocks[0] == TABLE_ENTRIES - 1
@@ -207,15 +207,13 @@ async def an_entry_that_is_not_whole_has_no_bytes(dut):
     await bench.start()
     bench.post(3)
     bench.table[1] = (bench.table[1][0], 0)
-    for _ in range(40):
-        await bench.clock()
+    await bench.clocks(40)
     assert [d.bytes == 0 for _, d in bench.taken] == [False, True, False]
 
 
 async def faults(bench, clocks=400):
     """The errors that have reached the channel after this time."""
-    for _ in range(clocks):
-        await bench.clock()
+    await bench.clocks(clocks)
     return [(d.error, d.address) for _, d in bench.taken if d.error]
 
 
@@ -229,8 +227,7 @@ async def what_cannot_be_posted_is_a_fault_behind_what_was_fetched(dut):
         ({"ring_entries": 16}, 17),
         ({"source": 3}, 1),
     ]:
-        bench = Bench(dut, 5)
-        await bench.start()
+        bench = await Bench(dut, 5).start()
         bench.apply(restart=1)
         await bench.clock()
         bench.settings |= settings
@@ -251,11 +248,9 @@ async def what_cannot_be_posted_is_a_fault_behind_what_was_fetched(dut):
 
 @cocotb.test()
 async def a_fetch_that_fails_is_a_fault_in_its_turn(dut):
-    bench = Bench(dut, 6)
-    await bench.start()
+    bench = await Bench(dut, 6).start()
     bench.post(BATCH)
-    for _ in range(100):
-        await bench.clock()
+    await bench.clocks(100)
     assert len(bench.taken) == BATCH
     bench.fail_next = True
     bench.post(BATCH)
@@ -266,14 +261,12 @@ async def a_fetch_that_fails_is_a_fault_in_its_turn(dut):
 @cocotb.test()
 async def what_has_come_before_a_fault_is_worked_off(dut):
     for how in ["too many", "no master"]:
-        bench = Bench(dut, 9)
-        await bench.start()
+        bench = await Bench(dut, 9).start()
         bench.apply(restart=1)
         await bench.clock()
         bench.eager = 0.0
         bench.post(2 * BATCH)
-        for _ in range(200):
-            await bench.clock()
+        await bench.clocks(200)
         if how == "too many":
             bench.settings["doorbell"] = 200
             error, address = "ERROR_BAD_DESCRIPTOR", RING
@@ -283,8 +276,7 @@ async def what_has_come_before_a_fault_is_worked_off(dut):
             bench.post(1)
             bench.posted.pop()
         bench.apply()
-        for _ in range(20):
-            await bench.clock()
+        await bench.clocks(20)
         bench.eager = 1.0
         assert await faults(bench) == [(CONSTANTS[error], address)], how
         del bench.taken[-1]
@@ -314,8 +306,7 @@ async def commands_reach_the_channel_and_are_counted_nowhere(dut):
         while not dut.command_ready.value:
             await bench.clock()
         dut.command_valid.value = 0
-    for _ in range(20):
-        await bench.clock()
+    await bench.clocks(20)
     assert {d.address for _, d in bench.taken} == {64 * n for n in range(20)}
     assert int(dut.fetched.value) == 0
 

@@ -10,9 +10,7 @@ import pytest
 from card_bus import CardBus
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from engine_host import Channel, Descriptor, there_and_back
-from register_map import OFFSETS
-from register_map import field as put
+from engine_host import Descriptor, complete, enable_lane, opened, there_and_back
 from simulate import simulate, widths
 from tlp_stream import memory_write
 
@@ -117,9 +115,7 @@ async def started(dut, period_ps, seed=1):
         await RisingEdge(dut.user_clk)
     for taken in user.taken.values():
         taken.clear()
-    reader, writer = Channel(host, "h2c[0]"), Channel(host, "c2h[0]")
-    await reader.open()
-    await writer.open()
+    reader, writer = await opened(host, "h2c[0]", "c2h[0]")
     return host, user, reader, writer
 
 
@@ -141,14 +137,14 @@ async def data_go_through_the_user_circuit(dut, period_ps, pause):
 async def a_lane_comes_out_as_a_stream(dut, period_ps):
     """Writes of another card into BAR 1 reach host memory through the user circuit."""
     host, user, _, writer = await started(dut, period_ps)
-    await host.write32(OFFSETS["lanes[0].control"], put("lanes[0].control", enable=1))
+    await enable_lane(host, 0)
     user.pause_out = user.pause_in = 0.3
     data = host.random.randbytes(6000)
     for at in range(0, len(data), 240):
         host.source.queue.append(memory_write(at, data[at : at + 240], requester=2, bar=1))
     target = host.allocate(8192, 4096)
     await writer.post([Descriptor(target, len(data))])
-    assert (await writer.completed()).error == "none"
+    await complete(writer)
     assert user.taken["lane"] == data
     assert host.load(target, len(data)) == data
 
@@ -165,7 +161,7 @@ async def a_beat_each_clock_of_the_slower_side(dut, period_ps):
     host.store(source, host.random.randbytes(total))
     await writer.post([Descriptor(target, total)])
     await reader.post([Descriptor(source, total)])
-    assert (await writer.completed()).error == "none"
+    await complete(writer)
     writes = [tlp for tlp in host.writes if target <= tlp.address < target + total]
     begun = writes[10].last_clock
     clocks = writes[-1].last_clock - begun
@@ -199,7 +195,7 @@ async def a_reset_of_the_user_side_loses_what_is_between(dut, period_ps):
         await RisingEdge(dut.user_clk)
     resets, before = user.resets, len(user.taken["h2c"])
     await user.reset(3)
-    assert (await reader.completed()).error == "none"
+    await complete(reader)
     seen = -1
     while seen != len(user.taken["h2c"]):
         seen = len(user.taken["h2c"])
@@ -213,7 +209,7 @@ async def a_reset_of_the_user_side_loses_what_is_between(dut, period_ps):
     assert seams, "the lost bytes are not one piece at the reset"
     # The writer has the data it was given, and waits for the bytes that were lost.
     user.waiting.extend(bytes(total))
-    assert (await writer.completed()).error == "none"
+    await complete(writer)
     loaded = host.load(target, total)
     same = next((at for at in range(total) if loaded[at] != data[at]), total)
     assert same >= before - user.bytes * 24 - 4096

@@ -34,15 +34,11 @@ class H2c(ReadBench):
         self._shown = False
 
     async def start(self):
-        dut = self.dut
-        dut.descriptor_valid.value = 0
-        dut.descriptor.value = 0
-        dut.reset_counters.value = 0
-        dut.status_taken.value = 0
-        dut.interrupt_taken.value = 0
-        dut.draining.value = 0
         self.set()
-        await super().start()
+        return await super().start(
+            "descriptor_valid", "descriptor", "reset_counters", "status_taken", "interrupt_taken",
+            "draining",
+        )  # fmt: skip
 
     def set(self, **values: int) -> None:
         """Sets registers of the channel."""
@@ -93,15 +89,13 @@ class H2c(ReadBench):
 
     def check(self) -> None:
         """Compares the data taken off the feed with the memory."""
-        taken = bytes(self.consumers[0].data)
-        wrong = [
-            at
-            for at, pair in enumerate(zip(taken, self.expected, strict=False))
-            if pair[0] != pair[1]
-        ]
-        assert taken == bytes(self.expected), (
-            f"{len(taken)} of {len(self.expected)} bytes, wrong from {wrong[:1]} to {wrong[-1:]}"
-        )
+        self.compare(0, bytes(self.expected))
+
+    async def moves(self, *jobs: tuple[int, int]) -> None:
+        """Posts descriptors, and waits until all are done."""
+        for address, count in jobs:
+            self.post(address, count)
+        await self.all_done()
 
     async def all_done(self, limit: int = 20000) -> None:
         """Waits until all posted descriptors are done."""
@@ -121,8 +115,7 @@ class H2c(ReadBench):
 
 async def bench(dut) -> H2c:
     """A bench after reset, when reads can begin."""
-    h2c = H2c(dut, int(os.environ.get("SEED", "1")))
-    await h2c.start()
+    h2c = await H2c(dut, int(os.environ.get("SEED", "1"))).start()
     await clocks(h2c, 280)
     return h2c
 
@@ -173,12 +166,10 @@ async def descriptors_are_cut_as_they_should(dut):
     b.set(payload=0)
     b.set_function(max_read_request=5)
     await clocks(b, 3)
-    b.post(0x10000, 4096)
-    b.post(0x7000, 8192)
-    b.post(0x7FFF, 4097)
-    await b.all_done()
-    wanted = reads_of(0x10000, 4096, own) + reads_of(0x7000, 8192, own)
-    assert [bytes_of(tlp) for tlp in b.requests] == wanted + reads_of(0x7FFF, 4097, own)
+    jobs = [(0x10000, 4096), (0x7000, 8192), (0x7FFF, 4097)]
+    await b.moves(*jobs)
+    wanted = [read for job in jobs for read in reads_of(*job, own)]
+    assert [bytes_of(tlp) for tlp in b.requests] == wanted
     assert b.readings.completed == len(cases) * 8 + 3
     assert b.readings.bytes == len(b.expected)
     assert b.readings.state == CONSTANTS["STATE_RUNNING"]
@@ -223,7 +214,7 @@ async def every_limit_goes_with_every_other(dut):
         done += len(jobs)
         assert [bytes_of(tlp) for tlp in b.requests] == wanted
         assert (b.readings.completed, b.readings.state) == (done, CONSTANTS["STATE_RUNNING"])
-    assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
+    b.assert_no_errors()
 
 
 @cocotb.test()
@@ -248,15 +239,12 @@ async def any_pauses_do_no_harm(dut):
 async def the_first_read_is_early_and_small_ones_come_every_clock(dut):
     b = await bench(dut)
     b.completer.latency = (3, 3)
-    b.post(0x1000, 64)
-    await b.all_done()
+    await b.moves((0x1000, 64))
     # The clock in which the descriptor is taken, and the one in which the request is.
     assert b.request_clocks[0] - b.accepted[0] <= 2
     b.accepted.clear()
     b.request_clocks.clear()
-    for n in range(300):
-        b.post(0x10000 + n * 64, 8)
-    await b.all_done()
+    await b.moves(*((0x10000 + n * 64, 8) for n in range(300)))
     assert b.request_clocks[-1] - b.request_clocks[0] <= 299 * 1.02
     assert b.readings.completed == 301
     # Time stamps: from the first read to the last data.
@@ -274,9 +262,8 @@ async def long_transfers_use_the_whole_datapath(dut):
         b.completer.max_payload, b.completer.split = payload, "most"
         b.completer.latency = (200, 260)
         b.beats = b.first_beat = 0
-        for n in range(8):
-            b.post((n + 1) * 0x10000 + offset, size - 7 * (offset > 0))
-        await b.all_done()
+        count = size - 7 * (offset > 0)
+        await b.moves(*(((n + 1) * 0x10000 + offset, count) for n in range(8)))
         span = b.last_beat - b.first_beat + 1
         assert b.beats >= 0.99 * span, f"{b.beats} beats in {span} clocks"
 
@@ -299,9 +286,7 @@ async def faults_take_effect_in_their_turn(dut):
         starts = [n * 0x10000 + 0x10003 for n in range(8)]
         # The second read of descriptor `bad`, its second completion.
         at = starts[bad] // own * own + own
-        b.completer.fault = lambda address, count, at=at, fault=fault: (
-            (fault, 1) if address == at else (Fault.NONE, 0)
-        )
+        b.completer.fail(at, fault, 1)
         for start in starts:
             b.post(start, size)
         moved = at + 64 - starts[bad]
@@ -314,9 +299,8 @@ async def faults_take_effect_in_their_turn(dut):
         assert len(b.requests) == sent
         await b.restart()
         assert b.readings.completed == 0 and b.readings.state != STOPPED
-        b.completer.fault = lambda address, count: (Fault.NONE, 0)
-        b.post(0x5001, 2000)
-        await b.all_done()
+        b.completer.fail(None)
+        await b.moves((0x5001, 2000))
         assert b.readings.completed == 1
         await b.restart()
 
@@ -372,8 +356,7 @@ async def some_things_stop_at_once(dut):
             count = sum(sizes[:completed]) + moved
             assert bytes(b.consumers[0].data) == bytes(b.expected[:count])
             await b.restart()
-            b.post(0x3333, 1111)
-            await b.all_done()
+            await b.moves((0x3333, 1111))
             await b.restart()
     # A channel that does not run is not stopped when the link goes down.
     b.set(run=0)
@@ -393,8 +376,7 @@ async def some_things_stop_at_once(dut):
     assert len(b.requests) == sent
     await b.restart()
     # One that has done its work is stopped, without an address to blame.
-    b.post(0x4444, 100)
-    await b.all_done()
+    await b.moves((0x4444, 100))
     b.set_function(link_up=0)
     assert await b.stopped() == ("ERROR_LINK_DOWN", 0, 1, 0)
     b.set_function(link_up=1)
@@ -411,11 +393,10 @@ async def restarts_at_any_moment(dut):
         await clocks(b, b.seed.randrange(150))
         await b.restart()
         count = b.seed.randrange(1, 2000)
-        b.post(b.seed.randrange(1 << 36), count)
-        await b.all_done()
+        await b.moves((b.seed.randrange(1 << 36), count))
         assert (b.readings.completed, b.readings.stopped_at) == (1, 0)
         await b.restart()
-    assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
+    b.assert_no_errors()
 
 
 @cocotb.test()
@@ -474,9 +455,7 @@ async def what_is_drained_is_waited_for(dut):
         ({"address": 0x9000, "bytes": 0}, {}, "ERROR_BAD_DESCRIPTOR"),
         (None, {"link_up": 0}, "ERROR_LINK_DOWN"),
     ]
-    b.completer.fault = lambda address, count: (
-        (Fault.ABORT, 0) if address == 0x9000 else (Fault.NONE, 0)
-    )
+    b.completer.fail(0x9000, Fault.ABORT)
     for fields, change, name in cases:
         await b.restart()
         b.consumers[0].rate = 0

@@ -72,6 +72,7 @@ class Lanes:
         self.drive_settings()
         await FallingEdge(dut.clk)
         dut.rst.value = 0
+        return self
 
     def drive_settings(self):
         """Drives the settings of software and user circuit."""
@@ -276,8 +277,7 @@ def check_credits(b, sent):
 async def everything_comes_out_or_is_checked(dut):
     """Random TLPs for all lanes; the lane that is kept changes, and with it the lanes that are
     drained."""
-    b = new(dut)
-    await b.start()
+    b = await new(dut).start()
     count = b.count
     b.stored = sent = [bytearray() for _ in range(count)]  # of each lane, in order
     checked = [bytearray() for _ in range(count)]  # words that its checker sees
@@ -325,8 +325,7 @@ async def everything_comes_out_or_is_checked(dut):
 @cocotb.test()
 async def what_was_kept_is_checked_first(dut):
     """A TLP that arrives while its lane is drained is checked after the lane's content."""
-    b = new(dut, 7)
-    await b.start()
+    b = await new(dut, 7).start()
     lane = b.count - 1
     b.settings[lane]["check"] = 1
     b.hungry = False
@@ -355,8 +354,7 @@ async def what_was_kept_is_checked_first(dut):
 @cocotb.test()
 async def every_clock_a_beat(dut):
     """TLPs of any size, back to back, for lanes in any order: a beat each clock, in and out."""
-    b = new(dut, 1)
-    await b.start()
+    b = await new(dut, 1).start()
     lane = b.count - 1
     b.kept = 1 << lane
     b.whole_beats = True
@@ -393,8 +391,7 @@ async def every_clock_a_beat(dut):
 
 @cocotb.test()
 async def a_full_lane_holds_up_or_drops(dut):
-    b = new(dut, 2)
-    await b.start()
+    b = await new(dut, 2).start()
     lane, other = 0, b.count - 1
     b.kept = 1
     b.hungry = False
@@ -435,8 +432,7 @@ async def a_full_lane_holds_up_or_drops(dut):
 
 @cocotb.test()
 async def what_cannot_be_taken_sets_overflow(dut):
-    b = new(dut, 3)
-    await b.start()
+    b = await new(dut, 3).start()
     lane = b.count // 2
     b.kept = 1 << lane
     good = dict(first_be=15)
@@ -482,8 +478,7 @@ async def what_cannot_be_taken_sets_overflow(dut):
 @cocotb.test()
 async def a_restart_forgets(dut):
     """In the middle of a TLP as well: nothing of it is left, and the next ones are whole."""
-    b = new(dut, 4)
-    await b.start()
+    b = await new(dut, 4).start()
     lane = 0
     b.kept = 1
     b.settings[lane]["return_credits"] = 1
@@ -528,8 +523,7 @@ def send_pieces(b, lane, total):
 async def a_restart_leaves_the_rest_of_what_was_begun(dut):
     """A consumer in the middle of a piece gets it whole, and then the later data: up to a full lane
     may arrive before it continues."""
-    b = new(dut, 8)
-    await b.start()
+    b = await new(dut, 8).start()
     lane = b.count - 1
     b.kept = 1 << lane
     b.piece_bytes = LANE_FIFO // 4
@@ -570,8 +564,7 @@ async def a_restart_leaves_the_rest_of_what_was_begun(dut):
 
 @cocotb.test()
 async def credits_come_by_the_quarter_and_when_it_is_quiet(dut):
-    b = new(dut, 5)
-    await b.start()
+    b = await new(dut, 5).start()
     lane = b.count - 1
     b.settings[lane]["return_credits"] = 1
     quarter = LANE_FIFO // 4
@@ -623,8 +616,7 @@ async def credits_come_by_the_quarter_and_when_it_is_quiet(dut):
 
 @cocotb.test()
 async def times_are_of_the_first_and_the_last(dut):
-    b = new(dut, 6)
-    await b.start()
+    b = await new(dut, 6).start()
     await b.run(5)
     spans = {}
     for lane in range(b.count):

@@ -48,7 +48,8 @@ class Bench:
         self.stops = []
         self.content = bytearray(MEMORY_BYTES)
 
-    async def start(self):
+    async def start(self, how_often=0.0):
+        """Clock and reset; from now on everything pauses this often."""
         dut = self.dut
         Clock(dut.clk, 4, unit="ns").start()
         for name in ["write_forget", "read_forget", "failed_valid"]:
@@ -63,6 +64,9 @@ class Bench:
         dut.rst.value = 0
         await ClockCycles(dut.clk, 2)
         cocotb.start_soon(self.watch())
+        if how_often:
+            self.pause(how_often)
+        return self
 
     async def watch(self):
         dut = self.dut
@@ -95,6 +99,25 @@ class Bench:
                 break
         getattr(dut, f"{which}_descriptor_valid").value = 0
 
+    async def forget(self, which):
+        """Gives up what one of the modules has begun."""
+        signal = getattr(self.dut, f"{which}_forget")
+        signal.value = 1
+        await RisingEdge(self.dut.clk)
+        signal.value = 0
+
+    async def received(self, count):
+        """The next `count` bytes, and what has come with them."""
+        got = bytearray()
+
+        def is_all():
+            if not self.sink.empty():
+                got.extend(bytes(self.sink.read_nowait()))
+            return len(got) >= count
+
+        await self.until(is_all)
+        return got
+
     async def until(self, condition, limit=60000):
         """Waits until the condition holds."""
         for _ in range(limit):
@@ -107,9 +130,7 @@ class Bench:
 @cocotb.test()
 @cocotb.parametrize(how_often=[0.0, 0.4])
 async def bytes_reach_their_card_addresses(dut, how_often):
-    bench = Bench(dut, 1)
-    await bench.start()
-    bench.pause(how_often)
+    bench = await Bench(dut, 1).start(how_often)
     jobs, at = [], 0
     while at < 60_000:
         at += bench.random.choice([0, 1, 5, 300, bench.random.randrange(64)])
@@ -130,8 +151,7 @@ async def bytes_reach_their_card_addresses(dut, how_often):
 
 @cocotb.test()
 async def writes_go_at_a_beat_a_clock(dut):
-    bench = Bench(dut, 2)
-    await bench.start()
+    bench = await Bench(dut, 2).start()
     lanes = len(dut.s_tkeep)
     count = 400 * lanes
     bench.source.send_nowait(AxiStreamFrame(bench.random.randbytes(count)))
@@ -149,9 +169,7 @@ async def writes_go_at_a_beat_a_clock(dut):
 @cocotb.test()
 @cocotb.parametrize(how_often=[0.0, 0.4])
 async def bytes_come_from_their_card_addresses(dut, how_often):
-    bench = Bench(dut, 3)
-    await bench.start()
-    bench.pause(how_often)
+    bench = await Bench(dut, 3).start(how_often)
     content = bench.random.randbytes(70_000)
     bench.content[: len(content)] = content
     jobs = [(bench.random.randrange(60_000), any_length(bench.random)) for _ in range(40)]
@@ -171,8 +189,7 @@ async def bytes_come_from_their_card_addresses(dut, how_often):
 
 @cocotb.test()
 async def bytes_that_come_in_pieces_are_waited_for(dut):
-    bench = Bench(dut, 7)
-    await bench.start()
+    bench = await Bench(dut, 7).start()
     data, counts = b"", []
     for _ in range(12):
         counts.append(any_length(bench.random))
@@ -204,9 +221,7 @@ async def bytes_that_come_in_pieces_are_waited_for(dut):
 
 @cocotb.test()
 async def writes_that_are_given_up_leave_nothing_behind(dut):
-    bench = Bench(dut, 8)
-    await bench.start()
-    bench.pause(0.5)
+    bench = await Bench(dut, 8).start(0.5)
     half = MEMORY_BYTES // 2
     for n in range(25):
         count = bench.random.randrange(500, 4000)
@@ -221,9 +236,7 @@ async def writes_that_are_given_up_leave_nothing_behind(dut):
             # All data are available, and each of the first clocks is tried.
             await bench.descriptor("write", at, count)
         await clocks(dut, n if n < 10 else bench.random.randrange(80))
-        dut.write_forget.value = 1
-        await RisingEdge(dut.clk)
-        dut.write_forget.value = 0
+        await bench.forget("write")
         await RisingEdge(dut.clk)
         # Bytes reported before are in the memory.
         told, bench.written = bench.written, 0
@@ -247,8 +260,7 @@ async def writes_that_are_given_up_leave_nothing_behind(dut):
 
 @cocotb.test()
 async def a_channel_that_takes_nothing_holds_up_the_reads(dut):
-    bench = Bench(dut, 10)
-    await bench.start()
+    bench = await Bench(dut, 10).start()
     bench.content[:] = bench.random.randbytes(MEMORY_BYTES)
     bench.sink.pause = True
     await bench.descriptor("read", 5, 20_000)
@@ -256,49 +268,28 @@ async def a_channel_that_takes_nothing_holds_up_the_reads(dut):
     # Data read ahead, and the stream's pipeline.
     assert sum(burst.beats for burst in bench.memory.reads) * len(dut.m_tkeep) < 8192 + 512
     bench.sink.pause = False
-    got = bytearray()
-
-    def is_all():
-        if not bench.sink.empty():
-            got.extend(bytes(bench.sink.read_nowait()))
-        return len(got) >= 20_000
-
-    await bench.until(is_all)
-    assert got == bench.content[5:20_005]
+    assert await bench.received(20_000) == bench.content[5:20_005]
 
 
 @cocotb.test()
 async def reads_that_are_given_up_leave_nothing_behind(dut):
-    bench = Bench(dut, 9)
-    await bench.start()
-    bench.pause(0.4)
+    bench = await Bench(dut, 9).start(0.4)
     bench.content[:] = bench.random.randbytes(MEMORY_BYTES)
     for n in range(30):
         await bench.descriptor("read", bench.random.randrange(60_000), 9000)
         await clocks(dut, n if n < 10 else bench.random.randrange(150))
-        dut.read_forget.value = 1
-        await RisingEdge(dut.clk)
-        dut.read_forget.value = 0
+        await bench.forget("read")
         await RisingEdge(dut.clk)
         bench.sink.clear()
         at, count = bench.random.randrange(60_000), any_length(bench.random)
-        got = bytearray()
         await bench.descriptor("read", at, count)
-
-        def is_all(got=got, count=count):
-            if not bench.sink.empty():
-                got.extend(bytes(bench.sink.read_nowait()))
-            return len(got) >= count
-
-        await bench.until(is_all)
-        assert got == bench.content[at : at + count]
+        assert await bench.received(count) == bench.content[at : at + count]
 
 
 @cocotb.test()
 @cocotb.parametrize(response=REFUSALS)
 async def a_memory_that_fails_stops_the_channel_at_the_burst(dut, response):
-    bench = Bench(dut, 4)
-    await bench.start()
+    bench = await Bench(dut, 4).start()
     lanes = len(dut.s_tkeep)
     burst = 16 * lanes
     bench.memory.refuses = lambda address: address >= 3 * burst
@@ -311,9 +302,7 @@ async def a_memory_that_fails_stops_the_channel_at_the_burst(dut, response):
     assert bench.written == 5 * burst // 2
     # Given up: the next is unaffected.
     bench.memory.refuses = None
-    dut.write_forget.value = 1
-    await RisingEdge(dut.clk)
-    dut.write_forget.value = 0
+    await bench.forget("write")
     await ClockCycles(dut.clk, 200)
     bench.source.clear()
     bench.written = 0
@@ -328,9 +317,7 @@ async def a_memory_that_fails_stops_the_channel_at_the_burst(dut, response):
 
 @cocotb.test()
 async def a_read_that_failed_is_told_behind_what_came_before(dut):
-    bench = Bench(dut, 5)
-    await bench.start()
-    bench.pause(0.3)
+    bench = await Bench(dut, 5).start(0.3)
     data = bench.random.randbytes(1000)
     bench.source.send_nowait(AxiStreamFrame(data))
     await bench.descriptor("write", 0, 3000)
@@ -348,8 +335,7 @@ async def a_read_that_failed_is_told_behind_what_came_before(dut):
 @cocotb.test()
 @cocotb.parametrize(response=REFUSALS)
 async def a_read_of_the_memory_that_fails_offers_nothing_more(dut, response):
-    bench = Bench(dut, 6)
-    await bench.start()
+    bench = await Bench(dut, 6).start()
     lanes = len(dut.s_tkeep)
     burst = 16 * lanes
     bench.content[: 8 * burst] = bench.random.randbytes(8 * burst)
@@ -366,9 +352,7 @@ async def a_read_of_the_memory_that_fails_offers_nothing_more(dut, response):
     bench.sink.pause = False
     await ClockCycles(dut.clk, 100)
     assert bytes(bench.sink.read_nowait()) == bench.content[: 2 * burst]
-    dut.read_forget.value = 1
-    await RisingEdge(dut.clk)
-    dut.read_forget.value = 0
+    await bench.forget("read")
     bench.memory.refuses = None
     await ClockCycles(dut.clk, 100)
     assert not dut.read_failed.value

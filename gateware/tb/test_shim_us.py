@@ -11,11 +11,7 @@ from fractions import Fraction
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, with_timeout
-from cocotbext.axi import AxiStreamBus
 from cocotbext.pcie.core import RootComplex
-from cocotbext.pcie.core.tlp import TlpType
-from cocotbext.pcie.xilinx.us import UltraScalePlusPcieDevice
-from cocotbext.pcie.xilinx.us.tlp import Tlp_us
 from packed import pack, unpack
 from shim_us_bench import (
     CC_TLPS,
@@ -31,7 +27,7 @@ from shim_us_bench import (
     HardBlock,
     Numbers,
     completion_matches,
-    mend_enables,
+    device_model,
     received_completion,
     received_request,
     request_matches,
@@ -164,8 +160,13 @@ def clocks_needed(descriptor, payload, tlps_per_beat):
     return Fraction(segments * segment, LANES), max(1, -(-payload // LANES))
 
 
-def assert_rate(what, count, clocks, descriptor, payload, tlps_per_beat):
+# Of each stream: double words of a descriptor, TLPs that may begin in a beat.
+STREAMS = {"rq": (4, RQ_TLPS), "rc": (3, RC_TLPS), "cq": (4, CQ_TLPS), "cc": (3, CC_TLPS)}
+
+
+def assert_rate(what, count, clocks, payload):
     """Checks for at least 99 % of the rate that interface and stream allow."""
+    descriptor, tlps_per_beat = STREAMS[what]
     interface, stream = clocks_needed(descriptor, payload, tlps_per_beat)
     bound = count * max(interface, stream)
     print(f"RATE {what} {DATA_BITS} {tlps_per_beat} {payload * 4} {float(bound):.0f} {clocks}")
@@ -192,10 +193,7 @@ async def the_rate_is_the_interfaces(dut):
                     tlp, _ = received_completion(seed, payload)
                     block.rc.send_nowait(tlp.pack_us_rc())
                 elif what == "cq":
-                    tlp = Tlp_us()
-                    tlp.fmt_type = TlpType.MEM_WRITE_64
-                    tlp.set_addr_be_data(0x1000, data)
-                    block.cq.send_nowait(tlp.pack_us_cq())
+                    block.receive_write(data)
                 elif what == "rq":
                     tlps.append(memory_write(0x4000, data))
                 else:
@@ -212,26 +210,11 @@ async def the_rate_is_the_interfaces(dut):
 
                 await until(dut, collect)
                 await ClockCycles(dut.clk, 40)
-                clocks = tlps[-1].first_clock - tlps[0].first_clock
-                assert_rate(
-                    what,
-                    count - 1,
-                    clocks,
-                    4 if what == "rq" else 3,
-                    payload,
-                    RQ_TLPS if what == "rq" else CC_TLPS,
-                )
             else:
                 await until(dut, lambda n=count: len(block.rx.tlps) == n)
-                clocks = block.rx.tlps[-1].first_clock - block.rx.tlps[0].first_clock
-                assert_rate(
-                    what,
-                    count - 1,
-                    clocks,
-                    3 if what == "rc" else 4,
-                    payload,
-                    RC_TLPS if what == "rc" else CQ_TLPS,
-                )
+                tlps = block.rx.tlps
+            clocks = tlps[-1].first_clock - tlps[0].first_clock
+            assert_rate(what, count - 1, clocks, payload)
 
 
 @cocotb.test()
@@ -241,10 +224,7 @@ async def requests_and_completions_take_turns(dut):
     block = HardBlock(dut)
     await block.reset()
     for _ in range(50):
-        tlp = Tlp_us()
-        tlp.fmt_type = TlpType.MEM_WRITE_64
-        tlp.set_addr_be_data(0x1000, seed.randbytes(64))
-        block.cq.send_nowait(tlp.pack_us_cq())
+        block.receive_write(seed.randbytes(64))
         tlp, _ = received_completion(seed, 16)
         block.rc.send_nowait(tlp.pack_us_rc())
     await until(dut, lambda: len(block.rx.tlps) == 100)
@@ -273,10 +253,7 @@ async def latency(dut):
         await ClockCycles(dut.clk, 20)
         begin, end = f"m_axis_{what}_tvalid", "m_rx_valid"
         if what == "cq":
-            tlp = Tlp_us()
-            tlp.fmt_type = TlpType.MEM_WRITE_64
-            tlp.set_addr_be_data(0x1000, seed.randbytes(4))
-            block.cq.send_nowait(tlp.pack_us_cq())
+            block.receive_write(seed.randbytes(4))
             # At 64 bits the descriptor takes two beats.
             expected = 3 + (LANES == 2)
         elif what == "rc":
@@ -394,10 +371,7 @@ async def function_level_reset(dut, beats, kind):
     numbers = Numbers(block, seed, (1, 4))
     lanes = 16 * LANES
     for _ in range(3):
-        tlp = Tlp_us()
-        tlp.fmt_type = TlpType.MEM_WRITE_64
-        tlp.set_addr_be_data(0x1000, seed.randbytes(4 * lanes))
-        block.cq.send_nowait(tlp.pack_us_cq())
+        block.receive_write(seed.randbytes(4 * lanes))
     header = {"kind": kind, "address": 0, "length_dw": lanes, "first_be": 15, "last_be": 15}
     long = Tlp(header, seed.randbytes(4 * lanes))
     if beats:
@@ -539,43 +513,8 @@ async def below_a_root_complex(dut):
     seed = random.Random(SEED + 7)
     for name, value in INPUTS.items():
         getattr(dut, name).value = value
-    buses = {
-        f"{n}_bus": AxiStreamBus.from_prefix(dut, f"{'s' if n in ('rq', 'cc') else 'm'}_axis_{n}")
-        for n in ["rq", "rc", "cq", "cc"]
-    }
-    signals = {
-        name: getattr(dut, name)
-        for name in [
-            *(n for n in INPUTS if n != "cfg_flr_in_process"),
-            "cfg_fc_sel",
-            "pcie_cq_np_req",
-            "cfg_mgmt_addr",
-            "cfg_mgmt_function_number",
-            "cfg_mgmt_read",
-            "cfg_mgmt_write",
-            "cfg_mgmt_write_data",
-            "cfg_mgmt_byte_enable",
-            "cfg_mgmt_debug_access",
-        ]
-    }
     root = RootComplex()
-    device = UltraScalePlusPcieDevice(
-        cq_straddle=CQ_TLPS == 2,
-        cc_straddle=CC_TLPS == 2,
-        rq_straddle=RQ_TLPS == 2,
-        rc_straddle=RC_TLPS >= 2,
-        rc_4tlp_straddle=RC_TLPS == 4,
-        max_payload_size=1024,
-        enable_extended_tag=True,
-        pf0_msix_enable=True,
-        pf0_msix_table_size=7,
-        user_clk=dut.clk,
-        user_reset=dut.rst,
-        **buses,
-        **signals,
-    )
-    if CQ_TLPS == 2:
-        mend_enables(device.cq_source)
+    device = device_model(dut)
     root.make_port().connect(device)
     device.functions[0].configure_bar(0, 65536)
     root.max_payload_size = 1

@@ -126,6 +126,7 @@ class User:
         await FallingEdge(dut.clk)
         await FallingEdge(dut.clk)
         dut.rst.value = 0
+        return self
 
     def drive(self):
         """Drives registers, and inputs that do not depend on outputs."""
@@ -266,8 +267,7 @@ async def feed_all(u, c2h, peer):
 @cocotb.test()
 async def each_is_fed_with_what_is_set(dut):
     """All sources, any byte, any pause."""
-    u = User(dut, 0)
-    await u.start()
+    u = await User(dut, 0).start()
     places = len(dut.lane_kept)
     for c2h, peer in [(c2h, peer) for c2h in range(4) for peer in range(4)]:
         before = u.sources[0].taken, u.lane.taken
@@ -289,8 +289,7 @@ async def each_is_fed_with_what_is_set(dut):
 
 @cocotb.test()
 async def the_pattern_begins_anew_with_its_seed(dut):
-    u = User(dut, 1)
-    await u.start()
+    u = await User(dut, 1).start()
     for seed in [0, 0xFFFFFFFF, 0x12345678]:
         if seed:
             await u.quiet()
@@ -314,8 +313,7 @@ async def the_pattern_begins_anew_with_its_seed(dut):
 @cocotb.test()
 async def a_beat_each_clock(dut):
     """Through the generators, from the H2C stream, from the lane, and into the checker."""
-    u = User(dut, 2)
-    await u.start()
+    u = await User(dut, 2).start()
     cases = [(GENERATOR, GENERATOR), (STREAM, LANE), (LANE, STREAM), (GENERATOR, LANE)]
     for c2h, peer in cases:
         u.settings.update(c2h_source=c2h, peer_source=peer)
@@ -336,8 +334,7 @@ async def a_beat_each_clock(dut):
 
 @cocotb.test()
 async def what_leads_nowhere_is_checked(dut):
-    u = User(dut, 3)
-    await u.start()
+    u = await User(dut, 3).start()
     source = u.sources[0]
     for enabled in [1, 1, 0]:
         seed = u.random.getrandbits(32)
@@ -365,8 +362,7 @@ async def what_leads_nowhere_is_checked(dut):
 
 @cocotb.test()
 async def errors_are_counted_a_beat_each_clock(dut):
-    u = User(dut, 4)
-    await u.start()
+    u = await User(dut, 4).start()
     u.settings.update(h2c_check=1, h2c_check_seed=1)
     u.sources[0].data += pattern(2, 0, 100 * u.lanes)
     await u.run(100 + READ_CLOCKS + 6)
@@ -393,8 +389,7 @@ async def errors_are_counted_a_beat_each_clock(dut):
 
 @cocotb.test()
 async def one_command_at_a_time(dut):
-    u = User(dut, 5)
-    await u.start()
+    u = await User(dut, 5).start()
     u.settings.update(command_address=0x5_0000_1000, command_bytes=256)
     assert not int(dut.command_valid.value)
 
@@ -459,8 +454,7 @@ async def take_message(u):
 
 @cocotb.test()
 async def rounds_of_the_ping_pong_are_timed(dut):
-    u = User(dut, 6)
-    await u.start()
+    u = await User(dut, 6).start()
     u.settings.update(command_address=0x9_0000_0000, command_bytes=1000, lane=3)
     for rounds in [5, 1, 0, 3]:
         u.pulses = dict(ping_start=1)
@@ -497,8 +491,7 @@ async def rounds_of_the_ping_pong_are_timed(dut):
 
 @cocotb.test()
 async def the_ping_pong_stops_with_the_channel(dut):
-    u = User(dut, 7)
-    await u.start()
+    u = await User(dut, 7).start()
     u.settings.update(command_address=64, command_bytes=64, lane=1, ping_rounds=9)
     u.pulses = dict(ping_start=1)
     await u.run(2)

@@ -52,6 +52,7 @@ class Window:
         await self.bench.reset(3)
         await self.bench.step(3)
         cocotb.start_soon(self.watch())
+        return self
 
     async def watch(self):
         """Counts writes that the memory has refused."""
@@ -175,8 +176,7 @@ def send_random(w):
 
 @cocotb.test()
 async def any_place_length_and_enables(dut):
-    w = Window(dut, 0, max_payload=1)
-    await w.start()
+    w = await Window(dut, 0, max_payload=1).start()
     for chance in [0, 0.3, 0.6]:
         w.pauses(chance)
         for _ in range(8):
@@ -186,8 +186,7 @@ async def any_place_length_and_enables(dut):
 
 @cocotb.test()
 async def a_read_sees_the_writes_before_it(dut):
-    w = Window(dut, 4)
-    await w.start()
+    w = await Window(dut, 4).start()
     for n in range(20):
         # A memory with faster reads would do them first.
         w.port.pause(0, writes=n % 4 * 0.3, answers=n % 4 * 0.3)
@@ -199,8 +198,7 @@ async def a_read_sees_the_writes_before_it(dut):
 @cocotb.test()
 async def completions_are_split(dut):
     """At multiples of the payload size, which are multiples of the read completion boundary."""
-    w = Window(dut, 1)
-    await w.start()
+    w = await Window(dut, 1).start()
     for max_payload in [0, 3, 5]:
         w.max_payload = max_payload
         w.drive_function()
@@ -217,8 +215,7 @@ async def completions_are_split(dut):
 
 @cocotb.test()
 async def a_beat_each_clock(dut):
-    w = Window(dut, 2, max_payload=1)
-    await w.start()
+    w = await Window(dut, 2, max_payload=1).start()
     size = w.source.data_bits // 8
     # Writes, back to back.
     tlps = [w.write(256 * n, w.random.randbytes(256)) for n in range(24)]
@@ -245,8 +242,7 @@ async def a_beat_each_clock(dut):
 
 @cocotb.test()
 async def errors_of_the_memory_abort(dut):
-    w = Window(dut, 3, max_payload=0)
-    await w.start()
+    w = await Window(dut, 3, max_payload=0).start()
     w.read(0, 32)
     await w.finish()
     for n, response in enumerate([AxiResp.SLVERR, AxiResp.DECERR]):
@@ -274,8 +270,7 @@ async def errors_of_the_memory_abort(dut):
 @cocotb.test()
 async def answers_that_are_not_taken_hold_up_the_reads(dut):
     """The memory is asked only for data that there is room for."""
-    w = Window(dut, 5, max_payload=3)
-    await w.start()
+    w = await Window(dut, 5, max_payload=3).start()
     w.sink.pause = 1.0
     long = [(4096 * n + 4 * (n % 2), 1024 - n % 2) for n in range(6)]
     short = [(4 * n, 1) for n in range(100)]
@@ -291,8 +286,7 @@ async def answers_that_are_not_taken_hold_up_the_reads(dut):
 
 @cocotb.test()
 async def a_memory_that_does_not_confirm_holds_up_the_writes(dut):
-    w = Window(dut, 6)
-    await w.start()
+    w = await Window(dut, 6).start()
     # The memory takes the writes, and holds its answers back.
     w.port.take_many(200)
     w.port.pause(0, answers=1.0)

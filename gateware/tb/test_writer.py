@@ -25,9 +25,7 @@ LATENCY = 5
 
 
 async def begin(dut):
-    bench = WriterBench(dut, KIND)
-    await bench.start()
-    return bench
+    return await WriterBench(dut, KIND).start()
 
 
 @cocotb.test()
@@ -57,7 +55,7 @@ async def any_address_and_length(dut):
         bench.post(*jobs)
         before = len(bench.tlps)
         done += len(jobs)
-        await bench.until(lambda done=done: bench.readings.completed == done)
+        await bench.completed(done)
         at = bench.check_tlps(jobs, bench.tlps[before:], at)
         status += any(job.write_status for job in jobs)
         interrupts += any(job.send_interrupt for job in jobs)
@@ -80,8 +78,7 @@ async def rate(bench, job, count):
     await bench.steps(100)
     jobs = [Descriptor(**vars(job)) for _ in range(count)]
     bench.post(*jobs)
-    last = bench.readings.completed + count
-    await bench.until(lambda: bench.readings.completed == last)
+    await bench.completed(bench.readings.completed + count)
     tlps = bench.tlps[before:]
     clocks = tlps[-1].last - tlps[0].first + 1
     beats = sum(tlp.beats for tlp in tlps)
@@ -132,8 +129,7 @@ async def first_beat(dut):
     # peer once more as it passes the queue of those that wait for credit.
     bench.takes_due = False
     bench.post(Descriptor(0x1234, 8, write_status=1))
-    before = bench.readings.completed
-    await bench.until(lambda: bench.readings.completed > before)
+    await bench.completed(bench.readings.completed + 1)
     assert bench.clock - 1 - bench.tlps[-1].last == (2 if KIND == PEER else 1)
     assert int(dut.due.value) == 0b10
 
@@ -166,13 +162,11 @@ async def run_cleared(dut):
     assert bench.readings.state == RUNNING  # TLPs that are begun
     await bench.steps(200)
     r = bench.readings
-    assert r.state == IDLE
-    count = len(bench.tlps)
-    assert 2 < count < 8
+    assert r.state == IDLE and 2 < len(bench.tlps) < 8
     assert r.stopped_at == sum(len(t.data) for t in bench.tlps)
     # It continues where it was.
     bench.settings["run"] = 1
-    await bench.until(lambda: bench.readings.completed == 2)
+    await bench.completed(2)
     bench.check_tlps([job, job])
 
 
@@ -193,8 +187,7 @@ async def faults_in_their_turn(dut):
                 bench.sink = sink
                 before, dues = len(bench.tlps), dict(bench.dues)
                 bench.post(*[good] * ahead, fault, good, good)
-                await bench.until(lambda: bench.readings.state == STOPPED)
-                r = bench.readings
+                r = await bench.stopped()
                 assert (r.error, r.error_address) == (error, fault.address)
                 assert (r.completed, r.stopped_at) == (ahead, 0)
                 await bench.steps(30)
@@ -214,8 +207,7 @@ async def bus_master_is_clear(dut):
     # At the beginning of a descriptor.
     bench.function["bus_master"] = 0
     bench.post(Descriptor(0x1238, 64))
-    await bench.until(lambda: bench.readings.state == STOPPED)
-    r = bench.readings
+    r = await bench.stopped()
     assert (r.error, r.error_address, r.stopped_at) == (NOT_BUS_MASTER, 0x1238, 0)
     assert not bench.tlps
     await bench.restart()
@@ -228,8 +220,7 @@ async def bus_master_is_clear(dut):
         bench.post(Descriptor(0x8000, 100), job)
         await bench.until(lambda before=before: len(bench.tlps) > before + 5)
         bench.function["bus_master"] = 0
-        await bench.until(lambda: bench.readings.state == STOPPED)
-        r = bench.readings
+        r = await bench.stopped()
         tlps = bench.tlps[before:]
         await bench.steps(100)
         assert len(bench.tlps) == before + len(tlps)
@@ -250,8 +241,7 @@ async def feed_fails(dut):
     await bench.steps(200)
     assert len(bench.tlps) == 3 and bench.readings.state == RUNNING
     dut.feed_failed.value = 1
-    await bench.until(lambda: bench.readings.state == STOPPED)
-    r = bench.readings
+    r = await bench.stopped()
     assert (r.error, r.error_address) == (CARD_MEMORY, job.address + 512)
     assert (r.completed, r.stopped_at) == (1, 512)
     await bench.steps(20)
@@ -260,7 +250,7 @@ async def feed_fails(dut):
     bench.stream_limit = None
     await bench.restart()
     bench.post(job)
-    await bench.until(lambda: bench.readings.completed == 1)
+    await bench.completed(1)
     bench.check_tlps([job], bench.tlps[3:], 612)
 
 
@@ -294,7 +284,7 @@ async def link_goes_down(dut):
         job = Descriptor(0x7_0000_0000 + case, size)
         bench.post(job)
         if case % 3 == 2:
-            await bench.until(lambda: bench.readings.completed == 1)
+            await bench.completed(1)
         else:
             await bench.steps(case)
             # Small ones are offered and not taken.
@@ -303,7 +293,7 @@ async def link_goes_down(dut):
         bench.sink = 0.2
         bench.function["link_up"] = 0
         bench.may_withdraw = True
-        await bench.until(lambda: bench.readings.state == STOPPED)
+        await bench.stopped()
         bench.sink = 1.0
         await bench.steps(30)
         bench.may_withdraw = False
@@ -345,7 +335,7 @@ async def restart_at_any_moment(dut):
         new = [Descriptor(0x2000_0000 + case * 8, seed.choice([4, 700])) for _ in range(2)]
         bench.taken_up.clear()
         bench.post(*new)
-        await bench.until(lambda: bench.readings.completed == 2)
+        await bench.completed(2)
         bench.may_withdraw = False
         tlps = bench.tlps[count:]
         # One more than had begun: the clock of the restart itself.
@@ -392,8 +382,7 @@ async def a_window_is_used_whole(dut):
         bench.post(Descriptor(0x1000, 4096))
         await bench.steps(250)
         assert bench.readings.sent == window
-        await bench.step(credit_written=1, credit=256)
-        await bench.steps(60)
+        await bench.credit(256, 60)
         assert bench.readings.sent == window + 256
     # A receiver that reports more than was sent is believed.
     await bench.restart(credit_window=512)
@@ -413,8 +402,7 @@ async def link_goes_down_as_descriptors_complete(dut):
         bench.post(*[Descriptor(0x1000, size, await_credit=1) for size in sizes])
         await bench.steps(60)
         # One of them is complete in each clock from here on.
-        await bench.step(credit_written=1, credit=sum(sizes))
-        await bench.steps(delay)
+        await bench.credit(sum(sizes), delay)
         bench.function["link_up"] = 0
         await bench.steps(20)
         r = bench.readings
@@ -455,7 +443,7 @@ async def the_window_is_never_exceeded(dut):
     # A window of 0 means no credits.
     await bench.restart(credit_window=0)
     bench.post(Descriptor(0x1000, 9000))
-    await bench.until(lambda: bench.readings.completed == 1)
+    await bench.completed(1)
 
 
 @cocotb.test(skip=KIND != PEER)
@@ -487,19 +475,15 @@ async def completion_with_the_credit(dut):
     await bench.until(lambda: len(bench.tlps) == 4)
     await bench.steps(10)
     assert (bench.readings.completed, bench.readings.stopped_at) == (0, 100)
-    await bench.step(credit_written=1, credit=99)
-    await bench.steps(5)
+    await bench.credit(99)
     assert bench.readings.completed == 0 and bench.dues["status_due"] == 0
-    await bench.step(credit_written=1, credit=100)
-    await bench.steps(5)
+    await bench.credit(100)
     # The next one needs no credit; the one after it does.
     assert (bench.readings.completed, bench.readings.stopped_at) == (2, 50)
     assert bench.dues == {"status_due": 1, "interrupt_due": 0}
-    await bench.step(credit_written=1, credit=449)
-    await bench.steps(5)
+    await bench.credit(449)
     assert bench.readings.completed == 2 and bench.readings.state == RUNNING
-    await bench.step(credit_written=1, credit=450)
-    await bench.steps(5)
+    await bench.credit(450)
     r = bench.readings
     assert (r.completed, r.state, r.error, r.stopped_at) == (3, STOPPED, BAD_DESCRIPTOR, 0)
     # At most 64 are open; a stop reports how much of the first was moved.
@@ -507,8 +491,7 @@ async def completion_with_the_credit(dut):
     bench.post(*[Descriptor(0x1000, 8, await_credit=1) for _ in range(80)])
     await bench.steps(300)
     assert len(bench.taken_up) == 64
-    await bench.step(credit_written=1, credit=8 * 5 + 7)
-    await bench.steps(40)
+    await bench.credit(8 * 5 + 7, 40)
     assert bench.readings.completed == 5 and len(bench.taken_up) == 69
     bench.function["link_up"] = 0
     await bench.steps(10)

@@ -98,6 +98,7 @@ class WriterBench:
         await FallingEdge(dut.clk)
         dut.rst.value = 0
         await self.steps(4)
+        return self
 
     def most(self) -> int:
         """Longest payload of the channel's settings."""
@@ -140,6 +141,20 @@ class WriterBench:
         for _ in range(count):
             await self.step(**pulses)
             pulses = {}
+
+    async def credit(self, count, clocks=5):
+        """Reports a receiver's count of bytes, and runs a few clocks more."""
+        await self.step(credit_written=1, credit=count)
+        await self.steps(clocks)
+
+    async def completed(self, count):
+        """Steps until this number of descriptors is complete."""
+        await self.until(lambda: self.readings.completed == count)
+
+    async def stopped(self):
+        """Steps until the channel has stopped; its readings."""
+        await self.until(lambda: self.readings.state == STOPPED)
+        return self.readings
 
     async def step(self, **pulses):
         """Runs one clock. `pulses`: of the settings."""

@@ -22,13 +22,7 @@ struct Scenario {
 
 /// Constants of a realistic board: latencies, finite credits, SKP, a DLLP for every other TLP.
 fn real() -> Settings {
-    let mut settings = Settings::ideal(rate(3, 8), 256);
-    settings.uplink = rate(3, 16);
-    settings.link.skp = true;
-    settings.link.flight = ns(2);
-    settings.switch.latency = ns(110);
-    settings.port.transmit_latency = ns(100);
-    settings.port.receive_latency = ns(100);
+    let mut settings = Settings::board();
     settings.port.receive_credits = [
         Credits { header: 32, data: 512 },
         Credits { header: 32, data: 32 },
@@ -36,10 +30,6 @@ fn real() -> Settings {
     ];
     settings.port.ack.tlps = 2;
     settings.port.update_fc.tlps = 2;
-    settings.completer.read_latency.base = ns(400);
-    settings.completer.write_latency = ns(50);
-    settings.bar_bytes = 1 << 20;
-    settings.memory_bytes = GIB;
     settings
 }
 
@@ -117,15 +107,14 @@ fn main() {
                 for flow in &mut flows {
                     flow.operations = flow.operations.div_ceil(divisor);
                 }
-                let ids: Vec<_> =
-                    flows.into_iter().map(|flow| stand.fabric.start_flow(flow).unwrap()).collect();
+                let ids = stand.start(flows);
                 let start = Instant::now();
                 let end = stand.fabric.run(None);
                 let wall = start.elapsed().as_secs_f64();
                 assert_eq!(end, RunEnd::Quiet);
                 assert_eq!(stand.fabric.errors(), &[]);
-                for id in ids {
-                    assert_eq!(stand.fabric.flow_report(id).errors, Vec::<String>::new());
+                for report in stand.reports(&ids) {
+                    assert_eq!(report.errors, Vec::<String>::new());
                 }
                 all_hops = stand.fabric.tlp_hops();
                 let hops = all_hops as f64 / wall;

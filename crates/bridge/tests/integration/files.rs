@@ -12,9 +12,8 @@ use crosslane_bridge::{BridgeError, Identity, Stage};
 use crosslane_pcie::units::Picoseconds;
 
 use support::network::{Fault, Network};
-use support::{LabClock, SECOND_PS, SERVER, Scene, pattern, place};
+use support::{CARD, LabClock, SECOND_PS, SERVER, Scene, pattern, place};
 
-const CARD: &str = "kc705";
 /// Size of a piece, bytes: eight slots of the server.
 const PIECE: u64 = 128 << 10;
 

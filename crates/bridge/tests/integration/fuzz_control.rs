@@ -10,12 +10,12 @@ use crosslane_bridge::messages::{
     Hello, MAGIC, PeerTarget, Region, Reply, Request, TransferRequest, VERSION, Welcome, decode,
     encode,
 };
-use crosslane_bridge::{Mode, Path, TransferOptions};
+use crosslane_bridge::{Mode, Path};
 use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
 
-use support::{SECOND_PS, SERVER, Scene, bytes_of, pattern, place};
+use support::{SECOND_PS, SERVER, Scene, bytes_of, pattern};
 
 /// Inputs of a plain run; `make fuzz` sets another number.
 const ITERATIONS: usize = 2000;
@@ -214,10 +214,7 @@ fn session(greets: bool, messages: &[Message]) {
         assert!(bytes_of(&foreign) == pattern(50_000, 2), "nobody has offered this memory");
         // The next client is served.
         let client = scene.client().await;
-        let options = TransferOptions::default().with_time(Picoseconds(SECOND_PS));
-        client.put(&foreign, &place("kc705", 0), &options, |_| {}).await.expect("it is put");
-        let back = scene.empty(50_000).await;
-        client.get(&place("kc705", 0), &back, &options, |_| {}).await.expect("it is got");
-        assert!(bytes_of(&back) == pattern(50_000, 2));
+        scene.put(&client, &foreign, 0).await;
+        assert!(scene.get(&client, 0, 50_000).await == pattern(50_000, 2));
     });
 }

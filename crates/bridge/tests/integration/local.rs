@@ -14,6 +14,7 @@ use crosslane_lab::{LabBus, Simulation, open};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use futures_util::future::{Either, select};
 
+const LABS: [&str; 4] = ["kc705", "kc705:crosslane", "sbdt", "sbdt:crosslane"];
 const NEVER: Picoseconds = Picoseconds::NEVER;
 const MIB: usize = 1 << 20;
 
@@ -65,6 +66,20 @@ async fn put(dma: &mut LocalDma<LabBus>, from: &[u8], to: u64) -> Moved {
     dma.transfer(Job::HostToCard { from: HostSource::Copied(from), to }, NEVER).await.unwrap()
 }
 
+/// From host memory to host memory, through the card, with copies.
+fn through<'a>(from: &'a [u8], to: &'a mut [u8]) -> Job<'a, LabBus> {
+    Job::HostToHost { from: HostSource::Copied(from), to: HostSink::Copied(to) }
+}
+
+/// Copied to the card at this address, or from the card's first address back, or through the card.
+fn job_of<'a>(way: u32, from: &'a [u8], back: &'a mut [u8], card: u64) -> Job<'a, LabBus> {
+    match way {
+        0 => Job::HostToCard { from: HostSource::Copied(from), to: card },
+        1 => Job::CardToHost { from: 0, to: HostSink::Copied(back) },
+        _ => through(from, back),
+    }
+}
+
 fn stages(moved: &Moved) -> Vec<Stage> {
     moved.stages.iter().map(|stage| stage.stage).collect()
 }
@@ -90,7 +105,7 @@ fn contents(buffer: &Buffer<LabBus>, start: usize, bytes: usize) -> Vec<u8> {
 /// Any size, at any address, copied or not, to the card and back, through it, and within it.
 #[test]
 fn every_byte_arrives_on_every_way() {
-    for lab in ["kc705", "kc705:crosslane", "sbdt", "sbdt:crosslane"] {
+    for lab in LABS {
         on(lab, async |device| {
             let mut dma = LocalDma::new(&device, small()).unwrap();
             let cases = [(1, 0), (3, 4095), (16 << 10, 64), (100_001, 12_345), (400_003, 1 << 20)];
@@ -135,7 +150,7 @@ fn every_byte_arrives_on_every_way() {
 
 #[test]
 fn data_pass_through_the_card_copied_or_not() {
-    for lab in ["kc705", "kc705:crosslane", "sbdt", "sbdt:crosslane"] {
+    for lab in LABS {
         on(lab, async |device| {
             let mut dma = LocalDma::new(&device, small()).unwrap();
             for bytes in [1, 4097, 300_001] {
@@ -198,11 +213,7 @@ fn rings_of_any_shape_do() {
                 put(&mut dma, &sent, 1).await;
                 assert!(get(&mut dma, 1, bytes).await == sent, "{options:?}");
                 let mut back = vec![0; bytes];
-                let job = Job::HostToHost {
-                    from: HostSource::Copied(&sent),
-                    to: HostSink::Copied(&mut back),
-                };
-                dma.transfer(job, NEVER).await.unwrap();
+                dma.transfer(through(&sent, &mut back), NEVER).await.unwrap();
                 assert!(back == sent, "{options:?}");
             }
             dma.close().await.unwrap();
@@ -223,10 +234,8 @@ fn copies_overlap_and_registered_memory_saves_them() {
         let bytes = 16 * MIB;
         let options = LocalOptions::default().with_cores(Cores::one_copier());
         let mut dma = LocalDma::new(&device, options).unwrap();
-        let buffers = [
-            registered(&device, bytes, PageSize::Huge).await,
-            registered(&device, bytes, PageSize::Huge).await,
-        ];
+        let huge = async || registered(&device, bytes, PageSize::Huge).await;
+        let buffers = [huge().await, huge().await];
         let (sent, all) = (data(3, bytes), 0..bytes as u64);
         buffers[0].write(0, &sent).unwrap();
         // Opening and pinning happen once and are not timed.
@@ -248,9 +257,7 @@ fn copies_overlap_and_registered_memory_saves_them() {
         assert!(contents(&buffers[1], 0, bytes) == sent);
 
         let mut into = vec![0; bytes];
-        let job =
-            Job::HostToHost { from: HostSource::Copied(&sent), to: HostSink::Copied(&mut into) };
-        let through = rate(&mut dma, job).await;
+        let through = rate(&mut dma, through(&sent, &mut into)).await;
         // The one core copies each byte twice.
         assert!((4300.0..9050.0 / 2.0).contains(&through), "{through}");
         let direct = rate(&mut dma, Job::HostToHost { from: from(), to: to() }).await;
@@ -273,11 +280,7 @@ fn cores_copy_at_the_same_time() {
             let mut dma =
                 LocalDma::new(&device, LocalOptions::default().with_cores(cores)).unwrap();
             let (sent, mut back) = (data(1, 16 * MIB), vec![0; 16 * MIB]);
-            let job = Job::HostToHost {
-                from: HostSource::Copied(&sent),
-                to: HostSink::Copied(&mut back),
-            };
-            let moved = dma.transfer(job, NEVER).await.unwrap();
+            let moved = dma.transfer(through(&sent, &mut back), NEVER).await.unwrap();
             dma.close().await.unwrap();
             moved.bytes_per_second() / 1e6
         })
@@ -352,14 +355,7 @@ fn deadlines_and_cancels_tell_what_has_arrived() {
                     bus.sleep_until(bus.now() + us(5_000)).await;
                     let mut back = vec![0; 2 * MIB];
                     let card = 1 << 30;
-                    let job = match way {
-                        0 => Job::HostToCard { from: HostSource::Copied(&sent), to: card },
-                        1 => Job::CardToHost { from: 0, to: HostSink::Copied(&mut back) },
-                        _ => Job::HostToHost {
-                            from: HostSource::Copied(&sent),
-                            to: HostSink::Copied(&mut back),
-                        },
-                    };
+                    let job = job_of(way, &sent, &mut back, card);
                     let end = Picoseconds(bus.now().0 + us(after_us).0);
                     let ended = match is_cancelled {
                         true => dma.transfer_until(job, NEVER, bus.sleep_until(end)).await,
@@ -445,14 +441,7 @@ fn a_link_that_goes_down_ends_a_transfer_and_not_the_next() {
                 let sent = data(9, 2 * MIB);
                 put(&mut dma, &sent, 0).await;
                 let mut back = vec![0; 2 * MIB];
-                let job = match way {
-                    0 => Job::HostToCard { from: HostSource::Copied(&sent), to: 0 },
-                    1 => Job::CardToHost { from: 0, to: HostSink::Copied(&mut back) },
-                    _ => Job::HostToHost {
-                        from: HostSource::Copied(&sent),
-                        to: HostSink::Copied(&mut back),
-                    },
-                };
+                let job = job_of(way, &sent, &mut back, 0);
                 let (down, up) = (bus.now() + us(260), bus.now() + us(100_000));
                 let ended = {
                     let failing = pin!(dma.transfer(job, NEVER));
@@ -563,8 +552,7 @@ fn what_cannot_be_asked_for_is_refused_in_words() {
         };
         let job = Job::HostToCard { from: HostSource::Copied(&[]), to: 0 };
         assert!(refused(&mut dma, job).await.ends_with("a transfer of 0 B is not possible"));
-        let job =
-            Job::HostToHost { from: HostSource::Copied(&[1]), to: HostSink::Copied(&mut four) };
+        let job = through(&[1], &mut four);
         assert!(refused(&mut dma, job).await.contains("1 B were to be moved into memory of 4 B"));
         let job = Job::HostToCard { from: HostSource::Copied(&[1, 2]), to: u64::MAX };
         assert!(refused(&mut dma, job).await.contains("no card has memory behind address"));

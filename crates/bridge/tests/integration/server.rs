@@ -4,19 +4,14 @@
 use crate::support;
 
 use crosslane_bridge::messages::PeerTarget;
-use crosslane_bridge::{Guard, Identity, Key, Mode, Policy, Stage, TransferOptions};
+use crosslane_bridge::{Guard, Identity, Key, Mode, Policy, Stage};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::join;
 
 use support::network::Fault;
-use support::{SECOND_PS, SERVER, Scene, bytes_of, pattern, place};
+use support::{CARD, SECOND_PS, SERVER, Scene, bytes_of, options, pattern, place};
 
-const CARD: &str = "kc705";
 const MIB: u64 = 1 << 20;
-
-fn options() -> TransferOptions {
-    TransferOptions::default().with_time(Picoseconds(SECOND_PS))
-}
 
 #[test]
 fn what_is_put_comes_back_whatever_its_size() {
@@ -58,8 +53,7 @@ fn a_round_trip_goes_through_the_stream() {
             assert_eq!(trip.report.stages.len(), 3);
             assert!(trip.report.stages.iter().all(|stage| stage.bytes == bytes));
             // Memory and stream take turns in the same channels.
-            let put = client.put(&source, &place(CARD, 0), &options(), |_| {}).await;
-            put.expect("it is put");
+            scene.put(&client, &source, 0).await;
         }
         client.close().await;
     });
@@ -116,7 +110,7 @@ fn data_go_from_one_servers_card_to_another_ones() {
             let client = scene.client().await;
             let bytes = 300_001;
             let source = scene.filled(bytes, 9).await;
-            client.put(&source, &place(CARD, 64), &self::options(), |_| {}).await.expect("put");
+            scene.put(&client, &source, 64).await;
             let server = other.to_owned();
             let peer = PeerTarget { server, card: "second".to_owned(), address: 1000 };
             let from = place(CARD, 64);
@@ -179,16 +173,13 @@ fn each_stage_that_fails_is_named_and_the_next_client_is_served() {
             // The transfer continues where it ended; the data that had arrived are still there.
             let client = scene.client().await;
             if arrived > 0 {
-                let back = scene.empty(arrived).await;
-                client.get(&place(CARD, 0), &back, &options(), |_| {}).await.expect("it is got");
-                assert!(bytes_of(&back) == pattern(bytes, 1)[..arrived as usize]);
+                let back = scene.get(&client, 0, arrived).await;
+                assert!(back == pattern(bytes, 1)[..arrived as usize]);
             }
             let resumed = options().with_first(arrived);
             let put = client.put(&source, &place(CARD, 0), &resumed, |_| {}).await;
             assert_eq!(put.expect("it goes on").report.bytes, bytes - arrived);
-            let back = scene.empty(bytes).await;
-            client.get(&place(CARD, 0), &back, &options(), |_| {}).await.expect("it is got");
-            assert!(bytes_of(&back) == pattern(bytes, 1));
+            assert!(scene.get(&client, 0, bytes).await == pattern(bytes, 1));
             client.close().await;
         }
     });
@@ -213,9 +204,7 @@ fn a_dma_error_is_its_own_clients_only() {
         assert!(error.why.to_string().contains("the card's memory refused it"), "{error}");
         assert_eq!(error.arrived_bytes, bytes / 2, "{error}");
         assert_eq!(put.expect("the other's fault is not its own").report.bytes, bytes);
-        let back = scene.empty(bytes).await;
-        good.get(&to, &back, &options, |_| {}).await.expect("it is got");
-        assert!(bytes_of(&back) == pattern(bytes, 5));
+        assert!(scene.get(&good, 0, bytes).await == pattern(bytes, 5));
     });
 }
 
@@ -236,9 +225,8 @@ fn a_slow_card_and_a_slow_network_end_at_the_deadline_and_are_named() {
             let took = scene.bus_now() - begun;
             assert!(took < SECOND_PS / 500, "{took} ps for a deadline of 1 ms");
             let client = scene.client().await;
-            let back = scene.empty(error.arrived_bytes).await;
-            client.get(&place(CARD, 0), &back, &options(), |_| {}).await.expect("it is got");
-            assert!(bytes_of(&back) == pattern(4 * MIB, 1)[..error.arrived_bytes as usize]);
+            let back = scene.get(&client, 0, error.arrived_bytes).await;
+            assert!(back == pattern(4 * MIB, 1)[..error.arrived_bytes as usize]);
         });
     }
 }
@@ -298,7 +286,7 @@ fn a_client_that_goes_away_or_cancels_leaves_nothing_behind() {
         );
         assert!((1..MIB).contains(&error.arrived_bytes), "{error}");
         let client = scene.client().await;
-        client.put(&source, &to, &options, |_| {}).await.expect("the server serves on");
+        scene.put(&client, &source, 0).await;
     });
     assert!(events.iter().any(|event| event.contains("cancelled by the client")), "{events:?}");
 }
@@ -326,8 +314,7 @@ fn only_who_has_the_key_is_let_in_and_only_to_what_is_its_own() {
         assert_eq!(why(identity("rnode", None)).await, refused);
         let client = scene.client_as(&identity("rnode", Some(key(1)))).await.expect("its key");
         let source = scene.filled(8192, 1).await;
-        let put = client.put(&source, &place(CARD, 4096), &options(), |_| {}).await;
-        put.expect("it is its own");
+        scene.put(&client, &source, 4096).await;
         let error = client.put(&source, &place(CARD, 4097), &options(), |_| {}).await;
         assert_eq!(
             error.expect_err("one byte too far").to_string(),
@@ -338,8 +325,7 @@ fn only_who_has_the_key_is_let_in_and_only_to_what_is_its_own() {
         assert!(
             error.expect_err("it may only write").why.to_string().contains("rnode may not read")
         );
-        let put = client.put(&source, &place(CARD, 4096), &options(), |_| {}).await;
-        put.expect("it is its own");
+        scene.put(&client, &source, 4096).await;
     });
     assert!(events.iter().any(|event| event.starts_with("rnode at the client")), "{events:?}");
 }

@@ -6,7 +6,7 @@ use crate::support;
 
 use crosslane_device::{CardMemoryParameters, Copying, DramParameters, EngineParameters};
 use crosslane_regs::engine::{
-    self, ChannelError, ChannelState, DescriptorSource, channel, global as global_regs,
+    self, ChannelError, DescriptorSource, channel, global as global_regs,
 };
 use crosslane_regs::{ring_descriptor, status_block};
 use support::*;
@@ -77,8 +77,7 @@ fn there_and_back(copying: Copying, pieces: &[(u64, u64, u32)]) -> [u64; 2] {
         assert_eq!(word(status_block::COMPLETED), pieces.len() as u32);
         let bytes: u64 = pieces.iter().map(|(_, _, bytes)| u64::from(*bytes)).sum();
         assert_eq!(bench.read_wide(at, channel::BYTES_LOW), bytes);
-        let first = bench.read_wide(at, channel::FIRST_LOW);
-        (bench.read_wide(at, channel::LAST_LOW) - first) * 4
+        bench.clocks(at) * 4
     });
     for (number, (host, _, bytes)) in (0..).zip(pieces) {
         let back = bench.peek(2 * DATA + host, *bytes as usize);
@@ -133,10 +132,8 @@ fn a_channel_stops_at_the_burst_that_the_memory_refuses() {
     put(&mut bench, at, 1, DATA, CARD_BYTES - 1024, 4096);
     bench.write(at, channel::DOORBELL, 2);
     bench.assert_quiet();
-    assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::CardMemory));
-    assert_eq!(bench.read(at, channel::COMPLETED), 1);
-    assert_eq!(bench.read(at, channel::STOPPED_AT), 1024);
-    assert_eq!(bench.read_wide(at, channel::ERROR_LOW), CARD_BYTES);
+    bench.assert_stopped(at, ChannelError::CardMemory);
+    assert_eq!(bench.progress(at), (1, 1024, CARD_BYTES));
     // A restart clears it.
     start(&mut bench, at);
     put(&mut bench, at, 0, DATA, 0, 512);
@@ -149,7 +146,7 @@ fn a_channel_stops_at_the_burst_that_the_memory_refuses() {
     put(&mut bench, at, 0, DATA, CARD_BYTES - 1024, 4096);
     bench.write(at, channel::DOORBELL, 1);
     bench.assert_quiet();
-    assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::CardMemory));
+    bench.assert_stopped(at, ChannelError::CardMemory);
     assert_eq!(bench.read(at, channel::STOPPED_AT), 1024);
     assert_eq!(bench.read_wide(at, channel::ERROR_LOW), DATA + 1024);
 }
@@ -183,8 +180,7 @@ fn copied(copying: Copying, pieces: &[(u64, u64, u32)]) -> u64 {
     put_copy(&mut bench, 0, pieces[0].0, pieces[0].1, pieces[0].2);
     bench.write(at, channel::DOORBELL, 1);
     bench.assert_quiet();
-    let first = bench.read_wide(at, channel::FIRST_LOW);
-    let took_ns = (bench.read_wide(at, channel::LAST_LOW) - first) * 4;
+    let took_ns = bench.clocks(at) * 4;
     assert_eq!(bench.read(at, channel::TLPS), 0);
 
     // The other copies all at once, followed by the descriptors that read everything back.
@@ -261,10 +257,8 @@ fn a_copy_stops_at_what_the_memory_refuses() {
         put_copy(&mut bench, 1, from, to, 4096);
         bench.write(at, channel::DOORBELL, 2);
         bench.assert_quiet();
-        assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::CardMemory));
-        assert_eq!(bench.read(at, channel::COMPLETED), 1);
-        assert_eq!(bench.read(at, channel::STOPPED_AT), 1024);
-        assert_eq!(bench.read_wide(at, channel::ERROR_LOW), to + 1024);
+        bench.assert_stopped(at, ChannelError::CardMemory);
+        assert_eq!(bench.progress(at), (1, 1024, to + 1024));
     }
     // Only C2H in memory mode copies.
     let mut bench = bench(&settings(), &[with_memory(Copying::Overlapped)]);
@@ -274,7 +268,7 @@ fn a_copy_stops_at_what_the_memory_refuses() {
     put_copy(&mut bench, 0, 0, 4096, 512);
     bench.write(at, channel::DOORBELL, 1);
     bench.assert_quiet();
-    assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
+    bench.assert_stopped(at, ChannelError::BadDescriptor);
 }
 
 #[test]
@@ -286,7 +280,7 @@ fn a_fault_of_the_bus_takes_effect_when_all_before_it_is_in_the_memory() {
     put(&mut bench, at, 0, end - 1024, 100, 2048);
     bench.write(at, channel::DOORBELL, 1);
     bench.run(None);
-    assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::UnsupportedRequest));
+    bench.assert_stopped(at, ChannelError::UnsupportedRequest);
     assert_eq!(bench.read(at, channel::STOPPED_AT), 1024);
     assert_eq!(bench.read_wide(at, channel::ERROR_LOW), end);
 }

@@ -11,7 +11,7 @@ use crosslane_device::Engine;
 use crosslane_fabric::*;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
-use crosslane_regs::engine::{self, StreamSource, user as user_regs};
+use crosslane_regs::engine::{self, StreamSource};
 use support::script::Thrower;
 use support::*;
 
@@ -100,9 +100,7 @@ fn throw(seed: u64, apart_ps: u64, thrown: &[Thrown]) {
     assert_eq!(bench.bars[0], bars);
     assert_eq!(bench.fabric.routing_id(bench.port_of(0)), id);
     bench.fabric.set_shuffle(seed % 2 == 1);
-    let route = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits())
-        | user_regs::interconnect::PEER_SOURCE.put(StreamSource::Lane.bits());
-    bench.write(user(0), user_regs::INTERCONNECT, route);
+    bench.route(0, StreamSource::H2c, StreamSource::Lane, 0);
     for at in [h2c(0), c2h(0), peer(0)] {
         for number in 0..16 {
             let place = DATA + u64::from(number) * 8192 + u64::from(at.1) * 4096;

@@ -6,7 +6,7 @@ use crate::support;
 
 use crosslane_fabric::*;
 use crosslane_pcie::tlp::Class;
-use crosslane_regs::engine::{ChannelError, ChannelState, channel, lane, user as user_regs};
+use crosslane_regs::engine::{ChannelError, ChannelState, channel, lane};
 use support::*;
 
 const RUNNING: (ChannelState, ChannelError) = (ChannelState::Running, ChannelError::None);
@@ -24,22 +24,16 @@ fn reader_with(fetch_batch: u16) -> Bench {
     let mut parameters = own();
     (parameters.tags, parameters.fetch_batch) = (8, fetch_batch);
     let mut bench = bench(&settings, &[parameters]);
-    bench.write(user(0), user_regs::H2C_CHECK_SEED, 8);
     bench.poke_pattern(DATA, 8, 0, 1 << 20);
     bench
 }
 
 /// Restarts the checker and reads `descriptors` of 4 KiB from the beginning.
 fn read(bench: &mut Bench, descriptors: u32) {
-    use user_regs::h2c_check::{ENABLE, RESTART};
     let at = h2c(0);
-    bench.write(user(0), user_regs::H2C_CHECK, ENABLE.mask() | RESTART.mask());
+    bench.check_h2c(8);
     bench.put_rings(at, descriptors, (DATA, 4096), 4096, STATUS_WRITE);
     bench.post_ring(at, 64, descriptors);
-}
-
-fn checker_errors(bench: &mut Bench) -> u32 {
-    bench.read(user(0), user_regs::H2C_CHECK_ERRORS)
 }
 
 /// Restarts the channel after an error: every tag returns, and data are right.
@@ -50,8 +44,8 @@ fn restart_and_read(bench: &mut Bench) {
     bench.restart(at);
     let errors = bench.fabric.error_count();
     read(bench, 16);
-    while bench.read(at, channel::COMPLETED) < 16 {}
-    assert_eq!((bench.state(at), checker_errors(bench)), (RUNNING, 0));
+    bench.wait_completed(at, 16);
+    assert_eq!((bench.state(at), bench.checker_errors()), (RUNNING, 0));
     assert_eq!(bench.fabric.error_count(), errors);
     assert_eq!(bench.run(None), RunEnd::Quiet);
     assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
@@ -75,7 +69,7 @@ fn a_lost_completion_stops_the_channel_where_it_is_missing() {
             bench.run(Some(ns(20)));
         }
         bench.fabric.inject_fault(down, Class::Completion, TlpFault::Drop, Moment::Next(1));
-        while bench.state(at).0 != ChannelState::Stopped {}
+        bench.wait_stopped(at);
         let lost = bench.fabric.injected()[0].header;
         let found = bench.state(at).1;
         let is_last = u32::from(lost.byte_count) == lost.payload_bytes();
@@ -91,7 +85,7 @@ fn a_lost_completion_stops_the_channel_where_it_is_missing() {
             DATA + good,
             "the byte that is missing"
         );
-        assert_eq!(checker_errors(&mut bench), 0);
+        assert_eq!(bench.checker_errors(), 0);
         restart_and_read(&mut bench);
     }
 }
@@ -106,14 +100,10 @@ fn the_second_of_each_completion_is_dropped() {
     let down = bench.direction(0, LinkDirection::Down);
     let always = Moment::Probability(1.0);
     bench.fabric.inject_fault(down, Class::Completion, TlpFault::Duplicate, always);
-    bench.write(user(0), user_regs::H2C_CHECK_SEED, 8);
     // Four descriptors at a time, so that each fetch takes one completion.
-    bench.put_rings(at, 16, (DATA, 4096), 4096, STATUS_WRITE);
-    use user_regs::h2c_check::{ENABLE, RESTART};
-    bench.write(user(0), user_regs::H2C_CHECK, ENABLE.mask() | RESTART.mask());
-    bench.post_ring(at, 64, 16);
-    while bench.read(at, channel::COMPLETED) < 16 {}
-    assert_eq!((bench.state(at), checker_errors(&mut bench)), (RUNNING, 0));
+    read(&mut bench, 16);
+    bench.wait_completed(at, 16);
+    assert_eq!((bench.state(at), bench.checker_errors()), (RUNNING, 0));
     let injected = bench.fabric.injected_count();
     assert!(injected > 1024, "{injected}");
     assert_eq!(bench.run(None), RunEnd::Quiet);
@@ -136,9 +126,9 @@ fn a_doubled_completion_within_a_read_does_not_fit() {
         bench.run(Some(ns(20)));
     }
     bench.fabric.inject_fault(down, Class::Completion, TlpFault::Duplicate, Moment::Next(3));
-    while bench.state(at).0 != ChannelState::Stopped {}
+    bench.wait_stopped(at);
     assert_eq!(bench.state(at).1, ChannelError::MalformedCompletion);
-    assert_eq!(checker_errors(&mut bench), 0);
+    assert_eq!(bench.checker_errors(), 0);
     restart_and_read(&mut bench);
 }
 
@@ -152,15 +142,15 @@ fn an_answer_after_the_time_out_is_dropped() {
         let late = Some(MemoryFault::Late(ns(late_us * 1_000)));
         bench.fabric.set_memory_fault(HOST, DATA + 8192..DATA + 8196, late);
         read(&mut bench, 16);
-        while bench.state(at).0 != ChannelState::Stopped {}
+        bench.wait_stopped(at);
         assert_eq!(bench.state(at).1, ChannelError::CompletionTimeout);
         assert_eq!(bench.read(at, channel::COMPLETED), 2);
         assert_eq!(bench.read_wide(at, channel::ERROR_LOW), DATA + 8192);
         bench.fabric.set_memory_fault(HOST, DATA + 8192..DATA + 8196, None);
         bench.restart(at);
         read(&mut bench, 16);
-        while bench.read(at, channel::COMPLETED) < 16 {}
-        assert_eq!((bench.state(at), checker_errors(&mut bench)), (RUNNING, 0), "{late_us}");
+        bench.wait_completed(at, 16);
+        assert_eq!((bench.state(at), bench.checker_errors()), (RUNNING, 0), "{late_us}");
         restart_and_read(&mut bench);
     }
 }
@@ -184,11 +174,11 @@ fn a_poisoned_write_into_an_engine_has_no_effect() {
     bench.put_ring(peer(0), 0, target, 256, STATUS_WRITE);
     bench.put_ring(peer(0), 1, target, 768, STATUS_WRITE);
     bench.post_ring(peer(0), 16, 1);
-    while bench.read(peer(0), channel::COMPLETED) < 1 {}
+    bench.wait_completed(peer(0), 1);
     bench.run(Some(ns(2_000)));
     poison(&mut bench);
     bench.write(peer(0), channel::DOORBELL, 2);
-    while bench.read(peer(0), channel::COMPLETED) < 2 {}
+    bench.wait_completed(peer(0), 2);
     bench.run(Some(ns(2_000)));
     assert_eq!(bench.read(at, lane::RECEIVED), 768);
     assert_eq!(lane::status::OVERFLOW.get(bench.read(at, lane::STATUS)), 1);
@@ -215,8 +205,8 @@ fn stalls_cost_time_and_nothing_else() {
             assert!(bench.fabric.stall(node, until));
             bench.run(Some(ns(random.u64(1..3_000))));
         }
-        while bench.read(at, channel::COMPLETED) < 16 {}
-        assert_eq!((bench.state(at), checker_errors(&mut bench)), (RUNNING, 0), "seed {seed}");
+        bench.wait_completed(at, 16);
+        assert_eq!((bench.state(at), bench.checker_errors()), (RUNNING, 0), "seed {seed}");
         assert_eq!(bench.fabric.errors(), &[]);
         restart_and_read(&mut bench);
     }

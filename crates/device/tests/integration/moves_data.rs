@@ -86,8 +86,7 @@ fn h2c_goes_round_into_c2h() {
         settings.completer.read_latency.jitter = ns(1000);
         let mut bench = bench(&settings, &[parameters]);
         bench.fabric.set_shuffle(true);
-        let source = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits());
-        bench.write(user(0), user_regs::INTERCONNECT, source);
+        bench.route(0, StreamSource::H2c, StreamSource::Generator, 0);
         let mut total = 0;
         let target = DATA + 0x80_0000 + random.u64(0..4096);
         for number in 0..COUNT {
@@ -162,8 +161,7 @@ fn status_is_never_ahead_of_data() {
 #[test]
 fn idle_clocks_are_counted_by_reason() {
     let mut bench = bench(&settings(), &[own()]);
-    let source = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits());
-    bench.write(user(0), user_regs::INTERCONNECT, source);
+    bench.route(0, StreamSource::H2c, StreamSource::Generator, 0);
     bench.put_table(c2h(0), 0, DATA, 4096, 0);
     bench.put_table(h2c(0), 0, DATA + 8192, 4096, 0);
     bench.start(c2h(0), DescriptorSource::Table);
@@ -178,10 +176,9 @@ fn idle_clocks_are_counted_by_reason() {
     bench.write(h2c(0), channel::DOORBELL, 1);
     bench.wait_until(reset + ns(50_000));
     assert_eq!(bench.read(c2h(0), channel::COMPLETED), 1);
-    let idle = |bench: &mut Bench, at, offset| bench.read(at, offset);
     // The core takes 10 ns per store, and a store takes 13 ns to the engine, each time.
-    let none = idle(&mut bench, h2c(0), channel::IDLE_NO_DESCRIPTOR);
-    let data = idle(&mut bench, c2h(0), channel::IDLE_NO_DATA);
+    let none = bench.read(h2c(0), channel::IDLE_NO_DESCRIPTOR);
+    let data = bench.read(c2h(0), channel::IDLE_NO_DATA);
     // 20 us, plus the time to the last 256 B: a read of 20 B, 400 ns of memory, 16 x 276 B, 2 ns of
     // flight, each sent at once; and one doorbell's latency less the other's.
     let expected = (20_000 + 10 + 400 + 16 * 138 + 2) / 4;
@@ -189,8 +186,8 @@ fn idle_clocks_are_counted_by_reason() {
     let until_read = 50_000 / 4;
     assert!(none.abs_diff(until_read) < 100, "{none} clocks, not {until_read}");
     for offset in [channel::IDLE_NO_TAG, channel::IDLE_NO_DATA, channel::IDLE_NO_CREDIT] {
-        assert_eq!(idle(&mut bench, h2c(0), offset), 0);
+        assert_eq!(bench.read(h2c(0), offset), 0);
     }
-    assert_eq!(idle(&mut bench, c2h(0), channel::IDLE_LINK), 0);
+    assert_eq!(bench.read(c2h(0), channel::IDLE_LINK), 0);
     bench.assert_quiet();
 }

@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Engine to engine: receive queues, credits, apertures, the command port, ping-pong.
 
-use crate::support::{self, fabric_support::log};
+use crate::support::{
+    self,
+    fabric_support::{Stand, log},
+};
 
 use crosslane_fabric::*;
 use crosslane_pcie::BusAddress;
 use crosslane_pcie::credits::Credits;
 use crosslane_regs::engine::{DescriptorSource, StreamSource, channel, lane, user as user_regs};
 use support::*;
-
-/// `c2h_source` of the interconnect.
-fn c2h_from(source: StreamSource, number: u32) -> u32 {
-    user_regs::interconnect::C2H_SOURCE.put(source.bits())
-        | user_regs::interconnect::LANE.put(number)
-}
-
-/// `peer_source` of the interconnect.
-fn peer_from(source: StreamSource, number: u32) -> u32 {
-    user_regs::interconnect::PEER_SOURCE.put(source.bits())
-        | user_regs::interconnect::LANE.put(number)
-}
 
 /// Connects the peer channel of engine 0 to a receive queue of engine 1 with a credit window.
 fn connect(bench: &mut Bench, number: u32, window: u32, bits: u32) -> u64 {
@@ -46,7 +37,7 @@ fn a_window_of_credits_holds_the_sender() {
     let mut parameters = own();
     parameters.lane_fifo_bytes = 4096;
     let mut bench = bench(&finite_credits(), &[parameters; 2]);
-    bench.write(user(1), user_regs::INTERCONNECT, c2h_from(StreamSource::Lane, 2));
+    bench.route(1, StreamSource::Lane, StreamSource::Generator, 2);
     let target = connect(&mut bench, 2, 4096, 0);
     bench.put_ring(peer(0), 0, target, 16384, STATUS_WRITE);
     bench.put_ring(peer(0), 1, target + 16384, 4096, STATUS_WRITE | AWAIT_CREDIT);
@@ -90,7 +81,7 @@ fn credits_never_overrun_a_lane() {
         taker.descriptor_gap = ns(random.u64(0..3000));
         let mut bench = bench(&settings, &[sender, taker]);
         bench.fabric.set_shuffle(seed % 2 == 1);
-        bench.write(user(1), user_regs::INTERCONNECT, c2h_from(StreamSource::Lane, 5));
+        bench.route(1, StreamSource::Lane, StreamSource::Generator, 5);
         // Makes an overrun visible.
         let drop_when_full = lane::control::DROP_WHEN_FULL.mask();
         let target = connect(&mut bench, 5, taker.lane_fifo_bytes, drop_when_full);
@@ -129,7 +120,7 @@ fn a_full_lane_holds_the_port() {
     taker.lane_fifo_bytes = 4096;
     taker.descriptor_gap = ns(5000);
     let mut bench = bench(&finite_credits(), &[own(), taker]);
-    bench.write(user(1), user_regs::INTERCONNECT, c2h_from(StreamSource::Lane, 0));
+    bench.route(1, StreamSource::Lane, StreamSource::Generator, 0);
     bench.enable_lane(lane_of(1, 0), 0);
     for number in 0..32 {
         bench.put_table(c2h(1), number, DATA + u64::from(number) * 2048, 2048, 0);
@@ -161,7 +152,7 @@ fn a_full_lane_holds_the_port() {
 #[test]
 fn a_full_lane_may_drop() {
     let mut bench = bench(&finite_credits(), &[own(); 2]);
-    bench.write(user(1), user_regs::INTERCONNECT, c2h_from(StreamSource::Lane, 0));
+    bench.route(1, StreamSource::Lane, StreamSource::Generator, 0);
     bench.enable_lane(lane_of(1, 0), lane::control::DROP_WHEN_FULL.mask());
     let target = bench.bars[1][1];
     bench.put_ring(peer(0), 0, target, 65536, 0);
@@ -186,28 +177,17 @@ fn a_lane_that_nothing_empties_is_named() {
     let mut parameters = own();
     parameters.lane_fifo_bytes = 256;
     let mut bench = bench(&settings(), &[parameters]);
-    bench.write(user(0), user_regs::INTERCONNECT, peer_from(StreamSource::Lane, 0));
+    bench.route(0, StreamSource::Generator, StreamSource::Lane, 0);
     bench.enable_lane(lane_of(0, 0), 0);
     let window = bench.bars[0][1];
     bench.store(window, &[7; 256]);
     bench.store(window, &[7; 8]);
-    let flow = Flow {
-        name: "look".to_owned(),
-        source: FlowSource::Core { root_complex: bench.root, core: 0 },
-        kind: FlowKind::Write,
-        target: BusAddress(window),
-        window_bytes: 64,
-        operation_bytes: 4,
-        tlp_bytes: Some(4),
-        force: false,
-        operations: 1,
-        outstanding: 1,
-        relaxed_ordering: false,
-        scattered: false,
-        start: ns(0),
-    };
-    bench.fabric.start_flow(flow).unwrap();
-    let RunEnd::Stuck(lines) = bench.run(None) else { panic!("the store cannot end") };
+    let stand = Stand { fabric: bench.fabric, root: bench.root, endpoints: bench.nodes };
+    let mut flow = stand.core_flow(0, FlowKind::Write, BusAddress(window), 4);
+    (flow.window_bytes, flow.operations, flow.outstanding) = (64, 1, 1);
+    let mut fabric = stand.fabric;
+    fabric.start_flow(flow).unwrap();
+    let RunEnd::Stuck(lines) = fabric.run(None) else { panic!("the store cannot end") };
     let of_engine: Vec<_> = lines.iter().filter(|line| line.starts_with("ep0")).collect();
     assert_eq!(of_engine, ["ep0: 3 TLPs wait behind a full receive queue"]);
 }
@@ -216,7 +196,7 @@ fn a_lane_that_nothing_empties_is_named() {
 #[test]
 fn an_aperture_wraps_addresses() {
     let mut bench = bench(&settings(), &[own(); 2]);
-    let log = fabric_support_log(&mut bench);
+    let log = log::Log::of(&mut bench.fabric);
     bench.enable_lane(lane_of(1, 1), lane::control::CHECK.mask());
     let base = bench.bars[1][1] + BAR1_BYTES / 8;
     bench.write(peer(0), channel::APERTURE, 1024);
@@ -235,10 +215,6 @@ fn an_aperture_wraps_addresses() {
     bench.assert_quiet();
 }
 
-fn fabric_support_log(bench: &mut Bench) -> log::Log {
-    log::Log::of(&mut bench.fabric)
-}
-
 /// The user circuit sends without descriptors and gaps, one command after the other.
 #[test]
 fn the_command_port_sends() {
@@ -249,11 +225,10 @@ fn the_command_port_sends() {
     bench.enable_lane(lane_of(1, 0), lane::control::CHECK.mask());
     bench.start(peer(0), DescriptorSource::CommandPort);
     let target = bench.bars[1][1];
-    bench.write(at, user_regs::COMMAND_LOW, target as u32);
-    bench.write(at, user_regs::COMMAND_BYTES, 3000);
+    bench.set_command(0, target, 3000);
     let begun = bench.fabric.now();
     for round in 1..=3 {
-        bench.write(at, user_regs::COMMAND, user_regs::command::START.mask());
+        bench.command(0);
         while bench.read(at, user_regs::COMMAND_STATUS) != 0 {}
         assert_eq!(bench.read(at, user_regs::COMMAND_DONE), round);
     }
@@ -271,18 +246,15 @@ fn ping_pong_measures_the_round_trip() {
     settings.port.receive_latency = ns(100);
     settings.port.transmit_latency = ns(60);
     let mut bench = bench(&settings, &[own(); 2]);
-    for (engine, other) in [(0, 1), (1, 0)] {
-        let target = bench.bars[other][1] + BAR1_BYTES / 8;
-        bench.write(user(engine), user_regs::COMMAND_LOW, target as u32);
+    for (engine, other, bytes) in [(0, 1, 128), (1, 0, 128 * 100)] {
+        bench.set_command(engine, bench.bars[other][1] + BAR1_BYTES / 8, bytes);
         bench.enable_lane(lane_of(engine, 1), 0);
         bench.start(peer(engine), DescriptorSource::CommandPort);
     }
     bench.write(peer(1), channel::PAYLOAD, 128);
-    bench.write(user(0), user_regs::INTERCONNECT, peer_from(StreamSource::Generator, 1));
-    bench.write(user(1), user_regs::INTERCONNECT, peer_from(StreamSource::Lane, 1));
-    bench.write(user(0), user_regs::COMMAND_BYTES, 128);
-    bench.write(user(1), user_regs::COMMAND_BYTES, 128 * 100);
-    bench.write(user(1), user_regs::COMMAND, user_regs::command::START.mask());
+    bench.route(0, StreamSource::Generator, StreamSource::Generator, 1);
+    bench.route(1, StreamSource::Generator, StreamSource::Lane, 1);
+    bench.command(1);
     let start = user_regs::ping::START.mask() | user_regs::ping::ROUNDS.put(100);
     bench.write(user(0), user_regs::PING, start);
     assert_eq!(bench.run(None), RunEnd::Quiet);

@@ -18,8 +18,7 @@ fn reads_reserve_their_place_until_the_data_are_taken() {
     let mut parameters = own();
     (parameters.tags, parameters.staging_bytes, parameters.max_read_bytes) = (2, 4096, 512);
     let mut bench = bench(&settings(), &[parameters]);
-    let source = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits());
-    bench.write(user(0), user_regs::INTERCONNECT, source);
+    bench.route(0, StreamSource::H2c, StreamSource::Generator, 0);
     // 1,000 B each: four and part of the fifth would fit, but a read waits for room for 512 B.
     for number in 0..8 {
         bench.put_table(h2c(0), number, DATA + u64::from(number) * 0x1000, 1000, 0);
@@ -100,11 +99,6 @@ fn no_more_than_64_descriptors_wait_for_credit() {
     assert_eq!(bench.read(peer(0), channel::COMPLETED), 100);
 }
 
-/// Returns the clocks from the start of the first TLP to the end of the last.
-fn clocks(bench: &mut Bench, at: At) -> u64 {
-    bench.read_wide(at, channel::LAST_LOW) - bench.read_wide(at, channel::FIRST_LOW)
-}
-
 /// Headers on a side band take no clocks, but every TLP takes at least one.
 #[test]
 fn headers_may_go_beside_the_datapath() {
@@ -132,7 +126,7 @@ fn headers_may_go_beside_the_datapath() {
         bench.post_table(c2h(0), 8);
         assert_eq!(bench.run(None), RunEnd::Quiet);
         assert_eq!(bench.read(c2h(0), channel::TLPS), 8);
-        assert_eq!(clocks(&mut bench, c2h(0)), 8 * each, "{bytes} B, {datapath_bytes} B wide");
+        assert_eq!(bench.clocks(c2h(0)), 8 * each, "{bytes} B, {datapath_bytes} B wide");
         bench.assert_quiet();
     }
 }
@@ -161,7 +155,7 @@ fn pipelines_cost_their_length_once() {
         bench.write(at, channel::DOORBELL, 16);
         assert_eq!(bench.run(None), RunEnd::Quiet);
         assert_eq!(bench.read(at, channel::COMPLETED), 16);
-        (bench.read_wide(at, channel::FIRST_LOW), clocks(&mut bench, at))
+        (bench.read_wide(at, channel::FIRST_LOW), bench.clocks(at))
     };
     for (source, request, fetch, more) in [
         (DescriptorSource::Table, 7, 0, 7),
@@ -189,14 +183,11 @@ fn data_take_their_way_through_a_lane() {
             bench.enable_lane(lane_of(engine, 0), 0);
             bench.start(peer(engine), DescriptorSource::CommandPort);
         }
-        let peer_source = user_regs::interconnect::PEER_SOURCE;
-        bench.write(user(1), user_regs::INTERCONNECT, peer_source.put(StreamSource::Lane.bits()));
+        bench.route(1, StreamSource::Generator, StreamSource::Lane, 0);
         let (there, back) = (bench.bars[1][1], bench.bars[0][1]);
-        bench.write(user(1), user_regs::COMMAND_LOW, back as u32);
-        bench.write(user(1), user_regs::COMMAND_BYTES, 64 * 10);
-        bench.write(user(1), user_regs::COMMAND, user_regs::command::START.mask());
-        bench.write(user(0), user_regs::COMMAND_LOW, there as u32);
-        bench.write(user(0), user_regs::COMMAND_BYTES, 64);
+        bench.set_command(1, back, 64 * 10);
+        bench.command(1);
+        bench.set_command(0, there, 64);
         bench.write(peer(1), channel::PAYLOAD, 64);
         let start = user_regs::ping::ROUNDS.put(10) | user_regs::ping::START.put(1);
         bench.write(user(0), user_regs::PING, start);

@@ -8,23 +8,23 @@ use crosslane_pcie::config::registers;
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::engine::{self, DescriptorSource, channel, lane};
-use support::*;
+use support::{fabric_support::express, *};
 
 /// Device Control: payloads of 128 B, reads of 512 B.
 const READS_OF_512: u32 = 2 << 12;
 
-/// Returns the clocks from the start of the first TLP to the end of the last.
-fn clocks(bench: &mut Bench, at: At) -> u64 {
-    bench.read_wide(at, channel::LAST_LOW) - bench.read_wide(at, channel::FIRST_LOW)
+/// A largest payload of so many bytes, at every port.
+fn settings_of(max_payload: u16) -> Settings {
+    let mut settings = settings();
+    settings.max_payload = max_payload;
+    settings.port.capability.max_payload_bytes = max_payload;
+    settings
 }
 
 /// Posts `count` contiguous transfers of `bytes` in a ring and runs them to their end.
 fn stream(bench: &mut Bench, at: At, address: u64, count: u32, bytes: u32, bits: u32) {
     let entries = count.next_power_of_two().max(16);
-    for number in 0..count {
-        let place = address + u64::from(number) * u64::from(bytes);
-        bench.put_ring(at, number, place, bytes, bits);
-    }
+    bench.put_rings(at, count, (address, bytes.into()), bytes, bits);
     bench.post_ring(at, entries, count);
     assert_eq!(bench.run(None), RunEnd::Quiet);
     assert_eq!(bench.read(at, channel::COMPLETED), count);
@@ -34,9 +34,7 @@ fn stream(bench: &mut Bench, at: At, address: u64, count: u32, bytes: u32, bits:
 #[test]
 fn an_idle_clock_makes_19_clocks_for_128_bytes_and_35_for_256() {
     for (max_payload, each) in [(128, 19), (256, 35)] {
-        let mut settings = settings();
-        settings.max_payload = max_payload;
-        settings.port.capability.max_payload_bytes = max_payload;
+        let settings = settings_of(max_payload);
         let mut parameters = own();
         parameters.idle_clocks_per_tlp = 1;
         let mut bench = bench(&settings, &[parameters; 2]);
@@ -45,7 +43,7 @@ fn an_idle_clock_makes_19_clocks_for_128_bytes_and_35_for_256() {
         stream(&mut bench, peer(0), target, 1, 65536, 0);
         let tlps = 65536 / u64::from(max_payload);
         assert_eq!(u64::from(bench.read(peer(0), channel::TLPS)), tlps);
-        assert_eq!(clocks(&mut bench, peer(0)), (tlps - 1) * each + each - 1);
+        assert_eq!(bench.clocks(peer(0)), (tlps - 1) * each + each - 1);
         // They arrive at the same intervals.
         let lane_at = lane_of(1, 0);
         let last = bench.read_wide(lane_at, lane::LAST_LOW);
@@ -60,9 +58,7 @@ fn an_idle_clock_makes_19_clocks_for_128_bytes_and_35_for_256() {
 /// A gap of 65 clocks follows each page.
 #[test]
 fn a_gap_follows_each_descriptor() {
-    let mut settings = settings();
-    settings.max_payload = 128;
-    settings.port.capability.max_payload_bytes = 128;
+    let settings = settings_of(128);
     let mut parameters = own();
     parameters.idle_clocks_per_tlp = 1;
     parameters.descriptor_gap = ns(260);
@@ -75,7 +71,7 @@ fn a_gap_follows_each_descriptor() {
     bench.write(global(0), engine::global::CONTROL, 1);
     bench.write(at, channel::DOORBELL, 8);
     assert_eq!(bench.run(None), RunEnd::Quiet);
-    assert_eq!(clocks(&mut bench, at), 8 * 32 * 19 - 1 + 7 * 65);
+    assert_eq!(bench.clocks(at), 8 * 32 * 19 - 1 + 7 * 65);
     assert_eq!(bench.read(at, channel::IDLE_GAP), 8 * 65);
     assert_eq!(bench.read(at, channel::IDLE_NO_DATA), 0);
     bench.assert_quiet();
@@ -86,15 +82,13 @@ fn a_gap_follows_each_descriptor() {
 #[test]
 fn c2h_fills_the_link() {
     for max_payload in [128_u16, 256] {
-        let mut settings = settings();
-        settings.max_payload = max_payload;
-        settings.port.capability.max_payload_bytes = max_payload;
+        let settings = settings_of(max_payload);
         let mut bench = bench(&settings, &[own()]);
         let at = c2h(0);
         bench.put_rings(at, 1024, (DATA, 4096), 4096, 0);
         bench.post_ring(at, 1024, 1024);
         assert_eq!(bench.run(None), RunEnd::Quiet);
-        let seconds = clocks(&mut bench, at) as f64 * 4e-9;
+        let seconds = bench.clocks(at) as f64 * 4e-9;
         let rate = f64::from(1 << 22) / seconds;
         // 20 B of header and framing for each TLP; a fetch of 16 descriptors is 20 B, and each of
         // its completions causes an Ack of 8 B.
@@ -116,12 +110,10 @@ fn h2c_fills_the_link() {
     let mut bench = bench(&settings, &[own()]);
     let at = h2c(0);
     bench.poke_pattern(DATA, 9, 0, 1 << 20);
-    bench.write(user(0), engine::user::H2C_CHECK_SEED, 9);
-    let check = engine::user::h2c_check::ENABLE.mask() | engine::user::h2c_check::RESTART.mask();
-    bench.write(user(0), engine::user::H2C_CHECK, check);
+    bench.check_h2c(9);
     stream(&mut bench, at, DATA, 256, 4096, 0);
-    assert_eq!(bench.read(user(0), engine::user::H2C_CHECK_ERRORS), 0);
-    let seconds = clocks(&mut bench, at) as f64 * 4e-9;
+    assert_eq!(bench.checker_errors(), 0);
+    let seconds = bench.clocks(at) as f64 * 4e-9;
     let ceiling = 2e9 * 256.0 / 276.0;
     let rate = f64::from(1 << 20) / seconds;
     // Less the first latency, Acks and fetched descriptors.
@@ -140,7 +132,7 @@ fn one_descriptor_at_a_time_pays_the_latency_of_each() {
     parameters.reading_descriptors = 1;
     let mut one = bench(&settings, &[parameters]);
     stream(&mut one, h2c(0), DATA, 16, 4096, STATUS_WRITE);
-    let each = clocks(&mut one, h2c(0)) * 4 / 16;
+    let each = one.clocks(h2c(0)) * 4 / 16;
     // 1000 ns of memory, 16 completions of 276 B, a request of 20 B, 2 ns of flight, and before the
     // request the status block of the previous page, 52 B.
     let expected = 1000 + 16 * 138 + 10 + 2 + 26;
@@ -154,7 +146,7 @@ fn small_transfers_do_not_wait_for_their_descriptors() {
     for (bytes, bits, least) in [(512_u32, 0, 0.98), (4096, 0, 0.99), (4096, STATUS_WRITE, 0.97)] {
         let mut bench = bench(&settings(), &[own()]);
         stream(&mut bench, c2h(0), DATA, 256, bytes, bits);
-        let seconds = clocks(&mut bench, c2h(0)) as f64 * 4e-9;
+        let seconds = bench.clocks(c2h(0)) as f64 * 4e-9;
         let rate = 256.0 * f64::from(bytes) / seconds;
         let ceiling = 2e9 * 256.0 / 276.0;
         assert!(rate > ceiling * least, "{bytes}: {} of the ceiling", rate / ceiling);
@@ -170,9 +162,7 @@ fn an_oversize_payload_is_found_where_it_is_one() {
     let mut bench = bench(&settings, &[own(); 2]);
     let port = bench.port_of(0);
     let id = bench.fabric.routing_id(port);
-    let config = &bench.fabric.port(port).config;
-    let at = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
-    let offset = at + registers::DEVICE_CONTROL;
+    let offset = express(&bench.fabric, port) + registers::DEVICE_CONTROL;
     // Only the sender is set to 128.
     bench.fabric.config_write(HOST, id, offset, READS_OF_512, 0b0011);
     assert_eq!(bench.read(global(0), engine::global::IN_FORCE), 512 << 16 | 128);
@@ -222,7 +212,7 @@ fn writes_do_not_wait_for_reads() {
     bench.wait_until(bench.fabric.now() + ns(200_000));
     assert_eq!(bench.read(c2h(0), channel::COMPLETED), 64);
     assert!(bench.read(h2c(0), channel::COMPLETED) < 64, "reads are slow");
-    let seconds = clocks(&mut bench, c2h(0)) as f64 * 4e-9;
+    let seconds = bench.clocks(c2h(0)) as f64 * 4e-9;
     let ceiling = 2e9 * 256.0 / 276.0;
     let rate = 64.0 * 4096.0 / seconds;
     assert!(rate > ceiling * 0.99, "{rate} of {ceiling}");

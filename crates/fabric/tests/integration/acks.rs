@@ -80,19 +80,16 @@ fn acks_keep_the_limit_under_load() {
         let limit = timers::ack_latency_limit(at.generation, at.width, u32::from(max_payload));
         let busy_bytes = u64::from(max_payload) + 20 + 5 * 8;
         let busy_ps = (busy_bytes as f64 / at.bytes_per_second() * 1e12) as u64 + 1;
-        for link in 0..stand.fabric.links().len() as u32 {
-            for heading in [LinkDirection::Down, LinkDirection::Up] {
-                let direction = DirectionId { link: LinkId(link), heading };
-                let mut acks = log.dllps(opposite(direction)).into_iter();
-                let mut newest = None;
-                for tlp in log.tlps(direction) {
-                    while newest.is_none_or(|start_ps| start_ps < tlp.end_ps) {
-                        let mut acks = acks.by_ref().filter(|dllp| dllp.kind == DllpKind::Ack);
-                        newest = Some(acks.next().expect("every TLP has its Ack").start_ps);
-                    }
-                    let wait_ps = newest.unwrap() - tlp.end_ps;
-                    assert!(wait_ps <= limit.0 + busy_ps, "{at} {direction:?}: {wait_ps} ps");
+        for direction in stand.directions() {
+            let mut acks = log.dllps(opposite(direction)).into_iter();
+            let mut newest = None;
+            for tlp in log.tlps(direction) {
+                while newest.is_none_or(|start_ps| start_ps < tlp.end_ps) {
+                    let mut acks = acks.by_ref().filter(|dllp| dllp.kind == DllpKind::Ack);
+                    newest = Some(acks.next().expect("every TLP has its Ack").start_ps);
                 }
+                let wait_ps = newest.unwrap() - tlp.end_ps;
+                assert!(wait_ps <= limit.0 + busy_ps, "{at} {direction:?}: {wait_ps} ps");
             }
         }
     }

@@ -7,22 +7,13 @@ use crate::support;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::*;
 use crosslane_pcie::config::registers;
-use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 use support::*;
-
-const HOST: HostId = HostId(0);
-/// Outside all memory and all BARs.
-const NOWHERE: BusAddress = BusAddress(0xf000_0000);
 
 fn settings() -> Settings {
     let mut settings = Settings::ideal(rate(3, 8), 256);
     settings.requester.completion_timeout = ns(50_000);
     settings
-}
-
-fn port(stand: &Stand, name: &str) -> PortId {
-    let at = stand.fabric.ports().iter().position(|port| port.name == name);
-    PortId(at.unwrap() as u32)
 }
 
 /// Runs one flow of ten operations to any end, after which no link holds anything back.
@@ -36,12 +27,9 @@ fn run(stand: &mut Stand, flow: Flow) -> (RunEnd, FlowReport) {
 
 /// Every error of the fabric: port and sentence, each once.
 fn errors(stand: &Stand) -> Vec<(String, String)> {
-    let mut errors: Vec<_> = stand
-        .fabric
-        .errors()
-        .iter()
-        .map(|error| (error.port_name.clone(), error.kind.to_string()))
-        .collect();
+    let errors = stand.fabric.errors().iter();
+    let mut errors: Vec<_> =
+        errors.map(|error| (error.port_name.clone(), error.kind.to_string())).collect();
     errors.dedup();
     errors
 }
@@ -53,20 +41,26 @@ fn assert_stuck(end: &RunEnd, flow: &str) {
     assert!(lines.iter().any(|line| line.starts_with(&expected)), "{lines:?}");
 }
 
+/// Asserts that each read was answered with an error, or that the writes are missed for ever.
+fn assert_refused(kind: FlowKind, end: &RunEnd, report: &FlowReport) {
+    match kind {
+        FlowKind::Write => assert_stuck(end, "0"),
+        _ => assert_eq!((end, report.failed), (&RunEnd::Quiet, 10)),
+    }
+}
+
 /// The receiver with the smaller Max_Payload_Size treats the TLP as malformed: the endpoint, the
 /// switch in front of it, or the requester's own neighbour if the requester breaks its own rule.
 #[test]
 fn a_payload_above_a_ports_setting_is_malformed_there() {
     for (small, force) in [("ep1", false), ("down0.1", false), ("up0", false), ("ep0", true)] {
         let mut stand = one_switch(&settings(), 2);
-        let small_port = port(&stand, small);
-        set_max_payload(&mut stand.fabric, small_port, 128);
+        stand.set_max_payload(small, 128);
         let mut flow = stand.flow(0, FlowKind::Write, stand.bar(1), 256);
         if force {
             // All are set to 128 B, but the requester ignores it.
             for name in ["down0.0", "down0.1", "ep1", "up0", "rp0"] {
-                let port = port(&stand, name);
-                set_max_payload(&mut stand.fabric, port, 128);
+                stand.set_max_payload(name, 128);
             }
             (flow.force, flow.tlp_bytes) = (true, Some(256));
         }
@@ -97,17 +91,15 @@ fn a_payload_above_a_ports_setting_is_malformed_there() {
 #[test]
 fn a_malformed_completion_ends_in_a_completion_timeout() {
     let mut stand = direct(&settings());
-    let ep0 = port(&stand, "ep0");
-    set_max_payload(&mut stand.fabric, ep0, 128);
+    stand.set_max_payload("ep0", 128);
     let flow = stand.flow(0, FlowKind::Read, BusAddress(0), 256);
     let (end, report) = run(&mut stand, flow);
     assert_eq!(end, RunEnd::Quiet);
     assert_eq!((report.operations, report.failed), (0, 10));
     let records = stand.fabric.errors();
-    let timeouts: Vec<_> = records
-        .iter()
-        .filter(|error| matches!(error.kind, ErrorKind::CompletionTimeout { .. }))
-        .collect();
+    let is_timeout =
+        |error: &&ErrorRecord| matches!(error.kind, ErrorKind::CompletionTimeout { .. });
+    let timeouts: Vec<_> = records.iter().filter(is_timeout).collect();
     assert_eq!((timeouts.len(), records.len()), (10, 20));
     // The requester queues what it can at time 0; the others follow when room is free.
     assert_eq!(timeouts[0].time, ns(50_000));
@@ -132,13 +124,12 @@ fn what_routes_nowhere_is_refused() {
             assert_eq!(first.0, finder);
             assert!(first.1.starts_with("Unsupported Request: "), "{first:?}");
             assert!(first.1.ends_with(" routes nowhere"), "{first:?}");
-            if kind == FlowKind::Write {
-                assert_stuck(&end, "0");
-                continue;
+            assert_refused(kind, &end, &report);
+            if kind == FlowKind::Read {
+                let sentence =
+                    format!("a read of 256 B at {target} was completed with Unsupported");
+                assert!(report.errors[0].starts_with(&sentence), "{}", report.errors[0]);
             }
-            assert_eq!((end, report.failed), (RunEnd::Quiet, 10));
-            let sentence = format!("a read of 256 B at {target} was completed with Unsupported");
-            assert!(report.errors[0].starts_with(&sentence), "{}", report.errors[0]);
         }
     }
 }
@@ -165,8 +156,7 @@ fn without_tags_the_run_ends_as_stuck() {
     let mut settings = settings();
     settings.requester.tags = 4;
     let mut stand = direct(&settings);
-    let ep0 = port(&stand, "ep0");
-    set_max_payload(&mut stand.fabric, ep0, 128);
+    stand.set_max_payload("ep0", 128);
     let flow = stand.flow(0, FlowKind::Read, BusAddress(0), 256);
     let (end, report) = run(&mut stand, flow);
     assert_eq!((report.operations, report.failed), (0, 4));
@@ -190,26 +180,8 @@ fn a_root_complex_can_forbid_peer_traffic() {
         assert!(first.1.ends_with(sentence), "{first:?}");
         let down = stand.direction(1, LinkDirection::Down);
         assert_eq!(stand.fabric.counters(down).tlps, 0);
-        if kind == FlowKind::Write {
-            assert_stuck(&end, "0");
-        } else {
-            assert_eq!((end, report.failed), (RunEnd::Quiet, 10));
-        }
+        assert_refused(kind, &end, &report);
     }
-}
-
-/// Sets ACS redirection of requests on one port.
-fn redirect(stand: &mut Stand, name: &str) {
-    set_acs(stand, name, registers::ACS_CONTROL_REQUEST_REDIRECT);
-}
-
-/// Sets the ACS control bits of one port.
-fn set_acs(stand: &mut Stand, name: &str, value: u32) {
-    let port = port(stand, name);
-    let config = &stand.fabric.port(port).config;
-    let acs = config.find_extended_capability(registers::EXTENDED_CAPABILITY_ACS).unwrap();
-    let id = stand.fabric.routing_id(port);
-    stand.fabric.config_write(HOST, id, acs + registers::ACS_CONTROL, value, 0b1100);
 }
 
 /// Peer traffic goes through its switch or, with ACS redirection on its ingress port, up to the
@@ -219,11 +191,11 @@ fn acs_redirects_peer_traffic_through_the_root_complex() {
     for redirected in [false, true] {
         let mut stand = one_switch(&settings(), 2);
         if redirected {
-            redirect(&mut stand, "down0.0");
+            stand.set_acs("down0.0", registers::ACS_CONTROL_REQUEST_REDIRECT);
         }
         let flow = stand.flow(0, FlowKind::Write, stand.bar(1), 1024);
         let report = &stand.run(vec![Flow { operations: 100, ..flow }])[0];
-        let uplink = stand.fabric.port(port(&stand, "up0")).link.unwrap();
+        let uplink = stand.link("up0");
         for heading in [LinkDirection::Up, LinkDirection::Down] {
             let counters = stand.fabric.counters(DirectionId { link: uplink, heading });
             let expected = if redirected { (400, 102_400) } else { (0, 0) };
@@ -244,10 +216,10 @@ fn acs_redirects_peer_traffic_through_the_root_complex() {
 #[test]
 fn acs_redirects_completions_of_peer_reads() {
     let mut stand = one_switch(&settings(), 2);
-    set_acs(&mut stand, "down0.1", registers::ACS_CONTROL_COMPLETION_REDIRECT);
+    stand.set_acs("down0.1", registers::ACS_CONTROL_COMPLETION_REDIRECT);
     let flow = stand.flow(0, FlowKind::Read, stand.bar(1), 256);
     stand.run(vec![Flow { operations: 100, ..flow }]);
-    let uplink = stand.fabric.port(port(&stand, "up0")).link.unwrap();
+    let uplink = stand.link("up0");
     for heading in [LinkDirection::Up, LinkDirection::Down] {
         let counters = stand.fabric.counters(DirectionId { link: uplink, heading });
         assert_eq!((counters.tlps, counters.payload_bytes), (100, 25_600), "{heading:?}");
@@ -260,7 +232,7 @@ fn redirected_traffic_can_be_forbidden() {
     let mut settings = settings();
     settings.peer_to_peer = PeerToPeer::Forbidden;
     let mut stand = one_switch(&settings, 2);
-    redirect(&mut stand, "down0.0");
+    stand.set_acs("down0.0", registers::ACS_CONTROL_REQUEST_REDIRECT);
     let flow = stand.flow(0, FlowKind::Read, stand.bar(1), 64);
     let (end, report) = run(&mut stand, flow);
     assert_eq!((end, report.failed), (RunEnd::Quiet, 10));
@@ -272,17 +244,11 @@ fn redirected_traffic_can_be_forbidden() {
 fn an_endpoint_with_its_memory_space_off_refuses() {
     for kind in [FlowKind::Read, FlowKind::Write] {
         let mut stand = one_switch(&settings(), 2);
-        let ep1 = port(&stand, "ep1");
-        let id = stand.fabric.routing_id(ep1);
         let flow = stand.flow(0, kind, stand.bar(1), 128);
-        stand.fabric.config_write(HOST, id, registers::COMMAND, 0, 0b0011);
+        stand.set_command("ep1", 0);
         let (end, report) = run(&mut stand, flow);
         assert_eq!(errors(&stand)[0].0, "ep1");
-        if kind == FlowKind::Write {
-            assert_stuck(&end, "0");
-        } else {
-            assert_eq!((end, report.failed), (RunEnd::Quiet, 10));
-        }
+        assert_refused(kind, &end, &report);
     }
 }
 
@@ -290,10 +256,7 @@ fn an_endpoint_with_its_memory_space_off_refuses() {
 #[test]
 fn an_endpoint_that_is_no_bus_master_sends_nothing() {
     let mut stand = direct(&settings());
-    let ep0 = port(&stand, "ep0");
-    let id = stand.fabric.routing_id(ep0);
-    let memory_only = registers::COMMAND_MEMORY_SPACE;
-    stand.fabric.config_write(HOST, id, registers::COMMAND, memory_only, 0b0011);
+    stand.set_command("ep0", registers::COMMAND_MEMORY_SPACE);
     let flow = stand.flow(0, FlowKind::Write, BusAddress(0), 128);
     let (end, report) = run(&mut stand, flow);
     assert_eq!((end, report.failed, report.operations), (RunEnd::Quiet, 10, 0));
@@ -307,20 +270,16 @@ fn an_endpoint_that_is_no_bus_master_sends_nothing() {
 fn a_core_that_reaches_for_nothing_fails_and_goes_on() {
     for kind in [FlowKind::Read, FlowKind::Write] {
         let mut stand = direct(&settings());
-        let source = FlowSource::Core { root_complex: stand.root, core: 0 };
-        let flow = stand.flow(0, kind, NOWHERE, 8);
-        let (end, report) = run(&mut stand, Flow { source, ..flow });
+        let flow = stand.core_flow(0, kind, NOWHERE, 8);
+        let (end, report) = run(&mut stand, flow);
         assert_eq!((end, report.failed), (RunEnd::Quiet, 10), "{kind:?}");
         assert!(report.errors[0].contains("no root port leads to"), "{report:?}");
     }
     // Loads that the endpoint refuses.
     let mut stand = direct(&settings());
-    let ep0 = port(&stand, "ep0");
-    let id = stand.fabric.routing_id(ep0);
-    let source = FlowSource::Core { root_complex: stand.root, core: 0 };
-    let flow = stand.flow(0, FlowKind::Read, stand.bar(0), 8);
-    stand.fabric.config_write(HOST, id, registers::COMMAND, 0, 0b0011);
-    let (end, report) = run(&mut stand, Flow { source, ..flow });
+    let flow = stand.core_flow(0, FlowKind::Read, stand.bar(0), 8);
+    stand.set_command("ep0", 0);
+    let (end, report) = run(&mut stand, flow);
     assert_eq!((end, report.failed), (RunEnd::Quiet, 10));
     assert!(report.errors[0].ends_with("Unsupported Request"), "{report:?}");
 }

@@ -6,9 +6,9 @@ use crate::support::{self, log};
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crosslane_fabric::parameters::{CompleterParameters, CompletionCut, RootComplexParameters};
+use crosslane_fabric::parameters::CompletionCut;
 use crosslane_fabric::*;
-use crosslane_pcie::units::{BusAddress, HostId};
+use crosslane_pcie::units::BusAddress;
 use log::Log;
 use support::*;
 
@@ -152,18 +152,10 @@ fn a_share_in_single_units_has_the_sizes_and_the_rate_of_its_closed_form() {
 #[test]
 fn a_share_that_cannot_be_is_refused() {
     for share in [-0.1, 1.1, f64::NAN] {
-        let settings = Settings::ideal(rate(2, 8), 256);
+        let mut settings = Settings::ideal(rate(2, 8), 256);
+        settings.completer.completion_single_share = share;
         let mut builder = FabricBuilder::new(1);
-        let completer =
-            CompleterParameters { completion_single_share: share, ..settings.completer };
-        let root = RootComplexParameters {
-            memory_bytes: settings.memory_bytes,
-            completer,
-            peer_to_peer: settings.peer_to_peer,
-            iommu: None,
-            cpu: settings.cpu,
-        };
-        builder.root_complex("host", HostId(0), root);
+        builder.root_complex("host", HOST, root_parameters(&settings));
         let error = builder.build().err().unwrap().to_string();
         let words = format!("{share} of the completions in single units; 0 to 1");
         assert!(error.ends_with(&words), "{error}");

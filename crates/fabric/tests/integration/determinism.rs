@@ -35,16 +35,7 @@ fn hash(seed: u64, bit_error_rate: f64, shuffle: bool) -> u64 {
     let mut stand = tree(&settings, 3);
     stand.fabric.set_shuffle(shuffle);
     let log = Log::of(&mut stand.fabric);
-    let count = stand.endpoints.len();
-    let mut flows = Vec::new();
-    for from in 0..count {
-        let base = (from as u64) << 22;
-        flows.push(stand.flow(from, FlowKind::Write, BusAddress(base), 700));
-        flows.push(stand.flow(from, FlowKind::Read, BusAddress((1 << 26) + base), 1500));
-        flows.push(stand.flow(from, FlowKind::WriteRead, stand.bar((from + 1) % count), 300));
-    }
-    flows.iter_mut().for_each(|flow| flow.operations = 50);
-    stand.run(flows);
+    stand.run(stand.everywhere(50, [700, 1500], (FlowKind::WriteRead, 300)));
     let mut hasher = DefaultHasher::new();
     let records = log.records();
     assert!(records.len() > 5000);

@@ -6,12 +6,11 @@ use crate::support;
 
 use std::any::Any;
 
-use crosslane_fabric::parameters::RootComplexParameters;
 use crosslane_fabric::*;
-use crosslane_pcie::config::{BarKind, BarRequest, Identity, MsixRequest, registers};
+use crosslane_pcie::config::{Identity, MsixRequest, registers};
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::tlp::{Header, TlpKind};
-use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 use support::*;
 
 /// Answers each write into its BAR, after a delay, with a write of the same bytes to host memory
@@ -62,9 +61,7 @@ impl Device for Echo {
 }
 
 fn stand(settings: &Settings) -> Stand {
-    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 20 };
-    let bars = [Some(bar), None, None, None, None, None];
-    direct_device(settings, Identity::default(), bars, Box::new(Echo::default()))
+    direct_device(settings, Identity::default(), one_bar(), Box::new(Echo::default()))
 }
 
 /// A core stores eight bytes three times; with one credit the second store waits until the device
@@ -76,10 +73,8 @@ fn a_device_holds_sends_and_interrupts() {
     settings.port.receive_credits[0] = Credits { header: 1, data: 8 };
     settings.port.receive_latency = ns(50);
     let mut stand = stand(&settings);
-    let mut flow = stand.flow(0, FlowKind::Write, stand.bar(0), 8);
-    flow.source = FlowSource::Core { root_complex: stand.root, core: 0 };
-    flow.operations = 3;
-    flow.outstanding = 3;
+    let mut flow = stand.core_flow(0, FlowKind::Write, stand.bar(0), 8);
+    (flow.operations, flow.outstanding) = (3, 3);
     let id = stand.fabric.start_flow(flow).unwrap();
     // The flow's writes end in a device that does not report them: the run ends stuck.
     assert!(matches!(stand.fabric.run(None), RunEnd::Stuck(_)));
@@ -93,16 +88,8 @@ fn a_device_holds_sends_and_interrupts() {
         assert!(apart.0 >= DELAY_PS, "{apart}");
         assert_eq!(pair[0].handled - pair[0].arrived, settings.cpu.interrupt);
     }
-    let mut words = [[0; 8]; 3];
-    for (at, word) in words.iter_mut().enumerate() {
-        assert!(stand.fabric.peek(
-            crosslane_pcie::HostId(0),
-            BusAddress(TARGET + at as u64 * 64),
-            word
-        ));
-        assert_ne!(*word, [0; 8]);
-    }
-    assert_ne!(words[0], words[1]);
+    let words = [0, 1, 2].map(|at| stand.peek::<8>(BusAddress(TARGET + at * 64)));
+    assert!(words.iter().all(|word| *word != [0; 8]) && words[0] != words[1], "{words:?}");
     assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
 }
 
@@ -138,26 +125,18 @@ impl Device for Keeper {
 #[test]
 fn behind_a_link_that_is_down_a_device_may_hold_what_it_has_received() {
     let settings = Settings { bar_bytes: 1 << 20, ..Settings::ideal(rate(2, 4), 128) };
-    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 20 };
-    let bars = [Some(bar), None, None, None, None, None];
     for goes_down in [false, true] {
         let device = Box::new(Keeper::default());
-        let mut stand = direct_device(&settings, Identity::default(), bars, device);
+        let mut stand = direct_device(&settings, Identity::default(), one_bar(), device);
         let (root, bar) = (stand.root, stand.bar(0));
         let fabric = &mut stand.fabric;
         fabric.host_load(root, 0, bar, 4, 1).unwrap();
         fabric.host_timer(ns(10_000), 2);
-        assert!(fabric.run_until_host_event());
-        let mut events = Vec::new();
-        fabric.take_host_events(&mut events);
+        next_event(fabric);
         if goes_down {
             fabric.take_link_down(LinkId(0), None);
         }
-        assert!(fabric.run_until_host_event());
-        fabric.take_host_events(&mut events);
-        let timeout = COMPLETION_TIMEOUT;
-        let timed_out = LoadError::TimedOut { address: bar, bytes: 4, timeout };
-        assert_eq!(events.last(), Some(&HostEvent::Loaded { token: 1, result: Err(timed_out) }));
+        assert_eq!(next_event(fabric), timed_out(1, bar));
         if !goes_down {
             assert_eq!(
                 fabric.check_quiet(),
@@ -191,10 +170,8 @@ fn work_occupies_a_core() {
     assert_eq!(touched, copied + Picoseconds(10 * cpu.touch_page.0));
     assert_eq!(stand.fabric.spend(root, 1, CoreWork::Time(ns(3))), Some(ns(3)), "another core");
     assert_eq!(stand.fabric.spend(root, 2, CoreWork::SystemCall), None, "no such core");
-    let mut flow = stand.flow(0, FlowKind::Write, stand.bar(0), 8);
-    flow.source = FlowSource::Core { root_complex: root, core: 0 };
-    flow.operations = 1;
-    flow.outstanding = 1;
+    let mut flow = stand.core_flow(0, FlowKind::Write, stand.bar(0), 8);
+    (flow.operations, flow.outstanding) = (1, 1);
     let report = &stand.run(vec![flow])[0];
     // 28 B at 0.5 ns a byte behind the work.
     assert_eq!(report.last_done, touched + ns(14));
@@ -204,23 +181,14 @@ fn work_occupies_a_core() {
 #[test]
 fn an_endpoint_has_the_msix_that_it_asked_for() {
     let settings = Settings::ideal(rate(2, 4), 128);
-    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 16 };
-    let bars = [Some(bar), None, None, None, None, None];
     let build = |msix: MsixRequest| {
         let mut builder = FabricBuilder::new(1);
         let (port, device) = (settings.port.clone(), Box::new(Echo::default()));
         let identity = Identity::default();
-        let root = RootComplexParameters {
-            memory_bytes: settings.memory_bytes,
-            completer: settings.completer,
-            peer_to_peer: settings.peer_to_peer,
-            iommu: None,
-            cpu: settings.cpu,
-        };
-        let root = builder.root_complex("host", HostId(0), root);
+        let root = builder.root_complex("host", HOST, root_parameters(&settings));
         let upper = builder.root_port(root, "rp0", identity, port.clone());
         let (_, id) =
-            builder.endpoint_with_device("board", identity, bars, Some(msix), port, device);
+            builder.endpoint_with_device("board", identity, one_bar(), Some(msix), port, device);
         builder.link("board", upper, id, settings.link);
         (builder, id)
     };

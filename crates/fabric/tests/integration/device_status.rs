@@ -5,12 +5,8 @@ use crate::support;
 
 use crosslane_fabric::*;
 use crosslane_pcie::config::registers;
-use crosslane_pcie::units::{BusAddress, HostId};
+use crosslane_pcie::units::BusAddress;
 use support::*;
-
-const HOST: HostId = HostId(0);
-/// Outside all memory and all BARs.
-const NOWHERE: BusAddress = BusAddress(0xf000_0000);
 
 const CORRECTABLE: u32 = 0b0001;
 const NON_FATAL: u32 = 0b0010;
@@ -19,9 +15,7 @@ const UNSUPPORTED: u32 = 0b1000;
 
 /// Position of a port's Device Status: function and offset.
 fn place(fabric: &Fabric, port: PortId) -> (crosslane_pcie::units::RoutingId, u16) {
-    let config = &fabric.port(port).config;
-    let express = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
-    (fabric.routing_id(port), express + registers::DEVICE_CONTROL)
+    (fabric.routing_id(port), express(fabric, port) + registers::DEVICE_CONTROL)
 }
 
 /// All ports that have seen an error, with the bits.
@@ -48,11 +42,6 @@ fn settings() -> Settings {
     settings
 }
 
-fn port(stand: &Stand, name: &str) -> PortId {
-    let at = stand.fabric.ports().iter().position(|port| port.name == name);
-    PortId(at.unwrap() as u32)
-}
-
 #[test]
 fn a_good_run_sets_nothing() {
     let mut stand = one_switch(&settings(), 2);
@@ -65,12 +54,11 @@ fn a_good_run_sets_nothing() {
 #[test]
 fn a_malformed_tlp_is_fatal() {
     let mut stand = one_switch(&settings(), 2);
-    let ep1 = port(&stand, "ep1");
-    set_max_payload(&mut stand.fabric, ep1, 128);
+    stand.set_max_payload("ep1", 128);
     let target = stand.bar(1);
     run(&mut stand, FlowKind::Write, target);
     assert_eq!(statuses(&stand.fabric), [("ep1", FATAL)]);
-    let (id, offset) = place(&stand.fabric, ep1);
+    let (id, offset) = place(&stand.fabric, stand.port("ep1"));
     stand.fabric.config_write(HOST, id, offset, FATAL << 16, 0b1100);
     assert_eq!(statuses(&stand.fabric), []);
 }
@@ -80,23 +68,19 @@ fn a_malformed_tlp_is_fatal() {
 #[test]
 fn an_unsupported_request_is_told_by_its_class() {
     for (kind, bit) in [(FlowKind::Write, NON_FATAL), (FlowKind::Read, CORRECTABLE)] {
-        let mut stand = one_switch(&settings(), 2);
-        run(&mut stand, kind, NOWHERE);
-        assert_eq!(statuses(&stand.fabric), [("rp0", UNSUPPORTED | bit)]);
-
-        let mut stand = one_switch(&settings(), 2);
-        let own = stand.bar(0);
-        run(&mut stand, kind, own);
-        assert_eq!(statuses(&stand.fabric), [("down0.0", UNSUPPORTED | bit)]);
-
-        let mut stand = one_switch(&settings(), 2);
-        let (target, ep1) = (stand.bar(1), port(&stand, "ep1"));
-        let id = stand.fabric.routing_id(ep1);
-        let flow = stand.flow(0, kind, target, 64);
-        stand.fabric.config_write(HOST, id, registers::COMMAND, 0, 0b0011);
-        stand.fabric.start_flow(Flow { operations: 10, ..flow }).unwrap();
-        stand.fabric.run(None);
-        assert_eq!(statuses(&stand.fabric), [("ep1", UNSUPPORTED | bit)]);
+        for finder in ["rp0", "down0.0", "ep1"] {
+            let mut stand = one_switch(&settings(), 2);
+            let target = match finder {
+                "rp0" => NOWHERE,
+                "down0.0" => stand.bar(0),
+                _ => stand.bar(1),
+            };
+            if finder == "ep1" {
+                stand.set_command("ep1", 0);
+            }
+            run(&mut stand, kind, target);
+            assert_eq!(statuses(&stand.fabric), [(finder, UNSUPPORTED | bit)]);
+        }
     }
 }
 

@@ -7,48 +7,16 @@ use crate::support;
 use std::any::Any;
 
 use crosslane_fabric::*;
-use crosslane_pcie::config::{BarKind, BarRequest, Identity, registers};
+use crosslane_pcie::config::Identity;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
-use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 use support::*;
-
-const HOST: HostId = HostId(0);
-/// Outside all memory and all BARs.
-const NOWHERE: BusAddress = BusAddress(0xf000_0000);
-/// Gen2 x4: 0.5 ns a byte. A TLP takes 20 B beside its payload, 24 B above 4 GiB.
-const BYTE_PS: u64 = 500;
-/// Time of the Ack that precedes an answer.
-const ACK: Picoseconds = Picoseconds(8 * BYTE_PS);
-
-fn wire(bytes: u64) -> Picoseconds {
-    Picoseconds(bytes * BYTE_PS)
-}
 
 /// An uncached store takes 10 ns, a load 20 ns beside its round trip.
 fn settings() -> Settings {
     let mut settings = Settings::ideal(rate(2, 4), 256);
     settings.bar_bytes = 1 << 20;
     settings
-}
-
-/// All further events, each with its time.
-fn run(fabric: &mut Fabric) -> Vec<(Picoseconds, HostEvent)> {
-    let (mut all, mut events) = (Vec::new(), Vec::new());
-    while fabric.run_until_host_event() {
-        fabric.take_host_events(&mut events);
-        assert!(!events.is_empty());
-        all.extend(events.drain(..).map(|event| (fabric.now(), event)));
-    }
-    assert_eq!(fabric.check_quiet(), Vec::<String>::new());
-    all
-}
-
-fn stored(token: u64) -> HostEvent {
-    HostEvent::Stored { token }
-}
-
-fn loaded(token: u64, value: u64) -> HostEvent {
-    HostEvent::Loaded { token, result: Ok(value) }
 }
 
 fn changed(token: u64) -> HostEvent {
@@ -81,7 +49,7 @@ fn a_store_then_a_load_round_trip() {
         (first, loaded(2, 0x1234_5678)),
         (second, loaded(3, 0x1234_5678)),
     ];
-    assert_eq!(run(fabric), expected);
+    assert_eq!(all_events(fabric), expected);
     assert_eq!(fabric.errors(), &[]);
     // The core has been busy for all of it, and is for a system call on another one.
     assert_eq!(fabric.busy(root), Some(second));
@@ -102,15 +70,11 @@ fn a_run_is_cut_into_aligned_stores() {
         (0, 0, 4, &[]),
     ];
     for (offset, length, width, stores) in cases {
-        let bar =
-            BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 20 };
-        let bars = [Some(bar), None, None, None, None, None];
-        let device = Box::new(Witness::default());
-        let mut stand = direct_device(&settings(), Identity::default(), bars, device);
+        let mut stand = witness(Witness::default());
         let bytes: Vec<u8> = (1..=length as u8).collect();
         let at = BusAddress(stand.bar(0).0 + offset);
         stand.fabric.host_store(stand.root, 0, at, &bytes, width, 9).unwrap();
-        let events = run(&mut stand.fabric);
+        let events = all_events(&mut stand.fabric);
         assert_eq!(events, [(ns(10 * stores.len() as u64), stored(9))], "{offset} {length}");
         let mut seen = vec![0; length];
         let at = BusAddress(at.0 + (1 << 19));
@@ -199,9 +163,7 @@ impl Witness {
 }
 
 fn witness(device: Witness) -> Stand {
-    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 20 };
-    let bars = [Some(bar), None, None, None, None, None];
-    direct_device(&settings(), Identity::default(), bars, Box::new(device))
+    direct_device(&settings(), Identity::default(), one_bar(), Box::new(device))
 }
 
 /// With a queue of two stores that take the wire for 42 ns each (64 B), the core stalls while two
@@ -216,10 +178,8 @@ fn a_full_store_queue_stalls_the_core() {
     stand.fabric.host_store(root, 0, bar, &bytes, 64, 5).unwrap();
     // Stores are made at 0, 10, 20; the wire takes one every 42 ns: at 0, 42, 84, 126. The
     // fourth finds two waiting and goes at 42, the fifth at 84, the sixth at 126.
-    assert_eq!(run(&mut stand.fabric), [(ns(126 + 10), stored(5))]);
-    let mut seen = vec![0; 384];
-    assert!(stand.fabric.peek(HOST, bar, &mut seen));
-    assert_eq!(seen, bytes);
+    assert_eq!(all_events(&mut stand.fabric), [(ns(126 + 10), stored(5))]);
+    assert_eq!(stand.peek::<384>(bar)[..], bytes);
 }
 
 /// Loads wait behind stores of their core, but not of another; two cores that store at the same
@@ -245,7 +205,7 @@ fn two_cores_go_on_by_themselves() {
         (first, loaded(3, 0x0202_0202)),
         (second, loaded(4, 0x0101_0101_0101_0101)),
     ];
-    assert_eq!(run(fabric), expected);
+    assert_eq!(all_events(fabric), expected);
 }
 
 /// Host code and a flow of one core take turns, store by store.
@@ -253,13 +213,12 @@ fn two_cores_go_on_by_themselves() {
 fn host_code_and_flows_take_turns() {
     let mut stand = direct(&settings());
     let (root, bar) = (stand.root, stand.bar(0));
-    let mut flow = stand.flow(0, FlowKind::Write, bar.offset(4096), 64);
-    flow.source = FlowSource::Core { root_complex: root, core: 0 };
+    let mut flow = stand.core_flow(0, FlowKind::Write, bar.offset(4096), 64);
     (flow.operations, flow.outstanding) = (1, 1);
     let id = stand.fabric.start_flow(flow).unwrap();
     // Eight stores of the flow, three of host code: flow at 0, host at 10, flow at 20, ...
     stand.fabric.host_store(root, 0, bar, &[7; 24], 8, 1).unwrap();
-    assert_eq!(run(&mut stand.fabric), [(ns(60), stored(1))]);
+    assert_eq!(all_events(&mut stand.fabric), [(ns(60), stored(1))]);
     let report = stand.fabric.flow_report(id);
     assert_eq!((report.operations, report.failed), (1, 0));
 }
@@ -271,7 +230,7 @@ fn work_delays_the_next_access() {
     let (root, bar) = (stand.root, stand.bar(0));
     stand.fabric.spend(root, 0, CoreWork::Time(ns(700))).unwrap();
     stand.fabric.host_store(root, 0, bar, &[1; 4], 4, 1).unwrap();
-    assert_eq!(run(&mut stand.fabric), [(ns(710), stored(1))]);
+    assert_eq!(all_events(&mut stand.fabric), [(ns(710), stored(1))]);
 }
 
 /// The event of a device's write comes when the write becomes visible, and only once per watch.
@@ -312,7 +271,7 @@ fn a_watch_comes_when_the_write_can_be_seen() {
     fabric.host_watch(root, target.0..target.0 + 1, 8);
     fabric.take_host_events(&mut events);
     assert_eq!(events, [HostEvent::Timer { token: 6 }, changed(1), changed(4), changed(7)]);
-    assert_eq!(run(fabric), [(seen + seen, changed(8))]);
+    assert_eq!(all_events(fabric), [(seen + seen, changed(8))]);
     assert_eq!(fabric.run(None), RunEnd::Quiet);
 }
 
@@ -333,7 +292,7 @@ fn a_watch_can_be_taken_back_late() {
     assert!(fabric.run_until_host_event());
     fabric.cancel_host_watch(1);
     let seen = wire(84) + ns(1000);
-    assert_eq!(run(fabric), [(ns(500), HostEvent::Timer { token: 3 }), (seen, changed(2))]);
+    assert_eq!(all_events(fabric), [(ns(500), HostEvent::Timer { token: 3 }), (seen, changed(2))]);
 }
 
 /// Writes 64 B and then an interrupt after each write to it.
@@ -363,10 +322,8 @@ fn an_interrupt_comes_behind_its_data() {
     for write_ns in [0, 50, 5000] {
         let mut settings = settings();
         settings.completer.write_latency = ns(write_ns);
-        let bar =
-            BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 20 };
-        let bars = [Some(bar), None, None, None, None, None];
-        let mut stand = direct_device(&settings, Identity::default(), bars, Box::new(Announcer));
+        let mut stand =
+            direct_device(&settings, Identity::default(), one_bar(), Box::new(Announcer));
         let (root, bar) = (stand.root, stand.bar(0));
         let fabric = &mut stand.fabric;
         fabric.host_store(root, 0, bar, &[1; 4], 4, 1).unwrap();
@@ -375,11 +332,9 @@ fn an_interrupt_comes_behind_its_data() {
         let handled = seen.max(wire(24) + ACK + wire(84 + 24)) + settings.cpu.interrupt;
         let interrupt = HostEvent::Interrupt { root_complex: root, data: 0x0303_0303 };
         let expected = [(ns(10), stored(1)), (seen, changed(2)), (handled, interrupt)];
-        assert_eq!(run(fabric), expected);
-        let mut data = [0; 64];
-        assert!(fabric.peek(HOST, BusAddress(0x4000), &mut data));
-        assert_eq!(data, [0x5a; 64]);
-        let (interrupts, count) = fabric.interrupts(root);
+        assert_eq!(all_events(fabric), expected);
+        assert_eq!(stand.peek(BusAddress(0x4000)), [0x5a; 64]);
+        let (interrupts, count) = stand.fabric.interrupts(root);
         assert_eq!((count, interrupts[0].handled), (1, handled));
     }
 }
@@ -399,11 +354,11 @@ fn timers_come_in_order_and_can_be_cancelled() {
     fabric.host_timer(ns(70), 2);
     fabric.cancel_host_timer(4);
     fabric.cancel_host_timer(99);
-    assert_eq!(run(fabric), [(ns(20), timer(3)), (ns(30), timer(1)), (ns(70), timer(2))]);
+    assert_eq!(all_events(fabric), [(ns(20), timer(3)), (ns(30), timer(1)), (ns(70), timer(2))]);
     assert_eq!(fabric.now(), ns(70));
     // A timer in the past comes now.
     fabric.host_timer(ns(5), 1);
-    assert_eq!(run(fabric), [(ns(70), timer(1))]);
+    assert_eq!(all_events(fabric), [(ns(70), timer(1))]);
 }
 
 /// A timer comes after all other events of its time.
@@ -412,14 +367,11 @@ fn a_timer_sees_what_happens_at_its_time() {
     let mut stand = direct(&settings());
     let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 64);
     flow.operations = 1;
-    stand.fabric.start_flow(flow).unwrap();
-    let mut word = [0; 4];
+    stand.start([flow]);
     for (time, there) in [(wire(84).0 - 1, false), (wire(84).0, true)] {
         stand.fabric.host_timer(Picoseconds(time), 1);
-        assert!(stand.fabric.run_until_host_event());
-        stand.fabric.take_host_events(&mut Vec::new());
-        assert!(stand.fabric.peek(HOST, BusAddress(0), &mut word));
-        assert_eq!(word != [0; 4], there);
+        stand.next_event();
+        assert_eq!(stand.peek(BusAddress(0)) != [0; 4], there);
     }
 }
 
@@ -432,10 +384,8 @@ fn what_is_refused_is_told() {
     };
     let mut stand = direct(&settings());
     let (root, bar) = (stand.root, stand.bar(0));
+    stand.set_command("ep0", 0);
     let fabric = &mut stand.fabric;
-    let ep0 = PortId(1);
-    let id = fabric.routing_id(ep0);
-    fabric.config_write(HOST, id, registers::COMMAND, 0, 0b0011);
     fabric.host_load(root, 0, NOWHERE, 4, 1).unwrap();
     fabric.host_load(root, 0, bar, 4, 2).unwrap();
     fabric.host_store(root, 0, NOWHERE, &[1; 16], 8, 3).unwrap();
@@ -446,7 +396,7 @@ fn what_is_refused_is_told() {
         (answered, refused(2, bar, unsupported)),
         (answered + ns(20), stored(3)),
     ];
-    assert_eq!(run(fabric), expected);
+    assert_eq!(all_events(fabric), expected);
     let errors: Vec<_> = fabric.errors().iter().map(ToString::to_string).collect();
     assert_eq!(fabric.error_count(), 3);
     assert!(
@@ -458,7 +408,7 @@ fn what_is_refused_is_told() {
     let mut stand = witness(Witness { status, ..Witness::default() });
     let bar = stand.bar(0);
     stand.fabric.host_load(stand.root, 0, bar, 4, 1).unwrap();
-    let events = run(&mut stand.fabric);
+    let events = all_events(&mut stand.fabric);
     assert_eq!(events[0].1, refused(1, bar, "Completer Abort"));
 }
 
@@ -473,23 +423,17 @@ fn a_load_times_out_and_its_late_completion_is_told_apart() {
     for token in 0..3 {
         fabric.host_load(root, 0, bar, 4, token).unwrap();
     }
-    let timed_out = |token| HostEvent::Loaded {
-        token,
-        result: Err(LoadError::TimedOut { address: bar, bytes: 4, timeout: COMPLETION_TIMEOUT }),
-    };
     let limit = COMPLETION_TIMEOUT;
-    let all = run(fabric);
-    assert_eq!(all[0], (limit, timed_out(0)));
-    assert_eq!(all[1], (limit + limit, timed_out(1)));
+    let all = all_events(fabric);
+    assert_eq!(all[0], (limit, timed_out(0, bar)));
+    assert_eq!(all[1], (limit + limit, timed_out(1, bar)));
     // With two cores host code's tags are 2, 3, 4; the first came back at 80 ms, so it is the next.
     assert_eq!(all[2].1, loaded(2, 0x0202_0202));
     assert_eq!(all.len(), 3);
-    let errors = fabric.errors();
-    let unexpected =
-        errors.iter().filter(|error| matches!(error.kind, ErrorKind::UnexpectedCompletion { .. }));
-    let timeouts =
-        errors.iter().filter(|error| matches!(error.kind, ErrorKind::CompletionTimeout { .. }));
-    assert_eq!((unexpected.count(), timeouts.count(), errors.len()), (2, 2, 4));
+    let unexpected = stand.count(|kind| matches!(kind, ErrorKind::UnexpectedCompletion { .. }));
+    let timeouts = stand.count(|kind| matches!(kind, ErrorKind::CompletionTimeout { .. }));
+    let errors = stand.fabric.errors();
+    assert_eq!((unexpected, timeouts, errors.len()), (2, 2, 4));
     assert!(errors.iter().all(|error| error.port_name == "rp0"));
 }
 
@@ -504,16 +448,13 @@ fn a_load_without_a_tag_is_refused() {
         fabric.host_load(root, 0, bar, 4, token).unwrap();
     }
     fabric.host_store(root, 0, bar, &[1; 4], 4, 255).unwrap();
-    let all = run(fabric);
+    let all = all_events(fabric);
     let limit = |times: u64| Picoseconds(COMPLETION_TIMEOUT.0 * times);
-    let address = bar;
     for (at, (time, event)) in all[..254].iter().enumerate() {
-        let timed_out = LoadError::TimedOut { address, bytes: 4, timeout: COMPLETION_TIMEOUT };
-        let result = Err(timed_out);
         assert_eq!(*time, limit(at as u64 + 1));
-        assert_eq!(*event, HostEvent::Loaded { token: at as u64, result });
+        assert_eq!(*event, timed_out(at as u64, bar));
     }
-    let result = Err(LoadError::NoTag { address, bytes: 4 });
+    let result = Err(LoadError::NoTag { address: bar, bytes: 4 });
     let refused = (limit(254) + ns(20), HostEvent::Loaded { token: 254, result });
     assert_eq!(all[254..], [refused, (limit(254) + ns(30), stored(255))]);
 }
@@ -547,5 +488,5 @@ fn bad_accesses_are_refused() {
     let accesses = MAX_HOST_ACCESSES;
     let error = HostAccessError::TooManyAccesses { core: 0, accesses, bytes: 4 * accesses };
     assert_eq!(fabric.host_load(root, 0, bar, 4, 0), Err(error));
-    assert_eq!(run(fabric).len(), accesses);
+    assert_eq!(all_events(fabric).len(), accesses);
 }

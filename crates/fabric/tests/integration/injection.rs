@@ -7,10 +7,8 @@ use crate::support;
 use crosslane_fabric::*;
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::tlp::Class;
-use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 use support::*;
-
-const HOST: HostId = HostId(0);
 
 fn settings() -> Settings {
     let mut settings = Settings::ideal(rate(3, 8), 256);
@@ -26,20 +24,11 @@ fn settings() -> Settings {
     settings
 }
 
-/// Runs to any end; flows that wait for ever are abandoned, and then nothing is left over.
+/// Runs these flows to any end.
 fn run(stand: &mut Stand, flows: Vec<Flow>) -> Vec<FlowReport> {
-    let fabric = &mut stand.fabric;
-    let ids: Vec<_> = flows.into_iter().map(|flow| fabric.start_flow(flow).unwrap()).collect();
-    if let RunEnd::Stuck(_) = fabric.run(None) {
-        ids.iter().for_each(|id| fabric.abandon_flow(*id));
-        assert_eq!(fabric.run(None), RunEnd::Quiet);
-    }
-    assert_eq!(fabric.check_quiet(), Vec::<String>::new());
-    ids.into_iter().map(|id| fabric.flow_report(id)).collect()
-}
-
-fn count(stand: &Stand, is_it: impl Fn(&ErrorKind) -> bool) -> usize {
-    stand.fabric.errors().iter().filter(|error| is_it(&error.kind)).count()
+    let ids = stand.start(flows);
+    stand.run_to_any_end(&ids);
+    stand.reports(&ids)
 }
 
 fn unexpected(kind: &ErrorKind) -> bool {
@@ -66,13 +55,11 @@ fn a_poisoned_write_has_no_effect_and_is_noted_where_it_ends() {
         let flow = Flow { operations: 40, ..stand.flow(0, FlowKind::Write, target, 256) };
         let report = &run(&mut stand, vec![flow])[0];
         assert_eq!((report.operations, report.failed), (39, 1));
-        assert_eq!((stand.fabric.error_count(), count(&stand, poisoned)), (1, 1));
+        assert_eq!((stand.fabric.error_count(), stand.count(poisoned)), (1, 1));
         assert_eq!(stand.fabric.errors()[0].port_name, finder);
         let [injected] = stand.fabric.injected() else { panic!("one") };
         assert_eq!((injected.fault, injected.direction), (TlpFault::Poison, up));
-        let mut bytes = [0; 256];
-        assert!(stand.fabric.peek(HOST, injected.header.address, &mut bytes));
-        assert_eq!(bytes, [0; 256], "nothing was written there");
+        assert_eq!(stand.peek(injected.header.address), [0; 256], "nothing was written there");
     }
 }
 
@@ -87,7 +74,7 @@ fn a_poisoned_interrupt_does_not_come() {
     flow.window_bytes = 4096;
     run(&mut stand, vec![flow]);
     assert_eq!(stand.fabric.interrupts(stand.root).1, 0);
-    assert_eq!(count(&stand, poisoned), 1);
+    assert_eq!(stand.count(poisoned), 1);
 }
 
 /// A lost completion makes only its read time out.
@@ -99,7 +86,7 @@ fn a_lost_completion_ends_in_a_completion_timeout() {
     let flow = stand.flow(0, FlowKind::Read, BusAddress(0), 256);
     let report = &run(&mut stand, vec![Flow { operations: 40, ..flow }])[0];
     assert_eq!((report.operations, report.failed), (37, 3));
-    assert_eq!((stand.fabric.error_count(), count(&stand, timed_out)), (3, 3));
+    assert_eq!((stand.fabric.error_count(), stand.count(timed_out)), (3, 3));
     assert_eq!(stand.fabric.injected_count(), 3);
 }
 
@@ -118,7 +105,7 @@ fn a_lost_request_ends_in_a_completion_timeout_and_a_lost_write_in_nothing() {
     for report in run(&mut stand, flows.to_vec()) {
         assert_eq!((report.operations, report.failed), (39, 1));
     }
-    assert_eq!((stand.fabric.error_count(), count(&stand, timed_out)), (1, 1));
+    assert_eq!((stand.fabric.error_count(), stand.count(timed_out)), (1, 1));
 }
 
 /// Of a duplicated completion, the second is unexpected and its data are ignored.
@@ -135,7 +122,7 @@ fn the_second_of_a_doubled_completion_is_unexpected() {
         let flow = stand.flow(0, FlowKind::Read, BusAddress(0), 64);
         let report = &run(&mut stand, vec![Flow { operations: 40, ..flow }])[0];
         assert_eq!((report.operations, report.failed), (40, 0), "{:?}", report.errors);
-        assert_eq!((stand.fabric.error_count(), count(&stand, unexpected)), (5, 5));
+        assert_eq!((stand.fabric.error_count(), stand.count(unexpected)), (5, 5));
         let counters = stand.fabric.counters(down);
         assert_eq!(counters.payload_bytes, 45 * 64, "it takes the wire twice");
     }
@@ -162,11 +149,7 @@ fn after_a_storm_of_faults_nothing_is_missing() {
             (settings.seed, settings.link.bit_error_rate) = (seed, [0.0, 2e-6][seed as usize % 2]);
             let mut stand = tree(&settings, seed as usize);
             stand.fabric.set_shuffle(seed % 3 == 0);
-            let links = 0..stand.fabric.links().len() as u32;
-            let both = [LinkDirection::Down, LinkDirection::Up];
-            let all: Vec<_> = links
-                .flat_map(|link| both.map(|heading| DirectionId { link: LinkId(link), heading }))
-                .collect();
+            let all = stand.directions();
             for direction in &all {
                 for (class, fault) in [
                     (Class::Posted, TlpFault::Poison),
@@ -225,8 +208,7 @@ fn what_stalls_holds_its_credits_and_goes_on_in_order() {
         let (node, by) = if to_peer {
             (stand.endpoints[1], stand.direction(1, LinkDirection::Down))
         } else {
-            let uplink = stand.fabric.ports().iter().find(|port| port.name == "up0").unwrap();
-            (stand.root, DirectionId { link: uplink.link.unwrap(), heading: LinkDirection::Up })
+            (stand.root, DirectionId { link: stand.link("up0"), heading: LinkDirection::Up })
         };
         let mut flow = stand.flow(0, FlowKind::Write, target, 256);
         (flow.operations, flow.outstanding) = (200, 64);
@@ -279,8 +261,8 @@ fn late_answers_hold_nobody_else_up() {
         let both = vec![flow(&stand, 0), flow(&stand, 4096)];
         let reports = run(&mut stand, both);
         assert_eq!(reports[0].failed, u64::from(fails));
-        assert_eq!(count(&stand, unexpected), usize::from(fails));
-        assert_eq!(count(&stand, timed_out), usize::from(fails));
+        assert_eq!(stand.count(unexpected), usize::from(fails));
+        assert_eq!(stand.count(timed_out), usize::from(fails));
         if !fails {
             assert_eq!(reports[0].last_done, usual + by);
         }
@@ -311,14 +293,10 @@ fn bit_errors_can_begin_and_end() {
         settings.link.retrain = ns(500);
         let mut stand = one_switch(&settings, 2);
         let flows: Vec<_> = traffic(&stand, 300, 0);
-        let ids: Vec<_> =
-            flows.into_iter().map(|flow| stand.fabric.start_flow(flow).unwrap()).collect();
+        let ids = stand.start(flows);
         let links: Vec<_> = (0..stand.fabric.links().len() as u32).map(LinkId).collect();
         let corrupt = |stand: &mut Stand| -> u64 {
-            let both = [LinkDirection::Down, LinkDirection::Up];
-            let all = links
-                .iter()
-                .flat_map(|link| both.map(|heading| DirectionId { link: *link, heading }));
+            let all = stand.directions().into_iter();
             all.map(|direction| stand.fabric.counters(direction).corrupt_tlps).sum()
         };
         for (from_ns, rate) in [(777 + seed, 5e-5), (8_000 + seed, 2e-5), (11_000 + seed, 0.0)] {
@@ -332,8 +310,7 @@ fn bit_errors_can_begin_and_end() {
         assert!(before > 5, "{before}");
         assert_eq!(stand.fabric.run(None), RunEnd::Quiet);
         assert_eq!(corrupt(&mut stand), before);
-        for id in ids {
-            let report = stand.fabric.flow_report(id);
+        for report in stand.reports(&ids) {
             assert_eq!((report.operations, report.failed), (300, 0), "{:?}", report.errors);
         }
         assert_eq!(stand.fabric.errors(), &[]);

@@ -8,10 +8,9 @@ use crosslane_fabric::parameters::IommuParameters;
 use crosslane_fabric::*;
 use crosslane_pcie::config::registers;
 use crosslane_pcie::credits::Credits;
-use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 use support::*;
 
-const HOST: HostId = HostId(0);
 const HIT_NS: u64 = 10;
 const WALK_NS: u64 = 1000;
 const LARGE: u64 = IO_LARGE_PAGE_BYTES;
@@ -32,13 +31,8 @@ fn settings(iotlb_entries: u32, walks: u32) -> Settings {
     settings
 }
 
-fn function(stand: &Stand, endpoint: usize) -> RoutingId {
-    let port = stand.fabric.node(stand.endpoints[endpoint]).ports[0];
-    stand.fabric.routing_id(port)
-}
-
 fn map(stand: &mut Stand, endpoint: usize, address: u64, target: u64, bytes: u64) -> u64 {
-    let id = function(stand, endpoint);
+    let id = stand.function(endpoint);
     stand.fabric.map_io(HOST, id, BusAddress(address), BusAddress(target), bytes).unwrap()
 }
 
@@ -80,11 +74,8 @@ fn the_first_request_to_a_page_waits_for_a_walk() {
             let idle = if kind == FlowKind::Write { 0 } else { idle };
             assert_eq!(counters.idle_ps[IdleReason::Translation as usize], idle, "{heading:?}");
         }
-        let mut there = [0; 64];
-        stand.fabric.peek(HOST, BusAddress(0x123_1fc0), &mut there);
-        assert_ne!(there, [0; 64]);
-        stand.fabric.peek(HOST, BusAddress(0x4000_0000 % GIB), &mut there);
-        assert_eq!(there, [0; 64]);
+        assert_ne!(stand.peek(BusAddress(0x123_1fc0)), [0; 64]);
+        assert_eq!(stand.peek(BusAddress(0x4000_0000 % GIB)), [0; 64]);
     }
 }
 
@@ -191,9 +182,7 @@ fn an_interrupt_waits_for_the_write_before_it() {
         outstanding: 1,
         ..flow
     });
-    for flow in flows {
-        stand.fabric.start_flow(flow).unwrap();
-    }
+    stand.start(flows);
     // An interrupt message never completes its flow.
     stand.fabric.run(Some(ns(100_000)));
     let (interrupts, count) = stand.fabric.interrupts(stand.root);
@@ -218,7 +207,7 @@ fn a_request_outside_of_any_mapping_is_a_fault() {
         let access = if kind == FlowKind::Read { "read" } else { "write" };
         let errors: Vec<String> =
             stand.fabric.errors().iter().map(|error| error.to_string()).collect();
-        let id = function(&stand, 0);
+        let id = stand.function(0);
         // 20 B of a read, 276 B of a write, and a walk that finds nothing.
         let arrived_ns = if kind == FlowKind::Read { 10 } else { 138 } + WALK_NS + HIT_NS;
         assert_eq!(
@@ -249,7 +238,7 @@ fn redirected_peer_requests_are_translated() {
         for mapped in [false, true] {
             let mut stand = one_switch(&settings(16, 1), 2);
             if redirected {
-                redirect(&mut stand, "down0.0");
+                stand.set_acs("down0.0", registers::ACS_CONTROL_REQUEST_REDIRECT);
             }
             let bar = stand.bar(1);
             if mapped {
@@ -265,7 +254,7 @@ fn redirected_peer_requests_are_translated() {
             assert_eq!(report.operations, if faults > 0 { 0 } else { 10 });
             if redirected && mapped {
                 // Everything behind a root port, at an I/O virtual address.
-                let id = function(&stand, 0);
+                let id = stand.function(0);
                 let other = BusAddress(0x5000_0000);
                 stand.fabric.map_io(HOST, id, other, bar, 4096).unwrap();
                 assert_eq!(
@@ -278,22 +267,13 @@ fn redirected_peer_requests_are_translated() {
     }
 }
 
-fn redirect(stand: &mut Stand, name: &str) {
-    let port = stand.fabric.ports().iter().position(|port| port.name == name).unwrap();
-    let port = PortId(port as u32);
-    let config = &stand.fabric.port(port).config;
-    let acs = config.find_extended_capability(registers::EXTENDED_CAPABILITY_ACS).unwrap();
-    let (id, value) = (stand.fabric.routing_id(port), registers::ACS_CONTROL_REQUEST_REDIRECT);
-    stand.fabric.config_write(HOST, id, acs + registers::ACS_CONTROL, value, 0b1100);
-}
-
 /// A host without an IOMMU rejects mappings.
 #[test]
 fn a_host_without_an_iommu_maps_nothing() {
     let mut settings = settings(16, 1);
     settings.iommu = None;
     let mut stand = direct(&settings);
-    let id = function(&stand, 0);
+    let id = stand.function(0);
     let refused = stand.fabric.map_io(HOST, id, BusAddress(0), BusAddress(0), 4096).unwrap_err();
     assert_eq!(refused.to_string(), "host 0 has no IOMMU");
     assert_eq!(stand.fabric.unmap_io(HOST, id, BusAddress(0)), Err(IommuError::NoIommu(HOST)));

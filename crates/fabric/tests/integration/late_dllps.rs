@@ -15,23 +15,6 @@ use support::*;
 /// Too small for any bit to be wrong, but not zero, so that the links are eager.
 const EAGER: f64 = 1e-300;
 
-/// Writes and reads of host memory by each endpoint, and writes read back from the next endpoint.
-fn all_flows(stand: &Stand) -> Vec<Flow> {
-    let count = stand.endpoints.len();
-    let mut flows = Vec::new();
-    for from in 0..count {
-        let base = (from as u64) << 22;
-        flows.push(stand.flow(from, FlowKind::Write, BusAddress(base), 1000));
-        flows.push(stand.flow(from, FlowKind::Read, BusAddress((1 << 26) + base), 900));
-        if count > 1 {
-            let target = stand.bar((from + 1) % count);
-            flows.push(stand.flow(from, FlowKind::WriteRead, target, 700));
-        }
-    }
-    flows.iter_mut().for_each(|flow| flow.operations = 100);
-    flows
-}
-
 /// Packets sent, with time and direction, sorted because late records come out of order.
 fn packets(log: &Log) -> Vec<TraceRecord> {
     let mut records = log.records();
@@ -64,8 +47,7 @@ fn late_dllps_take_the_wire_when_eager_ones_do() {
                 settings.port.receive_credits = credits;
                 let mut stand = tree(&settings, shape);
                 let log = Log::of(&mut stand.fabric);
-                let flows = all_flows(&stand);
-                stand.run(flows);
+                stand.run(stand.everywhere(100, [1000, 900], (FlowKind::WriteRead, 700)));
                 packets(&log)
             });
             assert!(late.len() > 1000);

@@ -8,20 +8,12 @@ use crosslane_fabric::parameters::Coalescing;
 use crosslane_fabric::*;
 use crosslane_pcie::config::registers;
 use crosslane_pcie::credits::Credits;
-use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 use proptest::prelude::*;
 use support::*;
 
-const HOST: HostId = HostId(0);
-
 fn settings() -> Settings {
-    let mut settings = Settings::ideal(rate(3, 8), 256);
-    settings.uplink = rate(3, 16);
-    settings.link.skp = true;
-    settings.link.flight = ns(2);
-    settings.switch.latency = ns(110);
-    settings.port.transmit_latency = ns(100);
-    settings.port.receive_latency = ns(100);
+    let mut settings = Settings::board();
     settings.port.receive_credits = [
         Credits { header: 16, data: 256 },
         Credits { header: 16, data: 16 },
@@ -30,17 +22,9 @@ fn settings() -> Settings {
     settings.port.replay_buffer_bytes = 4096;
     settings.port.ack = Coalescing { tlps: 3, within: None };
     settings.port.update_fc = Coalescing { tlps: 2, within: None };
-    settings.completer.read_latency.base = ns(400);
-    settings.completer.write_latency = ns(50);
     settings.completer.write_bytes_per_second = 10e9;
     settings.requester.completion_timeout = ns(50_000);
-    settings.bar_bytes = 1 << 20;
     settings
-}
-
-fn link_of(stand: &Stand, port: &str) -> LinkId {
-    let port = stand.fabric.ports().iter().find(|other| other.name == port).unwrap();
-    port.link.unwrap()
 }
 
 /// Writes, reads and both, from both endpoints to host memory and to each other, and a core that
@@ -63,55 +47,35 @@ fn heavy(stand: &Stand, operations: u64, base: u64) -> Vec<Flow> {
     }
     for (core, kind) in [FlowKind::Write, FlowKind::Read].into_iter().enumerate() {
         let target = BusAddress(stand.bar(core).0 + 0x8_0000);
-        let mut flow = stand.flow(core, kind, target, 64);
-        flow.source = FlowSource::Core { root_complex: stand.root, core: core as u16 };
+        let mut flow = stand.core_flow(core as u16, kind, target, 64);
         flow.window_bytes = 1 << 16;
         flows.push(Flow { operations, ..flow });
     }
     flows
 }
 
-/// Runs to any end; every flow has then ended or been abandoned, and nothing is left.
-fn run_to_the_end(stand: &mut Stand, ids: &[FlowId]) {
-    let fabric = &mut stand.fabric;
-    if let RunEnd::Stuck(_) = fabric.run(None) {
-        ids.iter().for_each(|id| fabric.abandon_flow(*id));
-        assert_eq!(fabric.run(None), RunEnd::Quiet);
-    }
-    assert_eq!(fabric.check_quiet(), Vec::<String>::new());
-}
-
 /// Traffic, the link down from `down_ps` for `for_ps`, then traffic again; checks all of it.
 fn down_and_up(settings: &Settings, link: &str, down_ps: u64, for_ps: u64, shuffle: bool) {
     let mut stand = one_switch(settings, 2);
     stand.fabric.set_shuffle(shuffle);
-    let link = link_of(&stand, link);
-    let ids: Vec<_> = heavy(&stand, 40, 0)
-        .into_iter()
-        .map(|flow| stand.fabric.start_flow(flow).unwrap())
-        .collect();
+    let link = stand.link(link);
+    let ids = stand.start(heavy(&stand, 40, 0));
     stand.fabric.run(Some(Picoseconds(down_ps)));
     stand.fabric.take_link_down(link, Some(Picoseconds(down_ps + for_ps)));
     assert!(!stand.fabric.is_link_up(link));
-    run_to_the_end(&mut stand, &ids);
+    stand.run_to_any_end(&ids);
     // A fabric without traffic does not wait for the link, nor for reads of failed operations.
     stand.fabric.bring_link_up(link);
     let late = stand.fabric.now() + settings.requester.completion_timeout;
     stand.fabric.host_timer(late, 0);
-    assert!(stand.fabric.run_until_host_event());
-    stand.fabric.take_host_events(&mut Vec::new());
+    stand.next_event();
     // Data read back may never have been written, but nothing may overtake.
-    let errors = stand.fabric.errors();
-    assert!(!errors.iter().any(|error| matches!(error.kind, ErrorKind::Ordering { .. })));
-    assert!(errors.iter().any(|error| matches!(error.kind, ErrorKind::LinkDown { .. })));
+    assert_eq!(stand.count(|kind| matches!(kind, ErrorKind::Ordering { .. })), 0);
+    assert_ne!(stand.count(|kind| matches!(kind, ErrorKind::LinkDown { .. })), 0);
     let before = stand.fabric.error_count();
-    let ids: Vec<_> = heavy(&stand, 10, 1 << 28)
-        .into_iter()
-        .map(|flow| stand.fabric.start_flow(flow).unwrap())
-        .collect();
+    let ids = stand.start(heavy(&stand, 10, 1 << 28));
     assert_eq!(stand.fabric.run(None), RunEnd::Quiet);
-    for id in ids {
-        let report = stand.fabric.flow_report(id);
+    for report in stand.reports(&ids) {
         assert_eq!((report.operations, report.failed), (10, 0), "{:?}", report.errors);
     }
     assert_eq!(stand.fabric.error_count(), before);
@@ -154,7 +118,7 @@ fn a_tlp_is_lost_until_its_last_byte_has_come() {
     let there_ps = 84 * 500 + 3000;
     for (down_ps, arrives) in [(1, false), (there_ps - 1, false), (there_ps, true)] {
         let mut stand = direct(&settings);
-        let link = link_of(&stand, "ep0");
+        let link = stand.link("ep0");
         let flow = stand.flow(0, FlowKind::Write, BusAddress(0), 64);
         let id = stand.fabric.start_flow(Flow { operations: 1, ..flow }).unwrap();
         assert_eq!(
@@ -176,11 +140,10 @@ fn a_tlp_is_lost_until_its_last_byte_has_come() {
 #[test]
 fn configuration_tells_and_is_kept() {
     let mut stand = one_switch(&settings(), 2);
-    let (link, fabric) = (link_of(&stand, "ep1"), &mut stand.fabric);
+    let (link, fabric) = (stand.link("ep1"), &mut stand.fabric);
     let (upper, lower) = (fabric.link(link).upper, fabric.link(link).lower);
     let (above, below) = (fabric.routing_id(upper), fabric.routing_id(lower));
-    let config = &fabric.port(upper).config;
-    let express = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
+    let express = express(fabric, upper);
     let register = |fabric: &Fabric, offset| fabric.config_read(HOST, above, express + offset);
     let is_active =
         |fabric: &Fabric| register(fabric, registers::LINK_CONTROL) & registers::LINK_STATUS_ACTIVE;
@@ -200,50 +163,41 @@ fn configuration_tells_and_is_kept() {
 #[test]
 fn host_code_is_told() {
     let mut stand = direct(&Settings { max_read_request: 512, ..settings() });
-    let (root, bar, link) = (stand.root, stand.bar(0), link_of(&stand, "ep0"));
+    let (root, bar, link) = (stand.root, stand.bar(0), stand.link("ep0"));
     let fabric = &mut stand.fabric;
-    let mut events = Vec::new();
-    let mut next = |fabric: &mut Fabric| {
-        assert!(fabric.run_until_host_event());
-        fabric.take_host_events(&mut events);
-        events.pop().unwrap()
-    };
     fabric.host_load(root, 0, bar, 4, 1).unwrap();
     fabric.host_timer(ns(300), 2);
-    assert_eq!(next(fabric), HostEvent::Timer { token: 2 });
+    assert_eq!(next_event(fabric), HostEvent::Timer { token: 2 });
     fabric.take_link_down(link, None);
     fabric.host_load(root, 1, bar, 4, 3).unwrap();
     let refused = LoadError::Refused { address: bar, bytes: 4, status: "Unsupported Request" };
-    assert_eq!(next(fabric), HostEvent::Loaded { token: 3, result: Err(refused) });
+    assert_eq!(next_event(fabric), HostEvent::Loaded { token: 3, result: Err(refused) });
     assert_eq!(fabric.now(), ns(320));
     fabric.host_store(root, 1, bar, &[1; 4], 4, 4).unwrap();
-    assert_eq!(next(fabric), HostEvent::Stored { token: 4 });
+    assert_eq!(next_event(fabric), stored(4));
     let last = fabric.errors().last().unwrap().to_string();
     assert!(last.starts_with("rp0 at 320 ns: MWr "), "{last}");
     assert!(last.ends_with("cannot leave by link ep0, which is down"), "{last}");
-    let timeout = COMPLETION_TIMEOUT;
-    let timed_out = LoadError::TimedOut { address: bar, bytes: 4, timeout };
-    assert_eq!(next(fabric), HostEvent::Loaded { token: 1, result: Err(timed_out) });
-    assert_eq!(fabric.now(), timeout);
+    assert_eq!(next_event(fabric), timed_out(1, bar));
+    assert_eq!(fabric.now(), COMPLETION_TIMEOUT);
     assert!(!fabric.run_until_host_event());
     assert_eq!(fabric.check_quiet(), Vec::<String>::new());
     fabric.bring_link_up(link);
     fabric.host_load(root, 0, bar, 4, 5).unwrap();
-    assert_eq!(next(fabric), HostEvent::Loaded { token: 5, result: Ok(0) });
+    assert_eq!(next_event(fabric), loaded(5, 0));
 }
 
 /// A link comes up by itself exactly at its time; a later setting replaces an earlier one.
 #[test]
 fn a_link_comes_up_at_its_time() {
     let mut stand = direct(&settings());
-    let link = link_of(&stand, "ep0");
+    let link = stand.link("ep0");
     let fabric = &mut stand.fabric;
     fabric.take_link_down(link, Some(ns(1000)));
     fabric.take_link_down(link, Some(ns(2000)));
     for (time, up) in [(ns(1000), false), (Picoseconds(1_999_999), false), (ns(2000), true)] {
         fabric.host_timer(time, 1);
-        assert!(fabric.run_until_host_event());
-        fabric.take_host_events(&mut Vec::new());
+        next_event(fabric);
         assert_eq!(fabric.is_link_up(link), up);
     }
 }

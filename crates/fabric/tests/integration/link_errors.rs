@@ -19,12 +19,6 @@ fn bit_error_rate(probability: f64, bytes: u32) -> f64 {
     -(-probability).ln_1p() / (8.0 * f64::from(bytes))
 }
 
-fn all_directions(stand: &Stand) -> Vec<DirectionId> {
-    let links = 0..stand.fabric.links().len() as u32;
-    let both = [LinkDirection::Down, LinkDirection::Up];
-    links.flat_map(|link| both.map(|heading| DirectionId { link: LinkId(link), heading })).collect()
-}
-
 /// Up to one TLP in ten corrupt, through up to three switches, writes and reads, all directions
 /// loaded. The number of corrupt arrivals agrees with the bits of each TLP in the trace.
 #[test]
@@ -44,19 +38,7 @@ fn nothing_is_lost_doubled_or_reordered() {
         settings.port.receive_credits = [Credits { header: 32, data: 512 }; 3];
         let mut stand = tree(&settings, shape);
         let log = Log::of(&mut stand.fabric);
-        let count = stand.endpoints.len();
-        let mut flows = Vec::new();
-        for from in 0..count {
-            let base = (from as u64) << 22;
-            flows.push(stand.flow(from, FlowKind::Write, BusAddress(base), 1000));
-            flows.push(stand.flow(from, FlowKind::Read, BusAddress((1 << 26) + base), 2000));
-            let target = stand.bar((from + 1) % count);
-            if count > 1 {
-                flows.push(stand.flow(from, FlowKind::WriteRead, target, 700));
-            }
-        }
-        flows.iter_mut().for_each(|flow| flow.operations = 300);
-        stand.run(flows);
+        stand.run(stand.everywhere(300, [1000, 2000], (FlowKind::WriteRead, 700)));
         // A Bernoulli trial for each TLP, with the probability of its length.
         let (mut mean, mut variance, mut corrupt) = (0.0, 0.0, 0.0);
         for tlp in log.all_tlps() {
@@ -69,7 +51,7 @@ fn nothing_is_lost_doubled_or_reordered() {
         assert!(corrupt > 0.0);
         assert!((corrupt - mean).abs() < 5.0 * f64::sqrt(variance), "{corrupt} {mean}");
         let mut counted = 0;
-        for direction in all_directions(&stand) {
+        for direction in stand.directions() {
             let counters = stand.fabric.counters(direction);
             counted += counters.corrupt_tlps;
             let tlps = log.tlps(direction);
@@ -276,7 +258,7 @@ fn a_loaded_link_recovers_from_retraining() {
     ];
     flows.iter_mut().for_each(|flow| flow.operations = 200);
     stand.run(flows);
-    let directions = all_directions(&stand);
+    let directions = stand.directions();
     let counters = directions.into_iter().map(|direction| stand.fabric.counters(direction));
     let retrainings: Vec<u64> = counters.map(|counters| counters.retrainings).collect();
     assert!(retrainings.iter().sum::<u64>() > 10, "{retrainings:?}");

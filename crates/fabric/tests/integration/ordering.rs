@@ -163,8 +163,7 @@ fn completions_push_the_writes_before_them() {
         // Endpoint 0 writes to the host, and answers loads of a core.
         let mut write = stand.flow(0, FlowKind::Write, BusAddress(0), 1024);
         write.operations = 100;
-        let mut load = stand.flow(0, FlowKind::Read, stand.bar(0), 8);
-        load.source = FlowSource::Core { root_complex: stand.root, core: 0 };
+        let mut load = stand.core_flow(0, FlowKind::Read, stand.bar(0), 8);
         load.operations = 30;
         stand.run(vec![write, load]);
         // In the order in which they left the endpoint.

@@ -86,11 +86,8 @@ fn stand() -> (Stand, Program, [RoutingId; 2]) {
     settings.completer.write_latency = ns(200);
     let mut stand = root_ports(&settings, 2);
     let program = Program::default();
-    assert!(stand.fabric.set_outside_memory(HostId(0), Some(Box::new(program.clone()))));
-    let ids = [0, 1].map(|endpoint| {
-        let port = stand.fabric.node(stand.endpoints[endpoint]).ports[0];
-        stand.fabric.routing_id(port)
-    });
+    assert!(stand.fabric.set_outside_memory(HOST, Some(Box::new(program.clone()))));
+    let ids = [stand.function(0), stand.function(1)];
     (stand, program, ids)
 }
 
@@ -117,11 +114,11 @@ fn data_go_there_and_come_back() {
         Flow { operations: 4000, window_bytes: BYTES as u64, ..flow }
     };
     let (mut plain, _, _) = stand();
-    plain.fabric.set_outside_memory(HostId(0), None);
+    plain.fabric.set_outside_memory(HOST, None);
     let flow = round_trips(&plain, 0);
     plain.run(vec![flow]);
     let mut expected = vec![0; BYTES];
-    plain.fabric.peek(HostId(0), BusAddress(0), &mut expected);
+    plain.fabric.peek(HOST, BusAddress(0), &mut expected);
     for place in PLACES {
         let (mut stand, program, [first, _]) = stand();
         program.map(first, place, 1 << 20);
@@ -132,7 +129,7 @@ fn data_go_there_and_come_back() {
         assert!(there == expected, "{place:#x}");
         // The lab's memory stays unwritten.
         let mut own = [0; 256];
-        stand.fabric.peek(HostId(0), BusAddress(place), &mut own);
+        stand.fabric.peek(HOST, BusAddress(place), &mut own);
         assert_eq!(own, [0; 256]);
     }
 }
@@ -148,11 +145,10 @@ fn what_it_does_not_cover_is_refused_and_noted() {
             (flow.operations, flow.outstanding) = (5, 1);
             let id = stand.fabric.start_flow(flow).unwrap();
             stand.fabric.run(Some(ns(100_000)));
-            let is_unrouted = |error: &ErrorRecord| {
-                matches!(error.kind, ErrorKind::Unrouted { address, .. }
+            let unrouted = stand.count(|kind| {
+                matches!(kind, ErrorKind::Unrouted { address, .. }
                     if (place..place + 5 * 64).contains(&address.0))
-            };
-            let unrouted = stand.fabric.errors().iter().filter(|error| is_unrouted(error)).count();
+            });
             // A writer gets no error, and its second operation waits for the first for ever.
             let (refused, failed) = if kind == FlowKind::Read { (5, 5) } else { (1, 0) };
             assert_eq!(unrouted, refused, "{kind:?}: {:?}", stand.fabric.errors());
@@ -191,17 +187,15 @@ fn peers_reach_each_other_beside_it() {
     let to_peer = stand.flow(0, FlowKind::WriteRead, stand.bar(1), 128);
     let to_memory = stand.flow(1, FlowKind::WriteRead, BusAddress(0), 128);
     run(&mut stand, vec![to_peer, to_memory]);
-    let mut there = [0; 128];
     let bar = stand.bar(1);
-    stand.fabric.peek(HostId(0), bar, &mut there);
-    assert_ne!(there, [0; 128]);
+    assert_ne!(stand.peek(bar), [0; 128]);
     assert_ne!(program.bytes_written(), 0);
 }
 
 #[test]
 fn without_it_the_lab_s_own_memory_is_back() {
     let (mut stand, program, _) = stand();
-    assert!(stand.fabric.set_outside_memory(HostId(0), None));
+    assert!(stand.fabric.set_outside_memory(HOST, None));
     assert!(!stand.fabric.set_outside_memory(HostId(7), Some(Box::new(program.clone()))));
     let flow = stand.flow(0, FlowKind::WriteRead, BusAddress(0), 128);
     stand.run(vec![flow]);

@@ -160,9 +160,8 @@ fn peers_share_the_rate_between_root_ports() {
 }
 
 fn core(stand: &Stand, core: u16, kind: FlowKind, endpoint: usize, bytes: u64) -> Flow {
-    let flow = stand.flow(0, kind, stand.bar(endpoint), bytes);
-    let source = FlowSource::Core { root_complex: stand.root, core };
-    Flow { source, outstanding: 1000, operations: 2000, ..flow }
+    let flow = stand.core_flow(core, kind, stand.bar(endpoint), bytes);
+    Flow { outstanding: 1000, operations: 2000, ..flow }
 }
 
 /// A core makes one store per `uncached_store`, 8 B or as wide as set, and two cores together twice

@@ -103,15 +103,7 @@ fn what_goes_into_a_switch_comes_out() {
         for shape in 1..5 {
             let mut stand = tree(&settings_with_everything(bit_error_rate), shape);
             let count = stand.endpoints.len();
-            let mut flows = Vec::new();
-            for from in 0..count {
-                let base = (from as u64) << 22;
-                flows.push(stand.flow(from, FlowKind::Write, BusAddress(base), 1000));
-                flows.push(stand.flow(from, FlowKind::Read, BusAddress((1 << 26) + base), 3000));
-                let target = stand.bar((from + 1) % count);
-                flows.push(stand.flow(from, FlowKind::WriteRead, target, 500));
-            }
-            flows.iter_mut().for_each(|flow| flow.operations = 200);
+            let flows = stand.everywhere(200, [1000, 3000], (FlowKind::WriteRead, 500));
             let payload: u64 =
                 flows.iter().map(|flow| flow.operations * flow.operation_bytes).sum();
             stand.run(flows);
@@ -156,37 +148,24 @@ fn what_goes_into_a_switch_comes_out() {
 fn busy_and_idle_time_are_all_the_time() {
     for bit_error_rate in [0.0, 1e-6] {
         let mut stand = tree(&settings_with_everything(bit_error_rate), 3);
-        let count = stand.endpoints.len();
-        let mut flows = Vec::new();
-        for from in 0..count {
-            let base = (from as u64) << 22;
-            flows.push(stand.flow(from, FlowKind::Write, BusAddress(base), 1000));
-            flows.push(stand.flow(from, FlowKind::Read, BusAddress((1 << 26) + base), 3000));
-            flows.push(stand.flow(from, FlowKind::Write, stand.bar((from + 1) % count), 400));
-        }
-        flows.iter_mut().for_each(|flow| flow.operations = 3000);
+        let mut flows = stand.everywhere(3000, [1000, 3000], (FlowKind::Write, 400));
         // A last write after a long pause.
         let mut last = stand.flow(0, FlowKind::Write, BusAddress(1 << 27), 64);
         (last.operations, last.start) = (1, ns(60_000_000));
         flows.push(last);
-        for flow in flows {
-            stand.fabric.start_flow(flow).unwrap();
-        }
+        stand.start(flows);
         assert_eq!(stand.fabric.run(None), RunEnd::Quiet);
         let now_ps = stand.fabric.now().0;
         assert!(now_ps >= 60_000_000_000, "{now_ps}");
-        for link in 0..stand.fabric.links().len() as u32 {
-            for heading in [LinkDirection::Down, LinkDirection::Up] {
-                let link = LinkId(link);
-                let at = stand.fabric.link(link).parameters.rate;
-                let counters = stand.fabric.counters(DirectionId { link, heading });
-                let busy_ps = counters.wire_bytes() as f64 / at.bytes_per_second() * 1e12;
-                let idle_ps = counters.idle_ps.iter().sum::<u64>() as f64;
-                let error_ps = (busy_ps + idle_ps - now_ps as f64).abs();
-                assert!(busy_ps > 1e8);
-                // The last DLLPs and an ordered set may reach beyond the end: less than 1 in 10^6.
-                assert!(error_ps < 45e3, "{link:?} {heading:?}: {busy_ps} {idle_ps} {now_ps}");
-            }
+        for direction in stand.directions() {
+            let at = stand.fabric.link(direction.link).parameters.rate;
+            let counters = stand.fabric.counters(direction);
+            let busy_ps = counters.wire_bytes() as f64 / at.bytes_per_second() * 1e12;
+            let idle_ps = counters.idle_ps.iter().sum::<u64>() as f64;
+            let error_ps = (busy_ps + idle_ps - now_ps as f64).abs();
+            assert!(busy_ps > 1e8);
+            // The last DLLPs and an ordered set may reach beyond the end: less than 1 in 10^6.
+            assert!(error_ps < 45e3, "{direction:?}: {busy_ps} {idle_ps} {now_ps}");
         }
     }
 }

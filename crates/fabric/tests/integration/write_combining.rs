@@ -11,18 +11,8 @@ use crosslane_fabric::parameters::CombiningParameters;
 use crosslane_fabric::trace::{TraceEvent, TraceRecord};
 use crosslane_fabric::*;
 use crosslane_pcie::tlp::TlpKind;
-use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_pcie::units::Picoseconds;
 use support::*;
-
-const HOST: HostId = HostId(0);
-/// Gen2 x4: 0.5 ns a byte. A TLP takes 20 B beside its payload.
-const BYTE_PS: u64 = 500;
-/// Time of the Ack that precedes an answer.
-const ACK: Picoseconds = Picoseconds(8 * BYTE_PS);
-
-fn wire(bytes: u64) -> Picoseconds {
-    Picoseconds(bytes * BYTE_PS)
-}
 
 /// Start on the wire, ns; offset in the BAR; bytes.
 type Write = (u64, u64, u32);
@@ -77,16 +67,8 @@ impl Bench {
         fabric.host_load_from(self.stand.root, 0, address, 4, region, token).unwrap();
     }
 
-    /// All further events, each with its time.
     fn run(&mut self) -> Vec<(Picoseconds, HostEvent)> {
-        let fabric = &mut self.stand.fabric;
-        let (mut all, mut events) = (Vec::new(), Vec::new());
-        while fabric.run_until_host_event() {
-            fabric.take_host_events(&mut events);
-            all.extend(events.drain(..).map(|event| (fabric.now(), event)));
-        }
-        assert_eq!(fabric.check_quiet(), Vec::<String>::new());
-        all
+        all_events(&mut self.stand.fabric)
     }
 
     /// The writes on the wire since the previous call.
@@ -100,14 +82,6 @@ impl Bench {
         assert!(self.stand.fabric.peek(HOST, address, &mut seen));
         seen
     }
-}
-
-fn stored(token: u64) -> HostEvent {
-    HostEvent::Stored { token }
-}
-
-fn loaded(token: u64, value: u64) -> HostEvent {
-    HostEvent::Loaded { token, result: Ok(value) }
 }
 
 fn numbered(bytes: usize) -> Vec<u8> {

@@ -21,7 +21,6 @@ use support::*;
 const FOLDER: &str = "CROSSLANE_TEST_FOLDER";
 /// The device of that server, and the name of its socket.
 const NAME: &str = "fpga1";
-const MIB: u64 = 1 << 20;
 /// Time within which everything must end after the server has died.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -92,7 +91,7 @@ fn a_server_that_is_killed_is_an_error_at_once() {
         let mut other = Other::start("killed");
         let bus = other.bus.clone();
         block_on(async {
-            let device = open_all(&bus).await.remove(0);
+            let device = open(&bus).await;
             let generator = StreamSource::Generator;
             device.user().route(generator, generator).await.unwrap();
             let memory = buffer(&device, 64 * MIB).await;

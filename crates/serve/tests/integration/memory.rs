@@ -23,9 +23,6 @@ use rustix::io::Errno;
 
 use support::*;
 
-const PAGE: u64 = 4096;
-const MIB: u64 = 1 << 20;
-
 fn served(test: &str, devices: &[&str]) -> Served {
     served_as(test, devices, false)
 }

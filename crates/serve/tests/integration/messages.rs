@@ -6,47 +6,22 @@ use crate::support;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command as Process;
-use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_driver::{ChannelKind, ChannelOptions, Device, Notification, StreamSource, Transfer};
+use crosslane_driver::{ChannelKind, ChannelOptions, Notification, Transfer};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_vfio::user::protocol::Command;
 use crosslane_vfio::user::socket::{Message, receive, send};
-use crosslane_vfio::{Function, VfioBus, block_on, user};
+use crosslane_vfio::{VfioBus, block_on};
 
 use support::*;
 
-const PAGE: u64 = 4096;
-const MIB: u64 = 1 << 20;
-/// Environment variable with the path of a client's socket.
-const SOCKET: &str = "CROSSLANE_TEST_SOCKET";
-/// Exit code of a client that died as intended.
-const DIED: i32 = 77;
-
 /// Opens a client of one device that shares no files.
 fn client(socket: &Path) -> VfioBus {
-    let function = user::open(&[socket], REQUEST).unwrap().remove(0);
+    let (function, bus) = function(socket);
     function.keep_files();
-    VfioBus::new(vec![function as Arc<dyn Function>], None).unwrap()
-}
-
-async fn loop_back(device: &Device<VfioBus>, notification: Notification, bytes: u64) {
-    device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
-    let (out, back) = (buffer(device, bytes).await, buffer(device, bytes).await);
-    out.write(0, &pattern(7, bytes)).unwrap();
-    let options = ChannelOptions::default().with_notification(notification);
-    let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
-    let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
-    let written = c2h.post(&[whole(device, &back)]).await.unwrap();
-    let read = h2c.post(&[whole(device, &out)]).await.unwrap();
-    assert_eq!(h2c.wait(read[0]).await.unwrap().bytes, bytes);
-    assert_eq!(c2h.wait(written[0]).await.unwrap().bytes, bytes);
-    assert!(contents(&back) == pattern(7, bytes), "{bytes} B came back changed");
-    h2c.close().await.unwrap();
-    c2h.close().await.unwrap();
+    bus
 }
 
 #[test]
@@ -54,9 +29,14 @@ fn rings_data_and_status_go_by_messages() {
     let served = Served::start("messages", "rosta:crosslane", &["fpga1"]);
     let bus = client(&served.sockets[0]);
     block_on(async {
-        let device = open_all(&bus).await.remove(0);
+        let device = open(&bus).await;
         for notification in [Notification::Poll, Notification::Interrupt] {
-            loop_back(&device, notification, 40 * PAGE).await;
+            loop_back(
+                &device,
+                ChannelOptions::default().with_notification(notification),
+                40 * PAGE,
+            )
+            .await;
         }
     });
     served.wait_for("were mapped without a file");
@@ -69,7 +49,7 @@ fn client_that_dies() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
     let bus = client(Path::new(&socket));
     block_on(async {
-        let device = open_all(&bus).await.remove(0);
+        let device = open(&bus).await;
         let memory = buffer(&device, 16 * MIB).await;
         let mut c2h = channel(&device, ChannelKind::C2h).await;
         c2h.post(&[whole(&device, &memory)]).await.unwrap();
@@ -82,14 +62,16 @@ fn client_that_dies() {
 fn a_client_that_dies_while_it_is_asked_leaves_the_device_to_the_next() {
     let served = Served::start("dies", "rosta:crosslane", &["fpga1"]);
     let begun = Instant::now();
-    let mut child = Process::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "messages::client_that_dies", "--test-threads", "1"]);
-    let ended = child.env(SOCKET, &served.sockets[0]).output().unwrap();
-    assert_eq!(ended.status.code(), Some(DIED), "{ended:?}");
+    die("messages::client_that_dies", &served.sockets[0]);
     let bus = client(&served.sockets[0]);
     block_on(async {
-        let device = open_all(&bus).await.remove(0);
-        loop_back(&device, Notification::Poll, 4 * PAGE).await;
+        let device = open(&bus).await;
+        loop_back(
+            &device,
+            ChannelOptions::default().with_notification(Notification::Poll),
+            4 * PAGE,
+        )
+        .await;
     });
     assert!(begun.elapsed() < REQUEST, "{:?}", begun.elapsed());
 }
@@ -148,7 +130,7 @@ fn answers_that_do_not_come_or_are_of_no_use_end_the_transfer() {
         let socket = between(served.sockets[0].clone(), &folder, change);
         let bus = client(&socket);
         block_on(async {
-            let device = open_all(&bus).await.remove(0);
+            let device = open(&bus).await;
             device.user().check_h2c(5).await.unwrap();
             let memory = buffer(&device, 16 * PAGE).await;
             let mut h2c = channel(&device, ChannelKind::H2c).await;
@@ -162,8 +144,13 @@ fn answers_that_do_not_come_or_are_of_no_use_end_the_transfer() {
         // The other device is served as usual.
         let other = client(&served.sockets[1]);
         block_on(async {
-            let device = open_all(&other).await.remove(0);
-            loop_back(&device, Notification::Poll, 4 * PAGE).await;
+            let device = open(&other).await;
+            loop_back(
+                &device,
+                ChannelOptions::default().with_notification(Notification::Poll),
+                4 * PAGE,
+            )
+            .await;
         });
         drop((bus, other));
         std::fs::remove_dir_all(folder).unwrap();

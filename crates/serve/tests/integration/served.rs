@@ -3,50 +3,27 @@
 
 use crate::support;
 
-use std::process::Command;
 use std::sync::Arc;
 
 use crosslane_driver::{
-    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
-    PeerOptions, StreamSource, Target, Transfer,
+    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Notification, PeerOptions,
+    StreamSource, Target, Transfer,
 };
 use crosslane_host::{Bus, PageSize, RegisterAddress, Topology};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
-use crosslane_vfio::{Function, Pages, VfioBus, block_on, user};
+use crosslane_vfio::{Function, Pages, VfioBus, block_on};
 
 use support::*;
 
-const PAGE: u64 = 4096;
-const MIB: u64 = 1 << 20;
 const SECOND: Picoseconds = Picoseconds::from_ns(1_000_000_000);
-/// Environment variable with the path of a client's socket.
-const SOCKET: &str = "CROSSLANE_TEST_SOCKET";
-/// Exit code of a client that died as intended.
-const DIED: i32 = 77;
-
-/// Sends out through H2C and back through C2H, both at once, and compares.
-async fn loop_back(device: &Device<VfioBus>, options: ChannelOptions, bytes: u64) {
-    device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
-    let (out, back) = (buffer(device, bytes).await, buffer(device, bytes).await);
-    out.write(0, &pattern(7, bytes)).unwrap();
-    let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
-    let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
-    let written = c2h.post(&[whole(device, &back)]).await.unwrap();
-    let read = h2c.post(&[whole(device, &out)]).await.unwrap();
-    assert_eq!(h2c.wait(read[0]).await.unwrap().bytes, bytes, "{options:?}");
-    assert_eq!(c2h.wait(written[0]).await.unwrap().bytes, bytes, "{options:?}");
-    assert!(contents(&back) == pattern(7, bytes), "{bytes} B came back changed: {options:?}");
-    h2c.close().await.unwrap();
-    c2h.close().await.unwrap();
-}
 
 #[test]
 fn data_go_out_and_come_back_in_every_way() {
     let served = Served::start("every_way", "rosta:crosslane", &["fpga1"]);
     let bus = served.bus();
     block_on(async {
-        let device = open_all(&bus).await.remove(0);
+        let device = open(&bus).await;
         for notification in [Notification::Poll, Notification::Interrupt] {
             for descriptors in [DescriptorSource::Ring { entries: 64 }, DescriptorSource::Table] {
                 let options = ChannelOptions::default()
@@ -66,7 +43,7 @@ fn sixty_four_mib_at_once() {
     let served = Served::start("64_mib", "rosta:crosslane", &["fpga1"]);
     let bus = served.bus();
     block_on(async {
-        let device = open_all(&bus).await.remove(0);
+        let device = open(&bus).await;
         device.user().seed(99).await.unwrap();
         device.user().route(StreamSource::Generator, StreamSource::Generator).await.unwrap();
         let memory = buffer(&device, 64 * MIB).await;
@@ -118,9 +95,7 @@ fn one_device_writes_into_another() {
 #[test]
 fn two_clients_at_the_same_addresses() {
     let served = Served::start("same_addresses", "rosta:crosslane", &["fpga1", "fpga2"]);
-    let functions = user::open(&served.sockets[..1], REQUEST).unwrap();
-    let function = Arc::clone(&functions[0]);
-    let first = VfioBus::new(vec![function.clone()], None).unwrap();
+    let (function, first) = function(&served.sockets[0]);
     let second = bus(&served.sockets[1..]);
     served.wait_for("fpga2: the addresses that its client wrote share a window of 1 MiB");
     served.wait_for("with those of fpga1");
@@ -162,11 +137,9 @@ fn two_clients_at_the_same_addresses() {
 #[test]
 fn memory_that_is_not_mapped_is_an_error() {
     let served = Served::start("unmapped", "rosta:crosslane", &["fpga1"]);
-    let functions = user::open(&served.sockets, REQUEST).unwrap();
-    let function = Arc::clone(&functions[0]);
-    let bus = VfioBus::new(vec![function.clone()], None).unwrap();
+    let (function, bus) = function(&served.sockets[0]);
     block_on(async {
-        let device = open_all(&bus).await.remove(0);
+        let device = open(&bus).await;
         device.user().check_h2c(5).await.unwrap();
         let memory = buffer(&device, 16 * PAGE).await;
         memory.write(0, &pattern(5, 16 * PAGE)).unwrap();
@@ -192,7 +165,7 @@ fn client_that_dies() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
     let bus = bus(&[socket.into()]);
     block_on(async {
-        let device = open_all(&bus).await.remove(0);
+        let device = open(&bus).await;
         let memory = buffer(&device, 64 * MIB).await;
         let mut c2h = channel(&device, ChannelKind::C2h).await;
         let posted = c2h.post(&[whole(&device, &memory)]).await.unwrap();
@@ -205,17 +178,14 @@ fn client_that_dies() {
 fn the_next_client_finds_the_device_as_after_a_reset() {
     let served = Served::start("next_client", "rosta:crosslane", &["fpga1"]);
     for round in 0..2 {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "served::client_that_dies", "--test-threads", "1"]);
-        let ended = child.env(SOCKET, &served.sockets[0]).output().unwrap();
-        assert_eq!(ended.status.code(), Some(DIED), "{ended:?}");
+        die("served::client_that_dies", &served.sockets[0]);
         let bus = served.bus();
         block_on(async {
             let id = bus.own_functions().next().unwrap();
             let control = bus.config_read(id, 0x80).unwrap();
             assert_eq!(control as u8, reg::CAPABILITY_MSIX);
             assert_eq!(control & reg::MSIX_ENABLE, 0, "round {round}");
-            let device = open_all(&bus).await.remove(0);
+            let device = open(&bus).await;
             for notification in [Notification::Poll, Notification::Interrupt] {
                 let options = ChannelOptions::default().with_notification(notification);
                 loop_back(&device, options, 40 * PAGE).await;
@@ -235,7 +205,7 @@ fn a_reset_keeps_addresses_and_interrupts() {
     block_on(async {
         let id = bus.own_functions().next().unwrap();
         {
-            let device = open_all(&bus).await.remove(0);
+            let device = open(&bus).await;
             loop_back(&device, ChannelOptions::default(), PAGE).await;
         }
         let config = |bus: &VfioBus| -> Vec<u32> {
@@ -246,7 +216,7 @@ fn a_reset_keeps_addresses_and_interrupts() {
         assert_eq!(config(&bus), before);
         let register = RegisterAddress { function: id, bar: 0, offset_bytes: 0 };
         bus.read_register(register).await.unwrap();
-        let device = open_all(&bus).await.remove(0);
+        let device = open(&bus).await;
         let options = ChannelOptions::default().with_notification(Notification::Interrupt);
         loop_back(&device, options, 40 * PAGE).await;
     });
@@ -256,9 +226,7 @@ fn a_reset_keeps_addresses_and_interrupts() {
 #[test]
 fn msi_x_registers_are_kept_and_do_nothing() {
     let served = Served::start("msi_x", "rosta:crosslane", &["fpga1"]);
-    let functions = user::open(&served.sockets, REQUEST).unwrap();
-    let function = Arc::clone(&functions[0]);
-    let bus = VfioBus::new(vec![function.clone()], None).unwrap();
+    let (function, bus) = function(&served.sockets[0]);
     let mut place = [0; 4];
     function.config_read(0x84, &mut place).unwrap();
     let place = u32::from_le_bytes(place);
@@ -278,7 +246,7 @@ fn msi_x_registers_are_kept_and_do_nothing() {
     assert_eq!(control & (reg::MSIX_ENABLE | reg::MSIX_FUNCTION_MASK), reg::MSIX_FUNCTION_MASK);
     assert_eq!(control as u8, reg::CAPABILITY_MSIX);
     block_on(async {
-        let device = open_all(&bus).await.remove(0);
+        let device = open(&bus).await;
         let notification = Notification::InterruptOnly;
         let options = ChannelOptions::default().with_notification(notification);
         loop_back(&device, options, 40 * PAGE).await;

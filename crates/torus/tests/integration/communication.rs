@@ -6,41 +6,11 @@ use std::future::Future;
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{Key, Message as DriverMessage, NetworkProcessor};
 use crosslane_host::{Bus, Waiting};
-use crosslane_lab::{Lab, LabBus, Simulation};
+use crosslane_lab::{LabBus, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_torus::*;
 
-/// Lab parts without nodes.
-const PARTS: &str = include_str!("../../../driver/tests/integration/network_processor/parts.toml");
-
-const fn ns(ns: u64) -> Picoseconds {
-    Picoseconds::from_ns(ns)
-}
-
-fn lab(sizes: &[u16]) -> Simulation {
-    let nodes: u16 = sizes.iter().product();
-    let text = format!(
-        "{PARTS}
-[[host]]
-name = \"node{{1..{nodes}}}\"
-part = \"host\"
-buffers = {{ value = \"below-4-gib\", source = \"assumption: an IOMMU\" }}
-[[endpoint]]
-name = \"fpga{{1..{nodes}}}\"
-part = \"fpga\"
-[[link]]
-upper = \"node{{1..{nodes}}}\"
-lower = \"fpga{{1..{nodes}}}\"
-part = \"slot\"
-[[torus]]
-nodes = \"fpga{{1..{nodes}}}\"
-sizes = {sizes:?}
-part = \"cable\"
-"
-    );
-    let lab = Lab::from_text("small-torus.toml", &text).unwrap();
-    Simulation::new(lab.build_engines(1).unwrap())
-}
+use crate::small_torus::{lab, limited, ns, pattern};
 
 type LabNode = Node<LabBus>;
 
@@ -51,7 +21,7 @@ struct Stand {
 
 impl Stand {
     fn new(sizes: &[u16], options: NodeOptions) -> Self {
-        let simulation = lab(sizes);
+        let simulation = Simulation::new(lab(sizes).build_engines(1).unwrap());
         let open = async {
             let mut nodes = Vec::new();
             for node in 0..sizes.iter().product() {
@@ -92,14 +62,15 @@ impl Stand {
     }
 }
 
+/// Runs a test on a torus of two nodes.
+fn on_pair<T>(options: NodeOptions, test: impl AsyncFnOnce([&LabNode; 2]) -> T) -> T {
+    let stand = Stand::new(&[2], options);
+    stand.run(test([&stand.nodes[0], &stand.nodes[1]]))
+}
+
 fn mapped() -> NodeOptions {
     let modes = Modes::default().with_buffers(Buffers::Mapped);
     NodeOptions::default().with_modes(modes)
-}
-
-fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
-    let mut random = crosslane_random::Random::with_seed(seed);
-    (0..bytes).map(|_| random.u8(..)).collect()
 }
 
 fn late(node: &LabNode) -> Picoseconds {
@@ -121,6 +92,35 @@ fn contents(buffer: &Buffer<LabBus>) -> Vec<u8> {
 fn message(node: &LabNode, peer: Peer, tag: u8, buffer: &Buffer<LabBus>) -> Message<LabBus> {
     let part = 0..buffer.size_bytes();
     Message { peer, tag, buffer: buffer.clone(), part, deadline: late(node) }
+}
+
+async fn pause(node: &LabNode, pause_ns: u64) {
+    let bus = node.processor().bus();
+    bus.sleep_until(bus.now() + ns(pause_ns)).await;
+}
+
+/// Begins to receive a message; returns its memory with it.
+async fn receive(
+    node: &LabNode,
+    peer: Peer,
+    tag: u8,
+    bytes: u64,
+) -> (Buffer<LabBus>, Begun<LabBus>) {
+    let room = node.buffer(bytes).await.unwrap();
+    let begun = node.rx_i(message(node, peer, tag, &room)).await.unwrap();
+    (room, begun)
+}
+
+/// Begins to send a message with these bytes; returns its memory with it.
+async fn send(
+    node: &LabNode,
+    peer: Peer,
+    tag: u8,
+    bytes: &[u8],
+) -> (Buffer<LabBus>, Begun<LabBus>) {
+    let data = filled(node, bytes).await;
+    let begun = node.tx_i(message(node, peer, tag, &data)).await.unwrap();
+    (data, begun)
 }
 
 const fn up(dimension: u8) -> Peer {
@@ -146,22 +146,19 @@ fn all_nodes_exchange_with_all_neighbours_at_once() {
             for round in 0..3 {
                 let mut receiving = Vec::new();
                 for &direction in &directions {
-                    let room = node.buffer(BYTES).await.unwrap();
                     let peer = LabNode::neighbour(direction, round);
-                    let begun = node.rx_i(message(&node, peer, round, &room)).await.unwrap();
-                    receiving.push((begun, room));
+                    receiving.push(receive(&node, peer, round, BYTES).await);
                 }
                 let mut sending = Vec::new();
                 for &direction in &directions {
-                    let data = filled(&node, &halo(node.number(), direction, BYTES)).await;
                     let peer = LabNode::neighbour(direction, round);
-                    let begun = node.tx_i(message(&node, peer, round, &data)).await.unwrap();
-                    sending.push(begun);
+                    let data = halo(node.number(), direction, BYTES);
+                    sending.push(send(&node, peer, round, &data).await);
                 }
-                for begun in &sending {
+                for (_, begun) in &sending {
                     assert_eq!(node.finish(begun).await.unwrap().bytes, BYTES);
                 }
-                for (&direction, (begun, room)) in directions.iter().zip(&receiving) {
+                for (&direction, (room, begun)) in directions.iter().zip(&receiving) {
                     assert_eq!(node.finish(begun).await.unwrap().bytes, BYTES);
                     let from = node.coordinates().neighbour(direction).unwrap();
                     let want = halo(from, direction.opposite(), BYTES);
@@ -212,27 +209,23 @@ fn the_library_adds_nothing_to_the_time_of_the_driver() {
 
 #[test]
 fn many_messages_of_different_tags_are_matched() {
-    let stand = Stand::new(&[2], NodeOptions::default());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    stand.run(async {
+    on_pair(NodeOptions::default(), async |[from, to]| {
         // Room is made in a different order than messages are sent.
         let mut rooms = Vec::new();
         for tag in (0..12_u8).rev() {
-            let room = to.buffer(700).await.unwrap();
             let peer = LabNode::neighbour(Direction::Down(0), tag % 3);
-            rooms.push((tag, to.rx_i(message(to, peer, tag, &room)).await.unwrap(), room));
+            rooms.push((tag, receive(to, peer, tag, 700).await));
         }
         let mut sending = Vec::new();
         for tag in 0..12_u8 {
-            let data = filled(from, &pattern(tag.into(), 700)).await;
             let peer = LabNode::neighbour(Direction::Up(0), tag % 3);
-            sending.push(from.tx_i(message(from, peer, tag, &data)).await.unwrap());
+            sending.push(send(from, peer, tag, &pattern(tag.into(), 700)).await);
         }
-        for (tag, begun, room) in &rooms {
+        for (tag, (room, begun)) in &rooms {
             to.finish(begun).await.unwrap();
             assert!(contents(room) == pattern((*tag).into(), 700), "tag {tag}");
         }
-        for begun in &sending {
+        for (_, begun) in &sending {
             from.finish(begun).await.unwrap();
         }
     });
@@ -247,10 +240,9 @@ fn long_messages_go_in_pieces_both_ways_whatever_is_waited_for_first() {
         let stand = Stand::new(&[2], options);
         stand.on_all(move |node| async move {
             let other = node.coordinates().neighbour(Direction::Up(0)).unwrap();
-            let room = node.buffer(bytes).await.unwrap();
-            let data = filled(&node, &pattern(node.number().into(), bytes)).await;
-            let receiving = node.rx_i(message(&node, down(0), 9, &room)).await.unwrap();
-            let sending = node.tx_i(message(&node, up(0), 9, &data)).await.unwrap();
+            let (room, receiving) = receive(&node, down(0), 9, bytes).await;
+            let data = pattern(node.number().into(), bytes);
+            let (_data, sending) = send(&node, up(0), 9, &data).await;
             assert_eq!(node.finish(&sending).await.unwrap().bytes, bytes);
             assert_eq!(node.finish(&receiving).await.unwrap().bytes, bytes);
             assert!(contents(&room) == pattern(other.into(), bytes), "{bytes} B have changed");
@@ -260,17 +252,12 @@ fn long_messages_go_in_pieces_both_ways_whatever_is_waited_for_first() {
 
 #[test]
 fn a_long_message_keeps_the_link_busy() {
-    let stand = Stand::new(&[2], mapped());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    let bytes = 4 << 20;
-    let took_ps = stand.run(async {
-        let room = to.buffer(bytes).await.unwrap();
-        let data = filled(from, &pattern(1, bytes)).await;
-        let receiving = to.rx_i(message(to, down(0), 0, &room)).await.unwrap();
-        let sending = from.tx_i(message(from, up(0), 0, &data)).await.unwrap();
-        let receiver = async { to.finish(&receiving).await.unwrap() };
-        let sender = async { from.finish(&sending).await.unwrap() };
-        let (mut receiver, mut sender) = (Box::pin(receiver), Box::pin(sender));
+    const BYTES: u64 = 4 << 20;
+    let took_ps = on_pair(mapped(), async |[from, to]| {
+        let (room, receiving) = receive(to, down(0), 0, BYTES).await;
+        let (_data, sending) = send(from, up(0), 0, &pattern(1, BYTES)).await;
+        let mut receiver = Box::pin(async { to.finish(&receiving).await.unwrap() });
+        let mut sender = Box::pin(async { from.finish(&sending).await.unwrap() });
         let (mut received, mut sent) = (None, None);
         std::future::poll_fn(|context| {
             use std::task::Poll;
@@ -287,12 +274,11 @@ fn a_long_message_keeps_the_link_busy() {
             if sent.is_some() && received.is_some() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        let ended = received.unwrap();
-        assert!(contents(&room) == pattern(1, bytes));
-        ended.ended.0 - sent.unwrap().posted.0
+        assert!(contents(&room) == pattern(1, BYTES));
+        received.unwrap().ended.0 - sent.unwrap().posted.0
     });
     // Eight lanes of 5 Gb/s with 8b/10b are 4 GB/s, of which 128 of 136 B are payload.
-    let least_ps = bytes * 250 * 136 / 128;
+    let least_ps = BYTES * 250 * 136 / 128;
     let share = least_ps as f64 / took_ps as f64;
     assert!((0.96..1.0).contains(&share), "{share} of the link's rate");
 }
@@ -305,9 +291,7 @@ fn any_node_reaches_any_other() {
         let others: Vec<u16> = (0..nodes).filter(|&other| other != own).collect();
         let mut receiving = Vec::new();
         for &other in &others {
-            let room = node.buffer(5000).await.unwrap();
-            let begun = node.rx_i(message(&node, Peer::Node(other), 1, &room)).await.unwrap();
-            receiving.push((other, begun, room));
+            receiving.push((other, receive(&node, Peer::Node(other), 1, 5000).await));
         }
         // Every node makes room before any sends.
         let bus = node.processor().bus().clone();
@@ -316,7 +300,7 @@ fn any_node_reaches_any_other() {
             let data = filled(&node, &pattern(u64::from(own * 16 + other), 5000)).await;
             node.tx(message(&node, Peer::Node(other), 1, &data)).await.unwrap();
         }
-        for (other, begun, room) in &receiving {
+        for (other, (room, begun)) in &receiving {
             node.finish(begun).await.unwrap();
             assert!(contents(room) == pattern(u64::from(other * 16 + own), 5000));
         }
@@ -325,14 +309,11 @@ fn any_node_reaches_any_other() {
     let (from, to) = (&stand.nodes[0], &stand.nodes[4]);
     stand.run(async {
         let bytes = 1_500_000;
-        let room = to.buffer(bytes).await.unwrap();
-        let data = filled(from, &pattern(3, bytes)).await;
-        let receiving = to.rx_i(message(to, Peer::Node(0), 2, &room)).await.unwrap();
-        let sending = from.tx_i(message(from, Peer::Node(4), 2, &data)).await.unwrap();
+        let (room, receiving) = receive(to, Peer::Node(0), 2, bytes).await;
+        let (_data, sending) = send(from, Peer::Node(4), 2, &pattern(3, bytes)).await;
         while from.test(&sending).await.unwrap().is_none() {
             assert_eq!(to.test(&receiving).await.unwrap(), None);
-            let bus = from.processor().bus();
-            bus.sleep_until(bus.now() + ns(20_000)).await;
+            pause(from, 20_000).await;
         }
         to.finish(&receiving).await.unwrap();
         assert!(contents(&room) == pattern(3, bytes));
@@ -341,11 +322,8 @@ fn any_node_reaches_any_other() {
 
 #[test]
 fn a_put_is_received_like_any_message() {
-    let stand = Stand::new(&[2], NodeOptions::default());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    stand.run(async {
-        let room = to.buffer(64).await.unwrap();
-        let receiving = to.rx_i(message(to, down(0), 5, &room)).await.unwrap();
+    on_pair(NodeOptions::default(), async |[from, to]| {
+        let (room, receiving) = receive(to, down(0), 5, 64).await;
         from.put(up(0), 5, &pattern(1, 64), late(from)).await.unwrap();
         assert_eq!(to.finish(&receiving).await.unwrap().bytes, 64);
         assert!(contents(&room) == pattern(1, 64));
@@ -359,9 +337,7 @@ fn a_put_is_received_like_any_message() {
 
 #[test]
 fn what_fails_says_why_and_leaves_everything_usable() {
-    let stand = Stand::new(&[2], mapped());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    stand.run(async {
+    on_pair(mapped(), async |[from, to]| {
         let room = to.buffer(4096).await.unwrap();
         let deadline = to.processor().bus().now() + ns(30_000);
         let early = Message { deadline, ..message(to, down(0), 1, &room) };
@@ -398,12 +374,10 @@ fn what_fails_says_why_and_leaves_everything_usable() {
         let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
         to.finish(&receiving).await.unwrap();
         let long = filled(from, &pattern(7, 3 << 20)).await;
-        let room = to.buffer(3 << 20).await.unwrap();
-        let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
+        let (room, receiving) = receive(to, down(0), 1, 3 << 20).await;
         drop(from.tx_i(message(from, up(0), 1, &long)).await.unwrap());
         while to.test(&receiving).await.unwrap().is_none() {
-            let bus = from.processor().bus();
-            bus.sleep_until(bus.now() + ns(20_000)).await;
+            pause(from, 20_000).await;
             from.put(up(0), 2, &[1], late(from)).await.unwrap();
             let small = to.buffer(1).await.unwrap();
             to.rx(message(to, down(0), 2, &small)).await.unwrap();
@@ -416,9 +390,7 @@ fn what_fails_says_why_and_leaves_everything_usable() {
 
 #[test]
 fn a_long_message_that_is_given_up_fails_at_both_ends() {
-    let stand = Stand::new(&[2], mapped());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    stand.run(async {
+    on_pair(mapped(), async |[from, to]| {
         let bytes = 3 << 20;
         let room = to.buffer(bytes).await.unwrap();
         let data = filled(from, &pattern(1, bytes)).await;
@@ -438,14 +410,11 @@ fn a_long_message_that_is_given_up_fails_at_both_ends() {
 
 #[test]
 fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
-    use std::task::Poll;
     let (mut whole, mut interrupted) = (0, 0);
     for polls in 1..12 {
         let modes = mapped().modes.with_requests(Requests::SystemCall);
-        let stand =
-            Stand::new(&[2], NodeOptions::default().with_modes(modes).with_piece_bytes(4096));
-        let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-        stand.run(async {
+        let options = NodeOptions::default().with_modes(modes).with_piece_bytes(4096);
+        on_pair(options, async |[from, to]| {
             let room = to.buffer(10_000).await.unwrap();
             let data = filled(from, &pattern(1, 10_000)).await;
             let patient = Message {
@@ -454,16 +423,7 @@ fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
             };
             let receiving = to.rx_i(patient).await.unwrap();
             let sending = from.tx_i(message(from, up(0), 0, &data)).await.unwrap();
-            {
-                let mut finish = Box::pin(from.finish(&sending));
-                let mut left = polls;
-                std::future::poll_fn(|context| {
-                    left -= 1;
-                    let polled = finish.as_mut().poll(context);
-                    if left == 0 || polled.is_ready() { Poll::Ready(()) } else { Poll::Pending }
-                })
-                .await;
-            }
+            drop(limited(polls, from.finish(&sending)).await);
             let sent = from.finish(&sending).await;
             let received = to.finish(&receiving).await;
             match sent {
@@ -494,7 +454,7 @@ fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
 
 #[test]
 fn options_that_cannot_be_are_refused() {
-    let simulation = lab(&[2]);
+    let simulation = Simulation::new(lab(&[2]).build_engines(1).unwrap());
     let open = |coordinates: Coordinates, options| {
         let node = Node::open(simulation.bus(HostId(0)), "fpga1", coordinates, options);
         simulation.run("open", node).unwrap().map(drop).unwrap_err().to_string()

@@ -2,3 +2,6 @@
 //! Integration tests of `crosslane-torus`, in one program.
 
 mod communication;
+
+#[path = "../../../driver/tests/integration/network_processor/small_torus.rs"]
+mod small_torus;

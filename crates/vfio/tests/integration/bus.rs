@@ -2,6 +2,7 @@
 //! The bus over functions that the test plays: registers, configuration space, DMA, mappings and
 //! their cache.
 
+use crate::fails::{fails, fails_with};
 use crate::fake;
 
 use std::sync::Arc;
@@ -13,32 +14,16 @@ use crosslane_host::{
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
 use crosslane_vfio::{
-    BusOptions, Function, FunctionError, Mapped, Region, StoreWidth, VfioBus, VfioMemory, block_on,
+    BusOptions, Function, FunctionError, Mapped, Region, StoreWidth, VfioBus, block_on,
 };
 
-use fake::{Call, Fake, FakeDomain, FakeTree, REGISTERS_BYTES, TRAPPED, VECTORS, WINDOW_BYTES};
-
-/// A bus with functions that share a domain.
-fn bus_of(count: u8, options: BusOptions) -> (VfioBus, Vec<Arc<Fake>>) {
-    let domain = FakeDomain::new();
-    let fakes: Vec<_> = (0..count).map(|device| Arc::new(Fake::new(device, &domain))).collect();
-    (bus_over(&fakes, options), fakes)
-}
-
-fn bus_over(fakes: &[Arc<Fake>], options: BusOptions) -> VfioBus {
-    let functions = fakes.iter().map(|fake| Arc::clone(fake) as Arc<dyn Function>).collect();
-    VfioBus::with_options(functions, None, options).unwrap()
-}
+use fake::{
+    Call, Fake, FakeDomain, FakeTree, REGISTERS_BYTES, TRAPPED, VECTORS, WINDOW_BYTES, bus, bus_of,
+    bus_over, pin, pinned,
+};
 
 fn at(fake: &Fake, bar: u8, offset_bytes: u64) -> RegisterAddress {
     RegisterAddress { function: fake.id(), bar, offset_bytes }
-}
-
-fn pin(bus: &VfioBus, fake: &Fake, memory: &VfioMemory) -> u64 {
-    let segments = block_on(bus.pin(fake.id(), memory)).unwrap();
-    assert_eq!(segments.len(), 1);
-    assert_eq!(segments[0].bytes, memory.size_bytes());
-    segments[0].address.0
 }
 
 fn bytes(count: usize, seed: u64) -> Vec<u8> {
@@ -58,8 +43,7 @@ fn refusal() -> FunctionError {
 
 #[test]
 fn registers_are_reached_by_loads_and_stores_or_by_calls() {
-    let (bus, fakes) = bus_of(1, BusOptions::default());
-    let fake = &fakes[0];
+    let (bus, fake) = &bus();
     let in_device = |offset| fake.registers.mapped().word(offset).load(Ordering::Relaxed);
     block_on(async {
         for offset in [0, 4092, 4096, 8188, 8192, REGISTERS_BYTES - 4] {
@@ -76,8 +60,7 @@ fn registers_are_reached_by_loads_and_stores_or_by_calls() {
 
 #[test]
 fn runs_of_bytes_cross_what_is_mapped_and_what_is_not() {
-    let (bus, fakes) = bus_of(1, BusOptions::default());
-    let fake = &fakes[0];
+    let (bus, fake) = &bus();
     let widths: Vec<u32> = (0..7).map(|power| 1 << power).collect();
     for width in widths.into_iter().filter(|width| *width <= bus.widest_store_bytes()) {
         let written = bytes(9000, width.into());
@@ -101,13 +84,13 @@ fn runs_of_bytes_cross_what_is_mapped_and_what_is_not() {
 
 #[test]
 fn a_window_is_stored_to_through_either_mapping() {
-    let (bus, fakes) = bus_of(1, BusOptions::default());
-    let fake = &fakes[0];
+    let (bus, fake) = &bus();
     assert_eq!(bus.check_mapping(fake.id(), 2, Mapping::WriteCombined), Ok(()));
     assert_eq!(bus.check_mapping(fake.id(), 0, Mapping::Uncached), Ok(()));
-    let refused = bus.check_mapping(fake.id(), 0, Mapping::WriteCombined).unwrap_err();
-    let text = "BAR0 of 01:00.0 cannot be write-combined: it is not prefetchable";
-    assert_eq!(refused.to_string(), text);
+    fails(
+        bus.check_mapping(fake.id(), 0, Mapping::WriteCombined),
+        "BAR0 of 01:00.0 cannot be write-combined: it is not prefetchable",
+    );
     let widest = bus.widest_store_bytes();
     assert_eq!(widest as usize, StoreWidth::widest().bytes());
     block_on(async {
@@ -126,18 +109,15 @@ fn a_window_is_stored_to_through_either_mapping() {
 
 #[test]
 fn bad_accesses_are_refused_by_name() {
-    let (bus, fakes) = bus_of(1, BusOptions::default());
-    let fake = &fakes[0];
+    let (bus, fake) = &bus();
     let nobody = RoutingId::new(9, 9, 0);
     block_on(async {
         let error = bus.read_register(at(fake, 0, 2)).await.unwrap_err();
         assert!(matches!(error, BusError::Unaligned { width_bytes: 4, .. }), "{error}");
-        let error = bus.write_register(at(fake, 0, REGISTERS_BYTES), 0).await.unwrap_err();
-        assert!(error.to_string().contains("BAR0 has 16384 B"), "{error}");
+        fails_with(bus.write_register(at(fake, 0, REGISTERS_BYTES), 0).await, "BAR0 has 16384 B");
         let error = bus.read_register(at(fake, 0, u64::MAX - 3)).await.unwrap_err();
         assert!(matches!(error, BusError::NoSuchRegister { .. }), "{error}");
-        let error = bus.read_register(at(fake, 1, 0)).await.unwrap_err();
-        assert!(error.to_string().contains("fake0 has no memory BAR1"), "{error}");
+        fails_with(bus.read_register(at(fake, 1, 0)).await, "fake0 has no memory BAR1");
         let lost = RegisterAddress { function: nobody, bar: 0, offset_bytes: 0 };
         let error = bus.read_register(lost).await.unwrap_err();
         assert_eq!(error, TopologyError::NoSuchFunction(nobody).into());
@@ -151,8 +131,7 @@ fn bad_accesses_are_refused_by_name() {
 
 #[test]
 fn a_card_that_is_dead_is_told_from_a_register_of_all_ones() {
-    let (bus, fakes) = bus_of(1, BusOptions::default());
-    let fake = &fakes[0];
+    let (bus, fake) = &bus();
     block_on(async {
         for offset in [0, *TRAPPED.start()] {
             bus.write_register(at(fake, 0, offset), u32::MAX).await.unwrap();
@@ -168,8 +147,7 @@ fn a_card_that_is_dead_is_told_from_a_register_of_all_ones() {
 
 #[test]
 fn configuration_space_and_memory_decoding() {
-    let (bus, fakes) = bus_of(1, BusOptions::default());
-    let fake = &fakes[0];
+    let (bus, fake) = &bus();
     let on = reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER;
     assert_eq!(fake.command(), on, "turned on when it was opened");
     assert_eq!(bus.config_read(fake.id(), 0), Ok(0x5678_1234));
@@ -181,9 +159,10 @@ fn configuration_space_and_memory_decoding() {
     assert!(bus.config_read(fake.id(), 4096).is_err());
     // Without decoding nothing is touched: a load would end the program.
     bus.config_write(fake.id(), reg::COMMAND, reg::COMMAND_BUS_MASTER, 0b0011).unwrap();
-    let error = block_on(bus.read_register(at(fake, 0, 0))).unwrap_err();
-    let text = "reading 01:00.0 BAR0 + 0x0 got no data: fake0 does not decode memory accesses";
-    assert_eq!(error.to_string(), text);
+    fails(
+        block_on(bus.read_register(at(fake, 0, 0))),
+        "reading 01:00.0 BAR0 + 0x0 got no data: fake0 does not decode memory accesses",
+    );
     bus.config_write(fake.id(), reg::COMMAND, on, 0b0001).unwrap();
     assert_eq!(block_on(bus.read_register(at(fake, 0, 0))), Ok(0));
     bus.reset(fake.id()).unwrap();
@@ -212,27 +191,21 @@ fn functions_and_the_tree_above_them() {
     assert_eq!(*tree.writes.lock().unwrap(), [(FakeTree::PORT, 8, 7, 0xf)]);
     // No address that the port or the function claims is given out: these memories fill all below
     // the first BAR, all between the two, and so on.
-    let mut given = Vec::new();
-    for _ in 0..40 {
-        let memory = bus.allocate(1 << 20, PageSize::Small).unwrap();
-        let first = pin(&bus, &fake, &memory);
-        given.push((first, memory));
-    }
+    let given: Vec<_> = (0..40).map(|_| pinned(&bus, &fake, 1 << 20)).collect();
     let taken = [
         (0x40_0000, REGISTERS_BYTES),
         (0x50_0000, WINDOW_BYTES),
         (0x4000_0000, 1 << 20),
         (0x12_0000_0000, 1 << 20),
     ];
-    for (first, _) in &given {
+    for (_, first) in &given {
         for (start, length) in taken {
             assert!(first + (1 << 20) <= start || *first >= start + length, "{first:#x}");
         }
     }
-    let twice = VfioBus::new(vec![fake.clone(), fake.clone()], None).unwrap_err();
-    assert_eq!(
-        twice.to_string(),
-        "fake3 has no number of its own: 01:03.0 is another function's of this bus"
+    fails(
+        VfioBus::new(vec![fake.clone(), fake.clone()], None),
+        "fake3 has no number of its own: 01:03.0 is another function's of this bus",
     );
 }
 
@@ -273,8 +246,7 @@ fn windows_of_bridges_are_kept_off() {
     // All below 4 MiB except one page is BAR, forwarded by the port, or below the lowest address.
     let tree = FakeTree::new(0x10_0000, 0x20_0000);
     let bus = VfioBus::new(vec![fake.clone()], Some(Arc::new(tree))).unwrap();
-    let memory = bus.allocate(4096, PageSize::Small).unwrap();
-    assert_eq!(pin(&bus, &fake, &memory), 0x30_0000);
+    assert_eq!(pinned(&bus, &fake, 4096).1, 0x30_0000);
 }
 
 #[test]
@@ -300,24 +272,20 @@ fn a_device_reads_and_writes_what_is_pinned_and_nothing_else() {
     assert_eq!(came, data);
     let beyond = target.read(to - 1, &mut [0; 2]).unwrap_err();
     assert_eq!(beyond, BusError::BeyondMemory { offset_bytes: to - 1, bytes: 2, size_bytes: to });
-    let twice = block_on(bus.pin(fake.id(), &source)).unwrap_err();
-    assert!(twice.to_string().ends_with("is pinned for the function already"), "{twice}");
+    fails_with(block_on(bus.pin(fake.id(), &source)), "is pinned for the function already");
     block_on(bus.unpin(fake.id(), &source)).unwrap();
     assert_eq!(fake.dma_read(source_at, 1), None, "no longer mapped");
     for function in &fakes {
-        let twice = block_on(bus.unpin(function.id(), &source)).unwrap_err();
-        assert!(twice.to_string().ends_with("is not pinned for the function"), "{twice}");
+        fails_with(block_on(bus.unpin(function.id(), &source)), "is not pinned for the function");
     }
     let (other, _) = bus_of(1, BusOptions::default());
-    let foreign = block_on(other.pin(fake.id(), &target)).unwrap_err();
-    assert!(foreign.to_string().ends_with("belongs to another bus"), "{foreign}");
+    fails_with(block_on(other.pin(fake.id(), &target)), "belongs to another bus");
 }
 
 #[test]
 fn one_mapping_serves_the_functions_of_a_domain() {
     let (bus, fakes) = bus_of(2, BusOptions::default());
-    let memory = bus.allocate(8192, PageSize::Small).unwrap();
-    let first = pin(&bus, &fakes[0], &memory);
+    let (memory, first) = pinned(&bus, &fakes[0], 8192);
     assert_eq!(pin(&bus, &fakes[1], &memory), first);
     let mapped = Call::Map { iova: first, bytes: 8192 };
     let calls = [fakes[0].take_calls(), fakes[1].take_calls()].concat();
@@ -360,8 +328,7 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     // A memory that is used again is the youngest when it is unpinned.
     assert_eq!(pin(&bus, fake, &memories[0]), places[0]);
     block_on(bus.unpin(fake.id(), &memories[0])).unwrap();
-    let big = bus.allocate(2 * 4096, PageSize::Small).unwrap();
-    let at = pin(&bus, fake, &big);
+    let (big, at) = pinned(&bus, fake, 2 * 4096);
     block_on(bus.unpin(fake.id(), &big)).unwrap();
     let mapped = Call::Map { iova: at, bytes: 8192 };
     assert_eq!(fake.take_calls(), [mapped, unmapped(1), unmapped(3)]);
@@ -376,35 +343,30 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     assert_eq!(fake.dma_read(at, 1), None, "the oldest that is only kept");
     block_on(bus.unpin(fake.id(), &memories[0])).unwrap();
     // A memory larger than the limit is not kept.
-    let larger = bus.allocate(4 * 4096, PageSize::Small).unwrap();
-    pin(&bus, fake, &larger);
+    let (larger, _) = pinned(&bus, fake, 4 * 4096);
     block_on(bus.unpin(fake.id(), &larger)).unwrap();
     assert_eq!(fake.mapping_count(), 0);
 }
 
 #[test]
 fn a_full_domain_gives_up_what_is_only_kept() {
-    let (bus, fakes) = bus_of(1, BusOptions::default());
-    let fake = &fakes[0];
-    let kept = bus.allocate(4096, PageSize::Small).unwrap();
-    let kept_at = pin(&bus, fake, &kept);
+    let (bus, fake) = &bus();
+    let (kept, kept_at) = pinned(bus, fake, 4096);
     block_on(bus.unpin(fake.id(), &kept)).unwrap();
     fake.take_calls();
     fake.map_errors.lock().unwrap().push_back(Some(refusal()));
-    let memory = bus.allocate(4096, PageSize::Small).unwrap();
-    let memory_at = pin(&bus, fake, &memory);
+    let (_memory, memory_at) = pinned(bus, fake, 4096);
     let unmap = Call::Unmap { iova: kept_at, bytes: 4096 };
     assert_eq!(fake.take_calls(), [unmap, Call::Map { iova: memory_at, bytes: 4096 }]);
     // Nothing is kept now: the error is returned, and its addresses are free again.
     fake.map_errors.lock().unwrap().push_back(Some(refusal()));
     let other = bus.allocate(4096, PageSize::Small).unwrap();
-    let error = block_on(bus.pin(fake.id(), &other)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
+    fails(
+        block_on(bus.pin(fake.id(), &other)),
         "01:00.0: fake0: mapping 4096 B for DMA failed: No space left on device (os error 28). \
-         Raise the limit"
+         Raise the limit",
     );
-    assert_eq!(pin(&bus, fake, &other), kept_at, "the lowest that is free");
+    assert_eq!(pin(bus, fake, &other), kept_at, "the lowest that is free");
     // A known limit is never exceeded.
     let mut limited = Fake::new(1, &FakeDomain::new());
     limited.most_mappings = Some(2);
@@ -412,8 +374,7 @@ fn a_full_domain_gives_up_what_is_only_kept() {
     let bus = bus_over(&limited, BusOptions::default());
     let mut memories = Vec::new();
     for _ in 0..10 {
-        let memory = bus.allocate(4096, PageSize::Small).unwrap();
-        pin(&bus, &limited[0], &memory);
+        let (memory, _) = pinned(&bus, &limited[0], 4096);
         assert!(limited[0].mapping_count() <= 2);
         block_on(bus.unpin(limited[0].id(), &memory)).unwrap();
         memories.push(memory);
@@ -424,13 +385,11 @@ fn a_full_domain_gives_up_what_is_only_kept() {
 fn addresses_have_a_limit_where_the_device_has_one() {
     let options = BusOptions::default().with_highest_address((1 << 22) - 1);
     let (bus, fakes) = bus_of(1, options);
-    let memory = bus.allocate(1 << 20, PageSize::Small).unwrap();
-    assert!(pin(&bus, &fakes[0], &memory) + (1 << 20) <= 1 << 22);
+    assert!(pinned(&bus, &fakes[0], 1 << 20).1 + (1 << 20) <= 1 << 22);
     let large = bus.allocate(4 << 20, PageSize::Small).unwrap();
-    let error = block_on(bus.pin(fakes[0].id(), &large)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "01:00.0: no 4194304 B of I/O virtual addresses are free in one run"
+    fails(
+        block_on(bus.pin(fakes[0].id(), &large)),
+        "01:00.0: no 4194304 B of I/O virtual addresses are free in one run",
     );
     let most = bus.allocate(u64::MAX, PageSize::Huge).unwrap_err();
     assert!(matches!(most, BusError::OutOfMemory { bytes: u64::MAX, .. }), "{most}");
@@ -450,8 +409,7 @@ fn a_peers_bar_is_mapped_once_and_for_as_long_as_somebody_has_it() {
     }
     assert_eq!((sender.peer_at(begin + 4096), sender.mapping_count()), (None, 2));
     // No memory is placed in the hole.
-    let memory = bus.allocate(64 << 10, PageSize::Small).unwrap();
-    let memory_at = pin(&bus, sender, &memory);
+    let (_memory, memory_at) = pinned(&bus, sender, 64 << 10);
     assert!(memory_at >= begin + REGISTERS_BYTES || memory_at + (64 << 10) <= begin);
     for function in [id, second.id()] {
         assert_eq!(block_on(bus.pin_bar(function, peer, 0)).unwrap().0, begin, "the same");
@@ -461,18 +419,20 @@ fn a_peers_bar_is_mapped_once_and_for_as_long_as_somebody_has_it() {
         block_on(bus.unpin_bar(function, peer, 0)).unwrap();
     }
     assert_eq!((sender.peer_at(begin), sender.mapping_count()), (None, 1));
-    let error = block_on(bus.unpin_bar(id, peer, 0)).unwrap_err();
-    assert_eq!(error.to_string(), "memory at 0x300000 is not pinned for the function");
+    fails(
+        block_on(bus.unpin_bar(id, peer, 0)),
+        "memory at 0x300000 is not pinned for the function",
+    );
     // An error half-way leaves nothing behind.
     fakes[0].map_errors.lock().unwrap().extend([None, Some(refusal())]);
-    let error = block_on(bus.pin_bar(id, peer, 0)).unwrap_err();
-    assert!(error.to_string().contains("No space left"), "{error}");
+    fails_with(block_on(bus.pin_bar(id, peer, 0)), "No space left");
     assert_eq!(sender.mapping_count(), 1);
     assert_eq!(block_on(bus.pin_bar(id, peer, 0)).unwrap().0, begin, "the addresses are free");
-    let error = block_on(bus.pin_bar(id, peer, 1)).unwrap_err();
-    assert!(error.to_string().contains("fake2 has no memory BAR1"), "{error}");
-    let error = block_on(bus.pin_bar(id, RoutingId::new(7, 0, 0), 0)).unwrap_err();
-    assert!(error.to_string().contains("the bus has not opened that function"), "{error}");
+    fails_with(block_on(bus.pin_bar(id, peer, 1)), "fake2 has no memory BAR1");
+    fails_with(
+        block_on(bus.pin_bar(id, RoutingId::new(7, 0, 0), 0)),
+        "the bus has not opened that function",
+    );
 }
 
 #[test]
@@ -493,18 +453,17 @@ fn without_an_iommu_a_peers_bar_has_its_own_address() {
 
 #[test]
 fn the_last_handle_turns_everything_off() {
-    let (bus, fakes) = bus_of(1, BusOptions::default());
-    let memory = bus.allocate(4096, PageSize::Small).unwrap();
-    pin(&bus, &fakes[0], &memory);
-    block_on(bus.enable_interrupts(fakes[0].id(), VECTORS)).unwrap();
-    fakes[0].take_calls();
+    let (bus, fake) = bus();
+    let (memory, _) = pinned(&bus, &fake, 4096);
+    block_on(bus.enable_interrupts(fake.id(), VECTORS)).unwrap();
+    fake.take_calls();
     let clone = bus.on_core(1);
     drop(bus);
-    assert_eq!(fakes[0].mapping_count(), 1);
+    assert_eq!(fake.mapping_count(), 1);
     drop(clone);
-    assert_eq!(fakes[0].mapping_count(), 0);
-    assert!(!fakes[0].interrupt(0), "vectors are off");
-    assert_eq!(fakes[0].command(), reg::COMMAND_MEMORY_SPACE, "no bus master");
+    assert_eq!(fake.mapping_count(), 0);
+    assert!(!fake.interrupt(0), "vectors are off");
+    assert_eq!(fake.command(), reg::COMMAND_MEMORY_SPACE, "no bus master");
     // The memory outlives its bus.
     memory.write(0, &[1]).unwrap();
 }

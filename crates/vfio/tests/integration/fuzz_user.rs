@@ -68,6 +68,11 @@ fn play(stream: &UnixStream, deeds: &[Deed]) {
         let (mut payload, _) = answer(&message);
         let header = message.header;
         let sent = |payload: &[u8]| send(stream, &header.reply(payload.len()), payload, &[]);
+        let extra = |header: &Header, payload: &[u8]| {
+            let result = send(stream, header, payload, &[]);
+            reply(stream, &message, &memory);
+            result
+        };
         let result = match deeds.next() {
             None | Some(Deed::Reply) => {
                 reply(stream, &message, &memory);
@@ -86,27 +91,19 @@ fn play(stream: &UnixStream, deeds: &[Deed]) {
             Some(Deed::Stray { id, command, payload }) => {
                 let mut stray = header;
                 (stray.id, stray.command) = (*id, *command);
-                let result = send(stream, &stray.reply(payload.len()), payload, &[]);
-                reply(stream, &message, &memory);
-                result
+                extra(&stray.reply(payload.len()), payload)
             }
             Some(Deed::Own { number, payload, wants_reply }) => {
                 let mut own = Header::command(7, Command::DmaWrite, payload.len());
                 own.command = *number;
-                let own = if *wants_reply { own } else { own.without_reply() };
-                let result = send(stream, &own, payload, &[]);
-                reply(stream, &message, &memory);
-                result
+                extra(&if *wants_reply { own } else { own.without_reply() }, payload)
             }
             Some(Deed::Memory { is_write, address, bytes, data }) => {
                 let command = if *is_write { Command::DmaWrite } else { Command::DmaRead };
                 let address = 0x10_0000 - 0x100 + u64::from(*address % 0x1200);
                 let access = DmaAccess { address, bytes: (*bytes).into() };
                 let payload = access.encode(data);
-                let own = Header::command(8, command, payload.len());
-                let result = send(stream, &own, &payload, &[]);
-                reply(stream, &message, &memory);
-                result
+                extra(&Header::command(8, command, payload.len()), &payload)
             }
             Some(Deed::Header { length, flags }) => {
                 let mut bytes = header.reply(0).encode();

@@ -2,6 +2,8 @@
 //! Tests of `crosslane-vfio` from outside, in one program.
 
 mod bus;
+#[path = "../../../driver/tests/integration/fails.rs"]
+mod fails;
 mod fake;
 mod fuzz_configuration;
 mod fuzz_user;

@@ -2,6 +2,7 @@
 //! Waits over the bus: for time, for memory that a device writes, for interrupts; and their end
 //! when the device is lost.
 
+use crate::fails::fails;
 use crate::fake;
 
 use std::future::Future;
@@ -13,17 +14,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crosslane_host::{Bus, BusError, Clock, DmaMemory, PageSize, RegisterAddress, Waiting};
-use crosslane_pcie::units::Picoseconds;
-use crosslane_vfio::{Function, UserMonitor, VfioBus, block_on};
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_vfio::{BusOptions, Function, UserMonitor, VfioBus, block_on};
 
-use fake::{Fake, FakeDomain, VECTORS};
+use fake::{Fake, VECTORS, bus, bus_of, pinned};
 
 /// Longer than any operation here.
 const PATIENCE: Picoseconds = Picoseconds(20_000_000_000_000);
 
-fn bus() -> (VfioBus, Arc<Fake>) {
-    let fake = Arc::new(Fake::new(0, &FakeDomain::new()));
-    (VfioBus::new(vec![fake.clone()], None).unwrap(), fake)
+fn with_vectors(count: u16) -> (VfioBus, Arc<Fake>, RoutingId) {
+    let (bus, fake) = bus();
+    let id = fake.id();
+    block_on(bus.enable_interrupts(id, count)).unwrap();
+    (bus, fake, id)
 }
 
 fn after(bus: &VfioBus, time: Duration) -> Picoseconds {
@@ -115,8 +118,7 @@ async fn join<F: Future<Output = ()>>(futures: Vec<F>) {
 #[test]
 fn memory_that_a_device_writes_is_seen() {
     let (bus, fake) = bus();
-    let memory = bus.allocate(4096, PageSize::Small).unwrap();
-    let address = block_on(bus.pin(fake.id(), &memory)).unwrap()[0].address.0;
+    let (memory, address) = pinned(&bus, &fake, 4096);
     let ways: &[Waiting] = match UserMonitor::find() {
         Ok(_) => &[Waiting::Polling, Waiting::Monitor],
         Err(_) => &[Waiting::Polling],
@@ -158,9 +160,7 @@ fn memory_that_a_device_writes_is_seen() {
 
 #[test]
 fn interrupts_are_counted_whoever_waits() {
-    let (bus, fake) = bus();
-    let id = fake.id();
-    block_on(bus.enable_interrupts(id, 2)).unwrap();
+    let (bus, fake, id) = with_vectors(2);
     // Before any task waits.
     for _ in 0..3 {
         assert!(fake.interrupt(1));
@@ -205,9 +205,7 @@ fn put_to_sleep<F: Future>(mut wait: Pin<&mut F>, counter: &Arc<Counter>) {
 
 #[test]
 fn a_wait_that_is_dropped_loses_nothing() {
-    let (bus, fake) = bus();
-    let id = fake.id();
-    block_on(bus.enable_interrupts(id, 1)).unwrap();
+    let (bus, fake, id) = with_vectors(1);
     let counter = Arc::new(Counter::default());
     {
         let mut wait = pin!(bus.wait_interrupt(id, 0, patience(&bus)));
@@ -239,9 +237,7 @@ fn a_wait_that_is_dropped_loses_nothing() {
 #[test]
 fn every_interrupt_is_counted_once_whoever_sends_and_waits() {
     const EACH: u64 = 3000;
-    let (bus, fake) = bus();
-    let id = fake.id();
-    block_on(bus.enable_interrupts(id, 2)).unwrap();
+    let (bus, fake, id) = with_vectors(2);
     let counted = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
     let all_sent = Arc::new(AtomicBool::new(false));
     let waiters: Vec<_> = (0..4_u16)
@@ -306,17 +302,9 @@ fn vectors_that_are_not_there_and_vectors_enabled_anew() {
 
 #[test]
 fn every_wait_ends_when_the_function_is_lost() {
-    let (bus, fake) = bus();
-    let id = fake.id();
-    let memory = bus.allocate(4096, PageSize::Small).unwrap();
-    block_on(bus.pin(id, &memory)).unwrap();
-    block_on(bus.enable_interrupts(id, 1)).unwrap();
-    let is_lost = |error: BusError| {
-        assert_eq!(
-            error.to_string(),
-            "01:00.0 can no longer be used: fake0 is gone: its server ended"
-        );
-    };
+    let (bus, fake, id) = with_vectors(1);
+    let (memory, _) = pinned(&bus, &fake, 4096);
+    let lost = "01:00.0 can no longer be used: fake0 is gone: its server ended";
     let waits: Vec<_> = (0..3)
         .map(|kind| {
             let (bus, memory) = (bus.clone(), memory.clone());
@@ -335,37 +323,33 @@ fn every_wait_ends_when_the_function_is_lost() {
     let start = Instant::now();
     fake.lose("its server ended");
     for wait in waits {
-        is_lost(wait.join().unwrap().unwrap_err());
+        fails(wait.join().unwrap(), lost);
     }
     assert!(start.elapsed() < Duration::from_secs(10), "not only at the deadline");
     let at = RegisterAddress { function: id, bar: 0, offset_bytes: 0 };
-    is_lost(block_on(bus.read_register(at)).unwrap_err());
-    is_lost(block_on(bus.pin(id, &bus.allocate(1, PageSize::Small).unwrap())).unwrap_err());
-    is_lost(block_on(bus.enable_interrupts(id, 1)).unwrap_err());
-    is_lost(block_on(bus.wait_interrupt(id, 0, Picoseconds::NEVER)).unwrap_err());
+    fails(block_on(bus.read_register(at)), lost);
+    fails(block_on(bus.pin(id, &bus.allocate(1, PageSize::Small).unwrap())), lost);
+    fails(block_on(bus.enable_interrupts(id, 1)), lost);
+    fails(block_on(bus.wait_interrupt(id, 0, Picoseconds::NEVER)), lost);
 }
 
 #[test]
 fn a_bus_of_two_goes_on_when_one_is_lost() {
-    let domain = FakeDomain::new();
-    let fakes = [0, 1].map(|device| Arc::new(Fake::new(device, &domain)));
-    let functions = fakes.iter().map(|fake| Arc::clone(fake) as Arc<dyn Function>).collect();
-    let bus = VfioBus::new(functions, None).unwrap();
-    let memory = bus.allocate(4096, PageSize::Small).unwrap();
-    let address = block_on(bus.pin(fakes[1].id(), &memory)).unwrap()[0].address.0;
-    block_on(bus.enable_interrupts(fakes[1].id(), 1)).unwrap();
+    let (bus, fakes) = bus_of(2, BusOptions::default());
+    let left = &fakes[1];
+    let (_memory, address) = pinned(&bus, left, 4096);
+    block_on(bus.enable_interrupts(left.id(), 1)).unwrap();
     fakes[0].lose("removed");
     let device = later(10, {
-        let fake = Arc::clone(&fakes[1]);
+        let fake = Arc::clone(left);
         move || {
             assert!(fake.dma_read(address, 1).is_some() || fake.interrupt(0));
             assert!(fake.interrupt(0));
         }
     });
-    assert!(block_on(bus.wait_interrupt(fakes[1].id(), 0, patience(&bus))).is_ok());
+    assert!(block_on(bus.wait_interrupt(left.id(), 0, patience(&bus))).is_ok());
     device.join().unwrap();
     // A function that is still there makes the domain's mappings.
-    let other = bus.allocate(4096, PageSize::Small).unwrap();
-    block_on(bus.pin(fakes[1].id(), &other)).unwrap();
-    assert!(fakes[1].mapping_count() >= 1);
+    let _other = pinned(&bus, left, 4096);
+    assert!(left.mapping_count() >= 1);
 }

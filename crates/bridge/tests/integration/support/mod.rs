@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use crosslane_bridge::{
     BridgeError, CardPlace, Client, Identity, MemoryPart, Server, ServerEvent, ServerOptions,
+    TransferOptions,
 };
 use crosslane_driver::Device;
 use crosslane_host::{Bus, Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
@@ -59,6 +60,11 @@ pub struct Scene {
     pub bus: LabBus,
     before: MemoryInUse,
 }
+
+/// The first card.
+pub const CARD: &str = "kc705";
+
+pub type LabClient = Client<Network, LabClock>;
 
 pub type Events = Rc<RefCell<Vec<String>>>;
 
@@ -143,14 +149,11 @@ impl Scene {
             .expect("there is memory")
     }
 
-    pub async fn client(&self) -> Client<Network, LabClock> {
+    pub async fn client(&self) -> LabClient {
         self.client_as(&Identity::default()).await.expect("the server is there")
     }
 
-    pub async fn client_as(
-        &self,
-        identity: &Identity,
-    ) -> Result<Client<Network, LabClock>, BridgeError> {
+    pub async fn client_as(&self, identity: &Identity) -> Result<LabClient, BridgeError> {
         let second = Picoseconds(SECOND_PS);
         Client::connect(self.network.clone(), self.clock(), SERVER, identity, second).await
     }
@@ -160,6 +163,20 @@ impl Scene {
         let part = self.empty(bytes).await;
         part.region.memory().write(0, &pattern(bytes, seed)).expect("it lies within");
         part
+    }
+
+    /// Writes memory to the first card.
+    pub async fn put(&self, client: &LabClient, source: &MemoryPart<Region>, address: u64) {
+        let to = place(CARD, address);
+        client.put(source, &to, &options(), |_| {}).await.expect("it is put");
+    }
+
+    /// Reads the first card's memory.
+    pub async fn get(&self, client: &LabClient, address: u64, bytes: u64) -> Vec<u8> {
+        let back = self.empty(bytes).await;
+        let from = place(CARD, address);
+        client.get(&from, &back, &options(), |_| {}).await.expect("it is got");
+        bytes_of(&back)
     }
 
     pub async fn empty(&self, bytes: u64) -> MemoryPart<Region> {
@@ -177,6 +194,11 @@ pub fn bytes_of(part: &MemoryPart<Region>) -> Vec<u8> {
     let mut bytes = vec![0; (part.range.end - part.range.start) as usize];
     part.region.memory().read(part.range.start, &mut bytes).expect("it lies within");
     bytes
+}
+
+/// A second for each transfer.
+pub fn options() -> TransferOptions {
+    TransferOptions::default().with_time(Picoseconds(SECOND_PS))
 }
 
 pub fn place(card: &str, address: u64) -> CardPlace {

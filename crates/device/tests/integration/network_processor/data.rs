@@ -44,8 +44,7 @@ fn every_size_and_place_by_get() {
                 let credit = stand.ask(1, Ask::credit(1, 3, 7, DATA + to, size));
                 let get = stand.ask(0, Ask::get(0, 3, 7, DATA + from, size));
                 stand.run();
-                assert_eq!(stand.ended(&get), Some((DONE, size)), "{size} {from} {to}");
-                assert_eq!(stand.ended(&credit), Some((DONE, size)), "{size} {from} {to}");
+                stand.assert_done(&[get, credit], size);
                 let all = stand.peek(1, DATA, size as usize + 8192);
                 let (to, end) = (to as usize, to as usize + size as usize);
                 assert!(all[to..end] == data, "{size} {from} {to}");
@@ -59,8 +58,7 @@ fn every_size_and_place_by_get() {
 /// The runs of both sides have different boundaries.
 #[test]
 fn messages_of_several_runs() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     let data = bytes(5, 4 * 4096 + 77);
     let credit = Ask::credit(1, 0, 1, 0, 0);
     let asked = stand.notification(1, credit);
@@ -81,7 +79,7 @@ fn messages_of_several_runs() {
     }
     stand.run();
     let size = data.len() as u32;
-    assert_eq!((stand.ended(&sent), stand.ended(&asked)), (Some((DONE, size)), Some((DONE, size))));
+    stand.assert_done(&[sent, asked], size);
     assert!(stand.peek(1, DATA, 8192) == data[..8192]);
     assert!(stand.peek(1, DATA + 0x10_0000, 8192 + 77) == data[8192..]);
     stand.assert_quiet();
@@ -139,8 +137,7 @@ fn many_at_once_in_any_order() {
 /// has room.
 #[test]
 fn data_without_a_credit_wait() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     let data = bytes(1, 65_536);
     stand.poke(0, DATA, &data);
     // More than the buffers, queues and staging memory of the channel hold.
@@ -151,23 +148,18 @@ fn data_without_a_credit_wait() {
     let credit = stand.ask(1, Ask::credit(1, 3, 0, DATA, 20_000));
     let get = stand.ask(0, Ask::get(0, 3, 0, DATA, 20_000));
     stand.run();
-    assert_eq!(
-        (stand.ended(&get), stand.ended(&credit)),
-        (Some((DONE, 20_000)), Some((DONE, 20_000)))
-    );
+    stand.assert_done(&[get, credit], 20_000);
     assert!(stand.peek(1, DATA, 20_000) == data[..20_000]);
     let late = stand.ask(1, Ask::credit(1, 2, 0, DATA + 0x10_0000, 65_536));
     stand.run();
-    assert_eq!(stand.ended(&blocked), Some((DONE, 65_536)));
-    assert_eq!(stand.ended(&late), Some((DONE, 65_536)));
+    stand.assert_done(&[blocked, late], 65_536);
     assert!(stand.peek(1, DATA + 0x10_0000, 65_536) == data);
     stand.assert_quiet();
 }
 
 #[test]
 fn puts_go_straight_into_the_link() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     stand.write(0, map::PUT_COUNTS_LOW, COUNTS as u32);
     stand.write(0, map::PUT_COUNTS_HIGH, 0);
     let data = bytes(3, 128 * 5 + 17);
@@ -188,8 +180,7 @@ fn puts_go_straight_into_the_link() {
 /// Messages from each node of a torus to each other one, at once.
 #[test]
 fn routed_messages_reach_any_node() {
-    let mut stand = Stand::new(&[3, 4]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[3, 4]);
     let nodes = stand.torus.nodes();
     let size = 1000;
     let mut all = Vec::new();

@@ -16,8 +16,7 @@ fn state(stand: &mut Stand, end: usize, link: u32) -> u32 {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     let good = Ask::get(0, 0, 0, DATA, 64);
     let refused = [
         Ask { link: 5, ..good },
@@ -68,8 +67,7 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn a_message_that_is_longer_than_its_credit() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     let data = bytes(4, 5000);
     stand.poke(0, DATA, &data);
     stand.poke(1, DATA, &[0x55; 5000]);
@@ -92,8 +90,7 @@ fn a_message_that_is_longer_than_its_credit() {
 /// credit.
 #[test]
 fn cancels() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     let data = bytes(9, 65_536);
     stand.poke(0, DATA, &data);
     let begun = stand.ask(0, Ask::get(0, 0, 1, DATA, 65_536));
@@ -134,8 +131,7 @@ fn cancels() {
 #[test]
 fn host_memory_that_does_not_answer() {
     for fault in [MemoryFault::CompleterAbort, MemoryFault::Poisoned, MemoryFault::NoAnswer] {
-        let mut stand = Stand::new(&[2]);
-        stand.bring_up();
+        let mut stand = Stand::up(&[2]);
         let range = DATA + 20_000..DATA + 20_064;
         assert!(stand.fabric.set_memory_fault(HostId(0), range, Some(fault)));
         let credit = stand.ask(1, Ask::credit(1, 0, 1, DATA, 60_000));
@@ -147,8 +143,7 @@ fn host_memory_that_does_not_answer() {
         stand.wait(&credit);
         stand.wait(&other);
         assert_eq!(stand.ended(&credit).unwrap().0, Status::FarEnd, "{fault:?}");
-        assert_eq!(stand.ended(&behind), Some((Status::Done, 60_000)), "{fault:?}");
-        assert_eq!(stand.ended(&other), Some((Status::Done, 60_000)), "{fault:?}");
+        stand.assert_done(&[behind, other], 60_000);
         stand.run();
         assert_eq!(stand.read(0, map::STATUS), 1);
     }
@@ -157,8 +152,7 @@ fn host_memory_that_does_not_answer() {
 /// A cable cut and mended again and again in the middle of messages loses nothing.
 #[test]
 fn a_cable_that_is_cut_and_mended() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     let data = bytes(7, 300_000);
     stand.poke(0, DATA, &data);
     let credit = stand.ask(1, Ask::credit(1, 0, 1, DATA, 300_000));
@@ -171,8 +165,7 @@ fn a_cable_that_is_cut_and_mended() {
         stand.command(0, |nwp, port| nwp.mend(0, port));
     }
     stand.run();
-    assert_eq!(stand.ended(&get), Some((Status::Done, 300_000)));
-    assert_eq!(stand.ended(&credit), Some((Status::Done, 300_000)));
+    stand.assert_done(&[get, credit], 300_000);
     assert!(stand.peek(1, DATA, 300_000) == data);
     assert_eq!(stand.link_register(0, 0, torus_link::TRAININGS), 9);
     assert!(stand.link_register(0, 0, torus_link::REPEATED) > 0);
@@ -182,8 +175,7 @@ fn a_cable_that_is_cut_and_mended() {
 /// An end that is reset makes the other one fail until both have started again.
 #[test]
 fn a_link_that_one_end_has_forgotten() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     let credit = stand.ask(1, Ask::credit(1, 1, 1, DATA, 64));
     let get = stand.ask(0, Ask::get(0, 0, 1, DATA, 400_000));
     stand.run();
@@ -201,10 +193,7 @@ fn a_link_that_one_end_has_forgotten() {
     stand.run();
     assert_eq!(state(&mut stand, 0, 0), LinkState::Up as u32);
     assert_eq!(state(&mut stand, 1, 1), LinkState::Up as u32);
-    let credit = stand.ask(1, Ask::credit(1, 0, 1, DATA, 64));
-    stand.ask(0, Ask::get(0, 0, 1, DATA, 64));
-    stand.run();
-    assert_eq!(stand.ended(&credit), Some((Status::Done, 64)));
+    stand.assert_carries(64);
     stand.assert_quiet();
 }
 
@@ -237,8 +226,7 @@ fn a_link_that_is_forgotten_while_the_host_is_slow() {
 
 #[test]
 fn a_reset_ends_everything() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     let mut asked = vec![
         stand.ask(0, Ask::get(0, 0, 1, DATA, 400_000)),
         stand.ask(0, Ask::get(0, 0, 2, DATA, 400_000)),
@@ -263,8 +251,7 @@ fn a_reset_ends_everything() {
 /// The host's link goes down and comes back: all state is discarded, and it works again.
 #[test]
 fn the_link_to_the_host_goes_down() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     stand.ask(0, Ask::get(0, 0, 1, DATA, 400_000));
     stand.ask(0, Ask::credit(0, 0, 1, DATA, 400_000));
     stand.run_for(ns(3_000));
@@ -281,17 +268,13 @@ fn the_link_to_the_host_goes_down() {
         }
     }
     stand.bring_up();
-    let credit = stand.ask(1, Ask::credit(1, 0, 1, DATA, 6400));
-    stand.ask(0, Ask::get(0, 0, 1, DATA, 6400));
-    stand.run();
-    assert_eq!(stand.ended(&credit), Some((Status::Done, 6400)));
+    stand.assert_carries(6400);
 }
 
 /// Routed data without a next link are dropped; no data wait for ever.
 #[test]
 fn routed_data_that_lead_nowhere() {
-    let mut stand = Stand::new(&[4]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[4]);
     // The path from 0 to 2 leads up, through 1.
     stand.control(1, 0, 0);
     stand.run();

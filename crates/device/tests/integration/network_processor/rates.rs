@@ -73,8 +73,7 @@ fn the_link_is_filled() {
 /// A put of 56 B from store to visibility, and a get of 64 B: each is the sum of its terms.
 #[test]
 fn single_transfers_take_the_sum_of_their_terms() {
-    let mut stand = Stand::new(&[2]);
-    stand.bring_up();
+    let mut stand = Stand::up(&[2]);
     let data = bytes(1, 56);
     let credit = stand.ask(1, Ask::credit(1, 0, 0, DATA, 64));
     stand.run();

@@ -162,6 +162,13 @@ impl Stand {
         Self { hosts, torus, token: 0 }
     }
 
+    /// Creates a torus of ideal hosts, with its links up.
+    pub fn up(sizes: &[u16]) -> Self {
+        let mut stand = Self::new(sizes);
+        stand.bring_up();
+        stand
+    }
+
     /// Enables all links, waits until they are up, and sets the position of each node.
     pub fn bring_up(&mut self) {
         for end in 0..self.ends.len() {
@@ -271,6 +278,23 @@ impl Stand {
         }
         assert_eq!(notification::word::TOKEN.get(word), asked.token.into());
         Some((status, u32::from_le_bytes(*bytes.last_chunk().unwrap())))
+    }
+
+    /// Asserts that requests have ended well, with this many bytes.
+    #[track_caller]
+    pub fn assert_done(&mut self, all: &[Asked], bytes: u32) {
+        for asked in all {
+            assert_eq!(self.ended(asked), Some((NetworkStatus::Done, bytes)), "{asked:?}");
+        }
+    }
+
+    /// Moves a message from host 0 to host 1.
+    #[track_caller]
+    pub fn assert_carries(&mut self, bytes: u32) {
+        let credit = self.ask(1, Ask::credit(1, 0, 1, DATA, bytes));
+        self.ask(0, Ask::get(0, 0, 1, DATA, bytes));
+        self.run();
+        self.assert_done(&[credit], bytes);
     }
 
     /// Stores a datagram into the put aperture.

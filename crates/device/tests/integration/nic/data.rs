@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Moved data are intact, wherever they lie.
 
+use crosslane_device::nic::NicParameters;
 use crosslane_device::nic::layout::{EntryKind, Operation, Status};
-use crosslane_device::nic::{Access, NicParameters};
 
 use crate::nic::stand::*;
 use crate::support::fabric_support::ns;
-
-const BOTH: Access = Access { read: true, write: true };
-const NONE: Access = Access { read: false, write: false };
 
 /// Registers memory of scattered pages.
 fn scattered(stand: &mut Stand, end: usize, pages: u64) -> Registered {

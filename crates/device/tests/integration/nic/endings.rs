@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Refusals, cut links, closed connections: every end is told, and nothing is left over.
 
+use crosslane_device::nic::Nic;
 use crosslane_device::nic::layout::{Entry, EntryKind, Operation, Status};
-use crosslane_device::nic::{Access, Nic};
 use crosslane_fabric::{DirectionId, LinkDirection, MemoryFault, Moment, RunEnd, TlpFault};
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::HostId;
 
 use crate::nic::stand::*;
 use crate::support::fabric_support::ns;
-
-const READ: Access = Access { read: true, write: false };
-const WRITE: Access = Access { read: false, write: true };
 
 fn closed(status: Status) -> Entry {
     Entry { kind: EntryKind::Closed, status }
@@ -66,10 +63,7 @@ fn bytes_of(stand: &mut Stand) -> Vec<u8> {
 /// picosecond.
 #[test]
 fn a_link_that_is_cut() {
-    let mut stand = Stand::new(nic());
-    let [mut pair, mut far] = stand.connect(4);
-    let near = stand.register(0, DATA, 1 << 20, READ);
-    let memory = stand.register(1, DATA, 1 << 20, WRITE);
+    let (mut stand, [mut pair, mut far], [near, memory]) = Stand::joined(1 << 20, [READ, WRITE]);
     stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&memory, 0), 1 << 20));
     stand.run_for(ns(40_000));
     let node = stand.ends[0].node;
@@ -101,11 +95,8 @@ fn a_link_that_is_cut() {
 #[test]
 fn a_link_that_is_mended_in_time() {
     for shuffle in [false, true] {
-        let mut stand = Stand::new(nic());
+        let (mut stand, [mut pair, _], [near, memory]) = Stand::joined(1 << 20, [READ, BOTH]);
         stand.fabric.set_shuffle(shuffle);
-        let [mut pair, _] = stand.connect(4);
-        let near = stand.register(0, DATA, 1 << 20, READ);
-        let memory = stand.register(1, DATA, 1 << 20, Access { read: true, write: true });
         let data = bytes(5, 1 << 20);
         stand.fill(&near, &data);
         let half = 1 << 19;
@@ -131,10 +122,7 @@ fn a_link_that_is_mended_in_time() {
 #[test]
 fn closed_in_the_middle() {
     for step in 0..60 {
-        let mut stand = Stand::new(nic());
-        let [mut pair, mut far] = stand.connect(4);
-        let near = stand.register(0, DATA, 1 << 20, READ);
-        let memory = stand.register(1, DATA, 1 << 20, Access { read: true, write: true });
+        let (mut stand, [mut pair, mut far], [near, memory]) = Stand::joined(1 << 20, [READ, BOTH]);
         let data = bytes(5, 1 << 20);
         stand.fill(&near, &data);
         stand.fill(&memory, &data);
@@ -175,10 +163,7 @@ fn memory_that_cannot_be_read() {
         (0, Operation::Write, ended(1, Status::HostMemory)),
         (1, Operation::Read, ended(1, Status::FarMemory)),
     ] {
-        let mut stand = Stand::new(nic());
-        let [mut pair, mut far] = stand.connect(4);
-        let near = stand.register(0, DATA, 65_536, READ);
-        let memory = stand.register(1, DATA, 65_536, Access { read: true, write: true });
+        let (mut stand, [mut pair, mut far], [near, memory]) = Stand::joined(65_536, [READ, BOTH]);
         let range = DATA + 20_000..DATA + 20_064;
         let host = HostId(end);
         assert!(stand.fabric.set_memory_fault(host, range, Some(MemoryFault::CompleterAbort)));
@@ -198,10 +183,7 @@ fn memory_that_cannot_be_read() {
 /// A read with a completion lost in its middle fails at once, and its tag rests for two time-outs.
 #[test]
 fn a_lost_completion_fails_its_read_and_rests_its_tag() {
-    let mut stand = Stand::new(nic());
-    let [mut pair, _] = stand.connect(4);
-    let near = stand.register(0, DATA, 65_536, READ);
-    let memory = stand.register(1, DATA, 65_536, WRITE);
+    let (mut stand, [mut pair, _], [near, memory]) = Stand::joined(65_536, [READ, WRITE]);
     stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&memory, 0), 60_000));
     stand.run_for(ns(2_018));
     let link = stand.fabric.port(stand.fabric.node(stand.ends[0].node).ports[0]).link.unwrap();

@@ -7,8 +7,8 @@
 //! writes the inputs that each run replays first.
 
 use bolero::TypeGenerator;
+use crosslane_device::nic::Nic;
 use crosslane_device::nic::layout::{Operation, WorkRequest};
-use crosslane_device::nic::{Access, Nic};
 
 use crate::nic::stand::*;
 use crate::support::fabric_support::ns;
@@ -45,7 +45,7 @@ fn run(seed: u8, steps: &[Step]) {
     parameters.tags = u16::from(seed % 7) + 1;
     let mut stand = Stand::new(parameters);
     stand.fabric.set_shuffle(seed % 2 == 1);
-    let access = Access { read: true, write: true };
+    let access = BOTH;
     let mut regions = [0, 1].map(|end: usize| stand.register(end, DATA, REGION_BYTES, access));
     let mut pairs: Vec<Pair> = (0..2).flat_map(|_| stand.connect(2)).collect();
     let before = [0, 1].map(|end| stand.peek(end, DATA + REGION_BYTES, 70_000));

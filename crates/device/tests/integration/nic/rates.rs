@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rates and times of transfers, to the picosecond where possible.
 
-use crosslane_device::nic::Access;
 use crosslane_device::nic::layout::{Entry, Operation};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::nic::stand::*;
 use crate::support::fabric_support::ns;
 
-const BOTH: Access = Access { read: true, write: true };
-
 /// The link is busy for every byte of every packet, without a gap from the first to the last.
 #[test]
 fn a_write_takes_the_wire_for_its_bytes() {
-    let mut stand = Stand::new(nic());
-    let [mut pair, _] = stand.connect(4);
-    let near = stand.register(0, DATA, 1 << 20, BOTH);
-    let far = stand.register(1, DATA, 1 << 20, BOTH);
+    let (mut stand, [mut pair, _], [near, far]) = Stand::joined(1 << 20, [BOTH, BOTH]);
     stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&far, 0), 1 << 20));
     let (time, entries) = stand.run_to_entries(&mut pair);
     assert_eq!(entries, [done(1)]);

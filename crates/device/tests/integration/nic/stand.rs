@@ -11,6 +11,10 @@ use crate::support::fabric_support::{Settings, ns, rate};
 use crate::support::hosts::Hosts;
 pub use crate::support::hosts::bytes;
 
+pub const READ: Access = Access { read: true, write: false };
+pub const WRITE: Access = Access { read: false, write: true };
+pub const BOTH: Access = Access { read: true, write: true };
+pub const NONE: Access = Access { read: false, write: false };
 /// Start of queue memory and of data in each host's memory.
 const QUEUES: u64 = 0x10_0000;
 pub const DATA: u64 = 0x400_0000;
@@ -94,6 +98,14 @@ impl Hosts<Nic> {
         let ends = [stand.ends[0].node, stand.ends[1].node];
         assert!(Nic::join(&mut stand.fabric, ends, network));
         stand
+    }
+
+    /// Two ideal hosts, connected, with this many bytes registered at each.
+    pub fn joined(bytes: u64, access: [Access; 2]) -> (Self, [Pair; 2], [Registered; 2]) {
+        let mut stand = Self::new(nic());
+        let pairs = stand.connect(4);
+        let memory = [0, 1].map(|end| stand.register(end, DATA, bytes, access[end]));
+        (stand, pairs, memory)
     }
 
     /// Registers one run of memory, with its bus address as network address.

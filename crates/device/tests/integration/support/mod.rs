@@ -12,7 +12,9 @@ use crosslane_fabric::parameters::LinkParameters;
 use crosslane_fabric::*;
 use crosslane_pcie::config::{BarKind, BarRequest, Identity, PortType, registers};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
-use crosslane_regs::engine::{self, ChannelError, ChannelState, channel, lane};
+use crosslane_regs::engine::{
+    self, ChannelError, ChannelState, StreamSource, channel, lane, user as user_regs,
+};
 use crosslane_regs::{ring_descriptor, table_descriptor};
 pub use fabric_support::{Settings, ns, rate};
 use fabric_support::{enumerate_host, root_parameters};
@@ -74,7 +76,6 @@ pub struct Bench {
     pub root: NodeId,
     pub nodes: Vec<NodeId>,
     pub bars: Vec<[u64; 2]>,
-    events: Vec<HostEvent>,
     pub interrupts: Vec<u32>,
 }
 
@@ -127,7 +128,7 @@ pub fn bench_of(settings: &Settings, devices: Vec<Box<dyn Device>>) -> Bench {
         bars
     });
     let bars = bars.collect();
-    Bench { fabric, root, nodes, bars, events: Vec::new(), interrupts: Vec::new() }
+    Bench { fabric, root, nodes, bars, interrupts: Vec::new() }
 }
 
 /// Register file of an engine: number of the engine, offset of the registers.
@@ -165,8 +166,18 @@ pub fn control(source: engine::DescriptorSource) -> u32 {
 }
 
 impl Bench {
-    fn collect(&mut self) {
-        self.fabric.take_host_events(&mut self.events);
+    /// Takes the events that have come: keeps the data of interrupts, returns the others.
+    fn collect(&mut self) -> Vec<HostEvent> {
+        let mut events = Vec::new();
+        self.fabric.take_host_events(&mut events);
+        events.retain(|event| match event {
+            HostEvent::Interrupt { data, .. } => {
+                self.interrupts.push(*data);
+                false
+            }
+            _ => true,
+        });
+        events
     }
 
     /// Stores a word and waits until the core may continue.
@@ -202,16 +213,7 @@ impl Bench {
     fn wait<T>(&mut self, mut is_it: impl FnMut(&HostEvent) -> Option<T>) -> T {
         loop {
             assert!(self.fabric.run_until_host_event(), "the fabric has run dry");
-            self.collect();
-            let mut found = None;
-            for event in std::mem::take(&mut self.events) {
-                if let HostEvent::Interrupt { data, .. } = event {
-                    self.interrupts.push(data);
-                } else if found.is_none() {
-                    found = is_it(&event);
-                }
-            }
-            if let Some(found) = found {
+            if let Some(found) = self.collect().iter().find_map(&mut is_it) {
                 return found;
             }
         }
@@ -222,11 +224,6 @@ impl Bench {
         let limit = limit.map(|limit| self.fabric.now() + limit);
         let end = self.fabric.run(limit);
         self.collect();
-        for event in std::mem::take(&mut self.events) {
-            if let HostEvent::Interrupt { data, .. } = event {
-                self.interrupts.push(data);
-            }
-        }
         end
     }
 
@@ -325,6 +322,69 @@ impl Bench {
         )
     }
 
+    /// Completed descriptors, and where in the next one a stopped channel is: bytes and address.
+    pub fn progress(&mut self, at: At) -> (u32, u32, u64) {
+        let completed = self.read(at, channel::COMPLETED);
+        let stopped_at = self.read(at, channel::STOPPED_AT);
+        (completed, stopped_at, self.read_wide(at, channel::ERROR_LOW))
+    }
+
+    /// Asserts that a channel has stopped with this error.
+    #[track_caller]
+    pub fn assert_stopped(&mut self, at: At, error: ChannelError) {
+        assert_eq!(self.state(at), (ChannelState::Stopped, error));
+    }
+
+    /// Runs until a channel has stopped.
+    pub fn wait_stopped(&mut self, at: At) {
+        while self.state(at).0 != ChannelState::Stopped {}
+    }
+
+    /// Runs until a channel has completed this many descriptors.
+    pub fn wait_completed(&mut self, at: At, count: u32) {
+        while self.read(at, channel::COMPLETED) < count {}
+    }
+
+    /// Clocks from the start of a channel's first TLP to the end of its last.
+    pub fn clocks(&mut self, at: At) -> u64 {
+        self.read_wide(at, channel::LAST_LOW) - self.read_wide(at, channel::FIRST_LOW)
+    }
+
+    /// Connects C2H and peer channels of an engine to sources, and one receive queue to them.
+    pub fn route(&mut self, engine: usize, c2h: StreamSource, peer: StreamSource, lane: u32) {
+        use user_regs::interconnect::{C2H_SOURCE, LANE, PEER_SOURCE};
+        let word = C2H_SOURCE.put(c2h.bits()) | PEER_SOURCE.put(peer.bits()) | LANE.put(lane);
+        self.write(user(engine), user_regs::INTERCONNECT, word);
+    }
+
+    /// Starts the check of what H2C reads, from the pattern's first word on.
+    pub fn check_h2c(&mut self, seed: u32) {
+        use user_regs::h2c_check::{ENABLE, RESTART};
+        self.write(user(0), user_regs::H2C_CHECK_SEED, seed);
+        self.write(user(0), user_regs::H2C_CHECK, ENABLE.mask() | RESTART.mask());
+    }
+
+    pub fn checker_errors(&mut self) -> u32 {
+        self.read(user(0), user_regs::H2C_CHECK_ERRORS)
+    }
+
+    /// Sets where and how much the user circuit's commands of an engine write.
+    pub fn set_command(&mut self, engine: usize, target: u64, bytes: u32) {
+        self.write(user(engine), user_regs::COMMAND_LOW, target as u32);
+        self.write(user(engine), user_regs::COMMAND_BYTES, bytes);
+    }
+
+    /// Begins a command of the user circuit.
+    pub fn command(&mut self, engine: usize) {
+        self.write(user(engine), user_regs::COMMAND, user_regs::command::START.mask());
+    }
+
+    /// Sets the command register of an engine's function.
+    pub fn set_function(&mut self, engine: usize, bits: u32) {
+        let id = self.fabric.routing_id(self.port_of(engine));
+        self.fabric.config_write(HOST, id, registers::COMMAND, bits, 0b0011);
+    }
+
     /// Enables a receive queue with additional control bits.
     pub fn enable_lane(&mut self, at: At, bits: u32) {
         let all = bits | lane::control::ENABLE.mask();
@@ -402,11 +462,6 @@ impl Bench {
         while self.interrupts.len() < count {
             assert!(self.fabric.run_until_host_event(), "the fabric has run dry");
             self.collect();
-            for event in std::mem::take(&mut self.events) {
-                if let HostEvent::Interrupt { data, .. } = event {
-                    self.interrupts.push(data);
-                }
-            }
         }
     }
 }

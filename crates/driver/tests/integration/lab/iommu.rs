@@ -16,8 +16,6 @@ use crate::lab::setup::*;
 
 const LAB: &str = "rosta:iommu";
 const HOST: HostId = HostId(0);
-const MEGABYTE: u64 = 1 << 20;
-const VISIBLE: CompletionLevel = CompletionLevel::Visible;
 
 fn counters(simulation: &Simulation) -> IommuCounters {
     simulation.with_fabric(|fabric| fabric.iommu_counters(HOST)).unwrap()
@@ -147,10 +145,8 @@ fn data_go_out_and_back_at_addresses_of_the_devices_own() {
             let mut h2c = channel(&device, ChannelKind::H2c).await;
             let mut c2h = channel(&device, ChannelKind::C2h).await;
             let before = counters(&simulation);
-            let written = c2h.post(&[whole(&back, VISIBLE)]).await.unwrap();
-            let read = h2c.post(&[whole(&out, VISIBLE)]).await.unwrap();
-            h2c.wait(read[0]).await.unwrap();
-            c2h.wait(written[0]).await.unwrap();
+            let transfers = [whole(&out, VISIBLE), whole(&back, VISIBLE)];
+            out_and_back([&mut h2c, &mut c2h], transfers, MEGABYTES_4).await;
             assert!(contents(&back) == pattern(5, 0, MEGABYTES_4));
             let after = counters(&simulation);
             // One walk for each of 2 x 1024 small pages or of 2 x 2 large ones, and some for the
@@ -221,8 +217,7 @@ fn peers_write_with_and_without_redirection() {
             peer.check(3).await.unwrap();
             let mut channel = channel(&from, ChannelKind::Peer).await;
             let before = counters(&simulation);
-            let transfer = to(peer.target(MEGABYTE), CompletionLevel::Acknowledged);
-            channel.transfer(transfer).await.unwrap();
+            channel.transfer(to(peer.target(MEGABYTE), ACKNOWLEDGED)).await.unwrap();
             assert_eq!(peer.check_result().await.unwrap(), Check::default());
             // Each of 8192 writes needs a lookup, and so do descriptors, credits and status.
             let looked_up = counters(&simulation);
@@ -242,15 +237,14 @@ fn peers_write_with_and_without_redirection() {
 /// the transfer ends with an error or at its deadline.
 #[test]
 fn what_is_not_mapped_is_a_fault() {
-    let simulation = simulation(LAB);
-    run(&simulation, async |bus| {
-        let [from] = open_all(&bus, ["fpga1"]).await;
+    run_in(LAB, ["fpga1"], async |simulation, [from]| {
+        let bus = from.bus();
         let mut channel = channel(&from, ChannelKind::Peer).await;
         let nowhere = BusAddress(0x4000_0000);
         let transfer = to(Target::Bus(nowhere, 256), CompletionLevel::Sent);
         channel.transfer(transfer).await.unwrap();
         sleep(&from, us(10)).await;
-        let all = faults(&simulation);
+        let all = faults(simulation);
         let sentences: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(sentences.len(), 2, "{sentences:?}");
         assert_eq!(
@@ -258,7 +252,7 @@ fn what_is_not_mapped_is_a_fault() {
             format!(
                 "IOMMU fault: fpga1 ({}) may not write 128 B at {nowhere}, where nothing is mapped \
                  for it",
-                function(&bus, "fpga1")
+                function(bus, "fpga1")
             )
         );
     });

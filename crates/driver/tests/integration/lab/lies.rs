@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crosslane_driver::{
-    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, Device, Notification,
-    StreamSource, Target, Transfer, TransferFault,
+    Buffer, Channel, ChannelKind, ChannelOptions, Device, Notification, StreamSource, Target,
+    Transfer, TransferFault,
 };
 use crosslane_host::PageSize;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
@@ -16,7 +16,7 @@ use crosslane_regs::engine::{ChannelError, ChannelState, channel};
 use crosslane_regs::status_block as block;
 
 use crate::lab::proxy::Proxy;
-use crate::lab::setup::{PAGE, pattern, simulation, us};
+use crate::lab::setup::{PAGE, VISIBLE, pattern, post, simulation, us};
 
 fn run<T, F: Future<Output = T>>(code: impl FnOnce(Proxy, Device<Proxy>) -> F) -> T {
     let simulation = simulation("rosta");
@@ -31,7 +31,7 @@ fn run<T, F: Future<Output = T>>(code: impl FnOnce(Proxy, Device<Proxy>) -> F) -
 
 fn whole(buffer: &Buffer<Proxy>, deadline: Picoseconds) -> Transfer<Proxy> {
     let target = Target::Buffer(buffer.clone(), 0..buffer.size_bytes());
-    Transfer { target, level: CompletionLevel::Visible, deadline }
+    Transfer { target, level: VISIBLE, deadline }
 }
 
 async fn c2h(device: &Device<Proxy>, notification: Notification) -> Channel<Proxy> {
@@ -56,7 +56,7 @@ fn every_error_code_reaches_the_caller_as_that_error() {
             (ChannelError::MalformedCompletion, "an answer that does not fit its read"),
         ];
         for (error, words) in codes {
-            let ticket = channel.post(&[whole(&buffer, Picoseconds::NEVER)]).await.unwrap()[0];
+            let ticket = post(&mut channel, whole(&buffer, Picoseconds::NEVER)).await;
             let status = channel::status::STATE.put(ChannelState::Stopped.bits())
                 | channel::status::ERROR.put(error.bits());
             bus.forge(&[
@@ -81,7 +81,7 @@ fn every_error_code_reaches_the_caller_as_that_error() {
             channel.restart().await.unwrap();
         }
         // A code that the register map does not define.
-        let ticket = channel.post(&[whole(&buffer, Picoseconds::NEVER)]).await.unwrap()[0];
+        let ticket = post(&mut channel, whole(&buffer, Picoseconds::NEVER)).await;
         let status = channel::status::STATE.put(ChannelState::Stopped.bits())
             | channel::status::ERROR.put(15);
         bus.forge(&[(block::STATUS, status), (block::SEQUENCE, 1)]);
@@ -96,7 +96,7 @@ fn counts_that_cannot_be_are_not_believed() {
         device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
         let buffer = device.buffer(PAGE, PageSize::Small).await.unwrap();
         let mut channel = c2h(&device, Notification::Poll).await;
-        let ticket = channel.post(&[whole(&buffer, us(1_000))]).await.unwrap()[0];
+        let ticket = post(&mut channel, whole(&buffer, us(1_000))).await;
         for completed in [2, 1000, u32::MAX] {
             bus.forge(&[(block::COMPLETED, completed), (block::SEQUENCE, completed)]);
             assert_eq!(channel.poll(ticket).await.unwrap(), None);
@@ -140,7 +140,7 @@ fn an_engine_that_does_not_answer_keeps_its_buffers_until_it_does() {
         device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
         let buffer = device.buffer(PAGE, PageSize::Small).await.unwrap();
         let mut channel = c2h(&device, Notification::Poll).await;
-        let ticket = channel.post(&[whole(&buffer, Picoseconds::NEVER)]).await.unwrap()[0];
+        let ticket = post(&mut channel, whole(&buffer, Picoseconds::NEVER)).await;
         bus.lies.does_not_answer.store(true, Relaxed);
         // No deadline, and still no hang: the wait checks for faults.
         let error = channel.wait(ticket).await.unwrap_err();

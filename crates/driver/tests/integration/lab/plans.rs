@@ -90,11 +90,10 @@ fn a_port_that_redirects_sends_peers_through_the_root_complex() {
     run(&simulation, async |bus| {
         redirect(&bus, "rc47a.down0");
         // The switch above would have to send the requests back where they come from.
-        let half_way = Plan::new(&bus, place(&bus, "fpga1"), place(&bus, "fpga2")).unwrap_err();
-        assert_eq!(
-            half_way.to_string(),
+        fails(
+            Plan::new(&bus, place(&bus, "fpga1"), place(&bus, "fpga2")),
             "rc47a.down0 redirects peer requests to the root complex (ACS), and rha25.down0 above \
-             it does not: it refuses them, as their target is below it"
+             it does not: it refuses them, as their target is below it",
         );
         redirect(&bus, "rha25.down0");
         let plan = Plan::new(&bus, place(&bus, "fpga1"), place(&bus, "fpga2")).unwrap();
@@ -126,8 +125,10 @@ fn payloads_are_set_along_the_path_and_nowhere_else() {
         assert_eq!(upward.max_payload_bytes, 128);
         // The root port supports 128: nothing is changed at all.
         let other = place(&bus, "fpga6");
-        let error = set_max_payload_on_path(&bus, other, PathEnd::HostMemory, 256).unwrap_err();
-        assert_eq!(error.to_string(), "host0.port0 supports payloads up to 128 B, not 256 B");
+        fails(
+            set_max_payload_on_path(&bus, other, PathEnd::HostMemory, 256),
+            "host0.port0 supports payloads up to 128 B, not 256 B",
+        );
         let plan = Plan::new(&bus, other, place(&bus, "fpga7")).unwrap();
         assert_eq!(plan.max_payload_bytes, 128);
         for bytes in [0, 64, 100, 8192] {

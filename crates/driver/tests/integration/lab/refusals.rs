@@ -11,8 +11,6 @@ use crosslane_pcie::units::{BusAddress, RoutingId};
 
 use crate::lab::setup::*;
 
-const VISIBLE: CompletionLevel = CompletionLevel::Visible;
-
 async fn refused(channel: &mut Channel<LabBus>, transfer: Transfer<LabBus>) -> String {
     let before = channel.statistics();
     // A good transfer ahead of the bad one is not posted either.
@@ -43,9 +41,8 @@ fn transfers_of_buffers() {
             let transfer = part(&buffer, start, end, VISIBLE);
             assert_eq!(refused(&mut c2h, transfer).await, sentence);
         }
-        let level = CompletionLevel::Acknowledged;
         assert_eq!(
-            refused(&mut c2h, whole(&buffer, level)).await,
+            refused(&mut c2h, whole(&buffer, ACKNOWLEDGED)).await,
             "fpga1 C2H 0: the level acknowledged cannot be promised: no peer takes part; visible \
              is possible"
         );
@@ -96,7 +93,7 @@ fn buffers_in_flight() {
         let mut c2h = channel(&device, ChannelKind::C2h).await;
         let mut h2c = channel(&device, ChannelKind::H2c).await;
         let half = 32 * PAGE;
-        let writing = c2h.post(&[part(&buffer, 0, half, VISIBLE)]).await.unwrap()[0];
+        let writing = post(&mut c2h, part(&buffer, 0, half, VISIBLE)).await;
         let overlap = refused(&mut h2c, part(&buffer, half - 4, half + 4, VISIBLE)).await;
         assert_eq!(
             overlap,
@@ -119,8 +116,7 @@ fn buffers_in_flight() {
         buffer.write(0, &[0; 8]).unwrap();
         // Within one batch too.
         let batch = [part(&buffer, 0, PAGE, VISIBLE), part(&buffer, PAGE - 4, PAGE, VISIBLE)];
-        let error = c2h.post(&batch).await.unwrap_err();
-        assert!(error.to_string().contains("is in flight"), "{error}");
+        fails_with(c2h.post(&batch).await, "is in flight");
         buffer.write(0, &[0; 8]).unwrap();
         let gone = buffer.clone();
         buffer.unregister().await.unwrap();
@@ -146,10 +142,9 @@ fn batches_that_are_too_large() {
             format!("fpga1 C2H 0: {pieces} descriptors were posted at once, its ring has 16")
         );
         let batch: Vec<_> = (0..17).map(|n| part(&buffer, n * 4, n * 4 + 4, VISIBLE)).collect();
-        let error = c2h.post(&batch).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "fpga1 C2H 0: 17 descriptors were posted at once, its ring has 16"
+        fails(
+            c2h.post(&batch).await,
+            "fpga1 C2H 0: 17 descriptors were posted at once, its ring has 16",
         );
         assert_eq!(c2h.post(&batch[..16]).await.unwrap().len(), 16);
         assert_eq!(c2h.post(&[]).await.unwrap(), []);
@@ -159,10 +154,9 @@ fn batches_that_are_too_large() {
             .unwrap();
         let words = empty(&device, 4 * 1025).await;
         let batch: Vec<_> = (0..1025).map(|n| part(&words, n * 4, n * 4 + 4, VISIBLE)).collect();
-        let error = table.post(&batch).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "fpga1 H2C 0: 1025 descriptors were posted at once, its table has 1024"
+        fails(
+            table.post(&batch).await,
+            "fpga1 H2C 0: 1025 descriptors were posted at once, its table has 1024",
         );
     });
 }
@@ -210,11 +204,15 @@ fn peers() {
             refused(&mut channel, whole(&buffer, CompletionLevel::Sent)).await,
             "fpga1 peer 0: it writes to bus addresses, not to buffers"
         );
-        let own = device.connect(&device, PeerOptions::default()).await.unwrap_err();
-        assert_eq!(own.to_string(), "fpga1: it cannot be connected to itself");
+        fails(
+            device.connect(&device, PeerOptions::default()).await,
+            "fpga1: it cannot be connected to itself",
+        );
         let options = PeerOptions::default().with_channel(1);
-        let error = device.connect(&other, options).await.unwrap_err();
-        assert_eq!(error.to_string(), "fpga1: there is no peer channel 1: it has 1, from 0 on");
+        fails(
+            device.connect(&other, options).await,
+            "fpga1: there is no peer channel 1: it has 1, from 0 on",
+        );
     });
 }
 
@@ -222,28 +220,26 @@ fn peers() {
 fn devices() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
-        let error = Device::open_by_name(bus.clone(), "fpga9").await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
+        fails(
+            Device::open_by_name(bus.clone(), "fpga9").await,
             "fpga9: there is no such endpoint; endpoints are fpga1, fpga2, fpga3, fpga4, fpga5, \
-             fpga6, fpga7, fpga8"
+             fpga6, fpga7, fpga8",
         );
         let error = Device::open_by_name(bus.clone(), "rc47a.up").await.unwrap_err();
         assert!(error.to_string().starts_with("rc47a.up: there is no such endpoint"), "{error}");
         let error = Device::open(bus.clone(), RoutingId::new(77, 0, 0)).await.unwrap_err();
         assert!(error.to_string().starts_with("4d:00.0: there is no such function"), "{error}");
         let switch = function(&bus, "rc47a.up");
-        let error = Device::open(bus.clone(), switch).await.unwrap_err();
-        assert_eq!(error.to_string(), "rc47a.up: it is no engine: BAR0 has 0 B and needs 65536 B");
+        fails(
+            Device::open(bus.clone(), switch).await,
+            "rc47a.up: it is no engine: BAR0 has 0 B and needs 65536 B",
+        );
         let [device] = open_all(&bus, ["fpga1"]).await;
-        let error = device.buffer(0, PageSize::Small).await.unwrap_err();
-        assert_eq!(error.to_string(), "fpga1: a buffer of 0 B is not possible");
-        let error = device.buffer(1 << 40, PageSize::Huge).await.unwrap_err();
-        assert!(error.to_string().contains("1099511627776 B requested"), "{error}");
+        fails(device.buffer(0, PageSize::Small).await, "fpga1: a buffer of 0 B is not possible");
+        fails_with(device.buffer(1 << 40, PageSize::Huge).await, "1099511627776 B requested");
         let memory = bus.allocate(PAGE, PageSize::Small).unwrap();
         let registered = device.register(memory.clone()).await.unwrap();
-        let error = device.register(memory).await.unwrap_err();
-        assert!(error.to_string().contains("pinned for the function already"), "{error}");
+        fails_with(device.register(memory).await, "pinned for the function already");
         drop(registered);
     });
 }
@@ -279,57 +275,29 @@ fn channels() {
             (c2h, 1, default, "fpga1: there is no C2H channel 1: it has 1, from 0 on"),
             (h2c, 0, command, "fpga1 H2C 0: the command port belongs to peer channel 0"),
             (peer, 0, table, "fpga1 peer 0: it has no descriptor table: H2C 0 and C2H 0 have one"),
-            (
-                c2h,
-                0,
-                ring(8),
-                "fpga1 C2H 0: a ring of 8 descriptors was asked for: powers of two \
-                               from 16 to 65536 are possible",
-            ),
-            (
-                c2h,
-                0,
-                ring(48),
-                "fpga1 C2H 0: a ring of 48 descriptors was asked for: powers of \
-                                two from 16 to 65536 are possible",
-            ),
-            (
-                c2h,
-                0,
-                payload(96),
-                "fpga1 C2H 0: payloads of 96 B were asked for: powers of two \
-                                   from 4 on are possible",
-            ),
-            (
-                c2h,
-                0,
-                payload(512),
-                "fpga1 C2H 0: payloads of 512 B were asked for, and the engine \
-                                    builds up to 256 B",
-            ),
-            (
-                peer,
-                0,
-                payload(256),
-                "fpga1 peer 0: payloads of 256 B were asked for, and \
-                                     Max_Payload_Size of host0.port0 is set to 128 B",
-            ),
-            (
-                h2c,
-                0,
-                payload(8192),
-                "fpga1 H2C 0: read requests of 8192 B were asked for, and the \
-                                     engine builds up to 4096 B",
-            ),
             (c2h, 0, oversize, "fpga1 C2H 0: oversize needs payload_bytes"),
         ] {
-            let error = device.channel(kind, number, options).await.unwrap_err();
-            assert_eq!(error.to_string(), sentence);
+            fails(device.channel(kind, number, options).await, sentence);
+        }
+        let powers = ": powers of two from 16 to 65536 are possible";
+        let port = ", and Max_Payload_Size of host0.port0 is set to 128 B";
+        let reads = ", and the engine builds up to 4096 B";
+        for (kind, options, asked, why) in [
+            (c2h, ring(8), "a ring of 8 descriptors was", powers),
+            (c2h, ring(48), "a ring of 48 descriptors was", powers),
+            (c2h, payload(96), "payloads of 96 B were", ": powers of two from 4 on are possible"),
+            (c2h, payload(512), "payloads of 512 B were", ", and the engine builds up to 256 B"),
+            (peer, payload(256), "payloads of 256 B were", port),
+            (h2c, payload(8192), "read requests of 8192 B were", reads),
+        ] {
+            fails(
+                device.channel(kind, 0, options).await,
+                &format!("fpga1 {kind} 0: {asked} asked for{why}"),
+            );
         }
         // The refused calls took nothing; an open channel is open once.
         let open = device.channel(c2h, 0, default).await.unwrap();
-        let error = device.channel(c2h, 0, table).await.unwrap_err();
-        assert_eq!(error.to_string(), "fpga1 C2H 0: it is open already");
+        fails(device.channel(c2h, 0, table).await, "fpga1 C2H 0: it is open already");
         drop(open);
         device.channel(c2h, 0, table).await.unwrap();
     });
@@ -339,18 +307,13 @@ fn channels() {
 fn user_circuits() {
     run_on("rosta", ["fpga1"], async |[device]| {
         let user = device.user();
-        let error = user
-            .route(StreamSource::ReceiveQueue(0), StreamSource::ReceiveQueue(1))
-            .await
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "fpga1 user circuit: receive queues 0 and 1 cannot both be routed: only one can"
+        fails(
+            user.route(StreamSource::ReceiveQueue(0), StreamSource::ReceiveQueue(1)).await,
+            "fpga1 user circuit: receive queues 0 and 1 cannot both be routed: only one can",
         );
-        let error = user.route(StreamSource::ReceiveQueue(8), StreamSource::H2c).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "fpga1 user circuit: there is no receive queue 8: it has 8, from 0 on"
+        fails(
+            user.route(StreamSource::ReceiveQueue(8), StreamSource::H2c).await,
+            "fpga1 user circuit: there is no receive queue 8: it has 8, from 0 on",
         );
         let options = ChannelOptions::default()
             .with_descriptors(DescriptorSource::CommandPort)
@@ -358,7 +321,6 @@ fn user_circuits() {
         let _channel = device.channel(ChannelKind::Peer, 0, options).await.unwrap();
         let error = user.command(BusAddress(0x1000), 0).await.unwrap_err();
         assert!(error.to_string().ends_with("0 B at 0x1000"), "{error}");
-        let error = user.ping_pong(BusAddress(0x1000), 4, 0, us(1)).await.unwrap_err();
-        assert!(error.to_string().contains("0 round trips"), "{error}");
+        fails_with(user.ping_pong(BusAddress(0x1000), 4, 0, us(1)).await, "0 round trips");
     });
 }

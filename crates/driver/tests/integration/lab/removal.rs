@@ -23,7 +23,7 @@ fn channels_are_opened_and_used_while_another_device_is_gone() {
             let transfer = if kind == ChannelKind::Peer {
                 to(Target::Bus(BusAddress(0x9000_0000), PAGE), CompletionLevel::Sent)
             } else {
-                whole(&filled(&device, PAGE, 1).await, CompletionLevel::Visible)
+                whole(&filled(&device, PAGE, 1).await, VISIBLE)
             };
             channel.transfer(within(&device, us(1000), transfer)).await.unwrap();
             channel.restart().await.unwrap();

@@ -5,17 +5,22 @@ use std::future::Future;
 
 use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
-    Notification, Target, Transfer, User,
+    Notification, Target, Ticket, Transfer, User,
 };
-use crosslane_fabric::{DirectionId, LinkDirection, Moment, TlpFault};
+use crosslane_fabric::{DirectionId, LinkDirection, LinkId, Moment, TlpFault};
 use crosslane_host::{Bus, PageSize, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
 use crosslane_pcie::config::registers;
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
+pub use crate::fails::{fails, fails_with};
+
 pub const PAGE: u64 = 4096;
+pub const MEGABYTE: u64 = 1 << 20;
 pub const MEGABYTES_4: u64 = 4 << 20;
+pub const VISIBLE: CompletionLevel = CompletionLevel::Visible;
+pub const ACKNOWLEDGED: CompletionLevel = CompletionLevel::Acknowledged;
 
 pub const fn us(us: u64) -> Picoseconds {
     Picoseconds::from_ns(us * 1_000)
@@ -50,6 +55,16 @@ pub fn run_on<T, const N: usize, F: Future<Output = T>>(
 ) -> T {
     let simulation = simulation(lab);
     run(&simulation, async |bus| code(open_all(&bus, names).await).await)
+}
+
+/// Runs host code on a lab with these engines opened, and with its simulation at hand.
+pub fn run_in<T, const N: usize>(
+    lab: &str,
+    names: [&str; N],
+    code: impl AsyncFnOnce(&Simulation, [Device<LabBus>; N]) -> T,
+) -> T {
+    let simulation = simulation(lab);
+    run(&simulation, async |bus| code(&simulation, open_all(&bus, names).await).await)
 }
 
 pub async fn open_all<const N: usize>(bus: &LabBus, names: [&str; N]) -> [Device<LabBus>; N] {
@@ -116,7 +131,40 @@ pub async fn sleep(device: &Device<LabBus>, span: Picoseconds) {
 
 /// A channel with the default options.
 pub async fn channel(device: &Device<LabBus>, kind: ChannelKind) -> Channel<LabBus> {
-    device.channel(kind, 0, ChannelOptions::default()).await.unwrap()
+    channel_with(device, kind, ChannelOptions::default()).await
+}
+
+/// A channel with these options.
+pub async fn channel_with(
+    device: &Device<LabBus>,
+    kind: ChannelKind,
+    options: ChannelOptions,
+) -> Channel<LabBus> {
+    device.channel(kind, 0, options).await.unwrap()
+}
+
+/// Reads `out` with one channel while the other one writes `back`.
+pub async fn out_and_back(
+    channels: [&mut Channel<LabBus>; 2],
+    [out, back]: [Transfer<LabBus>; 2],
+    bytes: u64,
+) {
+    let [h2c, c2h] = channels;
+    let written = post(c2h, back).await;
+    let read = post(h2c, out).await;
+    assert_eq!(h2c.wait(read).await.unwrap().bytes, bytes);
+    assert_eq!(c2h.wait(written).await.unwrap().bytes, bytes);
+}
+
+/// Posts one transfer.
+pub async fn post<B: Bus>(channel: &mut Channel<B>, transfer: Transfer<B>) -> Ticket {
+    channel.post(&[transfer]).await.unwrap()[0]
+}
+
+/// The link above a port.
+pub fn link_of(simulation: &Simulation, port: &str) -> LinkId {
+    let port = simulation.find_port(port).unwrap();
+    simulation.with_fabric(|fabric| fabric.port(port).link.unwrap())
 }
 
 /// The function of that name.
@@ -151,10 +199,8 @@ pub fn every_way() -> Vec<ChannelOptions> {
 
 /// Loses the next writes to a card. Returns the direction of the link.
 pub fn lose_writes(simulation: &Simulation, card: &str, count: u32) -> DirectionId {
-    let port = simulation.find_port(card).unwrap();
+    let direction = DirectionId { link: link_of(simulation, card), heading: LinkDirection::Down };
     simulation.with_fabric(|fabric| {
-        let link = fabric.port(port).link.unwrap();
-        let direction = DirectionId { link, heading: LinkDirection::Down };
         fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, Moment::Next(count));
         direction
     })

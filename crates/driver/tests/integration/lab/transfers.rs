@@ -8,8 +8,6 @@ use crosslane_host::{Bus, PageSize};
 
 use crate::lab::setup::*;
 
-const VISIBLE: CompletionLevel = CompletionLevel::Visible;
-
 /// Writes through the loop H2C -> C2H and reads back, with both directions at once.
 async fn loop_back(
     device: &crosslane_driver::Device<crosslane_lab::LabBus>,
@@ -21,10 +19,8 @@ async fn loop_back(
     let (out, back) = (filled(device, bytes, 7).await, empty(device, bytes).await);
     let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
     let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
-    let written = c2h.post(&[whole(&back, VISIBLE)]).await.unwrap();
-    let read = h2c.post(&[whole(&out, VISIBLE)]).await.unwrap();
-    assert_eq!(h2c.wait(read[0]).await.unwrap().bytes, bytes);
-    assert_eq!(c2h.wait(written[0]).await.unwrap().bytes, bytes);
+    let transfers = [whole(&out, VISIBLE), whole(&back, VISIBLE)];
+    out_and_back([&mut h2c, &mut c2h], transfers, bytes).await;
     assert!(contents(&back) == pattern(7, 0, bytes), "{bytes} B came back changed: {options:?}");
     let counters = c2h.counters().await.unwrap();
     assert_eq!(counters.bytes, bytes);
@@ -61,10 +57,10 @@ fn the_generator_and_the_checker_agree_with_memory() {
         user.seed(99).await.unwrap();
         user.route(StreamSource::Generator, StreamSource::Generator).await.unwrap();
         let buffer = device.buffer(1 << 20, PageSize::Huge).await.unwrap();
-        let mut c2h = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await.unwrap();
+        let mut c2h = channel(&device, ChannelKind::C2h).await;
         c2h.transfer(whole(&buffer, VISIBLE)).await.unwrap();
         assert!(contents(&buffer) == pattern(99, 0, 1 << 20));
-        let mut h2c = device.channel(ChannelKind::H2c, 0, ChannelOptions::default()).await.unwrap();
+        let mut h2c = channel(&device, ChannelKind::H2c).await;
         user.check_h2c(99).await.unwrap();
         h2c.transfer(whole(&buffer, VISIBLE)).await.unwrap();
         assert_eq!(user.h2c_check_result().await.unwrap().errors, 0);
@@ -99,10 +95,9 @@ fn any_bytes_go_out_and_come_back() {
                     (4095, 30 * PAGE - 3, 1),
                 ] {
                     back.write(0, &vec![0xa5; size as usize]).unwrap();
-                    let written = c2h.post(&[part(&back, to, to + bytes, VISIBLE)]).await.unwrap();
-                    let read = h2c.post(&[part(&out, from, from + bytes, VISIBLE)]).await.unwrap();
-                    assert_eq!(h2c.wait(read[0]).await.unwrap().bytes, bytes);
-                    assert_eq!(c2h.wait(written[0]).await.unwrap().bytes, bytes);
+                    let read = part(&out, from, from + bytes, VISIBLE);
+                    let written = part(&back, to, to + bytes, VISIBLE);
+                    out_and_back([&mut h2c, &mut c2h], [read, written], bytes).await;
                     let mut expected = vec![0xa5; size as usize];
                     expected[to as usize..(to + bytes) as usize]
                         .copy_from_slice(&all[from as usize..(from + bytes) as usize]);
@@ -128,7 +123,7 @@ fn thousands_of_transfers_go_round_a_small_ring() {
             let mut tickets = Vec::new();
             for n in 0..64 {
                 let transfer = part(&buffer, n * 256, (n + 1) * 256, VISIBLE);
-                tickets.extend(c2h.post(&[transfer]).await.unwrap());
+                tickets.push(post(&mut c2h, transfer).await);
             }
             for ticket in tickets {
                 assert_eq!(c2h.wait(ticket).await.unwrap().bytes, 256);
@@ -147,12 +142,11 @@ fn of_a_long_batch_the_engine_hears_before_all_of_it_is_written() {
     run_on("rosta:crosslane", ["fpga2"], async |[device]| {
         let buffer = empty(&device, 1024 * PAGE).await;
         assert_eq!(buffer.segments().len(), 1024, "small pages lie apart");
-        let mut c2h = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await.unwrap();
+        let mut c2h = channel(&device, ChannelKind::C2h).await;
         device.user().seed(1).await.unwrap();
         device.reset_counters().await.unwrap();
         let begin_ns = device.bus().now().0 / 1000;
-        let ticket = c2h.post(&[whole(&buffer, VISIBLE)]).await.unwrap()[0];
-        c2h.wait(ticket).await.unwrap();
+        c2h.transfer(whole(&buffer, VISIBLE)).await.unwrap();
         let statistics = c2h.statistics();
         assert_eq!((statistics.descriptors, statistics.doorbells), (1024, 2));
         // The copy of 1024 descriptors alone takes 5.5 us.
@@ -167,7 +161,7 @@ fn a_batch_has_one_doorbell_and_its_transfers_complete_in_any_order_of_asking() 
     run_on("rosta", ["fpga2"], async |[device]| {
         device.user().seed(1).await.unwrap();
         let buffer = empty(&device, 8 * PAGE).await;
-        let mut c2h = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await.unwrap();
+        let mut c2h = channel(&device, ChannelKind::C2h).await;
         let batch: Vec<_> =
             (0..8).map(|n| part(&buffer, n * PAGE, (n + 1) * PAGE, VISIBLE)).collect();
         let posted = device.bus().now();
@@ -179,10 +173,11 @@ fn a_batch_has_one_doorbell_and_its_transfers_complete_in_any_order_of_asking() 
         }
         assert_eq!(c2h.statistics().doorbells, 1);
         assert!(contents(&buffer) == pattern(1, 0, 8 * PAGE));
-        let again = c2h.wait(tickets[3]).await.unwrap_err();
-        assert_eq!(again.to_string(), "fpga2 C2H 0: the result of transfer 3 has been given");
-        let never = c2h.wait(crosslane_driver::Ticket(8)).await.unwrap_err();
-        assert_eq!(never.to_string(), "fpga2 C2H 0: transfer 8 has not been posted");
+        fails(c2h.wait(tickets[3]).await, "fpga2 C2H 0: the result of transfer 3 has been given");
+        fails(
+            c2h.wait(crosslane_driver::Ticket(8)).await,
+            "fpga2 C2H 0: transfer 8 has not been posted",
+        );
     });
 }
 
@@ -191,16 +186,15 @@ fn accepted_returns_at_once_and_the_buffer_stays_in_flight() {
     run_on("rosta", ["fpga2"], async |[device]| {
         device.user().seed(1).await.unwrap();
         let buffer = empty(&device, PAGE).await;
-        let mut c2h = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await.unwrap();
+        let mut c2h = channel(&device, ChannelKind::C2h).await;
         let tickets = c2h.post(&[whole(&buffer, CompletionLevel::Accepted)]).await.unwrap();
         let before = device.bus().now();
         c2h.wait(tickets[0]).await.unwrap();
         assert_eq!(device.bus().now(), before);
-        let error = buffer.read(0, &mut [0; 4]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
+        fails(
+            buffer.read(0, &mut [0; 4]),
             "a buffer of fpga2: bytes 0 to 4 are wanted while a transfer of bytes 0 to 4096 is in \
-             flight"
+             flight",
         );
         // The next transfer's completion covers this one too.
         let other = empty(&device, PAGE).await;

@@ -10,4 +10,5 @@ mod places;
 mod programs;
 mod puts;
 mod routed;
+pub mod small_torus;
 mod stand;

@@ -9,38 +9,22 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::network_processor::stand::*;
 
-const BUFFERS: [Buffers; 3] = [Buffers::User, Buffers::Copied, Buffers::Mapped];
-const REQUESTS: [Requests; 3] = [
-    Requests::SystemCall,
-    Requests::Stores(Mapping::Uncached),
-    Requests::Stores(Mapping::WriteCombined),
-];
-const WAITINGS: [Waiting; 3] = [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor];
-
 #[test]
 fn every_mode_moves_every_length() {
     for buffers in BUFFERS {
         for requests in REQUESTS {
             for waiting in WAITINGS {
-                let stand = Stand::new(
-                    &[2],
-                    Modes::default()
-                        .with_buffers(buffers)
-                        .with_requests(requests)
-                        .with_waiting(waiting),
-                );
-                for (tag, bytes) in
-                    [0, 1, 127, 128, 129, 4096, 4097, 20_000, 60_000].into_iter().enumerate()
-                {
-                    let data = pattern(bytes, bytes);
-                    stand.run(carry(&stand.nodes, (tag as u8 % 8, tag as u8), &data));
-                }
-                // Again with keys that were used before.
-                stand.run(carry(&stand.nodes, (0, 0), &pattern(1, 300)));
-                stand.run(async {
-                    let counters = stand.nodes[0].counters().await.unwrap();
+                let modes = Modes::default().with_buffers(buffers).with_requests(requests);
+                on_pair(modes.with_waiting(waiting), async |_, [from, to]| {
+                    let lengths = [0, 1, 127, 128, 129, 4096, 4097, 20_000, 60_000];
+                    for (tag, bytes) in (0..).zip(lengths) {
+                        carry([from, to], (tag % 8, tag), &pattern(bytes, bytes)).await;
+                    }
+                    // Again with keys that were used before.
+                    carry([from, to], (0, 0), &pattern(1, 300)).await;
+                    let counters = from.counters().await.unwrap();
                     assert_eq!((counters.gets, counters.refused), (10, 0));
-                    assert_eq!(stand.nodes[1].counters().await.unwrap().credits, 10);
+                    assert_eq!(to.counters().await.unwrap().credits, 10);
                 });
             }
         }
@@ -62,18 +46,14 @@ fn combined_requests_and_puts_rely_on_no_order_of_their_lines() {
         let stand = Stand::of_seed(&lab, &[2], modes, seed);
         // Lines leave at any time, in any order and in pieces.
         stand.simulation.with_fabric(|fabric| fabric.set_shuffle(true));
-        // Fifteen pages, a request each.
-        stand.run(carry(&stand.nodes, (0, 0), &pattern(seed, 15 * 4096)));
-        let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-        stand.run(async {
-            let bytes = 3000;
-            let target = to.buffer(bytes).await.unwrap();
+        stand.on_pair(async |[from, to]| {
+            // Fifteen pages, a request each.
+            carry([from, to], (0, 0), &pattern(seed, 15 * 4096)).await;
             for round in 0..4 {
-                let credit = to.credit(message(to, key(1, 1, 1), &target, bytes)).await.unwrap();
-                let data = pattern(seed * 8 + round, bytes);
+                let receiving = receive(to, key(1, 1, 1), 3000).await;
+                let data = pattern(seed * 8 + round, 3000);
                 from.put(key(0, 1, 1), &data, late(from)).await.unwrap();
-                to.wait(&credit, late(to)).await.unwrap();
-                assert!(contents(&target, bytes) == data);
+                arrives(to, &receiving, &data).await;
             }
             assert_eq!(from.counters().await.unwrap().refused, 0);
         });
@@ -82,11 +62,8 @@ fn combined_requests_and_puts_rely_on_no_order_of_their_lines() {
 
 #[test]
 fn the_longest_message_takes_a_request_for_each_run() {
-    let modes = Modes::default().with_buffers(Buffers::Mapped);
-    let stand = Stand::new(&[2], modes);
-    stand.run(carry(&stand.nodes, (0, 0), &pattern(1, 1 << 20)));
-    stand.run(async {
-        let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    on_pair(mapped(), async |_, [from, to]| {
+        carry([from, to], (0, 0), &pattern(1, 1 << 20)).await;
         assert_eq!(from.counters().await.unwrap().gets, 1);
         assert_eq!(to.counters().await.unwrap().credits, 1);
     });
@@ -94,10 +71,11 @@ fn the_longest_message_takes_a_request_for_each_run() {
 
 /// Duration of a get of 64 B at the sender in a mode, after a warm-up.
 fn duration(modes: Modes) -> Picoseconds {
-    let stand = Stand::new(&[2], modes);
-    let data = pattern(7, 64);
-    stand.run(carry(&stand.nodes, (0, 0), &data));
-    stand.run(carry(&stand.nodes, (0, 1), &data)).0
+    on_pair(modes, async |_, pair| {
+        let data = pattern(7, 64);
+        carry(pair, (0, 0), &data).await;
+        carry(pair, (0, 1), &data).await.0
+    })
 }
 
 /// Compares times, except for the fraction of a picosecond at the end of a byte on the link.
@@ -131,9 +109,7 @@ fn each_mode_costs_what_the_processor_takes_for_it() {
 
 /// Time that eight requests keep the core busy.
 fn posting(requests: Requests) -> Picoseconds {
-    let stand = Stand::new(&[2], Modes::default().with_requests(requests));
-    let from = &stand.nodes[0];
-    stand.run(async {
+    on_pair(Modes::default().with_requests(requests), async |_, [from, _]| {
         let buffer = filled(from, &pattern(1, 64)).await;
         let begun = from.bus().now();
         let mut gets = Vec::new();
@@ -142,7 +118,7 @@ fn posting(requests: Requests) -> Picoseconds {
         }
         let posted = Picoseconds(from.bus().now().0 - begun.0);
         for get in &gets {
-            from.wait(get, late(from)).await.unwrap();
+            ended(from, get).await;
         }
         posted
     })
@@ -158,18 +134,6 @@ fn requests_cost_their_stores_and_calls() {
 
 #[test]
 fn a_mode_that_the_host_does_not_have_is_refused() {
-    let text_without = |key: &str| {
-        let lab = lab(&[2]);
-        lab.edited(|file| {
-            let cpu = &mut Arc::make_mut(&mut file.hosts[0].part).parameters.cpu;
-            match key {
-                "kernel_poll_ns" => cpu.kernel_poll = None,
-                "monitor_wake_ns" => cpu.monitor_wake = None,
-                _ => cpu.combining = None,
-            }
-        })
-        .unwrap()
-    };
     for (key, modes, sentence) in [
         (
             "kernel_poll_ns",
@@ -190,12 +154,18 @@ fn a_mode_that_the_host_does_not_have_is_refused() {
              write-combining buffers",
         ),
     ] {
-        let lab = text_without(key);
-        let simulation = crosslane_lab::Simulation::new(lab.build_engines(1).unwrap());
+        let lab = lab(&[2]).edited(|file| {
+            let cpu = &mut Arc::make_mut(&mut file.hosts[0].part).parameters.cpu;
+            match key {
+                "kernel_poll_ns" => cpu.kernel_poll = None,
+                "monitor_wake_ns" => cpu.monitor_wake = None,
+                _ => cpu.combining = None,
+            }
+        });
+        let simulation = crosslane_lab::Simulation::new(lab.unwrap().build_engines(1).unwrap());
         let bus = simulation.bus(crosslane_pcie::units::HostId(0));
         let opened = NetworkProcessor::init(bus.clone(), "fpga1", modes);
-        let error = simulation.run("init", opened).unwrap().unwrap_err();
-        assert_eq!(error.to_string(), sentence);
+        fails(simulation.run("init", opened).unwrap(), sentence);
         // The mapping that the host has works.
         let opened = NetworkProcessor::init(bus, "fpga1", Modes::default());
         let opened = simulation.run("init", opened).unwrap().unwrap();

@@ -29,10 +29,8 @@ async fn take_all_places(node: &Processor, room: &Buffer<LabBus>) -> Vec<InFligh
 
 #[test]
 fn small_credits_do_not_pass_a_large_one() {
-    let stand = Stand::new(&[2], Modes::default());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    let order = Rc::new(RefCell::new(Vec::new()));
-    stand.run(async {
+    on_pair(Modes::default(), async |stand, [from, to]| {
+        let order = Rc::new(RefCell::new(Vec::new()));
         let room = to.buffer(4096).await.unwrap();
         let credits = take_all_places(to, &room).await;
         let ask = |tag: u8, bytes: u64, patience_ns: u64| {
@@ -52,17 +50,15 @@ fn small_credits_do_not_pass_a_large_one() {
             [(40, 5 * 4096, 30_000), (41, 3 * 4096, 900_000), (42, 64, 900_000), (43, 64, 900_000)]
         {
             asked.push(ask(tag, bytes, patience_ns));
-            to.bus().sleep_until(to.bus().now() + ns(3_000)).await;
+            pause(to, 3_000).await;
         }
         let mut begun = Vec::new();
         for tag in 0..5 {
-            to.bus().sleep_until(to.bus().now() + ns(30_000)).await;
-            let source = filled(from, &[tag; 128]).await;
-            let get = message(from, key(0, u8::from(tag > 0), tag), &source, 128);
-            let get = from.nget(get).await.unwrap();
-            from.wait(&get, late(from)).await.unwrap();
-            to.wait(&credits[usize::from(tag)], late(to)).await.unwrap();
-            to.bus().sleep_until(to.bus().now() + ns(30_000)).await;
+            pause(to, 30_000).await;
+            let (_source, get) = send(from, key(0, u8::from(tag > 0), tag), &[tag; 128]).await;
+            ended(from, &get).await;
+            ended(to, &credits[usize::from(tag)]).await;
+            pause(to, 30_000).await;
             begun.push(order.borrow().len());
         }
         // Two slots are too few for the large one, and the small ones follow it.
@@ -76,34 +72,29 @@ fn small_credits_do_not_pass_a_large_one() {
 
 #[test]
 fn data_without_a_credit_hold_up_their_channel() {
-    let stand = Stand::new(&[2], Modes::default());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    stand.run(async {
+    on_pair(Modes::default(), async |_, [from, to]| {
         let room = to.buffer(4096).await.unwrap();
         let mut credits = take_all_places(to, &room).await;
         // A message fills the receive buffer of channel 0, and its credit finds no slot.
         let bytes = 128 * CHANNEL_DATAGRAMS;
-        let first = filled(from, &pattern(1, bytes)).await;
-        let first = from.nget(message(from, key(0, 0, 40), &first, bytes)).await.unwrap();
-        from.wait(&first, late(from)).await.unwrap();
+        let (_source, first) = send(from, key(0, 0, 40), &pattern(1, bytes)).await;
+        ended(from, &first).await;
         let target = to.buffer(bytes).await.unwrap();
         let deadline = to.bus().now() + ns(100_000);
         let credit = Message { deadline, ..message(to, key(1, 0, 40), &target, bytes) };
         let error = to.credit(credit.clone()).await.map(drop).unwrap_err();
         assert_eq!(error.fault, NetworkFault::Deadline { deadline });
         // The next message has a credit, but cannot arrive.
-        let second = filled(from, &pattern(2, 128)).await;
-        let second = from.nget(message(from, key(0, 0, 0), &second, 128)).await.unwrap();
-        from.wait(&second, late(from)).await.unwrap();
-        to.bus().sleep_until(to.bus().now() + ns(100_000)).await;
+        let (_source, second) = send(from, key(0, 0, 0), &pattern(2, 128)).await;
+        ended(from, &second).await;
+        pause(to, 100_000).await;
         assert_eq!(to.poll(&credits[0]).unwrap(), None);
         // With slots for the first one's credit both arrive.
         credits.truncate(16);
         let credit = Message { deadline: late(to), ..credit };
         let credit = to.credit(credit).await.unwrap();
-        to.wait(&credit, late(to)).await.unwrap();
-        assert!(contents(&target, bytes) == pattern(1, bytes));
-        to.wait(&credits[0], late(to)).await.unwrap();
+        arrives(to, &(target, credit), &pattern(1, bytes)).await;
+        ended(to, &credits[0]).await;
         assert!(contents(&room, 128) == pattern(2, 128));
     });
 }

@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use crosslane_device::network_processor::NetworkProcessor as Model;
 use crosslane_driver::network_processor::*;
-use crosslane_host::{Bus, Mapping, Waiting};
+use crosslane_host::Bus;
 
 use crate::network_processor::stand::*;
 
@@ -19,17 +19,10 @@ const STEPS: u32 = 40;
 const LENGTHS: [u64; 6] = [0, 8, 128, 1000, 4096, 12_345];
 
 fn modes(random: &mut crosslane_random::Random) -> Modes {
-    let requests = [
-        Requests::SystemCall,
-        Requests::Stores(Mapping::Uncached),
-        Requests::Stores(Mapping::WriteCombined),
-    ];
-    let buffers = [Buffers::User, Buffers::Copied, Buffers::Mapped];
-    let waitings = [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor];
     Modes::default()
-        .with_buffers(buffers[random.usize(..3)])
-        .with_requests(requests[random.usize(..3)])
-        .with_waiting(waitings[random.usize(..3)])
+        .with_buffers(BUFFERS[random.usize(..3)])
+        .with_requests(REQUESTS[random.usize(..3)])
+        .with_waiting(WAITINGS[random.usize(..3)])
 }
 
 /// The only data that a message of this key and length can have, so that a receiver can check them.
@@ -200,20 +193,11 @@ fn programs_end_and_receive_nothing_but_what_was_sent() {
             for node in &stand.nodes {
                 node.reset().await.unwrap();
             }
-            for node in &stand.nodes {
-                for link in 0..2 {
-                    node.enable_link(link).await.unwrap();
-                }
-            }
-            for node in &stand.nodes {
-                for link in 0..2 {
-                    node.wait_link_up(link, late(node)).await.unwrap();
-                }
-            }
+            links_up(&stand.nodes, 2).await;
             received
         });
         whole += received;
-        stand.run(carry(&stand.nodes, (0, 0), &pattern(seed, 5000)));
+        stand.on_pair(async |pair| carry(pair, (0, 0), &pattern(seed, 5000)).await);
     }
     assert!(whole > 10 * SEEDS as u32, "{whole} messages came through");
 }

@@ -8,21 +8,14 @@ use crate::network_processor::stand::*;
 
 #[test]
 fn puts_of_every_length_arrive() {
-    let stand = Stand::new(&[2], Modes::default());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    assert_eq!(from.put_mapping(), Mapping::WriteCombined);
-    stand.run(async {
-        let target = to.buffer(2048).await.unwrap();
+    on_pair(Modes::default(), async |_, [from, to]| {
+        assert_eq!(from.put_mapping(), Mapping::WriteCombined);
         for bytes in (1..300).chain([1000, 1024, 2048]) {
             let data = pattern(bytes, bytes);
-            let tag = (bytes % 64) as u8;
-            let channel = (bytes % 8) as u8;
-            let credit = message(to, key(1, channel, tag), &target, bytes);
-            let credit = to.credit(credit).await.unwrap();
+            let (channel, tag) = ((bytes % 8) as u8, (bytes % 64) as u8);
+            let receiving = receive(to, key(1, channel, tag), bytes).await;
             from.put(key(0, channel, tag), &data, late(from)).await.unwrap();
-            let ended = to.wait(&credit, late(to)).await.unwrap();
-            assert_eq!(ended.bytes, bytes);
-            assert!(contents(&target, bytes) == data, "{bytes} B have changed");
+            arrives(to, &receiving, &data).await;
         }
         from.put_drained(0, 1, late(from)).await.unwrap();
         assert_eq!(from.counters().await.unwrap().refused, 0);
@@ -31,19 +24,15 @@ fn puts_of_every_length_arrive() {
 
 #[test]
 fn puts_of_one_key_are_taken_in_their_order() {
-    let stand = Stand::new(&[2], Modes::default());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    stand.run(async {
+    on_pair(Modes::default(), async |_, [from, to]| {
         // More than the aperture has slots for; the credits come later.
         let messages: Vec<Vec<u8>> = (0..40).map(|number| pattern(number, 40)).collect();
         for message in &messages {
             from.put(key(0, 2, 5), message, late(from)).await.unwrap();
         }
-        let target = to.buffer(40).await.unwrap();
         for put in &messages {
-            let credit = to.credit(message(to, key(1, 2, 5), &target, 40)).await.unwrap();
-            to.wait(&credit, late(to)).await.unwrap();
-            assert!(contents(&target, 40) == *put);
+            let receiving = receive(to, key(1, 2, 5), 40).await;
+            arrives(to, &receiving, put).await;
         }
     });
 }
@@ -51,20 +40,15 @@ fn puts_of_one_key_are_taken_in_their_order() {
 /// A message by get and one by put, from the sender's call to the receiver's data: the latency of
 /// each in ps.
 fn latencies(bytes: u64) -> (u64, u64) {
-    let stand = Stand::new(&[2], Modes::default());
-    let (sent, got) = stand.run(carry(&stand.nodes, (0, 0), &pattern(1, bytes)));
-    assert!(sent < got);
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    let put = stand.run(async {
-        let target = to.buffer(bytes).await.unwrap();
-        let credit = to.credit(message(to, key(1, 0, 0), &target, bytes)).await.unwrap();
+    on_pair(Modes::default(), async |_, [from, to]| {
+        let (sent, got) = carry([from, to], (0, 0), &pattern(1, bytes)).await;
+        assert!(sent < got);
+        let receiving = receive(to, key(1, 0, 0), bytes).await;
         let begun = from.bus().now();
         from.put(key(0, 0, 0), &pattern(2, bytes), late(from)).await.unwrap();
-        let ended = to.wait(&credit, late(to)).await.unwrap();
-        assert!(contents(&target, bytes) == pattern(2, bytes));
-        ended.ended.0 - begun.0
-    });
-    (got.0, put)
+        let put = arrives(to, &receiving, &pattern(2, bytes)).await;
+        (got.0, put.ended.0 - begun.0)
+    })
 }
 
 #[test]
@@ -80,9 +64,7 @@ fn a_put_is_faster_than_a_get_by_the_read_of_host_memory() {
 
 #[test]
 fn a_window_that_is_full_is_waited_for_until_the_deadline() {
-    let stand = Stand::new(&[2], Modes::default());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    stand.run(async {
+    on_pair(Modes::default(), async |_, [from, to]| {
         // The link is taken down at the other end: puts stay in the aperture.
         to.disable_link(1).await.unwrap();
         from.retrain_link(0).await.unwrap();
@@ -94,11 +76,9 @@ fn a_window_that_is_full_is_waited_for_until_the_deadline() {
         let error = from.put_drained(0, 0, deadline + ns(10_000)).await.unwrap_err();
         assert!(matches!(error.fault, NetworkFault::Deadline { .. }), "{error}");
         // Another link of the same aperture works.
-        let target = to.buffer(64).await.unwrap();
-        let credit = to.credit(message(to, key(0, 0, 0), &target, 64)).await.unwrap();
+        let receiving = receive(to, key(0, 0, 0), 64).await;
         from.put(key(1, 0, 0), &pattern(3, 64), late(from)).await.unwrap();
-        to.wait(&credit, late(to)).await.unwrap();
-        assert!(contents(&target, 64) == pattern(3, 64));
+        arrives(to, &receiving, &pattern(3, 64)).await;
         // A reset makes it usable again.
         from.reset().await.unwrap();
         from.put(key(0, 0, 0), &pattern(1, 200), late(from)).await.unwrap();
@@ -107,9 +87,7 @@ fn a_window_that_is_full_is_waited_for_until_the_deadline() {
 
 #[test]
 fn what_a_put_has_not_stored_in_time_the_next_one_stores() {
-    let stand = Stand::new(&[2], Modes::default());
-    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
-    stand.run(async {
+    on_pair(Modes::default(), async |_, [from, to]| {
         // More than the other end's buffer and the aperture hold.
         let bytes = 32 * 1024;
         let long = pattern(1, bytes);
@@ -119,27 +97,23 @@ fn what_a_put_has_not_stored_in_time_the_next_one_stores() {
         let deadline = from.bus().now() + ns(5_000);
         let error = from.put(key(0, 3, 1), &pattern(2, 300), deadline).await.unwrap_err();
         assert_eq!((error.moved_bytes, error.total_bytes), (0, 300));
-        let target = to.buffer(bytes).await.unwrap();
-        let credit = to.credit(message(to, key(1, 3, 1), &target, bytes)).await.unwrap();
+        let receiving = receive(to, key(1, 3, 1), bytes).await;
         from.put(key(0, 3, 1), &pattern(3, 300), late(from)).await.unwrap();
-        assert_eq!(to.wait(&credit, late(to)).await.unwrap().bytes, bytes);
-        assert!(contents(&target, bytes) == long);
-        let credit = to.credit(message(to, key(1, 3, 1), &target, 300)).await.unwrap();
-        to.wait(&credit, late(to)).await.unwrap();
-        assert!(contents(&target, 300) == pattern(3, 300), "the one that was refused is not sent");
+        arrives(to, &receiving, &long).await;
+        // The one that was refused is not sent.
+        let receiving = receive(to, key(1, 3, 1), 300).await;
+        arrives(to, &receiving, &pattern(3, 300)).await;
     });
 }
 
 #[test]
 fn a_reset_ends_a_put_that_waits() {
-    let stand = Stand::new(&[2], Modes::default());
-    let from = stand.nodes[0].clone();
-    let waiting = stand.simulation.spawn("put", {
-        let from = from.clone();
-        async move { from.put(key(0, 0, 0), &[0; 60_000], late(&from)).await }
-    });
-    stand.run(async {
-        from.bus().sleep_until(from.bus().now() + ns(50_000)).await;
+    on_pair(Modes::default(), async |stand, [from, _]| {
+        let waiting = stand.simulation.spawn("put", {
+            let from = from.clone();
+            async move { from.put(key(0, 0, 0), &[0; 60_000], late(&from)).await }
+        });
+        pause(from, 50_000).await;
         from.reset().await.unwrap();
         let error = waiting.await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::Reset);
@@ -148,9 +122,7 @@ fn a_reset_ends_a_put_that_waits() {
 
 #[test]
 fn what_cannot_be_put_is_refused_before_it_is_stored() {
-    let stand = Stand::new(&[2], Modes::default());
-    let from = &stand.nodes[0];
-    stand.run(async {
+    on_pair(Modes::default(), async |_, [from, _]| {
         for (key, bytes, sentence) in [
             (key(4, 0, 0), 1, "fpga1 link 4 channel 0 tag 0: it has 4 links, from 0 on"),
             (key(0, 8, 0), 1, "fpga1 link 0 channel 8 tag 0: channels are 0 to 7"),

@@ -24,8 +24,7 @@ async fn place(stand: &Stand, sizes: &[u16]) {
 #[test]
 fn every_node_reaches_every_other() {
     let sizes = [3, 3];
-    let modes = Modes::default().with_buffers(Buffers::Mapped);
-    let stand = Stand::new(&sizes, modes);
+    let stand = Stand::new(&sizes, mapped());
     let bytes = 1000;
     stand.run(async {
         place(&stand, &sizes).await;
@@ -35,26 +34,20 @@ fn every_node_reaches_every_other() {
             let mut credits = Vec::new();
             for &to in &others {
                 let target = stand.nodes[usize::from(to)].clone();
-                let room = target.buffer(bytes).await.unwrap();
                 let key = Key::Routed { node: from, tag: 1 };
-                let credit = target.credit(message(&target, key, &room, bytes)).await.unwrap();
-                credits.push((target, credit, room));
+                let receiving = receive(&target, key, bytes).await;
+                credits.push((target, receiving));
             }
             let mut gets = Vec::new();
             for &to in &others {
                 let data = pattern(u64::from(from * 16 + to), bytes);
-                let buffer = filled(source, &data).await;
-                let key = Key::Routed { node: to, tag: 1 };
-                gets.push(source.nget(message(source, key, &buffer, bytes)).await.unwrap());
+                gets.push(send(source, Key::Routed { node: to, tag: 1 }, &data).await);
             }
-            for get in &gets {
-                source.wait(get, late(source)).await.unwrap();
+            for (_, get) in &gets {
+                ended(source, get).await;
             }
-            for (&to, (target, credit, room)) in others.iter().zip(&credits) {
-                let ended = target.wait(credit, late(target)).await.unwrap();
-                assert_eq!(ended.bytes, bytes);
-                let data = pattern(u64::from(from * 16 + to), bytes);
-                assert!(contents(room, bytes) == data, "from {from} to {to}");
+            for (&to, (target, receiving)) in others.iter().zip(&credits) {
+                arrives(target, receiving, &pattern(u64::from(from * 16 + to), bytes)).await;
             }
         }
         let mut forwarded = 0;
@@ -70,9 +63,7 @@ fn every_node_reaches_every_other() {
 
 #[test]
 fn what_cannot_be_routed_is_refused_before_it_is_written() {
-    let stand = Stand::new(&[2], Modes::default());
-    let [from, _] = &stand.nodes[..] else { panic!("two nodes") };
-    stand.run(async {
+    on_pair(Modes::default(), async |stand, [from, _]| {
         let buffer = from.buffer(16_384).await.unwrap();
         let routed = |node| Key::Routed { node, tag: 0 };
         let refusal = async |key, bytes| {
@@ -82,7 +73,7 @@ fn what_cannot_be_routed_is_refused_before_it_is_written() {
             refusal(routed(1), 8).await,
             "fpga1 node 1 tag 0: the node has no place in a torus, so nothing is routed"
         );
-        place(&stand, &[2]).await;
+        place(stand, &[2]).await;
         assert_eq!(refusal(routed(0), 8).await, "fpga1 node 0 tag 0: that is the node itself");
         assert_eq!(
             refusal(routed(2), 8).await,

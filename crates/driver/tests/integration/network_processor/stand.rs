@@ -5,43 +5,22 @@ use std::future::Future;
 
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::*;
-use crosslane_host::Bus;
+use crosslane_host::{Bus, Mapping, Waiting};
 use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 
-/// Parts without nodes.
-const PARTS: &str = include_str!("parts.toml");
+pub use super::small_torus::*;
+pub use crate::fails::fails;
+
+pub const BUFFERS: [Buffers; 3] = [Buffers::User, Buffers::Copied, Buffers::Mapped];
+pub const REQUESTS: [Requests; 3] = [
+    Requests::SystemCall,
+    Requests::Stores(Mapping::Uncached),
+    Requests::Stores(Mapping::WriteCombined),
+];
+pub const WAITINGS: [Waiting; 3] = [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor];
 
 pub type Processor = NetworkProcessor<LabBus>;
-
-pub const fn ns(ns: u64) -> Picoseconds {
-    Picoseconds::from_ns(ns)
-}
-
-/// Hosts and cards of a torus with one size for each dimension.
-pub fn lab(sizes: &[u16]) -> Lab {
-    let nodes: u16 = sizes.iter().product();
-    let text = format!(
-        "{PARTS}
-[[host]]
-name = \"node{{1..{nodes}}}\"
-part = \"host\"
-buffers = {{ value = \"below-4-gib\", source = \"assumption: an IOMMU\" }}
-[[endpoint]]
-name = \"fpga{{1..{nodes}}}\"
-part = \"fpga\"
-[[link]]
-upper = \"node{{1..{nodes}}}\"
-lower = \"fpga{{1..{nodes}}}\"
-part = \"slot\"
-[[torus]]
-nodes = \"fpga{{1..{nodes}}}\"
-sizes = {sizes:?}
-part = \"cable\"
-"
-    );
-    Lab::from_text("small-torus.toml", &text).unwrap()
-}
 
 pub struct Stand {
     pub simulation: Simulation,
@@ -63,18 +42,9 @@ impl Stand {
             for node in 0..nodes {
                 let bus = simulation.bus(HostId(node));
                 let name = format!("fpga{}", node + 1);
-                let processor = NetworkProcessor::init(bus, &name, modes).await.unwrap();
-                for link in 0..links {
-                    processor.enable_link(link).await.unwrap();
-                }
-                opened.push(processor);
+                opened.push(NetworkProcessor::init(bus, &name, modes).await.unwrap());
             }
-            for processor in &opened {
-                for link in 0..links {
-                    let deadline = processor.bus().now() + ns(100_000);
-                    processor.wait_link_up(link, deadline).await.unwrap();
-                }
-            }
+            links_up(&opened, links).await;
             opened
         };
         let nodes = simulation.run("open", open).unwrap();
@@ -84,12 +54,37 @@ impl Stand {
     pub fn run<F: Future>(&self, future: F) -> F::Output {
         self.simulation.run("test", future).unwrap()
     }
+
+    /// Runs a test on the first two nodes.
+    pub fn on_pair<T>(&self, test: impl AsyncFnOnce([&Processor; 2]) -> T) -> T {
+        self.run(test([&self.nodes[0], &self.nodes[1]]))
+    }
 }
 
-/// Bytes that differ from message to message.
-pub fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
-    let mut random = crosslane_random::Random::with_seed(seed);
-    (0..bytes).map(|_| random.u8(..)).collect()
+/// Runs a test on a torus of two nodes.
+pub fn on_pair<T>(modes: Modes, test: impl AsyncFnOnce(&Stand, [&Processor; 2]) -> T) -> T {
+    let stand = Stand::new(&[2], modes);
+    stand.on_pair(async |pair| test(&stand, pair).await)
+}
+
+/// Enables the links of these nodes, from link 0 on, and waits until they are up.
+pub async fn links_up(nodes: &[Processor], links: u8) {
+    for node in nodes {
+        for link in 0..links {
+            node.enable_link(link).await.unwrap();
+        }
+    }
+    for node in nodes {
+        for link in 0..links {
+            let deadline = node.bus().now() + ns(100_000);
+            node.wait_link_up(link, deadline).await.unwrap();
+        }
+    }
+}
+
+/// Modes with mapped buffers.
+pub fn mapped() -> Modes {
+    Modes::default().with_buffers(Buffers::Mapped)
 }
 
 /// Link 0 of a node leads to link 1 of the next one.
@@ -120,26 +115,62 @@ pub fn late(node: &Processor) -> Picoseconds {
     node.bus().now() + ns(10_000_000)
 }
 
+pub async fn pause(node: &Processor, pause_ns: u64) {
+    node.bus().sleep_until(node.bus().now() + ns(pause_ns)).await;
+}
+
+/// Posts a credit for a message; returns its memory with it.
+pub async fn receive(node: &Processor, key: Key, bytes: u64) -> (Buffer<LabBus>, InFlight<LabBus>) {
+    let target = node.buffer(bytes.max(1)).await.unwrap();
+    let credit = node.credit(message(node, key, &target, bytes)).await.unwrap();
+    (target, credit)
+}
+
+/// Posts a get for these bytes; returns its memory with it.
+pub async fn send(node: &Processor, key: Key, data: &[u8]) -> (Buffer<LabBus>, InFlight<LabBus>) {
+    let source = filled(node, data).await;
+    let get = node.nget(message(node, key, &source, data.len() as u64)).await.unwrap();
+    (source, get)
+}
+
+/// Waits for a successful end.
+pub async fn ended(node: &Processor, message: &InFlight<LabBus>) -> Ended {
+    node.wait(message, late(node)).await.unwrap()
+}
+
+/// Waits for an end with an error.
+pub async fn failed(node: &Processor, message: &InFlight<LabBus>) -> NetworkError {
+    node.wait(message, late(node)).await.unwrap_err()
+}
+
+/// Waits until these bytes have come into the memory of a credit.
+pub async fn arrives(
+    node: &Processor,
+    (target, credit): &(Buffer<LabBus>, InFlight<LabBus>),
+    data: &[u8],
+) -> Ended {
+    let bytes = data.len() as u64;
+    let received = ended(node, credit).await;
+    assert_eq!(received.bytes, bytes);
+    assert!(contents(target, bytes) == data, "{bytes} B have changed");
+    received
+}
+
 /// Sends a message over link 0 of the first node to the second, which posts the credit first.
 /// Returns the time of each end, from its request to its notification.
 pub async fn carry(
-    nodes: &[Processor],
+    [from, to]: [&Processor; 2],
     (channel, tag): (u8, u8),
     data: &[u8],
 ) -> (Picoseconds, Picoseconds) {
     let bytes = data.len() as u64;
-    let [from, to] = nodes else { panic!("two nodes") };
     let source = filled(from, data).await;
-    let target = to.buffer(bytes.max(1)).await.unwrap();
-    let credit = message(to, key(1, channel, tag), &target, bytes);
-    let credit = to.credit(credit).await.unwrap();
+    let receiving = receive(to, key(1, channel, tag), bytes).await;
     let get = message(from, key(0, channel, tag), &source, bytes);
     let begun = from.bus().now();
     let get = from.nget(get).await.unwrap();
-    let sent = from.wait(&get, late(from)).await.unwrap();
+    assert_eq!(ended(from, &get).await.bytes, bytes);
     let sent_at = from.bus().now();
-    let received = to.wait(&credit, late(to)).await.unwrap();
-    assert_eq!((sent.bytes, received.bytes), (bytes, bytes));
-    assert!(contents(&target, bytes) == data, "{bytes} B have changed");
+    arrives(to, &receiving, data).await;
     (Picoseconds(sent_at.0 - begun.0), Picoseconds(to.bus().now().0 - begun.0))
 }

@@ -13,6 +13,9 @@ use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 pub const GIB: u64 = 1 << 30;
+pub const HOST: HostId = HostId(0);
+/// Outside all memory and all BARs.
+pub const NOWHERE: BusAddress = BusAddress(0xf000_0000);
 
 pub fn ns(ns: u64) -> Picoseconds {
     Picoseconds::from_ns(ns)
@@ -137,6 +140,29 @@ impl Settings {
             bar_bytes: 16 << 20,
         }
     }
+}
+
+impl Settings {
+    /// A realistic board with switches: latencies, SKP, links of Gen3 x8 and x16.
+    pub fn board() -> Self {
+        let mut settings = Self::ideal(rate(3, 8), 256);
+        settings.uplink = rate(3, 16);
+        settings.link.skp = true;
+        settings.link.flight = ns(2);
+        settings.switch.latency = ns(110);
+        settings.port.transmit_latency = ns(100);
+        settings.port.receive_latency = ns(100);
+        settings.completer.read_latency.base = ns(400);
+        settings.completer.write_latency = ns(50);
+        settings.bar_bytes = 1 << 20;
+        settings
+    }
+}
+
+/// One BAR of 1 MiB below 4 GiB.
+pub fn one_bar() -> [Option<BarRequest>; 6] {
+    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 20 };
+    [Some(bar), None, None, None, None, None]
 }
 
 /// A fabric and the names of its parts.
@@ -371,6 +397,110 @@ impl Stand {
         self.fabric.port(port).config.bar(0).unwrap().base
     }
 
+    /// The port with this name.
+    pub fn port(&self, name: &str) -> PortId {
+        let at = self.fabric.ports().iter().position(|port| port.name == name);
+        PortId(at.unwrap() as u32)
+    }
+
+    /// The link of the port with this name.
+    pub fn link(&self, port: &str) -> LinkId {
+        self.fabric.port(self.port(port)).link.unwrap()
+    }
+
+    /// Both directions of every link.
+    pub fn directions(&self) -> Vec<DirectionId> {
+        let links = (0..self.fabric.links().len() as u32).map(LinkId);
+        let both = [LinkDirection::Down, LinkDirection::Up];
+        links.flat_map(|link| both.map(|heading| DirectionId { link, heading })).collect()
+    }
+
+    /// The number of an endpoint's function.
+    pub fn function(&self, endpoint: usize) -> RoutingId {
+        self.fabric.routing_id(self.fabric.node(self.endpoints[endpoint]).ports[0])
+    }
+
+    /// Sets the command register of a port.
+    pub fn set_command(&mut self, port: &str, bits: u32) {
+        let id = self.fabric.routing_id(self.port(port));
+        self.fabric.config_write(HOST, id, registers::COMMAND, bits, 0b0011);
+    }
+
+    /// Sets the Max_Payload_Size of a port.
+    pub fn set_max_payload(&mut self, port: &str, bytes: u32) {
+        let port = self.port(port);
+        set_max_payload(&mut self.fabric, port, bytes);
+    }
+
+    /// Sets the ACS control bits of a port.
+    pub fn set_acs(&mut self, port: &str, bits: u32) {
+        let port = self.port(port);
+        let config = &self.fabric.port(port).config;
+        let acs = config.find_extended_capability(registers::EXTENDED_CAPABILITY_ACS).unwrap();
+        let id = self.fabric.routing_id(port);
+        self.fabric.config_write(HOST, id, acs + registers::ACS_CONTROL, bits, 0b1100);
+    }
+
+    /// Bytes at an address of the host.
+    pub fn peek<const N: usize>(&mut self, address: BusAddress) -> [u8; N] {
+        let mut bytes = [0; N];
+        assert!(self.fabric.peek(HOST, address, &mut bytes));
+        bytes
+    }
+
+    /// A flow of one of the host's cores, for the test to adjust.
+    pub fn core_flow(&self, core: u16, kind: FlowKind, target: BusAddress, bytes: u64) -> Flow {
+        let source = FlowSource::Core { root_complex: self.root, core };
+        Flow { source, ..self.flow(usize::from(core), kind, target, bytes) }
+    }
+
+    /// Writes and reads of host memory by every endpoint, and a flow to its neighbour, if any.
+    pub fn everywhere(
+        &self,
+        operations: u64,
+        [write, read]: [u64; 2],
+        (kind, peer): (FlowKind, u64),
+    ) -> Vec<Flow> {
+        let count = self.endpoints.len();
+        let mut flows = Vec::new();
+        for from in 0..count {
+            let base = (from as u64) << 22;
+            flows.push(self.flow(from, FlowKind::Write, BusAddress(base), write));
+            flows.push(self.flow(from, FlowKind::Read, BusAddress((1 << 26) + base), read));
+            if count > 1 {
+                flows.push(self.flow(from, kind, self.bar((from + 1) % count), peer));
+            }
+        }
+        flows.into_iter().map(|flow| Flow { operations, ..flow }).collect()
+    }
+
+    /// Number of errors of a kind.
+    pub fn count(&self, is_it: impl Fn(&ErrorKind) -> bool) -> usize {
+        self.fabric.errors().iter().filter(|error| is_it(&error.kind)).count()
+    }
+
+    pub fn start(&mut self, flows: impl IntoIterator<Item = Flow>) -> Vec<FlowId> {
+        flows.into_iter().map(|flow| self.fabric.start_flow(flow).unwrap()).collect()
+    }
+
+    pub fn reports(&mut self, ids: &[FlowId]) -> Vec<FlowReport> {
+        ids.iter().map(|id| self.fabric.flow_report(*id)).collect()
+    }
+
+    /// Runs to any end; flows that wait for ever are abandoned, and then nothing is left over.
+    pub fn run_to_any_end(&mut self, ids: &[FlowId]) {
+        if let RunEnd::Stuck(_) = self.fabric.run(None) {
+            ids.iter().for_each(|id| self.fabric.abandon_flow(*id));
+            assert_eq!(self.fabric.run(None), RunEnd::Quiet);
+        }
+        assert_eq!(self.fabric.check_quiet(), Vec::<String>::new());
+    }
+
+    /// Runs to the next event of the host, and returns the last one that has come.
+    pub fn next_event(&mut self) -> HostEvent {
+        next_event(&mut self.fabric)
+    }
+
     /// A flow from an endpoint, for the test to adjust.
     pub fn flow(&self, from: usize, kind: FlowKind, target: BusAddress, bytes: u64) -> Flow {
         Flow {
@@ -392,12 +522,11 @@ impl Stand {
 
     /// Runs these flows to their end; checks that everything is right and quiet.
     pub fn run(&mut self, flows: Vec<Flow>) -> Vec<FlowReport> {
-        let ids: Vec<_> =
-            flows.into_iter().map(|flow| self.fabric.start_flow(flow).unwrap()).collect();
+        let ids = self.start(flows);
         let end = self.fabric.run(None);
         assert_eq!(self.fabric.errors(), &[], "{end:?}");
         assert_eq!(end, RunEnd::Quiet);
-        let reports: Vec<_> = ids.into_iter().map(|id| self.fabric.flow_report(id)).collect();
+        let reports = self.reports(&ids);
         for report in &reports {
             assert_eq!((report.failed, &report.errors), (0, &Vec::new()));
         }
@@ -410,6 +539,50 @@ impl Stand {
         let port = self.fabric.node(self.endpoints[endpoint]).ports[0];
         DirectionId { link: self.fabric.port(port).link.unwrap(), heading }
     }
+}
+
+/// Runs to the next event of the host, and returns the last one that has come.
+pub fn next_event(fabric: &mut Fabric) -> HostEvent {
+    assert!(fabric.run_until_host_event(), "nothing more happens");
+    let mut events = Vec::new();
+    fabric.take_host_events(&mut events);
+    events.pop().unwrap()
+}
+
+/// All further events of the host, each with its time; then nothing is left over.
+pub fn all_events(fabric: &mut Fabric) -> Vec<(Picoseconds, HostEvent)> {
+    let (mut all, mut events) = (Vec::new(), Vec::new());
+    while fabric.run_until_host_event() {
+        fabric.take_host_events(&mut events);
+        assert!(!events.is_empty());
+        all.extend(events.drain(..).map(|event| (fabric.now(), event)));
+    }
+    assert_eq!(fabric.check_quiet(), Vec::<String>::new());
+    all
+}
+
+pub fn stored(token: u64) -> HostEvent {
+    HostEvent::Stored { token }
+}
+
+pub fn loaded(token: u64, value: u64) -> HostEvent {
+    HostEvent::Loaded { token, result: Ok(value) }
+}
+
+/// A load of 4 B that has got no answer.
+pub fn timed_out(token: u64, address: BusAddress) -> HostEvent {
+    let error = LoadError::TimedOut { address, bytes: 4, timeout: COMPLETION_TIMEOUT };
+    HostEvent::Loaded { token, result: Err(error) }
+}
+
+/// Time of a byte on a link of Gen2 x4. A TLP takes 20 B beside its payload, 24 B above 4 GiB.
+const BYTE_PS: u64 = 500;
+/// Time of the Ack that precedes an answer on that link.
+pub const ACK: Picoseconds = Picoseconds(8 * BYTE_PS);
+
+/// Time of these bytes on a link of Gen2 x4.
+pub fn wire(bytes: u64) -> Picoseconds {
+    Picoseconds(bytes * BYTE_PS)
 }
 
 /// Relative difference.

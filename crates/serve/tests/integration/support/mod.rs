@@ -3,18 +3,26 @@
 #![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crosslane_driver::{
-    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, Device, Target, Transfer, User,
+    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, Device, StreamSource, Target,
+    Transfer, User,
 };
 use crosslane_host::{Bus, PageSize};
 use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_serve::{ServedDevice, Server};
-use crosslane_vfio::{BusOptions, VfioBus, user};
+use crosslane_vfio::{BusOptions, Function, VfioBus, user};
 
+pub const PAGE: u64 = 4096;
+pub const MIB: u64 = 1 << 20;
+/// Environment variable with the path of a client's socket.
+pub const SOCKET: &str = "CROSSLANE_TEST_SOCKET";
+/// Exit code of a client that died as intended.
+pub const DIED: i32 = 77;
 /// Time limit on a busy machine, far longer than anything takes.
 pub const LONG: Picoseconds = Picoseconds::from_ns(60_000_000_000);
 /// Deadline of one request to a server.
@@ -96,6 +104,21 @@ pub fn bus(sockets: &[PathBuf]) -> VfioBus {
     user::open_bus(sockets, REQUEST, BusOptions::default()).unwrap()
 }
 
+/// Opens a client of one device, and its bus.
+pub fn function(socket: &Path) -> (Arc<user::UserFunction>, VfioBus) {
+    let function = user::open(&[socket], REQUEST).unwrap().remove(0);
+    let bus = VfioBus::new(vec![function.clone() as Arc<dyn Function>], None).unwrap();
+    (function, bus)
+}
+
+/// Runs a test of this program as a separate process, a client of this socket that dies.
+pub fn die(test: &str, socket: &Path) {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", test, "--test-threads", "1"]);
+    let ended = child.env(SOCKET, socket).output().unwrap();
+    assert_eq!(ended.status.code(), Some(DIED), "{ended:?}");
+}
+
 /// Memory card added to the eight-FPGA system, below the first switch: the card of `aws-f1`, with
 /// four banks of 2 MiB at the start of a BAR of 16 MiB.
 pub const CARD: &str = "memory";
@@ -134,6 +157,11 @@ pub async fn open_all(bus: &VfioBus) -> Vec<Device<VfioBus>> {
     devices
 }
 
+/// Opens the first device of a bus.
+pub async fn open(bus: &VfioBus) -> Device<VfioBus> {
+    open_all(bus).await.remove(0)
+}
+
 /// Returns bytes of the generator's pattern.
 pub fn pattern(seed: u32, bytes: u64) -> Vec<u8> {
     let words = (bytes / 4) as u32;
@@ -166,4 +194,20 @@ pub fn whole(device: &Device<VfioBus>, buffer: &Buffer<VfioBus>) -> Transfer<Vfi
 
 pub async fn channel(device: &Device<VfioBus>, kind: ChannelKind) -> Channel<VfioBus> {
     device.channel(kind, 0, ChannelOptions::default()).await.unwrap()
+}
+
+/// Sends out through H2C and back through C2H, both at once, and compares.
+pub async fn loop_back(device: &Device<VfioBus>, options: ChannelOptions, bytes: u64) {
+    device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
+    let (out, back) = (buffer(device, bytes).await, buffer(device, bytes).await);
+    out.write(0, &pattern(7, bytes)).unwrap();
+    let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
+    let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
+    let written = c2h.post(&[whole(device, &back)]).await.unwrap();
+    let read = h2c.post(&[whole(device, &out)]).await.unwrap();
+    assert_eq!(h2c.wait(read[0]).await.unwrap().bytes, bytes, "{options:?}");
+    assert_eq!(c2h.wait(written[0]).await.unwrap().bytes, bytes, "{options:?}");
+    assert!(contents(&back) == pattern(7, bytes), "{bytes} B came back changed: {options:?}");
+    h2c.close().await.unwrap();
+    c2h.close().await.unwrap();
 }

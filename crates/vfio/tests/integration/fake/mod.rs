@@ -8,13 +8,18 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-use crosslane_host::{ErrorKind, FunctionInfo, PageSize, Reason, Topology, TopologyError};
+use crosslane_host::{
+    Bus, DmaMemory, ErrorKind, FunctionInfo, PageSize, Reason, Topology, TopologyError,
+};
 use crosslane_pcie::config::{
     BarKind, BarRequest, Capability, ConfigSpace, Identity, PortType, registers as reg,
 };
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::RoutingId;
-use crosslane_vfio::{DomainId, Function, FunctionError, Mapped, Pages, Part, Region, StoreWidth};
+use crosslane_vfio::{
+    BusOptions, DomainId, Function, FunctionError, Mapped, Pages, Part, Region, StoreWidth,
+    VfioBus, VfioMemory, block_on,
+};
 use rustix::event::{EventfdFlags, eventfd};
 
 /// Number of interrupt vectors.
@@ -247,6 +252,38 @@ impl Fake {
         self.calls.lock().unwrap().push(Call::Map { iova, bytes });
         Ok(())
     }
+}
+
+/// A bus with functions that share a domain.
+pub fn bus_of(count: u8, options: BusOptions) -> (VfioBus, Vec<Arc<Fake>>) {
+    let domain = FakeDomain::new();
+    let fakes: Vec<_> = (0..count).map(|device| Arc::new(Fake::new(device, &domain))).collect();
+    (bus_over(&fakes, options), fakes)
+}
+
+pub fn bus_over(fakes: &[Arc<Fake>], options: BusOptions) -> VfioBus {
+    let functions = fakes.iter().map(|fake| Arc::clone(fake) as Arc<dyn Function>).collect();
+    VfioBus::with_options(functions, None, options).unwrap()
+}
+
+/// A bus with one function.
+pub fn bus() -> (VfioBus, Arc<Fake>) {
+    let (bus, mut fakes) = bus_of(1, BusOptions::default());
+    (bus, fakes.remove(0))
+}
+
+pub fn pin(bus: &VfioBus, fake: &Fake, memory: &VfioMemory) -> u64 {
+    let segments = block_on(bus.pin(fake.id(), memory)).unwrap();
+    assert_eq!(segments.len(), 1);
+    assert_eq!(segments[0].bytes, memory.size_bytes());
+    segments[0].address.0
+}
+
+/// Memory that is pinned, and where the function finds it.
+pub fn pinned(bus: &VfioBus, fake: &Fake, bytes: u64) -> (VfioMemory, u64) {
+    let memory = bus.allocate(bytes, PageSize::Small).unwrap();
+    let at = pin(bus, fake, &memory);
+    (memory, at)
 }
 
 impl Function for Fake {
