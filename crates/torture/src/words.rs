@@ -77,11 +77,13 @@ impl Line {
         }
     }
 
-    /// Whether the checker, which took so many bytes, compares with this stream. The stores that
+    /// Whether the checker, which took so many bytes, may compare with this stream. The stores that
     /// set it up are posted, so the first fault may meet them on their way.
     pub fn compares(&mut self, found: Found, delivered: u64) -> bool {
-        self.is_set_up |= found.errors == 0 && delivered > 0;
-        self.is_set_up || !self.world.has(self.own, Picoseconds::ZERO, Fault::loses_writes)
+        let is_right = found.errors == 0;
+        self.is_set_up |= is_right && delivered > 0;
+        let may_be_lost = || self.world.has(self.own, Picoseconds::ZERO, Fault::loses_writes);
+        is_right || self.is_set_up || !may_be_lost()
     }
 
     /// Whether the checker has restarted: stores over a link that is down are lost.
