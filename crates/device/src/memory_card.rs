@@ -24,9 +24,9 @@ pub const MEMORY_BAR: usize = 4;
 
 parameters! {
     /// Build parameters of a memory card.
-    MemoryCardParameters |p| {
+    MemoryCardParameters {
         /// Banks of memory, 1 to 8, consecutive in BAR 4.
-        banks: u8 [1, map::BANKS.count.into()],
+        banks: u8 [1, map::BANKS.count as u64],
         /// Bytes of each bank, a power of two.
         bank_bytes: u64 [power of two, 4096, 1 << 40],
         /// Bytes of a beat of a bank's data bus, a power of two from 8 to 128.

@@ -17,7 +17,7 @@ const MAX_TAGS: u64 = 1024;
 parameters! {
     /// Build parameters of a DMA engine, including everything that can slow it. This project's
     /// engine has no idle clocks and no gap.
-    EngineParameters |p| {
+    EngineParameters {
         /// Clock period, 1 ps to 1 us.
         clock: Picoseconds [1, US],
         /// Bytes per clock of the stream to the link core, 1 to 1024. Carries payloads, and headers
@@ -32,13 +32,13 @@ parameters! {
         descriptor_gap: Picoseconds [0, SECOND],
         /// Tags for data: reads in flight, from 1. Each channel has four more for descriptor
         /// fetches; the sum is at most 1024.
-        tags: u16 [1, MAX_TAGS.saturating_sub((p.channels() * FETCH_TAGS).into())],
+        tags: u16 [|p| 1, MAX_TAGS.saturating_sub((p.channels() * FETCH_TAGS).into())],
         /// Longest write payload that the engine can build, bytes, a power of two from 64 to 4096.
         max_write_bytes: u32 [power of two, 64, 4096],
         /// Longest read that the engine can send, bytes, a power of two from 128 to 4096.
         max_read_bytes: u32 [power of two, 128, 4096],
         /// Descriptors of an H2C channel with reads in flight at once, from 1.
-        reading_descriptors: u16 [1, u16::MAX.into()],
+        reading_descriptors: u16 [1, u16::MAX as u64],
         /// Time after which an unanswered read has failed, 1 ns to 100 s.
         completion_timeout: Picoseconds [1_000, 100 * SECOND],
         /// Time from the arrival of a register read to its completion, up to 1 s.
@@ -65,13 +65,13 @@ parameters! {
         lanes: u8 [power of two, 1, 16],
         /// Bytes of each receive queue's FIFO, a power of two from `max_write_bytes`, because a
         /// write is built once all of its bytes have arrived, to 16 MiB.
-        lane_fifo_bytes: u32 [power of two, p.max_write_bytes.into(), MAX_FIFO_BYTES],
+        lane_fifo_bytes: u32 [|p| power of two, p.max_write_bytes.into(), MAX_FIFO_BYTES],
         /// Bytes of each H2C channel's staging ring, in which answers are put together and wait to
         /// be taken: a power of two, at least the longest read plus the longest write, up to
         /// 16 MiB. A read is sent when all of it has room, and data are taken once a write is
         /// complete: a remainder too short for a write must not block the next read.
         staging_bytes: u32
-            [power of two, (p.max_write_bytes + p.max_read_bytes).into(), MAX_FIFO_BYTES],
+            [|p| power of two, (p.max_write_bytes + p.max_read_bytes).into(), MAX_FIFO_BYTES],
         /// Descriptors of each table in the engine, a power of two, up to 1024.
         table_descriptors: u16 [power of two, 1, 1024],
         /// Most descriptors that one fetch from a ring asks for, a power of two, 1 to 128.

@@ -24,8 +24,11 @@ pub struct Parameter {
 /// Type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
-    /// Whole number up to this one.
-    Whole(u64),
+    /// Whole number between two. Bounds that depend on other parameters are left to
+    /// [`Parameters::check`].
+    Whole(u64, u64),
+    /// Power of two between two.
+    PowerOfTwo(u64, u64),
     /// Time.
     Time,
     /// Truth value: 0 or 1.
@@ -62,6 +65,7 @@ pub trait Parameters: Sized {
 
 /// Type of a parameter.
 pub(crate) trait Number: Copy {
+    /// Its kind, of whole numbers with the bounds of the type.
     const KIND: ParameterKind;
 
     fn number(self) -> u64;
@@ -70,11 +74,21 @@ pub(crate) trait Number: Copy {
     fn of(number: u64) -> Self;
 }
 
+impl ParameterKind {
+    /// Returns it with other bounds, if it is a whole number.
+    pub(crate) const fn within(self, least: u64, most: u64) -> Self {
+        match self {
+            Self::Whole(..) => Self::Whole(least, most),
+            other => other,
+        }
+    }
+}
+
 macro_rules! numbers {
     ($($kind:ident)*) => {$(
         impl Number for $kind {
             const KIND: ParameterKind =
-                ParameterKind::Whole($kind::MAX as u64 >> ($kind::BITS / 64));
+                ParameterKind::Whole(0, $kind::MAX as u64 >> ($kind::BITS / 64));
 
             fn number(self) -> u64 {
                 self.into()
@@ -114,12 +128,12 @@ impl Number for bool {
 }
 
 /// Declares build parameters: `name: type [least, most]`, `[least, most; default]`, or `[power of
-/// two, least, most]`. The bounds may use the structure by the name given in bars. Behind them come
-/// the parameters of parts that not every device has.
+/// two, least, most]`. Bounds that depend on other parameters use the structure by a name given in
+/// bars before them. Behind them come the parameters of parts that not every device has.
 macro_rules! parameters {
     (
         $(#[$meta:meta])*
-        $name:ident |$all:ident| {
+        $name:ident {
             $($(#[doc = $doc:literal])* $field:ident: $kind:tt $bounds:tt,)*
             $(; $(#[$part_doc:meta])* $part:ident: $part_kind:ty,)*
         }
@@ -137,16 +151,15 @@ macro_rules! parameters {
             /// # Errors
             /// Returns the first parameter that is out of bounds.
             pub fn check(&self) -> Result<(), $crate::ParameterError> {
-                let $all = self;
                 $({
                     let name = (
                         $crate::kit::parameters!(@name $field $kind),
                         $crate::kit::parameters!(@key $field $kind),
                     );
-                    let value = $crate::kit::Number::number($all.$field);
-                    $crate::kit::parameters!(@check name value $bounds)
+                    let value = $crate::kit::Number::number(self.$field);
+                    $crate::kit::parameters!(@check self name value $bounds)
                 }?;)*
-                $($all.$part.as_ref().map_or(Ok(()), |part| part.check())?;)*
+                $(self.$part.as_ref().map_or(Ok(()), |part| part.check())?;)*
                 Ok(())
             }
         }
@@ -155,7 +168,7 @@ macro_rules! parameters {
             const ALL: &'static [$crate::kit::Parameter] = &[$($crate::kit::Parameter {
                 name: $crate::kit::parameters!(@name $field $kind),
                 key: $crate::kit::parameters!(@key $field $kind),
-                kind: <$kind as $crate::kit::Number>::KIND,
+                kind: $crate::kit::parameters!(@kind $kind $bounds),
                 default: $crate::kit::parameters!(@default $bounds),
                 words: concat!($($doc),*),
             },)*];
@@ -177,12 +190,25 @@ macro_rules! parameters {
     (@name $field:ident $kind:tt) => { stringify!($field) };
     (@key $field:ident Picoseconds) => { concat!(stringify!($field), "_ns") };
     (@key $field:ident $kind:tt) => { stringify!($field) };
+    (@default [|$all:ident| $($bounds:tt)*]) => { None };
     (@default [$least:expr, $most:expr; $default:expr]) => { Some($default) };
     (@default $bounds:tt) => { None };
-    (@check $name:ident $value:ident [power of two, $least:expr, $most:expr]) => {
+    (@kind $kind:tt [|$all:ident| $($bounds:tt)*]) => { <$kind as $crate::kit::Number>::KIND };
+    (@kind $kind:tt [power of two, $least:expr, $most:expr]) => {
+        $crate::kit::ParameterKind::PowerOfTwo($least, $most)
+    };
+    (@kind $kind:tt [$least:expr, $most:expr $(; $default:expr)?]) => {
+        <$kind as $crate::kit::Number>::KIND.within($least, $most)
+    };
+    (@check $self:ident $name:ident $value:ident [|$all:ident| $($bounds:tt)*]) => {{
+        let $all = $self;
+        $crate::kit::parameters!(@check $self $name $value [$($bounds)*])
+    }};
+    (@check $self:ident $name:ident $value:ident [power of two, $least:expr, $most:expr]) => {
         $crate::parameters::power_of_two($name, $value, $least, $most)
     };
-    (@check $name:ident $value:ident [$least:expr, $most:expr $(; $default:expr)?]) => {
+    (@check $self:ident $name:ident $value:ident
+        [$least:expr, $most:expr $(; $default:expr)?]) => {
         $crate::parameters::within($name, $value, $least, $most)
     };
 }

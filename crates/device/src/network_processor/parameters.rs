@@ -11,7 +11,7 @@ use crate::parameters::{ParameterError, SECOND, within};
 
 parameters! {
     /// Build parameters of a network processor.
-    NetworkProcessorParameters |p| {
+    NetworkProcessorParameters {
         /// Tags: reads of host memory in flight, 1 to 256.
         tags: u16 [1, 256],
         /// Longest payload of a write to host memory, bytes, a power of two from 128 to 4096.
@@ -30,7 +30,7 @@ parameters! {
         put_slots: u8 [power of two, 1, 32],
         /// Staging memory for data from host memory, per channel of each link, bytes: at least the
         /// longest read plus 256 for the partial datagrams at its start and end, up to 64 KiB.
-        staging_bytes: u32 [u64::from(p.max_read_bytes) + 256, 1 << 16],
+        staging_bytes: u32 [|p| u64::from(p.max_read_bytes) + 256, 1 << 16],
         /// Time from a request's last byte to its first read of host memory, or until its credit
         /// takes effect; up to 1 s.
         request_latency: Picoseconds [0, SECOND],

@@ -8,7 +8,7 @@ use crate::parameters::SECOND;
 
 parameters! {
     /// Build parameters of a NIC.
-    NicParameters |p| {
+    NicParameters {
         /// Tags: reads of host memory in flight, 1 to 256.
         tags: u16 [1, 256],
         /// Longest payload of a write to host memory, bytes, a power of two from 128 to 4096.
@@ -40,7 +40,7 @@ parameters! {
 
 parameters! {
     /// Build parameters of a network link between two NICs, the same in each direction.
-    NetworkParameters |p| {
+    NetworkParameters {
         /// Bits of packets per second, without the line code; 1 Mb/s to 100 Tb/s.
         bits_per_second: u64 [1_000_000, 100_000_000_000_000],
         /// Longest payload of a packet, bytes, a power of two from 256 to 4096.

@@ -44,7 +44,7 @@ pub(super) fn value(table: &Table<'_>, parameter: &Parameter) -> Result<u64> {
     let key = parameter.key;
     match parameter.kind {
         ParameterKind::Time => table.ns(key).map(|time| time.0),
-        ParameterKind::Whole(_) => table.whole(key),
+        ParameterKind::Whole(..) | ParameterKind::PowerOfTwo(..) => table.whole(key),
         ParameterKind::Truth => table.truth(key).map(u64::from),
     }
 }

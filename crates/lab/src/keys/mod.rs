@@ -173,7 +173,8 @@ impl Key {
     /// Returns the key of a device's parameter.
     fn of(parameter: &Parameter) -> Self {
         let (kind, unit) = match parameter.kind {
-            ParameterKind::Whole(most) => (Kind::Whole(0, most), 1.0),
+            ParameterKind::Whole(least, most) => (Kind::Whole(least, most), 1.0),
+            ParameterKind::PowerOfTwo(least, most) => (Kind::PowerOfTwo(least, most), 1.0),
             // Picoseconds there, nanoseconds here.
             ParameterKind::Time => (Kind::Time, 1000.0),
             ParameterKind::Truth => (Kind::Truth, 1.0),

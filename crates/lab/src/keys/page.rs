@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Absent, FASTEST_GB_PER_S, INFINITE, Key, KeyTable, Kind, ROOT, SLOWEST_GB_PER_S};
+use super::{Absent, INFINITE, Key, KeyTable, Kind, ROOT};
 use crate::file::parts::PartKind;
 
 /// Text above the tables.
@@ -20,9 +20,9 @@ TOML. `labs/minimal.toml` is the file to copy. `part.ENDPOINT` stands for any pa
 A constant is `{ value = ..., source = \"...\" }`, where the source begins with what kind it is:
 `clause:` (of the specification), `data sheet:`, `document:` (that the lab reproduces), `sysfs:`
 (read from a machine), `fit:` (and to what) or `assumption:` (and why). Names, sentences, lists and
-wishes have no source. The unit is the end of the key: `_ns`, `_bytes`, `_gb_per_s` (10^9 bytes). A
-variant's part may overrule any constant of the part with that name, and an instance any constant of
-its part.
+wishes have no source. The unit is the end of the key: `_ns`, `_bytes`, `_gb_per_s` (10^9 bytes).
+Times are at most 1000 s, rates 10^-6 to 10^6 GB/s. A variant's part may overrule any constant of
+the part with that name, and an instance any constant of its part.
 ";
 
 /// A table and the places that have it.
@@ -123,10 +123,8 @@ impl Kind {
             Self::OneOf(numbers) => or(numbers.iter().map(u64::to_string).collect()),
             Self::Time => "time".into(),
             Self::Positive(most) => format!("number above 0, to {most}"),
-            Self::Rate => format!("rate, {SLOWEST_GB_PER_S} to {FASTEST_GB_PER_S}"),
-            Self::RateOrInfinite => {
-                format!("rate, {SLOWEST_GB_PER_S} to {FASTEST_GB_PER_S}, or `{INFINITE}`")
-            }
+            Self::Rate => "rate".into(),
+            Self::RateOrInfinite => format!("rate, or `{INFINITE}`"),
             Self::Share(most) => format!("0 to {most}"),
             Self::Truth => "true or false".into(),
             Self::Choice(words) => or(words.iter().map(|word| format!("`{word}`")).collect()),

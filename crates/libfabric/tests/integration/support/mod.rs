@@ -16,7 +16,7 @@ pub use peer::Peer;
 pub const EVERYWHERE: [Provider; 2] = [Provider::Tcp, Provider::Shm];
 
 /// Longer than any operation here takes: reaching it means a hang.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn open(provider: Provider) -> (Network, MachineClock) {
     let clock = MachineClock::new();
