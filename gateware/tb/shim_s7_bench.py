@@ -131,6 +131,7 @@ class HardBlock:
         await ClockCycles(dut.clk, 3)
         cocotb.start_soon(self._receive())
         cocotb.start_soon(self._transmit())
+        return self
 
     def _beats(self):
         """Beats of the waiting TLPs: (lanes, start lane or None, end lane or None, bars, poisoned).
