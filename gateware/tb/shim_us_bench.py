@@ -144,6 +144,7 @@ class HardBlock:
         await ClockCycles(self.dut.clk, 3)
         self.dut.rst.value = 0
         await ClockCycles(self.dut.clk, 3)
+        return self
 
     def pause(self, seed, how_often):
         """Pauses all streams."""
