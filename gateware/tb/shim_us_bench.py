@@ -162,15 +162,6 @@ class HardBlock:
         self.cq.send_nowait(tlp.pack_us_cq())
 
 
-async def until(dut, condition, limit=20000):
-    """Waits until the condition holds."""
-    for _ in range(limit):
-        if condition():
-            return
-        await RisingEdge(dut.clk)
-    raise AssertionError(f"condition not met within {limit} clocks")
-
-
 def received_request(seed):
     """A request as the hard block delivers it, and the one that the engine must get."""
     kind = seed.choice(["write", "write", "write", "read", "other"])

@@ -26,6 +26,7 @@ from engine_host import (
     get_user,
     opened,
     pattern,
+    pieces,
     route,
     set_user,
     set_vector,
@@ -43,17 +44,7 @@ LANE_WINDOW = 1 << 19
 
 async def started(dut, seed=1):
     """A card after reset."""
-    bus = CardBus(dut, seed)
-    await bus.start()
-    return bus
-
-
-def pieces(seed, total, largest):
-    """Lengths that add up to a total."""
-    while total > 0:
-        length = min(total, seed.randint(1, largest))
-        yield length
-        total -= length
+    return await CardBus(dut, seed).start()
 
 
 @cocotb.test()

@@ -11,7 +11,7 @@ from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
 from cocotbext.pcie.core.tlp import Tlp as WireTlp
 from cocotbext.pcie.core.utils import PcieId
 from packed import pack, unpack
-from shim_s7_bench import HardBlock, on_the_wire, until
+from shim_s7_bench import HardBlock, on_the_wire
 from simulate import simulate
 from tlp_stream import (
     COMPLETION,
@@ -23,6 +23,7 @@ from tlp_stream import (
     TlpSink,
     TlpSource,
     memory_write,
+    until,
 )
 
 DATA_BITS = int(os.environ.get("DATA_BITS", "64"))

@@ -33,7 +33,6 @@ from shim_us_bench import (
     request_matches,
     same,
     sent_tlp,
-    until,
 )
 from simulate import ALL, simulate
 from tlp_stream import (
@@ -47,6 +46,7 @@ from tlp_stream import (
     TlpSource,
     memory_read,
     memory_write,
+    until,
 )
 
 

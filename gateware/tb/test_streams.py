@@ -9,9 +9,9 @@ from pathlib import Path
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
 from simulate import simulate, widths
+from tlp_stream import Bench
 
 TOP = Path(__file__).resolve().parent / "tops" / "stream_loop.sv"
 SIZE_BYTES = 2048
@@ -32,14 +32,9 @@ class Loop:
 
     async def start(self):
         """Clock and reset."""
-        Clock(self.dut.clk, 4, unit="ns").start()
-        self.dut.rst.value = 1
-        self.dut.s_tvalid.value = 0
-        self.dut.m_tready.value = 0
-        self.dut.flush.value = 0
-        await FallingEdge(self.dut.clk)
-        await FallingEdge(self.dut.clk)
-        self.dut.rst.value = 0
+        for name in ("s_tvalid", "m_tready", "flush"):
+            getattr(self.dut, name).value = 0
+        await Bench(self.dut).reset()
         return self
 
     async def flush(self):

@@ -6,11 +6,11 @@ import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, Timer
 from engine_host import pattern
 from packed import pack, unpack
 from simulate import simulate
+from tlp_stream import Bench
 
 READ_CLOCKS = 3
 GENERATOR, STREAM, LANE, NOTHING = range(4)
@@ -119,13 +119,8 @@ class User:
 
     async def start(self):
         """Clock and reset."""
-        dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
-        dut.rst.value = 1
         self.drive()
-        await FallingEdge(dut.clk)
-        await FallingEdge(dut.clk)
-        dut.rst.value = 0
+        await Bench(self.dut).reset()
         return self
 
     def drive(self):
