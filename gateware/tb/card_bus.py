@@ -78,6 +78,7 @@ class CardBus:
         cocotb.start_soon(self._answer())
         # Descriptor tables are swept after a reset, and a restart waits for that.
         await ClockCycles(dut.clk, 80)
+        return self
 
     async def reset(self):
         """Function-level reset, between two received TLPs, as a shim ensures."""

@@ -185,6 +185,14 @@ async def complete(*channels: Channel) -> None:
         assert (block.completed, block.error) == (channel.posted, "none"), channel.name
 
 
+def pieces(seed: random.Random, total: int, largest: int):
+    """Lengths that add up to a total."""
+    while total > 0:
+        length = min(total, seed.randint(1, largest))
+        yield length
+        total -= length
+
+
 async def route(
     bus: Bus, c2h: int = STREAM_GENERATOR, peer: int = STREAM_GENERATOR, lane: int = 0
 ) -> None:

@@ -131,6 +131,7 @@ class HardBlock:
         await ClockCycles(dut.clk, 3)
         cocotb.start_soon(self._receive())
         cocotb.start_soon(self._transmit())
+        return self
 
     def _beats(self):
         """Beats of the waiting TLPs: (lanes, start lane or None, end lane or None, bars, poisoned).
@@ -208,12 +209,3 @@ class HardBlock:
                 packet, bad = b"", 0
             else:
                 assert keep == (1 << 4 * self.lanes) - 1
-
-
-async def until(dut, condition, limit=20000):
-    """Waits until the condition holds."""
-    for _ in range(limit):
-        if condition():
-            return
-        await RisingEdge(dut.clk)
-    raise AssertionError(f"condition not met within {limit} clocks")

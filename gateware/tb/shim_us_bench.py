@@ -144,6 +144,7 @@ class HardBlock:
         await ClockCycles(self.dut.clk, 3)
         self.dut.rst.value = 0
         await ClockCycles(self.dut.clk, 3)
+        return self
 
     def pause(self, seed, how_often):
         """Pauses all streams."""
@@ -159,15 +160,6 @@ class HardBlock:
         tlp.fmt_type = TlpType.MEM_WRITE_64
         tlp.set_addr_be_data(0x1000, data)
         self.cq.send_nowait(tlp.pack_us_cq())
-
-
-async def until(dut, condition, limit=20000):
-    """Waits until the condition holds."""
-    for _ in range(limit):
-        if condition():
-            return
-        await RisingEdge(dut.clk)
-    raise AssertionError(f"condition not met within {limit} clocks")
 
 
 def received_request(seed):

@@ -197,11 +197,8 @@ async def a_class_without_room_holds_up_no_other(dut):
     for name, kind in blocks.items():
         sources.room_odds = dict.fromkeys(sources.room_odds, 1)
         sources.room_odds[name] = 0
-        sources.add(0)
-        sources.add(1, READ, 16)
-        sources.add(2, WRITE)
-        sources.add(3, READ, 16)
-        sources.add(4, WRITE)
+        for place, *what in ((0,), (1, READ, 16), (2, WRITE), (3, READ, 16), (4, WRITE)):
+            sources.add(place, *what)
         before = len(sink.tlps)
         await bench.step(60)
         kinds = [tlp.header["kind"] for tlp in sink.tlps[before:]]

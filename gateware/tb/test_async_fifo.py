@@ -41,8 +41,10 @@ class Fifo:
         self.most_inside = 0
         self.tasks = []
 
-    async def start(self, s_period, m_period, late):
-        dut = self.dut
+    async def start(self, clocks, supply=1.0):
+        """Starts both clocks and sides, and resets them."""
+        dut, (s_period, m_period, late) = self.dut, clocks
+        self.supply = supply
         dut.s_valid.value = dut.m_ready.value = 0
         dut.s_rst.value = dut.m_rst.value = 1
         Clock(dut.s_clk, s_period, unit="ps").start()
@@ -51,6 +53,8 @@ class Fifo:
         self.tasks = [cocotb.start_soon(task) for task in (self.put(), self.get())]
         cocotb.start_soon(self.watch("tail_gray", "s"))
         cocotb.start_soon(self.watch("head_gray", "m"))
+        await self.reset()
+        return self
 
     async def reset(self, s_clocks=6, m_clocks=6):
         """Resets both sides, each for its number of clocks."""
@@ -63,11 +67,8 @@ class Fifo:
                 await FallingEdge(clk)
             rst.value = 0
 
-        tasks = [
-            cocotb.start_soon(end(dut.s_clk, dut.s_rst, s_clocks)),
-            cocotb.start_soon(end(dut.m_clk, dut.m_rst, m_clocks)),
-        ]
-        for task in tasks:
+        sides = [(dut.s_clk, dut.s_rst, s_clocks), (dut.m_clk, dut.m_rst, m_clocks)]
+        for task in [cocotb.start_soon(end(*side)) for side in sides]:
             await task
         await FallingEdge(slow[0])
 
@@ -134,9 +135,7 @@ class Fifo:
 @cocotb.test()
 @cocotb.parametrize(clocks=CLOCKS)
 async def words_come_out_in_order(dut, clocks):
-    fifo = Fifo(dut)
-    await fifo.start(*clocks)
-    await fifo.reset()
+    fifo = await Fifo(dut).start(clocks)
     for _ in range(12):
         fifo.supply, fifo.demand = (fifo.seed.choice([0.1, 0.7, 1]) for _ in range(2))
         await fifo.until_got(fifo.got + 40)
@@ -162,9 +161,7 @@ async def words_come_out_in_order(dut, clocks):
 @cocotb.test()
 @cocotb.parametrize(clocks=CLOCKS)
 async def a_word_each_clock_of_the_slower_side(dut, clocks):
-    fifo = Fifo(dut)
-    await fifo.start(*clocks)
-    await fifo.reset()
+    fifo = await Fifo(dut).start(clocks)
     await fifo.until_got(20)
     begin = len(fifo.put_at), len(fifo.got_at)
     await fifo.until_got(320)
@@ -183,10 +180,7 @@ async def end_of_offer(dut):
 @cocotb.test()
 @cocotb.parametrize(clocks=CLOCKS)
 async def latency(dut, clocks):
-    fifo = Fifo(dut)
-    fifo.supply = 0.0
-    await fifo.start(*clocks)
-    await fifo.reset()
+    fifo = await Fifo(dut).start(clocks, supply=0.0)
     for task in fifo.tasks:
         task.cancel()
     dut.s_valid.value = 0

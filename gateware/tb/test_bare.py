@@ -12,7 +12,7 @@ import pytest
 from card_bus import CardBus
 from cocotb.triggers import RisingEdge
 from completer import Fault
-from engine_host import ERRORS, STATE_IDLE, STATE_RUNNING, STATE_STOPPED
+from engine_host import ERRORS, STATE_IDLE, STATE_RUNNING, STATE_STOPPED, pieces
 from packed import pack
 from register_map import OFFSETS, fields_of
 from register_map import field as put
@@ -65,6 +65,7 @@ class Core:
             cocotb.start_soon(port.run(self.bus.clocks))
             await self.set(name, restart=1)
             await self.set(name, run=1)
+        return self
 
     async def set(self, name: str, **control: int):
         register = f"{name}[0].control"
@@ -94,19 +95,9 @@ class Core:
         raise AssertionError(f"{name} has not stopped")
 
 
-def pieces(seed: random.Random, total: int, largest: int):
-    """Lengths that add up to a total."""
-    while total > 0:
-        length = min(total, seed.randint(1, largest))
-        yield length
-        total -= length
-
-
 async def started(dut, seed: int) -> Core:
     """A core after reset, both channels running."""
-    core = Core(dut, seed)
-    await core.start()
-    return core
+    return await Core(dut, seed).start()
 
 
 async def copies(core: Core, total: int, largest: int) -> None:

@@ -125,6 +125,12 @@ async def complete(channel):
     assert (block.completed, block.error) == (channel.posted, "none")
 
 
+async def carry(channel, *descriptors):
+    """Posts these, and waits until all are complete."""
+    await channel.post(descriptors)
+    await complete(channel)
+
+
 def jobs_of(bus, total, longest=5000):
     """(card address, bytes) of successive transfers, with gaps."""
     jobs, at = [], bus.random.randrange(100)
@@ -181,8 +187,7 @@ async def bytes_go_to_the_memory_and_come_from_it(dut, how_often):
         address = place + 4 + bus.random.randrange(4)
         spans.append((place, address - place, card, count))
         descriptors.append(Descriptor(address, count, STATUS, card))
-    await c2h.post(descriptors)
-    await complete(c2h)
+    await carry(c2h, *descriptors)
     for place, gap, card, count in spans:
         around = bytes(gap) + bytes(bus.card[card : card + count]) + bytes(16 - gap)
         assert bus.load(place, count + 16) == around
@@ -305,8 +310,7 @@ async def a_read_that_the_memory_refuses_stops_c2h_there(dut, how_often):
         assert bus.load(place + moved, 9000) == bytes(9000)
         bus.refuse(None)
         await channel.open(card_memory=1)
-        await channel.post(jobs)
-        await complete(channel)
+        await carry(channel, *jobs)
         assert bus.load(place, 9000) == bus.card[first : first + 9000]
         await channel.open(card_memory=1)
 
@@ -358,8 +362,7 @@ async def what_stops_a_channel_at_once_stops_it(dut, name, what):
         assert await channel.get("completed") == 0
         assert 0 <= await channel.get("stopped_at") < 40_000
         await channel.open(card_memory=1)
-        await channel.post([Descriptor(place + 3, 3000, STATUS, 5)])
-        await complete(channel)
+        await carry(channel, Descriptor(place + 3, 3000, STATUS, 5))
         assert bus.load(place + 3, 3000) == bus.card[5 : 5 + 3000]
         await channel.open(card_memory=1)
 
@@ -381,8 +384,7 @@ async def a_restart_at_any_time_leaves_nothing_behind(dut, name):
         card = CARD_BYTES // 2 + bus.random.randrange(100_000)
         before = bytes(bus.card)
         count = bus.random.randrange(1, 5000)
-        await channel.post([Descriptor(place + n, count, STATUS, card)])
-        await complete(channel)
+        await carry(channel, Descriptor(place + n, count, STATUS, card))
         assert bus.load(place + n, count) == bus.card[card : card + count]
         assert bus.card[card + count :] == before[card + count :]
         assert bus.card[CARD_BYTES // 2 : card] == before[CARD_BYTES // 2 : card]
@@ -405,8 +407,7 @@ async def a_restart_may_change_to_the_stream(dut, given_up):
         await h2c.open()
         if channel is c2h:
             # Stays in the stream while the channel works with the memory.
-            await h2c.post([Descriptor(source, 3000)])
-            await complete(h2c)
+            await carry(h2c, Descriptor(source, 3000))
         before = bytes(bus.card)
         await channel.open(card_memory=1)
         await channel.post([Descriptor(lost + 9001 * n, 9000, 0, 9000 * n) for n in range(3)])
@@ -416,8 +417,7 @@ async def a_restart_may_change_to_the_stream(dut, given_up):
         if channel is h2c:
             await h2c.post([Descriptor(source, 3000)])
             await c2h.open()
-        await c2h.post([Descriptor(target, 3000)])
-        await complete(c2h)
+        await carry(c2h, Descriptor(target, 3000))
         assert bus.load(target, 3000) == data
         # Data in flight are in the memory unchanged, or not at all.
         if channel is h2c:
@@ -437,10 +437,8 @@ async def without_the_bit_data_go_through_the_stream(dut):
         bus.store(target, bytes(8192))
         h2c, c2h = await opened(bus, "h2c[0]", how), await opened(bus, "c2h[0]", how)
         beats = int(dut.stream_beats.value)
-        await h2c.post([Descriptor(source + 1, 5999, STATUS, 12345)])
-        await complete(h2c)
-        await c2h.post([Descriptor(target + 3, 5999, STATUS, 12345)])
-        await complete(c2h)
+        await carry(h2c, Descriptor(source + 1, 5999, STATUS, 12345))
+        await carry(c2h, Descriptor(target + 3, 5999, STATUS, 12345))
         assert bus.load(target, 6010) == bytes(3) + data[1:6000] + bytes(8)
         if how:
             assert int(dut.stream_beats.value) == beats
@@ -462,8 +460,7 @@ async def descriptors_that_are_bad_take_their_turn(dut):
         block = await channel.completed(30000)
         assert (block.completed, block.error, block.stopped_at) == (1, "bad_descriptor", 0)
         await channel.open(card_memory=1)
-        await channel.post([good])
-        await complete(channel)
+        await carry(channel, good)
         assert bus.load(place, 2000) == bus.card[64:2064]
 
 
@@ -496,8 +493,7 @@ async def h2c_owns_the_datapath(dut):
     data = bus.random.randbytes(BEATS * BYTES)
     bus.store(base, data)
     expected[4096 : 4096 + len(data)] = data
-    await channel.post([Descriptor(base, len(data), STATUS, 4096)])
-    await complete(channel)
+    await carry(channel, Descriptor(base, len(data), STATUS, 4096))
     assert bus.card == expected
     beats = bus.memory_port.write_beats
     assert len(beats) == BEATS
@@ -510,8 +506,7 @@ async def c2h_owns_the_datapath(dut):
     bus = await started(dut, 15)
     channel = await opened(bus, "c2h[0]")
     base = bus.allocate(BEATS * BYTES, 4096)
-    await channel.post([Descriptor(base, BEATS * BYTES, STATUS, 8192)])
-    await complete(channel)
+    await carry(channel, Descriptor(base, BEATS * BYTES, STATUS, 8192))
     assert bus.load(base, BEATS * BYTES) == bus.card[8192 : 8192 + BEATS * BYTES]
     writes = [w for w in bus.writes if base <= w.address < base + BEATS * BYTES]
     clocks = writes[-1].last_clock - writes[0].first_clock + 1

@@ -104,14 +104,9 @@ async def two_cards(dut):
     cards = []
     for prefix in "ab":
         getattr(dut, f"{prefix}_cfg_flr_in_process").value = 0
-        device = device_model(
-            dut,
-            f"{prefix}_",
-            pf0_msix_table_bir=0,
-            pf0_msix_table_offset=0x1000,
-            pf0_msix_pba_bir=0,
-            pf0_msix_pba_offset=0x1800,
-        )
+        offsets = {"pf0_msix_table_offset": 0x1000, "pf0_msix_pba_offset": 0x1800}
+        bars = {"pf0_msix_table_bir": 0, "pf0_msix_pba_bir": 0}
+        device = device_model(dut, f"{prefix}_", **offsets, **bars)
         device.functions[0].configure_bar(0, 65536)
         device.functions[0].configure_bar(1, 8 * LANE_WINDOW)
         switch.make_port().connect(device)

@@ -6,10 +6,10 @@ import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 from packed import CONSTANTS, pack, unpack
 from simulate import simulate
+from tlp_stream import Bench
 
 H2C, C2H, PEER = (CONSTANTS[f"KIND_{name}"] for name in ("H2C", "C2H", "PEER"))
 IDLE, RUNNING, STOPPED = 0, 1, 2
@@ -129,15 +129,10 @@ class Inputs:
 async def all_that_may_happen(dut):
     seed = random.Random(int(os.environ.get("SEED", "1")))
     model = Model(int(os.environ["KIND"]))
-    Clock(dut.clk, 4, unit="ns").start()
-    dut.settings.value = 0
-    dut.time_i.value = 0
-    dut.rst.value = 1
+    dut.settings.value = dut.time_i.value = 0
     Inputs(seed).drive(dut)
     dut.last_event.value = 0
-    await FallingEdge(dut.clk)
-    await FallingEdge(dut.clk)
-    dut.rst.value = 0
+    await Bench(dut).reset()
     run, now = 0, 2**32 - 3000
     stops = restarts = 0
     for _ in range(6000):

@@ -19,6 +19,13 @@ HAS_WINDOW = int(os.environ.get("HAS_WINDOW", "1"))
 WAYS = ("m_request", "m_lane", "m_window", "m_completion")
 
 
+# Fields of a header that may hold anything, and their bits.
+FIELDS = {
+    "first_be": 4, "last_be": 4, "requester": 16, "tag": 10, "traffic_class": 3, "attributes": 3,
+    "status": 3, "completer": 16,
+}  # fmt: skip
+
+
 def way_of(header):
     """The stream that a TLP must come out of; none if it is dropped."""
     if header["kind"] in (COMPLETION, COMPLETION_DATA):
@@ -35,20 +42,12 @@ def way_of(header):
 def random_tlp(seed, poison=0.1):
     kind = seed.choice([READ, WRITE, WRITE, COMPLETION, COMPLETION_DATA, COMPLETION_DATA])
     length = 0 if kind == COMPLETION else seed.choice([1, 2, 3, 4, 7, 8, 16, 31, 64])
-    header = {
-        "kind": kind,
-        "address": seed.getrandbits(62) << 2,
-        "length_dw": length,
-        "first_be": seed.getrandbits(4),
-        "last_be": seed.getrandbits(4),
-        "requester": seed.getrandbits(16),
-        "tag": seed.getrandbits(10),
-        "traffic_class": seed.getrandbits(3),
-        "attributes": seed.getrandbits(3),
+    header = {"kind": kind, "address": seed.getrandbits(62) << 2, "length_dw": length}
+    for name, bits in FIELDS.items():
+        header[name] = seed.getrandbits(bits)
+    header |= {
         "poisoned": int(seed.random() < poison),
-        "status": seed.getrandbits(3),
         "byte_count": seed.randrange(1, 4097),
-        "completer": seed.getrandbits(16),
         "bar": seed.choice([0, 1, 2, NO_BAR]),
     }
     has_data = kind in (WRITE, COMPLETION_DATA)
@@ -84,9 +83,8 @@ async def pass_all(dut, seed, tlps, pause_in, pause_out):
     taken = []
     for way in WAYS:
         found = sinks[way].tlps
-        assert [(t.header, t.payload) for t in found] == [
-            (t.header, t.payload) for t in wanted[way]
-        ], way
+        pairs = [[(t.header, t.payload) for t in tlps] for tlps in (found, wanted[way])]
+        assert pairs[0] == pairs[1], way
         taken += [(t.first_clock, t.last_clock) for t in found]
     # One at a time, none before the one ahead of it.
     taken.sort()

@@ -43,14 +43,11 @@ class Bench:
     async def start(self):
         dut = self.dut
         Clock(dut.clk, 4, unit="ns").start()
-        for name in ["stopped", "reset_counters", "table_entry", "table_whole", "fetch_ready"]:
+        for name in ["stopped", "reset_counters", "table_entry", "table_whole", "fetch_ready",
+                     "fetched_valid", "fetched_data", "fetch_failed", "fetch_error",
+                     "fetch_error_address", "command_valid", "command_descriptor",
+                     "descriptor_ready", "completed"]:  # fmt: skip
             getattr(dut, name).value = 0
-        for name in ["fetched_valid", "fetched_data", "fetch_failed", "fetch_error"]:
-            getattr(dut, name).value = 0
-        for name in ["fetch_error_address", "command_valid", "command_descriptor"]:
-            getattr(dut, name).value = 0
-        dut.descriptor_ready.value = 0
-        dut.completed.value = 0
         self.apply()
         dut.rst.value = 1
         await RisingEdge(dut.clk)

@@ -62,11 +62,9 @@ class Lanes:
         """Clock and reset."""
         dut = self.dut
         Clock(dut.clk, 4, unit="ns").start()
-        for name in ["s_lane_valid", "reset_counters", "feed_move", "feed_take", "feed_goes_on"]:
+        for name in ["s_lane_valid", "reset_counters", "feed_move", "feed_take", "feed_goes_on",
+                     "time_i", "feed_lane", "m_credit_ready"]:  # fmt: skip
             getattr(dut, name).value = 0
-        dut.time_i.value = 0
-        dut.feed_lane.value = 0
-        dut.m_credit_ready.value = 0
         dut.rst.value = 1
         await FallingEdge(dut.clk)
         self.drive_settings()
@@ -107,6 +105,18 @@ class Lanes:
             bar=1,
         )
         self.waiting.append((pack("tlp_header_t", **{**fields, **changes}), bytes(payload)))
+
+    def store(self, lane, size):
+        """Queues a TLP with random bytes, which are expected at the output."""
+        payload = self.random.randbytes(size)
+        self.send(lane, payload)
+        self.stored[lane] += payload
+
+    async def restart(self, lane):
+        """Restarts a lane: nothing of what was stored is expected."""
+        self.pulse = lane
+        await self.step(lane)
+        self.stored[lane], self.taken[lane] = bytearray(), 0
 
     def offer(self):
         """Drives the input in this clock."""
@@ -362,11 +372,8 @@ async def every_clock_a_beat(dut):
     for _ in range(120):
         target = lane if b.random.random() < 0.4 else b.random.randrange(b.count)
         words = b.random.choice([1, 1, 2, 5, 16, 32, 33])
-        payload = b.random.randbytes(4 * words)
-        b.send(target, payload)
-        if target == lane:
-            b.stored[lane] += payload
-        beats += -(-len(payload) // b.bytes)
+        b.store(target, 4 * words)
+        beats += -(-4 * words // b.bytes)
     await b.settle(lane)
     assert len(b.taken_in) == beats == b.taken_in[-1] - b.taken_in[0] + 1
     assert b.given == len(b.stored[lane])
@@ -374,9 +381,7 @@ async def every_clock_a_beat(dut):
     b.taken_in = []
     beats = 0
     for _ in range(20):
-        payload = b.random.randbytes(128)
-        b.send(lane, payload)
-        b.stored[lane] += payload
+        b.store(lane, 128)
         beats += 128 // b.bytes
     shown, start = [], b.given
     for _ in range(beats + 20):
@@ -395,24 +400,21 @@ async def a_full_lane_holds_up_or_drops(dut):
     lane, other = 0, b.count - 1
     b.kept = 1
     b.hungry = False
-    full = b.random.randbytes(LANE_FIFO - 64)
-    for at in range(0, len(full), 64):
-        b.send(lane, full[at : at + 64])
-    b.stored[lane] += full
+    full = LANE_FIFO - 64
+    for _ in range(full // 64):
+        b.store(lane, 64)
     await b.run(LANE_FIFO // 4 + 20)
-    assert (b.readings(lane).fill, b.readings(lane).overflow) == (len(full), 0)
+    assert (b.readings(lane).fill, b.readings(lane).overflow) == (full, 0)
     # 68 bytes do not fit; TLPs behind them wait as well, for any lane.
-    late = b.random.randbytes(68)
-    b.send(lane, late)
-    b.send(other, bytes(8))
-    b.stored[lane] += late + bytes(8) * (other == lane)
+    b.store(lane, 68)
+    b.store(other, 8)
     await b.run(50)
     received = b.readings(other).received if other else 0
-    assert (b.readings(lane).received, received) == (len(full), 0)
+    assert (b.readings(lane).received, received) == (full, 0)
     assert b.waiting or b.beats or b.offered
     b.hungry = True
     await b.settle(lane)
-    assert b.given == len(full) + 68 + 8 * (other == lane)
+    assert b.given == full + 68 + 8 * (other == lane)
     assert b.readings(lane).overflow == 0
     # The same with dropping: a TLP is dropped as a whole, and a later one that fits goes in.
     b.settings[lane]["drop_when_full"] = 1
@@ -447,9 +449,7 @@ async def what_cannot_be_taken_sets_overflow(dut):
         (64, good, 0),
     ]
     for size, changes, lost in cases:
-        b.pulse = lane
-        b.stored[lane], b.taken[lane] = bytearray(), 0
-        await b.step(lane)
+        await b.restart(lane)
         payload = b.random.randbytes(size)
         b.send(lane, payload, **changes)
         if not lost:
@@ -486,22 +486,18 @@ async def a_restart_forgets(dut):
         b.hungry = False
         b.send(lane, bytes(256))
         await b.run(clocks, lane)
-        b.pulse = lane
-        await b.step(lane)
+        await b.restart(lane)
         await b.run(256 // b.bytes + 10, lane)
         b.credits.clear()
         r = b.readings(lane)
-        begun_after = r.received == 256
-        if begun_after:
-            b.pulse = lane
-            await b.step(lane)
+        if r.received == 256:
+            # It had not begun yet.
+            await b.restart(lane)
             await b.run(2, lane)
             r = b.readings(lane)
         assert (r.received, r.fill, r.drained, r.overflow) == (0, 0, 0, 0), clocks
-        payload = b.random.randbytes(512)
-        b.stored[lane], b.taken[lane] = bytearray(payload), 0
-        for at in range(0, 512, 32):
-            b.send(lane, payload[at : at + 32])
+        for _ in range(512 // 32):
+            b.store(lane, 32)
         b.hungry, b.whole_beats = True, clocks % 2
         start = b.given
         await b.settle(lane)
@@ -513,10 +509,9 @@ async def a_restart_forgets(dut):
 def send_pieces(b, lane, total):
     """Queues `total` bytes for a lane."""
     while total:
-        payload = b.random.randbytes(min(total, 4 * b.random.choice([1, 2, 7, 16, 50])))
-        b.send(lane, payload)
-        b.stored[lane] += payload
-        total -= len(payload)
+        size = min(total, 4 * b.random.choice([1, 2, 7, 16, 50]))
+        b.store(lane, size)
+        total -= size
 
 
 @cocotb.test()
@@ -538,9 +533,7 @@ async def a_restart_leaves_the_rest_of_what_was_begun(dut):
         b.hungry = True
         for _ in range(b.random.choice([1, 1, 2])):
             await b.run(b.random.randrange(5), lane)
-            b.pulse = lane
-            await b.step(lane)
-            b.stored[lane], b.taken[lane] = bytearray(), 0
+            await b.restart(lane)
         rests += bool(b.piece)
         # The consumer stops, as on a link without credits.
         b.hungry = b.random.random() < 0.3
@@ -600,12 +593,10 @@ async def credits_come_by_the_quarter_and_when_it_is_quiet(dut):
     for fields in b.settings:
         fields["return_credits"] = 1
     b.credit_ready = 0
-    for n in range(b.count):
-        b.send(n, bytes(quarter))
-    await b.settle()
-    for n in range(b.count):
-        b.send(n, bytes(quarter))
-    await b.settle()
+    for _ in range(2):
+        for n in range(b.count):
+            b.send(n, bytes(quarter))
+        await b.settle()
     b.credit_ready = 1
     await b.run(2 * b.count + 4)
     order = [next(n for n in range(b.count) if b.is_credit_of(credit, n)) for credit in b.credits]
@@ -643,10 +634,6 @@ if os.environ.get("GATEWARE_ALL"):
 
 @pytest.mark.parametrize(("data_bits", "lanes"), SHAPES)
 def test_lanes(data_bits, lanes):
-    parameters = {
-        "DATA_BITS": data_bits,
-        "LANES": lanes,
-        "LANE_FIFO": LANE_FIFO,
-        "WINDOW_BYTES": WINDOW_BYTES,
-    }
+    parameters = {"DATA_BITS": data_bits, "LANES": lanes, "LANE_FIFO": LANE_FIFO}
+    parameters |= {"WINDOW_BYTES": WINDOW_BYTES}
     simulate(__file__, "crosslane_lanes", parameters)

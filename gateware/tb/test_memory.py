@@ -19,6 +19,7 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 from simulate import simulate, widths
+from tlp_stream import until
 
 TOP = Path(__file__).resolve().parent / "tops" / "memory_loop.sv"
 MEMORY_BYTES = 1 << 20
@@ -52,9 +53,8 @@ class Bench:
         """Clock and reset; from now on everything pauses this often."""
         dut = self.dut
         Clock(dut.clk, 4, unit="ns").start()
-        for name in ["write_forget", "read_forget", "failed_valid"]:
-            getattr(dut, name).value = 0
-        for name in ["write_descriptor_valid", "read_descriptor_valid"]:
+        for name in ["write_forget", "read_forget", "failed_valid", "write_descriptor_valid",
+                     "read_descriptor_valid"]:  # fmt: skip
             getattr(dut, name).value = 0
         self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s"), dut.clk, dut.rst)
         self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m"), dut.clk, dut.rst)
@@ -115,16 +115,8 @@ class Bench:
                 got.extend(bytes(self.sink.read_nowait()))
             return len(got) >= count
 
-        await self.until(is_all)
+        await until(self.dut, is_all)
         return got
-
-    async def until(self, condition, limit=60000):
-        """Waits until the condition holds."""
-        for _ in range(limit):
-            if condition():
-                return
-            await RisingEdge(self.dut.clk)
-        raise AssertionError(f"condition not met within {limit} clocks")
 
 
 @cocotb.test()
@@ -141,7 +133,7 @@ async def bytes_reach_their_card_addresses(dut, how_often):
     for card, count in jobs:
         await bench.descriptor("write", card, count)
     total = sum(count for _, count in jobs)
-    await bench.until(lambda: bench.written == total)
+    await until(dut, lambda: bench.written == total)
     expected = bytearray(at)
     for card, count in jobs:
         expected[card : card + count] = data[card]
@@ -159,7 +151,7 @@ async def writes_go_at_a_beat_a_clock(dut):
     await ClockCycles(dut.clk, 250)
     await bench.descriptor("write", 0, count // 2)
     await bench.descriptor("write", count // 2, count // 2)
-    await bench.until(lambda: bench.written == count)
+    await until(dut, lambda: bench.written == count)
     beats = bench.memory.write_beats
     clocks = beats[-1] - beats[0] + 1
     assert len(beats) == 400
@@ -183,7 +175,7 @@ async def bytes_come_from_their_card_addresses(dut, how_often):
     for card, count in jobs:
         await bench.descriptor("read", card, count)
     expected = b"".join(content[card : card + count] for card, count in jobs)
-    await bench.until(lambda: len(got) >= len(expected))
+    await until(dut, lambda: len(got) >= len(expected))
     assert bytes(got) == expected
 
 
@@ -215,7 +207,7 @@ async def bytes_that_come_in_pieces_are_waited_for(dut):
         expected[card : card + count] = data[begin : begin + count]
         await bench.descriptor("write", card, count)
         card, begin = card + count, begin + count
-    await bench.until(lambda: bench.written == len(data))
+    await until(dut, lambda: bench.written == len(data))
     assert bench.content == expected
 
 
@@ -231,7 +223,7 @@ async def writes_that_are_given_up_leave_nothing_behind(dut):
         bench.source.send_nowait(AxiStreamFrame(data))
         if n >= 10:
             await bench.descriptor("write", at, count)
-        await bench.until(bench.source.idle)
+        await until(dut, bench.source.idle)
         if n < 10:
             # All data are available, and each of the first clocks is tried.
             await bench.descriptor("write", at, count)
@@ -246,7 +238,7 @@ async def writes_that_are_given_up_leave_nothing_behind(dut):
         next_data = bench.random.randbytes(count)
         bench.source.send_nowait(AxiStreamFrame(next_data))
         await bench.descriptor("write", next_at, count)
-        await bench.until(lambda count=count: bench.written >= count)
+        await until(dut, lambda count=count: bench.written >= count)
         await ClockCycles(dut.clk, 20)
         assert bench.written == count and bench.stops == []
         assert bench.content[next_at : next_at + count] == next_data
@@ -296,7 +288,7 @@ async def a_memory_that_fails_stops_the_channel_at_the_burst(dut, response):
     bench.memory.response = response
     bench.source.send_nowait(AxiStreamFrame(bytes(8 * burst)))
     await bench.descriptor("write", burst // 2, 6 * burst)
-    await bench.until(lambda: bench.stops)
+    await until(dut, lambda: bench.stops)
     await ClockCycles(dut.clk, 100)
     assert bench.stops == [(CARD_MEMORY, 3 * burst)]
     assert bench.written == 5 * burst // 2
@@ -310,7 +302,7 @@ async def a_memory_that_fails_stops_the_channel_at_the_burst(dut, response):
     data = bench.random.randbytes(2 * burst)
     bench.source.send_nowait(AxiStreamFrame(data))
     await bench.descriptor("write", 8, 2 * burst)
-    await bench.until(lambda: bench.written == 2 * burst)
+    await until(dut, lambda: bench.written == 2 * burst)
     assert bench.content[8 : 8 + 2 * burst] == data
     assert bench.stops == []
 
@@ -321,12 +313,12 @@ async def a_read_that_failed_is_told_behind_what_came_before(dut):
     data = bench.random.randbytes(1000)
     bench.source.send_nowait(AxiStreamFrame(data))
     await bench.descriptor("write", 0, 3000)
-    await bench.until(lambda: bench.source.idle())
+    await until(dut, lambda: bench.source.idle())
     dut.failed_valid.value = 1
     await RisingEdge(dut.clk)
     dut.failed_valid.value = 0
     assert bench.stops == []
-    await bench.until(lambda: bench.stops)
+    await until(dut, lambda: bench.stops)
     assert bench.stops == [(POISONED, 0x1234)]
     assert bench.written == len(data)
     assert bench.content[: len(data)] == data
@@ -344,7 +336,7 @@ async def a_read_of_the_memory_that_fails_offers_nothing_more(dut, response):
     bench.memory.response = response
     bench.sink.pause = True
     await bench.descriptor("read", 0, 4 * burst)
-    await bench.until(lambda: dut.read_failed.value)
+    await until(dut, lambda: dut.read_failed.value)
     # It is reported after all offered data.
     offered = int(dut.out_available.value)
     await ClockCycles(dut.clk, 10)

@@ -38,8 +38,15 @@ def beats_of(tlps):
     return sum(max(1, -(-len(tlp.payload) // BYTES)) for tlp in tlps)
 
 
+def check_rate(tlps, beats=None):
+    """Checks that TLPs take at most 1 % more clocks than their beats, or than these."""
+    clocks = tlps[-1].last_clock - tlps[0].first_clock + 1
+    beats = beats or beats_of(tlps)
+    assert clocks * 99 <= 100 * beats, f"{clocks} clocks for {beats} beats"
+
+
 async def write_rate(dut, name, max_payload, offset, length):
-    """Clocks and beats from the first data TLP to the last, counting all TLPs that leave."""
+    """The data TLPs that leave, their first address and that of each transfer."""
     bus = await started(dut, max_payload=max_payload)
     channel = Channel(bus, name, entries=64)
     await channel.open()
@@ -64,8 +71,7 @@ async def aligned_writes_own_the_datapath(dut, name, max_payload):
     assert data == pattern(0, 0, len(data))
     payload = 128 << max_payload
     assert all(len(w.payload) == payload for w in writes)
-    clocks = writes[-1].last_clock - writes[0].first_clock + 1
-    assert clocks * 99 <= 100 * BEATS, f"{clocks} clocks for {BEATS} beats"
+    check_rate(writes, BEATS)
 
 
 @cocotb.test()
@@ -73,8 +79,7 @@ async def aligned_writes_own_the_datapath(dut, name, max_payload):
 async def unaligned_writes_lose_what_alignment_forces(dut, offset):
     bus, writes, base, _ = await write_rate(dut, "c2h[0]", 1, offset, BEATS * BYTES - 8192)
     assert bus.load(base + offset, 5000) == pattern(0, 0, 5000)
-    clocks = writes[-1].last_clock - writes[0].first_clock + 1
-    assert clocks * 99 <= 100 * beats_of(writes), f"{clocks} clocks for {beats_of(writes)} beats"
+    check_rate(writes)
 
 
 @cocotb.test()
@@ -98,7 +103,7 @@ async def small_writes_take_a_clock_each(dut, length):
 
 
 async def read_rate(dut, completion_bytes, offset, shuffled):
-    """Clocks of the completions' beats at the engine, from the first to the last."""
+    """The completions at the engine."""
     bus = await started(dut, max_payload=1, max_read_request=2)
     bus.completer.in_order(20, completion_bytes)
     if shuffled:
@@ -116,26 +121,19 @@ async def read_rate(dut, completion_bytes, offset, shuffled):
     assert (await channel.completed(100000)).error == "none"
     assert await channel.get64("bytes") == total
     arrived = [tlp for tlp in bus.source.sent if tlp.kind == COMPLETION_DATA]
-    data = [tlp for tlp in arrived if tlp.length_dw * 4 > 32 or tlp.byte_count > 32]
-    return data
+    return [tlp for tlp in arrived if tlp.length_dw * 4 > 32 or tlp.byte_count > 32]
 
 
 @cocotb.test()
 @cocotb.parametrize(completion_bytes=[64, 256], shuffled=[False, True])
 async def aligned_completions_own_the_datapath(dut, completion_bytes, shuffled):
-    data = await read_rate(dut, completion_bytes, 0, shuffled)
-    clocks = data[-1].last_clock - data[0].first_clock + 1
-    beats = beats_of(data)
-    assert clocks * 99 <= 100 * beats, f"{clocks} clocks for {beats} beats"
+    check_rate(await read_rate(dut, completion_bytes, 0, shuffled))
 
 
 @cocotb.test()
 @cocotb.parametrize(offset=[1, 4, 30])
 async def unaligned_completions_lose_what_alignment_forces(dut, offset):
-    data = await read_rate(dut, 256, offset, True)
-    clocks = data[-1].last_clock - data[0].first_clock + 1
-    beats = beats_of(data)
-    assert clocks * 99 <= 100 * beats, f"{clocks} clocks for {beats} beats"
+    check_rate(await read_rate(dut, 256, offset, True))
 
 
 @pytest.mark.parametrize("data_bits", WIDTHS)

@@ -11,7 +11,7 @@ from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
 from cocotbext.pcie.core.tlp import Tlp as WireTlp
 from cocotbext.pcie.core.utils import PcieId
 from packed import pack, unpack
-from shim_s7_bench import HardBlock, on_the_wire, until
+from shim_s7_bench import HardBlock, on_the_wire
 from simulate import simulate
 from tlp_stream import (
     COMPLETION,
@@ -23,6 +23,7 @@ from tlp_stream import (
     TlpSink,
     TlpSource,
     memory_write,
+    until,
 )
 
 DATA_BITS = int(os.environ.get("DATA_BITS", "64"))
@@ -104,13 +105,20 @@ def any_tlp(seed, *, received):
     return wire, bars, None if kind == "message" else Tlp(header, payload)
 
 
+def write_of(address, data):
+    """A write on the wire."""
+    wire = WireTlp()
+    wire.fmt_type = TlpType.MEM_WRITE_64 if address >> 32 else TlpType.MEM_WRITE
+    wire.set_addr_be_data(address, data)
+    return wire
+
+
 @cocotb.test()
 @cocotb.parametrize(pause=[0.0, 0.5])
 async def what_comes_is_handed_on(dut, pause):
     """Headers of 3 and 4 double words, every field and byte, in order."""
     seed = random.Random(SEED)
-    block = HardBlock(dut)
-    await block.begin()
+    block = await HardBlock(dut).begin()
     block.pause = block.rx.pause = pause
     expected = []
     for _ in range(150):
@@ -136,8 +144,7 @@ async def what_comes_is_handed_on(dut, pause):
 async def what_is_sent_arrives(dut, pause):
     """Every TLP as cocotbext-pcie packs it, byte by byte, in the order of the stream."""
     seed = random.Random(SEED + 2)
-    block = HardBlock(dut)
-    await block.begin()
+    block = await HardBlock(dut).begin()
     block.pause = pause
     wires = []
     for _ in range(150):
@@ -153,18 +160,13 @@ async def what_is_sent_arrives(dut, pause):
 async def the_rate_is_the_interfaces(dut):
     """At least 99 % of the interface's capacity, each way, by header and payload."""
     seed = random.Random(SEED + 3)
-    block = HardBlock(dut)
-    await block.begin()
+    block = await HardBlock(dut).begin()
     for payload in [1, 2, 3, 4, 16, 32, 64, 128]:
         for header, address in [(3, 0x1000), (4, 1 << 40)]:
             count = 40
             data = seed.randbytes(4 * payload)
             block.rx.tlps.clear()
-            for _ in range(count):
-                wire = WireTlp()
-                wire.fmt_type = TlpType.MEM_WRITE if header == 3 else TlpType.MEM_WRITE_64
-                wire.set_addr_be_data(address, data)
-                block.to_engine.append((wire, 1, 0))
+            block.to_engine.extend((write_of(address, data), 1, 0) for _ in range(count))
             await until(dut, lambda: len(block.rx.tlps) == count)
             clocks = block.rx.tlps[-1].first_clock - block.rx.tlps[0].first_clock
             # Received TLPs begin at each half of 128 bits, sent ones at each beat.
@@ -185,12 +187,9 @@ async def the_rate_is_the_interfaces(dut):
 @cocotb.test()
 async def latency(dut):
     """From the clock that takes a TLP's first beat to the one that offers its first beat."""
-    block = HardBlock(dut)
-    await block.begin()
+    block = await HardBlock(dut).begin()
     for header, address in [(3, 0x1000), (4, 1 << 40)]:
-        wire = WireTlp()
-        wire.fmt_type = TlpType.MEM_WRITE if header == 3 else TlpType.MEM_WRITE_64
-        wire.set_addr_be_data(address, bytes(64))
+        wire = write_of(address, bytes(64))
         for way in ["rx", "tx"]:
             await ClockCycles(dut.clk, 20)
             if way == "rx":
@@ -217,16 +216,9 @@ async def settings_and_room(dut):
         getattr(dut, name).value = value
     await block.begin()
     settings = vars(unpack("function_t", int(dut.function_o.value)))
-    assert settings == {
-        "routing_id": 0x0311,
-        "max_payload": 1,
-        "max_read_request": 2,
-        "bus_master": 1,
-        "relaxed_ordering": 1,
-        "extended_tags": 1,
-        "msix_enabled": 1,
-        "link_up": 1,
-    }
+    ones = ("bus_master", "relaxed_ordering", "extended_tags", "msix_enabled", "link_up")
+    sizes = {"routing_id": 0x0311, "max_payload": 1, "max_read_request": 2}
+    assert settings == sizes | dict.fromkeys(ones, 1)
     await until(dut, lambda: int(dut.fc_sel.value) == 0b100, 40)
     await ClockCycles(dut.clk, 40)
     for ph, pd, nph, buffers, open_ in [
@@ -245,13 +237,9 @@ async def settings_and_room(dut):
 async def function_level_reset(dut):
     """A TLP that has begun to leave is ended and marked; TLPs that arrive meanwhile are lost."""
     seed = random.Random(SEED)
-    block = HardBlock(dut)
-    await block.begin(has_engine=False)
+    block = await HardBlock(dut).begin(has_engine=False)
     for _ in range(4):
-        wire = WireTlp()
-        wire.fmt_type = TlpType.MEM_WRITE
-        wire.set_addr_be_data(0x1000, seed.randbytes(128))
-        block.to_engine.append((wire, 1, 0))
+        block.to_engine.append((write_of(0x1000, seed.randbytes(128)), 1, 0))
     dut.s_tx_header.value = pack(
         "tlp_header_t", kind=MEMORY_WRITE, address=0x1000, length_dw=32, first_be=15, last_be=15
     )
@@ -271,7 +259,7 @@ async def function_level_reset(dut):
     await ClockCycles(dut.clk, 200)
     assert [len(packet) for packet in block.discontinued] == [140]
     rx.tlps.clear()
-    wire, bars, tlp = any_tlp(seed, received=True)
+    tlp = None
     while tlp is None:
         wire, bars, tlp = any_tlp(seed, received=True)
     block.to_engine.append((wire, bars, 0))
@@ -283,8 +271,7 @@ async def function_level_reset(dut):
 @cocotb.parametrize(address=[0x1000, 1 << 40], clocks=range(6))
 async def a_reset_ends_what_has_begun_to_leave(dut, address, clocks):
     """At any beat, also of the header; and the next TLP leaves whole."""
-    block = HardBlock(dut)
-    await block.begin(has_engine=False)
+    block = await HardBlock(dut).begin(has_engine=False)
     tlp = memory_write(address, bytes(range(256)))
     data = int.from_bytes(tlp.payload[: DATA_BITS // 8], "little")
     dut.s_tx_header.value = pack("tlp_header_t", **tlp.header)

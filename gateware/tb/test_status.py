@@ -46,16 +46,9 @@ class Engine:
         self.now = seed.getrandbits(40)
 
     def random_readings(self):
-        fields = {
-            "state": self.seed.randrange(3),
-            "error": self.seed.randrange(9),
-            "in_flight": self.seed.getrandbits(16),
-            "completed": self.seed.getrandbits(32),
-            "stopped_at": self.seed.getrandbits(32),
-            "error_address": self.seed.getrandbits(64),
-            "bytes": self.seed.getrandbits(64),
-        }
-        return fields
+        bits = dict(in_flight=16, completed=32, stopped_at=32, error_address=64, bytes=64)
+        codes = {"state": self.seed.randrange(3), "error": self.seed.randrange(9)}
+        return codes | {name: self.seed.getrandbits(count) for name, count in bits.items()}
 
     def drive(self):
         """Sets the inputs of a clock."""
@@ -68,25 +61,14 @@ class Engine:
                 self.readings[n] = self.random_readings()
         dut.due.value = sum(due << 2 * n for n, due in enumerate(self.due))
         dut.time_i.value = self.now
-        dut.readings.value = join(
-            "channel_readings_t", [pack("channel_readings_t", **r) for r in self.readings]
-        )
-        settings = [
-            pack(
-                "channel_settings_t",
-                vector=self.vectors[n],
-                status_address=self.status_addresses[n],
-                restart=self.restart[n],
-            )
-            for n in range(CHANNELS)
-        ]
-        dut.settings.value = join("channel_settings_t", settings)
-        dut.function_i.value = pack(
-            "function_t",
-            routing_id=ROUTING_ID,
-            msix_enabled=self.msix_enabled,
-            bus_master=self.bus_master,
-        )
+        struct = "channel_readings_t"
+        dut.readings.value = join(struct, [pack(struct, **r) for r in self.readings])
+        struct, fields = "channel_settings_t", ("vector", "status_address", "restart")
+        channels = zip(self.vectors, self.status_addresses, self.restart, strict=True)
+        settings = [pack(struct, **dict(zip(fields, c, strict=True))) for c in channels]
+        dut.settings.value = join(struct, settings)
+        fields = dict(msix_enabled=self.msix_enabled, bus_master=self.bus_master)
+        dut.function_i.value = pack("function_t", routing_id=ROUTING_ID, **fields)
         dut.msix_masked.value = self.masked
         self.table_ready = seed.random() >= self.busy_table
         dut.msix_ready.value = int(self.table_ready)
@@ -285,14 +267,9 @@ async def masked_vectors_wait(dut):
 @cocotb.test()
 async def restart_begins_the_sequence_anew(dut):
     engine, sink, bench = await begin(dut, 6)
-    for _ in range(3):
-        engine.due[0] = STATUS
-        await bench.step(20)
-    engine.due[0] = STATUS
-    sink.pause = 1.0
-    await bench.step(10)
-    engine.due[0] = STATUS
-    await bench.step(10)
+    for pause, clocks in ((0.0, 20), (0.0, 20), (0.0, 20), (1.0, 10), (1.0, 10)):
+        engine.due[0], sink.pause = STATUS, pause
+        await bench.step(clocks)
     engine.restart[0] = 1
     await bench.step(2)
     sink.pause = 0.0

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
 from simulate import simulate, widths
+from tlp_stream import Bench
 
 TOP = Path(__file__).resolve().parent / "tops" / "stream_loop.sv"
 SIZE_BYTES = 2048
@@ -30,15 +30,19 @@ class Loop:
         self.clock = 0
         self.beats = []  # (clock, bytes)
 
-    async def reset(self):
-        Clock(self.dut.clk, 4, unit="ns").start()
-        self.dut.rst.value = 1
-        self.dut.s_tvalid.value = 0
-        self.dut.m_tready.value = 0
-        self.dut.flush.value = 0
-        await FallingEdge(self.dut.clk)
-        await FallingEdge(self.dut.clk)
-        self.dut.rst.value = 0
+    async def start(self):
+        """Clock and reset."""
+        for name in ("s_tvalid", "m_tready", "flush"):
+            getattr(self.dut, name).value = 0
+        await Bench(self.dut).reset()
+        return self
+
+    async def flush(self):
+        """Flushes until all bytes have come out, as they went in."""
+        while len(self.received) < len(self.sent):
+            await self.step(0, flush=1)
+            assert self.clock < 10_000
+        assert self.received == self.sent
 
     async def step(self, most, least=1, source=1.0, sink=1.0, flush=0):
         """One clock; a new beat has `least` to `most` bytes."""
@@ -76,18 +80,14 @@ class Loop:
 
 @cocotb.test()
 async def bytes_come_out_in_order(dut):
-    loop = Loop(dut)
-    await loop.reset()
+    loop = await Loop(dut).start()
     for phase in range(40):
         source, sink = loop.seed.choice([0.2, 0.7, 1]), loop.seed.choice([0.2, 0.7, 1])
         for _ in range(60):
             # A flush now and then makes partial beats; without flush there are none.
             flush = phase % 4 == 3 and loop.seed.random() < 0.3
             await loop.step(loop.lanes, source=source, sink=sink, flush=flush)
-    while len(loop.received) < len(loop.sent):
-        await loop.step(0, flush=1)
-        assert loop.clock < 10_000
-    assert loop.received == loop.sent
+    await loop.flush()
     sizes = [size for _, size in loop.beats]
     assert sizes.count(loop.lanes) > 300
     assert len(set(sizes)) > min(5, loop.lanes)
@@ -95,8 +95,7 @@ async def bytes_come_out_in_order(dut):
 
 @cocotb.test()
 async def beats_are_full_without_a_flush(dut):
-    loop = Loop(dut)
-    await loop.reset()
+    loop = await Loop(dut).start()
     for _ in range(600):
         await loop.step(loop.lanes, sink=0.8)
     for _ in range(SIZE_BYTES // loop.lanes + 20):
@@ -105,15 +104,12 @@ async def beats_are_full_without_a_flush(dut):
     left = len(loop.sent) - len(loop.received)
     assert 0 <= left < loop.lanes
     # The remainder comes when it is flushed, and only then.
-    while len(loop.received) < len(loop.sent):
-        await loop.step(0, flush=1)
-    assert loop.received == loop.sent
+    await loop.flush()
 
 
 @cocotb.test()
 async def a_beat_each_clock(dut):
-    loop = Loop(dut)
-    await loop.reset()
+    loop = await Loop(dut).start()
     await loop.step(0)
     begin = loop.clock
     for _ in range(400):
@@ -130,9 +126,7 @@ async def a_beat_each_clock(dut):
     assert held >= SIZE_BYTES - loop.lanes
     for _ in range(500):
         await loop.step(loop.lanes, least=loop.lanes)
-    while len(loop.received) < len(loop.sent):
-        await loop.step(0, flush=1)
-    assert loop.received == loop.sent
+    await loop.flush()
 
 
 @pytest.mark.parametrize("data_bits", widths(64, 512))

@@ -6,11 +6,11 @@ import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, Timer
 from engine_host import pattern
 from packed import pack, unpack
 from simulate import simulate
+from tlp_stream import Bench
 
 READ_CLOCKS = 3
 GENERATOR, STREAM, LANE, NOTHING = range(4)
@@ -119,13 +119,8 @@ class User:
 
     async def start(self):
         """Clock and reset."""
-        dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
-        dut.rst.value = 1
         self.drive()
-        await FallingEdge(dut.clk)
-        await FallingEdge(dut.clk)
-        dut.rst.value = 0
+        await Bench(self.dut).reset()
         return self
 
     def drive(self):
@@ -205,13 +200,8 @@ class User:
         for n, source in enumerate(self.sources):
             bits = (moves >> n & 1, takes >> n & 1)
             source.clock(self.time, *bits, backs >> 6 * n & 63, counts >> 7 * n & 127)
-        self.lane.clock(
-            self.time,
-            int(dut.lane_move.value),
-            int(dut.lane_take.value),
-            int(dut.lane_take_back.value),
-            int(dut.lane_take_bytes.value),
-        )
+        taken = ("move", "take", "take_back", "take_bytes")
+        self.lane.clock(self.time, *(int(getattr(dut, f"lane_{name}").value) for name in taken))
         # Only the selected channels take from routed streams.
         if STREAM in (self.settings["c2h_source"], self.settings["peer_source"]):
             assert self.sources[0].taken + self.lane.taken == before + self.asked
@@ -230,6 +220,16 @@ class User:
         """Runs some clocks."""
         for _ in range(clocks):
             await self.step()
+
+    async def pulse(self, name, clocks=1):
+        """Runs some clocks, with a pulse of the registers in the first."""
+        self.pulses = {name: 1}
+        await self.run(clocks)
+
+    async def wire(self, name, clocks=1):
+        """Runs some clocks, with a signal of the channel in the first."""
+        self.wires[name] = 1
+        await self.run(clocks)
 
     async def quiet(self):
         """Waits until no requested bytes are in flight."""
@@ -339,8 +339,7 @@ async def what_leads_nowhere_is_checked(dut):
     for enabled in [1, 1, 0]:
         seed = u.random.getrandbits(32)
         u.settings.update(h2c_check=enabled, h2c_check_seed=seed)
-        u.pulses = dict(h2c_check_restart=1)
-        await u.step()
+        await u.pulse("h2c_check_restart")
         data = bytearray(pattern(seed, 0, 2800))
         wrong = sorted({u.random.randrange(700) for _ in range(9)} | {699})
         for word in wrong:
@@ -373,14 +372,12 @@ async def errors_are_counted_a_beat_each_clock(dut):
     # Beats in flight at a restart belong to the time before it.
     source = u.sources[0]
     for clocks in range(6, 16):
-        u.pulses = dict(h2c_check_restart=1)
-        await u.step()
+        await u.pulse("h2c_check_restart")
         source.times.clear()
         source.data += pattern(2, 0, 20 * u.lanes)
         await u.run(clocks)
         restarted = u.time
-        u.pulses = dict(h2c_check_restart=1)
-        await u.run(30)
+        await u.pulse("h2c_check_restart", 30)
         behind = sum(time + READ_CLOCKS > restarted for time in source.times)
         assert 0 < behind < len(source.times) == 20
         r = u.readings()
@@ -400,36 +397,29 @@ async def one_command_at_a_time(dut):
 
     done = 0
     for started_again in [False, True, False]:
-        u.pulses = dict(command_start=1)
-        await u.step()
+        await u.pulse("command_start")
         # The command has the settings of the time when it was started.
         u.settings.update(command_address=0x7000, command_bytes=4)
         d = await offered()
         assert (d.address, d.bytes, d.error) == (0x5_0000_1000, 256, 0)
         assert (d.command, d.generated, d.await_credit) == (1, 0, 0)
         assert (d.write_status, d.send_interrupt) == (0, 0)
-        u.wires["command_ready"] = 1
-        await u.step()
+        await u.wire("command_ready")
         assert not int(dut.command_valid.value)
         assert u.readings().command_busy == 1
         if started_again:
-            u.pulses = dict(command_start=1)
-            await u.run(2)
+            await u.pulse("command_start", 2)
             assert not int(dut.command_valid.value)
-        u.wires["command_done"] = 1
-        await u.step()
+        await u.wire("command_done")
         done += 1
         assert (u.readings().command_busy, u.readings().command_done) == (0, done)
         u.settings.update(command_address=0x5_0000_1000, command_bytes=256)
     # The channel stops: the started command is dropped, before it is taken or after.
     for taken in [0, 1]:
-        u.pulses = dict(command_start=1)
-        await u.run(2)
+        await u.pulse("command_start", 2)
         u.wires["command_ready"] = taken
         await u.step()
-        u.wires["peer_stopped"] = 1
-        await u.step()
-        await u.step()
+        await u.wire("peer_stopped", 2)
         assert (int(dut.command_valid.value), u.readings().command_busy) == (0, 0)
     assert u.readings().command_done == done
 
@@ -442,13 +432,11 @@ async def take_message(u):
     d = unpack("descriptor_t", dut.command_descriptor.value)
     address, size = u.settings["command_address"], u.settings["command_bytes"]
     assert (d.address, d.bytes, d.command, d.generated) == (address, size, 1, 1)
-    u.wires["command_ready"] = 1
-    await u.step()
+    await u.wire("command_ready")
     await u.run(u.random.randrange(1, 9))
     assert not int(dut.command_valid.value)
     begun = u.time
-    u.wires["message_begun"] = 1
-    await u.step()
+    await u.wire("message_begun")
     return begun
 
 
@@ -457,9 +445,8 @@ async def rounds_of_the_ping_pong_are_timed(dut):
     u = await User(dut, 6).start()
     u.settings.update(command_address=0x9_0000_0000, command_bytes=1000, lane=3)
     for rounds in [5, 1, 0, 3]:
-        u.pulses = dict(ping_start=1)
         u.settings["ping_rounds"] = rounds
-        await u.run(2)
+        await u.pulse("ping_start", 2)
         assert u.readings().ping_done == 0
         spans = []
         for number in range(rounds):
@@ -493,23 +480,18 @@ async def rounds_of_the_ping_pong_are_timed(dut):
 async def the_ping_pong_stops_with_the_channel(dut):
     u = await User(dut, 7).start()
     u.settings.update(command_address=64, command_bytes=64, lane=1, ping_rounds=9)
-    u.pulses = dict(ping_start=1)
-    await u.run(2)
+    await u.pulse("ping_start", 2)
     await take_message(u)
     # A command that is started meanwhile comes first.
-    u.pulses = dict(command_start=1)
     u.received = (1, 64)
-    await u.run(2)
+    await u.pulse("command_start", 2)
     assert int(dut.command_valid.value)
     assert not unpack("descriptor_t", dut.command_descriptor.value).generated
-    u.wires["command_ready"] = 1
-    await u.step()
+    await u.wire("command_ready")
     assert unpack("descriptor_t", dut.command_descriptor.value).generated
-    u.wires["peer_stopped"] = 1
-    await u.run(3)
+    await u.wire("peer_stopped", 3)
     assert not int(dut.command_valid.value)
-    u.wires["message_begun"] = 1
-    await u.step()
+    await u.wire("message_begun")
     u.received = (1, 64)
     await u.run(4)
     assert (u.readings().ping_done, int(dut.command_valid.value)) == (1, 0)

@@ -269,6 +269,15 @@ class Bench:
         raise AssertionError(f"condition not met within {limit} clocks")
 
 
+async def until(dut, condition, limit: int = 60000) -> None:
+    """Waits until the condition holds."""
+    for _ in range(limit):
+        if condition():
+            return
+        await RisingEdge(dut.clk)
+    raise AssertionError(f"condition not met within {limit} clocks")
+
+
 class Clocks:
     """Counts the clocks of a module."""
 

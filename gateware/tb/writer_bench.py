@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
 from packed import CONSTANTS, pack, unpack
+from tlp_stream import Bench
 
 C2H, PEER = CONSTANTS["KIND_C2H"], CONSTANTS["KIND_PEER"]
 IDLE, RUNNING, STOPPED = 0, 1, 2
@@ -87,16 +87,11 @@ class WriterBench:
 
     async def start(self):
         """Clock and reset."""
-        dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
         for name in ("settings", "s_tvalid", "descriptor_valid", "m_write_ready",
                      "status_taken", "interrupt_taken", "reset_counters", "time_i",
                      "function_i", "feed_failed"):  # fmt: skip
-            getattr(dut, name).value = 0
-        dut.rst.value = 1
-        await FallingEdge(dut.clk)
-        await FallingEdge(dut.clk)
-        dut.rst.value = 0
+            getattr(self.dut, name).value = 0
+        await Bench(self.dut).reset()
         await self.steps(4)
         return self
 

@@ -323,11 +323,11 @@ impl CardMemory {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// The board of the kc705 paper: 64 bits at 1600 MT/s behind 256 bits at 100 MHz.
-    fn parameters() -> CardMemoryParameters {
+    pub(crate) fn parameters() -> CardMemoryParameters {
         CardMemoryParameters {
             bytes: 1 << 30,
             axi_bytes: 32,

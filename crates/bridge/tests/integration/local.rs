@@ -53,6 +53,20 @@ fn on<T, F: Future<Output = T>>(lab: &str, test: impl FnOnce(Device<LabBus>) -> 
     result
 }
 
+/// Runs a test with local transfers of the card of a lab, which are closed in the end.
+fn with<T>(
+    lab: &str,
+    options: LocalOptions,
+    test: impl AsyncFnOnce(Device<LabBus>, &mut LocalDma<LabBus>) -> T,
+) -> T {
+    on(lab, async |device| {
+        let mut dma = LocalDma::new(&device, options).unwrap();
+        let result = test(device, &mut dma).await;
+        dma.close().await.unwrap();
+        result
+    })
+}
+
 fn data(seed: u64, bytes: usize) -> Vec<u8> {
     let word = |n: u64| (n + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     (0..bytes as u64).map(|n| word(n) as u8).collect()
@@ -106,25 +120,24 @@ fn contents(buffer: &Buffer<LabBus>, start: usize, bytes: usize) -> Vec<u8> {
 #[test]
 fn every_byte_arrives_on_every_way() {
     for lab in LABS {
-        on(lab, async |device| {
-            let mut dma = LocalDma::new(&device, small()).unwrap();
+        with(lab, small(), async |device, dma| {
             let cases = [(1, 0), (3, 4095), (16 << 10, 64), (100_001, 12_345), (400_003, 1 << 20)];
             for (number, (bytes, card)) in cases.into_iter().enumerate() {
                 let sent = data(number as u64, bytes);
-                let moved = put(&mut dma, &sent, card).await;
+                let moved = put(dma, &sent, card).await;
                 let pieces = bytes.div_ceil(16 << 10) as u64;
                 for stage in &moved.stages {
                     assert_eq!((stage.bytes, stage.operations), (bytes as u64, pieces));
                     assert!(stage.busy_ps > 0, "{}", stage.stage);
                 }
                 assert_eq!(stages(&moved), [Stage::CopyIn, Stage::Transmit]);
-                assert!(get(&mut dma, card, bytes).await == sent, "{lab}: {bytes} B at {card}");
+                assert!(get(dma, card, bytes).await == sent, "{lab}: {bytes} B at {card}");
 
                 let to = (1 << 25) + 7 + card;
                 let job = Job::CardToCard { from: card, to, bytes: bytes as u64 };
                 let moved = dma.transfer(job, NEVER).await.unwrap();
                 assert_eq!(stages(&moved), [Stage::Receive]);
-                assert!(get(&mut dma, to, bytes).await == sent, "{lab}: {bytes} B to {to}");
+                assert!(get(dma, to, bytes).await == sent, "{lab}: {bytes} B to {to}");
 
                 // In the caller's own memory, from and to the middle of it.
                 let source = registered(&device, bytes + 100, PageSize::Small).await;
@@ -143,7 +156,6 @@ fn every_byte_arrives_on_every_way() {
                 source.unregister().await.unwrap();
                 sink.unregister().await.unwrap();
             }
-            dma.close().await.unwrap();
         });
     }
 }
@@ -151,8 +163,7 @@ fn every_byte_arrives_on_every_way() {
 #[test]
 fn data_pass_through_the_card_copied_or_not() {
     for lab in LABS {
-        on(lab, async |device| {
-            let mut dma = LocalDma::new(&device, small()).unwrap();
+        with(lab, small(), async |device, dma| {
             for bytes in [1, 4097, 300_001] {
                 let sent = data(5, bytes);
                 let source = registered(&device, bytes, PageSize::Small).await;
@@ -182,10 +193,9 @@ fn data_pass_through_the_card_copied_or_not() {
                 source.unregister().await.unwrap();
                 sink.unregister().await.unwrap();
                 // Also into the card's memory in between, which reconfigures the channels.
-                put(&mut dma, &sent, 0).await;
-                assert!(get(&mut dma, 0, bytes).await == sent);
+                put(dma, &sent, 0).await;
+                assert!(get(dma, 0, bytes).await == sent);
             }
-            dma.close().await.unwrap();
         });
     }
 }
@@ -201,22 +211,20 @@ fn rings_of_any_shape_do() {
         (64, 1, Notification::Poll),
     ];
     for (buffers, reported_together, notification) in cases {
-        on("sbdt", async |device| {
-            let options = small()
-                .with_buffers(buffers)
-                .with_reported_together(reported_together)
-                .with_notification(notification)
-                .with_cores(Cores::one_copier());
-            let mut dma = LocalDma::new(&device, options).unwrap();
+        let options = small()
+            .with_buffers(buffers)
+            .with_reported_together(reported_together)
+            .with_notification(notification)
+            .with_cores(Cores::one_copier());
+        with("sbdt", options, async |_, dma| {
             for bytes in [100, 16 << 10, 7 * (16 << 10), 500_000] {
                 let sent = data(buffers.into(), bytes);
-                put(&mut dma, &sent, 1).await;
-                assert!(get(&mut dma, 1, bytes).await == sent, "{options:?}");
+                put(dma, &sent, 1).await;
+                assert!(get(dma, 1, bytes).await == sent, "{options:?}");
                 let mut back = vec![0; bytes];
                 dma.transfer(through(&sent, &mut back), NEVER).await.unwrap();
                 assert!(back == sent, "{options:?}");
             }
-            dma.close().await.unwrap();
         });
     }
 }
@@ -230,45 +238,43 @@ async fn rate(dma: &mut LocalDma<LabBus>, job: Job<'_, LabBus>) -> f64 {
 /// slower than the controllers, registered memory is faster.
 #[test]
 fn copies_overlap_and_registered_memory_saves_them() {
-    on("sbdt:crosslane", async |device| {
+    let options = LocalOptions::default().with_cores(Cores::one_copier());
+    with("sbdt:crosslane", options, async |device, dma| {
         let bytes = 16 * MIB;
-        let options = LocalOptions::default().with_cores(Cores::one_copier());
-        let mut dma = LocalDma::new(&device, options).unwrap();
         let huge = async || registered(&device, bytes, PageSize::Huge).await;
         let buffers = [huge().await, huge().await];
         let (sent, all) = (data(3, bytes), 0..bytes as u64);
         buffers[0].write(0, &sent).unwrap();
         // Opening and pinning happen once and are not timed.
-        put(&mut dma, &sent[..MIB], 0).await;
-        get(&mut dma, 0, MIB).await;
+        put(dma, &sent[..MIB], 0).await;
+        get(dma, 0, MIB).await;
         let from = || HostSource::Registered(&buffers[0], all.clone());
         let to = || HostSink::Registered(&buffers[1], all.clone());
-        let copied = rate(&mut dma, Job::HostToCard { from: HostSource::Copied(&sent), to: 0 });
+        let copied = rate(dma, Job::HostToCard { from: HostSource::Copied(&sent), to: 0 });
         let copied = copied.await;
-        let zero_copy = rate(&mut dma, Job::HostToCard { from: from(), to: 0 }).await;
+        let zero_copy = rate(dma, Job::HostToCard { from: from(), to: 0 }).await;
         // One copy of 1 MiB is not hidden: 116 us of 2.6 ms.
         let hidden = bytes as f64 / (bytes as f64 / zero_copy + MIB as f64 / 9050.0);
         assert!((copied / hidden - 1.0).abs() < 0.001, "{copied} {hidden}");
         // 128 of 148 B of Gen3 x8 less SKP, and few DLLPs.
         assert!((6650.0..6850.0).contains(&zero_copy), "{zero_copy}");
-        let back = rate(&mut dma, Job::CardToHost { from: 0, to: to() }).await;
+        let back = rate(dma, Job::CardToHost { from: 0, to: to() }).await;
         // 256 of 276 B.
         assert!((7200.0..7320.0).contains(&back), "{back}");
         assert!(contents(&buffers[1], 0, bytes) == sent);
 
         let mut into = vec![0; bytes];
-        let through = rate(&mut dma, through(&sent, &mut into)).await;
+        let through = rate(dma, through(&sent, &mut into)).await;
         // The one core copies each byte twice.
         assert!((4300.0..9050.0 / 2.0).contains(&through), "{through}");
-        let direct = rate(&mut dma, Job::HostToHost { from: from(), to: to() }).await;
+        let direct = rate(dma, Job::HostToHost { from: from(), to: to() }).await;
         assert!((6000.0..6850.0).contains(&direct), "{direct}");
         let within = Job::CardToCard { from: 0, to: 4 << 30, bytes: bytes as u64 };
-        let within = rate(&mut dma, within).await;
+        let within = rate(dma, within).await;
         assert!((12_000.0..12_800.0).contains(&within), "{within}");
         for buffer in buffers {
             buffer.unregister().await.unwrap();
         }
-        dma.close().await.unwrap();
     });
 }
 
@@ -276,13 +282,9 @@ fn copies_overlap_and_registered_memory_saves_them() {
 #[test]
 fn cores_copy_at_the_same_time() {
     let through = |cores| {
-        on("sbdt:crosslane", async |device| {
-            let mut dma =
-                LocalDma::new(&device, LocalOptions::default().with_cores(cores)).unwrap();
+        with("sbdt:crosslane", LocalOptions::default().with_cores(cores), async |_, dma| {
             let (sent, mut back) = (data(1, 16 * MIB), vec![0; 16 * MIB]);
-            let moved = dma.transfer(through(&sent, &mut back), NEVER).await.unwrap();
-            dma.close().await.unwrap();
-            moved.bytes_per_second() / 1e6
+            rate(dma, through(&sent, &mut back)).await
         })
     };
     let (one, two) = (through(Cores::one_copier()), through(Cores::apart()));
@@ -306,9 +308,8 @@ fn card_memory_fault(why: &Reason) -> bool {
 #[test]
 fn what_the_card_refuses_ends_a_transfer_with_what_has_arrived() {
     for notification in [Notification::Poll, Notification::InterruptOnly] {
-        on("kc705:crosslane", async |device| {
-            let options = small().with_notification(notification).with_reported_together(4);
-            let mut dma = LocalDma::new(&device, options).unwrap();
+        let options = small().with_notification(notification).with_reported_together(4);
+        with("kc705:crosslane", options, async |_, dma| {
             let (bytes, room) = (300_000, 200_192);
             let sent = data(2, bytes);
             let behind = (1 << 30) - room as u64;
@@ -334,20 +335,18 @@ fn what_the_card_refuses_ends_a_transfer_with_what_has_arrived() {
             assert_eq!((stage, card_memory_fault(&fault)), (Stage::Receive, true));
             assert_eq!(arrived, room);
 
-            put(&mut dma, &sent, 0).await;
-            assert!(get(&mut dma, 0, bytes).await == sent);
-            dma.close().await.unwrap();
+            put(dma, &sent, 0).await;
+            assert!(get(dma, 0, bytes).await == sent);
         });
     }
 }
 
 #[test]
 fn deadlines_and_cancels_tell_what_has_arrived() {
-    on("sbdt", async |device| {
-        let bus = device.bus().clone();
-        let mut dma = LocalDma::new(&device, LocalOptions::of_paper(64 << 10)).unwrap();
+    with("sbdt", LocalOptions::of_paper(64 << 10), async |device, dma| {
+        let bus = device.bus();
         let sent = data(4, 2 * MIB);
-        put(&mut dma, &sent, 0).await;
+        put(dma, &sent, 0).await;
         for (number, after_us) in [0, 3, 50, 120, 250, 400].into_iter().enumerate() {
             for way in 0..3 {
                 for is_cancelled in [false, true] {
@@ -378,24 +377,20 @@ fn deadlines_and_cancels_tell_what_has_arrived() {
                     assert!(arrived < 2 * MIB, "{place}");
                     assert!(number < 4 || arrived > 0, "{place}");
                     if way == 0 {
-                        assert!(
-                            get(&mut dma, card, arrived.max(1)).await[..arrived] == sent[..arrived]
-                        );
+                        assert!(get(dma, card, arrived.max(1)).await[..arrived] == sent[..arrived]);
                     } else {
                         assert!(back[..arrived] == sent[..arrived], "{place}");
                     }
                 }
             }
         }
-        dma.close().await.unwrap();
     });
 }
 
 #[test]
 fn who_watches_sees_how_far_a_transfer_is() {
-    on("sbdt", async |device| {
-        let bus = device.bus().clone();
-        let mut dma = LocalDma::new(&device, small()).unwrap();
+    with("sbdt", small(), async |device, dma| {
+        let bus = device.bus();
         let sent = data(6, MIB);
         let arrived = dma.arrived();
         let mut seen = Vec::new();
@@ -418,7 +413,6 @@ fn who_watches_sees_how_far_a_transfer_is() {
         let is_moving = |bytes: &&u64| **bytes > 0 && **bytes < MIB as u64;
         assert!(seen.iter().filter(is_moving).count() > 5, "{seen:?}");
         assert_eq!(arrived.bytes(), MIB as u64);
-        dma.close().await.unwrap();
     });
 }
 

@@ -523,32 +523,14 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::card_memory::DramParameters;
-    use crosslane_pcie::units::Picoseconds;
+    use crate::card_memory::tests::parameters;
 
     /// 256 bits at 100 MHz in front of a DRAM without row changes and refreshes.
     fn board(copying: Copying) -> Board {
-        let dram = DramParameters {
-            channels: 1,
-            bus_bytes: 8,
-            clock: Picoseconds(1250),
-            burst_transfers: 8,
-            row_bytes: 8192,
-            row_change: Picoseconds::ZERO,
-            refresh_interval: Picoseconds::ZERO,
-            refresh: Picoseconds::ZERO,
-        };
-        Board::new(CardMemoryParameters {
-            bytes: 1 << 20,
-            axi_bytes: 32,
-            axi_clock: Picoseconds(10_000),
-            burst_beats: 16,
-            read_ahead_bytes: 8192,
-            read_latency: Picoseconds(100_000),
-            write_latency: Picoseconds(60_000),
-            copying,
-            dram,
-        })
+        let mut parameters = CardMemoryParameters { bytes: 1 << 20, copying, ..parameters() };
+        let dram = &mut parameters.dram;
+        (dram.row_change.0, dram.refresh_interval.0, dram.refresh.0) = (0, 0, 0);
+        Board::new(parameters)
     }
 
     const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 5 };

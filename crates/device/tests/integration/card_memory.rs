@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use crosslane_device::{CardMemoryParameters, Copying, DramParameters, EngineParameters};
+use crosslane_device::{CardMemoryParameters, Copying, DramParameters};
 use crosslane_regs::engine::{
     self, ChannelError, DescriptorSource, channel, global as global_regs,
 };
@@ -56,6 +56,21 @@ fn put(bench: &mut Bench, at: At, number: u32, host: u64, card: u64, bytes: u32)
     bench.poke(entry + u64::from(ring_descriptor::CARD_LOW), &card.to_le_bytes());
 }
 
+/// Starts a channel, and runs it over these pieces: host address, card address, bytes.
+fn run(bench: &mut Bench, at: At, pieces: &[(u64, u64, u32)]) {
+    start(bench, at);
+    for (number, (host, card, bytes)) in (0..).zip(pieces) {
+        put(bench, at, number, *host, *card, *bytes);
+    }
+    post(bench, at, pieces.len() as u32);
+}
+
+/// Rings a channel's doorbell and runs until nothing is left to do.
+fn post(bench: &mut Bench, at: At, count: u32) {
+    bench.write(at, channel::DOORBELL, count);
+    bench.assert_quiet();
+}
+
 /// Moves host memory to the card by H2C and back to another address by C2H. Returns how long each
 /// of the two moved data, ns.
 fn there_and_back(copying: Copying, pieces: &[(u64, u64, u32)]) -> [u64; 2] {
@@ -66,12 +81,8 @@ fn there_and_back(copying: Copying, pieces: &[(u64, u64, u32)]) -> [u64; 2] {
         bench.poke(DATA + host, &pattern_from(number, 0, u64::from(*bytes)));
     }
     let took_ns = [(h2c(0), DATA), (c2h(0), 2 * DATA)].map(|(at, base)| {
-        start(&mut bench, at);
-        for (number, (host, card, bytes)) in (0..).zip(pieces) {
-            put(&mut bench, at, number, base + host, *card, *bytes);
-        }
-        bench.write(at, channel::DOORBELL, pieces.len() as u32);
-        bench.assert_quiet();
+        let placed = pieces.iter().map(|(host, card, bytes)| (base + host, *card, *bytes));
+        run(&mut bench, at, &placed.collect::<Vec<_>>());
         let block = bench.status_block(at);
         let word = |offset: u32| block[offset as usize / 4];
         assert_eq!(word(status_block::COMPLETED), pieces.len() as u32);
@@ -127,25 +138,15 @@ fn a_copier_in_turn_adds_the_memorys_time_to_the_links() {
 fn a_channel_stops_at_the_burst_that_the_memory_refuses() {
     let mut bench = bench(&settings(), &[with_memory(Copying::Overlapped)]);
     let at = h2c(0);
-    start(&mut bench, at);
-    put(&mut bench, at, 0, DATA, 0, 512);
-    put(&mut bench, at, 1, DATA, CARD_BYTES - 1024, 4096);
-    bench.write(at, channel::DOORBELL, 2);
-    bench.assert_quiet();
+    run(&mut bench, at, &[(DATA, 0, 512), (DATA, CARD_BYTES - 1024, 4096)]);
     bench.assert_stopped(at, ChannelError::CardMemory);
     assert_eq!(bench.progress(at), (1, 1024, CARD_BYTES));
     // A restart clears it.
-    start(&mut bench, at);
-    put(&mut bench, at, 0, DATA, 0, 512);
-    bench.write(at, channel::DOORBELL, 1);
-    bench.assert_quiet();
+    run(&mut bench, at, &[(DATA, 0, 512)]);
     assert_eq!(bench.read(at, channel::COMPLETED), 1);
 
     let at = c2h(0);
-    start(&mut bench, at);
-    put(&mut bench, at, 0, DATA, CARD_BYTES - 1024, 4096);
-    bench.write(at, channel::DOORBELL, 1);
-    bench.assert_quiet();
+    run(&mut bench, at, &[(DATA, CARD_BYTES - 1024, 4096)]);
     bench.assert_stopped(at, ChannelError::CardMemory);
     assert_eq!(bench.read(at, channel::STOPPED_AT), 1024);
     assert_eq!(bench.read_wide(at, channel::ERROR_LOW), DATA + 1024);
@@ -172,14 +173,12 @@ fn copied(copying: Copying, pieces: &[(u64, u64, u32)]) -> u64 {
         bench.poke(host, &pattern_from(number, 0, u64::from(*bytes)));
         put(&mut bench, h2c(0), number, host, *from, *bytes);
     }
-    bench.write(h2c(0), channel::DOORBELL, pieces.len() as u32);
-    bench.assert_quiet();
+    post(&mut bench, h2c(0), pieces.len() as u32);
 
     let at = c2h(0);
     start(&mut bench, at);
     put_copy(&mut bench, 0, pieces[0].0, pieces[0].1, pieces[0].2);
-    bench.write(at, channel::DOORBELL, 1);
-    bench.assert_quiet();
+    post(&mut bench, at, 1);
     let took_ns = bench.clocks(at) * 4;
     assert_eq!(bench.read(at, channel::TLPS), 0);
 
@@ -187,14 +186,12 @@ fn copied(copying: Copying, pieces: &[(u64, u64, u32)]) -> u64 {
     for (number, (from, to, bytes)) in (0..).zip(pieces).skip(1) {
         put_copy(&mut bench, number, *from, *to, *bytes);
     }
-    bench.write(at, channel::DOORBELL, pieces.len() as u32);
-    bench.assert_quiet();
+    post(&mut bench, at, pieces.len() as u32);
     for (number, (_, to, bytes)) in (0..).zip(pieces) {
         let host = 2 * DATA + u64::from(number) * 0x2_0000;
         put(&mut bench, at, pieces.len() as u32 + number, host, *to, *bytes);
     }
-    bench.write(at, channel::DOORBELL, 2 * pieces.len() as u32);
-    bench.assert_quiet();
+    post(&mut bench, at, 2 * pieces.len() as u32);
     assert_eq!(bench.read(at, channel::COMPLETED), 2 * pieces.len() as u32);
     let bytes: u64 = pieces.iter().map(|(_, _, bytes)| 2 * u64::from(*bytes)).sum();
     assert_eq!(bench.read_wide(at, channel::BYTES_LOW), bytes);
@@ -255,8 +252,7 @@ fn a_copy_stops_at_what_the_memory_refuses() {
         start(&mut bench, at);
         put_copy(&mut bench, 0, 4096, 8192, 512);
         put_copy(&mut bench, 1, from, to, 4096);
-        bench.write(at, channel::DOORBELL, 2);
-        bench.assert_quiet();
+        post(&mut bench, at, 2);
         bench.assert_stopped(at, ChannelError::CardMemory);
         assert_eq!(bench.progress(at), (1, 1024, to + 1024));
     }
@@ -266,8 +262,7 @@ fn a_copy_stops_at_what_the_memory_refuses() {
     start(&mut bench, at);
     bench.write(at, channel::CONTROL, control(DescriptorSource::Ring));
     put_copy(&mut bench, 0, 0, 4096, 512);
-    bench.write(at, channel::DOORBELL, 1);
-    bench.assert_quiet();
+    post(&mut bench, at, 1);
     bench.assert_stopped(at, ChannelError::BadDescriptor);
 }
 

@@ -5,7 +5,7 @@
 
 use crate::support;
 
-use crosslane_device::{Engine, EngineParameters};
+use crosslane_device::Engine;
 use crosslane_fabric::*;
 use crosslane_pcie::config::registers;
 use crosslane_pcie::tlp::CompletionStatus;
@@ -126,8 +126,7 @@ fn again(bench: &mut Bench, second_is_done: bool) {
 fn old_answers_do_not_get_into_a_new_stream() {
     // The last answer comes after the time-out.
     for late_ps in [1_000_000, 20_000_000, 70_000_000] {
-        let mut parameters = own();
-        parameters.tags = 4;
+        let parameters = EngineParameters { tags: 4, ..own() };
         let mut bench = stand(parameters, &[Answer::Late(late_ps), Answer::Never]);
         let (at, bad) = (h2c(0), bench.bars[1][1]);
         bench.check_h2c(8);
@@ -162,8 +161,7 @@ fn old_answers_do_not_get_into_a_new_stream() {
 /// A tag that timed out is not reused until another time-out has passed.
 #[test]
 fn a_tag_that_timed_out_rests() {
-    let mut parameters = own();
-    parameters.tags = 1;
+    let parameters = EngineParameters { tags: 1, ..own() };
     let mut bench = stand(parameters, &[Answer::Never]);
     let (at, bad) = (h2c(0), bench.bars[1][1]);
     bench.put_ring(at, 0, bad, 64, 0);

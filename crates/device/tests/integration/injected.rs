@@ -21,8 +21,7 @@ fn reader_with(fetch_batch: u16) -> Bench {
     let mut settings = settings();
     settings.max_read_request = 512;
     settings.max_payload = 128;
-    let mut parameters = own();
-    (parameters.tags, parameters.fetch_batch) = (8, fetch_batch);
+    let parameters = EngineParameters { tags: 8, fetch_batch, ..own() };
     let mut bench = bench(&settings, &[parameters]);
     bench.poke_pattern(DATA, 8, 0, 1 << 20);
     bench

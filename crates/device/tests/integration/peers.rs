@@ -34,8 +34,7 @@ fn finite_credits() -> Settings {
 /// the last byte has been taken.
 #[test]
 fn a_window_of_credits_holds_the_sender() {
-    let mut parameters = own();
-    parameters.lane_fifo_bytes = 4096;
+    let parameters = EngineParameters { lane_fifo_bytes: 4096, ..own() };
     let mut bench = bench(&finite_credits(), &[parameters; 2]);
     bench.route(1, StreamSource::Lane, StreamSource::Generator, 2);
     let target = connect(&mut bench, 2, 4096, 0);
@@ -116,9 +115,7 @@ fn credits_never_overrun_a_lane() {
 /// behind them is answered once they are in.
 #[test]
 fn a_full_lane_holds_the_port() {
-    let mut taker = own();
-    taker.lane_fifo_bytes = 4096;
-    taker.descriptor_gap = ns(5000);
+    let taker = EngineParameters { lane_fifo_bytes: 4096, descriptor_gap: ns(5000), ..own() };
     let mut bench = bench(&finite_credits(), &[own(), taker]);
     bench.route(1, StreamSource::Lane, StreamSource::Generator, 0);
     bench.enable_lane(lane_of(1, 0), 0);
@@ -174,8 +171,7 @@ fn a_full_lane_may_drop() {
 /// Stores into a full receive queue that nothing empties wait, and the idle fabric names them.
 #[test]
 fn a_lane_that_nothing_empties_is_named() {
-    let mut parameters = own();
-    parameters.lane_fifo_bytes = 256;
+    let parameters = EngineParameters { lane_fifo_bytes: 256, ..own() };
     let mut bench = bench(&settings(), &[parameters]);
     bench.route(0, StreamSource::Generator, StreamSource::Lane, 0);
     bench.enable_lane(lane_of(0, 0), 0);
@@ -218,8 +214,7 @@ fn an_aperture_wraps_addresses() {
 /// The user circuit sends without descriptors and gaps, one command after the other.
 #[test]
 fn the_command_port_sends() {
-    let mut parameters = own();
-    parameters.descriptor_gap = ns(10_000);
+    let parameters = EngineParameters { descriptor_gap: ns(10_000), ..own() };
     let mut bench = bench(&settings(), &[parameters; 2]);
     let at = user(0);
     bench.enable_lane(lane_of(1, 0), lane::control::CHECK.mask());

@@ -35,8 +35,7 @@ fn stream(bench: &mut Bench, at: At, address: u64, count: u32, bytes: u32, bits:
 fn an_idle_clock_makes_19_clocks_for_128_bytes_and_35_for_256() {
     for (max_payload, each) in [(128, 19), (256, 35)] {
         let settings = settings_of(max_payload);
-        let mut parameters = own();
-        parameters.idle_clocks_per_tlp = 1;
+        let parameters = EngineParameters { idle_clocks_per_tlp: 1, ..own() };
         let mut bench = bench(&settings, &[parameters; 2]);
         bench.enable_lane(lane_of(1, 0), lane::control::CHECK.mask());
         let target = bench.bars[1][1];
@@ -59,9 +58,7 @@ fn an_idle_clock_makes_19_clocks_for_128_bytes_and_35_for_256() {
 #[test]
 fn a_gap_follows_each_descriptor() {
     let settings = settings_of(128);
-    let mut parameters = own();
-    parameters.idle_clocks_per_tlp = 1;
-    parameters.descriptor_gap = ns(260);
+    let parameters = EngineParameters { idle_clocks_per_tlp: 1, descriptor_gap: ns(260), ..own() };
     let mut bench = bench(&settings, &[parameters]);
     let at = c2h(0);
     for number in 0..8 {
@@ -88,8 +85,7 @@ fn c2h_fills_the_link() {
         bench.put_rings(at, 1024, (DATA, 4096), 4096, 0);
         bench.post_ring(at, 1024, 1024);
         assert_eq!(bench.run(None), RunEnd::Quiet);
-        let seconds = bench.clocks(at) as f64 * 4e-9;
-        let rate = f64::from(1 << 22) / seconds;
+        let rate = bench.rate(at, 1 << 22);
         // 20 B of header and framing for each TLP; a fetch of 16 descriptors is 20 B, and each of
         // its completions causes an Ack of 8 B.
         let payload = f64::from(max_payload);
@@ -113,9 +109,7 @@ fn h2c_fills_the_link() {
     bench.check_h2c(9);
     stream(&mut bench, at, DATA, 256, 4096, 0);
     assert_eq!(bench.checker_errors(), 0);
-    let seconds = bench.clocks(at) as f64 * 4e-9;
-    let ceiling = 2e9 * 256.0 / 276.0;
-    let rate = f64::from(1 << 20) / seconds;
+    let (rate, ceiling) = (bench.rate(at, 1 << 20), 2e9 * 256.0 / 276.0);
     // Less the first latency, Acks and fetched descriptors.
     assert!(rate > ceiling * 0.96 && rate < ceiling, "{rate} {ceiling}");
     bench.assert_quiet();
@@ -127,9 +121,7 @@ fn one_descriptor_at_a_time_pays_the_latency_of_each() {
     let mut settings = settings();
     settings.max_read_request = 4096;
     settings.completer.read_latency.base = ns(1000);
-    let mut parameters = own();
-    parameters.max_read_bytes = 4096;
-    parameters.reading_descriptors = 1;
+    let parameters = EngineParameters { max_read_bytes: 4096, reading_descriptors: 1, ..own() };
     let mut one = bench(&settings, &[parameters]);
     stream(&mut one, h2c(0), DATA, 16, 4096, STATUS_WRITE);
     let each = one.clocks(h2c(0)) * 4 / 16;
@@ -146,9 +138,7 @@ fn small_transfers_do_not_wait_for_their_descriptors() {
     for (bytes, bits, least) in [(512_u32, 0, 0.98), (4096, 0, 0.99), (4096, STATUS_WRITE, 0.97)] {
         let mut bench = bench(&settings(), &[own()]);
         stream(&mut bench, c2h(0), DATA, 256, bytes, bits);
-        let seconds = bench.clocks(c2h(0)) as f64 * 4e-9;
-        let rate = 256.0 * f64::from(bytes) / seconds;
-        let ceiling = 2e9 * 256.0 / 276.0;
+        let (rate, ceiling) = (bench.rate(c2h(0), 256 * bytes), 2e9 * 256.0 / 276.0);
         assert!(rate > ceiling * least, "{bytes}: {} of the ceiling", rate / ceiling);
         bench.assert_quiet();
     }
@@ -196,8 +186,7 @@ fn writes_do_not_wait_for_reads() {
     settings.port.receive_credits[1] = Credits { header: 2, data: 2 };
     settings.completer.read_slots = 1;
     settings.completer.read_latency.base = ns(3_000);
-    let mut parameters = own();
-    parameters.completion_timeout = ns(10_000_000);
+    let parameters = EngineParameters { completion_timeout: ns(10_000_000), ..own() };
     let mut bench = bench(&settings, &[parameters]);
     for number in 0..64 {
         let place = u64::from(number) * 4096;
@@ -212,9 +201,7 @@ fn writes_do_not_wait_for_reads() {
     bench.wait_until(bench.fabric.now() + ns(200_000));
     assert_eq!(bench.read(c2h(0), channel::COMPLETED), 64);
     assert!(bench.read(h2c(0), channel::COMPLETED) < 64, "reads are slow");
-    let seconds = bench.clocks(c2h(0)) as f64 * 4e-9;
-    let ceiling = 2e9 * 256.0 / 276.0;
-    let rate = 64.0 * 4096.0 / seconds;
+    let (rate, ceiling) = (bench.rate(c2h(0), 64 * 4096), 2e9 * 256.0 / 276.0);
     assert!(rate > ceiling * 0.99, "{rate} of {ceiling}");
     assert!(bench.read(h2c(0), channel::IDLE_LINK) > 10_000);
 }

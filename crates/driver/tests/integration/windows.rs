@@ -10,6 +10,8 @@ use crosslane_lab::{LabBus, Simulation, open};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
+use crate::fails::{fails, fails_with};
+
 const COMBINED: Mapping = Mapping::WriteCombined;
 
 struct Bench {
@@ -44,11 +46,6 @@ impl Bench {
     fn memory(&self, bytes: u64, mapping: Mapping) -> Window<LabBus> {
         self.window(MEMORY_BAR, bytes, mapping, Contents::Memory)
     }
-
-    fn refusal(&self, bar: u8, range: std::ops::Range<u64>, contents: Contents) -> String {
-        let options = WindowOptions::new(bar, range).with_mapping(COMBINED).with_contents(contents);
-        Window::open(self.bus.clone(), self.card, options).unwrap_err().to_string()
-    }
 }
 
 fn numbered(bytes: usize) -> Vec<u8> {
@@ -59,30 +56,34 @@ fn numbered(bytes: usize) -> Vec<u8> {
 fn combining_is_refused_where_it_would_be_wrong() {
     let bench = Bench::new(1);
     let fifo = |decoded_bytes| Contents::Fifo { decoded_bytes };
-    for (said, expected) in [
+    for (bar, range, contents, sentence) in [
         (
-            bench.refusal(4, 0..4096, Contents::Registers),
+            4,
+            0..4096,
+            Contents::Registers,
             "f1 BAR4: registers cannot be write-combined: stores would be merged, and come in any \
              order",
         ),
         (
-            bench.refusal(2, 0..64, fifo(4)),
+            2,
+            0..64,
+            fifo(4),
             "f1 BAR2: a FIFO that decodes 4 B cannot be write-combined: what is stored twice to \
              one address arrives once; it would have to decode a line of 64 B",
         ),
-        (bench.refusal(2, 32..96, fifo(64)), "f1 BAR2: a FIFO at 0x20 does not begin with a line"),
+        (2, 32..96, fifo(64), "f1 BAR2: a FIFO at 0x20 does not begin with a line"),
         (
-            bench.refusal(0, 0..4096, Contents::Memory),
+            0,
+            0..4096,
+            Contents::Memory,
             "f1: BAR0 of 01:00.0 cannot be write-combined: it is not prefetchable, so its device \
              may not bear merged writes",
         ),
-        (bench.refusal(3, 0..64, Contents::Memory), "f1 BAR3: there is no such BAR"),
-        (
-            bench.refusal(2, 0..65_537, Contents::Memory),
-            "f1 BAR2: 0x0..0x10001 is no part of its 65536 B",
-        ),
+        (3, 0..64, Contents::Memory, "f1 BAR3: there is no such BAR"),
+        (2, 0..65_537, Contents::Memory, "f1 BAR2: 0x0..0x10001 is no part of its 65536 B"),
     ] {
-        assert_eq!(said, expected);
+        let options = WindowOptions::new(bar, range).with_mapping(COMBINED).with_contents(contents);
+        fails(Window::open(bench.bus.clone(), bench.card, options), sentence);
     }
     // The processor of lab `minimal` has no combining buffers; its BARs are not prefetchable
     // either.
@@ -121,10 +122,9 @@ fn every_store_arrives() {
             let mut found = [0; 8];
             window.read(8, &mut found).await.unwrap();
             assert_eq!(found, [4, 3, 2, 1, 5, 0, 0, 0]);
-            let beyond = window.write(4090, &[0; 8]).await.unwrap_err().to_string();
-            assert_eq!(beyond, "f1 BAR4: 8 B at 0xffa reach beyond a window of 4096 B");
-            let wide = window.store(0, &[0; 64], 64).await.unwrap_err().to_string();
-            assert!(wide.contains("powers of two up to 32 B"), "{wide}");
+            let beyond = "f1 BAR4: 8 B at 0xffa reach beyond a window of 4096 B";
+            fails(window.write(4090, &[0; 8]).await, beyond);
+            fails_with(window.store(0, &[0; 64], 64).await, "powers of two up to 32 B");
         });
     }
 }
@@ -185,7 +185,7 @@ fn a_fifo_gets_what_is_sprayed() {
         window.push(&data[..30]).await.unwrap();
         assert_eq!(card.drain_fifo().await.unwrap(), data[..30]);
         let memory = bench.memory(64, COMBINED);
-        assert_eq!(memory.push(&data).await.unwrap_err().to_string(), "f1 BAR4: it is no FIFO");
+        fails(memory.push(&data).await, "f1 BAR4: it is no FIFO");
     });
 }
 
@@ -205,13 +205,9 @@ fn messages_in_slots_survive_any_order() {
                 (0..length).map(|at| (number * 31 + at) as u8).collect()
             })
             .collect();
-        let far = Window::open(
-            bench.bus.on_core(1),
-            bench.card,
-            WindowOptions::new(MEMORY_BAR, 0..bytes)
-                .with_mapping(Mapping::Uncached)
-                .with_contents(Contents::Memory),
-        );
+        let options = WindowOptions::new(MEMORY_BAR, 0..bytes).with_contents(Contents::Memory);
+        let options = options.with_mapping(Mapping::Uncached);
+        let far = Window::open(bench.bus.on_core(1), bench.card, options);
         let mut sender = bench.run(async {
             bench.opened().await;
             SlotSender::new(window).await.unwrap()
@@ -261,8 +257,7 @@ fn slots_refuse_what_does_not_fit() {
         }
         let now = bench.bus.now();
         let (pause, deadline) = (Picoseconds::from_ns(100), now + Picoseconds::from_ns(10_000));
-        let error = sender.send(b"x", pause, deadline).await.unwrap_err().to_string();
-        assert!(error.contains("no slot was free until the deadline"), "{error}");
+        fails_with(sender.send(b"x", pause, deadline).await, "no slot was free until the deadline");
         assert!(SlotReceiver::new(bench.memory(192, COMBINED)).is_err());
     });
 }

@@ -32,8 +32,7 @@ fn a_lone_tlp_is_answered_at_the_limit_of_the_table() {
         settings.requester.write_interval = ns(50_000);
         let mut stand = direct(&settings);
         let log = Log::of(&mut stand.fabric);
-        let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), u64::from(max_payload));
-        flow.operations = 20;
+        let flow = stand.flow(0, FlowKind::Write, BusAddress(0), u64::from(max_payload)).times(20);
         stand.run(vec![flow]);
         let up = stand.direction(0, LinkDirection::Up);
         let at = settings.rate;
@@ -109,11 +108,8 @@ fn dllps_cost_the_wire_time_of_the_opposite_traffic() {
         }
         let mut stand = one_switch(&settings, 2);
         let log = Log::of(&mut stand.fabric);
-        let flows = [0, 1].map(|from| {
-            let mut flow = stand.flow(from, FlowKind::Write, stand.bar(1 - from), 4096);
-            flow.operations = 500;
-            flow
-        });
+        let flows = [0, 1]
+            .map(|from| stand.flow(from, FlowKind::Write, stand.bar(1 - from), 4096).times(500));
         let reports = stand.run(flows.to_vec());
         // The DLLPs are counted: 500 x 16 TLPs in each direction.
         let tlps = 8000;
@@ -128,8 +124,7 @@ fn dllps_cost_the_wire_time_of_the_opposite_traffic() {
             }
             let wire = 276.0 + 8.0 * sent.len() as f64 / f64::from(tlps);
             let expected = settings.rate.bytes_per_second() * 256.0 / wire;
-            let error = off(report.steady_bytes_per_second().unwrap(), expected);
-            assert!(error < 2e-3, "{acks_of} {updates_of:?}: {error}");
+            assert_steady(report, expected, 2e-3, (acks_of, updates_of));
         }
     }
 }
@@ -177,9 +172,7 @@ fn a_starving_transmitter_gets_its_credits_at_once() {
         settings.port.receive_latency = ns(50);
         settings.link.flight = ns(200);
         let mut stand = direct(&settings);
-        let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 256);
-        flow.operations = 2000;
-        let report = &stand.run(vec![flow])[0];
+        let report = stand.run_one(stand.flow(0, FlowKind::Write, BusAddress(0), 256).times(2000));
         let byte_ps = 126.953125;
         let round_trip_ps = 276.0 * byte_ps + 200e3 + 50e3 + 8.0 * byte_ps + 200e3;
         let most = f64::from(credits) * 256.0 / (round_trip_ps * 1e-12);
@@ -201,17 +194,15 @@ fn a_full_replay_buffer_meets_littles_law() {
             settings.link.bit_error_rate = bit_error_rate;
             settings.link.flight = ns(200);
             let mut stand = direct(&settings);
-            let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 4096);
-            flow.operations = 200;
-            let report = &stand.run(vec![flow])[0];
+            let flow = stand.flow(0, FlowKind::Write, BusAddress(0), 4096).times(200);
+            let report = stand.run_one(flow);
             let byte_ps = 126.953125;
             // The first TLP of an Ack waits for the last.
             let wait_ps = f64::from(coalesced - 1) * 276.0 * byte_ps;
             let round_trip_ps = 276.0 * byte_ps + 200e3 + wait_ps + 8.0 * byte_ps + 200e3;
             let expected = f64::from(tlps) * 256.0 / (round_trip_ps * 1e-12);
             let expected = expected.min(256.0 / (276.0 * byte_ps * 1e-12));
-            let error = off(report.steady_bytes_per_second().unwrap(), expected);
-            assert!(error < 0.01, "{tlps} TLPs, {coalesced} an Ack: {error}");
+            assert_steady(&report, expected, 0.01, (tlps, coalesced));
             let counted = stand.fabric.counters(stand.direction(0, LinkDirection::Up));
             let idle = counted.idle_ps[IdleReason::ReplayBuffer as usize];
             assert_eq!(idle > 0, tlps < 12, "{tlps}");

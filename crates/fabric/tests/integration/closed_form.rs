@@ -25,7 +25,7 @@ fn writes_meet_the_closed_form() {
                 let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 64 * payload);
                 flow.operations = 100;
                 flow.window_bytes = 8 << 20;
-                let report = &stand.run(vec![flow])[0];
+                let report = stand.run_one(flow);
                 let got = report.steady_bytes_per_second().unwrap();
                 let mut expected = ceiling::write_ceiling_bytes_per_second(
                     settings.rate,
@@ -47,8 +47,7 @@ fn sizes_that_are_no_multiple_of_the_payload_meet_the_closed_form() {
     for bytes in [1u64, 4, 60, 64, 100, 128, 129, 200, 256, 300, 1000, 4096, 4100] {
         let settings = Settings::ideal(rate(2, 4), 128);
         let mut stand = direct(&settings);
-        let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), bytes);
-        flow.operations = 4000;
+        let flow = stand.flow(0, FlowKind::Write, BusAddress(0), bytes).times(4000);
         let report = &stand.run(vec![flow.clone()])[0];
         // Wire bytes of each operation, TLP by TLP.
         let stride = bytes.next_multiple_of(64);
@@ -76,17 +75,14 @@ fn credits_and_round_trip_meet_littles_law() {
         settings.port.receive_latency = ns(100);
         settings.port.receive_credits[0] = Credits { header: credits, data: credits * 16 };
         let mut stand = direct(&settings);
-        let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 256);
-        flow.operations = 2000;
-        flow.outstanding = 64;
-        let report = &stand.run(vec![flow])[0];
+        let flow = stand.flow(0, FlowKind::Write, BusAddress(0), 256).times(2000).at_once(64);
+        let report = stand.run_one(flow);
         // TLP out, receiver, UpdateFC back.
         let byte_ps = 126.953125;
         let round_trip_ps = 276.0 * byte_ps + 200e3 + 100e3 + 8.0 * byte_ps + 200e3;
         let expected = f64::from(credits) * 256.0 / (round_trip_ps * 1e-12);
         let expected = expected.min(256.0 / (276.0 * byte_ps * 1e-12));
-        let error = off(report.steady_bytes_per_second().unwrap(), expected);
-        assert!(error < 2e-3, "{credits} credits: {error}");
+        assert_steady(&report, expected, 2e-3, credits);
     }
 }
 
@@ -98,15 +94,12 @@ fn tags_and_round_trip_meet_littles_law() {
         settings.completer.read_latency.base = ns(1000);
         settings.requester.tags = tags;
         let mut stand = direct(&settings);
-        let mut flow = stand.flow(0, FlowKind::Read, BusAddress(0), 256);
-        flow.operations = 20_000;
-        flow.outstanding = 64;
-        let report = &stand.run(vec![flow])[0];
+        let flow = stand.flow(0, FlowKind::Read, BusAddress(0), 256).times(20_000).at_once(64);
+        let report = stand.run_one(flow);
         let byte_ps = 126.953125;
         let round_trip_ps = 20.0 * byte_ps + 1e6 + 276.0 * byte_ps;
         let expected = f64::from(tags) * 256.0 / (round_trip_ps * 1e-12);
-        let error = off(report.steady_bytes_per_second().unwrap(), expected);
-        assert!(error < 1e-3, "{tags} tags: {error}");
+        assert_steady(&report, expected, 1e-3, tags);
     }
 }
 
@@ -125,10 +118,8 @@ fn latency_is_the_sum_of_its_terms() {
         let mut stand = two_boards(&settings, 2);
         let cases = [(1usize, 1u64), (2, 3)];
         for (target, switches) in cases {
-            let mut flow = stand.flow(0, FlowKind::Write, stand.bar(target), 128);
-            flow.operations = 3;
-            flow.outstanding = 1;
-            let report = &stand.run(vec![flow])[0];
+            let flow = stand.flow(0, FlowKind::Write, stand.bar(target), 128).times(3).at_once(1);
+            let report = stand.run_one(flow);
             // 0.5 ns a byte: 148 B are 74 ns; prefix and header, 16 B, are 8 ns.
             let (head_ns, whole_ns) = (8, 74);
             let hop = if forwarding == Forwarding::CutThrough { head_ns } else { whole_ns };
@@ -148,10 +139,8 @@ fn read_latency_is_the_sum_of_its_terms() {
     settings.switch.latency = ns(150);
     settings.completer.read_latency.base = ns(300);
     let mut stand = one_switch(&settings, 1);
-    let mut flow = stand.flow(0, FlowKind::Read, BusAddress(0x1000), 64);
-    flow.operations = 3;
-    flow.outstanding = 1;
-    let report = &stand.run(vec![flow])[0];
+    let flow = stand.flow(0, FlowKind::Read, BusAddress(0x1000), 64).times(3).at_once(1);
+    let report = stand.run_one(flow);
     // Request of 20 B: 10 ns, header 8 ns. Completion of 84 B: 42 ns.
     let up = 120 + 8 + 5 + 150 + 10 + 5 + 130;
     let down = 120 + 8 + 5 + 150 + 42 + 5 + 130;
@@ -173,9 +162,7 @@ fn cut_through_between_rates_never_runs_out_of_bytes() {
         settings.uplink = to;
         settings.switch.latency = ns(100);
         let mut stand = one_switch(&settings, 1);
-        let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 128);
-        flow.operations = 1;
-        let report = &stand.run(vec![flow])[0];
+        let report = stand.run_one(stand.flow(0, FlowKind::Write, BusAddress(0), 128).times(1));
         let by_head = time(from, 16) + 100.0 + time(to, wire);
         let by_tail = time(from, wire) + 100.0;
         let expected = by_head.max(by_tail);

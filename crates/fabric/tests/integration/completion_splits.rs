@@ -126,10 +126,8 @@ fn a_share_in_single_units_has_the_sizes_and_the_rate_of_its_closed_form() {
         let mut stand = direct(&settings);
         stand.fabric.set_dllps_free(true);
         let log = Log::of(&mut stand.fabric);
-        let mut flow = stand.flow(0, FlowKind::Read, BusAddress(1 << 20), 512);
-        flow.operations = READS;
-        flow.outstanding = 16;
-        let report = &stand.run(vec![flow])[0];
+        let flow = stand.flow(0, FlowKind::Read, BusAddress(1 << 20), 512).times(READS).at_once(16);
+        let report = stand.run_one(flow);
         let mut count = BTreeMap::new();
         for tlp in log.tlps(stand.direction(0, LinkDirection::Down)) {
             *count.entry(tlp.header.payload_bytes()).or_insert(0) += 1;
@@ -144,8 +142,7 @@ fn a_share_in_single_units_has_the_sizes_and_the_rate_of_its_closed_form() {
         assert!(seen.0.abs_diff(4 * cut) <= 4, "{share}: {seen:?}");
         let wire_bytes = 276.0 * (1.0 - share) + 4.0 * 84.0 * share;
         let expected = 4e9 * 256.0 / wire_bytes;
-        let error = off(report.steady_bytes_per_second().unwrap(), expected);
-        assert!(error < 1e-3, "{share}: {error}");
+        assert_steady(&report, expected, 1e-3, share);
     }
 }
 

@@ -73,8 +73,7 @@ fn a_device_holds_sends_and_interrupts() {
     settings.port.receive_credits[0] = Credits { header: 1, data: 8 };
     settings.port.receive_latency = ns(50);
     let mut stand = stand(&settings);
-    let mut flow = stand.core_flow(0, FlowKind::Write, stand.bar(0), 8);
-    (flow.operations, flow.outstanding) = (3, 3);
+    let flow = stand.core_flow(0, FlowKind::Write, stand.bar(0), 8).times(3).at_once(3);
     let id = stand.fabric.start_flow(flow).unwrap();
     // The flow's writes end in a device that does not report them: the run ends stuck.
     assert!(matches!(stand.fabric.run(None), RunEnd::Stuck(_)));
@@ -170,9 +169,8 @@ fn work_occupies_a_core() {
     assert_eq!(touched, copied + Picoseconds(10 * cpu.touch_page.0));
     assert_eq!(stand.fabric.spend(root, 1, CoreWork::Time(ns(3))), Some(ns(3)), "another core");
     assert_eq!(stand.fabric.spend(root, 2, CoreWork::SystemCall), None, "no such core");
-    let mut flow = stand.core_flow(0, FlowKind::Write, stand.bar(0), 8);
-    (flow.operations, flow.outstanding) = (1, 1);
-    let report = &stand.run(vec![flow])[0];
+    let flow = stand.core_flow(0, FlowKind::Write, stand.bar(0), 8).times(1).at_once(1);
+    let report = stand.run_one(flow);
     // 28 B at 0.5 ns a byte behind the work.
     assert_eq!(report.last_done, touched + ns(14));
 }

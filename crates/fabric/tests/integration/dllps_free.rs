@@ -58,7 +58,7 @@ fn it_can_be_switched_off_again() {
             stand.fabric.set_dllps_free(false);
         }
         let flow = stand.flow(0, FlowKind::WriteRead, BusAddress(0), 4096);
-        stand.run(vec![flow])[0].last_done
+        stand.run_one(flow).last_done
     };
     assert_eq!(time(true), time(false));
 }

@@ -213,8 +213,7 @@ fn two_cores_go_on_by_themselves() {
 fn host_code_and_flows_take_turns() {
     let mut stand = direct(&settings());
     let (root, bar) = (stand.root, stand.bar(0));
-    let mut flow = stand.core_flow(0, FlowKind::Write, bar.offset(4096), 64);
-    (flow.operations, flow.outstanding) = (1, 1);
+    let flow = stand.core_flow(0, FlowKind::Write, bar.offset(4096), 64).times(1).at_once(1);
     let id = stand.fabric.start_flow(flow).unwrap();
     // Eight stores of the flow, three of host code: flow at 0, host at 10, flow at 20, ...
     stand.fabric.host_store(root, 0, bar, &[7; 24], 8, 1).unwrap();
@@ -282,8 +281,7 @@ fn a_watch_can_be_taken_back_late() {
     settings.completer.write_latency = ns(1000);
     let mut stand = direct(&settings);
     let root = stand.root;
-    let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 64);
-    flow.operations = 1;
+    let flow = stand.flow(0, FlowKind::Write, BusAddress(0), 64).times(1);
     let fabric = &mut stand.fabric;
     fabric.start_flow(flow).unwrap();
     fabric.host_watch(root, 0..4, 1);
@@ -365,8 +363,7 @@ fn timers_come_in_order_and_can_be_cancelled() {
 #[test]
 fn a_timer_sees_what_happens_at_its_time() {
     let mut stand = direct(&settings());
-    let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 64);
-    flow.operations = 1;
+    let flow = stand.flow(0, FlowKind::Write, BusAddress(0), 64).times(1);
     stand.start([flow]);
     for (time, there) in [(wire(84).0 - 1, false), (wire(84).0, true)] {
         stand.fabric.host_timer(Picoseconds(time), 1);

@@ -210,8 +210,7 @@ fn what_stalls_holds_its_credits_and_goes_on_in_order() {
         } else {
             (stand.root, DirectionId { link: stand.link("up0"), heading: LinkDirection::Up })
         };
-        let mut flow = stand.flow(0, FlowKind::Write, target, 256);
-        (flow.operations, flow.outstanding) = (200, 64);
+        let flow = stand.flow(0, FlowKind::Write, target, 256).times(200).at_once(64);
         let id = stand.fabric.start_flow(flow).unwrap();
         stand.fabric.run(Some(ns(1_000)));
         let until = ns(30_000);

@@ -55,7 +55,7 @@ fn the_first_request_to_a_page_waits_for_a_walk() {
         flow.tlp_bytes = Some(64);
         (flow.operation_bytes, flow.window_bytes) = (64, 8192);
         (flow.operations, flow.outstanding) = (128, 1);
-        let report = &stand.run(vec![flow])[0];
+        let report = stand.run_one(flow);
         // A write of 84 B; or a request of 20 B and a completion of 84 B.
         let plain_ns = if kind == FlowKind::Write { 42 } else { 10 + 42 };
         let expected: Vec<u64> = (0..128)
@@ -92,7 +92,7 @@ fn a_working_set_beyond_the_iotlb_runs_at_the_rate_of_its_walks() {
         let mut flow = stand.flow(0, FlowKind::Read, BusAddress(0), 4096);
         flow.window_bytes = pages * 4096;
         (flow.operations, flow.outstanding) = (1000, 15);
-        let got = stand.run(vec![flow])[0].steady_bytes_per_second().unwrap();
+        let got = stand.run_one(flow).steady_bytes_per_second().unwrap();
         (got, counted(&mut stand))
     };
     let link = 2e9 * 256.0 / 276.0;
@@ -159,7 +159,7 @@ fn reads_see_the_writes_before_them() {
         map(&mut stand, 0, 0, 0x10_0000, 16 * 4096);
         let mut flow = stand.flow(0, FlowKind::WriteRead, BusAddress(0), 1024);
         (flow.operations, flow.outstanding, flow.window_bytes) = (640, 16, 16 * 4096);
-        assert_eq!(stand.run(vec![flow])[0].operations, 640);
+        assert_eq!(stand.run_one(flow).operations, 640);
         let counters = stand.fabric.iommu_counters(HOST).unwrap();
         let IommuCounters { hits, misses, joined, faults, .. } = counters;
         // Four writes of 256 B and one read each.

@@ -67,16 +67,13 @@ fn reads_without_credits_are_not_forgotten_behind_writes() {
     settings.completer.read_slots = 2;
     settings.completer.read_latency.base = ns(2000);
     let mut stand = direct(&settings);
-    let mut read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 64);
-    read.operations = 200;
-    let mut write = stand.flow(0, FlowKind::Write, BusAddress(0), 4096);
-    write.operations = 2000;
+    let read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 64).times(200);
+    let write = stand.flow(0, FlowKind::Write, BusAddress(0), 4096).times(2000);
     let reports = stand.run(vec![read, write]);
     // Two reads are in service and two wait in the receive buffer, so a slot is never empty:
     // 2 x 64 B every 2 us.
     let expected = 2.0 * 64.0 / 2e-6;
-    let error = off(reports[0].steady_bytes_per_second().unwrap(), expected);
-    assert!(error < 0.02, "{error}");
+    assert_steady(&reports[0], expected, 0.02, ());
     assert!(reports[1].last_done > reports[0].last_done, "the writes went on all the time");
 }
 
@@ -90,11 +87,8 @@ fn writes_that_are_not_ready_are_not_forgotten_behind_reads_without_credits() {
     settings.completer.read_latency.base = ns(20_000);
     settings.requester.write_interval = ns(130);
     let mut stand = direct(&settings);
-    let mut read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 64);
-    read.operations = 10;
-    read.outstanding = 4;
-    let mut write = stand.flow(0, FlowKind::Write, BusAddress(0), 64);
-    write.outstanding = 1;
+    let read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 64).times(10).at_once(4);
+    let write = stand.flow(0, FlowKind::Write, BusAddress(0), 64).at_once(1);
     let reports = stand.run(vec![read, write]);
     // Alone on the link: 100 ns and 84 B at 126.95 ps. A read and an Ack, 28 B, may precede it.
     let alone_ps = 100_000 + 84 * 127;

@@ -115,7 +115,7 @@ fn the_rate_falls_as_go_back_n_says() {
         flow.operations = 5000;
         flow.outstanding = 64;
         flow.window_bytes = 8 << 20;
-        let report = &stand.run(vec![flow])[0];
+        let report = stand.run_one(flow);
         let counters = stand.fabric.counters(stand.direction(0, LinkDirection::Up));
         assert_eq!(counters.tlps, 80_000);
 
@@ -156,9 +156,7 @@ fn lost_acks_lead_to_the_replay_timer_and_doubles_are_dropped() {
         settings.requester.write_interval = ns(100_000);
         let mut stand = direct(&settings);
         let log = Log::of(&mut stand.fabric);
-        let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 16);
-        flow.operations = 1000;
-        stand.run(vec![flow]);
+        stand.run_one(stand.flow(0, FlowKind::Write, BusAddress(0), 16).times(1000));
         let at = settings.rate;
         let limit = timers::replay_timer(at.generation, at.width, u32::from(max_payload)).0;
         let up = stand.direction(0, LinkDirection::Up);
@@ -207,9 +205,7 @@ fn replay_num_rolls_over_into_retraining() {
     settings.requester.write_interval = ns(50_000);
     let mut stand = direct(&settings);
     let log = Log::of(&mut stand.fabric);
-    let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 4);
-    flow.operations = 300;
-    stand.run(vec![flow]);
+    stand.run_one(stand.flow(0, FlowKind::Write, BusAddress(0), 4).times(300));
     let up = stand.direction(0, LinkDirection::Up);
     let records = log.records();
     let tlps = log.tlps(up);
@@ -273,9 +269,7 @@ fn a_lost_update_fc_heals_within_30_us() {
     settings.port.receive_credits[0] = Credits { header: 1, data: 8 };
     let mut stand = direct(&settings);
     let log = Log::of(&mut stand.fabric);
-    let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 4);
-    flow.operations = 1000;
-    let report = &stand.run(vec![flow])[0];
+    let report = stand.run_one(stand.flow(0, FlowKind::Write, BusAddress(0), 4).times(1000));
     let down = stand.direction(0, LinkDirection::Down);
     let updates: Vec<_> = log
         .dllps(down)

@@ -137,14 +137,12 @@ fn writes_pass_blocked_reads_through_switches() {
         settings.completer.read_slots = 1;
         settings.completer.read_latency.base = ns(100_000);
         let mut stand = tree(&settings, shape);
-        let mut read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 256);
-        (read.operations, read.outstanding) = (60, 60);
+        let read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 256).times(60).at_once(60);
         let mut write = stand.flow(0, FlowKind::Write, BusAddress(0), 4096);
         (write.operations, write.start) = (500, ns(20_000));
         let reports = stand.run(vec![read, write]);
         let expected = settings.rate.bytes_per_second() * 256.0 / 276.0;
-        let error = off(reports[1].steady_bytes_per_second().unwrap(), expected);
-        assert!(error < 0.01, "{error}");
+        assert_steady(&reports[1], expected, 0.01, ());
         assert!(reports[1].last_done < reports[0].last_done);
     }
 }
@@ -161,10 +159,8 @@ fn completions_push_the_writes_before_them() {
         stand.fabric.set_shuffle(shuffle);
         let log = Log::of(&mut stand.fabric);
         // Endpoint 0 writes to the host, and answers loads of a core.
-        let mut write = stand.flow(0, FlowKind::Write, BusAddress(0), 1024);
-        write.operations = 100;
-        let mut load = stand.core_flow(0, FlowKind::Read, stand.bar(0), 8);
-        load.operations = 30;
+        let write = stand.flow(0, FlowKind::Write, BusAddress(0), 1024).times(100);
+        let load = stand.core_flow(0, FlowKind::Read, stand.bar(0), 8).times(30);
         stand.run(vec![write, load]);
         // In the order in which they left the endpoint.
         let order = |tlps: Vec<Sent>| -> Vec<(TlpKind, u64)> {

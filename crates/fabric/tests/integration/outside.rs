@@ -141,8 +141,7 @@ fn what_it_does_not_cover_is_refused_and_noted() {
             let (mut stand, program, [_, second]) = stand();
             // The other endpoint's mapping does not apply to this one.
             program.map(second, place, 1 << 20);
-            let mut flow = stand.flow(0, kind, BusAddress(place), 64);
-            (flow.operations, flow.outstanding) = (5, 1);
+            let flow = stand.flow(0, kind, BusAddress(place), 64).times(5).at_once(1);
             let id = stand.fabric.start_flow(flow).unwrap();
             stand.fabric.run(Some(ns(100_000)));
             let unrouted = stand.count(|kind| {
@@ -197,7 +196,6 @@ fn without_it_the_lab_s_own_memory_is_back() {
     let (mut stand, program, _) = stand();
     assert!(stand.fabric.set_outside_memory(HOST, None));
     assert!(!stand.fabric.set_outside_memory(HostId(7), Some(Box::new(program.clone()))));
-    let flow = stand.flow(0, FlowKind::WriteRead, BusAddress(0), 128);
-    stand.run(vec![flow]);
+    stand.run_one(stand.flow(0, FlowKind::WriteRead, BusAddress(0), 128));
     assert_eq!(program.0.lock().unwrap().asked, 0);
 }

@@ -14,10 +14,9 @@ use support::*;
 /// Steady rate of one flow of 64 x 256 B operations, modified by `change`.
 fn steady(settings: &Settings, kind: FlowKind, change: impl Fn(&mut Flow)) -> f64 {
     let mut stand = direct(settings);
-    let mut flow = stand.flow(0, kind, BusAddress(0), 4096);
-    flow.operations = 500;
+    let mut flow = stand.flow(0, kind, BusAddress(0), 4096).times(500);
     change(&mut flow);
-    stand.run(vec![flow])[0].steady_bytes_per_second().unwrap()
+    stand.run_one(flow).steady_bytes_per_second().unwrap()
 }
 
 fn limited_writes(bytes_per_second: f64) -> Settings {
@@ -99,9 +98,8 @@ fn a_read_waits_for_the_writes_before_it() {
         // Far enough apart for each to find the wire idle.
         settings.requester.write_interval = ns(10_000);
         let mut stand = direct(&settings);
-        let mut flow = stand.flow(0, FlowKind::WriteRead, BusAddress(64), 64);
-        (flow.operations, flow.outstanding) = (50, 1);
-        let report = &stand.run(vec![flow])[0];
+        let flow = stand.flow(0, FlowKind::WriteRead, BusAddress(64), 64).times(50).at_once(1);
+        let report = stand.run_one(flow);
         // 84 B up, 20 B up, 84 B down, 0.5 ns each. The write is there after the first 42 ns.
         let read_there = 42 + 10 + read_ns;
         let data_there = read_there.max(42 + write_ns) + 42;
@@ -115,8 +113,7 @@ fn memory_shows_a_write_when_it_can_be_seen() {
     let mut settings = Settings::ideal(rate(2, 4), 128);
     settings.completer.write_latency = ns(1000);
     let mut stand = direct(&settings);
-    let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0x4000), 64);
-    flow.operations = 1;
+    let flow = stand.flow(0, FlowKind::Write, BusAddress(0x4000), 64).times(1);
     let id = stand.fabric.start_flow(flow).unwrap();
     let mut seen = [0; 64];
     // 84 B at 0.5 ns and 1000 ns.
@@ -139,23 +136,18 @@ fn peers_share_the_rate_between_root_ports() {
     settings.peer_to_peer = PeerToPeer::Allowed { latency: ns(250), bytes_per_second: 3e9 };
     settings.port.receive_credits[0] = Credits { header: 32, data: 512 };
     let mut stand = root_ports(&settings, 4);
-    let flows = [(0, 1), (2, 3)].map(|(from, to)| {
-        let mut flow = stand.flow(from, FlowKind::Write, stand.bar(to), 4096);
-        flow.operations = 500;
-        flow
-    });
+    let flows = [(0, 1), (2, 3)]
+        .map(|(from, to)| stand.flow(from, FlowKind::Write, stand.bar(to), 4096).times(500));
     for report in stand.run(flows.to_vec()) {
-        let error = off(report.steady_bytes_per_second().unwrap(), 1.5e9);
-        assert!(error < 0.01, "{error}");
+        assert_steady(&report, 1.5e9, 0.01, ());
     }
     let mut settings = Settings::ideal(rate(2, 4), 128);
     let bytes_per_second = f64::INFINITY;
     settings.peer_to_peer = PeerToPeer::Allowed { latency: ns(250), bytes_per_second };
     let mut stand = root_ports(&settings, 2);
-    let mut flow = stand.flow(0, FlowKind::Write, stand.bar(1), 128);
-    (flow.operations, flow.outstanding) = (3, 1);
+    let flow = stand.flow(0, FlowKind::Write, stand.bar(1), 128).times(3).at_once(1);
     // 148 B twice, 74 ns each: a root complex passes whole TLPs on.
-    let report = &stand.run(vec![flow])[0];
+    let report = stand.run_one(flow);
     assert_eq!(report.latencies_ps, vec![(74 + 250 + 74) * 1000; 3]);
 }
 
@@ -174,17 +166,15 @@ fn stores_leave_at_the_cores_rate() {
         let mut stand = direct(&settings);
         let mut flow = core(&stand, 0, FlowKind::Write, 0, 64);
         flow.tlp_bytes = width;
-        let report = &stand.run(vec![flow])[0];
+        let report = stand.run_one(flow);
         assert_eq!(report.tlps, 2000 * 64 / bytes);
-        let error = off(report.steady_bytes_per_second().unwrap(), bytes as f64 / 60e-9);
-        assert!(error < 2e-3, "{bytes}: {error}");
+        assert_steady(&report, bytes as f64 / 60e-9, 2e-3, bytes);
     }
     let mut stand = root_ports(&settings, 2);
     let flows =
         vec![core(&stand, 0, FlowKind::Write, 0, 64), core(&stand, 1, FlowKind::Write, 1, 64)];
     for report in stand.run(flows) {
-        let error = off(report.steady_bytes_per_second().unwrap(), 8.0 / 60e-9);
-        assert!(error < 2e-3, "{error}");
+        assert_steady(&report, 8.0 / 60e-9, 2e-3, ());
     }
 }
 
@@ -200,7 +190,7 @@ fn loads_go_one_by_one() {
     let mut stand = direct(&settings);
     let mut flow = core(&stand, 0, FlowKind::Read, 0, 8);
     flow.operations = 100;
-    let report = &stand.run(vec![flow])[0];
+    let report = stand.run_one(flow);
     let period = (20 + 10 + 5 + 30) + 100 + (20 + 14 + 5 + 30) + 25;
     let rate = 8.0 / (f64::from(period) * 1e-9);
     assert!(off(report.steady_bytes_per_second().unwrap(), rate) < 1e-9);
@@ -220,8 +210,7 @@ fn a_full_store_queue_stalls_its_core_only() {
         (slow.operations, slow.outstanding) = (200, 1);
         let reports = stand.run(vec![full, slow]);
         // 28 B at 4 ns.
-        let error = off(reports[0].steady_bytes_per_second().unwrap(), 8.0 / 112e-9);
-        assert!(error < 2e-3, "{queue}: {error}");
+        assert_steady(&reports[0], 8.0 / 112e-9, 2e-3, queue);
         let longest = *reports[0].latencies_ps.iter().max().unwrap();
         let limit = u64::from(queue) * 112_000;
         assert!((limit..=limit + 2 * 112_000).contains(&longest), "{queue}: {longest}");

@@ -90,8 +90,7 @@ fn a_server_that_is_killed_is_an_error_at_once() {
     for notification in [Notification::Poll, Notification::Interrupt] {
         let mut other = Other::start("killed");
         let bus = other.bus.clone();
-        block_on(async {
-            let device = open(&bus).await;
+        on_device(&bus, async |device| {
             let generator = StreamSource::Generator;
             device.user().route(generator, generator).await.unwrap();
             let memory = buffer(&device, 64 * MIB).await;

@@ -8,12 +8,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crosslane_driver::{ChannelKind, ChannelOptions, Notification, Transfer};
+use crosslane_driver::{ChannelKind, Notification, Transfer};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_vfio::VfioBus;
 use crosslane_vfio::user::protocol::Command;
 use crosslane_vfio::user::socket::{Message, receive, send};
-use crosslane_vfio::{VfioBus, block_on};
 
 use support::*;
 
@@ -28,15 +28,9 @@ fn client(socket: &Path) -> VfioBus {
 fn rings_data_and_status_go_by_messages() {
     let served = Served::start("messages", "rosta:crosslane", &["fpga1"]);
     let bus = client(&served.sockets[0]);
-    block_on(async {
-        let device = open(&bus).await;
+    on_device(&bus, async |device| {
         for notification in [Notification::Poll, Notification::Interrupt] {
-            loop_back(
-                &device,
-                ChannelOptions::default().with_notification(notification),
-                40 * PAGE,
-            )
-            .await;
+            loop_back_by(&device, notification, 40 * PAGE).await;
         }
     });
     served.wait_for("were mapped without a file");
@@ -48,8 +42,7 @@ fn rings_data_and_status_go_by_messages() {
 fn client_that_dies() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
     let bus = client(Path::new(&socket));
-    block_on(async {
-        let device = open(&bus).await;
+    on_device(&bus, async |device| {
         let memory = buffer(&device, 16 * MIB).await;
         let mut c2h = channel(&device, ChannelKind::C2h).await;
         c2h.post(&[whole(&device, &memory)]).await.unwrap();
@@ -64,14 +57,8 @@ fn a_client_that_dies_while_it_is_asked_leaves_the_device_to_the_next() {
     let begun = Instant::now();
     die("messages::client_that_dies", &served.sockets[0]);
     let bus = client(&served.sockets[0]);
-    block_on(async {
-        let device = open(&bus).await;
-        loop_back(
-            &device,
-            ChannelOptions::default().with_notification(Notification::Poll),
-            4 * PAGE,
-        )
-        .await;
+    on_device(&bus, async |device| {
+        loop_back_by(&device, Notification::Poll, 4 * PAGE).await;
     });
     assert!(begun.elapsed() < REQUEST, "{:?}", begun.elapsed());
 }
@@ -129,8 +116,7 @@ fn answers_that_do_not_come_or_are_of_no_use_end_the_transfer() {
         let folder = folder(&format!("{name}-between"));
         let socket = between(served.sockets[0].clone(), &folder, change);
         let bus = client(&socket);
-        block_on(async {
-            let device = open(&bus).await;
+        on_device(&bus, async |device| {
             device.user().check_h2c(5).await.unwrap();
             let memory = buffer(&device, 16 * PAGE).await;
             let mut h2c = channel(&device, ChannelKind::H2c).await;
@@ -143,14 +129,8 @@ fn answers_that_do_not_come_or_are_of_no_use_end_the_transfer() {
         assert_eq!(served.told().iter().filter(|line| line.contains(why)).count(), 1);
         // The other device is served as usual.
         let other = client(&served.sockets[1]);
-        block_on(async {
-            let device = open(&other).await;
-            loop_back(
-                &device,
-                ChannelOptions::default().with_notification(Notification::Poll),
-                4 * PAGE,
-            )
-            .await;
+        on_device(&other, async |device| {
+            loop_back_by(&device, Notification::Poll, 4 * PAGE).await;
         });
         drop((bus, other));
         std::fs::remove_dir_all(folder).unwrap();

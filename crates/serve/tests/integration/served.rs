@@ -22,8 +22,7 @@ const SECOND: Picoseconds = Picoseconds::from_ns(1_000_000_000);
 fn data_go_out_and_come_back_in_every_way() {
     let served = Served::start("every_way", "rosta:crosslane", &["fpga1"]);
     let bus = served.bus();
-    block_on(async {
-        let device = open(&bus).await;
+    on_device(&bus, async |device| {
         for notification in [Notification::Poll, Notification::Interrupt] {
             for descriptors in [DescriptorSource::Ring { entries: 64 }, DescriptorSource::Table] {
                 let options = ChannelOptions::default()
@@ -42,8 +41,7 @@ fn data_go_out_and_come_back_in_every_way() {
 fn sixty_four_mib_at_once() {
     let served = Served::start("64_mib", "rosta:crosslane", &["fpga1"]);
     let bus = served.bus();
-    block_on(async {
-        let device = open(&bus).await;
+    on_device(&bus, async |device| {
         device.user().seed(99).await.unwrap();
         device.user().route(StreamSource::Generator, StreamSource::Generator).await.unwrap();
         let memory = buffer(&device, 64 * MIB).await;
@@ -138,8 +136,7 @@ fn two_clients_at_the_same_addresses() {
 fn memory_that_is_not_mapped_is_an_error() {
     let served = Served::start("unmapped", "rosta:crosslane", &["fpga1"]);
     let (function, bus) = function(&served.sockets[0]);
-    block_on(async {
-        let device = open(&bus).await;
+    on_device(&bus, async |device| {
         device.user().check_h2c(5).await.unwrap();
         let memory = buffer(&device, 16 * PAGE).await;
         memory.write(0, &pattern(5, 16 * PAGE)).unwrap();
@@ -164,8 +161,7 @@ fn memory_that_is_not_mapped_is_an_error() {
 fn client_that_dies() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
     let bus = bus(&[socket.into()]);
-    block_on(async {
-        let device = open(&bus).await;
+    on_device(&bus, async |device| {
         let memory = buffer(&device, 64 * MIB).await;
         let mut c2h = channel(&device, ChannelKind::C2h).await;
         let posted = c2h.post(&[whole(&device, &memory)]).await.unwrap();
@@ -187,8 +183,7 @@ fn the_next_client_finds_the_device_as_after_a_reset() {
             assert_eq!(control & reg::MSIX_ENABLE, 0, "round {round}");
             let device = open(&bus).await;
             for notification in [Notification::Poll, Notification::Interrupt] {
-                let options = ChannelOptions::default().with_notification(notification);
-                loop_back(&device, options, 40 * PAGE).await;
+                loop_back_by(&device, notification, 40 * PAGE).await;
             }
         });
         drop(bus);
@@ -217,8 +212,7 @@ fn a_reset_keeps_addresses_and_interrupts() {
         let register = RegisterAddress { function: id, bar: 0, offset_bytes: 0 };
         bus.read_register(register).await.unwrap();
         let device = open(&bus).await;
-        let options = ChannelOptions::default().with_notification(Notification::Interrupt);
-        loop_back(&device, options, 40 * PAGE).await;
+        loop_back_by(&device, Notification::Interrupt, 40 * PAGE).await;
     });
 }
 
@@ -245,10 +239,7 @@ fn msi_x_registers_are_kept_and_do_nothing() {
     let control = u32::from_le_bytes(control);
     assert_eq!(control & (reg::MSIX_ENABLE | reg::MSIX_FUNCTION_MASK), reg::MSIX_FUNCTION_MASK);
     assert_eq!(control as u8, reg::CAPABILITY_MSIX);
-    block_on(async {
-        let device = open(&bus).await;
-        let notification = Notification::InterruptOnly;
-        let options = ChannelOptions::default().with_notification(notification);
-        loop_back(&device, options, 40 * PAGE).await;
+    on_device(&bus, async |device| {
+        loop_back_by(&device, Notification::InterruptOnly, 40 * PAGE).await;
     });
 }

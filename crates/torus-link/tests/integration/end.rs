@@ -35,18 +35,24 @@ fn command(operation: Operation, sequence: u8, freed: u16) -> Result<Frame, Dama
     Ok(Frame::Command(Command { operation, sequence, channel: CHANNEL, freed }))
 }
 
-fn operation(frame: Option<Frame>) -> Option<(Operation, u8)> {
-    match frame {
-        Some(Frame::Command(command)) => Some((command.operation, command.sequence)),
-        _ => None,
-    }
+/// What an end says next: a datagram by its number, a command by its name and number.
+fn next(end: &mut LinkEnd, now_ps: u64) -> Option<String> {
+    Some(match end.next_frame(now_ps)? {
+        Frame::Datagram(datagram) => datagram.header.sequence.to_string(),
+        Frame::Command(command) => format!("{:?} {}", command.operation, command.sequence),
+    })
 }
 
-fn sequence(frame: Option<Frame>) -> Option<u8> {
-    match frame {
-        Some(Frame::Datagram(datagram)) => Some(datagram.header.sequence),
-        _ => None,
-    }
+/// Asserts that an end says this, one frame after the other.
+#[track_caller]
+fn assert_says(end: &mut LinkEnd, now_ps: u64, frames: &[&str]) {
+    let said: Vec<_> = frames.iter().map_while(|_| next(end, now_ps)).collect();
+    assert_eq!(said, frames);
+}
+
+/// All that an end says until it has nothing more to say.
+fn all_said(end: &mut LinkEnd) -> Vec<String> {
+    std::iter::from_fn(|| next(end, 0)).collect()
 }
 
 fn fill(end: &mut LinkEnd) {
@@ -78,13 +84,11 @@ fn nothing_is_said_or_taken_while_down() {
     assert_eq!(end.receive(datagram(0), 0), None);
     assert_eq!(end.wakes_at_ps(), None);
     end.up(64, 5);
-    assert_eq!(sequence(end.next_frame(5)), Some(0));
+    assert_says(&mut end, 5, &["0"]);
     end.down();
     assert_eq!((end.next_frame(u64::MAX - 1), end.wakes_at_ps()), (None, None));
     end.up(64, 5);
-    assert_eq!(operation(end.next_frame(6)), Some((Operation::Restart, 0)));
-    assert_eq!(sequence(end.next_frame(6)), Some(0));
-    assert_eq!(sequence(end.next_frame(6)), Some(1));
+    assert_says(&mut end, 6, &["Restart 0", "0", "1"]);
 }
 
 #[test]
@@ -92,8 +96,7 @@ fn no_more_than_the_credits_are_sent() {
     let mut end = LinkEnd::new(parameters());
     end.up(3, 0);
     fill(&mut end);
-    let sent = std::iter::from_fn(|| sequence(end.next_frame(0))).collect::<Vec<_>>();
-    assert_eq!(sent, [0, 1, 2]);
+    assert_eq!(all_said(&mut end), ["0", "1", "2"]);
     end.receive(command(Operation::Acknowledge, 3, 0), 0);
     assert_eq!(end.next_frame(0), None);
     assert_eq!(end.wakes_at_ps(), None, "the count comes by itself");
@@ -103,7 +106,7 @@ fn no_more_than_the_credits_are_sent() {
     end.receive(command(Operation::Acknowledge, 3, 4), 0);
     end.receive(command(Operation::Acknowledge, 3, 1), 0);
     assert_eq!((end.credit(CHANNEL), end.counters().stale), (2, 2));
-    assert_eq!(sequence(end.next_frame(0)), Some(3));
+    assert_says(&mut end, 0, &["3"]);
 }
 
 #[test]
@@ -112,14 +115,12 @@ fn no_more_than_the_retry_buffer_is_unacknowledged() {
         LinkEnd::new(EndParameters { retry_datagrams: 5, queue_datagrams: 20, ..parameters() });
     end.up(512, 0);
     fill(&mut end);
-    let sent = std::iter::from_fn(|| sequence(end.next_frame(0))).count();
-    assert_eq!((sent, end.unacknowledged()), (5, 5));
+    assert_eq!((all_said(&mut end).len(), end.unacknowledged()), (5, 5));
     end.receive(command(Operation::Acknowledge, 6, 0), 0);
     end.receive(command(Operation::Acknowledge, 255, 0), 0);
     assert_eq!((end.unacknowledged(), end.counters().stale), (5, 2), "out of the window");
     end.receive(command(Operation::Acknowledge, 2, 0), 0);
-    let sent = std::iter::from_fn(|| sequence(end.next_frame(0))).collect::<Vec<_>>();
-    assert_eq!(sent, [5, 6]);
+    assert_eq!(all_said(&mut end), ["5", "6"]);
 }
 
 #[test]
@@ -132,13 +133,12 @@ fn acknowledgements_are_put_together() {
     }
     assert_eq!(end.wakes_at_ps(), Some(1_000 + within_ps));
     assert!(end.receive(datagram(7), 1_000).is_some());
-    assert_eq!(operation(end.next_frame(1_000)), Some((Operation::Acknowledge, 8)));
+    assert_says(&mut end, 1_000, &["Acknowledge 8"]);
     assert_eq!((end.next_frame(1_000), end.wakes_at_ps()), (None, None));
     assert!(end.receive(datagram(8), 2_000).is_some());
     assert_eq!(end.next_frame(2_000), None);
     assert_eq!(end.next_frame(2_000 + within_ps - 1), None);
-    let acknowledge = end.next_frame(2_000 + within_ps);
-    assert_eq!(operation(acknowledge), Some((Operation::Acknowledge, 9)));
+    assert_says(&mut end, 2_000 + within_ps, &["Acknowledge 9"]);
 }
 
 #[test]
@@ -147,16 +147,16 @@ fn behind_damage_everything_waits_for_a_restart() {
     assert!(end.receive(datagram(0), 0).is_some());
     assert!(end.receive(Err(Damaged::Crc), 10).is_none());
     assert!(end.receive(datagram(1), 20).is_none(), "RESTART is waited for");
-    assert_eq!(operation(end.next_frame(20)), Some((Operation::NotAcknowledge, 1)));
+    assert_says(&mut end, 20, &["NotAcknowledge 1"]);
     assert!(end.receive(Err(Damaged::Symbol), 30).is_none());
     assert_eq!(end.next_frame(30), None, "once is enough");
     let again_ps = 20 + parameters().refresh_ps;
     assert_eq!(end.wakes_at_ps(), Some(again_ps));
-    assert_eq!(operation(end.next_frame(again_ps)), Some((Operation::NotAcknowledge, 1)));
+    assert_says(&mut end, again_ps, &["NotAcknowledge 1"]);
     end.receive(command(Operation::Restart, 2, 0), again_ps);
     assert!(end.is_in_error(), "2 is ahead of 1");
     end.receive(command(Operation::Restart, 0, 0), again_ps);
-    assert_eq!(operation(end.next_frame(again_ps)), Some((Operation::Acknowledge, 1)));
+    assert_says(&mut end, again_ps, &["Acknowledge 1"]);
     assert!(end.receive(datagram(0), again_ps).is_none(), "has been");
     assert!(end.receive(datagram(1), again_ps).is_some());
     let counters = end.counters();
@@ -177,7 +177,7 @@ fn behind_a_loss_of_the_lanes_nothing_is_waited_for() {
 fn a_gap_is_an_error() {
     let mut end = up();
     assert!(end.receive(datagram(1), 0).is_none());
-    assert_eq!(operation(end.next_frame(0)), Some((Operation::NotAcknowledge, 0)));
+    assert_says(&mut end, 0, &["NotAcknowledge 0"]);
     end.receive(command(Operation::Restart, 0, 0), 0);
     assert!(end.receive(datagram(0), 0).is_some());
 }
@@ -186,24 +186,18 @@ fn a_gap_is_an_error() {
 fn a_nack_sends_everything_again_even_nothing() {
     let mut end = up();
     fill(&mut end);
-    for number in 0..4 {
-        assert_eq!(sequence(end.next_frame(0)), Some(number));
-    }
+    assert_says(&mut end, 0, &["0", "1", "2", "3"]);
     end.receive(command(Operation::NotAcknowledge, 1, 0), 0);
-    assert_eq!(operation(end.next_frame(0)), Some((Operation::Restart, 1)));
-    for number in 1..16 {
-        assert_eq!(sequence(end.next_frame(0)), Some(number));
-    }
+    assert_says(&mut end, 0, &["Restart 1"]);
+    assert_eq!(all_said(&mut end), (1..16).map(|number| number.to_string()).collect::<Vec<_>>());
     assert_eq!((end.counters().repeated, end.counters().sent), (3, 16));
     // An acknowledgement in the middle of the repeat: only the rest follows.
     end.receive(command(Operation::NotAcknowledge, 1, 0), 0);
-    assert_eq!(operation(end.next_frame(0)), Some((Operation::Restart, 1)));
-    assert_eq!(sequence(end.next_frame(0)), Some(1));
+    assert_says(&mut end, 0, &["Restart 1", "1"]);
     end.receive(command(Operation::Acknowledge, 14, 0), 0);
-    assert_eq!(sequence(end.next_frame(0)), Some(14));
-    assert_eq!(sequence(end.next_frame(0)), Some(15));
+    assert_says(&mut end, 0, &["14", "15"]);
     end.receive(command(Operation::NotAcknowledge, 16, 16), 0);
-    assert_eq!(operation(end.next_frame(0)), Some((Operation::Restart, 16)));
+    assert_says(&mut end, 0, &["Restart 16"]);
     assert_eq!((end.next_frame(0), end.is_settled()), (None, true));
 }
 
@@ -211,12 +205,11 @@ fn a_nack_sends_everything_again_even_nothing() {
 fn what_is_not_acknowledged_in_time_is_sent_again() {
     let mut end = up();
     end.submit(CHANNEL, Kind::Last, 0, 0, Arc::new([0; 128]));
-    assert_eq!(sequence(end.next_frame(100)), Some(0));
+    assert_says(&mut end, 100, &["0"]);
     for turn in 1..=3 {
         let at_ps = 100 + turn * parameters().retry_timeout_ps;
         assert_eq!((end.next_frame(at_ps - 1), end.wakes_at_ps()), (None, Some(at_ps)));
-        assert_eq!(operation(end.next_frame(at_ps)), Some((Operation::Restart, 0)));
-        assert_eq!(sequence(end.next_frame(at_ps)), Some(0));
+        assert_says(&mut end, at_ps, &["Restart 0", "0"]);
         assert_eq!(u64::from(end.timeouts_in_a_row()), turn);
     }
     end.receive(command(Operation::Acknowledge, 1, 0), 0);

@@ -7,6 +7,7 @@
 //! writes the inputs that each run replays first.
 
 use bolero::TypeGenerator;
+use crosslane_device::network_processor::NetworkProcessorParameters;
 use crosslane_regs::network_processor as map;
 
 use crate::network_processor::stand::*;
@@ -38,8 +39,7 @@ enum Step {
 }
 
 fn run(seed: u8, steps: &[Step]) {
-    let mut parameters = processor();
-    parameters.tags = u16::from(seed % 7) + 1;
+    let parameters = NetworkProcessorParameters { tags: u16::from(seed % 7) + 1, ..processor() };
     let mut cable = cable();
     cable.end.channel_datagrams = u16::from(seed % 5) + 1;
     cable.bit_error_rate = if seed.is_multiple_of(3) { 1e-4 } else { 0.0 };

@@ -7,8 +7,8 @@
 //! writes the inputs that each run replays first.
 
 use bolero::TypeGenerator;
-use crosslane_device::nic::Nic;
 use crosslane_device::nic::layout::{Operation, WorkRequest};
+use crosslane_device::nic::{Nic, NicParameters};
 
 use crate::nic::stand::*;
 use crate::support::fabric_support::ns;
@@ -41,8 +41,7 @@ fn operation(number: u8) -> Operation {
 }
 
 fn run(seed: u8, steps: &[Step]) {
-    let mut parameters = nic();
-    parameters.tags = u16::from(seed % 7) + 1;
+    let parameters = NicParameters { tags: u16::from(seed % 7) + 1, ..nic() };
     let mut stand = Stand::new(parameters);
     stand.fabric.set_shuffle(seed % 2 == 1);
     let access = BOTH;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rates and times of transfers, to the picosecond where possible.
 
+use crosslane_device::nic::NicParameters;
 use crosslane_device::nic::layout::{Entry, Operation};
 use crosslane_pcie::units::Picoseconds;
 
@@ -89,8 +90,7 @@ fn a_slow_receiver_holds_the_network_back() {
     slow.completer.write_bytes_per_second = 2e9;
     slow.port.receive_credits[0].header = 16;
     slow.port.receive_credits[0].data = 256;
-    let mut parameters = nic();
-    parameters.receive_buffer_bytes = 16_384;
+    let parameters = NicParameters { receive_buffer_bytes: 16_384, ..nic() };
     let mut stand = Stand::of(&[settings(), slow], [parameters; 2], network());
     let [mut pair, _] = stand.connect(4);
     let near = stand.register(0, DATA, 1 << 20, BOTH);

@@ -7,7 +7,8 @@ pub mod fabric_support;
 pub mod hosts;
 pub mod script;
 
-use crosslane_device::{Engine, EngineParameters};
+use crosslane_device::Engine;
+pub use crosslane_device::EngineParameters;
 use crosslane_fabric::parameters::LinkParameters;
 use crosslane_fabric::*;
 use crosslane_pcie::config::{BarKind, BarRequest, Identity, PortType, registers};
@@ -348,6 +349,11 @@ impl Bench {
     /// Clocks from the start of a channel's first TLP to the end of its last.
     pub fn clocks(&mut self, at: At) -> u64 {
         self.read_wide(at, channel::LAST_LOW) - self.read_wide(at, channel::FIRST_LOW)
+    }
+
+    /// Bytes per second of a channel that has moved this many.
+    pub fn rate(&mut self, at: At, bytes: u32) -> f64 {
+        f64::from(bytes) / (self.clocks(at) as f64 * 4e-9)
     }
 
     /// Connects C2H and peer channels of an engine to sources, and one receive queue to them.

@@ -7,7 +7,7 @@ use crosslane_driver::{
     StreamSource, Target,
 };
 use crosslane_fabric::{ErrorKind, IommuCounters};
-use crosslane_host::{Bus, BusError, FunctionInfo, PageSize, Topology, TopologyError};
+use crosslane_host::{Bus, BusError, IoTranslation, Layer, PageSize, Topology, TopologyError};
 use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
@@ -71,29 +71,22 @@ fn the_plan_says_where_addresses_are_translated() {
 }
 
 /// A host whose IOMMU has unknown constants, like a real one.
+#[derive(Clone)]
 struct Unknown(LabBus);
 
-impl Topology for Unknown {
-    fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
-        self.0.is_translated(function)
+impl Layer for Unknown {
+    type Below = LabBus;
+
+    fn below(&self) -> &LabBus {
+        &self.0
     }
 
-    fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
-        self.0.functions()
+    fn over(&self, below: LabBus) -> Self {
+        Self(below)
     }
 
-    fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
-        self.0.config_read(function, offset)
-    }
-
-    fn config_write(
-        &self,
-        function: RoutingId,
-        offset: u16,
-        value: u32,
-        byte_enables: u8,
-    ) -> Result<(), TopologyError> {
-        self.0.config_write(function, offset, value, byte_enables)
+    fn translation(&self, _: RoutingId) -> Result<Option<IoTranslation>, TopologyError> {
+        Ok(None)
     }
 }
 

@@ -39,13 +39,17 @@ async fn c2h(device: &Device<Proxy>, notification: Notification) -> Channel<Prox
     device.channel(ChannelKind::C2h, 0, options).await.unwrap()
 }
 
+/// A buffer, and a channel whose stream has no data: only the test writes the status block.
+async fn silent(device: &Device<Proxy>, bytes: u64) -> (Buffer<Proxy>, Channel<Proxy>) {
+    device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
+    let buffer = device.buffer(bytes, PageSize::Small).await.unwrap();
+    (buffer, c2h(device, Notification::Poll).await)
+}
+
 #[test]
 fn every_error_code_reaches_the_caller_as_that_error() {
     run(async |bus, device| {
-        // The stream has no data, so only the test writes the status block.
-        device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
-        let buffer = device.buffer(16 * PAGE, PageSize::Small).await.unwrap();
-        let mut channel = c2h(&device, Notification::Poll).await;
+        let (buffer, mut channel) = silent(&device, 16 * PAGE).await;
         let codes = [
             (ChannelError::UnsupportedRequest, "Unsupported Request"),
             (ChannelError::CompleterAbort, "Completer Abort"),
@@ -93,9 +97,7 @@ fn every_error_code_reaches_the_caller_as_that_error() {
 #[test]
 fn counts_that_cannot_be_are_not_believed() {
     run(async |bus, device| {
-        device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
-        let buffer = device.buffer(PAGE, PageSize::Small).await.unwrap();
-        let mut channel = c2h(&device, Notification::Poll).await;
+        let (buffer, mut channel) = silent(&device, PAGE).await;
         let ticket = post(&mut channel, whole(&buffer, us(1_000))).await;
         for completed in [2, 1000, u32::MAX] {
             bus.forge(&[(block::COMPLETED, completed), (block::SEQUENCE, completed)]);
@@ -137,9 +139,7 @@ fn interrupts_may_get_lost_or_come_for_nothing() {
 #[test]
 fn an_engine_that_does_not_answer_keeps_its_buffers_until_it_does() {
     run(async |bus, device| {
-        device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
-        let buffer = device.buffer(PAGE, PageSize::Small).await.unwrap();
-        let mut channel = c2h(&device, Notification::Poll).await;
+        let (buffer, mut channel) = silent(&device, PAGE).await;
         let ticket = post(&mut channel, whole(&buffer, Picoseconds::NEVER)).await;
         bus.lies.does_not_answer.store(true, Relaxed);
         // No deadline, and still no hang: the wait checks for faults.

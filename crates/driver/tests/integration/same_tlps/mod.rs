@@ -162,40 +162,51 @@ fn compare(workload: &Workload, times: Times) -> Result<Worst, String> {
     Ok(worst)
 }
 
-/// One TLP, and a few, of each channel on its own.
-#[test]
-fn unloaded_latencies_are_the_same() {
+/// Compares named cases, each of which says what it has found.
+fn compare_all(cases: impl IntoIterator<Item = (String, impl FnOnce() -> Result<String, String>)>) {
     if !is_wanted() {
         return;
     }
+    let mut failures = String::new();
+    for (name, compared) in cases {
+        match compared() {
+            Ok(said) => println!("{name}: {said}"),
+            Err(error) => failures += &format!("{name}: {error}\n"),
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+fn said(workload: &Workload, times: Times) -> Result<String, String> {
+    compare(workload, times).map(|worst| format!("{worst:?}"))
+}
+
+/// One TLP, and a few, of each channel on its own.
+#[test]
+fn unloaded_latencies_are_the_same() {
     let table = ChannelOptions::default().with_descriptors(DescriptorSource::Table);
     let ring = ChannelOptions::default();
-    let mut failures = String::new();
+    let mut cases = Vec::new();
     for kind in [ChannelKind::H2c, ChannelKind::C2h, ChannelKind::Peer] {
         for (name, options) in [("table", table), ("ring", ring)] {
             if kind == ChannelKind::Peer && name == "table" {
                 continue;
             }
             for bytes in [64, 128, 1024, 16_384] {
-                let workload = Workload::single(kind, options, 0, bytes);
-                match compare(&workload, Times::Each) {
-                    Ok(worst) => println!("{kind} {name} {bytes} B: {worst:?}"),
-                    Err(error) => failures += &format!("{kind} {name} {bytes} B: {error}"),
-                }
+                let workload = Workload::single(kind, options, bytes);
+                let compared = move || said(&workload, Times::Each);
+                cases.push((format!("{kind} {name} {bytes} B"), compared));
             }
         }
     }
-    assert!(failures.is_empty(), "{failures}");
+    compare_all(cases);
 }
 
 /// Several channels of an engine at once: equal rates within 1 %.
 #[test]
 fn rates_side_by_side_are_the_same() {
-    if !is_wanted() {
-        return;
-    }
     use ChannelKind::{C2h, H2c, Peer};
-    let mut failures = String::new();
+    let mut cases = Vec::new();
     for (kinds, route) in [
         (&[C2h, H2c][..], Route::Nowhere),
         (&[Peer, H2c], Route::Nowhere),
@@ -207,14 +218,11 @@ fn rates_side_by_side_are_the_same() {
     ] {
         for payload in [128, 256] {
             let workload = Workload::together(kinds, route, payload);
-            let name = format!("{kinds:?} {route:?}, payload {payload}");
-            match compare(&workload, Times::Rates) {
-                Ok(worst) => println!("{name}: {worst:?}"),
-                Err(error) => failures += &format!("{name}: {error}\n"),
-            }
+            let compared = move || said(&workload, Times::Rates);
+            cases.push((format!("{kinds:?} {route:?}, payload {payload}"), compared));
         }
     }
-    assert!(failures.is_empty(), "{failures}");
+    compare_all(cases);
 }
 
 fn compare_rosta(case: Rosta) -> Result<String, String> {
@@ -242,17 +250,7 @@ fn compare_rosta(case: Rosta) -> Result<String, String> {
 /// Workloads of the reproduction `rosta` on this project's engine.
 #[test]
 fn rosta_is_the_same() {
-    if !is_wanted() {
-        return;
-    }
-    let mut failures = String::new();
-    for case in rosta::ALL {
-        match compare_rosta(case) {
-            Ok(said) => println!("{case:?}: {said}"),
-            Err(error) => failures += &format!("{case:?}: {error}\n"),
-        }
-    }
-    assert!(failures.is_empty(), "{failures}");
+    compare_all(rosta::ALL.map(|case| (format!("{case:?}"), move || compare_rosta(case))));
 }
 
 fn seeds() -> Range<u64> {

@@ -2,8 +2,8 @@
 //! Traffic for both engines.
 
 use crosslane_driver::{
-    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
-    PeerOptions, StreamSource,
+    Buffer, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
+    PeerOptions, StreamSource, Transfer,
 };
 use crosslane_fabric::{DirectionId, LinkDirection};
 use crosslane_host::{Bus, FunctionInfo, Topology};
@@ -21,12 +21,8 @@ const LONG: u64 = 128 << 10;
 
 /// Upstream directions of the engines' links.
 pub fn links_of(simulation: &Simulation, names: &[&str]) -> Vec<DirectionId> {
-    let link_of = |name: &&str| {
-        let port = simulation.find_port(name).unwrap();
-        let link = simulation.with_fabric(|fabric| fabric.port(port).link.unwrap());
-        DirectionId { link, heading: LinkDirection::Up }
-    };
-    names.iter().map(link_of).collect()
+    let up = |link| DirectionId { link, heading: LinkDirection::Up };
+    names.iter().map(|name| up(link_of(simulation, name))).collect()
 }
 
 /// BAR0 and BAR1 of an engine: base and size.
@@ -89,42 +85,26 @@ pub struct Workload {
 
 impl Workload {
     /// One transfer of `bytes`.
-    pub fn single(kind: ChannelKind, options: ChannelOptions, offset: u64, bytes: u64) -> Self {
-        let step = vec![Batch { kind, pieces: vec![(offset, bytes)] }];
-        let (h2c, writes, route) = (options, options, Route::Nowhere);
-        let (payload_bytes, read_bytes) = (128, 4096);
-        let place = Where::Rosta;
+    pub fn single(kind: ChannelKind, options: ChannelOptions, bytes: u64) -> Self {
         Self {
-            place,
-            payload_bytes,
-            read_bytes,
-            route,
+            place: Where::Rosta,
+            payload_bytes: 128,
+            read_bytes: 4096,
+            route: Route::Nowhere,
             credits: false,
-            h2c,
-            writes,
-            steps: vec![step],
+            h2c: options,
+            writes: options,
+            steps: vec![vec![Batch { kind, pieces: vec![(0, bytes)] }]],
         }
     }
 
     /// Several channels at once for long enough to have rates: those of a route, or any without
     /// one.
     pub fn together(kinds: &[ChannelKind], route: Route, payload_bytes: u32) -> Self {
-        let pieces = vec![(0, LONG)];
-        let batch = |kind: &ChannelKind| Batch { kind: *kind, pieces: pieces.clone() };
-        let step = kinds.iter().map(batch).collect();
-        let options = ChannelOptions::default();
-        let (h2c, writes, read_bytes) = (options, options, 4096);
-        let place = Where::Rosta;
-        Self {
-            place,
-            payload_bytes,
-            read_bytes,
-            route,
-            credits: true,
-            h2c,
-            writes,
-            steps: vec![step],
-        }
+        let batch = |kind: &ChannelKind| Batch { kind: *kind, pieces: vec![(0, LONG)] };
+        let steps = vec![kinds.iter().map(batch).collect()];
+        let any = Self::single(kinds[0], ChannelOptions::default(), LONG);
+        Self { payload_bytes, route, credits: true, steps, ..any }
     }
 
     pub fn random(seed: u64) -> Self {
@@ -287,9 +267,7 @@ impl Workload {
                     .map(|&(offset, bytes)| match kind {
                         ChannelKind::H2c => part(&out, offset, offset + bytes, VISIBLE),
                         ChannelKind::C2h => part(&back, offset, offset + bytes, VISIBLE),
-                        ChannelKind::Peer if self.credits => {
-                            to(target(bytes), CompletionLevel::Acknowledged)
-                        }
+                        ChannelKind::Peer if self.credits => to(target(bytes), ACKNOWLEDGED),
                         ChannelKind::Peer => to(target(bytes), CompletionLevel::Sent),
                     })
                     .collect();
@@ -317,13 +295,8 @@ impl Workload {
     }
 }
 
-const VISIBLE: CompletionLevel = CompletionLevel::Visible;
-
 /// Consecutive pieces with the same lengths and page offsets.
-fn apart(
-    pieces: &[(u64, u64)],
-    back: &crosslane_driver::Buffer<LabBus>,
-) -> Vec<crosslane_driver::Transfer<LabBus>> {
+fn apart(pieces: &[(u64, u64)], back: &Buffer<LabBus>) -> Vec<Transfer<LabBus>> {
     let mut next = 0;
     let mut place = |&(offset, bytes): &(u64, u64)| {
         let begin = next + offset % 128;

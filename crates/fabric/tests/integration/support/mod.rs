@@ -534,10 +534,31 @@ impl Stand {
         reports
     }
 
+    /// Runs one flow to its end; checks that everything is right and quiet.
+    pub fn run_one(&mut self, flow: Flow) -> FlowReport {
+        self.run(vec![flow]).remove(0)
+    }
+
     /// The direction from an endpoint towards the root complex, or back.
     pub fn direction(&self, endpoint: usize, heading: LinkDirection) -> DirectionId {
         let port = self.fabric.node(self.endpoints[endpoint]).ports[0];
         DirectionId { link: self.fabric.port(port).link.unwrap(), heading }
+    }
+}
+
+/// Changes of a flow.
+pub trait Adjust {
+    fn times(self, operations: u64) -> Self;
+    fn at_once(self, outstanding: u32) -> Self;
+}
+
+impl Adjust for Flow {
+    fn times(self, operations: u64) -> Self {
+        Self { operations, ..self }
+    }
+
+    fn at_once(self, outstanding: u32) -> Self {
+        Self { outstanding, ..self }
     }
 }
 
@@ -588,6 +609,13 @@ pub fn wire(bytes: u64) -> Picoseconds {
 /// Relative difference.
 pub fn off(got: f64, expected: f64) -> f64 {
     (got - expected).abs() / expected
+}
+
+/// Asserts that a flow has run at this rate, but for a relative difference.
+#[track_caller]
+pub fn assert_steady(report: &FlowReport, expected: f64, most: f64, scene: impl std::fmt::Debug) {
+    let error = off(report.steady_bytes_per_second().unwrap(), expected);
+    assert!(error < most, "{scene:?}: {error}");
 }
 
 pub fn routing_id(bus: u8) -> RoutingId {

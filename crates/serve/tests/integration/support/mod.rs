@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crosslane_driver::{
-    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, Device, StreamSource, Target,
-    Transfer, User,
+    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, Device, Notification,
+    StreamSource, Target, Transfer, User,
 };
 use crosslane_host::{Bus, PageSize};
 use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_serve::{ServedDevice, Server};
-use crosslane_vfio::{BusOptions, Function, VfioBus, user};
+use crosslane_vfio::{BusOptions, Function, VfioBus, block_on, user};
 
 pub const PAGE: u64 = 4096;
 pub const MIB: u64 = 1 << 20;
@@ -160,6 +160,16 @@ pub async fn open_all(bus: &VfioBus) -> Vec<Device<VfioBus>> {
 /// Opens the first device of a bus.
 pub async fn open(bus: &VfioBus) -> Device<VfioBus> {
     open_all(bus).await.remove(0)
+}
+
+/// Runs a test with the first device of a bus.
+pub fn on_device<T>(bus: &VfioBus, test: impl AsyncFnOnce(Device<VfioBus>) -> T) -> T {
+    block_on(async { test(open(bus).await).await })
+}
+
+/// As [`loop_back`], with this notification.
+pub async fn loop_back_by(device: &Device<VfioBus>, notification: Notification, bytes: u64) {
+    loop_back(device, ChannelOptions::default().with_notification(notification), bytes).await;
 }
 
 /// Returns bytes of the generator's pattern.
