@@ -98,7 +98,6 @@ impl LocalOptions {
         }
     }
 
-    /// Returns the size of a ring, bytes.
     pub(super) fn ring_bytes(&self) -> u64 {
         u64::from(self.buffers) * self.buffer_bytes
     }

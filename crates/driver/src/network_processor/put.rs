@@ -19,7 +19,6 @@ use crate::error::{DriverError, Result};
 const SLOT_STRIDE: u64 = 256;
 /// Bytes before a datagram's payload.
 const CONTROL_BYTES: usize = layout::BYTES as usize;
-/// Bytes of one count.
 const COUNT_BYTES: u64 = 4;
 /// Bytes of the counts of all channels of eight links.
 pub(super) const COUNTS_BYTES: u64 = 8 * CHANNELS as u64 * COUNT_BYTES;

@@ -96,7 +96,6 @@ impl LabMemory {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns its size, bytes.
     pub(super) fn size(&self) -> u64 {
         self.inner.size_bytes
     }

@@ -26,7 +26,6 @@ fn shared(endpoint: &EndpointParameters, key: &'static str) -> Option<(&'static 
     Some((key, value))
 }
 
-/// Reads the value of a parameter from a table.
 pub(super) fn value(table: &Table<'_>, parameter: &Parameter) -> Result<u64> {
     let key = parameter.key;
     if let Some(default) = parameter.default.filter(|_| !table.has(key)) {

@@ -43,7 +43,6 @@ const BRIDGE_CLASS: u32 = 0x06_04_00;
 /// Payload sizes for Max_Payload_Size, bytes (PCIe 6.x 7.5.3.4).
 pub(super) const PAYLOADS: RangeInclusive<u64> = 128..=MAX_PAYLOAD_BYTES as u64;
 
-/// Keys of a switch's `port`.
 const SWITCH_PORT_KEYS: [&str; 16] = [
     "max_generation", "max_width", "max_payload_bytes", "extended_tags", "acs", "posted_headers",
     "posted_data", "nonposted_headers", "nonposted_data", "completion_headers", "completion_data",

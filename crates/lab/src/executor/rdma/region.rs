@@ -37,7 +37,6 @@ impl LabRegion {
         Self { inner: Arc::new(Inner { shared, adapter, key, memory }) }
     }
 
-    /// Returns its key for the NIC.
     pub(super) fn key(&self) -> u32 {
         self.inner.key
     }
