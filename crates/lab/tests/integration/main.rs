@@ -9,6 +9,7 @@ mod iommu;
 mod lab_bus;
 mod network;
 mod random_trees;
+mod scenes;
 mod shipped_labs;
 mod topologies;
 mod tori;

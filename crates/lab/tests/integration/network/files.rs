@@ -3,13 +3,7 @@
 
 use crosslane_lab::*;
 
-/// Returns the lab with a piece of its text replaced.
-fn changed(from: &str, to: &str) -> String {
-    let text = shipped().iter().find(|lab| lab.name == "sbdt").unwrap().text;
-    assert!(text.contains(from), "{from}");
-    let text = text.replacen(from, to, 1);
-    Lab::from_text("changed.toml", &text).unwrap_err().to_string()
-}
+use crate::scenes::changed;
 
 #[test]
 fn what_is_wrong_has_its_place() {
@@ -34,7 +28,8 @@ fn what_is_wrong_has_its_place() {
         ("size_bytes = { value = 33_554_432", "size_bytes = { value = 2048", "take 4096 B"),
         ("[part.connectx5.nic]", "[part.connectx5.engine]\n[part.connectx5.nic]", "needs the key"),
     ] {
-        let error = changed(from, to);
+        let text = changed("sbdt", from, to);
+        let error = Lab::from_text("changed.toml", &text).unwrap_err().to_string();
         assert!(error.contains(expected), "{to}: {error}");
     }
 }
