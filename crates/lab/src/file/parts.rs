@@ -24,12 +24,12 @@ use super::{engine, iommu, memory_card, network_processor, nic, routines};
 use crate::error::{LabError, Problem, Result};
 
 /// Most credits of a pool; beyond the 2047 x 16 of scaled flow control.
-const MOST_CREDITS: u64 = 1 << 16;
+const MOST_CREDITS: u32 = 1 << 16;
 /// Largest replay buffer, bytes.
-const MOST_REPLAY_BYTES: u64 = 1 << 24;
+const MOST_REPLAY_BYTES: u32 = 1 << 24;
 /// Most TLPs covered by one Ack or UpdateFC: half of the 4096 sequence numbers (PCIe 6.x 3.6.2.1),
 /// beyond which nothing could be sent.
-const MOST_COALESCED: u64 = 2048;
+const MOST_COALESCED: u32 = 2048;
 /// Largest host memory, bytes: 16 TiB.
 const MOST_MEMORY_BYTES: u64 = 1 << 44;
 /// Smallest host memory, bytes: 1 MiB.
@@ -89,38 +89,25 @@ pub enum PartKind {
 }
 
 impl PartKind {
-    const ALL: [Self; 6] = [
-        Self::RootComplex,
-        Self::Switch,
-        Self::Endpoint,
-        Self::Link,
-        Self::Network,
-        Self::TorusLink,
+    /// Each kind, in order, with its word in a lab file and its description in a sentence.
+    const ALL: [(Self, &'static str, &'static str); 6] = [
+        (Self::RootComplex, "root-complex", "a root complex"),
+        (Self::Switch, "switch", "a switch"),
+        (Self::Endpoint, "endpoint", "an endpoint"),
+        (Self::Link, "link", "a link"),
+        (Self::Network, "network", "a network link"),
+        (Self::TorusLink, "torus-link", "a torus link"),
     ];
 
     /// Returns its word in a lab file.
     #[must_use]
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::RootComplex => "root-complex",
-            Self::Switch => "switch",
-            Self::Endpoint => "endpoint",
-            Self::Link => "link",
-            Self::Network => "network",
-            Self::TorusLink => "torus-link",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// Returns it with its article, for sentences.
     pub(crate) const fn described(self) -> &'static str {
-        match self {
-            Self::RootComplex => "a root complex",
-            Self::Switch => "a switch",
-            Self::Endpoint => "an endpoint",
-            Self::Link => "a link",
-            Self::Network => "a network link",
-            Self::TorusLink => "a torus link",
-        }
+        Self::ALL[self as usize].2
     }
 
     /// Returns the keys of such a part, including `kind` and `summary`.
@@ -149,9 +136,9 @@ impl PartKind {
 
     pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let word = table.needed_word("kind")?;
-        let kind = Self::ALL.into_iter().find(|kind| kind.word() == word.text);
-        kind.ok_or_else(|| {
-            let words = Self::ALL.map(Self::word).join(", ");
+        let kind = Self::ALL.into_iter().find(|(_, known, _)| *known == word.text);
+        kind.map(|(kind, ..)| kind).ok_or_else(|| {
+            let words = Self::ALL.map(|(_, known, _)| known).join(", ");
             table.bad("kind", format!("\"{}\" is not one of {words}", word.text))
         })
     }
@@ -244,14 +231,12 @@ fn rate(table: &Table<'_>, generation: &str, width: &str) -> Result<LinkRate> {
 
 fn coalescing(table: &Table<'_>, tlps: &str, within: &str) -> Result<Coalescing> {
     // Infinite means by time only.
-    let tlps = table.whole_or_infinite(tlps, 1..=MOST_COALESCED, u32::MAX.into())? as u32;
+    let tlps = table.count_or_infinite(tlps, 1..=MOST_COALESCED)?;
     Ok(Coalescing { tlps, within: table.optional_ns(within)? })
 }
 
 fn credits(table: &Table<'_>, header: &str, data: &str) -> Result<Credits> {
-    let read = |key| {
-        table.whole_or_infinite(key, 1..=MOST_CREDITS, u32::MAX.into()).map(|number| number as u32)
-    };
+    let read = |key| table.count_or_infinite(key, 1..=MOST_CREDITS);
     Ok(Credits { header: read(header)?, data: read(data)? })
 }
 
@@ -276,11 +261,10 @@ fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters> {
             credits(table, "nonposted_headers", "nonposted_data")?,
             credits(table, "completion_headers", "completion_data")?,
         ],
-        replay_buffer_bytes: table.whole_or_infinite(
+        replay_buffer_bytes: table.count_or_infinite(
             "replay_buffer_bytes",
-            u64::from(capability.max_payload_bytes) + 24..=MOST_REPLAY_BYTES,
-            u32::MAX.into(),
-        )? as u32,
+            u32::from(capability.max_payload_bytes) + 24..=MOST_REPLAY_BYTES,
+        )?,
         ack: coalescing(table, "ack_tlps", "ack_within_ns")?,
         update_fc: coalescing(table, "update_fc_tlps", "update_fc_within_ns")?,
         receive_latency: latency("receive_latency_ns")?,
@@ -337,7 +321,7 @@ fn completer(table: &Table<'_>, of_root_complex: bool) -> Result<CompleterParame
             as u32,
         completion_cut: table.choice("completion_cut", &cuts)?,
         completion_single_share: table.probability("completion_single_share", 1.0)?,
-        read_slots: table.whole_or_infinite("read_slots", 1..=1 << 16, u32::MAX.into())? as u32,
+        read_slots: table.count_or_infinite("read_slots", 1..=1 << 16)?,
         read_latency: Latency {
             base: table.ns("read_latency_ns")?,
             jitter: table.ns_or_off("read_jitter_ns")?,
@@ -367,7 +351,7 @@ fn cpu(table: &Table<'_>) -> Result<CpuParameters> {
     Ok(CpuParameters {
         cores: table.whole("cores", 1..=1024)? as u16,
         uncached_store: table.ns("uncached_store_ns")?,
-        store_queue: table.whole_or_infinite("store_queue", 1..=1 << 16, u32::MAX.into())? as u32,
+        store_queue: table.count_or_infinite("store_queue", 1..=1 << 16)?,
         uncached_load: table.ns("uncached_load_ns")?,
         interrupt: table.ns("interrupt_ns")?,
         interrupts_in_turn: table.truth("interrupts_in_turn")?.unwrap_or(false),

@@ -457,14 +457,11 @@ impl<'a> Table<'a> {
         self.whole_or(key, limits, None)?.ok_or_else(|| self.missing(key))
     }
 
-    /// Reads a mandatory whole number; the word "infinite" gives `infinite`.
-    pub fn whole_or_infinite(
-        &self,
-        key: &str,
-        limits: RangeInclusive<u64>,
-        infinite: u64,
-    ) -> Result<u64> {
-        self.whole_or(key, limits, Some(infinite))?.ok_or_else(|| self.missing(key))
+    /// Reads a mandatory whole number; the word "infinite" gives the largest.
+    pub fn count_or_infinite(&self, key: &str, limits: RangeInclusive<u32>) -> Result<u32> {
+        let limits = u64::from(*limits.start())..=u64::from(*limits.end());
+        let count = self.whole_or(key, limits, Some(u32::MAX.into()))?;
+        count.map(|count| count as u32).ok_or_else(|| self.missing(key))
     }
 
     /// Reads a mandatory power of two within limits.
