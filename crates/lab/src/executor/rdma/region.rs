@@ -45,10 +45,6 @@ impl LabRegion {
     pub(super) fn is_of(&self, adapter: &Adapter) -> bool {
         self.inner.adapter.node == adapter.node
     }
-
-    pub(super) fn of_memory(&self) -> &LabMemory {
-        &self.inner.memory
-    }
 }
 
 impl RdmaRegion for LabRegion {
