@@ -96,7 +96,6 @@ struct Posted<B: Bus> {
 pub(crate) struct Card<B: Bus> {
     device: Device<B>,
     orders: mpsc::UnboundedReceiver<Order<B>>,
-    /// Orders of each client.
     waiting: BTreeMap<ClientId, VecDeque<Order<B>>>,
     /// The client whose order was picked last.
     last: Option<ClientId>,
@@ -107,7 +106,6 @@ pub(crate) struct Card<B: Bus> {
     c2h: Side<B>,
 }
 
-/// An event for a card.
 enum Event<B: Bus> {
     Order(Order<B>),
     /// The end of one side of a order, or of both.

@@ -135,12 +135,10 @@ impl<C: RdmaConnection> Control<C> {
         Ok((second, Some(state.into_transport_mode().map_err(noise)?), hello.name))
     }
 
-    /// Returns the connection.
     pub fn connection(&self) -> &C {
         &self.connection
     }
 
-    /// Sends a message.
     pub async fn send<T: Serialize>(&self, message: &T) -> Result<()> {
         let plain = encode(message)?;
         let bytes = match &self.seal {

@@ -8,7 +8,6 @@ use crate::error::{BridgeError, Result};
 use crate::stage::Stage;
 use crosslane_host::ErrorKind::InvalidArgument;
 
-/// Size of a key, bytes.
 const KEY_BYTES: usize = 32;
 
 /// A shared key, 256 bits: 64 hexadecimal digits in files. Its `Debug` output hides it.

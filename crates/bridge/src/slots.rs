@@ -29,7 +29,6 @@ struct Account {
     waiting: VecDeque<(ClientId, oneshot::Sender<Slot>)>,
 }
 
-/// The credits of a ring.
 #[derive(Debug)]
 pub(crate) struct Credits {
     count: usize,
@@ -213,7 +212,6 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
         NearEnd { region: self.region.clone(), offset_bytes: slot.range(0).start }
     }
 
-    /// Returns the memory.
     pub fn memory(&self) -> &B::Memory {
         self.region.memory()
     }

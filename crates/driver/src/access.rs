@@ -55,12 +55,10 @@ fn find<B: Bus>(
     Err(DriverError::refused(place, NotFound, format!("there is no such {what}; {have}")))
 }
 
-/// Finds a function by its number.
 pub(crate) fn find_function<B: Bus>(bus: &B, id: RoutingId) -> Result<(Access, Vec<FunctionInfo>)> {
     find(bus, &id.to_string(), "function", |info| info.id == id)
 }
 
-/// Finds an endpoint by its name.
 pub(crate) fn find_endpoint<B: Bus>(bus: &B, name: &str) -> Result<Access> {
     let is_wanted = |info: &FunctionInfo| info.name == name && info.port_type == PortType::Endpoint;
     Ok(find(bus, name, "endpoint", is_wanted)?.0)

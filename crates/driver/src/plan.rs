@@ -300,9 +300,7 @@ fn target_address(path: &[FunctionInfo]) -> BusAddress {
 
 /// Point at which a path turns round.
 enum Turn {
-    /// In host memory.
     HostMemory,
-    /// In a switch.
     Switch,
     /// In the root complex: no switch is above both ends.
     RootComplex,

@@ -229,7 +229,6 @@ impl<B: Bus> Drop for OpenChannel<B> {
     }
 }
 
-/// Returns the offset of a channel's registers.
 pub(crate) const fn channel_registers((kind, number): ChannelKey) -> u32 {
     let array = match kind {
         ChannelKind::H2c => engine::H2C,

@@ -27,7 +27,6 @@ const fn lap(number: u64, slots: u64) -> u16 {
     (number / slots % LAPS + 1) as u16
 }
 
-/// Packs a message for its slot.
 fn packed(message: &[u8], lap: u16) -> [u8; SLOT_BYTES as usize] {
     let mut payload = [0; WORDS * WORD_PAYLOAD];
     payload[0] = message.len() as u8;

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
-#[cfg(doc)]
-use crate::error::BusError;
-use crate::error::BusResult;
+use crate::error::{BusError, BusResult};
 use crate::topology::Topology;
 
 /// An address behind a BAR.
@@ -126,6 +124,18 @@ pub enum HostWork {
 pub trait DmaMemory: Clone + Send + Sync + 'static {
     /// Size in bytes.
     fn size_bytes(&self) -> u64;
+
+    /// Checks that a range lies within the memory, as each access must before it begins.
+    ///
+    /// # Errors
+    /// [`BusError::BeyondMemory`].
+    fn check(&self, offset_bytes: u64, bytes: usize) -> BusResult<()> {
+        let (bytes, size_bytes) = (bytes as u64, self.size_bytes());
+        match offset_bytes.checked_add(bytes).is_some_and(|end| end <= size_bytes) {
+            true => Ok(()),
+            false => Err(BusError::BeyondMemory { offset_bytes, bytes, size_bytes }),
+        }
+    }
 
     /// Copies `into.len()` bytes out of the memory.
     ///

@@ -8,7 +8,6 @@ use crate::error::BusError;
 use crate::topology::Topology;
 use crate::{forward_bus, forward_topology};
 
-/// Memory of the bus below a layer.
 type MemoryBelow<L> = <<L as Layer>::Below as Bus>::Memory;
 
 /// Calls the bus below a layer.

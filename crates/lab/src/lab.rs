@@ -329,7 +329,6 @@ pub struct RunningLab {
     pub(crate) names: BTreeMap<String, NodeId>,
 }
 
-/// Finds a port by name.
 pub(crate) fn find_port(
     fabric: &Fabric,
     names: &BTreeMap<String, NodeId>,

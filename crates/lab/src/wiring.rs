@@ -65,7 +65,6 @@ pub(crate) fn check(lab: &LabFile) -> Result<()> {
 /// The kind of endpoints in a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoints {
-    /// All generic.
     Generic,
     /// Devices where the lab has constants for one, generic otherwise.
     Engines,

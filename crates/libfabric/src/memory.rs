@@ -224,15 +224,6 @@ impl NetworkMemory {
     pub(crate) const fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }
-
-    fn check(&self, offset_bytes: u64, bytes: usize) -> Result<usize, BusError> {
-        let (bytes, size_bytes) = (bytes as u64, self.size_bytes);
-        match offset_bytes.checked_add(bytes).is_some_and(|end| end <= size_bytes) {
-            // Within a mapping, so it fits `usize`.
-            true => Ok(offset_bytes as usize),
-            false => Err(BusError::BeyondMemory { offset_bytes, bytes, size_bytes }),
-        }
-    }
 }
 
 impl DmaMemory for NetworkMemory {
@@ -241,12 +232,15 @@ impl DmaMemory for NetworkMemory {
     }
 
     fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError> {
-        self.mapping.read(self.check(offset_bytes, into.len())?, into);
+        self.check(offset_bytes, into.len())?;
+        // Within a mapping, so it fits `usize`.
+        self.mapping.read(offset_bytes as usize, into);
         Ok(())
     }
 
     fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError> {
-        self.mapping.write(self.check(offset_bytes, from.len())?, from);
+        self.check(offset_bytes, from.len())?;
+        self.mapping.write(offset_bytes as usize, from);
         Ok(())
     }
 }

@@ -204,7 +204,6 @@ impl Caller {
         }
     }
 
-    /// Handles a reply.
     fn take(&self, reply: Message) {
         let mut state = lock(&self.state);
         state.is_silent = false;

@@ -30,7 +30,6 @@ pub(crate) struct Description {
     pub vectors: u16,
 }
 
-/// A client's connection.
 pub(crate) struct Connection<'a> {
     /// The channel to the client.
     pub caller: &'a Caller,
@@ -42,7 +41,6 @@ pub(crate) struct Connection<'a> {
     pub client: Cell<Capabilities>,
 }
 
-/// Answer to a command.
 struct Answer {
     payload: Vec<u8>,
     /// The BAR whose file is sent with it.
@@ -55,7 +53,6 @@ impl From<Vec<u8>> for Answer {
     }
 }
 
-/// Refusal of a command.
 enum Refusal {
     /// A Linux error number.
     Errno(Errno),

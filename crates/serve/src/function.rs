@@ -309,7 +309,6 @@ impl ServedFunction {
         RegisterAddress { function: self.id, bar, offset_bytes }
     }
 
-    /// Reads a BAR.
     pub async fn read(&self, bar: u8, offset: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
         self.check_access(bar, offset, bytes)?;
         let mut data = vec![0; bytes];

@@ -20,7 +20,6 @@ use crate::caller::Caller;
 /// Magic number of the huge-page file system (`linux/magic.h`), whose files can only be mapped.
 const HUGETLBFS: i64 = 0x9584_58f6;
 
-/// A file of the client's.
 #[derive(Debug)]
 struct ClientFile {
     file: OwnedFd,

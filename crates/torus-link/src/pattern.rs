@@ -11,7 +11,6 @@ pub const STEP: u32 = 0x9e37_79b1;
 /// Channel of the generator's datagrams.
 pub const CHANNEL: Channel = Channel::ALL[7];
 
-/// Words of a payload.
 const WORDS: u32 = PAYLOAD_BYTES as u32 / 4;
 
 /// Generator of successive payloads.

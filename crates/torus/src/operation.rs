@@ -12,7 +12,6 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::error::Result;
 
-/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum MessageDirection {
     Sent,

@@ -213,7 +213,6 @@ impl VfioBus {
     }
 }
 
-/// Converts a function's error to the bus's.
 fn bus_error(function: RoutingId, error: FunctionError) -> BusError {
     match error {
         FunctionError::Gone { .. } => BusError::Lost { function, why: error.into() },
@@ -221,7 +220,6 @@ fn bus_error(function: RoutingId, error: FunctionError) -> BusError {
     }
 }
 
-/// The error of a lost function.
 fn lost(held: &Held) -> BusError {
     let unknown = || Reason::new(ErrorKind::LinkDown, "");
     let why = held.function.lost().map_or_else(unknown, Reason::from);

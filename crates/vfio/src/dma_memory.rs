@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crosslane_host::{BusError, BusResult, DmaMemory, lock};
+use crosslane_host::{BusResult, DmaMemory, lock};
 
 use crate::bus::Shared;
 use crate::mappings::MemoryId;
@@ -59,15 +59,6 @@ impl VfioMemory {
     pub(crate) fn is_of(&self, bus: &Arc<Shared>) -> bool {
         std::ptr::eq(self.0.bus.as_ptr(), Arc::as_ptr(bus))
     }
-
-    /// Checks that a range is within the memory.
-    pub(crate) fn check(&self, offset_bytes: u64, bytes: u64) -> BusResult<()> {
-        let size_bytes = self.0.size_bytes;
-        match offset_bytes.checked_add(bytes) {
-            Some(end) if end <= size_bytes => Ok(()),
-            _ => Err(BusError::BeyondMemory { offset_bytes, bytes, size_bytes }),
-        }
-    }
 }
 
 impl DmaMemory for VfioMemory {
@@ -76,14 +67,14 @@ impl DmaMemory for VfioMemory {
     }
 
     fn read(&self, offset_bytes: u64, into: &mut [u8]) -> BusResult<()> {
-        self.check(offset_bytes, into.len() as u64)?;
+        self.check(offset_bytes, into.len())?;
         keep_order();
         self.0.pages.mapped().copy_out(offset_bytes, into);
         Ok(())
     }
 
     fn write(&self, offset_bytes: u64, from: &[u8]) -> BusResult<()> {
-        self.check(offset_bytes, from.len() as u64)?;
+        self.check(offset_bytes, from.len())?;
         self.0.pages.mapped().store(offset_bytes, from, StoreWidth::widest());
         Ok(())
     }

@@ -9,7 +9,6 @@ use crosslane_pcie::units::BusAddress;
 
 use crate::function::{Function, FunctionError, Result};
 
-/// Bytes of a BAR register.
 const BAR_REGISTER_BYTES: u16 = 4;
 
 /// Reads a DW of a function's configuration space.

@@ -153,7 +153,6 @@ pub(crate) fn check_config(
     check_within(function, region, size, offset.into(), bytes as u64)
 }
 
-/// Checks an access of a BAR.
 pub(crate) fn check_bar(function: &dyn Function, bar: u8, offset: u64, bytes: usize) -> Result<()> {
     let (region, bytes) = (|| format!("BAR{bar}"), bytes as u64);
     if !matches!(bytes, 1 | 2 | 4 | 8) || !offset.is_multiple_of(bytes) {

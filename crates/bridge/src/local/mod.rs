@@ -294,7 +294,8 @@ impl<B: Bus> Controller<B> {
         let ring = match &self.ring {
             Some(ring) => ring.clone(),
             None => {
-                let ring = device.buffer(options.ring_bytes(), PageSize::Huge).await?;
+                let bytes = u64::from(options.buffers) * options.buffer_bytes;
+                let ring = device.buffer(bytes, PageSize::Huge).await?;
                 self.ring.insert(ring).clone()
             }
         };

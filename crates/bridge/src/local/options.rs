@@ -98,11 +98,6 @@ impl LocalOptions {
         }
     }
 
-    /// Returns the size of a ring, bytes.
-    pub(super) fn ring_bytes(&self) -> u64 {
-        u64::from(self.buffers) * self.buffer_bytes
-    }
-
     pub(super) fn check(&self) -> Result<()> {
         let problem = if !BUFFER_BYTES.contains(&self.buffer_bytes) {
             let (least, most) = (BUFFER_BYTES.start(), BUFFER_BYTES.end());

@@ -26,14 +26,12 @@ const STEP_BYTES: u64 = 1 << 16;
 /// Size of a page, bytes; each is touched on first use.
 const PAGE_BYTES: u64 = 4096;
 
-/// The steps of one transfer.
 struct Steps<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     transfer: &'a Transfer<'a, B, R, C>,
     /// The end of the last step, and the steps so far.
     taken: RefCell<(Picoseconds, Vec<Step>)>,
 }
 
-/// A position in memory.
 type Position<'a, M> = (&'a M, u64);
 
 /// Makes a naive transfer.

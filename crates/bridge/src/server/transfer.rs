@@ -7,7 +7,7 @@ use std::pin::pin;
 
 use crosslane_driver::Target;
 use crosslane_host::{
-    Bus, Clock, DmaMemory, ErrorKind, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection, RemoteMemory,
+    Bus, Clock, DmaMemory, ErrorKind, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
@@ -19,7 +19,7 @@ use crate::card::{Ended, Order};
 use crate::control::Control;
 use crate::deadline::after;
 use crate::error::{BridgeError, Result};
-use crate::messages::{Region, Reply, Request, TransferRequest};
+use crate::messages::{Reply, Request, TransferRequest};
 use crate::pipeline::Pipeline;
 use crate::report::{Mode, Path, Report, stages_of};
 use crate::slots::{ClientId, Membership, Ring, Slot};
@@ -171,8 +171,10 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     ) -> Result<()> {
         let is_read = stage == Stage::RdmaRead;
         let region = if is_read { self.request.source } else { self.request.destination };
-        let memory = far_memory(region)?;
-        let far = FarEnd { memory, offset_bytes };
+        let region = region.ok_or_else(|| {
+            BridgeError::new(Stage::Request, ErrorKind::Data, "a region is missing")
+        })?;
+        let far = FarEnd { memory: region.into(), offset_bytes };
         let begun = self.pipeline.begin(stage);
         let connection = self.control.connection();
         let moved = match is_read {
@@ -314,13 +316,6 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             checksum: request.checksum.then(|| self.checksum()),
         }
     }
-}
-
-/// Returns the client's memory of one end of a transfer.
-fn far_memory(region: Option<Region>) -> Result<RemoteMemory> {
-    let region = region
-        .ok_or_else(|| BridgeError::new(Stage::Request, ErrorKind::Data, "a region is missing"))?;
-    Ok(region.into())
 }
 
 /// Refuses a request that does not belong to a transfer that is under way.

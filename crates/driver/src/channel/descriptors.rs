@@ -234,7 +234,6 @@ pub(super) struct Report {
     pub missing_bytes: u32,
 }
 
-/// A channel's status block.
 pub(super) struct StatusBlock<B: Bus> {
     pub memory: Pinned<B>,
 }

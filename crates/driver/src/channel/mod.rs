@@ -55,7 +55,6 @@ struct Pending<B: Bus> {
     connection: Option<Arc<Connection<B>>>,
 }
 
-/// State of a channel.
 enum State {
     /// Takes transfers.
     Running,

@@ -9,7 +9,6 @@ use crate::error::TransferError;
 /// Most results kept: twice the entries of the largest ring. The oldest is dropped first.
 pub(super) const KEPT_RESULTS: usize = 1 << 17;
 
-/// Result of a transfer.
 pub(super) type Outcome = Result<Completed, TransferError>;
 
 /// Knowledge about a ticket.

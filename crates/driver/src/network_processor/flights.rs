@@ -15,7 +15,6 @@ use crate::buffer::{Buffer, Claim};
 /// Distance between notification words: a line, so that a core watching one is not woken for
 /// another.
 pub(super) const WORD_STRIDE: u64 = 64;
-/// Bytes of a notification.
 pub(super) const NOTIFICATION_BYTES: usize = network_notification::BYTES as usize;
 /// Notification words for each slot: a word is kept a little longer than its message's slots, until
 /// all waiters have read it.

@@ -40,13 +40,11 @@ use crate::buffer::{Buffer, Retired};
 use crate::error::Result;
 use shared::{Pinned, Shared};
 
-/// BAR of the request apertures.
 const REQUEST_BAR: u8 = 2;
 /// Offset of the credit slots in that BAR.
 const CREDIT_WINDOW: u64 = 0x4000;
 /// Most slots of a request aperture.
 const MAX_SLOTS: u32 = 256;
-/// BAR of the put aperture.
 const PUT_BAR: u8 = 4;
 /// The parts of every network processor.
 const NETWORK_PROCESSOR: Circuit = Circuit {

@@ -19,7 +19,6 @@ use crate::error::{DriverError, Result};
 const SLOT_STRIDE: u64 = 256;
 /// Bytes before a datagram's payload.
 const CONTROL_BYTES: usize = layout::BYTES as usize;
-/// Bytes of one count.
 const COUNT_BYTES: u64 = 4;
 /// Bytes of the counts of all channels of eight links.
 pub(super) const COUNTS_BYTES: u64 = 8 * CHANNELS as u64 * COUNT_BYTES;
@@ -127,17 +126,8 @@ impl<B: Bus> NetworkProcessor<B> {
                 // Its datagrams are gone without having been stored.
                 return Err(self.put_error(key, NetworkFault::Reset, bytes.len(), 0));
             }
-            match self.put_one(key, at, deadline).await {
-                Ok(()) => {}
-                Err(BusError::Deadline { .. }) => {
-                    let fault = NetworkFault::Deadline { deadline };
-                    return Err(self.put_error(key, fault, bytes.len(), stored));
-                }
-                Err(error) => {
-                    let error = self.shared.access.failed(error);
-                    return Err(self.put_failed(key, error, bytes.len(), stored));
-                }
-            }
+            let ended = |error| self.put_ended(key, error, bytes.len(), stored);
+            self.put_one(key, at, deadline).await.map_err(ended)?;
         }
     }
 
@@ -159,16 +149,8 @@ impl<B: Bus> NetworkProcessor<B> {
             if stored == left {
                 return Ok(());
             }
-            match self.wait_for_count(link, channel, left, deadline).await {
-                Ok(()) => {}
-                Err(BusError::Deadline { .. }) => {
-                    let fault = NetworkFault::Deadline { deadline };
-                    return Err(self.put_error(key, fault, 0, 0));
-                }
-                Err(error) => {
-                    return Err(self.put_failed(key, self.shared.access.failed(error), 0, 0));
-                }
-            }
+            let ended = |error| self.put_ended(key, error, 0, 0);
+            self.wait_for_count(link, channel, left, deadline).await.map_err(ended)?;
         }
     }
 
@@ -198,6 +180,16 @@ impl<B: Bus> NetworkProcessor<B> {
 
     fn put_failed(&self, key: Key, error: DriverError, total: usize, moved: usize) -> NetworkError {
         self.put_error(key, NetworkFault::NoAnswer(Box::new(error)), total, moved)
+    }
+
+    /// Returns the error of a put whose wait or store has failed.
+    fn put_ended(&self, key: Key, error: BusError, total: usize, moved: usize) -> NetworkError {
+        match error {
+            BusError::Deadline { deadline, .. } => {
+                self.put_error(key, NetworkFault::Deadline { deadline }, total, moved)
+            }
+            error => self.put_failed(key, self.shared.access.failed(error), total, moved),
+        }
     }
 
     const fn channel_index(link: u8, channel: u8) -> usize {

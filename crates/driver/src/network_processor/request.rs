@@ -7,7 +7,6 @@ use crosslane_regs::network_request::{length, party, what};
 
 use super::options::{Key, MAX_PAYLOADS, ROUTED_CHANNEL};
 
-/// Bytes of a request.
 pub(super) const REQUEST_BYTES: usize = layout::BYTES as usize;
 /// Bytes of a slot in the request apertures: a line of a processor's combining buffers.
 pub(super) const SLOT_BYTES: usize = 64;

@@ -48,7 +48,6 @@ impl<B: Bus> Pinned<B> {
         unreachable!("{offset_bytes} is beyond the {start} B of the driver's own memory")
     }
 
-    /// Reads `BYTES` bytes at an offset.
     pub fn read<const BYTES: usize>(&self, offset_bytes: u64) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         self.memory.read(offset_bytes, &mut bytes).expect("it is within the driver's own memory");

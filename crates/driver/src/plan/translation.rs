@@ -3,9 +3,7 @@
 
 use crosslane_host::{IoTranslation, PageSize};
 
-/// Bytes of a small page.
 const SMALL_PAGE_BYTES: u64 = 4 << 10;
-/// Bytes of a huge page.
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Memory that is gone through again and again from start to end.
@@ -13,7 +11,6 @@ const HUGE_PAGE_BYTES: u64 = 2 << 20;
 pub(super) struct Streamed {
     /// Length in bytes.
     pub bytes: u64,
-    /// Size of its pages.
     pub pages: PageSize,
 }
 

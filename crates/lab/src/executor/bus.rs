@@ -22,7 +22,6 @@ use crate::lab::RunningHost;
 
 mod waiting;
 
-/// Size of a register, bytes.
 const REGISTER_BYTES: u32 = 4;
 /// Size of the widest load, bytes.
 const LOAD_BYTES: u64 = 8;
@@ -66,7 +65,6 @@ impl LabBus {
         &self.shared.hosts[self.host]
     }
 
-    /// Finds the port of a function.
     fn port(&self, state: &State, function: RoutingId) -> Result<PortId, TopologyError> {
         let port = state.fabric.function_at(self.host(), function);
         port.ok_or(TopologyError::NoSuchFunction(function))
@@ -235,7 +233,6 @@ impl LabBus {
         BusError::Pinning { address: memory.first_address(), what }
     }
 
-    /// Returns the work of pinning a memory.
     pub(super) fn pinning_work(&self, function: RoutingId, memory: &LabMemory) -> [CoreWork; 3] {
         let pages = memory.runs().iter().map(super::pages::PageRun::page_count).sum();
         let mapping = self.shared.lock().mapping_time(memory, function);

@@ -96,7 +96,6 @@ impl LabMemory {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns its size, bytes.
     pub(super) fn size(&self) -> u64 {
         self.inner.size_bytes
     }
@@ -135,15 +134,6 @@ impl LabMemory {
         segments
     }
 
-    /// Checks that a range lies within it.
-    pub(super) fn check(&self, offset_bytes: u64, bytes: u64) -> BusResult<()> {
-        let size_bytes = self.inner.size_bytes;
-        match offset_bytes.checked_add(bytes).is_some_and(|end| end <= size_bytes) {
-            true => Ok(()),
-            false => Err(BusError::BeyondMemory { offset_bytes, bytes, size_bytes }),
-        }
-    }
-
     /// Returns the address of a byte within it, and the number of bytes from there to the end of
     /// its run.
     pub(super) fn locate(&self, offset_bytes: u64) -> (u64, u64) {
@@ -161,7 +151,7 @@ impl DmaMemory for LabMemory {
     }
 
     fn read(&self, offset_bytes: u64, into: &mut [u8]) -> BusResult<()> {
-        self.check(offset_bytes, into.len() as u64)?;
+        self.check(offset_bytes, into.len())?;
         let (mut at, mut rest) = (offset_bytes, into);
         let mut state = self.inner.shared.lock();
         while !rest.is_empty() {
@@ -176,7 +166,7 @@ impl DmaMemory for LabMemory {
     }
 
     fn write(&self, offset_bytes: u64, from: &[u8]) -> BusResult<()> {
-        self.check(offset_bytes, from.len() as u64)?;
+        self.check(offset_bytes, from.len())?;
         let (mut at, mut rest) = (offset_bytes, from);
         let mut wakers = Vec::new();
         let mut state = self.inner.shared.lock();

@@ -6,9 +6,7 @@ use std::ops::Range;
 
 use crosslane_host::PageSize;
 
-/// Size of a small page, bytes.
 pub(super) const SMALL_PAGE_BYTES: u64 = 4 << 10;
-/// Size of a huge page, bytes.
 pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// Adjacent huge pages broken into small ones at once, if that many are free: 32 MiB, so that the
 /// pages of a memory of a few MiB lie far apart.
@@ -77,7 +75,6 @@ impl Pages {
         pages
     }
 
-    /// Returns the bytes of all pages.
     pub const fn total_bytes(&self) -> u64 {
         self.total_bytes
     }

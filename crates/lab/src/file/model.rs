@@ -39,7 +39,6 @@ fn shared(requester: &RequesterParameters, key: &str) -> u64 {
     }
 }
 
-/// Reads the value of a parameter from a table.
 pub(super) fn value(table: &Table<'_>, parameter: &Parameter) -> Result<u64> {
     let key = parameter.key;
     match parameter.kind {

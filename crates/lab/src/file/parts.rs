@@ -51,30 +51,25 @@ impl PartKind {
         Self::Network,
         Self::TorusLink,
     ];
+    /// The word of each in a lab file, and its description in a sentence.
+    const WORDS: [(&str, &str); 6] = [
+        ("root-complex", "a root complex"),
+        ("switch", "a switch"),
+        ("endpoint", "an endpoint"),
+        ("link", "a link"),
+        ("network", "a network link"),
+        ("torus-link", "a torus link"),
+    ];
 
     /// Returns its word in a lab file.
     #[must_use]
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::RootComplex => "root-complex",
-            Self::Switch => "switch",
-            Self::Endpoint => "endpoint",
-            Self::Link => "link",
-            Self::Network => "network",
-            Self::TorusLink => "torus-link",
-        }
+        Self::WORDS[self as usize].0
     }
 
     /// Returns it with its article, for sentences.
     pub(crate) const fn described(self) -> &'static str {
-        match self {
-            Self::RootComplex => "a root complex",
-            Self::Switch => "a switch",
-            Self::Endpoint => "an endpoint",
-            Self::Link => "a link",
-            Self::Network => "a network link",
-            Self::TorusLink => "a torus link",
-        }
+        Self::WORDS[self as usize].1
     }
 
     /// Returns the keys of such a part.

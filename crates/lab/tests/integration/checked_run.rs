@@ -7,11 +7,9 @@ use std::future::pending;
 use crosslane_host::{Bus, RegisterAddress, Topology};
 use crosslane_lab::{CheckedRun, RunError, Simulation, TIME_LIMIT, WhyStuck, open};
 use crosslane_pcie::config::registers as reg;
-use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_pcie::units::HostId;
 
-const fn ns(ns: u64) -> Picoseconds {
-    Picoseconds::from_ns(ns)
-}
+use crate::scenes::{function, ns};
 
 fn checked() -> CheckedRun {
     CheckedRun::new(&open("minimal").unwrap(), 1).unwrap()
@@ -20,8 +18,7 @@ fn checked() -> CheckedRun {
 /// Loads from a card that does not decode its BARs.
 async fn load_astray(simulation: &Simulation) -> Result<(), Infallible> {
     let bus = simulation.bus(HostId(0));
-    let functions = bus.functions().unwrap();
-    let card = functions.iter().find(|function| function.name == "card0").unwrap();
+    let card = function(&bus, "card0");
     let at = RegisterAddress { function: card.id, bar: 0, offset_bytes: 0 };
     bus.config_write(card.id, reg::COMMAND, 0, 0b0011).unwrap();
     bus.read_register(at).await.unwrap_err();

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every error of a lab file: one problem each, found at its position.
 
-use crosslane_lab::{Lab, LabError, open, shipped};
+use crosslane_lab::{Lab, LabError, open};
 
-fn text(name: &str) -> &'static str {
-    shipped().iter().find(|lab| lab.name == name).expect("it is shipped").text
-}
+use crate::scenes::{self, parts, text};
 
 fn error_of(text: &str) -> LabError {
     match Lab::from_text("my.toml", text).and_then(|lab| lab.build(1)) {
@@ -16,9 +14,7 @@ fn error_of(text: &str) -> LabError {
 
 /// Returns the error of the lab `minimal` after one change, whose text must exist.
 fn changed(from: &str, to: &str) -> LabError {
-    let before = text("minimal");
-    assert!(before.contains(from), "{from} is not in the lab");
-    error_of(&before.replacen(from, to, 1))
+    error_of(&scenes::changed("minimal", from, to))
 }
 
 /// Returns the kind of the problem, the text that it points at, and its sentence.
@@ -93,15 +89,15 @@ fn a_link_to_an_unknown_name() {
 
 #[test]
 fn links_in_a_ring() {
-    let ring = text("rosta").replacen(
-        "upper = \"host0\"\nlower = \"rha25\"", "upper = \"rc47b\"\nlower = \"rha25\"", 1,
+    let ring = scenes::changed(
+        "rosta", "upper = \"host0\"\nlower = \"rha25\"", "upper = \"rc47b\"\nlower = \"rha25\"",
     );
     let error = error_of(&ring);
     let sentence =
         "links form a loop: rha25 below rc47b below rha25; a PCI Express hierarchy is a tree";
     assert_eq!(seen(&error), ("loop", "\"rha25\"", sentence.into()));
-    let own = text("rosta").replacen(
-        "upper = \"rha25\"\nlower = \"rc47b\"", "upper = \"rc47b\"\nlower = \"rc47b\"", 1,
+    let own = scenes::changed(
+        "rosta", "upper = \"rha25\"\nlower = \"rc47b\"", "upper = \"rc47b\"\nlower = \"rc47b\"",
     );
     assert_eq!(error_of(&own).problem.code(), "loop");
 }
@@ -112,11 +108,8 @@ fn a_name_twice() {
     let line = text("minimal").lines().position(|line| line == "name = \"host0\"").unwrap() + 1;
     let sentence = format!("the name host0 is taken: line {line} has it already");
     check(&error, "duplicate-name", "host0", &sentence);
-    let error = error_of(&text("rosta").replacen(
-        "fpga{1..8}",
-        "fpga{1..8}\"\npart = \"v7\"\n[[endpoint]]\nname = \"fpga3",
-        1,
-    ));
+    let more = "fpga{1..8}\"\npart = \"v7\"\n[[endpoint]]\nname = \"fpga3";
+    let error = error_of(&scenes::changed("rosta", "fpga{1..8}", more));
     assert_eq!(seen(&error).1, "\"fpga3\"");
 }
 
@@ -351,7 +344,7 @@ fn too_many_of_something() {
 #[test]
 fn more_buses_than_a_host_has() {
     // 16 switches with 16 endpoints each: 16 x (1 + 1 + 16) buses below the root ports.
-    let switches = text("rosta").split("[[host]]").next().unwrap().to_owned()
+    let switches = parts("rosta").to_owned()
         + "
 [[host]]
 name = \"h\"
@@ -410,8 +403,8 @@ fn acs_that_the_port_does_not_have() {
 
 #[test]
 fn a_bar_whose_second_register_is_taken() {
-    let text = text("minimal").replacen("value = \"memory32\"", "value = \"memory64\"", 1);
-    assert!(seen(&error_of(&text)).2.starts_with("part.card.bar0: a 64-bit BAR takes"));
+    let error = changed("value = \"memory32\"", "value = \"memory64\"");
+    assert!(seen(&error).2.starts_with("part.card.bar0: a 64-bit BAR takes"));
 }
 
 #[test]
@@ -454,11 +447,7 @@ fn an_engine_that_cannot_be() {
 
 #[test]
 fn a_card_memory_that_cannot_be() {
-    let changed = |from: &str, to: &str| {
-        let before = text("kc705");
-        assert!(before.contains(from), "{from} is not in the lab");
-        error_of(&before.replacen(from, to, 1))
-    };
+    let changed = |from, to| error_of(&scenes::changed("kc705", from, to));
     for (from, to, at, sentence) in [
         ("axi_bytes = { value = 32", "axi_bytes = { value = 24", "24", "not a power of two"),
         ("axi_bytes = { value = 32", "axi_bytes = { value = 256", "256", "between 1 and 128"),

@@ -10,18 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize};
-use crosslane_lab::{LabBus, Simulation, WhyStuck, open};
-use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_lab::WhyStuck;
+use crosslane_pcie::units::Picoseconds;
 
-const fn ns(ns: u64) -> Picoseconds {
-    Picoseconds::from_ns(ns)
-}
-
-fn simulation() -> (Simulation, LabBus) {
-    let simulation = Simulation::new(open("minimal").unwrap().build(1).unwrap());
-    let bus = simulation.bus(HostId(0));
-    (simulation, bus)
-}
+use crate::scenes::{minimal, ns};
 
 /// Returns the output of the first of two futures to end; the other one is dropped.
 async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = T>) -> T {
@@ -35,7 +27,7 @@ async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = T>) 
 
 #[test]
 fn tasks_go_on_in_the_order_of_time_and_then_of_becoming_ready() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let order = Rc::new(RefCell::new(Vec::new()));
     let mut tasks = Vec::new();
     for (name, steps) in [("a", [30, 50]), ("b", [10, 50]), ("c", [30, 40])] {
@@ -66,7 +58,7 @@ fn tasks_go_on_in_the_order_of_time_and_then_of_becoming_ready() {
 
 #[test]
 fn a_run_may_borrow_and_spawn() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let mut counts = vec![0];
     let inner = simulation.run("outer", async {
         bus.sleep_until(ns(5)).await;
@@ -80,7 +72,7 @@ fn a_run_may_borrow_and_spawn() {
 
 #[test]
 fn tasks_that_are_not_waited_for_go_on_in_the_next_run() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let sleeper = bus.clone();
     let task = simulation.spawn("late", async move { sleeper.sleep_until(ns(100)).await });
     simulation.run("short", bus.sleep_until(ns(10))).unwrap();
@@ -92,7 +84,7 @@ fn tasks_that_are_not_waited_for_go_on_in_the_next_run() {
 
 #[test]
 fn a_deadlock_says_who_waits_for_what() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let memory = bus.allocate(4096, PageSize::Small).unwrap();
     memory.write(8, &7_u32.to_le_bytes()).unwrap();
     let polling = (bus.clone(), memory.clone());
@@ -125,7 +117,7 @@ fn a_deadlock_says_who_waits_for_what() {
 
 #[test]
 fn a_task_that_never_ends_is_cut_off() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     simulation.set_time_limit(Some(ns(1000)));
     let forever = async {
         loop {
@@ -145,7 +137,7 @@ fn a_task_that_never_ends_is_cut_off() {
 
 #[test]
 fn tasks_that_keep_time_from_going_on_are_cut_off() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let memory = bus.allocate(4, PageSize::Small).unwrap();
     let sleeps = async {
         loop {
@@ -165,7 +157,7 @@ fn tasks_that_keep_time_from_going_on_are_cut_off() {
 
 #[test]
 fn a_dropped_future_does_not_keep_time_going() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let memory = bus.allocate(4096, PageSize::Small).unwrap();
     simulation
         .run("race", async {
@@ -183,7 +175,7 @@ fn a_dropped_future_does_not_keep_time_going() {
 
 #[test]
 fn a_deadline_and_what_it_waits_for() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let memory = bus.allocate(4096, PageSize::Small).unwrap();
     let wait = |deadline| bus.wait_memory(&memory, 4, 0, deadline);
     let (writer, other) = (bus.clone(), memory.clone());
@@ -218,7 +210,7 @@ async fn wait_after<B: Bus>(bus: &B, memory: &B::Memory) -> Result<u32, BusError
 
 #[test]
 fn work_keeps_a_core_busy_and_others_not() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     // 200 ns a call; 10 GB/s.
     let ends = simulation.run("work", async {
         let calls = async {
@@ -245,7 +237,7 @@ fn work_keeps_a_core_busy_and_others_not() {
 
 #[test]
 fn ten_thousand_tasks() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let done = Arc::new(AtomicU32::new(0));
     for number in 0..10_000_u64 {
         let (bus, done) = (bus.clone(), done.clone());
@@ -273,7 +265,7 @@ impl Wake for Counting {
 
 #[test]
 fn futures_can_be_polled_by_anybody_at_any_time() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let counting = Arc::new(Counting::default());
     let waker = Waker::from(counting.clone());
     let mut context = Context::from_waker(&waker);
@@ -306,7 +298,7 @@ fn futures_can_be_polled_by_anybody_at_any_time() {
 
 #[test]
 fn a_wait_outside_of_the_tasks_is_reported_too() {
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let memory = bus.allocate(4, PageSize::Small).unwrap();
     let mut wait = Box::pin(bus.wait_memory(&memory, 0, 0, Picoseconds::NEVER));
     assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -319,7 +311,7 @@ fn futures_of_the_bus_can_be_sent() {
     fn sendable<T: Send>(value: T) -> T {
         value
     }
-    let (simulation, bus) = simulation();
+    let (simulation, bus) = minimal();
     let bus = sendable(bus);
     let memory = sendable(bus.allocate(4, PageSize::Small).unwrap());
     drop(sendable(bus.wait_memory(&memory, 0, 0, ns(1))));

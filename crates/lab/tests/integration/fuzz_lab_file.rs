@@ -5,7 +5,6 @@
 use bolero::TypeGenerator;
 use crosslane_lab::{Lab, LabError, RunningLab, shipped};
 
-/// Most changes of one file.
 const MOST_CHANGES: usize = 6;
 
 /// One change of a text.

@@ -3,10 +3,12 @@
 //! BARs of peers.
 
 use crosslane_fabric::parameters::IommuParameters;
-use crosslane_fabric::{Flow, FlowKind, FlowSource, IommuCounters, RunEnd};
+use crosslane_fabric::{Flow, IommuCounters, RunEnd};
 use crosslane_host::{Bus, BusError, PageSize, Topology};
 use crosslane_lab::{Lab, Simulation, open};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+
+use crate::scenes::{changed, function, ns, write};
 
 const HOST: HostId = HostId(0);
 
@@ -19,16 +21,14 @@ fn minimal(change: (&str, &str)) -> Result<Lab, String> {
                  walks = { value = 2, source = \"assumption: any\" }\n\
                  largest_page_bytes = { value = 2_097_152, source = \"assumption: any\" }\n\
                  map_page_ns = { value = 40, source = \"assumption: any\" }\n\n";
-    let text = open("minimal").unwrap().file().text().to_owned();
     let table = table.replacen(change.0, change.1, 1);
-    let text = text.replacen("[part.host.cpu]", &(table + "[part.host.cpu]"), 1);
+    let text = changed("minimal", "[part.host.cpu]", &(table + "[part.host.cpu]"));
     Lab::from_text("my.toml", &text).map_err(|error| error.problem.to_string())
 }
 
 #[test]
 fn the_table_of_a_lab_file() {
     let lab = minimal(("", "")).unwrap();
-    let ns = Picoseconds::from_ns;
     let expected = IommuParameters {
         iotlb_entries: 64,
         hit: ns(20),
@@ -57,21 +57,8 @@ fn the_table_of_a_lab_file() {
 }
 
 fn flow(simulation: &Simulation, target: u64) -> Flow {
-    Flow {
-        name: "data".into(),
-        source: FlowSource::Endpoint(simulation.find("card0").unwrap()),
-        kind: FlowKind::Write,
-        target: BusAddress(target),
-        window_bytes: 1 << 16,
-        operation_bytes: 256,
-        tlp_bytes: None,
-        force: false,
-        operations: 64,
-        outstanding: 8,
-        relaxed_ordering: false,
-        scattered: false,
-        start: Picoseconds::ZERO,
-    }
+    let one = write(simulation.find("card0").unwrap(), BusAddress(target), 256);
+    Flow { window_bytes: 1 << 16, operations: 64, outstanding: 8, ..one }
 }
 
 /// Flows pin no memory: for generic endpoints the host has its buffers mapped, and only those.
@@ -95,13 +82,13 @@ fn flows_of_generic_endpoints_find_the_buffers_mapped() {
     let bad = flow(&simulation, 0x1_0000);
     simulation.with_fabric(|fabric| {
         fabric.start_flow(bad).unwrap();
-        fabric.run(Some(fabric.now() + Picoseconds::from_ns(100_000)));
+        fabric.run(Some(fabric.now() + ns(100_000)));
         assert_eq!(fabric.iommu_counters(HOST).unwrap().faults, 8);
     });
     // Pinned for such a function, memory has the same address as without an IOMMU.
     let bus = simulation.bus(HOST);
     let run = async {
-        let card = bus.functions().unwrap().into_iter().find(|it| it.name == "card0").unwrap();
+        let card = function(&bus, "card0");
         let memory = bus.allocate(8192, PageSize::Small).unwrap();
         let segments = bus.pin(card.id, &memory).await.unwrap();
         bus.unpin(card.id, &memory).await.unwrap();
@@ -116,7 +103,7 @@ fn pins_of_a_device_take_the_time_of_their_pages() {
     let simulation = Simulation::new(minimal(("", "")).unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HOST);
     let run = async {
-        let card = bus.functions().unwrap().into_iter().find(|it| it.name == "card0").unwrap();
+        let card = function(&bus, "card0");
         for (bytes, pages, time_ns, runs) in [
             // A system call, and 100 ns to pin and 40 ns to map each page.
             (1 << 16, PageSize::Small, 200 + 16 * 140, 1),
@@ -126,7 +113,7 @@ fn pins_of_a_device_take_the_time_of_their_pages() {
             let before = Bus::now(&bus);
             let segments = bus.pin(card.id, &memory).await.unwrap();
             assert_eq!((segments.len(), segments[0].bytes), (runs, bytes));
-            assert_eq!(Bus::now(&bus) - before, Picoseconds::from_ns(time_ns));
+            assert_eq!(Bus::now(&bus) - before, ns(time_ns));
             assert!(matches!(bus.pin(card.id, &memory).await, Err(BusError::Pinning { .. })));
             bus.unpin(card.id, &memory).await.unwrap();
         }
@@ -156,7 +143,7 @@ fn without_an_iommu_there_is_nothing_to_map() {
     let simulation = Simulation::new(open("minimal").unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HOST);
     let run = async {
-        let card = bus.functions().unwrap().into_iter().find(|it| it.name == "card0").unwrap();
+        let card = function(&bus, "card0");
         assert_eq!(bus.is_translated(card.id), Ok(false));
         assert_eq!(bus.pin_bar(card.id, card.id, 0).await.unwrap(), card.bars[0].base);
         bus.unpin_bar(card.id, card.id, 0).await.unwrap();

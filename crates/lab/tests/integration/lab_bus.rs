@@ -5,48 +5,26 @@ use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
+use crosslane_fabric::FlowId;
 use crosslane_fabric::trace::TraceRecord;
-use crosslane_fabric::{Flow, FlowId, FlowKind, FlowSource};
 use crosslane_host::{
     Bus, BusError, DmaMemory, HostWork, PageSize, RegisterAddress, Stores, Topology, TopologyError,
 };
-use crosslane_lab::{LabBus, MemoryInUse, Simulation, Stuck, open};
+use crosslane_lab::{Lab, LabBus, MemoryInUse, Simulation, Stuck, open};
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
-const fn ns(ns: u64) -> Picoseconds {
-    Picoseconds::from_ns(ns)
-}
+use crate::scenes::{function, minimal, ns, parts, write};
 
 /// Returns the lab `minimal` with a generic card, and a register of it.
 fn stand() -> (Simulation, LabBus, RegisterAddress) {
-    let simulation = Simulation::new(open("minimal").unwrap().build(1).unwrap());
-    let bus = simulation.bus(HostId(0));
-    let at = RegisterAddress { function: function(&bus, "card0"), bar: 0, offset_bytes: 0x40 };
+    let (simulation, bus) = minimal();
+    let at = RegisterAddress { function: function(&bus, "card0").id, bar: 0, offset_bytes: 0x40 };
     (simulation, bus, at)
 }
 
-fn function(bus: &LabBus, name: &str) -> RoutingId {
-    let functions = bus.functions().unwrap();
-    functions.iter().find(|function| function.name == name).expect("it is in the lab").id
-}
-
 fn flow(simulation: &Simulation, from: &str, target: BusAddress, bytes: u64) -> FlowId {
-    let flow = Flow {
-        name: "data".into(),
-        source: FlowSource::Endpoint(simulation.find(from).unwrap()),
-        kind: FlowKind::Write,
-        target,
-        window_bytes: bytes,
-        operation_bytes: bytes,
-        tlp_bytes: None,
-        force: false,
-        operations: 1,
-        outstanding: 1,
-        relaxed_ordering: false,
-        scattered: false,
-        start: Picoseconds::ZERO,
-    };
+    let flow = write(simulation.find(from).unwrap(), target, bytes);
     simulation.with_fabric(|fabric| fabric.start_flow(flow)).unwrap()
 }
 
@@ -366,7 +344,7 @@ fn work_waits_for_what_the_core_does_already() {
 fn an_engine_gets_its_interrupt_messages() {
     let simulation = Simulation::new(open("minimal").unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));
-    let function = function(&bus, "card0");
+    let function = function(&bus, "card0").id;
     simulation.run("enable", bus.enable_interrupts(function, 3)).unwrap().unwrap();
     let run = async {
         let mut words = Vec::new();
@@ -409,13 +387,12 @@ part = \"slot\"
 
 #[test]
 fn each_host_has_its_own_devices_memory_and_cores() {
-    let minimal = crosslane_lab::shipped().iter().find(|lab| lab.name == "minimal").unwrap();
-    let parts = minimal.text.split("[[host]]").next().unwrap();
-    let lab = crosslane_lab::Lab::from_text("two.toml", &format!("{parts}{TWO_HOSTS}")).unwrap();
+    let text = format!("{}{TWO_HOSTS}", parts("minimal"));
+    let lab = Lab::from_text("two.toml", &text).unwrap();
     let simulation = Simulation::new(lab.build(1).unwrap());
     let [left, right] = [0, 1].map(|host| simulation.bus(HostId(host)));
     let of = |bus: &LabBus, card| RegisterAddress {
-        function: function(bus, card),
+        function: function(bus, card).id,
         bar: 0,
         offset_bytes: 0,
     };
@@ -446,7 +423,7 @@ fn memory_that_is_out_is_counted_with_its_pins() {
     let simulation = Simulation::new(open("minimal").unwrap().build_engines(1).unwrap());
     let out = || simulation.memory_in_use(HostId(0));
     let bus = simulation.bus(HostId(0));
-    let at = function(&bus, "card0");
+    let at = function(&bus, "card0").id;
     assert_eq!(out(), MemoryInUse::default());
     let run = async {
         let memory = bus.allocate(5000, PageSize::Small).unwrap();
@@ -477,7 +454,7 @@ fn busy(seed: u64) -> (Vec<String>, Result<(), Stuck>) {
         let bus = simulation.bus(HostId(0)).on_core(number);
         let log = trace.clone();
         let name = format!("fpga{number}");
-        let at = RegisterAddress { function: function(&bus, &name), bar: 0, offset_bytes: 0 };
+        let at = RegisterAddress { function: function(&bus, &name).id, bar: 0, offset_bytes: 0 };
         simulation.spawn(&name.clone(), async move {
             for round in 0..4_u64 {
                 let value = bus.read_register(at).await;

@@ -10,6 +10,7 @@ mod keys;
 mod lab_bus;
 mod network;
 mod random_trees;
+mod scenes;
 mod shipped_labs;
 mod topologies;
 mod tori;

@@ -6,9 +6,11 @@ use std::ops::RangeInclusive;
 
 use crosslane_fabric::MMIO_HOLE;
 use crosslane_lab::enumerate::{Function, HostTree, WINDOWS_32};
-use crosslane_lab::{Lab, Problem, RunningLab, shipped};
+use crosslane_lab::{Lab, Problem, RunningLab};
 use crosslane_pcie::units::BusAddress;
 use proptest::prelude::*;
+
+use crate::scenes;
 
 /// BARs of one endpoint: kind (0 to 3) and size as a power of two.
 type Bars = Vec<(usize, u32)>;
@@ -36,10 +38,9 @@ const KINDS: [&str; 4] = ["memory32", "memory32-prefetchable", "memory64", "memo
 
 /// Returns the parts of a shipped lab without its engines, which would need certain BARs.
 fn parts() -> String {
-    let lab = shipped().iter().find(|lab| lab.name == "rosta").unwrap();
-    let parts = lab.text.split("[[host]]").next().unwrap();
     let is_engine = |table: &&str| table.lines().next().unwrap_or("").ends_with(".engine]");
-    let tables: Vec<&str> = parts.split("\n[").filter(|table| !is_engine(table)).collect();
+    let tables: Vec<&str> =
+        scenes::parts("rosta").split("\n[").filter(|table| !is_engine(table)).collect();
     tables.join("\n[")
 }
 

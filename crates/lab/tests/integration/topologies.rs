@@ -2,18 +2,14 @@
 //! Labs as written: ranges of names, many hosts, payloads set along a path, and rates of the
 //! shipped labs.
 
-use crosslane_fabric::{Flow, FlowKind, FlowReport, FlowSource};
+use crosslane_fabric::{Flow, FlowReport};
 use crosslane_lab::enumerate::{EnumerationError, set_max_payload};
-use crosslane_lab::{Lab, RunningLab, open, shipped};
-use crosslane_pcie::units::Picoseconds;
+use crosslane_lab::{Lab, RunningLab, open};
 
-fn parts() -> &'static str {
-    let text = shipped().iter().find(|lab| lab.name == "rosta").unwrap().text;
-    text.split("[[host]]").next().unwrap()
-}
+use crate::scenes::{changed, parts, write};
 
 fn built(instances: &str) -> RunningLab {
-    let lab = Lab::from_text("my.toml", &format!("{}{instances}", parts()));
+    let lab = Lab::from_text("my.toml", &format!("{}{instances}", parts("rosta")));
     lab.and_then(|lab| lab.build(1)).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -64,8 +60,7 @@ fn each_host_has_an_address_space_of_its_own() {
 #[test]
 fn payload_is_the_smallest_of_the_tree() {
     let set = |from: &str, to: &str| {
-        let text = shipped().iter().find(|lab| lab.name == "rosta").unwrap().text;
-        let text = text.replacen(from, to, 1);
+        let text = changed("rosta", from, to);
         let running = Lab::from_text("my.toml", &text).unwrap().build(1).unwrap();
         running.hosts[0].tree.find("fpga3").unwrap().max_payload_bytes
     };
@@ -79,8 +74,7 @@ fn payload_is_the_smallest_of_the_tree() {
 
 #[test]
 fn ports_redirect_where_the_lab_asks() {
-    let text = shipped().iter().find(|lab| lab.name == "rosta").unwrap().text;
-    let text = text.replacen("part = \"rc47\"", "part = \"rc47\"\nacs = true", 1);
+    let text = changed("rosta", "part = \"rc47\"", "part = \"rc47\"\nacs = true");
     let running = Lab::from_text("my.toml", &text).unwrap().build(1).unwrap();
     let redirecting: Vec<&str> = running.hosts[0]
         .tree
@@ -131,19 +125,8 @@ fn direct_write(to: &str, payload_bytes: u32, operation_bytes: u64) -> FlowRepor
     let (from, target) = (tree.find("fpga1").unwrap(), tree.find(to).unwrap());
     let ports: Vec<_> = tree.path(from, target).iter().map(|function| function.port).collect();
     let flow = Flow {
-        name: "direct".into(),
-        source: FlowSource::Endpoint(from.node),
-        kind: FlowKind::Write,
-        target: target.bars[1].base,
         window_bytes: target.bars[1].size_bytes,
-        operation_bytes,
-        tlp_bytes: None,
-        force: false,
-        operations: 1,
-        outstanding: 1,
-        relaxed_ordering: false,
-        scattered: false,
-        start: Picoseconds::ZERO,
+        ..write(from.node, target.bars[1].base, operation_bytes)
     };
     set_max_payload(&mut running.fabric, &ports, payload_bytes).unwrap();
     let id = running.fabric.start_flow(flow).unwrap();

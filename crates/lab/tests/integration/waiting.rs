@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Waiting for memory: the cost of each kind, and the error if the lab lacks the constant.
 
-use std::fs;
-
-use crosslane_fabric::{Flow, FlowKind, FlowSource};
-use crosslane_host::{Bus, BusError, PageSize, Topology, Waiting};
-use crosslane_lab::{Lab, LabBus, LabMemory, Simulation, open};
+use crosslane_host::{Bus, BusError, PageSize, Waiting};
+use crosslane_lab::{Lab, LabBus, LabMemory, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
+
+use crate::scenes::{changed, function, minimal, write};
 
 /// Of the lab `minimal`, in and out.
 const SYSTEM_CALL: Picoseconds = Picoseconds::from_ns(200);
@@ -17,12 +16,10 @@ const SOON: Picoseconds = Picoseconds::from_ns(100_000);
 
 /// Returns the lab `minimal` with the constants, and memory that card0 can access.
 fn stand() -> (Simulation, LabBus, LabMemory) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/minimal.toml");
-    let text = fs::read_to_string(path).unwrap();
     let constants = "[part.host.cpu]\n\
          kernel_poll_ns = { value = 700, source = \"assumption: any\" }\n\
          monitor_wake_ns = { value = 300, source = \"assumption: any\" }\n";
-    let text = text.replace("[part.host.cpu]\n", constants);
+    let text = changed("minimal", "[part.host.cpu]\n", constants);
     let simulation = Simulation::new(Lab::from_text("m.toml", &text).unwrap().build(1).unwrap());
     let bus = simulation.bus(HostId(0));
     let memory = bus.allocate(4096, PageSize::Small).unwrap();
@@ -36,24 +33,9 @@ fn waited(
     patience: Picoseconds,
 ) -> (Picoseconds, Picoseconds, Result<u32, BusError>) {
     let (simulation, bus, memory) = stand();
-    let functions = bus.functions().unwrap();
-    let card = functions.iter().find(|function| function.name == "card0").unwrap().id;
+    let card = function(&bus, "card0").id;
     let segments = simulation.run("pin", bus.pin(card, &memory)).unwrap().unwrap();
-    let flow = Flow {
-        name: "data".into(),
-        source: FlowSource::Endpoint(simulation.find("card0").unwrap()),
-        kind: FlowKind::Write,
-        target: segments[0].address,
-        window_bytes: 64,
-        operation_bytes: 64,
-        tlp_bytes: None,
-        force: false,
-        operations: 1,
-        outstanding: 1,
-        relaxed_ordering: false,
-        scattered: false,
-        start: Picoseconds::ZERO,
-    };
+    let flow = write(simulation.find("card0").unwrap(), segments[0].address, 64);
     simulation.with_fabric(|fabric| fabric.start_flow(flow)).unwrap();
     let run = async {
         bus.sleep_until(bus.now() + pause).await;
@@ -109,8 +91,7 @@ fn a_deadline_ends_each() {
 
 #[test]
 fn a_lab_without_the_constants_polls_and_says_why_not_otherwise() {
-    let simulation = Simulation::new(open("minimal").unwrap().build(1).unwrap());
-    let bus = simulation.bus(HostId(0));
+    let (simulation, bus) = minimal();
     let memory = bus.allocate(4096, PageSize::Small).unwrap();
     assert_eq!(bus.check_waiting(Waiting::Polling), Ok(()));
     for (waiting, sentence) in [
@@ -134,8 +115,8 @@ fn a_lab_without_the_constants_polls_and_says_why_not_otherwise() {
 
 #[test]
 fn an_interval_of_nothing_is_refused() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/minimal.toml");
-    let text = fs::read_to_string(path).unwrap().replace(
+    let text = changed(
+        "minimal",
         "[part.host.cpu]\n",
         "[part.host.cpu]\nkernel_poll_ns = { value = 0, source = \"assumption: any\" }\n",
     );

@@ -462,9 +462,10 @@ impl Connection {
                 self.early.insert(number, message);
                 while let Some(message) = self.early.remove(&self.next_in) {
                     self.next_in = self.next_in.wrapping_add(1);
-                    if !self.inbox.push(message) {
+                    if self.inbox.is_full() {
                         return Err("it sends more messages than were agreed on".into());
                     }
+                    self.inbox.push(message);
                 }
             }
         }

@@ -254,7 +254,7 @@ impl State {
                 Err(error) => {
                     let (address, why) =
                         ("the listener".into(), std::io::Error::from(error).into());
-                    listener.backlog.fail(RdmaError::Address { address, why });
+                    listener.backlog.lose(RdmaError::Address { address, why });
                     return;
                 }
             }

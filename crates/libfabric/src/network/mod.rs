@@ -441,8 +441,8 @@ impl RdmaConnection for Connection {
     }
 
     async fn receive(&self) -> RdmaResult<Vec<u8>> {
-        let (message, is_time) = poll_fn(|context| self.inbox.poll(context)).await?;
-        if is_time {
+        let message = poll_fn(|context| self.inbox.poll(context)).await?;
+        if self.inbox.is_time_to_tell() {
             self.open.running.submit(Command::Taken { connection: self.open.id });
         }
         Ok(message)

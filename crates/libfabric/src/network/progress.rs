@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::connection::{Connection, OTHER_END_GONE, Phase};
+use super::connection::{OTHER_END_GONE, Phase};
 use super::state::{Entrance, State};
 
 /// Time for a visitor that has rung to send its hello.
@@ -99,7 +99,7 @@ impl State {
             door.ring_done();
         }
         let rings = &mut member.rings;
-        if !has_ring_work(&member.connection) {
+        if !(member.connection.is_open() && member.connection.has_work()) {
             rings.is_late = false;
         } else if rung.done || rings.is_late {
             let ended = member.connection.ended;
@@ -156,9 +156,4 @@ impl State {
         let farewells = farewells.map(|farewell| left(farewell.since, CLOSE_PATIENCE));
         again.then_some(AGAIN).into_iter().chain(visitors).chain(farewells).min()
     }
-}
-
-/// Returns whether a connection needs the other end to look.
-fn has_ring_work(connection: &Connection) -> bool {
-    connection.is_open() && connection.has_work()
 }

@@ -17,7 +17,6 @@ const LONG_AGO: u8 = u8::MAX;
 /// Symbol received on a lane; `None` for an error.
 pub type Received = Option<Symbol>;
 
-/// One lane.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
     /// The last twenty bits, the newest in bit 0.
@@ -60,7 +59,6 @@ impl Lane {
     }
 }
 
-/// All lanes of a link.
 #[derive(Clone, Debug)]
 pub struct Aligner {
     lanes: usize,

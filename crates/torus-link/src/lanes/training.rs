@@ -7,7 +7,6 @@
 pub const SET_COLUMNS: usize = 16;
 /// Version of the protocol in `docs/torus-link.md`.
 pub const VERSION: u8 = 1;
-/// Byte of the comma.
 const COMMA_BYTE: u8 = 0xbc;
 
 /// Contents of a training set, the same in all lanes.

@@ -15,7 +15,6 @@ use crate::memory::Mapped;
 use crate::reactor::Held;
 use crate::stores::{StoreWidth, empty_combining_buffers, finish_combined_stores, keep_order};
 
-/// Bytes of a register.
 const REGISTER_BYTES: u32 = 4;
 /// The widest load, and the widest access that goes through a call, bytes.
 const WIDEST_CALL_BYTES: usize = 8;

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crosslane_host::{BusError, BusResult, Waiting, lock};
+use crosslane_host::{BusError, BusResult, DmaMemory, Waiting, lock};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 
 use super::{VfioBus, lost};

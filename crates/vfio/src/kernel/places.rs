@@ -17,7 +17,6 @@ pub(super) struct Places {
     pub dev: PathBuf,
 }
 
-/// Returns the name of a link's target.
 fn link_name(link: &Path) -> Option<String> {
     Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
 }

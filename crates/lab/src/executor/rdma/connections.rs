@@ -32,7 +32,6 @@ const FREE_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
 /// Token of doorbell stores, which have no wait.
 const DOORBELL: u64 = u64::MAX;
 
-/// A listener.
 struct Listening {
     adapter: Adapter,
     /// Connections not yet accepted.
@@ -59,7 +58,6 @@ struct Queued {
     message: Option<Vec<u8>>,
 }
 
-/// State of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Open,

@@ -129,7 +129,7 @@ impl LabRdma {
         };
         let Some(parameters) = parameters else { return Ok(()) };
         let late = || RdmaError::Deadline { what: format!("connecting to {address}") };
-        let mut until = self.bus_now() + parameters.connect;
+        let mut until = Bus::now(&self.bus) + parameters.connect;
         if until > deadline {
             Bus::sleep_until(&self.bus, deadline).await;
             return Err(late());
@@ -149,10 +149,6 @@ impl LabRdma {
         }
         let why = Reason::new(LinkDown, "there is no answer: the network link is down");
         Err(RdmaError::Address { address: address.to_owned(), why })
-    }
-
-    fn bus_now(&self) -> Picoseconds {
-        Bus::now(&self.bus)
     }
 }
 

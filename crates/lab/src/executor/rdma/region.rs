@@ -37,7 +37,6 @@ impl LabRegion {
         Self { inner: Arc::new(Inner { shared, adapter, key, memory }) }
     }
 
-    /// Returns its key for the NIC.
     pub(super) fn key(&self) -> u32 {
         self.inner.key
     }
@@ -45,10 +44,6 @@ impl LabRegion {
     /// Whether it is registered with this NIC.
     pub(super) fn is_of(&self, adapter: &Adapter) -> bool {
         self.inner.adapter.node == adapter.node
-    }
-
-    pub(super) fn of_memory(&self) -> &LabMemory {
-        &self.inner.memory
     }
 }
 

@@ -3,13 +3,7 @@
 
 use crosslane_lab::*;
 
-/// Returns the lab with a piece of its text replaced.
-fn changed(from: &str, to: &str) -> String {
-    let text = shipped().iter().find(|lab| lab.name == "sbdt").unwrap().text;
-    assert!(text.contains(from), "{from}");
-    let text = text.replacen(from, to, 1);
-    Lab::from_text("changed.toml", &text).unwrap_err().to_string()
-}
+use crate::scenes::changed;
 
 #[test]
 fn what_is_wrong_has_its_place() {
@@ -25,8 +19,7 @@ fn what_is_wrong_has_its_place() {
         ("mtu_bytes = { value = 4096", "mtu_bytes = { value = 5000", "5000 is not between 256"),
         ("rate_gb_per_s = { value = 12.5", "rate_gb_per_s = { value = \"infinite\"", "be a number"),
         (
-            "outstanding_reads = { value = 16",
-            "outstanding_reads = { value = 0",
+            "outstanding_reads = { value = 16", "outstanding_reads = { value = 0",
             "0 is not between 1 and 128",
         ),
         ("tags = { value = 24", "tags = { value = 512", "tags of 512 is not between 1 and 256"),
@@ -34,7 +27,8 @@ fn what_is_wrong_has_its_place() {
         ("size_bytes = { value = 33_554_432", "size_bytes = { value = 2048", "take 4096 B"),
         ("[part.connectx5.nic]", "[part.connectx5.engine]\n[part.connectx5.nic]", "needs the key"),
     ] {
-        let error = changed(from, to);
+        let text = changed("sbdt", from, to);
+        let error = Lab::from_text("changed.toml", &text).unwrap_err().to_string();
         assert!(error.contains(expected), "{to}: {error}");
     }
 }

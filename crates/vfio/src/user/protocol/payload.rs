@@ -338,7 +338,6 @@ impl SetInterrupts {
     }
 }
 
-/// Returns the first `need` bytes.
 fn first<'a>(what: &'static str, need: usize, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
     bytes.get(..need).ok_or(ProtocolError::TooShort { what, need, have: bytes.len() })
 }
