@@ -49,7 +49,7 @@ mod traffic;
 mod two_nodes;
 mod workload;
 
-pub use acceptance::{AcceptanceOptions, Step, accept};
+pub use acceptance::{AcceptanceOptions, accept};
 pub use bridge_plan::{BridgePlan, bridge_report, overlaps};
 pub use bridged::{BridgedMeasured, BridgedOptions, PeekCard, bridged, bridged_checked_by};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};

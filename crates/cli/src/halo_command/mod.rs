@@ -13,8 +13,8 @@ use crosslane::pcie::units::Picoseconds;
 
 use crate::bench::{Bench, Runs, opened};
 use crate::error::{CommandError, usage};
+use crate::files::Where;
 use crate::place_argument::Named;
-use crate::report_file::Where;
 use arguments::HaloArguments;
 
 /// Longest time of an exchange in a lab.
