@@ -26,7 +26,6 @@ pub mod fit;
 mod halo;
 mod host_transfer;
 mod latency;
-mod links;
 mod measured;
 mod mmio;
 mod neighbour;
@@ -50,6 +49,7 @@ mod two_nodes;
 mod workload;
 
 pub use acceptance::{AcceptanceOptions, accept};
+pub use account::direction_name;
 pub use bridge_plan::{BridgePlan, bridge_report, overlaps};
 pub use bridged::{BridgedMeasured, BridgedOptions, PeekCard, bridged, bridged_checked_by};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
@@ -61,14 +61,13 @@ pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, Tori, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{RoundTrips, latency};
-pub use links::direction_name;
 pub use measured::{DataErrors, HardwareTime, Measured, Verified};
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{
     GetWork, MAX_IN_FLIGHT, NgetMeasured, NgetOptions, NgetOutcome, host_of, nget, nget_on,
 };
-pub use options::{Options, Registration};
+pub use options::{Options, Registration, default_in_flight, default_operations};
 pub use overhead::{OverheadOptions, overhead};
 pub use peer_write::peer_write;
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
@@ -80,7 +79,7 @@ pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;
 pub use traffic::{
     Choices, FlowArgument, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork,
-    default_in_flight, default_operations, kind_word,
+    kind_word,
 };
 pub use two_nodes::{LabClient, TwoNodes};
 pub use workload::{

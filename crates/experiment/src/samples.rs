@@ -7,8 +7,7 @@ use crosslane_fabric::{
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_results::IommuUse;
 
-use crate::account::Counted;
-use crate::links::distinct;
+use crate::account::{Counted, distinct};
 
 /// Labs with no more directions of links than this are counted as a whole; of larger ones, those
 /// that the run's packets cross.

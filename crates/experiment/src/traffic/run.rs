@@ -19,10 +19,9 @@ use crosslane_results::{
 use super::argument::kind_word;
 use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
-use crate::account::Counted;
+use crate::account::{Counted, direction_name, distinct};
 use crate::ceiling::{Carrier, DataTlps};
 use crate::error::{ExperimentError, Result};
-use crate::links::{direction_name, distinct};
 use crate::measured::total_rate;
 use crate::samples::Samples;
 use crate::scenario::{Outcome, Scenario, Work};

@@ -6,10 +6,9 @@ use crosslane_fabric::FlowKind;
 use crosslane_lab::LabFile;
 use crosslane_results::LimitKind;
 
-use super::choices::{dllps, lever};
 use super::payloads::{self, Asked};
 use super::ways::{Requester, Transfer, Ways, traffic_ways};
-use super::{Spots, levers_of, list};
+use super::{Spots, dllps, lever, levers_of, list};
 use crate::explainable::{
     Explainable, Levers, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers, lengthened,
 };

@@ -11,7 +11,6 @@ mod flows;
 mod fold;
 mod lab;
 mod layout;
-mod links;
 mod machine;
 mod network;
 mod rows;
