@@ -261,17 +261,6 @@ pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
     format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)
 }
 
-/// Returns each item once, in the order in which they come first.
-pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for item in items {
-        if !found.contains(&item) {
-            found.push(item);
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,7 +24,7 @@ use crosslane_experiment::{Scenario, Work};
 use crosslane_lab::file::parts::{EndpointPart, RootComplexPart};
 use crosslane_lab::{Lab, LabFile};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Limit, LimitKind};
+use crosslane_results::{Limit, LimitKind, distinct};
 
 use crate::search::Lever;
 use ways::{Requester, Ways};
@@ -136,12 +136,7 @@ fn levers_of<W: Work>(spots: Spots<'_>) -> Vec<Lever<W>> {
 }
 
 fn lever_of<W: Work>(group: Vec<Spot>) -> Lever<W> {
-    let mut places: Vec<String> = Vec::new();
-    for spot in &group {
-        if !places.contains(&spot.place) {
-            places.push(spot.place.clone());
-        }
-    }
+    let places = distinct(group.iter().map(|spot| spot.place.clone()));
     let place = list(&places);
     let Spot { kind, words, lifted, .. } = &group[0];
     let plural = if places.len() > 1 { "s" } else { "" };

@@ -4,7 +4,7 @@
 use crosslane_results::quantity::{count_words, megabytes, percent, size_words as bytes_words};
 use crosslane_results::{
     Bench, Better, Detail, Explanation, Figure, Flow, IommuUse, Latencies, Link, Outcome, Platform,
-    ScenarioResult, Step, Trial,
+    ScenarioResult, Step, Trial, distinct,
 };
 
 use super::columns::{
@@ -326,14 +326,7 @@ type Points = Vec<(f64, f64)>;
 
 /// Returns the names of all flows, each once, in order of appearance.
 pub(super) fn flow_names(bench: &Bench) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for flow in bench.flows() {
-        let name = flow.name.clone();
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    distinct(bench.flows().map(|flow| flow.name.clone()))
 }
 
 /// Returns a value of the flow of that name, for each size.
