@@ -16,7 +16,6 @@
 
 mod acceptance;
 mod account;
-mod bridge_plan;
 mod bridged;
 mod card_transfer;
 mod ceiling;
@@ -40,7 +39,6 @@ mod route;
 mod samples;
 mod scenario;
 mod size;
-mod stores;
 pub mod sweep;
 mod together;
 mod topology;
@@ -50,8 +48,10 @@ mod workload;
 
 pub use acceptance::{AcceptanceOptions, accept};
 pub use account::direction_name;
-pub use bridge_plan::{BridgePlan, bridge_report, overlaps};
-pub use bridged::{BridgedMeasured, BridgedOptions, PeekCard, bridged, bridged_checked_by};
+pub use bridged::{
+    BridgePlan, BridgedMeasured, BridgedOptions, PeekCard, bridge_report, bridged,
+    bridged_checked_by, overlaps,
+};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::{Loopback, chain, loopback};
@@ -62,7 +62,7 @@ pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, Tori, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{RoundTrips, latency};
 pub use measured::{DataErrors, HardwareTime, Measured, Verified};
-pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
+pub use mmio::{MmioMeasured, MmioOptions, Program, StoreWork, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{
     GetWork, MAX_IN_FLIGHT, NgetMeasured, NgetOptions, NgetOutcome, host_of, nget, nget_on,
@@ -74,7 +74,6 @@ pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use scenario::{Outcome, Scenario, Work, unless_over};
 pub use size::{MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size};
-pub use stores::StoreWork;
 pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;
 pub use traffic::{
