@@ -12,7 +12,7 @@ use crate::completions::{self, Known};
 use crate::device_command::arguments::DeviceCommand;
 use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
-use crate::halo_command::arguments::HaloArguments;
+use crate::halo_command::HaloArguments;
 use crate::nget_command::arguments::NgetArguments;
 use crate::overhead_command::OverheadArguments;
 use crate::place_argument::PlaceArguments;

@@ -13,19 +13,17 @@ use crosslane::results::{
     Bench as BenchOutcome, Explanation, Outcome, Platform, SCHEMA, ScenarioResult,
 };
 use crosslane::trace::Trace;
-use crosslane_report::output::{OutputFile, not_written};
+use crosslane_report::output::{Kind, OutputError, OutputFile, not_written};
 use crosslane_report::text::{Notes, errors, text};
 
 use crate::arguments::{ShownArguments, TraceArguments};
 use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
+use crate::files::{Where, output_of, report_of, write_outcome_page};
 use crate::interrupt::{is_asked, kept};
-use crate::output::{print, print_error, print_hint, print_json};
+use crate::output::{print_error, print_hint, show};
 use crate::place_argument::is_served;
 use crate::progress::{Explaining, Progress, Steps};
-use crate::report_file::{Where, report_of, write_outcome_page};
-use crate::terminal::columns;
-use crate::trace_file::traced;
 
 /// A benchmark: its place, and how its outcome is shown.
 pub struct Bench<'a> {
@@ -282,10 +280,7 @@ pub fn print_outcome(
     is_json: bool,
     notes: Notes<'_>,
 ) -> Result<(), CommandError> {
-    match is_json {
-        true => print_json(outcome),
-        false => print(&text(outcome, notes, columns())),
-    }
+    show(is_json, outcome, |columns| text(outcome, notes, columns))
 }
 
 /// Prints the errors of runs; returns whether there are any.
@@ -294,4 +289,26 @@ fn print_errors(scenarios: &[ScenarioResult], deadlocks: &[String]) -> bool {
     lines.iter().for_each(|line| print_error(line));
     hint.iter().for_each(|hint| print_hint(hint));
     scenarios.iter().any(|scenario| scenario.error_count > 0)
+}
+
+/// Calls `run` with the trace that is wanted; `running` is a lab like the one that runs, to name
+/// its links.
+///
+/// # Errors
+/// A file that cannot be written.
+fn traced<T>(
+    TraceArguments { trace, trace_unit }: &TraceArguments,
+    lab: &str,
+    running: RunningLab,
+    run: impl FnOnce(Option<&Trace>) -> T,
+) -> Result<T, CommandError> {
+    let Some(path) = trace else { return Ok(run(None)) };
+    let file_error = |source| OutputError::file(path, source);
+    let (file, unfinished) = output_of(path, Kind::Trace)?.begin()?;
+    let whole = file.try_clone().map_err(file_error)?;
+    let trace = Trace::new(file, &format!("lab {lab}"), *trace_unit, running);
+    let result = run(Some(&trace));
+    trace.finish().map_err(file_error)?;
+    unfinished.finish(&whole)?;
+    Ok(result)
 }

@@ -8,9 +8,9 @@ use crosslane_report::runs::Comparison;
 
 use crate::arguments::CompareArguments;
 use crate::error::CommandError;
+use crate::files::read_text;
+use crate::files::{command_line, report_of, write_page};
 use crate::output::show;
-use crate::report_file::{command_line, report_of, write_page};
-use crate::text_file::read_text;
 
 /// Compares two outcomes.
 ///

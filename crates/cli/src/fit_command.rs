@@ -10,9 +10,9 @@ use crosslane_report::runs::{fits_page, fits_text};
 
 use crate::arguments::ShownArguments;
 use crate::error::CommandError;
+use crate::files::read_text;
+use crate::files::{command_line, report_of, write_page};
 use crate::output::show;
-use crate::report_file::{command_line, report_of, write_page};
-use crate::text_file::read_text;
 
 /// Arguments of `fit`.
 #[derive(Args, Debug)]

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane lab`: the shipped labs, and constants with their provenance.
+//! `crosslane lab`: the shipped labs, and constants with their provenance; and `crosslane topo`, the
+//! topology of a lab as text, JSON or a drawing.
 
+use crosslane::experiment::topology;
 use crosslane::lab::{Lab, keys};
-use crosslane::labs;
-use crosslane_report::text;
+use crosslane::labs::{self, forbidden_peers};
+use crosslane_report::output::Kind;
+use crosslane_report::{text, topology_svg};
 use crosslane_reproduce::page::constants_text;
 
-use crate::arguments::LabCommand;
+use crate::arguments::{LabCommand, TopoArguments};
 use crate::error::CommandError;
+use crate::files::output_of;
 use crate::output::{print_unfolded, show};
 use crate::serve_command;
 
@@ -38,4 +42,21 @@ pub fn run(command: &LabCommand) -> Result<(), CommandError> {
             }
         }
     }
+}
+
+/// `topo`.
+///
+/// # Errors
+/// A lab that has a problem, and a file that cannot be written.
+pub fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.lab)?;
+    let svg = arguments.svg.as_deref().map(|path| output_of(path, Kind::Drawing));
+    let svg = svg.transpose()?;
+    let topology = topology(&lab, &lab.build(1)?);
+    if let Some(svg) = svg {
+        svg.write(topology_svg(&topology).as_bytes())?;
+    }
+    show(arguments.json, &topology, |columns| {
+        text::topology(&topology, &forbidden_peers(&lab, &topology), columns)
+    })
 }

@@ -13,6 +13,7 @@ mod completions;
 mod device_command;
 mod engine_argument;
 mod error;
+mod files;
 mod fit_command;
 mod halo_command;
 mod interrupt;
@@ -23,15 +24,10 @@ mod output;
 mod overhead_command;
 mod place_argument;
 mod progress;
-mod report_file;
 mod reproduce_command;
 mod serve_command;
 mod sweep_command;
-mod terminal;
-mod text_file;
-mod topo_command;
 mod torture_command;
-mod trace_file;
 mod traffic_command;
 mod values;
 mod workload;
@@ -44,7 +40,7 @@ use error::CommandError;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    terminal::measure(cli.wide);
+    output::measure(cli.wide);
     match run(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
@@ -58,7 +54,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<(), CommandError> {
     match command {
         Command::Lab { command } => lab_command::run(command),
-        Command::Topo(arguments) => topo_command::run(arguments),
+        Command::Topo(arguments) => lab_command::topo(arguments),
         Command::Bench { command } => bench(command),
         Command::Reproduce(arguments) => reproduce_command::run(arguments),
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),

@@ -12,8 +12,8 @@ use crosslane::open::DeviceName;
 use crate::arguments::MmioArguments;
 use crate::bench::{Bench, Runs, opened, run_on};
 use crate::error::{CommandError, usage};
+use crate::files::Where;
 use crate::place_argument::{Named, check_named, one_endpoint};
-use crate::report_file::Where;
 
 /// Bytes of an integer.
 const INTEGER_BYTES: u64 = 4;

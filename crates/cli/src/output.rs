@@ -1,15 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Standard output and standard error. Colours are dropped where they are not wanted: not a
-//! terminal, or NO_COLOR.
+//! terminal, or NO_COLOR. Output that does not go to a terminal is as wide as it has to be, unless
+//! COLUMNS is set.
 
 use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
+use crosslane_report::Table;
 use crosslane_report::text::{Columns, folded, without_error_numbers};
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::terminal::columns;
+
+/// The least width that is kept to: in less no table can be read.
+const LEAST_COLUMNS: usize = 40;
+static LIMITS: OnceLock<Columns> = OnceLock::new();
+
+/// Looks how wide standard output may be. Before that, and with `is_wide` for tables, there is no
+/// limit.
+pub fn measure(is_wide: bool) {
+    let columns = std::env::var("COLUMNS").ok();
+    let terminal = || terminal_size::terminal_size_of(std::io::stdout());
+    let columns = columns_of(columns.as_deref(), || terminal().map(|(width, _)| width.0.into()));
+    let tables = columns.filter(|_| !is_wide);
+    // The first call decides.
+    let _ = LIMITS.set(Columns { sentences: columns, tables });
+}
+
+/// The variable goes before the terminal; one that is no number is as if it were not set.
+fn columns_of(variable: Option<&str>, terminal: impl Fn() -> Option<usize>) -> Option<usize> {
+    let set = variable.and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
+    set.or_else(terminal).map(|columns: usize| columns.max(LEAST_COLUMNS))
+}
+
+/// Returns the most columns of sentences, and of tables and drawings.
+#[must_use]
+pub fn columns() -> Columns {
+    LIMITS.get().copied().unwrap_or_default()
+}
+
+/// Formats a table that fits the terminal.
+#[must_use]
+pub fn shown(table: &Table) -> String {
+    table.to_text(columns().tables)
+}
 
 /// Writes a page to standard output, with its sentences folded where the terminal ends.
 ///
@@ -88,4 +123,20 @@ pub fn print_diagnostic(diagnostic: &dyn miette::Diagnostic) {
     }
     let mut output = anstream::stderr().lock();
     let _ = output.write_all(without_error_numbers(&text).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_variable_goes_before_the_terminal() {
+        let terminal = || Some(120);
+        assert_eq!(columns_of(Some("80"), terminal), Some(80));
+        assert_eq!(columns_of(Some("10"), terminal), Some(LEAST_COLUMNS));
+        for unset in [None, Some(""), Some("0"), Some("wide")] {
+            assert_eq!(columns_of(unset, terminal), Some(120), "{unset:?}");
+            assert_eq!(columns_of(unset, || None), None, "{unset:?}");
+        }
+    }
 }

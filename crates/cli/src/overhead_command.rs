@@ -13,7 +13,7 @@ use crate::arguments::ShownArguments;
 use crate::bench::{print_outcome, run_on};
 use crate::completions::{self, Known};
 use crate::error::CommandError;
-use crate::report_file::{report_of, write_outcome_page};
+use crate::files::{report_of, write_outcome_page};
 use crate::values::whole;
 use crosslane::experiment::parse_size;
 

@@ -12,11 +12,11 @@ use crosslane_reproduce::validation::{CHANGE, Validation, numbers, validate};
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::CommandError;
+use crate::files::{command_line, report_of, write_page};
 use crate::interrupt::is_asked;
+use crate::output::columns;
 use crate::output::{print, show};
 use crate::progress::Steps;
-use crate::report_file::{command_line, report_of, write_page};
-use crate::terminal::columns;
 
 /// Runs a reproduction, or lists those that there are.
 ///

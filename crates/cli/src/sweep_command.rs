@@ -22,10 +22,10 @@ use crosslane_report::text::Notes;
 use crate::arguments::MAX_OPERATIONS;
 use crate::bench::{opened, platform, print_outcome, run_on};
 use crate::error::{CommandError, usage};
+use crate::files::{Where, output_of, report_of, write_outcome_page};
 use crate::interrupt::is_asked;
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
-use crate::report_file::{Where, output_of, report_of, write_outcome_page};
 use crate::values::{one_of, whole};
 use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NOTIFICATIONS};
 

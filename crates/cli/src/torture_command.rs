@@ -19,9 +19,9 @@ use serde_json::{Map, Value, json};
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::error::{CommandError, usage};
+use crate::files::output_of;
 use crate::output::{print_error, print_hint, show};
 use crate::progress::Steps;
-use crate::report_file::output_of;
 
 /// Lab of the gateware where none is named.
 const RTL_LAB: &str = "rosta:crosslane";

@@ -9,7 +9,7 @@ use crosslane::lab::Lab;
 use crate::arguments::TrafficArguments;
 use crate::bench::{Bench, Runs};
 use crate::error::{CommandError, usage};
-use crate::report_file::Where;
+use crate::files::Where;
 
 /// Runs every scenario and prints the outcomes.
 ///

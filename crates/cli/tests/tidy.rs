@@ -119,6 +119,21 @@ fn tree() -> Vec<TextFile> {
     files
 }
 
+/// Returns the lines with a fault, each with its place, of some files.
+fn lines_that(
+    is_wrong: impl Fn(&str) -> bool,
+    is_looked_at: impl Fn(&TextFile) -> bool,
+) -> Vec<String> {
+    let mut places = Vec::new();
+    for file in tree().iter().filter(|file| is_looked_at(file)) {
+        let lines = file.text.lines().enumerate().filter(|(_, line)| is_wrong(line));
+        places.extend(
+            lines.map(|(number, line)| format!("{}:{}: {}", file.path, number + 1, line.trim())),
+        );
+    }
+    places
+}
+
 fn assert_none(rule: &str, places: &[String]) {
     assert!(places.is_empty(), "{rule}:\n  {}", places.join("\n  "));
 }
@@ -161,21 +176,13 @@ fn files_and_lines_are_short() {
 
 #[test]
 fn text_is_clean() {
-    let mut places = Vec::new();
-    for file in tree() {
-        if file.ending() == "snap" {
-            continue;
-        }
-        for (number, line) in file.text.lines().enumerate() {
-            if line.ends_with(' ') || line.ends_with('\t') {
-                places.push(format!("{}:{}: blanks at the end", file.path, number + 1));
-            }
-        }
-        if !file.text.is_empty() && !file.text.ends_with('\n') {
-            places.push(format!("{}: no newline at the end", file.path));
-        }
-    }
-    assert_none("untidy", &places);
+    let is_looked_at = |file: &TextFile| file.ending() != "snap";
+    assert_none("blanks at the end", &lines_that(|line| line.ends_with([' ', '\t']), is_looked_at));
+    let mut files = tree();
+    files.retain(|file| is_looked_at(file) && !file.text.is_empty());
+    files.retain(|file| !file.text.ends_with('\n'));
+    let places: Vec<String> = files.into_iter().map(|file| file.path).collect();
+    assert_none("no newline at the end", &places);
 }
 
 #[test]
@@ -184,15 +191,8 @@ fn nothing_names_one_persons_machine() {
     let homes =
         [["/ho", "me/"], ["/Us", "ers/"], ["/ro", "ot/"], ["/wo", "rk/"], ["C:\\Us", "ers"]]
             .map(|parts| parts.concat());
-    let mut places = Vec::new();
-    for file in tree() {
-        for (number, line) in file.text.lines().enumerate() {
-            if homes.iter().any(|home| names_folder(line, home)) {
-                places.push(format!("{}:{}: {}", file.path, number + 1, line.trim()));
-            }
-        }
-    }
-    assert_none("an absolute path of one machine", &places);
+    let names_one = |line: &str| homes.iter().any(|home| names_folder(line, home));
+    assert_none("an absolute path of one machine", &lines_that(names_one, |_| true));
 }
 
 /// Whether `folder` stands in `line` at the beginning of a path, not within one.
@@ -207,15 +207,8 @@ fn names_folder(line: &str, folder: &str) -> bool {
 fn nothing_is_unfinished() {
     let marks = [["todo", "!("], ["unimplemented", "!("], ["FIX", "ME"], ["dbg", "!("]]
         .map(|parts| parts.concat());
-    let mut places = Vec::new();
-    for file in tree().iter().filter(|file| file.is_source()) {
-        for (number, line) in file.text.lines().enumerate() {
-            if marks.iter().any(|mark| line.contains(mark)) {
-                places.push(format!("{}:{}: {}", file.path, number + 1, line.trim()));
-            }
-        }
-    }
-    assert_none("unfinished", &places);
+    let is_marked = |line: &str| marks.iter().any(|mark| line.contains(mark));
+    assert_none("unfinished", &lines_that(is_marked, TextFile::is_source));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crosslane_driver::{
 };
 use crosslane_host::{Bus, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::machine::TestStep;
 
 use crate::card_transfer::{CardDirection, card_transfer};
 use crate::chain::{Loopback, loopback};
@@ -68,19 +69,6 @@ setters!(AcceptanceOptions {
     with_guarded(guarded: bool),
 });
 
-/// A step that was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The card, or from which to which.
-    pub place: String,
-    /// Description of the step.
-    pub what: String,
-    /// Its result: a sentence if it is not as it should be.
-    pub outcome: Result<(), String>,
-    /// How long it took by the bus's clock.
-    pub took: Picoseconds,
-}
-
 /// Makes all steps on each card, and between each and the next; a step that fails does not keep
 /// others from being made. `made` is told of each as it ends.
 ///
@@ -88,12 +76,12 @@ pub struct Step {
 pub async fn accept<B: Bus>(
     devices: &[Device<B>],
     options: &AcceptanceOptions,
-    mut made: impl FnMut(&Step),
+    mut made: impl FnMut(TestStep),
 ) -> usize {
     let mut failed = 0;
-    let mut note = |step: Step| {
-        failed += usize::from(step.outcome.is_err());
-        made(&step);
+    let mut note = |step: TestStep| {
+        failed += usize::from(step.error.is_some());
+        made(step);
     };
     for device in devices {
         let one = One { device, options };
@@ -141,9 +129,9 @@ pub async fn accept<B: Bus>(
             let run = one.run();
             let step = one.step("peer write", one.checked(peer_write(from, to, &run)));
             let place = format!("{} -> {}", from.function().name, to.function().name);
-            note(Step { place: place.clone(), ..step.await });
+            note(TestStep { place: place.clone(), ..step.await });
             let trips = one.step(&format!("{ROUND_TRIPS} round trips"), one.round_trips(to)).await;
-            note(Step { place, ..trips });
+            note(TestStep { place, ..trips });
         }
     }
     failed
@@ -184,12 +172,12 @@ impl<B: Bus> One<'_, B> {
         }
     }
 
-    async fn step(&self, what: &str, made: impl Future<Output = Result<(), String>>) -> Step {
+    async fn step(&self, what: &str, made: impl Future<Output = Result<(), String>>) -> TestStep {
         let begun = self.device.bus().now();
-        let outcome = made.await;
-        let took = self.device.bus().now().since(begun);
+        let error = made.await.err();
+        let took_ps = self.device.bus().now().since(begun).0;
         let place = self.device.function().name.clone();
-        Step { place, what: what.to_owned(), outcome, took }
+        TestStep { place, what: what.to_owned(), error, took_ps }
     }
 
     async fn checked(&self, run: impl Future<Output = Result<Measured>>) -> Result<(), String> {

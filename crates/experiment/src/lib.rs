@@ -16,7 +16,6 @@
 
 mod acceptance;
 mod account;
-mod bridge_plan;
 mod bridged;
 mod card_transfer;
 mod ceiling;
@@ -26,7 +25,6 @@ pub mod fit;
 mod halo;
 mod host_transfer;
 mod latency;
-mod links;
 mod measured;
 mod mmio;
 mod neighbour;
@@ -41,7 +39,6 @@ mod route;
 mod samples;
 mod scenario;
 mod size;
-mod stores;
 pub mod sweep;
 mod together;
 mod topology;
@@ -49,9 +46,12 @@ mod traffic;
 mod two_nodes;
 mod workload;
 
-pub use acceptance::{AcceptanceOptions, Step, accept};
-pub use bridge_plan::{BridgePlan, bridge_report, overlaps};
-pub use bridged::{BridgedMeasured, BridgedOptions, PeekCard, bridged, bridged_checked_by};
+pub use acceptance::{AcceptanceOptions, accept};
+pub use account::direction_name;
+pub use bridged::{
+    BridgePlan, BridgedMeasured, BridgedOptions, PeekCard, bridge_report, bridged,
+    bridged_checked_by, overlaps,
+};
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::{Loopback, chain, loopback};
@@ -61,26 +61,24 @@ pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, Tori, halo_on};
 pub use host_transfer::{read, write};
 pub use latency::{RoundTrips, latency};
-pub use links::direction_name;
 pub use measured::{DataErrors, HardwareTime, Measured, Verified};
-pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
+pub use mmio::{MmioMeasured, MmioOptions, Program, StoreWork, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{
     GetWork, MAX_IN_FLIGHT, NgetMeasured, NgetOptions, NgetOutcome, host_of, nget, nget_on,
 };
-pub use options::{Options, Registration};
+pub use options::{Options, Registration, default_in_flight, default_operations};
 pub use overhead::{OverheadOptions, overhead};
 pub use peer_write::peer_write;
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use scenario::{Outcome, Scenario, Work, unless_over};
 pub use size::{MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size};
-pub use stores::StoreWork;
 pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;
 pub use traffic::{
     Choices, FlowArgument, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork,
-    default_in_flight, default_operations, kind_word,
+    kind_word,
 };
 pub use two_nodes::{LabClient, TwoNodes};
 pub use workload::{

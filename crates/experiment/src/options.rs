@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How a workload is run.
 
+use std::ops::RangeInclusive;
+
 use crosslane_driver::{ChannelOptions, DescriptorSource, Notification};
 use crosslane_host::{Bus, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::quantity::size_words;
 
 use crate::error::{ExperimentError, Result};
-use crate::traffic::{default_in_flight, default_operations};
 
 /// When memory is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +96,18 @@ setters!(Options {
     with_timeout(timeout: impl Into<Picoseconds>),
 });
 
+/// Data that each flow moves unless the user says how many operations, bytes.
+const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;
+/// Fewest and most operations that follow from it, as far as the next two allow.
+const DEFAULT_OPERATIONS: RangeInclusive<u64> = 16..=10_000;
+/// Most data that each flow moves unless the user says how many operations, bytes.
+const DEFAULT_MOST_BYTES: u64 = 64 << 20;
+/// Fewest operations, however large they are: fewer would have no second one behind the first.
+const DEFAULT_FEWEST_OPERATIONS: u64 = 2;
+/// Data that each flow has in flight unless the user says how many operations, bytes.
+const DEFAULT_IN_FLIGHT_BYTES: u64 = 256 << 10;
+/// Fewest and most operations in flight that follow from it.
+const DEFAULT_OUTSTANDING: RangeInclusive<u64> = 2..=64;
 /// Most bytes of one run's host memory: what every lab and every machine has.
 const MAX_MEMORY_BYTES: u64 = 1 << 32;
 /// Fewest descriptors of a fitting ring: more than are posted by default.
@@ -180,5 +193,43 @@ impl Options {
     /// When a transfer that begins now has failed.
     pub(crate) fn deadline<B: Bus>(&self, bus: &B) -> Picoseconds {
         Picoseconds(bus.now().0.saturating_add(self.timeout.0))
+    }
+}
+
+/// Operations in flight that keep a link busy.
+#[must_use]
+pub fn default_in_flight(bytes: u64) -> u64 {
+    by_size(DEFAULT_IN_FLIGHT_BYTES, bytes, &DEFAULT_OUTSTANDING)
+}
+
+/// Operations that suit a size: enough for an average, and not too long to wait for.
+#[must_use]
+pub fn default_operations(bytes: u64) -> u64 {
+    let most = (DEFAULT_MOST_BYTES / bytes).max(DEFAULT_FEWEST_OPERATIONS);
+    by_size(DEFAULT_TOTAL_BYTES, bytes, &DEFAULT_OPERATIONS).min(most)
+}
+
+fn by_size(total: u64, bytes: u64, limits: &RangeInclusive<u64>) -> u64 {
+    (total / bytes).clamp(*limits.start(), *limits.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_operations_are_few_by_default() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        for (bytes, operations) in [
+            (1, 10_000),
+            (4096, 2048),
+            (mib, 16),
+            (4 * mib, 16),
+            (16 * mib, 4),
+            (32 * mib, 2),
+            (gib, 2),
+        ] {
+            assert_eq!(default_operations(bytes), operations, "{bytes} B");
+        }
     }
 }

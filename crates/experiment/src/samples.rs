@@ -5,10 +5,9 @@ use crosslane_fabric::{
     DirectionId, Fabric, IommuCounters, LinkCounters, LinkDirection, LinkId, Node, NodeKind,
 };
 use crosslane_pcie::units::{HostId, Picoseconds};
-use crosslane_results::IommuUse;
+use crosslane_results::{IommuUse, distinct};
 
 use crate::account::Counted;
-use crate::links::distinct;
 
 /// Labs with no more directions of links than this are counted as a whole; of larger ones, those
 /// that the run's packets cross.

@@ -10,7 +10,6 @@
 
 #![forbid(unsafe_code)]
 
-mod consequence;
 mod error;
 mod explainable;
 mod limits;

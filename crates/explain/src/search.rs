@@ -23,16 +23,20 @@
 //! that take away more than half of the gain are the bottleneck together. Links and latencies are
 //! lifted with the others only if the search fails without them. The same is tried if only a
 //! latency gains: a run that waits for two things gains a little from a shorter wait.
+//!
+//! The account of a link names the waits of its sender, and the search names the bottleneck. Reads
+//! may wait for tags because a slow datapath takes their completions slowly: the account then says
+//! `no tag`, and the bottleneck is the datapath. Whether one causes the other is not guessed: the
+//! wait has to disappear with the limit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crosslane_experiment::{Outcome, Progress, Scenario, Work};
 use crosslane_results::{
-    Account, Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial,
+    Account, Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial, Use,
 };
 use rayon::prelude::*;
 
-use crate::consequence::{consequence, to_explain};
 use crate::error::ExplainError;
 use crate::explainable::{Explainable, Short};
 
@@ -379,6 +383,56 @@ impl<W: Work> Round<'_, W> {
             }
         }
         Ok(lifted)
+    }
+}
+
+/// Least share of the time for which a wait is mentioned.
+const LEAST_WAIT: f64 = 0.1;
+/// A wait is a consequence of a limit if at most this part of its share remains without the limit.
+const LEFT: f64 = 0.5;
+
+/// Returns the longest wait in an account, unless one of the limits is known by that wait.
+fn to_explain(account: &Account, limits: &[LimitKind]) -> Option<Use> {
+    let idle = account.uses.iter().filter(|entry| entry.what.is_idle());
+    let longest = idle.max_by(|a, b| a.share.total_cmp(&b.share))?;
+    let is_named = limits.iter().any(|kind| wait_of(*kind).contains(&longest.what));
+    let is_known = longest.what != Use::NothingToSend;
+    (longest.share >= LEAST_WAIT && is_known && !is_named).then_some(longest.what)
+}
+
+/// Returns the wait that a bottleneck causes, by the accounts of a run and of the same run without
+/// it; `None` if they are of different directions, or the wait remains.
+fn consequence(what: Use, account: &Account, without: &Account) -> Option<Consequence> {
+    let (share, share_without) = (account.share(what), without.share(what));
+    let has_gone = account.direction == without.direction && share_without <= LEFT * share;
+    has_gone.then_some(Consequence { what, share, share_without })
+}
+
+/// Returns the waits that a limit causes directly at a sender.
+const fn wait_of(kind: LimitKind) -> &'static [Use] {
+    match kind {
+        LimitKind::DescriptorGap | LimitKind::DescriptorFetch => &[Use::Descriptor],
+        LimitKind::ReadingDescriptors => &[Use::Descriptor, Use::NoTag],
+        LimitKind::Outstanding
+        | LimitKind::Processor
+        | LimitKind::SystemCall
+        | LimitKind::Registration
+        | LimitKind::Notification => &[Use::Host, Use::Descriptor],
+        LimitKind::IdleClocks | LimitKind::Datapath => &[Use::SenderPace],
+        LimitKind::Tags => &[Use::NoTag],
+        LimitKind::PeerWindow => &[Use::PeerCredit],
+        LimitKind::SlowReader => &[Use::PeerCredit, Use::NoCredit, Use::ReceiverBusy],
+        LimitKind::MemoryWrite | LimitKind::PeerToPeer | LimitKind::PartialLines => {
+            &[Use::NoCredit, Use::ReceiverBusy]
+        }
+        LimitKind::PostedCredits
+        | LimitKind::NonPostedCredits
+        | LimitKind::CompletionCredits
+        | LimitKind::CreditReturn => &[Use::NoCredit],
+        LimitKind::Iotlb => &[Use::Translation],
+        LimitKind::ReplayBuffer => &[Use::ReplayBuffer],
+        LimitKind::BitErrors => &[Use::Retraining],
+        _ => &[],
     }
 }
 

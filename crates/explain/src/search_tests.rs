@@ -7,7 +7,7 @@ use crosslane_experiment::ExperimentError;
 use crosslane_fabric::trace::TraceSink;
 use crosslane_lab::Lab;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::ScenarioResult;
+use crosslane_results::{ScenarioResult, TimeUse};
 
 use super::*;
 use crate::explainable::Levers;
@@ -324,4 +324,39 @@ fn a_run_is_lengthened_until_it_is_as_fast() {
     let found = explained(higher(125.0));
     assert_eq!(found.shortened.as_deref(), Some("longest"));
     assert!((found.unlike().unwrap() + 0.2).abs() < 1e-9, "{:?}", found.unlike());
+}
+
+fn account(direction: &str, uses: &[(Use, f64)]) -> Account {
+    let uses = uses.iter().map(|(what, share)| TimeUse { what: *what, share: *share });
+    Account {
+        direction: direction.to_owned(),
+        link: "Gen4 x8".to_owned(),
+        span_ps: 1000,
+        uses: uses.collect(),
+        iommus: Vec::new(),
+    }
+}
+
+#[test]
+fn only_the_longest_wait_of_another_name_is_taken() {
+    let uses = [(Use::Payload, 0.5), (Use::NoTag, 0.4), (Use::SenderPace, 0.1)];
+    let reads = account("host -> card", &uses);
+    assert_eq!(to_explain(&reads, &[LimitKind::Datapath]), Some(Use::NoTag));
+    assert_eq!(to_explain(&reads, &[LimitKind::Datapath, LimitKind::Tags]), None);
+    let busy = account("host -> card", &[(Use::Payload, 0.95), (Use::NoTag, 0.05)]);
+    assert_eq!(to_explain(&busy, &[LimitKind::Datapath]), None);
+    let silent = account("host -> card", &[(Use::Payload, 0.1), (Use::NothingToSend, 0.9)]);
+    assert_eq!(to_explain(&silent, &[LimitKind::Flight]), None);
+}
+
+#[test]
+fn a_wait_that_stays_is_no_consequence() {
+    let reads = account("host -> card", &[(Use::Payload, 0.5), (Use::NoTag, 0.4)]);
+    let of = |direction, left| {
+        consequence(Use::NoTag, &reads, &account(direction, &[(Use::NoTag, left)]))
+    };
+    let gone = Consequence { what: Use::NoTag, share: 0.4, share_without: 0.1 };
+    assert_eq!(of("host -> card", 0.1), Some(gone));
+    assert_eq!(of("host -> card", 0.3), None);
+    assert_eq!(of("card -> host", 0.1), None);
 }

@@ -48,12 +48,10 @@ mod plot;
 pub mod runs;
 mod table;
 pub mod text;
-mod topology;
 mod tree;
 
 pub use html::GENERATOR;
-pub use page::{Bar, Bars, Block, Page, Section};
+pub use page::{Bar, Bars, Block, Page, Section, TopologyFigure};
 pub use plot::{Axis, Plot, Scale, Series, SeriesKind};
 pub use table::{Align, Cell, Column, Field, Table};
-pub use topology::TopologyFigure;
 pub use tree::topology_svg;

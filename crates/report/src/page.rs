@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The content of a page.
 
+use crosslane_results::DirectionLoad;
+use crosslane_results::topology::Topology;
+
 use crate::plot::Plot;
 use crate::table::Table;
-use crate::topology::TopologyFigure;
 
 /// A report.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,4 +64,16 @@ pub struct Bar {
     /// Name and share of each part, 0 to 1; together one or a little less. A name has the same
     /// colour in all bars of a page.
     pub parts: Vec<(String, f64)>,
+}
+
+/// A topology to be drawn. With loads, links show these; names of ports and details of cards are
+/// left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopologyFigure {
+    /// Title, such as `8 FPGAs write to RAM`; may be empty.
+    pub title: String,
+    /// The trees.
+    pub topology: Topology,
+    /// Loads of its links; empty if none were counted.
+    pub loads: Vec<DirectionLoad>,
 }

@@ -77,6 +77,12 @@ impl Series {
     ) -> Self {
         Self { name: name.into(), kind, points: points.into_iter().collect() }
     }
+
+    /// Returns a series of our values.
+    #[must_use]
+    pub fn ours(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self::new(name, SeriesKind::Ours, points)
+    }
 }
 
 /// A plot.

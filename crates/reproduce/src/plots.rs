@@ -42,7 +42,7 @@ pub(crate) fn ours(
     name: impl Into<String>,
     points: impl IntoIterator<Item = (f64, f64)>,
 ) -> Series {
-    Series::new(name, SeriesKind::Ours, points)
+    Series::ours(name, points)
 }
 
 /// Returns a series of the paper's values, with the name of our series that it stands beside, if

@@ -66,3 +66,15 @@ pub use links::{DirectionLoad, IDLE_REASONS, Link, LinkShares};
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
 pub use rows::{Overhead, OverheadRow, Parameter, Sweep, SweepRow};
+
+/// Returns each item once, in the order in which they come first.
+#[must_use]
+pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    }
+    found
+}

@@ -15,7 +15,7 @@ use super::network;
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
 use crate::bench::print_outcome;
 use crate::error::{CommandError, usage};
-use crate::report_file::{report_of, write_outcome_page};
+use crate::files::{report_of, write_outcome_page};
 
 /// Largest number of bytes that a naive transfer may have: its memory is got for it.
 const MOST_NAIVE_BYTES: u64 = 1 << 31;

@@ -23,10 +23,10 @@ use super::arguments::{
 };
 use super::network;
 use crate::error::{CommandError, usage};
+use crate::files::cannot_read;
+use crate::files::output_of;
 use crate::output;
 use crate::progress::Transferred;
-use crate::report_file::output_of;
-use crate::text_file::cannot_read;
 
 /// A server, with the network to it.
 struct Remote<'a> {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::output;
-use crate::terminal::shown;
+use crate::output::shown;
 use arguments::BridgeCommand;
 
 /// Runs the command.

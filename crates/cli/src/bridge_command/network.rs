@@ -8,7 +8,7 @@ use crosslane::network::{MachineClock, Network, Provider};
 
 use super::arguments::{ClientArguments, NetworkChoice};
 use crate::error::CommandError;
-use crate::text_file::read_text;
+use crate::files::read_text;
 
 /// Most bytes of a key file that are read: a key with blanks around it.
 const MOST_KEY_BYTES: usize = 4096;

@@ -15,9 +15,9 @@ use crosslane_report::text;
 use super::arguments::DoctorArguments;
 use super::machine;
 use crate::error::{CommandError, usage};
+use crate::files::output_of;
 use crate::output::show;
 use crate::progress::{Explaining, Progress};
-use crate::report_file::output_of;
 
 /// `device doctor`.
 ///

@@ -13,8 +13,8 @@ use crosslane::open::DeviceName;
 
 use crate::bench::{Bench, Runs, opened};
 use crate::error::{CommandError, usage};
+use crate::files::Where;
 use crate::place_argument::{Named, check_named};
-use crate::report_file::Where;
 use arguments::NgetArguments;
 
 /// Network processors that are measured where none is named: a torus has thousands.

@@ -76,6 +76,30 @@ pub struct HostMemoryArguments {
     pub pages: PageSize,
 }
 
+/// Engines at the ends of a way, and the credits between them.
+#[derive(Args, Clone, Debug)]
+pub struct BetweenArguments {
+    /// The endpoint that sends, or that a chain begins with.
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
+    pub from: Option<String>,
+    /// The endpoint that receives, or that a chain ends with.
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
+    pub to: Option<String>,
+    /// Without credit windows between engines: a sender never stops, and a p2p transfer is complete
+    /// when sent.
+    #[arg(long)]
+    pub no_credits: bool,
+}
+
+impl BetweenArguments {
+    /// The ends, if they are named.
+    pub fn ends(&self) -> (Option<&str>, Option<&str>) {
+        (self.from.as_deref(), self.to.as_deref())
+    }
+}
+
 /// How much is in flight.
 #[derive(Args, Clone, Debug)]
 pub struct ManyArguments {
@@ -203,17 +227,8 @@ The sender's generator writes to a receive queue of the receiver, whose checker 
 Unless --no-credits is given the receiver says what it has taken, and a transfer is complete when
 it has taken all. For the rest see `bench write`.")]
 pub struct PeerArguments {
-    /// The endpoint that sends.
-    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
-        hide_possible_values = true)]
-    pub from: Option<String>,
-    /// The endpoint that receives.
-    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
-        hide_possible_values = true)]
-    pub to: Option<String>,
-    /// Without a credit window: the sender never stops, and a transfer is complete when sent.
-    #[arg(long)]
-    pub no_credits: bool,
+    #[command(flatten)]
+    pub between: BetweenArguments,
     #[command(flatten)]
     pub transfer: TransferArguments,
     #[command(flatten)]
@@ -236,14 +251,8 @@ Examples:
 FROM sends a message, TO's circuit sends it straight back, and FROM's timer stops as its data
 begin to come in. Times are half of a round trip, in microseconds. What comes back is compared.")]
 pub struct LatencyArguments {
-    /// The endpoint that begins.
-    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
-        hide_possible_values = true)]
-    pub from: Option<String>,
-    /// The endpoint that sends back.
-    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
-        hide_possible_values = true)]
-    pub to: Option<String>,
+    #[command(flatten)]
+    pub between: BetweenArguments,
     /// Bytes of a message: a power of two up to the payload, or a multiple of the payload;
     /// 4..128 is a sweep over the powers of two.
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = parse_transfer_sizes)]
@@ -252,9 +261,6 @@ pub struct LatencyArguments {
     #[arg(long, value_name = "N", default_value_t = 1000,
         value_parser = whole::<u64>(1..=MAX_ROUNDS))]
     pub iterations: u64,
-    /// Without credit windows between the engines.
-    #[arg(long)]
-    pub no_credits: bool,
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
@@ -274,17 +280,8 @@ The first card reads host memory and writes to the next one, and so on; the last
 host memory, where every byte is compared. A transfer's time is from its post to its completion.
 For the rest see `bench write`.")]
 pub struct ChainArguments {
-    /// The endpoint that reads from host memory.
-    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
-        hide_possible_values = true)]
-    pub from: Option<String>,
-    /// The endpoint that writes to host memory.
-    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
-        hide_possible_values = true)]
-    pub to: Option<String>,
-    /// Without credit windows between the engines.
-    #[arg(long)]
-    pub no_credits: bool,
+    #[command(flatten)]
+    pub between: BetweenArguments,
     #[command(flatten)]
     pub transfer: TransferArguments,
     #[command(flatten)]

@@ -3,12 +3,13 @@
 //! endpoints have a DMA engine.
 
 pub mod arguments;
-mod opened;
 
 use std::sync::Arc;
 
 use crosslane::driver::DescriptorSource;
-use crosslane::experiment::{Ends, EngineWork, Options, Scenario, SizeRange, Workload};
+use crosslane::experiment::{
+    Ends, EngineWork, NoObserver, Options, Scenario, SizeRange, Workload, WorkloadOutcome,
+};
 use crosslane::host::PageSize;
 use crosslane::lab::{EngineKind, Lab, RunningLab};
 use crosslane::open::DeviceName;
@@ -16,10 +17,10 @@ use crosslane::pcie::units::Picoseconds;
 use crosslane_report::output::Kind;
 use crosslane_report::text::Notes;
 
-use crate::bench::{Bench, Runs};
+use crate::bench::{Bench, Runs, opened, run_on};
 use crate::error::{CommandError, usage};
+use crate::files::{Where, output_of};
 use crate::place_argument::Named;
-use crate::report_file::{Where, output_of};
 use arguments::{
     ChainArguments, DescriptorWord, HostMemoryArguments, LatencyArguments, ManyArguments,
     PeerArguments, ReadArguments, TransferArguments, WorkloadArguments, WriteArguments,
@@ -70,15 +71,16 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
-    let PeerArguments { from, to, no_credits, transfer, many, common } = arguments;
+    let PeerArguments { between, transfer, many, common } = arguments;
     let workloads = workloads(&transfer.size, |size| {
         let options = options(size, transfer, Some(many), None, common)?;
         if options.descriptors == DescriptorSource::Table {
             return Err(usage("--descriptors table: a peer channel has no table"));
         }
-        Ok(Workload::Peer(options.with_credits(!no_credits)))
+        Ok(Workload::Peer(options.with_credits(!between.no_credits)))
     })?;
-    let ends = Ends::Pairs { from: from.as_deref(), to: to.as_deref(), flows: many.flows };
+    let (from, to) = between.ends();
+    let ends = Ends::Pairs { from, to, flows: many.flows };
     run("p2p", common, ends, &workloads)
 }
 
@@ -87,7 +89,7 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
-    let LatencyArguments { from, to, size, iterations, no_credits, common } = arguments;
+    let LatencyArguments { between, size, iterations, common } = arguments;
     let workloads = workloads(size, |size| {
         if u32::try_from(size).is_err() {
             let most = u32::MAX - 3;
@@ -98,12 +100,13 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
                 .with_size_bytes(size)
                 .with_iterations(*iterations)
                 .with_payload_bytes(common.payload)
-                .with_credits(!no_credits)
+                .with_credits(!between.no_credits)
                 .with_seed(pattern_seed(common.seed))
                 .with_timeout(ROUND_TRIP_TIMEOUT),
         ))
     })?;
-    let ends = Ends::Pairs { from: from.as_deref(), to: to.as_deref(), flows: 1 };
+    let (from, to) = between.ends();
+    let ends = Ends::Pairs { from, to, flows: 1 };
     run("latency", common, ends, &workloads)
 }
 
@@ -112,13 +115,14 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
-    let ChainArguments { from, to, no_credits, transfer, memory, common } = arguments;
+    let ChainArguments { between, transfer, memory, common } = arguments;
     let workloads = workloads(&transfer.size, |size| {
         let options = options(size, transfer, None, Some(*memory), common)?;
-        let options = options.with_outstanding(1).with_credits(!no_credits);
+        let options = options.with_outstanding(1).with_credits(!between.no_credits);
         Ok(Workload::Chain(options.with_fitting_ring()))
     })?;
-    run("chain", common, Ends::Row { from: from.as_deref(), to: to.as_deref() }, &workloads)
+    let (from, to) = between.ends();
+    run("chain", common, Ends::Row { from, to }, &workloads)
 }
 
 /// Runs each workload in the lab or on the cards that the user names, and prints.
@@ -132,7 +136,7 @@ fn run(
     let (lab, endpoints) = match common.place.named()? {
         Named::Lab { lab, endpoints } => (lab, endpoints),
         Named::Cards(names) => {
-            opened::check_options(common)?;
+            check_options(common)?;
             let cards: Vec<String> = names.iter().map(ToString::to_string).collect();
             // A name can be written in several ways.
             let is_card = |card: &str, name: &str| {
@@ -141,7 +145,7 @@ fn run(
             let flows = ends.on_cards(&cards, is_card)?;
             let mut bench = Bench::new(bench, Where::Cards(&names), common.seed, &common.shown)?;
             bench.notes = Notes { modes: &modes, has_counters: !common.no_why, ..bench.notes };
-            return opened::run(bench, &names, &flows, workloads);
+            return run_on_cards(bench, &names, &flows, workloads);
         }
     };
     let (lab, running) = load(&lab, common)?;
@@ -165,6 +169,41 @@ fn run(
         ..Runs::new("sizes", !common.no_why)
     };
     bench.in_lab(scenarios, runs)
+}
+
+/// Rejects options that only labs have.
+fn check_options(common: &WorkloadArguments) -> Result<(), CommandError> {
+    let given = [
+        ("--engine", common.engines.engine != EngineKind::Model),
+        ("--trace-fst", common.trace_fst.is_some()),
+        ("--trace", common.trace.trace.is_some()),
+        ("--mps", common.mps.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some(("--mps", _)) => Err(usage(
+            "--mps: ports of a machine are set by `crosslane device set-mps`, before a run",
+        )),
+        Some((option, _)) => Err(usage(format!("{option} is for labs"))),
+        None => Ok(()),
+    }
+}
+
+/// Opens the cards, runs each workload and prints; `flows` are the places of each flow's cards.
+fn run_on_cards(
+    bench: Bench<'_>,
+    names: &[DeviceName],
+    flows: &[Vec<usize>],
+    workloads: &[Workload],
+) -> Result<(), CommandError> {
+    let session = opened(names)?;
+    let devices = run_on(&session, async { Ok(session.devices().await?) })?;
+    let cards = flows.iter().map(|flow| flow.iter().map(|card| devices[*card].clone()).collect());
+    let cards: Vec<Vec<_>> = cards.collect();
+    bench.on_cards(&session, (workloads, "sizes"), async |workload| {
+        let measured = workload.run(&cards, &NoObserver).await?;
+        let outcome = WorkloadOutcome::on_cards(*workload, measured);
+        Ok((format!("{} B", workload.size_bytes()), outcome))
+    })
 }
 
 /// The lab, and one like it that runs, to name its links.

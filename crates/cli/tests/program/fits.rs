@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::run::{folder, json_of, run_as_written};
+use crate::run::{assert_refused, folder, json_of, run_as_written, run_well};
 
 /// The kc705 document's measurement in one line, and its fit in another.
 #[test]
@@ -16,8 +16,7 @@ fn a_sweep_is_written_and_fitted() {
         at("sweep.csv"),
         at("sweep")
     );
-    let run = run_as_written(&sweep);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = run_well(&sweep);
     let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     let rows = json["rows"].as_array().unwrap();
     assert_eq!((json["bench"].as_str(), json["lab"].as_str()), (Some("sweep"), Some("kc705")));
@@ -39,8 +38,7 @@ fn a_sweep_is_written_and_fitted() {
     let of_theory = fits[1]["of_theory"].as_f64().unwrap();
     assert!((0.84..0.88).contains(&of_theory), "{of_theory}");
     assert_eq!(fits[1]["residuals"].as_array().unwrap().len(), 4);
-    let run = run_as_written(&format!("fit {} --report {}", at("sweep.csv"), at("fit")));
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = run_well(&format!("fit {} --report {}", at("sweep.csv"), at("fit")));
     assert!(run.stdout.contains("links, 1 MiB") && run.stdout.contains("residual %"));
     let page = fs::read_to_string(folder.join("fit/index.html")).unwrap();
     assert!(page.contains("the link, fitted") && page.contains("Time of 1 MiB"));
@@ -68,8 +66,7 @@ fn a_bad_fit_is_called_bad() {
 #[test]
 fn sweeps_go_over_any_parameter() {
     let rates = |arguments: &str| -> Vec<f64> {
-        let run = run_as_written(&format!("bench sweep {arguments} --json"));
-        assert_eq!(run.code, 0, "{arguments}: {}", run.stderr);
+        let run = run_well(&format!("bench sweep {arguments} --json"));
         let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
         let rows = json["rows"].as_array().unwrap();
         rows.iter().map(|row| row["bytes_per_second"].as_f64().unwrap()).collect()
@@ -111,10 +108,7 @@ fn a_sweep_that_cannot_be_is_refused() {
             "more than 10000",
         ),
     ] {
-        let run = run_as_written(&format!("bench sweep {arguments}"));
-        assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{arguments}: {}", run.stderr);
-        let stderr = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(stderr.contains(complaint), "{arguments}: {stderr}");
+        assert_refused([(format!("bench sweep {arguments}"), code, complaint)]);
     }
 }
 
@@ -129,15 +123,12 @@ fn a_file_that_cannot_be_fitted_is_answered_with_its_line() {
         ("bytes,us\n1024,5\n1024,6\n", "measured.csv, line 2: no line can be put through"),
     ] {
         fs::write(&file, text).unwrap();
-        let run = run_as_written(&format!("fit {}", file.display()));
-        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{text:?}");
-        assert!(run.stderr.contains(complaint), "{text:?}: {}", run.stderr);
+        assert_refused([(format!("fit {}", file.display()), 1, complaint)]);
     }
     fs::write(&file, b"bytes,us\n\xff\n").unwrap();
     assert_eq!(run_as_written(&format!("fit {}", file.display())).code, 1);
-    let run = run_as_written(&format!("fit {}", folder.join("nothing.csv").display()));
-    assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("nothing.csv cannot be read: "), "{}", run.stderr);
+    let nothing = format!("fit {}", folder.join("nothing.csv").display());
+    assert_refused([(nothing, 1, "nothing.csv cannot be read: ")]);
     assert_eq!(run_as_written("fit").code, 2);
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::run::{folder, json_of, number, run, run_as_written};
+use crate::run::{folder, json_of, number, run, run_well};
 
 /// Whether the program has it.
 const IS_BUILT: bool = cfg!(feature = "rtl");
@@ -65,8 +65,7 @@ fn gateware_runs_are_explained() {
         return;
     }
     let arguments = "bench p2p --lab rosta:crosslane --size 16K --iterations 24 --outstanding 1";
-    let run = run_as_written(&format!("{arguments} --engine rtl --json"));
-    assert_eq!(run.code, 0, "crosslane {arguments}: {}", run.stderr);
+    let run = run_well(&format!("{arguments} --engine rtl --json"));
     let mut json: Value = serde_json::from_str(&run.stdout).expect("--json prints JSON");
     let why = json["scenarios"][0]["why_not_faster"].take();
     assert_eq!((&why["on_model"], why["steps"].is_array()), (&Value::Bool(true), true), "{why}");

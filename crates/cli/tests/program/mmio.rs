@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `bench mmio`, as the program shows it.
 
-use crate::run::{folder, run, run_as_written, stdout_of};
+use crate::run::{assert_refused, folder, run_as_written, stdout_as_written, stdout_of};
 
 /// The paper's first experiment: 16 integers, which are 16 writes or one.
 #[test]
@@ -16,9 +16,7 @@ fn sixteen_integers_are_sixteen_writes_or_one() {
 
 #[test]
 fn a_page_says_what_holds_the_stores() {
-    let run = run_as_written("bench mmio --lab aws-f1 -i 4096");
-    let page = &run.stdout;
-    assert_eq!(run.code, 0, "{page}");
+    let page = &stdout_as_written("bench mmio --lab aws-f1 -i 4096");
     let begin = page.find("Why not faster\n\n").unwrap_or_else(|| panic!("{page}"));
     let lines: Vec<&str> = page[begin..].lines().skip(2).collect();
     let uncached = "bottleneck: uncached stores of host0, each of which is a write of its own; ";
@@ -49,7 +47,6 @@ fn two_runs_can_be_compared() {
 fn size_is_bytes_of_the_integers() {
     let integers = stdout_of("bench mmio --lab aws-f1 --integers 1024 --passes 3");
     assert_eq!(stdout_of("bench mmio --lab aws-f1 --size 4K --iterations 3"), integers);
-    let run = run("bench mmio --lab aws-f1 --size 6");
-    assert_eq!(run.code, 2);
-    assert!(run.stderr.contains("6 is no multiple of 4 B from 4 B to 64 MiB"), "{}", run.stderr);
+    let words = "6 is no multiple of 4 B from 4 B to 64 MiB";
+    assert_refused([("bench mmio --lab aws-f1 --size 6", 2, words)]);
 }

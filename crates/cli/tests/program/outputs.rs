@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::run::{command, folder, run_as_written};
+use crate::run::{command, folder, run_as_written, run_well};
 
 /// A sweep that takes no time.
 const SWEEP: &str = "bench sweep --lab rosta:crosslane --way write --size 1K --iterations 2";
@@ -86,8 +86,7 @@ fn own_files_are_replaced() {
             format!("torture --seeds 17 --write-lab {}", at("lab.toml")),
             format!("{traffic} --trace {}", at("run.pftrace")),
         ] {
-            let run = run_as_written(&arguments);
-            assert_eq!(run.code, 0, "{arguments}: {}", run.stderr);
+            run_well(&arguments);
         }
     }
     assert_eq!(names(&folder), ["lab.toml", "page", "rows.csv", "run.pftrace", "tree.svg"]);
@@ -96,8 +95,7 @@ fn own_files_are_replaced() {
     std::os::unix::fs::symlink("rows.csv", folder.join("link.csv")).unwrap();
     fs::write(folder.join("rows.csv"), "").unwrap();
     for to in ["/dev/null", &at("link.csv")] {
-        let run = run_as_written(&format!("{SWEEP} --csv {to}"));
-        assert_eq!(run.code, 0, "{to}: {}", run.stderr);
+        run_well(&format!("{SWEEP} --csv {to}"));
     }
     let rows = fs::read_to_string(folder.join("rows.csv")).unwrap();
     assert!(rows.contains("bytes,us\nwrite,"), "{rows}");

@@ -4,13 +4,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::run::{folder, run, run_as_written};
+use crate::run::{assert_refused, folder, run, run_well};
 
 /// Runs a benchmark with a report into `folder`, and gives its JSON and its page.
 #[track_caller]
 fn bench(arguments: &str, folder: &Path) -> (String, String) {
-    let run = run_as_written(&format!("bench {arguments} --json --report {}", folder.display()));
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = run_well(&format!("bench {arguments} --json --report {}", folder.display()));
     assert!(run.stderr.contains("index.html"), "{}", run.stderr);
     (run.stdout, fs::read_to_string(folder.join("index.html")).unwrap())
 }
@@ -90,8 +89,7 @@ fn rows_have_pages_and_are_compared_too() {
         ("bridge", "bridge bench --lab sbdt:crosslane --size 64K --iterations 1", "pipelined"),
     ] {
         let report = folder.join(name);
-        let printed = run_as_written(&format!("{arguments} --json --report {}", report.display()));
-        assert_eq!(printed.code, 0, "{}", printed.stderr);
+        let printed = run_well(&format!("{arguments} --json --report {}", report.display()));
         let page = fs::read_to_string(report.join("index.html")).unwrap();
         let shown = if name == "sweep" { "Gen3 x4" } else { figure };
         for text in [shown, "Constants and their provenance", &format!("crosslane {arguments}")] {
@@ -125,9 +123,7 @@ fn what_cannot_be_compared_is_refused() {
         (format!("{latency} {latency}.not"), "latency.json.not cannot be read: No such file"),
         (format!("{latency} {dance}"), "dance.json: cannot compare `bench dance`"),
     ] {
-        let run = run(&format!("compare {files}"));
-        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{files}");
-        assert!(run.stderr.contains(complaint), "{}", run.stderr);
+        assert_refused([(format!("compare {files}"), 1, complaint)]);
     }
     assert_eq!(run(&format!("compare {latency}")).code, 2);
 }

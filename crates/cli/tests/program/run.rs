@@ -40,6 +40,14 @@ pub fn run_as_written(arguments: &str) -> Run {
     command(arguments).output().expect("the program starts").into()
 }
 
+/// Runs the program as written, which must succeed.
+#[track_caller]
+pub fn run_well(arguments: &str) -> Run {
+    let run = run_as_written(arguments);
+    assert_eq!(run.code, 0, "crosslane {arguments}: {run:?}");
+    run
+}
+
 /// Runs the program with these arguments. Of a benchmark it leaves out the search for what holds
 /// its runs: it takes many runs more, and few tests look at what comes of it.
 pub fn run(arguments: &str) -> Run {

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::run::{assert_refused, command, folder, run, run_as_written};
+use crate::run::{assert_refused, command, folder, run, run_as_written, run_well};
 
 /// How long a server may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,8 +43,7 @@ impl<const N: usize> Served<N> {
     fn stdout(&self, arguments: &str) -> String {
         let cards: Vec<String> = self.cards.iter().map(|card| format!("--device {card}")).collect();
         let all = format!("{arguments} {}", cards.join(" "));
-        let run = run_as_written(&all);
-        assert_eq!(run.code, 0, "{all}: {}", run.stderr);
+        let run = run_well(&all);
         run.stdout
     }
 

@@ -308,11 +308,9 @@ fn a_card_without_an_engine_is_told_from_one_that_is_not_there() {
     let end = begin + 1 + lab[begin + 1..].find("\n[").expect("another table follows");
     let path = folder.join("generic.toml");
     fs::write(&path, format!("{}{}", &lab[..begin], &lab[end..])).unwrap();
-    let run = run(&format!("bench write --lab {}", path.display()));
-    assert_eq!(run.code, 2, "{run:?}");
     let sentence = "no endpoint has a DMA engine: its part needs an `engine` table; `bench \
                     traffic` works with generic endpoints";
-    assert!(run.stderr.contains(sentence), "{}", run.stderr);
+    assert_refused([(format!("bench write --lab {}", path.display()), 2, sentence)]);
 }
 
 /// Two hosts with a card each: names find their tree, and no flow goes from one to the other.
@@ -347,9 +345,7 @@ fn every_card_moves_data_with_its_own_host() {
         ("write --to host", "--to host: host is not in the lab; its hosts are host0, host1"),
         ("p2p", "--to card1: it is in the tree of host1, card0 in that of host0"),
     ] {
-        let run = run(&format!("bench {arguments} --lab {lab}"));
-        assert_eq!(run.code, 2, "bench {arguments}: {run:?}");
-        assert!(run.stderr.contains(sentence), "bench {arguments}: {}", run.stderr);
+        assert_refused([(format!("bench {arguments} --lab {lab}"), 2, sentence)]);
     }
 }
 

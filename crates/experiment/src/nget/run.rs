@@ -14,9 +14,9 @@ use crosslane_results::quantity::size_words;
 use crosslane_results::{Account, Better, Ceiling, Detail, Figure, Flow, Gets};
 
 use super::{NgetMeasured, NgetOptions, nget, nget_sampled};
+use crate::account::direction_load;
 use crate::ceiling::{Carrier, DataTlps, LinkLoad, least_ceiling};
 use crate::error::{ExperimentError, Result};
-use crate::links::direction_load;
 use crate::scenario::{Outcome, Scenario, Work, execute_well};
 use crate::traffic::shape::{Completions, Cuts};
 

@@ -9,5 +9,5 @@ mod run;
 pub(crate) mod shape;
 
 pub use argument::{FlowArgument, kind_word};
-pub use plan::{Choices, FlowRequest, PlannedFlow, default_in_flight, default_operations};
+pub use plan::{Choices, FlowRequest, PlannedFlow};
 pub use run::{TrafficFlow, TrafficOutcome, TrafficWork};

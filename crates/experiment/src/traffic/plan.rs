@@ -2,7 +2,7 @@
 //! From flows as they are asked for to flows of a fabric: names looked up, windows handed out,
 //! ways through the tree found.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use crosslane_fabric::{DirectionId, NodeId};
 use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, NodeKind};
@@ -13,20 +13,9 @@ use crosslane_results::quantity::size_words;
 
 use super::argument::kind_word;
 use crate::error::{ExperimentError, Result};
+use crate::options::{default_in_flight, default_operations};
 use crate::route::{Cargo, route};
 
-/// Data that each flow moves unless the user says how many operations, bytes.
-const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;
-/// Fewest and most operations that follow from it, as far as the next two allow.
-const DEFAULT_OPERATIONS: RangeInclusive<u64> = 16..=10_000;
-/// Most data that each flow moves unless the user says how many operations, bytes.
-const DEFAULT_MOST_BYTES: u64 = 64 << 20;
-/// Fewest operations, however large they are: fewer would have no second one behind the first.
-const DEFAULT_FEWEST_OPERATIONS: u64 = 2;
-/// Data that each flow has in flight unless the user says how many operations, bytes.
-const DEFAULT_IN_FLIGHT_BYTES: u64 = 256 << 10;
-/// Fewest and most operations in flight that follow from it.
-const DEFAULT_OUTSTANDING: RangeInclusive<u64> = 2..=64;
 /// Most of a window that a flow walks through, unless one operation is larger.
 const WINDOW_BYTES: u64 = 4 << 20;
 /// Operations begin at multiples of this, bytes.
@@ -265,23 +254,6 @@ fn default_outstanding(kind: FlowKind, bytes: u64) -> u64 {
     }
 }
 
-/// Operations in flight that keep a link busy.
-#[must_use]
-pub fn default_in_flight(bytes: u64) -> u64 {
-    by_size(DEFAULT_IN_FLIGHT_BYTES, bytes, &DEFAULT_OUTSTANDING)
-}
-
-/// Operations that suit a size: enough for an average, and not too long to wait for.
-#[must_use]
-pub fn default_operations(bytes: u64) -> u64 {
-    let most = (DEFAULT_MOST_BYTES / bytes).max(DEFAULT_FEWEST_OPERATIONS);
-    by_size(DEFAULT_TOTAL_BYTES, bytes, &DEFAULT_OPERATIONS).min(most)
-}
-
-fn by_size(total: u64, bytes: u64, limits: &RangeInclusive<u64>) -> u64 {
-    (total / bytes).clamp(*limits.start(), *limits.end())
-}
-
 /// Makes the flows of a run ready.
 ///
 /// # Errors
@@ -342,25 +314,4 @@ pub fn plan(
         });
     }
     Ok(planned)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn large_operations_are_few_by_default() {
-        let (mib, gib) = (1 << 20, 1 << 30);
-        for (bytes, operations) in [
-            (1, 10_000),
-            (4096, 2048),
-            (mib, 16),
-            (4 * mib, 16),
-            (16 * mib, 4),
-            (32 * mib, 2),
-            (gib, 2),
-        ] {
-            assert_eq!(default_operations(bytes), operations, "{bytes} B");
-        }
-    }
 }

@@ -13,16 +13,15 @@ use crosslane_lab::{Lab, Progress, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{
     Account, Ceiling, Detail, DirectionLoad, Figure, Flow, Latencies, Link, ScenarioResult,
-    TimeUse, Traffic, Use,
+    TimeUse, Traffic, Use, distinct,
 };
 
 use super::argument::kind_word;
 use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
-use crate::account::Counted;
+use crate::account::{Counted, direction_name};
 use crate::ceiling::{Carrier, DataTlps};
 use crate::error::{ExperimentError, Result};
-use crate::links::{direction_name, distinct};
 use crate::measured::total_rate;
 use crate::samples::Samples;
 use crate::scenario::{Outcome, Scenario, Work};

@@ -9,14 +9,14 @@ use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::TraceSink;
 use crosslane_lab::{Lab, LabBus, Progress, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
-use crosslane_results::Figure;
+use crosslane_results::{Figure, distinct};
 
-use super::ends::{FlowEnds, Segment, segments};
+use super::ends::FlowEnds;
 use super::gather::gather;
 use super::outcome::WorkloadOutcome;
 use super::{Measurement, Workload};
 use crate::error::{ExperimentError, Result};
-use crate::links::distinct;
+use crate::route::{Segment, segments};
 use crate::samples::Samples;
 use crate::scenario::{Scenario, Work, execute};
 use crate::together::{NoObserver, Observer};

@@ -2,9 +2,10 @@
 //! The steps by which cards are accepted, on cards of labs: good ones, and one on a bad link.
 
 use crosslane_driver::Device;
-use crosslane_experiment::{AcceptanceOptions, Step, accept};
+use crosslane_experiment::{AcceptanceOptions, accept};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_results::machine::TestStep;
 
 fn options() -> AcceptanceOptions {
     let timeout = Picoseconds::from_ms(200);
@@ -17,7 +18,7 @@ fn steps(
     cards: &[&str],
     options: &AcceptanceOptions,
     spoil: impl FnOnce(&mut crosslane_fabric::Fabric),
-) -> (Vec<Step>, usize) {
+) -> (Vec<TestStep>, usize) {
     let lab = Lab::load(lab).unwrap();
     let simulation = Simulation::new(lab.build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));
@@ -28,15 +29,15 @@ fn steps(
         }
         simulation.with_fabric(spoil);
         let mut steps = Vec::new();
-        let failed = accept(&devices, options, |step| steps.push(step.clone())).await;
+        let failed = accept(&devices, options, |step| steps.push(step)).await;
         (steps, failed)
     });
     run.unwrap()
 }
 
-fn bad(steps: &[Step]) -> Vec<String> {
+fn bad(steps: &[TestStep]) -> Vec<String> {
     let failed = steps.iter().filter_map(|step| {
-        let sentence = step.outcome.as_ref().err()?;
+        let sentence = step.error.as_ref()?;
         Some(format!("{}, {}: {sentence}", step.place, step.what))
     });
     failed.collect()
@@ -51,7 +52,7 @@ fn two_cards_pass_every_step() {
     assert_eq!(steps.len(), 2 * (1 + 14 + 1 + 2 + 2) + 4);
     let places: Vec<&str> = steps.iter().rev().take(3).map(|step| step.place.as_str()).collect();
     assert_eq!(places, ["fpga5 -> fpga1", "fpga5 -> fpga1", "fpga1 -> fpga5"]);
-    assert!(steps.iter().all(|step| step.took > Picoseconds::ZERO));
+    assert!(steps.iter().all(|step| step.took_ps > 0));
 }
 
 #[test]

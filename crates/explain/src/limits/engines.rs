@@ -7,11 +7,10 @@ use crosslane_fabric::IO_PAGE_BYTES;
 use crosslane_host::PageSize;
 use crosslane_results::LimitKind;
 
-use super::choices::{dllps, lever};
 use super::payloads::{self, Asked};
 use super::requesters::{descriptors, windows};
 use super::ways::workload_ways;
-use super::{Spots, levers_of};
+use super::{Spots, dllps, lever, levers_of};
 use crate::explainable::{
     Explainable, Levers, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers, lengthened,
 };

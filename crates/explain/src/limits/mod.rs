@@ -6,7 +6,6 @@
 //! other instances stay as they are. Equal limits of several nodes in one role, such as the gap of
 //! each of eight identical engines, are one limit.
 
-mod choices;
 mod engines;
 mod links;
 mod memories;
@@ -25,7 +24,7 @@ use crosslane_experiment::{Scenario, Work};
 use crosslane_lab::file::parts::{EndpointPart, RootComplexPart};
 use crosslane_lab::{Lab, LabFile};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Limit, LimitKind};
+use crosslane_results::{Limit, LimitKind, distinct};
 
 use crate::search::Lever;
 use ways::{Requester, Ways};
@@ -137,12 +136,7 @@ fn levers_of<W: Work>(spots: Spots<'_>) -> Vec<Lever<W>> {
 }
 
 fn lever_of<W: Work>(group: Vec<Spot>) -> Lever<W> {
-    let mut places: Vec<String> = Vec::new();
-    for spot in &group {
-        if !places.contains(&spot.place) {
-            places.push(spot.place.clone());
-        }
-    }
+    let places = distinct(group.iter().map(|spot| spot.place.clone()));
     let place = list(&places);
     let Spot { kind, words, lifted, .. } = &group[0];
     let plural = if places.len() > 1 { "s" } else { "" };
@@ -155,6 +149,35 @@ fn lever_of<W: Work>(group: Vec<Spot>) -> Lever<W> {
             Ok(scenario.edited(|file| edits.iter().for_each(|edit| edit(file)))?)
         }),
     }
+}
+
+/// Makes the lever of what a run chooses, beside its lab.
+fn lever<W: Work>(
+    kind: LimitKind,
+    (place, words, lifted): (&str, String, &str),
+    lift: impl Fn(&mut Scenario<W>) + Send + Sync + 'static,
+) -> Lever<W> {
+    let limit = Limit { kind, place: place.to_owned(), words, lifted: lifted.to_owned() };
+    let lift = Box::new(move |scenario: &Scenario<W>| {
+        let mut scenario = scenario.clone();
+        lift(&mut scenario);
+        Ok(scenario)
+    });
+    Lever { limit, lift }
+}
+
+/// The DLLPs in the direction of the data.
+fn dllps<W: Work>(ways: &Ways) -> Lever<W> {
+    let directions = ways.data_directions().into_iter();
+    let names: Vec<String> = directions.map(|(id, _)| ways.direction_name(id)).collect();
+    let place = match names.len() {
+        0..=2 => list(&names),
+        count => format!("the {count} directions that data cross"),
+    };
+    let words = "Acks and UpdateFCs beside the data".to_owned();
+    lever(LimitKind::Dllps, (&place, words, "they take no time"), |run| {
+        run.dllps_free = true;
+    })
 }
 
 /// Most names that are listed one by one.

@@ -8,9 +8,8 @@ use crosslane_host::{Mapping, Waiting};
 use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
-use super::choices::lever;
 use super::ways::{Requester, network_ways};
-use super::{NO_TIME, Spots, levers_of};
+use super::{NO_TIME, Spots, lever, levers_of};
 use crate::explainable::{Explainable, Levers, SHORT_BYTES, Short, lengthened};
 use crate::search::Lever;
 

@@ -6,9 +6,8 @@ use crosslane_host::Mapping;
 use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
-use super::choices::lever;
 use super::ways::store_ways;
-use super::{NO_TIME, Spots, levers_of};
+use super::{NO_TIME, Spots, lever, levers_of};
 use crate::explainable::{Explainable, Levers, Short, lengthened};
 use crate::search::Lever;
 

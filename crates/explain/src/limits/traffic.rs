@@ -4,12 +4,11 @@
 use crosslane_experiment::{PlannedFlow, Scenario, TrafficWork};
 use crosslane_fabric::FlowKind;
 use crosslane_lab::LabFile;
-use crosslane_results::LimitKind;
+use crosslane_results::{LimitKind, distinct};
 
-use super::choices::{dllps, lever};
 use super::payloads::{self, Asked};
 use super::ways::{Requester, Transfer, Ways, traffic_ways};
-use super::{Spots, levers_of, list};
+use super::{Spots, dllps, lever, levers_of, list};
 use crate::explainable::{
     Explainable, Levers, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers, lengthened,
 };
@@ -108,14 +107,7 @@ fn strict_ordering(case: &Scenario<TrafficWork>, ways: &Ways) -> Option<Lever<Tr
 
 /// Returns the names of requesters, each once.
 fn names_of(file: &LabFile, requesters: impl IntoIterator<Item = Requester>) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for requester in requesters {
-        let name = requester.name(file);
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    }
-    names
+    distinct(requesters.into_iter().map(|requester| requester.name(file).to_owned()))
 }
 
 fn in_flight(

@@ -13,6 +13,7 @@ use crosslane_fabric::{
     DirectionId, Fabric, FlowKind, FlowSource, LinkDirection, NodeId, NodeKind,
 };
 use crosslane_lab::{Lab, LabFile, RunningLab};
+use crosslane_results::distinct;
 
 use crate::error::ExplainError;
 
@@ -277,13 +278,7 @@ impl Ways {
 
     /// Lists the requesters, each once.
     pub fn requesters(&self) -> Vec<Requester> {
-        let mut requesters = Vec::new();
-        for transfer in &self.transfers {
-            if !requesters.contains(&transfer.requester) {
-                requesters.push(transfer.requester);
-            }
-        }
-        requesters
+        distinct(self.transfers.iter().map(|transfer| transfer.requester))
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bars that divide wholes into parts.
 
+use crosslane_results::distinct;
 use maud::{Markup, html};
 
 use super::{Writer, heading, table};
@@ -38,21 +39,10 @@ fn of_whole(share: f64) -> String {
     format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Returns all names of parts in order of appearance.
-fn names(bars: &Bars) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in bars.bars.iter().flat_map(|bar| &bar.parts) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    names
-}
-
 impl Writer {
     /// Writes bars as a block of a section.
     pub fn bars(&mut self, bars: &Bars) -> Markup {
-        let names = names(bars);
+        let names = distinct(bars.bars.iter().flat_map(|bar| &bar.parts).map(|(name, _)| &**name));
         html! {
             figure.block.bars {
                 (heading(&bars.title))

@@ -8,8 +8,8 @@ use maud::{Markup, html};
 
 use super::{Writer, heading, table};
 use crate::number::{megabytes, percent, pixels};
+use crate::page::TopologyFigure;
 use crate::table::Table;
-use crate::topology::TopologyFigure;
 use crate::tree::{self, Card, way_words};
 
 /// Smallest scale at which a drawing is shown; in a narrower box it scrolls.

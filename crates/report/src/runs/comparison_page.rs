@@ -9,7 +9,7 @@ use crosslane_results::{
 use super::comparison::Comparison;
 use super::run_page::{by_size, flow_names, rate_axis, sizes, time_axis};
 use crate::page::{Block, Page, Section};
-use crate::plot::{Plot, Series, SeriesKind};
+use crate::plot::{Plot, Series};
 use crate::table::{Align, Cell, Column, Table};
 
 /// A second run that is worse by more than this is marked.
@@ -151,7 +151,7 @@ fn lines(runs: &[Bench; 2], names: [&str; 2], value: impl Fn(&Flow) -> Option<f6
         for flow in &flows {
             let points = by_size(run, flow, &value);
             let name = if flows.len() > 1 { format!("{name}: {flow}") } else { name.to_owned() };
-            series.push(Series { name, kind: SeriesKind::Ours, points });
+            series.push(Series::ours(name, points));
         }
     }
     series

@@ -163,7 +163,7 @@ fn rates(fit: &Fit) -> Plot {
             of_link.map(|one| (one.bytes as f64, one.bytes as f64 / ns(one) * 1e3)).collect()
         };
         let (fitted, measured) = (points(|one| one.fitted_ns), points(|one| one.measured_ns));
-        series.push(Series { name: name.clone(), kind: SeriesKind::Ours, points: fitted });
+        series.push(Series::ours(name.clone(), fitted));
         series.push(Series { name, kind: SeriesKind::Measured, points: measured });
     }
     Plot {

@@ -8,7 +8,7 @@ use crosslane_results::quantity::{megabytes, microseconds};
 use crosslane_results::{Bench, Exchange, Flow, Gets, Platform};
 
 use crate::page::{Block, Section};
-use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
+use crate::plot::{Axis, Plot, Scale, Series};
 use crate::table::{Field, Table};
 
 /// Returns the gets of each flow.
@@ -77,7 +77,7 @@ pub fn gets_section(bench: &Bench) -> Section {
         let curve = |name: &String| {
             let of_curve = gets.iter().filter(|(flow, _)| flow.name == *name);
             let points = of_curve.map(|(flow, gets)| (flow.bytes as f64, value(flow, gets)));
-            Series { name: name.clone(), kind: SeriesKind::Ours, points: points.collect() }
+            Series::ours(name, points)
         };
         Block::Plot(Plot {
             title: title.to_owned(),
@@ -99,13 +99,12 @@ pub fn gets_section(bench: &Bench) -> Section {
 pub fn halo_section(bench: &Bench) -> Section {
     let halos = halos(bench);
     let plot = |title: &str, y, value: fn(&Halo<'_>) -> f64| {
-        let points = halos.iter().map(|halo| (halo.exchange.nodes as f64, value(halo))).collect();
-        let series = Series { name: "all directions".to_owned(), kind: SeriesKind::Ours, points };
+        let points = halos.iter().map(|halo| (halo.exchange.nodes as f64, value(halo)));
         Block::Plot(Plot {
             title: title.to_owned(),
             x: Axis::new("nodes", "", Scale::Logarithmic),
             y,
-            series: vec![series],
+            series: vec![Series::ours("all directions", points)],
         })
     };
     let blocks = match bench.platform {

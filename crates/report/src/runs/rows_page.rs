@@ -19,7 +19,7 @@ impl Lines {
     fn add(&mut self, name: String, point: (f64, f64)) {
         match self.0.iter_mut().find(|known| known.name == name) {
             Some(known) => known.points.push(point),
-            None => self.0.push(Series { name, kind: SeriesKind::Ours, points: vec![point] }),
+            None => self.0.push(Series::ours(name, [point])),
         }
     }
 }

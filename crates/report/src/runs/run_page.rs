@@ -4,7 +4,7 @@
 use crosslane_results::quantity::{count_words, megabytes, percent, size_words as bytes_words};
 use crosslane_results::{
     Bench, Better, Detail, Explanation, Figure, Flow, IommuUse, Latencies, Link, Outcome, Platform,
-    ScenarioResult, Step, Trial,
+    ScenarioResult, Step, Trial, distinct,
 };
 
 use super::columns::{
@@ -326,14 +326,7 @@ type Points = Vec<(f64, f64)>;
 
 /// Returns the names of all flows, each once, in order of appearance.
 pub(super) fn flow_names(bench: &Bench) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for flow in bench.flows() {
-        let name = flow.name.clone();
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    distinct(bench.flows().map(|flow| flow.name.clone()))
 }
 
 /// Returns a value of the flow of that name, for each size.
@@ -381,10 +374,6 @@ fn result_section(bench: &Bench) -> Section {
     Section { title: "Results".to_owned(), blocks }
 }
 
-fn line(name: String, points: Points) -> Series {
-    Series { name, kind: SeriesKind::Ours, points }
-}
-
 fn rate_plot(bench: &Bench, names: &[String]) -> Plot {
     let mut series = Vec::new();
     let megabytes = |rate: Option<f64>| rate.map(|rate| rate / 1e6);
@@ -399,13 +388,13 @@ fn rate_plot(bench: &Bench, names: &[String]) -> Plot {
             series.push(Series { name: "less DLLPs".into(), kind, points: ceiling });
         }
         if bench.platform.is_served() {
-            series.push(line(format!("{prefix}at the application"), application));
+            series.push(Series::ours(format!("{prefix}at the application"), application));
             continue;
         }
         let timer = by_size(bench, name, |flow| megabytes(flow.rate()));
-        series.push(line(format!("{prefix}rate"), timer));
+        series.push(Series::ours(format!("{prefix}rate"), timer));
         if !application.is_empty() && names.len() == 1 {
-            series.push(line("at the application".into(), application));
+            series.push(Series::ours("at the application", application));
         }
     }
     Plot { title: "Rate by size".into(), x: sizes(), y: rate_axis(), series }
@@ -420,7 +409,7 @@ fn time_plot(bench: &Bench, names: &[String]) -> Plot {
         let p99: Figure = |times| times.p99_ps;
         for (words, figure) in [("typical", typical), ("p99", p99)] {
             let us = |flow: &Flow| Some(figure(flow.latency.as_ref()?) as f64 / PS_PER_US);
-            series.push(line(format!("{prefix}{words}"), by_size(bench, name, us)));
+            series.push(Series::ours(format!("{prefix}{words}"), by_size(bench, name, us)));
         }
     }
     let depth = depths(bench).map_or(String::new(), |depth| format!(", {depth}"));
@@ -463,8 +452,8 @@ fn latency_plot(bench: &Bench) -> Plot {
         scenarios.filter_map(point).collect::<Points>()
     };
     let series = vec![
-        line("typical".into(), points(|times| times.typical_ps)),
-        line("p99".into(), points(|times| times.p99_ps)),
+        Series::ours("typical", points(|times| times.typical_ps)),
+        Series::ours("p99", points(|times| times.p99_ps)),
     ];
     Plot { title: "One way, by size".into(), x: sizes(), y: time_axis(), series }
 }

@@ -8,7 +8,7 @@ use crosslane_results::{Bench, Flow, Stores};
 
 use super::run_page::{by_size, flow_names};
 use crate::page::{Block, Section};
-use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
+use crate::plot::{Axis, Plot, Scale, Series};
 
 /// Returns the flows with their stores.
 pub fn stores(bench: &Bench) -> impl Iterator<Item = (&Flow, &Stores)> {
@@ -22,7 +22,7 @@ pub fn section(bench: &Bench) -> Section {
     let rate = |flow: &Flow| Some(flow.rate()? / 1e6);
     let series = flow_names(bench).into_iter().map(|name| {
         let points = by_size(bench, &name, rate);
-        Series { name, kind: SeriesKind::Ours, points }
+        Series::ours(name, points)
     });
     let plot = Plot {
         title: title.clone(),
@@ -55,9 +55,8 @@ fn lengths(bench: &Bench) -> Plot {
     let series = longest.into_iter().map(|(flow, stores)| {
         let all: u32 = bounds.iter().map(|bytes| writes(stores, *bytes)).sum();
         let share = |bytes: &u32| f64::from(writes(stores, *bytes)) / f64::from(all.max(1)) * 1e2;
-        let points = (0_u32..).map(f64::from).zip(bounds.iter().map(share)).collect();
-        let name = format!("{}, {}", flow.name, size_words(flow.bytes));
-        Series { name, kind: SeriesKind::Ours, points }
+        let points = (0_u32..).map(f64::from).zip(bounds.iter().map(share));
+        Series::ours(format!("{}, {}", flow.name, size_words(flow.bytes)), points)
     });
     Plot {
         title: "Writes at the card by their length".to_owned(),

@@ -11,11 +11,9 @@ mod flows;
 mod fold;
 mod lab;
 mod layout;
-mod links;
 mod machine;
 mod network;
 mod rows;
-mod stores;
 mod topology;
 mod why;
 
@@ -50,7 +48,7 @@ pub fn text(outcome: &Outcome, notes: Notes<'_>, columns: Columns) -> String {
     match outcome {
         Outcome::Bench(bench) => match detail(bench) {
             Some(Detail::Traffic(_)) => flows::traffic(bench, notes, columns),
-            Some(Detail::Stores(_)) => stores::stores(bench, notes, columns),
+            Some(Detail::Stores(_)) => rows::stores(bench, notes, columns),
             Some(Detail::Gets(_)) => network::gets(bench, columns),
             Some(Detail::Exchange(_)) => network::exchanges(bench, columns),
             _ => flows::transfers(bench, notes, columns),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crosslane_results::quantity::{megabytes, microseconds, percent};
 use crosslane_results::{
-    Account, Better, Consequence, Explanation, Figure, LimitKind, ScenarioResult, Step,
+    Account, Better, Consequence, Explanation, Figure, LimitKind, ScenarioResult, Step, distinct,
 };
 
 use crate::runs::{limit_words, unlike_words};
@@ -32,13 +32,7 @@ pub fn push_bottlenecks<'a>(
 fn bottleneck(scenario: &ScenarioResult) -> String {
     let Some(explanation) = &scenario.why_not_faster else { return "-".to_owned() };
     let Some(step) = explanation.steps.first() else { return "none found".to_owned() };
-    let mut kinds: Vec<String> = Vec::new();
-    for limit in &step.limits {
-        let words = kind_words(limit.kind);
-        if !kinds.contains(&words) {
-            kinds.push(words);
-        }
-    }
+    let kinds = distinct(step.limits.iter().map(|limit| kind_words(limit.kind)));
     kinds.join(" + ")
 }
 
@@ -139,12 +133,7 @@ fn value_words(figure: Figure, value: f64) -> String {
 
 /// Formats `16 tags of fpga1; 256 tags: 1681.9 MB/s instead of 1598.3 (+5.2 %)`.
 fn step_words(step: &Step, before: Figure) -> String {
-    let mut lifted: Vec<&str> = Vec::new();
-    for limit in &step.limits {
-        if !lifted.contains(&limit.lifted.as_str()) {
-            lifted.push(&limit.lifted);
-        }
-    }
+    let lifted = distinct(step.limits.iter().map(|limit| limit.lifted.as_str()));
     let held = if step.limits.len() > 1 { " (each is enough to limit the run)" } else { "" };
     let change = if before.better == Better::Lower { -step.gain } else { step.gain };
     let sign = if change >= 0.0 { "+" } else { "" };
