@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `lab check`: what it warns of, and what it only notes.
+//! `lab check`: what it warns of, and what it only notes; `lab keys` and `lab schema`.
 
 use serde_json::Value;
 
@@ -73,4 +73,13 @@ fn shared_uplinks_and_forbidden_peers_are_noted() {
     let page = stdout_of(&format!("topo {path}"));
     assert_eq!(page.matches(sentence).count(), 1, "{page}");
     assert!(!stdout_of("topo minimal").contains("forbids"));
+}
+
+#[test]
+fn keys_and_schema_are_those_of_the_tree() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/lab-keys.md")).unwrap();
+    assert_eq!(stdout_of("lab keys"), page);
+    let schema = std::fs::read_to_string(root.join("labs/lab.schema.json")).unwrap();
+    assert_eq!(json_of("lab schema"), schema.parse::<Value>().unwrap());
 }
