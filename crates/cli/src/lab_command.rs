@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane lab`: the shipped labs, and constants with their provenance; and `crosslane topo`, the
-//! topology of a lab as text, JSON or a drawing.
+//! `crosslane lab`: the shipped labs, and constants with their provenance; and `crosslane topo`,
+//! the topology of a lab as text, JSON or a drawing.
 
 use crosslane::experiment::topology;
 use crosslane::lab::{Lab, keys};

@@ -75,10 +75,10 @@ impl Transfers {
         self.count.saturating_mul(self.size_bytes)
     }
 
-    /// Returns transfers that can be explained in place of these, for [`Explainable::shortened`]: first
-    /// about `bytes` of them, then up to the last of [`LENGTHS`] times as many. If the transfers in
-    /// flight exceed `held_bytes`, they still do afterwards: a cache of that size must be as
-    /// useless to the shortened run.
+    /// Returns transfers that can be explained in place of these, for [`Explainable::shortened`]:
+    /// first about `bytes` of them, then up to the last of [`LENGTHS`] times as many. If the
+    /// transfers in flight exceed `held_bytes`, they still do afterwards: a cache of that size must
+    /// be as useless to the shortened run.
     pub(crate) fn shortened(self, bytes: u64, held_bytes: u64) -> Vec<Short<Self>> {
         let first = self.cut(bytes, 1, held_bytes);
         let mut found = vec![first];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `bench nget` and `bench halo`, as the program shows them.
 
-use crate::run::{assert_refused, folder, stdout_as_written as stdout_of};
+use crate::run::{assert_refused, folder, json_of, stdout_as_written as stdout_of};
 
 /// The paper compares two machines: each has its rows.
 #[test]
@@ -41,10 +41,7 @@ fn limits_of_gets_and_exchanges_are_named() {
     let words = "bottleneck: the 53.400 % of gpu1's completions in single units of 64 B";
     assert!(page.contains(words), "{page}");
     assert!(page.contains("gpu1.port0 -> fpga1 (Gen2 x8): "), "{page}");
-    let json: serde_json::Value = serde_json::from_str(&stdout_of(
-        "bench halo --nodes 2 --lattice 4x4x4x4 --site-bytes 8 --why --json",
-    ))
-    .unwrap();
+    let json = json_of("bench halo --nodes 2 --lattice 4x4x4x4 --site-bytes 8 --why --json");
     let why = &json["scenarios"][0]["why_not_faster"];
     assert!(!why["steps"].as_array().unwrap().is_empty(), "{why}");
 }
@@ -54,9 +51,7 @@ fn halos_of_several_tori_are_compared_whole() {
     let page = stdout_of("bench halo --nodes 2..4 --lattice 2x2x2x2");
     assert!(page.contains("    2  2 "), "{page}");
     assert!(page.contains("2 x 2 "), "{page}");
-    let json: serde_json::Value =
-        serde_json::from_str(&stdout_of("bench halo --nodes 3x2 --lattice 2x2x2x2 --json"))
-            .unwrap();
+    let json = json_of("bench halo --nodes 3x2 --lattice 2x2x2x2 --json");
     let flow = &json["scenarios"][0]["flows"][0];
     assert_eq!((&flow["nodes"], &flow["directions"]), (&6.into(), &4.into()));
     assert_eq!((&flow["buffers_compared"], &flow["buffers_wrong"]), (&48.into(), &0.into()));

@@ -3,7 +3,7 @@
 
 use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requests};
 use crosslane_fabric::trace::TraceSink;
-use crosslane_fabric::{DirectionId, LinkCounters, LinkDirection, LinkId};
+use crosslane_fabric::{DirectionId, LinkCounters, LinkDirection};
 use crosslane_host::{Bus, Mapping, Waiting};
 use crosslane_lab::{Lab, Progress, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
@@ -198,10 +198,8 @@ pub fn host_of(simulation: &Simulation, endpoint: &str) -> Result<HostId> {
 /// Finds the direction, towards an endpoint, of the link above it.
 fn down_to(simulation: &Simulation, name: &str) -> Option<DirectionId> {
     let port = simulation.find_port(name)?;
-    simulation.with_fabric(|fabric| {
-        let index = fabric.links().iter().position(|link| link.lower == port)?;
-        Some(DirectionId { link: LinkId(index as u32), heading: LinkDirection::Down })
-    })
+    let link = simulation.with_fabric(|fabric| fabric.port(port).link)?;
+    Some(DirectionId { link, heading: LinkDirection::Down })
 }
 
 /// Opens a network processor, runs the micro-benchmark on it and releases it.

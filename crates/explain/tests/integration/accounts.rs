@@ -28,19 +28,27 @@ fn workload_in(lab: Lab, cards: &[&[&str]], workload: Workload) -> WorkloadOutco
     outcome
 }
 
-fn traffic(lab: &str, flows: &[(&str, &str, FlowKind)], bytes: u64, count: u64) -> TrafficOutcome {
-    let request = |(from, to, kind): &(&str, &str, FlowKind)| FlowRequest {
+fn traffic(lab: &str, flow: (&str, &str, FlowKind), bytes: u64, count: u64) -> TrafficOutcome {
+    traffic_in(Lab::load(lab).unwrap(), flow, bytes, count)
+}
+
+fn traffic_in(
+    lab: Lab,
+    (from, to, kind): (&str, &str, FlowKind),
+    bytes: u64,
+    count: u64,
+) -> TrafficOutcome {
+    let flow = FlowRequest {
         label: format!("{from}:{to}"),
-        from: (*from).to_owned(),
-        to: (*to).to_owned(),
-        kind: *kind,
+        from: from.to_owned(),
+        to: to.to_owned(),
+        kind,
         operation_bytes: bytes,
         payload_bytes: None,
     };
-    let lab = Arc::new(Lab::load(lab).unwrap());
     let choices = Choices { operations: Some(count), ..Choices::default() };
-    let flows = flows.iter().map(request).collect();
-    let run = Scenario::new(lab, TrafficWork { flows, choices, shuffle: false });
+    let work = TrafficWork { flows: vec![flow], choices, shuffle: false };
+    let run = Scenario::new(Arc::new(lab), work);
     let outcome = run.run(&(), None).unwrap();
     assert_eq!(outcome.errors, [""; 0]);
     outcome
@@ -146,7 +154,7 @@ proptest! {
         prop_assume!(!from_host || kind != FlowKind::WriteRead && lab != "pciebench");
         let (from, to) = if from_host { ("host", endpoint) } else { (endpoint, "host") };
         let bytes = if from_host { 64 } else { 1 << size };
-        let outcome = traffic(lab, &[(from, to, kind)], bytes, count);
+        let outcome = traffic(lab, (from, to, kind), bytes, count);
         check_shares(&outcome.account.unwrap().uses);
         for load in &outcome.loads {
             check_shares(&load.uses);
@@ -245,32 +253,18 @@ fn the_second_card_of_a_chain_waits_for_data() {
 
 #[test]
 fn requesters_of_traffic_have_their_pace_and_their_tags() {
-    let write = traffic("rosta", &[("fpga1", "host", FlowKind::Write)], 1 << 16, 16);
+    let write = traffic("rosta", ("fpga1", "host", FlowKind::Write), 1 << 16, 16);
     let write = write.account.unwrap();
     assert_eq!(largest_wait(&write), Use::SenderPace, "{write:?}");
-    let core = traffic("rosta", &[("host", "fpga1", FlowKind::Write)], 64, 16).account.unwrap();
+    let core = traffic("rosta", ("host", "fpga1", FlowKind::Write), 64, 16).account.unwrap();
     assert_eq!(largest_wait(&core), Use::NothingToSend, "{core:?}");
-    let tags = |count: &'static str| {
-        let lab = Lab::load(count).unwrap();
-        let lab = lab.edited(|file| {
-            for endpoint in &mut file.endpoints {
-                Arc::make_mut(&mut endpoint.part).parameters.requester.tags = 2;
-            }
-        });
-        Arc::new(lab.unwrap())
-    };
-    let flow = FlowRequest {
-        label: "a flow".to_owned(),
-        from: "fpga1".to_owned(),
-        to: "host".to_owned(),
-        kind: FlowKind::Read,
-        operation_bytes: 1 << 16,
-        payload_bytes: None,
-    };
-    let choices = Choices { operations: Some(8), ..Choices::default() };
-    let outcome = TrafficWork { flows: vec![flow], choices, shuffle: false };
-    let outcome = Scenario::new(tags("rosta"), outcome).run(&(), None);
-    let account = outcome.unwrap().account.unwrap();
+    let lab = Lab::load("rosta").unwrap().edited(|file| {
+        for endpoint in &mut file.endpoints {
+            Arc::make_mut(&mut endpoint.part).parameters.requester.tags = 2;
+        }
+    });
+    let reads = ("fpga1", "host", FlowKind::Read);
+    let account = traffic_in(lab.unwrap(), reads, 1 << 16, 8).account.unwrap();
     assert_eq!(largest_wait(&account), Use::NoTag, "{account:?}");
 }
 

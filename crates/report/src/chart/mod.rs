@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A plot as an SVG: a grid with its axes, and every series as a separate layer, with classes in
-//! place of colours, so that the page's style sheet decides how they look. Lines lie at whole tenths
-//! of a pixel.
+//! place of colours, so that the page's style sheet decides how they look. Lines lie at whole
+//! tenths of a pixel.
 //!
 //! A plot is drawn twice, wide and narrow, so that its letters are as large on a phone.
 

@@ -168,29 +168,24 @@ fn rows_of(
         _ => None,
     };
     let own_conditions = format!("{}{}", conditions(direction, count), engine.condition());
-    let per_device = format!("ram_{word}_rate_per_device");
-    let channel = format!("ram_{word}_channel_rate");
-    let mut rows = Vec::new();
-    for (quantity, value) in
-        [(&per_device, shares.hardware_average()), (&channel, shares.channel())]
-    {
-        rows.push(match published {
+    let together = &shares.together;
+    let rates = [
+        ("rate_per_device", shares.hardware_average()),
+        ("channel_rate", shares.channel()),
+        ("rate_per_device_application", shares.application_average()),
+        ("rate_sum", mebibytes(together.hardware_sum())),
+        ("rate_sum_application", mebibytes(together.application_sum())),
+    ];
+    let rate = |(quantity, value)| {
+        let quantity = format!("ram_{word}_{quantity}");
+        match published {
             Some((of, under)) if of == quantity => {
                 published_row(scene, (of, under), direction, count, value)
             }
             _ => Row::simulated(quantity, &own_conditions, "MiB/s", value),
-        });
-    }
-    let sum = shares.together.hardware_sum();
-    let sums = [
-        (format!("ram_{word}_rate_per_device_application"), shares.application_average()),
-        (format!("ram_{word}_rate_sum"), mebibytes(sum)),
-        (format!("ram_{word}_rate_sum_application"), mebibytes(shares.together.application_sum())),
-    ];
-    rows.extend(
-        sums.iter()
-            .map(|(quantity, value)| Row::simulated(quantity, &own_conditions, "MiB/s", *value)),
-    );
+        }
+    };
+    let mut rows = Vec::from(rates.map(rate));
     if count == ORDER.len() {
         let spreads = [
             ("spread_of_flows", shares.spread_of_flows()),

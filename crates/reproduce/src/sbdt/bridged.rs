@@ -6,7 +6,7 @@
 //! every chunk takes as long as the one before it. The time of a longer transfer is therefore
 //! extrapolated linearly from the two longest here.
 
-use crosslane_bridge::{CardWorking, Mode, Path, Report, ServerOptions, StageStatistics};
+use crosslane_bridge::{CardWorking, Mode, Path, Report, ServerOptions};
 use crosslane_driver::Notification;
 use crosslane_experiment::{BridgedOptions, PeekCard, TwoNodes, bridged_checked_by};
 use crosslane_pcie::units::Picoseconds;
@@ -245,11 +245,6 @@ fn naive_steps(context: &Context<'_>, points: &[Point]) -> Experiment {
     }
 }
 
-/// Returns the statistics of a stage of a transfer.
-fn stage(report: &Report, index: usize) -> StageStatistics {
-    report.stages[index]
-}
-
 /// Returns the experiment of figure 11.
 fn by_buffers(context: &Context<'_>, buffers: &[(u64, Vec<Point>)]) -> Experiment {
     // Rate of the paper's card without a bridge.
@@ -267,7 +262,7 @@ fn by_buffers(context: &Context<'_>, buffers: &[(u64, Vec<Point>)]) -> Experimen
         let Some(last) = points.last() else { continue };
         // Each chunk is alone in the card: the stage's time is that of the data and the time beside
         // it.
-        let dma = stage(&last.report, 1);
+        let dma = last.report.stages[1];
         let chunk_us = dma.busy_ps as f64 / dma.operations.max(1) as f64 / 1e6;
         let data_us = *buffer as f64 / local;
         serial.push(chunk_us - data_us);

@@ -79,10 +79,7 @@ struct Point {
 /// Returns the link above the card.
 fn card_link(simulation: &Simulation, card: &str) -> Option<LinkId> {
     let port = simulation.find_port(card)?;
-    simulation.with_fabric(|fabric| {
-        let index = fabric.links().iter().position(|link| link.lower == port)?;
-        Some(LinkId(index as u32))
-    })
+    simulation.with_fabric(|fabric| fabric.port(port).link)
 }
 
 async fn memory(client: &LabClient, bytes: u64) -> Result<MemoryPart<LabRegion>, String> {
