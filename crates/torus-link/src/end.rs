@@ -74,11 +74,6 @@ impl LinkEnd {
         self.receiver = Receiver::new();
     }
 
-    /// Sets all counters to 0.
-    pub fn clear_counters(&mut self) {
-        self.counters = Counters::default();
-    }
-
     /// Datagrams of `channel` that [`LinkEnd::submit`] takes now.
     #[must_use]
     pub fn room(&self, channel: Channel) -> usize {

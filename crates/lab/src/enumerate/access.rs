@@ -81,7 +81,6 @@ impl Access<'_> {
             max_payload_bytes: 128,
             max_read_request_bytes: 128,
             link: rate(link),
-            link_most: rate(self.read(id, express + reg::LINK_CAPABILITIES)),
             redirects: false,
         })
     }

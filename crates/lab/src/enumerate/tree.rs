@@ -48,8 +48,6 @@ pub struct Function {
     pub max_read_request_bytes: u32,
     /// Rate to which its link has trained.
     pub link: Option<LinkRate>,
-    /// Highest rate of its link.
-    pub link_most: Option<LinkRate>,
     /// Whether it supports 8-bit tags, which are then enabled.
     pub extended_tags: bool,
     /// Whether it redirects peer-to-peer requests to the root complex (ACS).

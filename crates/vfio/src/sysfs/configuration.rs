@@ -21,8 +21,6 @@ const EXTENDED_AER: u16 = 0x0001;
 const EXTENDED_DPC: u16 = 0x001d;
 /// Device Capabilities 2: the function can send requests with 10-bit tags (PCIe 6.x 7.5.3.15).
 const TEN_BIT_TAG_REQUESTER: u32 = 1 << 17;
-/// Device Capabilities 2: the function can answer requests with 10-bit tags.
-const TEN_BIT_TAG_COMPLETER: u32 = 1 << 16;
 /// Device Control 2: 10-Bit Tag Requester Enable (PCIe 6.x 7.5.3.16).
 const TEN_BIT_TAG_ENABLE: u32 = 1 << 12;
 /// Device Capabilities: the function supports Function Level Reset (PCIe 6.x 7.5.3.3).
@@ -164,8 +162,6 @@ pub struct Express {
     pub ten_bit_tags_supported: bool,
     /// Whether 10-bit tags are enabled.
     pub ten_bit_tags: bool,
-    /// Whether 10-bit tags are supported as completer.
-    pub answers_ten_bit_tags: bool,
     /// Whether it may set the relaxed ordering attribute.
     pub relaxed_ordering: bool,
     /// Whether it may set the no snoop attribute.
@@ -363,7 +359,6 @@ impl Configuration {
             extended_tags: control & reg::DEVICE_CONTROL_EXTENDED_TAG != 0,
             ten_bit_tags_supported: capabilities_2 & TEN_BIT_TAG_REQUESTER != 0,
             ten_bit_tags: control_2 & TEN_BIT_TAG_ENABLE != 0,
-            answers_ten_bit_tags: capabilities_2 & TEN_BIT_TAG_COMPLETER != 0,
             relaxed_ordering: control & reg::DEVICE_CONTROL_RELAXED_ORDERING != 0,
             no_snoop: control & reg::DEVICE_CONTROL_NO_SNOOP != 0,
             function_level_reset: capabilities & FUNCTION_LEVEL_RESET != 0,
