@@ -129,7 +129,8 @@ impl Simulation {
     /// Returns a host's access to a network through one of its NICs, driven by its core 0.
     ///
     /// # Errors
-    /// [`RdmaError::Unusable`] if the host has no such NIC, or the NIC has no network link.
+    /// [`RdmaError::Unusable`](crosslane_host::RdmaError::Unusable) if the host has no such NIC, or
+    /// the NIC has no network link.
     ///
     /// # Panics
     /// If the lab has no such host.
