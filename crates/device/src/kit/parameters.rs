@@ -17,7 +17,7 @@ pub struct Parameter {
     pub kind: ParameterKind,
     /// Value if it is left out; `None` if it must be given.
     pub default: Option<u64>,
-    /// What it is, with its bounds.
+    /// Its docstring, which says its bounds.
     pub words: &'static str,
 }
 

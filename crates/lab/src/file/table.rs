@@ -17,6 +17,7 @@ use super::constant::{Constant, Provenance, unit_of};
 use crate::error::{LabError, Position, Problem, Result, nearest};
 use crate::keys::{
     Absent, FASTEST_GB_PER_S, INFINITE, KeyTable, Kind, LONGEST_NS, PART, ROOT, SLOWEST_GB_PER_S,
+    or_words,
 };
 
 /// State shared by all tables of one file.
@@ -55,21 +56,16 @@ impl Source {
     }
 
     /// Rejects any key of a layer that is not among `known`.
-    fn only<I: Iterator<Item = &'static str>>(
-        &self,
-        layer: &Layer<'_>,
-        known: impl Fn() -> I,
-    ) -> Result<()> {
-        let is_unknown = |word: &str| !known().any(|known| known == word);
-        let unknown = layer.table.keys().filter(|key| is_unknown(key.get_ref()));
+    fn only(&self, layer: &Layer<'_>, known: &[&'static str]) -> Result<()> {
+        let unknown = layer.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
         let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
         let word = key.get_ref();
         let table = if layer.path.is_empty() { "the lab file" } else { &layer.path };
         let problem = Problem::UnknownKey {
             key: word.to_string(),
             table: table.to_owned(),
-            suggestion: nearest(word, known()),
-            known: known().collect(),
+            suggestion: nearest(word, known.iter().copied()),
+            known: known.to_vec(),
         };
         Err(self.error(key.span(), &join(&layer.path, word), problem))
     }
@@ -217,10 +213,8 @@ impl<'a> Table<'a> {
 
     /// Rejects any key, in any layer, that the table cannot have.
     pub fn only_known(&self) -> Result<()> {
-        self.layers.iter().try_for_each(|layer| {
-            let known = || self.keys.all().map(|key| key.name);
-            self.source.only(layer, known)
-        })
+        let known: Vec<_> = self.keys.all().map(|key| key.name).collect();
+        self.layers.iter().try_for_each(|layer| self.source.only(layer, &known))
     }
 
     /// Returns the layers of a subtable, from all layers of this one, with its keys checked.
@@ -262,7 +256,7 @@ impl<'a> Table<'a> {
     /// Returns the tables of a list `[[key]]`, from the uppermost layer that has one, in order, and
     /// checks their keys.
     pub fn list(&self, key: &str) -> Result<Vec<Table<'a>>> {
-        let Kind::List(keys) = self.keys.key(key).kind else { return Ok(Vec::new()) };
+        let Kind::List(keys) = self.keys.key(key).kind else { unreachable!("{key} is a list") };
         let Some(found) = self.find(key) else { return Ok(Vec::new()) };
         let Some(list) = found.value.get_ref().as_array() else {
             return Err(self.wrong_type(&found, &format!("a list of tables [[{key}]]")));
@@ -338,7 +332,7 @@ impl<'a> Table<'a> {
             return Ok(Some(Found { value, ..found }));
         }
         let layer = Layer { path: found.path.clone(), table, span: span.clone() };
-        self.source.only(&layer, || ["value", "source"].into_iter())?;
+        self.source.only(&layer, &["value", "source"])?;
         let Some(source) = table.get("source") else {
             return Err(provenance(span, "it has no source".into()));
         };
@@ -428,7 +422,9 @@ impl<'a> Table<'a> {
 
     /// Reads a list of plain whole numbers without a source: structure, not measurement.
     pub fn needed_wholes(&self, key: &str) -> Result<Vec<u64>> {
-        let Kind::Numbers(low, high) = self.keys.key(key).kind else { return Ok(Vec::new()) };
+        let Kind::Numbers(low, high) = self.keys.key(key).kind else {
+            unreachable!("{key} is a list of numbers")
+        };
         let found = self.find(key).ok_or_else(|| self.missing(key))?;
         let expected = "a list of whole numbers";
         let list = found.value.get_ref().as_array();
@@ -487,7 +483,7 @@ impl<'a> Table<'a> {
             Kind::OneOf(allowed) => {
                 return match allowed.iter().find(|&&allowed| i128::from(allowed) == number) {
                     Some(&number) => Ok(Some(number)),
-                    None => bad(or_words(allowed)),
+                    None => bad(or_words(allowed.iter().map(u64::to_string).collect())),
                 };
             }
             kind => unreachable!("{key} is {kind:?}"),
@@ -523,7 +519,9 @@ impl<'a> Table<'a> {
 
     /// Reads a constant that is one of a few words, and returns the choice in the word's place.
     pub fn choice<T: Copy>(&self, key: &str, choices: &[T]) -> Result<T> {
-        let Kind::Choice(words) = self.keys.key(key).kind else { return Err(self.missing(key)) };
+        let Kind::Choice(words) = self.keys.key(key).kind else {
+            unreachable!("{key} is a choice")
+        };
         assert_eq!(words.len(), choices.len(), "a choice for each word of {key}");
         let text = self.text(key)?.ok_or_else(|| self.missing(key))?;
         if let Some((_, choice)) = words.iter().zip(choices).find(|(word, _)| **word == text) {
@@ -538,13 +536,4 @@ impl<'a> Table<'a> {
 
 fn is_true(number: f64) -> bool {
     number != 0.0
-}
-
-/// Joins numbers: `1, 4 or 8`.
-fn or_words(numbers: &[u64]) -> String {
-    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
-    match &words[..] {
-        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => words.concat(),
-    }
 }

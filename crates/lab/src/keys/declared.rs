@@ -74,7 +74,7 @@ tables! {
         format: Number => Is(1.0);
         /// Its name: letters, digits, `-` and `_`.
         name: Name;
-        /// What it is.
+        /// Description, one sentence.
         summary: Sentence;
         /// The publication that it reproduces.
         source: Sentence => Nothing;
@@ -82,7 +82,7 @@ tables! {
 
     /// A variant.
     pub(crate) VARIANT "variant" {
-        /// How it differs.
+        /// Difference from the lab.
         summary: Sentence;
         /// Constants of parts in place of the lab's.
         part: OverruleParts;
@@ -174,7 +174,7 @@ tables! {
     pub(crate) PART_HOST "root-complex" {
         /// root-complex.
         kind: PartKind;
-        /// What it is.
+        /// Description of the part.
         summary: Sentence => Nothing;
         /// Vendor and device ID of each root port.
         identity: Identity;
@@ -196,7 +196,7 @@ tables! {
     pub(crate) PART_SWITCH "switch-part" {
         /// switch.
         kind: PartKind;
-        /// What it is.
+        /// Description of the part.
         summary: Sentence => Nothing;
         /// Vendor and device ID of each port.
         identity: Identity;
@@ -207,7 +207,7 @@ tables! {
         forwarding: Choice(&["cut-through", "store-and-forward"]);
         /// Each port.
         port: Table(&SWITCH_PORT);
-        /// What is different at the upstream port.
+        /// Constants in which the upstream port differs.
         upstream_port: Overrule(&SWITCH_PORT) => Nothing;
     }
 
@@ -216,7 +216,7 @@ tables! {
     pub(crate) PART_ENDPOINT "endpoint-part" {
         /// endpoint.
         kind: PartKind;
-        /// What it is.
+        /// Description of the part.
         summary: Sentence => Nothing;
         /// Vendor and device ID.
         identity: Identity;
@@ -242,7 +242,7 @@ tables! {
         port: Table(&PORT);
         /// The memory behind its BARs, as a completer of requests.
         memory: Table(&CARD_MEMORY_OF_BARS);
-        /// What sends its requests.
+        /// The generator of its requests.
         requester: Table(&REQUESTER);
         /// The DMA engine of this project, or one like it (docs/engine.md). It needs `bar0` of
         /// 64 KiB for its registers, and `bar1` for its receive queues.
@@ -263,7 +263,7 @@ tables! {
     pub(crate) PART_LINK "link-part" {
         /// link.
         kind: PartKind;
-        /// What it is.
+        /// Description of the part.
         summary: Sentence => Nothing;
         /// Generation that it trained to.
         generation: Whole(1, 5);
@@ -284,7 +284,7 @@ tables! {
     pub(crate) CABLE "torus-link" {
         /// torus-link.
         kind: PartKind;
-        /// What it is.
+        /// Description of the part.
         summary: Sentence => Nothing;
         /// Lanes.
         lanes: OneOf(&[1, 4, 8]);
@@ -371,7 +371,7 @@ tables! {
         read_completion_boundary_bytes: OneOf(&[128]) => Is(128.0);
     }
 
-    /// What host memory and the memory behind a BAR have in common.
+    /// Host memory, or the memory behind a BAR.
     pub(crate) COMPLETER "memory" {
         /// Longest completion, bytes, at least the read completion boundary; never more than
         /// Max_Payload_Size.
@@ -502,7 +502,7 @@ tables! {
 
     /// A base address register. One of 64 bits takes the next register too.
     pub(crate) BAR "bar" {
-        /// What it decodes.
+        /// Kind of addresses that it decodes.
         decodes: Choice(
             &["memory32", "memory32-prefetchable", "memory64", "memory64-prefetchable"]
         );
@@ -510,8 +510,8 @@ tables! {
         size_bytes: PowerOfTwo(MINIMUM_BAR_BYTES, 1 << 40);
     }
 
-    /// What sends an endpoint's requests. These constants are all that slows it, and those of an
-    /// engine, NIC or network processor that have the same names here are these.
+    /// The generator of an endpoint's requests. These constants are all that slows it, and those of
+    /// an engine, NIC or network processor that have the same names here are these.
     pub(crate) REQUESTER "requester" {
         /// Tags: reads in flight.
         tags: Whole(1, 1024);
@@ -615,7 +615,7 @@ pub(crate) static PART_NETWORK: KeyTable = KeyTable {
             let rate = "Rate of packets, without the line code.";
             let mut keys = vec![
                 key("kind", PartKind, Absent::Error, "network."),
-                key("summary", Sentence, Nothing, "What it is."),
+                key("summary", Sentence, Nothing, "Description of the part."),
                 key("rate_gb_per_s", Rate, Absent::Error, rate),
             ];
             let own = keys_of::<NetworkParameters>().into_iter();

@@ -36,7 +36,7 @@ pub struct Key {
     pub kind: Kind,
     /// Meaning of its absence.
     pub absent: Absent,
-    /// What it is.
+    /// Its meaning.
     pub words: &'static str,
 }
 
@@ -100,7 +100,7 @@ pub enum Absent {
     Error,
     /// It has this value: a number, 1 for true, or infinity for none.
     Is(f64),
-    /// What the key describes is not there, or its words say what holds.
+    /// The subject of the key is absent, or its words say what holds.
     Nothing,
 }
 
@@ -109,7 +109,7 @@ pub enum Absent {
 pub struct KeyTable {
     /// Its name among the tables.
     pub name: &'static str,
-    /// What it describes.
+    /// The subject of the table.
     pub words: &'static str,
     /// Its keys, in the order of the page.
     keys: fn() -> &'static [Key],
@@ -125,19 +125,15 @@ impl KeyTable {
         (self.keys)()
     }
 
-    /// Returns all of its keys.
-    pub fn all(&self) -> impl Iterator<Item = &'static Key> + use<> {
-        let also = self.also.into_iter().flat_map(|also| {
-            // The kind and the summary of a part are not an instance's to change.
-            let mut all: Vec<&'static Key> = Vec::new();
-            let mut next = Some(also);
-            while let Some(table) = next {
-                all.extend(table.own().iter().filter(|key| !key.is_of_part()));
-                next = table.also;
-            }
-            all
-        });
-        self.own().iter().chain(also)
+    /// Returns it and the tables whose keys it has as well.
+    fn chain(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |table| table.also)
+    }
+
+    /// Returns all of its keys. The kind and the summary of a part are not an instance's to change.
+    pub fn all(&self) -> impl Iterator<Item = &'static Key> {
+        let also = self.chain().skip(1).flat_map(Self::own);
+        self.own().iter().chain(also.filter(|key| !key.is_of_part()))
     }
 
     /// Returns the key with a name.
@@ -145,15 +141,15 @@ impl KeyTable {
     /// # Panics
     /// Panics if there is none: the reader asks only for what is declared.
     pub(crate) fn key(&self, name: &str) -> &'static Key {
-        let mut table = Some(self);
-        while let Some(one) = table {
-            if let Some(key) = one.own().iter().find(|key| key.name == name) {
-                return key;
-            }
-            table = one.also;
-        }
-        panic!("table {} declares no key {name}", self.name)
+        let found = self.chain().flat_map(Self::own).find(|key| key.name == name);
+        found.unwrap_or_else(|| panic!("table {} declares no key {name}", self.name))
     }
+}
+
+/// Joins words: `a, b or c`.
+pub(crate) fn or_words(mut words: Vec<String>) -> String {
+    let last = words.pop().unwrap_or_default();
+    if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
 }
 
 impl Key {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Absent, INFINITE, Key, KeyTable, Kind, ROOT};
+use super::{Absent, INFINITE, Key, KeyTable, Kind, ROOT, or_words};
 use crate::file::parts::PartKind;
 
 /// Text above the tables.
@@ -120,14 +120,14 @@ impl Kind {
                 format!("{}, or `{INFINITE}`", between("whole number", least, most))
             }
             Self::PowerOfTwo(least, most) => between("power of two", least, most),
-            Self::OneOf(numbers) => or(numbers.iter().map(u64::to_string).collect()),
+            Self::OneOf(numbers) => or_words(numbers.iter().map(u64::to_string).collect()),
             Self::Time => "time".into(),
             Self::Positive(most) => format!("number above 0, to {most}"),
             Self::Rate => "rate".into(),
             Self::RateOrInfinite => format!("rate, or `{INFINITE}`"),
             Self::Share(most) => format!("0 to {most}"),
             Self::Truth => "true or false".into(),
-            Self::Choice(words) => or(words.iter().map(|word| format!("`{word}`")).collect()),
+            Self::Choice(words) => or_words(words.iter().map(|word| format!("`{word}`")).collect()),
             Self::Identity => "as `10ee:7028`".into(),
         }
     }
@@ -153,10 +153,4 @@ fn number_words(number: u64) -> String {
         true => format!("2^{}", number.trailing_zeros()),
         false => number.to_string(),
     }
-}
-
-/// Joins words: `a, b or c`.
-fn or(mut words: Vec<String>) -> String {
-    let last = words.pop().unwrap_or_default();
-    if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
 }
