@@ -18,7 +18,6 @@ const GRAIN_BYTES: u64 = 4096;
 
 impl Chunking {
     /// Chunks of one size, as in the sbdt paper.
-    #[must_use]
     pub const fn equal(bytes: u64) -> Self {
         Self { least_bytes: bytes, most_bytes: bytes }
     }
@@ -36,7 +35,6 @@ pub struct Chunks {
 
 impl Chunks {
     /// Cuts these bytes of a transfer into chunks.
-    #[must_use]
     pub fn new(chunking: Chunking, bytes: Range<u64>) -> Self {
         let most_bytes = chunking.most_bytes.max(1);
         let least_bytes = chunking.least_bytes.clamp(1, most_bytes);

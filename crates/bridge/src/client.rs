@@ -96,7 +96,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns the bytes per second, by the client's time.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         match self.elapsed {
             Picoseconds::ZERO => 0.0,
@@ -138,13 +137,11 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     }
 
     /// Returns the network.
-    #[must_use]
     pub fn rdma(&self) -> &R {
         &self.rdma
     }
 
     /// Returns the clock of deadlines.
-    #[must_use]
     pub fn clock(&self) -> &C {
         &self.clock
     }

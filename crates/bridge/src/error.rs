@@ -35,20 +35,17 @@ fn arrived_words(arrived_bytes: u64, total_bytes: u64) -> String {
 
 impl BridgeError {
     /// Makes an error without a transfer.
-    #[must_use]
     pub fn new(stage: Stage, kind: ErrorKind, why: impl Into<String>) -> Self {
         Self::of(stage, Reason::new(kind, why.into()))
     }
 
     /// Makes the error of a stage from its cause, without a transfer.
-    #[must_use]
     pub fn of(stage: Stage, cause: impl Into<Reason>) -> Self {
         Self { stage, why: cause.into(), arrived_bytes: 0, total_bytes: 0 }
     }
 
     /// Returns the kind of the error. That of a failure which the other end reports is
     /// [`Failed`](ErrorKind::Failed): only its sentence is sent.
-    #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.why.kind()
     }

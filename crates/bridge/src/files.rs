@@ -186,7 +186,6 @@ struct Moved {
 
 impl<R: Rdma, C: Clock> FileClient<R, C> {
     /// Makes a client of a server. It connects when a call first needs it.
-    #[must_use]
     pub fn new(rdma: R, clock: C, server: &str, identity: Identity, options: FileOptions) -> Self {
         Self { rdma, clock, server: server.to_owned(), identity, options, client: None }
     }

@@ -16,7 +16,6 @@ pub struct Key([u8; KEY_BYTES]);
 
 impl Key {
     /// Makes a key of these bytes, which have to be random.
-    #[must_use]
     pub const fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
@@ -26,7 +25,6 @@ impl Key {
     }
 
     /// Returns the key as written into a file: 64 hexadecimal digits.
-    #[must_use]
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }

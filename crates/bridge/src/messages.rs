@@ -184,7 +184,6 @@ impl From<Failure> for BridgeError {
 
 /// Shortens a sentence and drops control characters, since it may come from anyone and be shown on
 /// a terminal.
-#[must_use]
 pub fn short(sentence: &str) -> String {
     let mut short = String::new();
     for c in sentence.chars() {
@@ -231,7 +230,6 @@ pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
 impl TransferRequest {
     /// Makes a pipelined request of so many bytes without memory, which the path needs, and without
     /// time.
-    #[must_use]
     pub fn new(path: Path, card: &str, address: u64, bytes: u64) -> Self {
         Self {
             path,

@@ -240,7 +240,6 @@ impl Guard {
 }
 
 /// Whether only programs of this machine reach an address.
-#[must_use]
 pub fn is_loopback(address: &str) -> bool {
     let host = match address.rsplit_once(':') {
         Some((host, _)) => host,

@@ -94,7 +94,6 @@ const LIMITING: f64 = 0.9;
 
 impl Report {
     /// Returns the bytes per second of the whole transfer.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         match self.elapsed_ps {
             0 => 0.0,
@@ -103,7 +102,6 @@ impl Report {
     }
 
     /// Returns the share of the time in which a stage was busy, 0 to 1.
-    #[must_use]
     pub fn busy(&self, stage: &StageStatistics) -> f64 {
         match self.elapsed_ps {
             0 => 0.0,
@@ -112,13 +110,11 @@ impl Report {
     }
 
     /// Returns the stage that was busy longest.
-    #[must_use]
     pub fn slowest(&self) -> Option<&StageStatistics> {
         self.stages.iter().max_by_key(|stage| stage.busy_ps)
     }
 
     /// Explains in a sentence or two why it was not faster.
-    #[must_use]
     pub fn why_not_faster(&self) -> String {
         let Some(slowest) = self.slowest() else {
             return "nothing was moved".to_owned();
@@ -166,7 +162,6 @@ impl Report {
 }
 
 /// Returns the stages of a path, in the order of the data.
-#[must_use]
 pub const fn stages_of(path: Path) -> &'static [Stage] {
     match path {
         Path::ToFpga => &[Stage::RdmaRead, Stage::Dma],

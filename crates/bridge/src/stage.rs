@@ -67,13 +67,11 @@ pub struct StageStatistics {
 
 impl StageStatistics {
     /// Starts at zero.
-    #[must_use]
     pub const fn new(stage: Stage) -> Self {
         Self { stage, bytes: 0, operations: 0, retries: 0, busy_ps: 0, waiting_for_slot_ps: 0 }
     }
 
     /// Returns the bytes per second of its busy time; 0 if it was never busy.
-    #[must_use]
     pub fn bytes_per_second_busy(&self) -> f64 {
         match self.busy_ps {
             0 => 0.0,

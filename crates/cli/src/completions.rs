@@ -91,7 +91,6 @@ pub fn sets() -> &'static [String] {
 }
 
 /// The script for a shell.
-#[must_use]
 pub fn script(shell: Shell) -> String {
     let mut command = Cli::command();
     let mut script = Vec::new();

@@ -165,14 +165,12 @@ impl CommandError {
     }
 
     /// Whether nobody reads standard output any more: not an error, but the end.
-    #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
     /// Returns 2 for a wrong command line, 128 and the signal's number after an interruption, and 1
     /// for all else.
-    #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),

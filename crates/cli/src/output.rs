@@ -35,13 +35,11 @@ fn columns_of(variable: Option<&str>, terminal: impl Fn() -> Option<usize>) -> O
 }
 
 /// Returns the most columns of sentences, and of tables and drawings.
-#[must_use]
 pub fn columns() -> Columns {
     LIMITS.get().copied().unwrap_or_default()
 }
 
 /// Formats a table that fits the terminal.
-#[must_use]
 pub fn shown(table: &Table) -> String {
     table.to_text(columns().tables)
 }

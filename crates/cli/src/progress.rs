@@ -74,7 +74,6 @@ pub struct Progress(Line);
 
 impl Progress {
     /// Begins work that is to move so many bytes.
-    #[must_use]
     pub fn new(total_bytes: u64) -> Self {
         Self(Line::new(total_bytes, TEMPLATE))
     }
@@ -118,7 +117,6 @@ pub struct Steps {
 
 impl Steps {
     /// Begins so many steps, each one of `what` (a plural).
-    #[must_use]
     pub fn new(total: u64, what: &'static str) -> Self {
         let (line, watch) = (Line::new(total, STEPS_TEMPLATE), Watch::begin(total, what));
         Self { line, what, watch }
@@ -153,7 +151,6 @@ pub struct Explaining(Line);
 
 impl Explaining {
     /// Begins the search for so many runs.
-    #[must_use]
     pub fn new(total: u64) -> Self {
         Self(Line::new(total, EXPLAINING_TEMPLATE))
     }
@@ -182,7 +179,6 @@ pub struct Transferred(Line);
 
 impl Transferred {
     /// Begins a transfer of so many bytes.
-    #[must_use]
     pub fn new(total_bytes: u64) -> Self {
         Self(Line::new(total_bytes, TRANSFERRED_TEMPLATE))
     }

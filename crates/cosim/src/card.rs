@@ -150,7 +150,6 @@ impl Card {
     }
 
     /// Creates a card from any circuit with a card's ports, and resets it.
-    #[must_use]
     pub fn of_model(mut model: Box<dyn Model>, parameters: &CardParameters) -> Self {
         let mut outputs = Outputs::default();
         let reset = Inputs { reset: 1, tx_ready: 1, ..Inputs::default() };
@@ -184,7 +183,6 @@ impl Card {
     }
 
     /// Returns the circuit of this crate's tests if it is built.
-    #[must_use]
     pub fn stand_in() -> Option<Self> {
         let configuration = crate::configurations::STAND_IN;
         let model = crate::model::built(&configuration)?;
@@ -192,7 +190,6 @@ impl Card {
     }
 
     /// Returns the card's MSI-X capability, with table and pending bits in BAR 0.
-    #[must_use]
     pub const fn msix_request() -> MsixRequest {
         MsixRequest {
             vectors: global::counts::VECTORS.get(global::COUNTS_RESET) as u16,
@@ -212,14 +209,12 @@ impl Card {
     }
 
     /// Returns the number of reads that at `now` are neither answered nor timed out.
-    #[must_use]
     pub fn reads_waiting(&self, now: Picoseconds) -> usize {
         let waits_ps = self.patience.waits_ps;
         self.reads.iter().filter(|read| read.sent_ps + waits_ps > now.0).count()
     }
 
     /// Returns the clock counts up to now.
-    #[must_use]
     pub const fn clocks(&self) -> ClockCounts {
         ClockCounts { run: self.clocks_run, passed: self.next_clock }
     }
@@ -425,7 +420,6 @@ impl Card {
 static CLOCKS_RUN: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of clocks simulated by cards of this process that have been dropped.
-#[must_use]
 pub fn clocks_run() -> u64 {
     CLOCKS_RUN.load(Ordering::Relaxed)
 }

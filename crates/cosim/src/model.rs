@@ -20,7 +20,6 @@ pub trait Model: Send {
 }
 
 /// Whether this program contains models of the gateware.
-#[must_use]
 pub const fn is_built() -> bool {
     cfg!(feature = "rtl")
 }

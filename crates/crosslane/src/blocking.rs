@@ -82,13 +82,11 @@ impl Session {
     }
 
     /// Wraps an open session.
-    #[must_use]
     pub fn new(session: crosslane_open::Session) -> Self {
         Self(Rc::new(session))
     }
 
     /// Returns the session, for calls that have no blocking form.
-    #[must_use]
     pub fn inner(&self) -> &crosslane_open::Session {
         &self.0
     }
@@ -126,13 +124,11 @@ pub struct Device {
 
 impl Device {
     /// Returns the device, for calls that do not wait or have no blocking form.
-    #[must_use]
     pub const fn inner(&self) -> &crosslane_driver::Device<AnyBus> {
         &self.device
     }
 
     /// Returns the time that is `after` from now, by the clock of the bus.
-    #[must_use]
     pub fn deadline(&self, after: Duration) -> Picoseconds {
         self.device.deadline(after)
     }

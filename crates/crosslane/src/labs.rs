@@ -42,7 +42,6 @@ fn variants(lab: &Lab) -> Vec<VariantSummary> {
 }
 
 /// Lists the constants of a lab that are in force.
-#[must_use]
 pub fn constants(lab: &Lab) -> LabConstants {
     let constants = lab.constants().map(|constant| LabConstant {
         path: constant.path(),
@@ -101,7 +100,6 @@ pub fn check_lab(lab: &Lab) -> Result<LabCheck, LabError> {
 }
 
 /// Lists remarks on hosts that forbid requests between endpoints of the lab.
-#[must_use]
 pub fn forbidden_peers(lab: &Lab, topology: &Topology) -> Vec<LabRemark> {
     joined(topology.hosts.iter().filter_map(|host| peers(lab, host)).collect())
 }

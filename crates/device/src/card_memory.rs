@@ -73,7 +73,6 @@ pub struct CardMemoryParameters {
 
 impl CardMemoryParameters {
     /// Returns the length of the longest burst in bytes.
-    #[must_use]
     pub fn burst_bytes(&self) -> u32 {
         (self.burst_beats * self.axi_bytes).min(AXI_BOUNDARY_BYTES as u32)
     }

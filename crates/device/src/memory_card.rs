@@ -47,7 +47,6 @@ parameters! {
 
 impl MemoryCardParameters {
     /// Returns the bytes of all banks.
-    #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bank_bytes * u64::from(self.banks)
     }
@@ -97,7 +96,6 @@ impl MemoryCard {
     ///
     /// # Panics
     /// Panics if [`Parameters::check`] rejects the parameters.
-    #[must_use]
     pub fn new(parameters: MemoryCardParameters) -> Self {
         parameters.assert_valid();
         Self {

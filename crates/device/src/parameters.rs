@@ -113,7 +113,6 @@ pub(crate) type Name = (&'static str, &'static str);
 
 impl ParameterError {
     /// Returns the key of the parameter in lab files.
-    #[must_use]
     pub const fn key(&self) -> &'static str {
         let (Self::OutOfRange { name, .. } | Self::NoPowerOfTwo { name, .. }) = self;
         name.1

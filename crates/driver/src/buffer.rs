@@ -159,13 +159,11 @@ impl<B: Bus> Buffer<B> {
     }
 
     /// Returns its size in bytes.
-    #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.registered.memory.size_bytes()
     }
 
     /// Returns its contiguous segments, with the addresses that the device uses.
-    #[must_use]
     pub fn segments(&self) -> &[Segment] {
         &self.registered.segments
     }

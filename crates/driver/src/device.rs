@@ -109,31 +109,26 @@ impl<B: Bus> Device<B> {
     }
 
     /// Returns the same device with register accesses made by another core of the host.
-    #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         Self { bus: self.bus.on_core(core), shared: Arc::clone(&self.shared) }
     }
 
     /// Returns the bus that it was opened on.
-    #[must_use]
     pub fn bus(&self) -> &B {
         &self.bus
     }
 
     /// Returns the engine's function.
-    #[must_use]
     pub fn function(&self) -> &FunctionInfo {
         &self.shared.access.function
     }
 
     /// Returns the engine's capabilities.
-    #[must_use]
     pub fn description(&self) -> Description {
         self.shared.description
     }
 
     /// Returns the time that is `span` from now by the clock of the bus: a deadline.
-    #[must_use]
     pub fn deadline(&self, span: Duration) -> Picoseconds {
         self.bus.after(span)
     }
@@ -195,7 +190,6 @@ impl<B: Bus> Device<B> {
     }
 
     /// Returns a handle on the user circuit.
-    #[must_use]
     pub fn user(&self) -> User<B> {
         User::new(self.clone())
     }

@@ -50,7 +50,6 @@ impl CardMetrics {
     }
 
     /// Describes the writes in words: `16 of 4 B, 1 of 64 B`.
-    #[must_use]
     pub fn writes_in_words(&self) -> String {
         let words = self.writes_by_length().map(|(bytes, writes)| format!("{writes} of {bytes} B"));
         words.collect::<Vec<_>>().join(", ")
@@ -89,13 +88,11 @@ impl<B: Bus> MemoryCard<B> {
     }
 
     /// Returns its function.
-    #[must_use]
     pub fn function(&self) -> RoutingId {
         self.access.function.id
     }
 
     /// Returns how many bytes from the start of BAR 2 the FIFO decodes.
-    #[must_use]
     pub fn fifo_window_bytes(&self) -> u32 {
         self.fifo_window_bytes
     }

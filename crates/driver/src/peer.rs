@@ -86,25 +86,21 @@ impl<B: Bus> Peer<B> {
     }
 
     /// Returns the address of the receive queue, for the command port of the sender's user circuit.
-    #[must_use]
     pub fn address(&self) -> BusAddress {
         self.connection.address()
     }
 
     /// Returns the number of the receive queue at the target.
-    #[must_use]
     pub fn receive_queue(&self) -> u8 {
         self.connection.receive_queue()
     }
 
     /// Returns the target for a transfer of `bytes` on the sender's peer channel.
-    #[must_use]
     pub fn target(&self, bytes: u64) -> Target<B> {
         Target::Bus(self.address(), bytes)
     }
 
     /// Returns the plan: the path, and the expected rate.
-    #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -284,7 +284,6 @@ impl Plan {
 
     /// Returns the expected rate of writes to `address`, payload bytes per second; see
     /// [`expected_bytes_per_second`](Self::expected_bytes_per_second).
-    #[must_use]
     pub fn expected_at(&self, address: BusAddress) -> f64 {
         let efficiency = payload_efficiency(header_dw(address), self.max_payload_bytes);
         (self.link_bytes_per_second * efficiency).min(self.walked_bytes_per_second)

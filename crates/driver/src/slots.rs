@@ -103,7 +103,6 @@ impl<B: Bus> SlotSender<B> {
     }
 
     /// Returns the number of messages that the ring has room for.
-    #[must_use]
     pub fn slots(&self) -> u64 {
         self.ring.slots
     }

@@ -53,7 +53,6 @@ impl StreamSource {
 }
 
 /// Returns word `n` of the generator's pattern.
-#[must_use]
 pub const fn pattern_word(seed: u32, n: u32) -> u32 {
     seed.wrapping_add(n.wrapping_mul(0x9e37_79b1))
 }
@@ -98,7 +97,6 @@ impl<B: Bus> User<B> {
     }
 
     /// Returns word `n` of the generator's pattern.
-    #[must_use]
     pub const fn pattern(seed: u32, n: u32) -> u32 {
         pattern_word(seed, n)
     }

@@ -48,7 +48,6 @@ pub struct WindowOptions {
 
 impl WindowOptions {
     /// Options of an uncached window on registers, the contents that permit the least.
-    #[must_use]
     pub const fn new(bar: u8, range: Range<u64>) -> Self {
         Self { bar, range, mapping: Mapping::Uncached, contents: Contents::Registers }
     }
@@ -148,25 +147,21 @@ impl<B: Bus> Window<B> {
     }
 
     /// Returns its size in bytes.
-    #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.options.range.end - self.options.range.start
     }
 
     /// Returns its mapping.
-    #[must_use]
     pub fn mapping(&self) -> Mapping {
         self.options.mapping
     }
 
     /// Returns the bus that it was opened on.
-    #[must_use]
     pub fn bus(&self) -> &B {
         &self.bus
     }
 
     /// Returns the same window with accesses made by another core of the host.
-    #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         Self { bus: self.bus.on_core(core), ..self.clone() }
     }

@@ -255,7 +255,6 @@ pub(crate) fn uses(rate: LinkRate, counters: &LinkCounters) -> Vec<TimeUse> {
 }
 
 /// Returns the name of a direction: `fpga1 -> sw1.p1`.
-#[must_use]
 pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
     let (from, to) = fabric.direction_ends(id);
     format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)

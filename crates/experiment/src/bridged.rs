@@ -67,19 +67,16 @@ pub struct BridgedMeasured {
 
 impl BridgedMeasured {
     /// Median time of a transfer.
-    #[must_use]
     pub fn median(&self) -> Picoseconds {
         median(&self.times)
     }
 
     /// Bytes per second of a transfer of median time.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         rate(self.size_bytes, self.median())
     }
 
     /// The server's report on the transfer of median time.
-    #[must_use]
     pub fn report(&self) -> Option<&Report> {
         let median = self.median();
         let index = self.times.iter().position(|time| *time == median)?;
@@ -317,7 +314,6 @@ fn transfer_of(
 }
 
 /// Returns a server's report as plain data.
-#[must_use]
 pub fn bridge_report(report: &Report) -> BridgeReport {
     let stages = report.stages.iter().map(|stage| BridgeStage {
         stage: format!("{:?}", stage.stage),
@@ -347,7 +343,6 @@ pub fn bridge_report(report: &Report) -> BridgeReport {
 
 /// Returns the gain of overlap, naive over pipelined, and its bound, for each pair of the same
 /// transfer.
-#[must_use]
 pub fn overlaps(transfers: &[BridgeTransfer]) -> Vec<Overlap> {
     let of = |mode: Mode| {
         let mode = mode.to_string();

@@ -35,7 +35,6 @@ impl CardDirection {
     pub const ALL: [Self; 2] = [Self::ToCard, Self::FromCard];
 
     /// `host to card`, `card to host`.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::ToCard => "host to card",
@@ -54,7 +53,6 @@ impl CardDirection {
 impl Options {
     /// The procedure of a driver that sets parameters by registers, starts, and waits for the
     /// interrupt: one transfer at a time.
-    #[must_use]
     pub fn by_registers(size_bytes: u64, seed: u32) -> Self {
         Self {
             size_bytes,
@@ -67,7 +65,6 @@ impl Options {
     }
 
     /// Transfers that wait in the ring, polled.
-    #[must_use]
     pub fn queued(size_bytes: u64, outstanding: u32, iterations: u64, seed: u32) -> Self {
         let descriptors = DescriptorSource::Ring { entries: 1024 };
         Self { size_bytes, iterations, outstanding, descriptors, seed, ..Self::default() }
@@ -108,19 +105,16 @@ pub struct CardMeasured {
 
 impl CardMeasured {
     /// Median time of a transfer.
-    #[must_use]
     pub fn median(&self) -> Picoseconds {
         median(&self.times)
     }
 
     /// Bytes per second of a transfer of median time, alone.
-    #[must_use]
     pub fn bytes_per_second_alone(&self) -> f64 {
         rate(self.options.size_bytes, self.median())
     }
 
     /// Bytes per second of all of them together.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         rate(self.options.size_bytes * self.options.iterations, self.elapsed)
     }

@@ -23,13 +23,11 @@ pub struct DataTlps {
 
 impl DataTlps {
     /// Average data of a TLP in bytes.
-    #[must_use]
     pub fn payload_bytes(&self) -> f64 {
         self.data_bytes as f64 / self.tlps.max(1) as f64
     }
 
     /// Share of a link's packet bytes that is data, 0 to 1.
-    #[must_use]
     pub fn efficiency(&self) -> f64 {
         let overhead = self.tlps * u64::from(TLP_FRAMING_BYTES + 4 * self.header_dw);
         let wire = self.wire_payload_bytes + overhead;
@@ -48,7 +46,6 @@ pub enum Carrier {
 
 impl Carrier {
     /// `writes`, `completions`.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Writes => "writes",
@@ -83,7 +80,6 @@ pub struct Ceiling<Id> {
 
 impl<Id> Ceiling<Id> {
     /// Returns the ceiling as plain data. `direction` is the name of its link, if it is said.
-    #[must_use]
     pub fn result(
         &self,
         carrier: Carrier,

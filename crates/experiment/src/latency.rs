@@ -17,7 +17,6 @@ use crate::workload::summary_of;
 impl Options {
     /// A ping-pong of a thousand messages of 64 B, at most a millisecond each round. Of the options
     /// only size, number, payload, credits, seed and time matter.
-    #[must_use]
     pub fn ping_pong() -> Self {
         let timeout = Picoseconds::from_ms(1);
         Self { size_bytes: 64, iterations: 1000, timeout, ..Self::default() }
@@ -42,13 +41,11 @@ pub struct RoundTrips {
 
 impl RoundTrips {
     /// One-way latencies, half of each round trip, in five numbers.
-    #[must_use]
     pub fn one_way(&self) -> Latencies {
         Latencies::of(self.round_trips.iter().map(|time| time.0 / 2).collect())
     }
 
     /// Returns the round trips as plain data.
-    #[must_use]
     pub fn result(&self) -> Latency {
         Latency {
             name: self.name.clone(),

@@ -31,7 +31,6 @@ pub struct HardwareTime {
 
 impl HardwareTime {
     /// Bytes per second; zero if no time has passed.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         rate(self.bytes, self.last.since(self.first))
     }
@@ -234,20 +233,17 @@ impl Measured {
     }
 
     /// Bytes per second as the application sees it.
-    #[must_use]
     pub fn application_bytes_per_second(&self) -> f64 {
         rate(self.bytes, self.ended.since(self.started))
     }
 
     /// Bytes per second by the engines' timers; the application's where there are none.
-    #[must_use]
     pub fn hardware_bytes_per_second(&self) -> f64 {
         self.hardware
             .map_or_else(|| self.application_bytes_per_second(), |time| time.bytes_per_second())
     }
 
     /// The latencies in five numbers.
-    #[must_use]
     pub fn statistics(&self) -> Latencies {
         Latencies::of(self.latencies.iter().map(|latency| latency.0).collect())
     }

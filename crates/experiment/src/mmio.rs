@@ -55,13 +55,11 @@ setters!(MmioOptions {
 
 impl MmioOptions {
     /// Returns options of one pass.
-    #[must_use]
     pub const fn new(size_bytes: u64, program: Program, mapping: Mapping) -> Self {
         Self { size_bytes, passes: 1, program, mapping, seed: 1 }
     }
 
     /// Returns the name of the routine and the mapping: `burst`, `burst-wc`, `custom`, `custom-wc`.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match (self.program, self.mapping) {
             (Program::Burst | Program::LibraryBurst(_), Mapping::Uncached) => "burst",
@@ -89,13 +87,11 @@ pub struct MmioMeasured {
 
 impl MmioMeasured {
     /// Bytes of all passes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.options.size_bytes * self.options.passes
     }
 
     /// Bytes per second, without the fence.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         rate(self.bytes(), self.elapsed)
     }

@@ -29,7 +29,6 @@ impl SendWay {
     pub const ALL: [Self; 2] = [Self::Put, Self::Get];
 
     /// `put`, `get`.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -56,7 +55,6 @@ pub struct OneWayOptions {
 
 impl OneWayOptions {
     /// Returns options of 16 messages, at most 1 ms each.
-    #[must_use]
     pub const fn new(bytes: u64, way: SendWay) -> Self {
         Self { bytes, rounds: 16, way, seed: 1, timeout: Picoseconds::from_ms(1) }
     }
@@ -79,7 +77,6 @@ pub struct OneWay {
 
 impl OneWay {
     /// The median.
-    #[must_use]
     pub fn typical(&self) -> Picoseconds {
         median(&self.times)
     }

@@ -197,13 +197,11 @@ impl Options {
 }
 
 /// Operations in flight that keep a link busy.
-#[must_use]
 pub fn default_in_flight(bytes: u64) -> u64 {
     by_size(DEFAULT_IN_FLIGHT_BYTES, bytes, &DEFAULT_OUTSTANDING)
 }
 
 /// Operations that suit a size: enough for an average, and not too long to wait for.
-#[must_use]
 pub fn default_operations(bytes: u64) -> u64 {
     let most = (DEFAULT_MOST_BYTES / bytes).max(DEFAULT_FEWEST_OPERATIONS);
     by_size(DEFAULT_TOTAL_BYTES, bytes, &DEFAULT_OPERATIONS).min(most)

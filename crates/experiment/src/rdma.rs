@@ -45,7 +45,6 @@ impl RdmaDirection {
     pub const ALL: [Self; 2] = [Self::Read, Self::Write];
 
     /// `RDMA read`, `RDMA write`.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Read => "RDMA read",
@@ -86,7 +85,6 @@ impl RdmaOptions {
     }
 
     /// As perftest does it, with fewer iterations of large sizes.
-    #[must_use]
     pub fn like_perftest(direction: RdmaDirection, size_bytes: u64, seed: u32) -> Self {
         let [most, least] = PERFTEST_ITERATIONS;
         let iterations = (PERFTEST_BYTES / size_bytes.max(1)).clamp(least, most);
@@ -107,7 +105,6 @@ impl RdmaOptions {
     }
 
     /// Memory that each end needs, bytes.
-    #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.places() * self.stride_bytes()
     }
@@ -128,7 +125,6 @@ pub struct RdmaMeasured {
 
 impl RdmaMeasured {
     /// Bytes per second of all.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         rate(self.options.iterations * self.options.size_bytes, self.time)
     }

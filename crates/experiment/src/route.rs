@@ -42,7 +42,6 @@ pub enum Cargo {
 /// The directions that a packet crosses from one node to another of the same host: up to the
 /// lowest node that is above both, or to the root complex where a port on the way redirects
 /// what goes to its peers, then down.
-#[must_use]
 pub fn route(fabric: &Fabric, from: NodeId, to: NodeId, cargo: Cargo) -> Vec<DirectionId> {
     let down = way_up(fabric, to);
     let mut route = Vec::new();

@@ -98,13 +98,11 @@ pub trait Outcome {
 
 impl<W: Work> Scenario<W> {
     /// A run with seed 1, in which no port is set to another payload first.
-    #[must_use]
     pub const fn new(lab: Arc<Lab>, work: W) -> Self {
         Self { lab, work, seed: 1, max_payload_bytes: None, dllps_free: false }
     }
 
     /// Returns the name of the run in progress and errors.
-    #[must_use]
     pub fn name(&self) -> String {
         self.work.name(&self.lab)
     }

@@ -64,13 +64,11 @@ pub struct Together {
 impl Together {
     /// Sum of the flows' rates by the engines' timers, bytes per second. It exceeds what the
     /// shared channel carries where flows begin and end at different times.
-    #[must_use]
     pub fn hardware_sum(&self) -> f64 {
         self.flows.iter().map(Measured::hardware_bytes_per_second).sum()
     }
 
     /// The same as the applications see it.
-    #[must_use]
     pub fn application_sum(&self) -> f64 {
         self.flows.iter().map(Measured::application_bytes_per_second).sum()
     }

@@ -8,7 +8,6 @@ use crosslane_results::topology as results;
 use crosslane_results::topology::{FunctionKind, PayloadCeiling};
 
 /// Describes every host's tree, the network links and the tori of a lab that was built.
-#[must_use]
 pub fn topology(lab: &Lab, running: &RunningLab) -> results::Topology {
     let hosts = running.hosts.iter().map(|host| describe_host(&running.fabric, host)).collect();
     let networks = lab.file().networks.iter().map(|network| {

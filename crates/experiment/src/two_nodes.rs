@@ -73,7 +73,6 @@ impl TwoNodes {
     }
 
     /// Name of the card.
-    #[must_use]
     pub fn card(&self) -> &str {
         &self.card
     }

@@ -19,7 +19,6 @@ pub const NO_FUNCTION: u32 = 0xffff_ffff;
 impl Fabric {
     /// Finds the function at a routing ID of a host in the same way as a configuration request:
     /// down from the root complex along the current bus numbers of the bridges.
-    #[must_use]
     pub fn function_at(&self, host: HostId, id: RoutingId) -> Option<PortId> {
         let root = self
             .nodes
@@ -62,7 +61,6 @@ impl Fabric {
     }
 
     /// Routing ID of a port's function, from the current bus numbers of the bridges.
-    #[must_use]
     pub fn routing_id(&self, id: PortId) -> RoutingId {
         self.port_states[id.0 as usize].routing_id
     }
@@ -88,7 +86,6 @@ impl Fabric {
 
     /// Reads a double word of configuration space, without simulated time. Returns [`NO_FUNCTION`]
     /// if no function answers.
-    #[must_use]
     pub fn config_read(&self, host: HostId, id: RoutingId, offset: u16) -> u32 {
         self.function_at(host, id).map_or(NO_FUNCTION, |port| self.port(port).config.read(offset))
     }

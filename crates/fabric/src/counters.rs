@@ -94,7 +94,6 @@ pub struct LinkCounters {
 
 impl LinkCounters {
     /// Total bytes on the wire.
-    #[must_use]
     pub fn wire_bytes(&self) -> u64 {
         self.payload_bytes
             + self.header_bytes
@@ -104,7 +103,6 @@ impl LinkCounters {
     }
 
     /// Difference to the reading `earlier`.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut idle_ps = self.idle_ps;
         for (idle, before) in idle_ps.iter_mut().zip(earlier.idle_ps) {

@@ -114,7 +114,6 @@ pub trait Device: Any + Send {
 }
 
 /// Offset of a BAR's first byte in a device's memory, behind those of the BARs before it.
-#[must_use]
 pub fn bar_offset_bytes(config: &ConfigSpace, bar: usize) -> u64 {
     (0..bar).filter_map(|before| config.bar(before)).map(|before| before.size_bytes).sum()
 }
@@ -164,25 +163,21 @@ pub struct DevicePort<'a> {
 
 impl DevicePort<'_> {
     /// Simulated time in ps.
-    #[must_use]
     pub fn now_ps(&self) -> u64 {
         self.fabric.events.now_ps()
     }
 
     /// The header of a received TLP.
-    #[must_use]
     pub fn header(&self, tlp: Received) -> Header {
         self.fabric.packets.get(tlp.index).header
     }
 
     /// The payload of a received TLP, whole DW.
-    #[must_use]
     pub fn payload(&self, tlp: Received) -> &[u8] {
         self.fabric.packets.payload(tlp.index)
     }
 
     /// Data credits that a received TLP holds.
-    #[must_use]
     pub fn data_credits(&self, tlp: Received) -> u32 {
         self.fabric.packets.get(tlp.index).data_credits
     }
@@ -195,19 +190,16 @@ impl DevicePort<'_> {
 
     /// Longest payload in bytes that any port of the fabric supports: the bound for a device that
     /// deliberately exceeds its Max_Payload_Size to test where it is refused.
-    #[must_use]
     pub fn largest_payload_bytes(&self) -> u32 {
         self.fabric.packets.largest_payload_bytes()
     }
 
     /// Configuration space of the function.
-    #[must_use]
     pub fn config(&self) -> &ConfigSpace {
         &self.fabric.ports[self.port as usize].config
     }
 
     /// Bus, device and function number of the function.
-    #[must_use]
     pub fn routing_id(&self) -> RoutingId {
         self.fabric.routing_id(crate::topology::PortId(self.port))
     }
@@ -215,7 +207,6 @@ impl DevicePort<'_> {
     /// Whether the device may queue another TLP without waiting for [`Device::transmit_ready`]. The
     /// limit is the wire bytes for its transmit latency and two largest TLPs. Always false while
     /// the link is down.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         if self.direction == NONE {
             return false;
@@ -228,7 +219,6 @@ impl DevicePort<'_> {
     /// Like [`has_room`](Self::has_room), for a TLP of this class: posted requests and completions
     /// need not wait for non-posted requests that lack credits (PCIe 6.x 2.4.1: they must be able
     /// to pass).
-    #[must_use]
     pub fn has_room_for(&self, class: Class) -> bool {
         if self.direction == NONE || class == Class::NonPosted {
             return self.has_room();
@@ -291,7 +281,6 @@ impl DevicePort<'_> {
     }
 
     /// Node of the device.
-    #[must_use]
     pub const fn node(&self) -> NodeId {
         NodeId(self.node)
     }

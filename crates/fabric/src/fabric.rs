@@ -196,43 +196,36 @@ impl Fabric {
     // --- Parts ---------------------------------------------------------------------------
 
     /// All nodes, by [`NodeId`].
-    #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// All ports, by [`PortId`].
-    #[must_use]
     pub fn ports(&self) -> &[Port] {
         &self.ports
     }
 
     /// All links, by [`LinkId`].
-    #[must_use]
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
     /// The node with this ID.
-    #[must_use]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
 
     /// The port with this ID.
-    #[must_use]
     pub fn port(&self, id: PortId) -> &Port {
         &self.ports[id.0 as usize]
     }
 
     /// The link with this ID.
-    #[must_use]
     pub fn link(&self, id: LinkId) -> &Link {
         &self.links[id.0 as usize]
     }
 
     /// The two ports of a direction: sender first.
-    #[must_use]
     pub fn direction_ends(&self, id: DirectionId) -> (PortId, PortId) {
         let link = self.link(id.link);
         match id.heading {
@@ -242,31 +235,26 @@ impl Fabric {
     }
 
     /// Current simulated time.
-    #[must_use]
     pub fn now(&self) -> Picoseconds {
         Picoseconds(self.events.now_ps())
     }
 
     /// Events handled since the start.
-    #[must_use]
     pub fn events_processed(&self) -> u64 {
         self.events.processed
     }
 
     /// TLPs that have crossed a link, counted once per link.
-    #[must_use]
     pub fn tlp_hops(&self) -> u64 {
         self.hops
     }
 
     /// Errors detected by ports and devices, the first [`MAX_ERRORS`](crate::MAX_ERRORS) only.
-    #[must_use]
     pub fn errors(&self) -> &[ErrorRecord] {
         &self.errors
     }
 
     /// Number of errors detected, including those not kept.
-    #[must_use]
     pub fn error_count(&self) -> u64 {
         self.error_count
     }
@@ -306,7 +294,6 @@ impl Fabric {
     // --- Memory, outside of time ---------------------------------------------------------
 
     /// Ranges of bus addresses in use for the memory of a host; the host must exist.
-    #[must_use]
     pub fn memory_ranges(&self, host: HostId) -> Vec<std::ops::Range<u64>> {
         self.root(host).map_or_else(Vec::new, |node| match &self.node_states[node as usize] {
             NodeState::RootComplex(Some(root)) => root.memory_ranges(),

@@ -100,7 +100,6 @@ pub struct FlowReport {
 
 impl FlowReport {
     /// Payload bytes per second from the first post to the last operation's end.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         let span = self.last_done.since(self.first_post).as_seconds();
         if span > 0.0 { self.bytes as f64 / span } else { 0.0 }
@@ -108,7 +107,6 @@ impl FlowReport {
 
     /// Payload bytes per second between the ends of the first and last operation, the rate once the
     /// pipe is full. `None` with fewer than two operations.
-    #[must_use]
     pub fn steady_bytes_per_second(&self) -> Option<f64> {
         let span = self.last_done.since(self.first_done).as_seconds();
         if self.operations < 2 || span <= 0.0 {

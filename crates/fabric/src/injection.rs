@@ -148,13 +148,11 @@ impl Fabric {
     }
 
     /// Faults that have affected TLPs, the first [`MAX_INJECTED`] of them.
-    #[must_use]
     pub fn injected(&self) -> &[Injected] {
         &self.injected.kept
     }
 
     /// Number of faults that have affected TLPs.
-    #[must_use]
     pub fn injected_count(&self) -> u64 {
         self.injected.count
     }

@@ -86,13 +86,11 @@ pub struct IommuCounters {
 
 impl IommuCounters {
     /// Number of requests looked up.
-    #[must_use]
     pub const fn requests(&self) -> u64 {
         self.hits + self.misses + self.joined
     }
 
     /// Difference to the reading `earlier`.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             hits: self.hits - earlier.hits,

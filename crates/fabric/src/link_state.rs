@@ -22,7 +22,6 @@ use crate::trace::HeaderLine;
 
 impl Fabric {
     /// Whether a link carries packets.
-    #[must_use]
     pub fn is_link_up(&self, link: LinkId) -> bool {
         !self.directions[DirectionId { link, heading: LinkDirection::Down }.index() as usize]
             .is_down

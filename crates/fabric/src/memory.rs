@@ -129,7 +129,6 @@ pub struct Memory {
 
 impl Memory {
     /// Creates empty memory. Its size is left to the caller.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

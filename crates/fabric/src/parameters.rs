@@ -98,7 +98,6 @@ pub struct Latency {
 
 impl Latency {
     /// A latency that is always `base`.
-    #[must_use]
     pub const fn fixed(base: Picoseconds) -> Self {
         Self { base, jitter: Picoseconds::ZERO, tail_probability: 0.0, tail: Picoseconds::ZERO }
     }

@@ -238,7 +238,6 @@ pub struct FabricBuilder {
 
 impl FabricBuilder {
     /// Starts an empty fabric. `seed` determines everything random in it.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
             seed,

@@ -170,13 +170,11 @@ impl Fabric {
     }
 
     /// Constants of a host's IOMMU, if present.
-    #[must_use]
     pub fn iommu(&mut self, host: HostId) -> Option<IommuParameters> {
         self.with_translation(host, |translation| translation.parameters)
     }
 
     /// Counters of a host's IOMMU, if present.
-    #[must_use]
     pub fn iommu_counters(&mut self, host: HostId) -> Option<IommuCounters> {
         self.with_translation(host, |translation| translation.iommu.counters)
     }
@@ -209,7 +207,6 @@ impl Fabric {
     }
 
     /// Translates an address of a function; `None` without an IOMMU or mapping.
-    #[must_use]
     pub fn translate_io(
         &mut self,
         host: HostId,

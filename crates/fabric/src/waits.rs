@@ -42,7 +42,6 @@ pub struct ChannelWaits {
 impl Fabric {
     /// Returns the waits of the first channel of a kind of an endpoint's device: see
     /// [`Device::channel_waits`](crate::Device::channel_waits).
-    #[must_use]
     pub fn channel_waits(&self, node: NodeId, kind: ChannelKind) -> Option<ChannelWaits> {
         match self.node_states.get(node.0 as usize)? {
             NodeState::Endpoint(Some(device)) => device.channel_waits(kind),

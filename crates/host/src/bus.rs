@@ -51,13 +51,11 @@ pub struct Stores {
 
 impl Stores {
     /// Uncached stores of `width_bytes`.
-    #[must_use]
     pub const fn uncached(width_bytes: u32) -> Self {
         Self { width_bytes, mapping: Mapping::Uncached }
     }
 
     /// Write-combined stores of `width_bytes`.
-    #[must_use]
     pub const fn combined(width_bytes: u32) -> Self {
         Self { width_bytes, mapping: Mapping::WriteCombined }
     }
@@ -167,7 +165,6 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     fn sleep_until(&self, time: Picoseconds) -> impl Future<Output = ()>;
 
     /// Returns the bus of another core of the host; numbers beyond the last core wrap around.
-    #[must_use]
     fn on_core(&self, core: u16) -> Self;
 
     /// Number of cores of the host.

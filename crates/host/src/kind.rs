@@ -38,7 +38,6 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Returns the kind of an error number of Linux.
-    #[must_use]
     pub fn from_errno(errno: i32) -> Self {
         const ENXIO: i32 = 6;
         const ENODEV: i32 = 19;
@@ -109,7 +108,6 @@ macro_rules! kinds {
     ($error:ty { $($pattern:pat => $kind:expr,)+ }) => {
         impl $error {
             /// Returns the kind of the error.
-            #[must_use]
             pub fn kind(&self) -> $crate::ErrorKind {
                 #[allow(unused_imports)]
                 use $crate::ErrorKind::*;
@@ -144,7 +142,6 @@ impl Reason {
     }
 
     /// Returns the kind.
-    #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }

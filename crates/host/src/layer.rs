@@ -73,7 +73,6 @@ pub trait Layer: Clone + Send + Sync + 'static {
     fn below(&self) -> &Self::Below;
 
     /// Returns the same layer over the bus of another core.
-    #[must_use]
     fn over(&self, below: Self::Below) -> Self;
 
     /// Passes the call on, with its errors.

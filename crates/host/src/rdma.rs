@@ -46,7 +46,6 @@ pub struct RemoteMemory {
 
 impl RemoteMemory {
     /// Whether `bytes` from `offset_bytes` lie within the memory, and its addresses do not wrap.
-    #[must_use]
     pub fn holds(&self, offset_bytes: u64, bytes: u64) -> bool {
         offset_bytes.checked_add(bytes).is_some_and(|end| end <= self.bytes)
             && self.address.checked_add(self.bytes).is_some()

@@ -97,7 +97,6 @@ impl CheckedRun {
     }
 
     /// Returns the simulation: for its buses, and to look at it after the run.
-    #[must_use]
     pub const fn simulation(&self) -> &Simulation {
         &self.simulation
     }

@@ -32,7 +32,6 @@ pub struct Position {
 
 impl Position {
     /// Locates a span of a text. A span beyond the text is cut to it.
-    #[must_use]
     pub fn new(file: Arc<str>, text: Arc<str>, span: Range<usize>, key: String) -> Self {
         let floor = |at: usize| {
             let at = at.min(text.len());
@@ -260,7 +259,6 @@ pub enum Problem {
 
 impl Problem {
     /// Returns a short stable word for machines: `unknown-key`.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "syntax",

@@ -134,25 +134,21 @@ impl Lab {
     }
 
     /// Returns the lab's name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.file.name
     }
 
     /// Returns the lab's description, one sentence.
-    #[must_use]
     pub fn summary(&self) -> &str {
         &self.file.summary
     }
 
     /// Returns the name of the chosen variant, if any.
-    #[must_use]
     pub fn variant(&self) -> Option<&str> {
         self.variant.as_deref()
     }
 
     /// Returns the parsed lab file.
-    #[must_use]
     pub const fn file(&self) -> &LabFile {
         &self.file
     }
@@ -341,13 +337,11 @@ pub(crate) fn find_port(
 
 impl RunningLab {
     /// Finds a node by name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.names.get(name).copied()
     }
 
     /// Finds a port by name, such as `rha25.up`; an endpoint's port has the endpoint's name.
-    #[must_use]
     pub fn find_port(&self, name: &str) -> Option<PortId> {
         find_port(&self.fabric, &self.names, name)
     }

@@ -35,7 +35,6 @@ const SHIPPED: &[ShippedLab] = labs! {
 };
 
 /// Returns every shipped lab, by name.
-#[must_use]
 pub fn shipped() -> &'static [ShippedLab] {
     SHIPPED
 }

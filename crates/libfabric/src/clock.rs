@@ -81,13 +81,11 @@ impl Shared {
 
 impl MachineClock {
     /// Makes a clock that starts at 0 now.
-    #[must_use]
     pub fn new() -> Self {
         Self { start: Instant::now(), timer: Arc::new(Timer { shared: Arc::default() }) }
     }
 
     /// Returns the time `time` from now.
-    #[must_use]
     pub fn after(&self, time: Duration) -> Picoseconds {
         picoseconds(self.start.elapsed().saturating_add(time))
     }

@@ -216,7 +216,6 @@ impl NetworkMemory {
     }
 
     /// Returns the size of the pages allocated.
-    #[must_use]
     pub fn pages(&self) -> PageSize {
         self.mapping.pages
     }

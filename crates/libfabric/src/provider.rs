@@ -25,7 +25,6 @@ impl Provider {
     pub const ALL: [Self; 4] = [Self::Verbs, Self::Efa, Self::Shm, Self::Tcp];
 
     /// Returns libfabric's name for it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Verbs => "verbs",
@@ -39,7 +38,6 @@ impl Provider {
     /// within one machine, else the first usable adapter, else TCP. Both ends must choose alike,
     /// which they do if the listener's address is a loopback address, or if both machines have the
     /// same adapters.
-    #[must_use]
     pub fn choose(address: &str) -> (Self, String) {
         let usable = |provider: Self| {
             crate::providers()

@@ -63,7 +63,6 @@ pub struct AnyConnection {
 
 impl AnyRdma {
     /// Joins a bus to a network.
-    #[must_use]
     pub fn new(network: Network, bus: &AnyBus) -> Self {
         Self { bus: bus.clone(), pool: Arc::new(Pool::new(network)) }
     }

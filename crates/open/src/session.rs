@@ -188,19 +188,16 @@ impl Session {
     }
 
     /// Returns the bus of the cards' host.
-    #[must_use]
     pub const fn bus(&self) -> &AnyBus {
         &self.bus
     }
 
     /// Returns the cards, in the order in which they were named; at least one.
-    #[must_use]
     pub fn cards(&self) -> &[Card] {
         &self.cards
     }
 
     /// Returns the simulation, if the cards are a lab's.
-    #[must_use]
     pub const fn simulation(&self) -> Option<&Simulation> {
         self.simulation.as_ref()
     }

@@ -27,7 +27,6 @@ use crate::link::{LinkRate, TLP_FRAMING_BYTES};
 pub const COMPLETION_HEADER_DW: u32 = 3;
 
 /// Payload's share of a TLP's bytes on the wire, 0 to 1.
-#[must_use]
 pub fn payload_efficiency(header_dw: u32, payload_bytes: u32) -> f64 {
     let payload = f64::from(payload_bytes);
     payload / (payload + f64::from(TLP_FRAMING_BYTES + 4 * header_dw))
@@ -35,27 +34,23 @@ pub fn payload_efficiency(header_dw: u32, payload_bytes: u32) -> f64 {
 
 /// Share of a link's time that SKP ordered sets leave to packets, 0 to 1: one minus length over
 /// interval.
-#[must_use]
 pub fn skp_factor(rate: LinkRate) -> f64 {
     let rule = rate.skp_rule();
     1.0 - rule.length_ticks as f64 / rule.interval_ticks as f64
 }
 
 /// Bytes per second that a link has for packets, SKP ordered sets taken off.
-#[must_use]
 pub fn link_ceiling_bytes_per_second(rate: LinkRate) -> f64 {
     rate.bytes_per_second() * skp_factor(rate)
 }
 
 /// Payload bytes per second of a link filled with TLPs of `header_dw` DW header and `payload_bytes`
 /// each, SKP ordered sets taken off.
-#[must_use]
 pub fn link_payload_ceiling(rate: LinkRate, header_dw: u32, payload_bytes: u32) -> f64 {
     link_ceiling_bytes_per_second(rate) * payload_efficiency(header_dw, payload_bytes)
 }
 
 /// Payload bytes per second of memory writes with `header_dw` 3 (below 4 GiB) or 4.
-#[must_use]
 pub fn write_ceiling_bytes_per_second(rate: LinkRate, header_dw: u32, payload_bytes: u32) -> f64 {
     link_payload_ceiling(rate, header_dw, payload_bytes)
 }
@@ -63,14 +58,12 @@ pub fn write_ceiling_bytes_per_second(rate: LinkRate, header_dw: u32, payload_by
 /// Payload bytes per second of reads answered by completions of `completion_payload_bytes` each,
 /// the size that the completer really sends rather than Max_Payload_Size. The direction of the
 /// completions is the bound.
-#[must_use]
 pub fn read_ceiling_bytes_per_second(rate: LinkRate, completion_payload_bytes: u32) -> f64 {
     link_payload_ceiling(rate, COMPLETION_HEADER_DW, completion_payload_bytes)
 }
 
 /// Reads of `request_bytes` in flight that are enough to fill a link's ceiling: rate times round
 /// trip over request, rounded up. `round_trip_seconds` is from a request's start to its last byte.
-#[must_use]
 pub fn reads_in_flight(
     ceiling_bytes_per_second: f64,
     round_trip_seconds: f64,

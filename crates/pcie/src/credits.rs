@@ -26,14 +26,12 @@ impl Credits {
     pub const INFINITE: Self = Self { header: u32::MAX, data: u32::MAX };
 
     /// Credits that a TLP with this header uses.
-    #[must_use]
     pub const fn of(header: &Header) -> Self {
         Self { header: 1, data: header.payload_bytes().div_ceil(DATA_CREDIT_BYTES) }
     }
 
     /// Fewest credits that a receiver may advertise for posted requests at this Max_Payload_Size
     /// (PCIe 6.x table 2-44): one header, and data for one payload.
-    #[must_use]
     pub const fn minimum_posted(max_payload_bytes: u32) -> Self {
         Self { header: 1, data: max_payload_bytes / DATA_CREDIT_BYTES }
     }

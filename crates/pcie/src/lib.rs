@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 pub mod ceiling;
-pub mod codec;
 pub mod config;
 pub mod credits;
 pub mod link;

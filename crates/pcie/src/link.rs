@@ -48,19 +48,16 @@ impl Generation {
     pub const ALL: [Self; 5] = [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5];
 
     /// Number of the generation, 1 to 5, as the Link Status register encodes it.
-    #[must_use]
     pub const fn number(self) -> u8 {
         self as u8 + 1
     }
 
     /// The generation with this number, `None` unless 1 to 5.
-    #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
     /// Megatransfers per second on one lane.
-    #[must_use]
     pub const fn megatransfers(self) -> u32 {
         match self {
             Self::Gen1 => 2_500,
@@ -72,13 +69,11 @@ impl Generation {
     }
 
     /// Whether the encoding is 8b/10b (generations 1 and 2) rather than 128b/130b.
-    #[must_use]
     pub const fn is_8b10b(self) -> bool {
         matches!(self, Self::Gen1 | Self::Gen2)
     }
 
     /// Time of one byte on one lane, in ticks, encoding included.
-    #[must_use]
     pub const fn lane_byte_ticks(self) -> u64 {
         // 8b/10b: ten bits a byte. 128b/130b: 8 x 130/128 = 8.125 bits a byte.
         match self {
@@ -92,7 +87,6 @@ impl Generation {
 
     /// One symbol time in picoseconds, the unit of the Ack, UpdateFC and replay limits: 4,000 at
     /// 2.5 GT/s, 2,000 at 5, then 1,000, 500, 250.
-    #[must_use]
     pub const fn symbol_ps(self) -> u64 {
         match self {
             Self::Gen1 => 4_000,
@@ -119,13 +113,11 @@ impl Width {
     pub const ALL: [Self; 7] = [Self(1), Self(2), Self(4), Self(8), Self(12), Self(16), Self(32)];
 
     /// A width of `lanes` lanes, `None` if the specification does not define it.
-    #[must_use]
     pub fn new(lanes: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|width| width.0 == lanes)
     }
 
     /// Number of lanes.
-    #[must_use]
     pub const fn lanes(self) -> u8 {
         self.0
     }
@@ -175,13 +167,11 @@ pub struct LinkRate {
 
 impl LinkRate {
     /// Exact time of one byte on the whole link, in ticks.
-    #[must_use]
     pub const fn byte_ticks(self) -> u64 {
         self.generation.lane_byte_ticks() / self.width.0 as u64
     }
 
     /// Bytes per second of one direction, encoding taken off, before SKP, framing and headers.
-    #[must_use]
     pub fn bytes_per_second(self) -> f64 {
         TICKS_PER_PS as f64 * 1e12 / self.byte_ticks() as f64
     }
@@ -191,7 +181,6 @@ impl LinkRate {
     /// 8b/10b: COM and three SKP, four symbols on each lane, every 1538 symbol times.
     /// 128b/130b: one block of sixteen symbols on each lane and the EDS token of four bytes
     /// before it, every 375 blocks. Idle tokens that pad the last data block are not counted.
-    #[must_use]
     pub fn skp_rule(self) -> SkpRule {
         let lanes = u32::from(self.width.0);
         let (symbols, length_bytes) = if self.generation.is_8b10b() {

@@ -19,7 +19,6 @@ pub enum Passing {
 ///
 /// A message counts as posted. A configuration write counts as a non-posted request with data: its
 /// row and column equal those of a read, except that it may use relaxed ordering.
-#[must_use]
 pub fn may_pass(second: &Header, first: &Header) -> Passing {
     let ido = second.attributes.id_based_ordering && sender(second) != sender(first);
     let relaxed = second.attributes.relaxed_ordering || ido;

@@ -67,7 +67,6 @@ impl FusedIterator for RequestCuts {}
 ///
 /// # Panics
 /// If `max_bytes` is not a multiple of four above 0, or the transfer runs past the last address.
-#[must_use]
 pub fn requests(address: BusAddress, length_bytes: u64, max_bytes: u32) -> RequestCuts {
     assert!(max_bytes > 0 && max_bytes.is_multiple_of(4), "requests of {max_bytes} bytes");
     assert!(
@@ -87,7 +86,6 @@ pub fn requests(address: BusAddress, length_bytes: u64, max_bytes: u32) -> Reque
 ///
 /// # Panics
 /// If `max_bytes` is not a power of two from 4 to 4096, or the transfer runs past the last address.
-#[must_use]
 pub fn requests_aligned(address: BusAddress, length_bytes: u64, max_bytes: u32) -> RequestCuts {
     let boundary_bytes = u64::from(max_bytes);
     assert!(
@@ -158,7 +156,6 @@ impl FusedIterator for CompletionCuts {}
 /// # Panics
 /// If `rcb_bytes` is not 64 or 128, `max_bytes` is not a power of two of at least `rcb_bytes`, or
 /// the read crosses a 4 KiB boundary.
-#[must_use]
 pub fn completions(
     address: BusAddress,
     length_bytes: u32,
@@ -185,7 +182,6 @@ pub fn completions(
 ///
 /// # Panics
 /// As [`completions`].
-#[must_use]
 pub fn completions_aligned(
     address: BusAddress,
     length_bytes: u32,
@@ -204,7 +200,6 @@ pub fn completions_aligned(
 ///
 /// # Panics
 /// If `rcb_bytes` is not 64 or 128, or the read crosses a 4 KiB boundary.
-#[must_use]
 pub fn is_legal_completion_cut(
     address: BusAddress,
     length_bytes: u32,
@@ -243,7 +238,6 @@ pub const EXHAUSTIVE_BOUNDARIES: u32 = 12;
 /// # Panics
 /// If the read has more than [`EXHAUSTIVE_BOUNDARIES`] boundaries inside it, `rcb_bytes` is not 64
 /// or 128, or the read crosses a 4 KiB boundary.
-#[must_use]
 pub fn all_legal_completions(
     address: BusAddress,
     length_bytes: u32,

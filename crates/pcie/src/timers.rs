@@ -25,7 +25,6 @@ pub const REPLAY_ACK_LIMITS: u32 = 3;
 pub const SIMPLIFIED_REPLAY_SYMBOLS: RangeInclusive<u32> = 24_000..=31_000;
 
 /// Internal delay of a port of this rate, symbol times (PCIe 3.1 3.5.3.1).
-#[must_use]
 pub const fn internal_delay_symbols(generation: Generation) -> u32 {
     match generation {
         Generation::Gen1 => 19,
@@ -40,7 +39,6 @@ pub const fn internal_delay_symbols(generation: Generation) -> u32 {
 ///
 /// # Panics
 /// If `max_payload_bytes` is not a power of two from 128 to 4096.
-#[must_use]
 pub fn ack_factor_tenths(width: Width, max_payload_bytes: u32) -> u32 {
     assert!(
         max_payload_bytes.is_power_of_two() && (128..=4096).contains(&max_payload_bytes),
@@ -60,7 +58,6 @@ pub fn ack_factor_tenths(width: Width, max_payload_bytes: u32) -> u32 {
 ///
 /// # Panics
 /// If `max_payload_bytes` is not a power of two from 128 to 4096.
-#[must_use]
 pub fn ack_latency_limit_symbols(
     generation: Generation,
     width: Width,
@@ -81,7 +78,6 @@ pub fn ack_latency_limit_symbols(
 ///
 /// # Panics
 /// If `max_payload_bytes` is not a power of two from 128 to 4096.
-#[must_use]
 pub fn replay_timer_symbols(generation: Generation, width: Width, max_payload_bytes: u32) -> u32 {
     let table = REPLAY_ACK_LIMITS * ack_latency_limit_symbols(generation, width, max_payload_bytes);
     match generation {
@@ -91,7 +87,6 @@ pub fn replay_timer_symbols(generation: Generation, width: Width, max_payload_by
 }
 
 /// Converts `count` symbol times of this rate to a span.
-#[must_use]
 pub const fn symbols(generation: Generation, count: u32) -> Picoseconds {
     Picoseconds(generation.symbol_ps() * count as u64)
 }
@@ -100,7 +95,6 @@ pub const fn symbols(generation: Generation, count: u32) -> Picoseconds {
 ///
 /// # Panics
 /// If `max_payload_bytes` is not a power of two from 128 to 4096.
-#[must_use]
 pub fn ack_latency_limit(
     generation: Generation,
     width: Width,
@@ -113,7 +107,6 @@ pub fn ack_latency_limit(
 ///
 /// # Panics
 /// If `max_payload_bytes` is not a power of two from 128 to 4096.
-#[must_use]
 pub fn replay_timer(generation: Generation, width: Width, max_payload_bytes: u32) -> Picoseconds {
     symbols(generation, replay_timer_symbols(generation, width, max_payload_bytes))
 }

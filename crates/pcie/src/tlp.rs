@@ -46,7 +46,6 @@ impl Class {
     pub const ALL: [Self; 3] = [Self::Posted, Self::NonPosted, Self::Completion];
 
     /// Index of the class in a table of three.
-    #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -54,7 +53,6 @@ impl Class {
 
 impl TlpKind {
     /// Flow-control class of this kind.
-    #[must_use]
     pub const fn class(self) -> Class {
         match self {
             Self::MemoryWrite | Self::Message => Class::Posted,
@@ -66,7 +64,6 @@ impl TlpKind {
     }
 
     /// Whether the kind is routed by address (memory requests) rather than by ID.
-    #[must_use]
     pub const fn is_routed_by_address(self) -> bool {
         matches!(self, Self::MemoryWrite | Self::MemoryRead)
     }
@@ -131,13 +128,11 @@ pub struct Header {
 impl Header {
     /// Builds a memory write of `length_bytes` (1 to 4096) to `address`, at any alignment. It must
     /// not cross a 4 KiB boundary.
-    #[must_use]
     pub fn memory_write(requester: RoutingId, address: BusAddress, length_bytes: u32) -> Self {
         Self::memory_request(TlpKind::MemoryWrite, requester, Tag(0), address, length_bytes)
     }
 
     /// Builds a memory read of `length_bytes` (1 to 4096) from `address`, at any alignment.
-    #[must_use]
     pub fn memory_read(
         requester: RoutingId,
         tag: Tag,
@@ -174,7 +169,6 @@ impl Header {
     /// Builds the completion that answers `request` with the `length_bytes` of data at `address`
     /// (the full address; its low seven bits are kept) when `remaining_bytes` of the request are
     /// still to come.
-    #[must_use]
     pub fn completion_data(
         request: &Self,
         completer: RoutingId,
@@ -205,7 +199,6 @@ impl Header {
     ///
     /// For a read, it carries the byte count and lower address of the whole read; for other
     /// requests, a byte count of 4 and a lower address of 0 (PCIe 6.x 2.2.9.1).
-    #[must_use]
     pub fn completion_error(
         request: &Self,
         completer: RoutingId,
@@ -230,13 +223,11 @@ impl Header {
     }
 
     /// Flow-control class of the TLP.
-    #[must_use]
     pub const fn class(&self) -> Class {
         self.kind.class()
     }
 
     /// Whether the TLP carries a payload.
-    #[must_use]
     pub const fn has_data(&self) -> bool {
         matches!(
             self.kind,
@@ -245,14 +236,12 @@ impl Header {
     }
 
     /// Payload length on the wire in bytes: whole DW, disabled bytes included.
-    #[must_use]
     pub const fn payload_bytes(&self) -> u32 {
         if self.has_data() { self.length_dw as u32 * 4 } else { 0 }
     }
 
     /// Header length in DW as sent: 4 for messages and memory requests at or above 4 GiB, otherwise
     /// 3.
-    #[must_use]
     pub const fn header_dw(&self) -> u32 {
         match self.kind {
             TlpKind::Message => 4,
@@ -262,14 +251,12 @@ impl Header {
     }
 
     /// Length of the TLP on the wire in bytes: framing, sequence number, header, payload, LCRC.
-    #[must_use]
     pub const fn wire_bytes(&self) -> u32 {
         TLP_FRAMING_BYTES + self.header_dw() * 4 + self.payload_bytes()
     }
 
     /// Bytes that a memory request asks for or writes according to its byte enables: from the first
     /// enabled byte of the first DW to the last enabled byte of the last DW.
-    #[must_use]
     pub const fn request_bytes(&self) -> u32 {
         if self.length_dw == 0 {
             return 0;

@@ -17,43 +17,36 @@ impl Picoseconds {
     pub const NEVER: Self = Self(u64::MAX);
 
     /// Converts from whole nanoseconds.
-    #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns * 1_000)
     }
 
     /// Converts from whole microseconds.
-    #[must_use]
     pub const fn from_us(us: u64) -> Self {
         Self(us * 1_000_000)
     }
 
     /// Converts from whole milliseconds.
-    #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms * 1_000_000_000)
     }
 
     /// Converts from whole seconds. The longest span is 213 days.
-    #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds * 1_000_000_000_000)
     }
 
     /// Converts from nanoseconds, rounded to the nearest picosecond; negative values become 0.
-    #[must_use]
     pub fn from_ns_f64(ns: f64) -> Self {
         Self((ns * 1e3).round().max(0.0) as u64)
     }
 
     /// Converts to nanoseconds.
-    #[must_use]
     pub fn as_ns(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
     /// Converts to seconds.
-    #[must_use]
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / 1e12
     }
@@ -129,7 +122,6 @@ impl BusAddress {
 
     /// Whether a request to this address needs the 4 DW header (PCIe 6.x 2.2.4.1: addresses
     /// below 4 GiB must use the 3 DW form).
-    #[must_use]
     pub const fn needs_four_dw_header(self) -> bool {
         self.0 > u32::MAX as u64
     }
@@ -160,25 +152,21 @@ pub struct RoutingId(pub u16);
 
 impl RoutingId {
     /// Builds the ID from its three numbers; `device` is taken modulo 32 and `function` modulo 8.
-    #[must_use]
     pub const fn new(bus: u8, device: u8, function: u8) -> Self {
         Self(((bus as u16) << 8) | (((device & 0x1f) as u16) << 3) | (function & 7) as u16)
     }
 
     /// Bus number, 0 to 255.
-    #[must_use]
     pub const fn bus(self) -> u8 {
         (self.0 >> 8) as u8
     }
 
     /// Device number, 0 to 31.
-    #[must_use]
     pub const fn device(self) -> u8 {
         ((self.0 >> 3) & 0x1f) as u8
     }
 
     /// Function number, 0 to 7.
-    #[must_use]
     pub const fn function(self) -> u8 {
         (self.0 & 7) as u8
     }

@@ -38,14 +38,12 @@ pub struct Random {
 impl Random {
     /// A generator at the beginning of the stream of `seed`.
     #[inline]
-    #[must_use]
     pub const fn with_seed(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// A second generator, whose seed is this one's next number.
     #[inline]
-    #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::with_seed(self.next())
     }

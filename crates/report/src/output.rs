@@ -79,7 +79,6 @@ pub enum OutputError {
 
 impl OutputError {
     /// Makes the error of a file that cannot be written.
-    #[must_use]
     pub fn file(path: &Path, source: io::Error) -> Self {
         Self::File { path: path.to_owned(), source }
     }
@@ -266,7 +265,6 @@ impl OutputFile {
     }
 
     /// The file, as it was named.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -314,7 +312,6 @@ impl Drop for Unfinished {
 }
 
 /// Names the files that an interrupted command has not written, behind the sentence that says so.
-#[must_use]
 pub fn not_written<'a>(outputs: impl IntoIterator<Item = &'a Option<OutputFile>>) -> String {
     let outputs = outputs.into_iter().flatten();
     outputs.map(|output| format!("; {} was not written", output.path().display())).collect()

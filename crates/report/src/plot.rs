@@ -25,7 +25,6 @@ pub struct Axis {
 
 impl Axis {
     /// Returns an axis; `unit` is empty for a plain number.
-    #[must_use]
     pub fn new(label: &str, unit: &str, scale: Scale) -> Self {
         Self { label: label.to_owned(), unit: unit.to_owned(), scale }
     }
@@ -49,7 +48,6 @@ pub enum SeriesKind {
 
 impl SeriesKind {
     /// Returns whether each value is a ring around our mark.
-    #[must_use]
     pub const fn is_ring(self) -> bool {
         matches!(self, Self::Published | Self::Measured)
     }
@@ -69,7 +67,6 @@ pub struct Series {
 
 impl Series {
     /// Returns a series of these values.
-    #[must_use]
     pub fn new(
         name: impl Into<String>,
         kind: SeriesKind,
@@ -79,7 +76,6 @@ impl Series {
     }
 
     /// Returns a series of our values.
-    #[must_use]
     pub fn ours(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::new(name, SeriesKind::Ours, points)
     }

@@ -73,14 +73,12 @@ fn column(heading: &str) -> Column {
 impl Table {
     /// Returns an empty table under headings with `|` between them. A colon after a heading sets
     /// its column right, as in Markdown: `size | rate MB/s:`.
-    #[must_use]
     pub fn headed(headings: &str) -> Self {
         let columns = headings.split('|').map(|heading| column(heading.trim())).collect();
         Self { columns, ..Self::default() }
     }
 
     /// Returns a table with a column for each field and a row for each value.
-    #[must_use]
     pub fn of<'a, R: 'a>(fields: &[Field<R>], rows: impl IntoIterator<Item = &'a R>) -> Self {
         let columns = fields.iter().map(|(heading, _)| column(heading)).collect();
         let row = |row: &R| fields.iter().map(|(_, cell)| Cell::from(cell(row))).collect();
@@ -131,13 +129,11 @@ impl Table {
     }
 
     /// Returns the index of a column, by its heading.
-    #[must_use]
     pub fn place(&self, heading: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.heading == heading)
     }
 
     /// Returns the table in Markdown; every line ends with a newline.
-    #[must_use]
     pub fn to_markdown(&self) -> String {
         let headings: Vec<&str> = self.columns.iter().map(|one| one.heading.as_str()).collect();
         let rules = self.columns.iter().map(|column| match column.align {

@@ -61,7 +61,6 @@ pub struct Row {
 
 impl Row {
     /// Returns a row of a figure that only the lab has.
-    #[must_use]
     pub fn simulated(
         quantity: impl Into<String>,
         conditions: impl Into<String>,
@@ -85,7 +84,6 @@ impl Row {
     }
 
     /// Returns the row as plain data.
-    #[must_use]
     pub fn result(&self) -> crosslane_results::Row {
         crosslane_results::Row {
             quantity: self.quantity.clone(),
@@ -99,20 +97,17 @@ impl Row {
     }
 
     /// Returns whether it is within its tolerance; `None` without tolerance.
-    #[must_use]
     pub fn is_met(&self) -> Option<bool> {
         Some(self.error?.abs() <= self.tolerance?)
     }
 
     /// Returns whether it is compared: it has a tolerance.
-    #[must_use]
     pub const fn is_compared(&self) -> bool {
         self.tolerance.is_some()
     }
 }
 
 /// Returns (simulated - published) / published; `None` if one is missing or the published one is 0.
-#[must_use]
 pub fn relative_error(published: Option<f64>, simulated: Option<f64>) -> Option<f64> {
     let (published, simulated) = (published?, simulated?);
     (published != 0.0).then(|| (simulated - published) / published)
@@ -120,7 +115,6 @@ pub fn relative_error(published: Option<f64>, simulated: Option<f64>) -> Option<
 
 /// Returns the worst error (with its sign) and the median of the absolute errors; `None` without
 /// errors.
-#[must_use]
 pub fn worst_and_median(errors: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     let mut errors: Vec<f64> = errors.into_iter().collect();
     errors.sort_by(|a, b| a.abs().total_cmp(&b.abs()));

@@ -25,7 +25,6 @@ impl Explained {
     }
 
     /// Returns a row of [`table`] as a sentence.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let Explanation { figure, steps, .. } = &self.explanation;
         let at = match figure.better {
@@ -53,7 +52,6 @@ impl Explained {
 }
 
 /// Returns a table of the limits of each run, and the next ones.
-#[must_use]
 pub fn table(runs: &[Explained]) -> Table {
     let mut table =
         Table::headed("run | figure: | what limits it | without it: | then | without that:");

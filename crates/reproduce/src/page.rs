@@ -29,7 +29,6 @@ pub fn topology(
 
 /// Lists every constant in force in some labs, with its provenance; equal lines of several labs
 /// appear once.
-#[must_use]
 pub fn constants(labs: &[&Lab]) -> report::Table {
     let mut table = report::Table::headed("constant | value: | unit | kind | source");
     table.is_searchable = true;
@@ -46,7 +45,6 @@ pub fn constants(labs: &[&Lab]) -> report::Table {
 }
 
 /// Formats the constants of a lab, with their sources, and counts each provenance.
-#[must_use]
 pub fn constants_text(lab: &Lab, columns: Columns) -> String {
     let mut page = format!("{}: {}\n", lab.name(), lab.summary());
     if let Some(source) = &lab.file().source {

@@ -109,7 +109,6 @@ pub struct PublishedFigure {
 
 impl PublishedFigure {
     /// Returns the figure beside the lab's, in the same unit.
-    #[must_use]
     pub fn compare(&self, simulated: impl Into<Option<f64>>) -> Row {
         let (published, simulated) = (Some(self.value), simulated.into());
         Row {
@@ -160,14 +159,12 @@ impl PublishedFigures {
     }
 
     /// Returns the number of the paper's figures: several cases of a figure count as one.
-    #[must_use]
     pub fn count(&self) -> usize {
         let keys = self.iter().map(|one| (&one.quantity, &one.conditions));
         keys.collect::<BTreeSet<_>>().len()
     }
 
     /// Returns the figure of a quantity under some conditions, if the paper has it.
-    #[must_use]
     pub fn find(&self, quantity: &str, conditions: &str) -> Option<&PublishedFigure> {
         self.iter().find(|one| one.quantity == quantity && one.conditions == conditions)
     }
@@ -176,7 +173,6 @@ impl PublishedFigures {
     ///
     /// # Panics
     /// If the files, which are built in, do not contain it.
-    #[must_use]
     pub fn at(&self, quantity: &str, conditions: &str) -> &PublishedFigure {
         let found = self.find(quantity, conditions);
         found.unwrap_or_else(|| panic!("no figure is published of {quantity}, {conditions}"))
@@ -186,7 +182,6 @@ impl PublishedFigures {
     ///
     /// # Panics
     /// As [`at`](Self::at).
-    #[must_use]
     pub fn case(&self, quantity: &str, case: Option<&str>) -> &PublishedFigure {
         let found = self.iter().find(|one| one.quantity == quantity && one.case.as_deref() == case);
         found.unwrap_or_else(|| panic!("no figure is published of {quantity}, {case:?}"))
@@ -196,7 +191,6 @@ impl PublishedFigures {
     ///
     /// # Panics
     /// As [`at`](Self::at).
-    #[must_use]
     pub fn value(&self, quantity: &str, conditions: &str) -> f64 {
         self.at(quantity, conditions).value
     }
@@ -205,7 +199,6 @@ impl PublishedFigures {
     ///
     /// # Panics
     /// As [`at`](Self::at).
-    #[must_use]
     pub fn compare(
         &self,
         quantity: &str,

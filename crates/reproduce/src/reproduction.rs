@@ -102,7 +102,6 @@ impl Reproduction {
     }
 
     /// Returns the figures and explanations as plain data.
-    #[must_use]
     pub fn result(&self) -> crosslane_results::Reproduction {
         let explained = (1..).zip(&self.experiments).flat_map(|(experiment, of)| {
             of.why.iter().map(move |explained| crosslane_results::Explained {
@@ -124,7 +123,6 @@ impl Reproduction {
     }
 
     /// Returns a table of the paper's figures beside the lab's, in the order of the experiments.
-    #[must_use]
     pub fn comparison(&self) -> Table {
         comparison(self.rows().filter(|row| row.published.is_some()))
     }
@@ -132,7 +130,6 @@ impl Reproduction {
     /// Describes the number of compared published figures, the number of predicted ones, and their
     /// errors; of a figure for several numbers of devices the worst error counts. With the
     /// gateware, it is a remark on the comparison instead.
-    #[must_use]
     pub fn summary(&self) -> String {
         if self.own == EngineKind::Rtl {
             return OF_GATEWARE.to_owned();
@@ -191,7 +188,6 @@ fn worst_of_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(String, &'a Ro
 
 /// Returns a table of published and simulated figures. Rows that differ only in the number of
 /// devices are joined: the worst of them.
-#[must_use]
 pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
     let mut table = Table::headed(
         "what | published: | simulated: | unit | error %: | allowed %: | kind | within",

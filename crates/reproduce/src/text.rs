@@ -12,7 +12,6 @@ use crate::validation::{CHANGE, Validation};
 
 impl Reproduction {
     /// Formats the experiments, and the figures beside the paper's.
-    #[must_use]
     pub fn text(&self, columns: Columns) -> String {
         let mut text = String::new();
         if self.own == EngineKind::Rtl {
@@ -43,7 +42,6 @@ impl Reproduction {
 
 impl Validation {
     /// Formats the errors of a set, and the constants that move it most.
-    #[must_use]
     pub fn text(&self, columns: Columns) -> String {
         let percent = |fraction: f64| format!("{:+.1} %", 100.0 * fraction);
         let mut text = format!(

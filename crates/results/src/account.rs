@@ -50,7 +50,6 @@ listed! {
 
 impl Use {
     /// Returns whether the link sent nothing.
-    #[must_use]
     pub const fn is_idle(self) -> bool {
         !matches!(self, Self::Payload | Self::Header | Self::Replay | Self::Dllp | Self::Skp)
     }
@@ -110,13 +109,11 @@ pub struct Account {
 
 impl Account {
     /// Returns the share of the time of a use, 0 to 1.
-    #[must_use]
     pub fn share(&self, what: Use) -> f64 {
         self.uses.iter().filter(|entry| entry.what == what).map(|entry| entry.share).sum()
     }
 
     /// Returns the share of the time in which nothing was sent.
-    #[must_use]
     pub fn idle_share(&self) -> f64 {
         self.uses.iter().filter(|entry| entry.what.is_idle()).map(|entry| entry.share).sum()
     }

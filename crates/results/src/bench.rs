@@ -61,7 +61,6 @@ pub enum Platform {
 
 impl Platform {
     /// Returns the name of the lab, if the run was in one.
-    #[must_use]
     pub fn lab(&self) -> Option<&str> {
         match self {
             Self::Lab { lab } => Some(lab),
@@ -70,7 +69,6 @@ impl Platform {
     }
 
     /// Returns the name of the lab, or the names of the cards.
-    #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::Lab { lab } => lab.clone(),
@@ -79,7 +77,6 @@ impl Platform {
     }
 
     /// Returns whether a program serves the cards.
-    #[must_use]
     pub const fn is_served(&self) -> bool {
         matches!(self, Self::Cards { served: true, .. })
     }

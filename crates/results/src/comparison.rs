@@ -49,7 +49,6 @@ const LEAST_CHANGE: f64 = 1e-9;
 
 impl ComparedFigure {
     /// Lays the value of a second outcome beside a figure of the first.
-    #[must_use]
     pub fn new(figure: SingleFigure, second: f64) -> Self {
         let SingleFigure { subject, conditions, quantity, unit, value: first, better } = figure;
         let change = (second - first) / first;
@@ -59,7 +58,6 @@ impl ComparedFigure {
     }
 
     /// Returns whether the second outcome is worse by more than `fraction`.
-    #[must_use]
     pub fn is_worse(&self, fraction: f64) -> bool {
         self.change.is_some_and(|change| match self.better {
             Some(Better::Higher) => change < -fraction,
@@ -69,7 +67,6 @@ impl ComparedFigure {
     }
 
     /// Returns the figure of the second outcome beside that of the first.
-    #[must_use]
     pub fn swapped(&self) -> Self {
         let Self { subject, conditions, quantity, unit, second: value, better, .. } = self.clone();
         Self::new(SingleFigure { subject, conditions, quantity, unit, value, better }, self.first)

@@ -30,7 +30,6 @@ pub struct Figure {
 
 impl Figure {
     /// Returns its difference from another, as a fraction of the other.
-    #[must_use]
     pub fn off(self, other: Self) -> f64 {
         if other.value > 0.0 { self.value / other.value - 1.0 } else { 0.0 }
     }
@@ -89,7 +88,6 @@ impl Explanation {
     /// Returns the difference between the figures of the explained and the measured run, as a
     /// fraction of the latter, if it is more than [`CLOSE`]: the two may have different
     /// bottlenecks.
-    #[must_use]
     pub fn unlike(&self) -> Option<f64> {
         self.measured.map(|measured| self.figure.off(measured)).filter(|off| off.abs() > CLOSE)
     }

@@ -35,7 +35,6 @@ pub struct Flow {
 
 impl Flow {
     /// Returns the rate by the engines' timers, or the only rate.
-    #[must_use]
     pub fn rate(&self) -> Option<f64> {
         let hardware = self.hardware.as_ref().map(|hardware| hardware.bytes_per_second);
         hardware.or(self.bytes_per_second).or(self.application_bytes_per_second)
@@ -48,7 +47,6 @@ macro_rules! details {
         impl Flow {
             $(
                 #[doc = concat!("Returns ", $what, ", if the flow has such details.")]
-                #[must_use]
                 pub fn $name(&self) -> Option<&$kind> {
                     match &self.detail {
                         Detail::$kind(detail) => Some(detail),

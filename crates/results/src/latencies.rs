@@ -20,7 +20,6 @@ pub struct Latencies {
 
 impl Latencies {
     /// Computes the five numbers of latencies in any order; all are 0 without latencies.
-    #[must_use]
     pub fn of(mut latencies_ps: Vec<u64>) -> Self {
         if latencies_ps.is_empty() {
             return Self::default();

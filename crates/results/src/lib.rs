@@ -68,7 +68,6 @@ pub use reproduction::{Explained, Reproduction, Row};
 pub use rows::{Overhead, OverheadRow, Parameter, Sweep, SweepRow};
 
 /// Returns each item once, in the order in which they come first.
-#[must_use]
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for item in items {

@@ -111,7 +111,6 @@ listed! {
 
 impl LimitKind {
     /// Returns whether it is a time that every TLP takes on its path.
-    #[must_use]
     pub const fn is_latency(self) -> bool {
         matches!(
             self,
@@ -120,7 +119,6 @@ impl LimitKind {
     }
 
     /// Returns whether it is the rate of a link at its ports' full width and generation.
-    #[must_use]
     pub const fn is_link(self) -> bool {
         matches!(self, Self::Link | Self::SharedLink)
     }

@@ -71,13 +71,11 @@ pub struct Link {
 
 impl Link {
     /// Formats its rate: `Gen2 x4`.
-    #[must_use]
     pub fn rate(&self) -> String {
         format!("Gen{} x{}", self.generation, self.width)
     }
 
     /// Returns the share of the time in which it was idle for one of the [`IDLE_REASONS`].
-    #[must_use]
     pub fn idle_share(&self, reason: &str) -> f64 {
         self.share.idle.get(&reason.replace(' ', "_")).copied().unwrap_or_default()
     }

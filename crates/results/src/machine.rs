@@ -222,7 +222,6 @@ pub enum Severity {
 
 impl Severity {
     /// Returns its word: `ok`, `note`, `problem`.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -247,7 +246,6 @@ pub struct Finding {
 }
 
 /// Counts the problems among findings.
-#[must_use]
 pub fn problems(findings: &[Finding]) -> usize {
     findings.iter().filter(|finding| finding.severity == Severity::Problem).count()
 }
@@ -323,7 +321,6 @@ pub struct PredictedRate {
 
 impl PredictedRate {
     /// Returns the rate as a share of its ceiling.
-    #[must_use]
     pub fn share(&self) -> Option<f64> {
         let ceiling = self.ceiling_bytes_per_second.filter(|ceiling| *ceiling > 0.0)?;
         Some(self.bytes_per_second? / ceiling)

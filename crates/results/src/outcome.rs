@@ -136,7 +136,6 @@ impl Outcome {
     }
 
     /// Returns the version of the program and the seed.
-    #[must_use]
     pub fn origin(&self) -> (&str, u64) {
         match self {
             Self::Bench(run) => (&run.version, run.seed),
@@ -148,7 +147,6 @@ impl Outcome {
     }
 
     /// Returns a name: `bench write, lab rosta`.
-    #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::Bench(run) => match run.platform.lab() {

@@ -8,44 +8,37 @@ const BINARY: [(&str, u64); 4] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
 /// Formats a number with one decimal; zero after rounding has no sign.
-#[must_use]
 pub fn one_decimal(value: f64) -> String {
     let text = format!("{value:.1}");
     if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 
 /// Formats a rate in MB/s (10^6 bytes a second) with one decimal.
-#[must_use]
 pub fn megabytes(bytes_per_second: f64) -> String {
     one_decimal(bytes_per_second / 1e6)
 }
 
 /// Formats a rate in MiB/s (2^20 bytes a second) with one decimal.
-#[must_use]
 pub fn mebibytes(bytes_per_second: f64) -> String {
     one_decimal(bytes_per_second / f64::from(1 << 20))
 }
 
 /// Formats a share of one in percent with one decimal.
-#[must_use]
 pub fn percent(share: f64) -> String {
     one_decimal(share * 100.0)
 }
 
 /// Formats a time in microseconds with three decimals: to the nanosecond.
-#[must_use]
 pub fn microseconds(ps: u64) -> String {
     format!("{:.3}", ps as f64 / 1e6)
 }
 
 /// Formats a time in the unit that suits it: `1.5 us`.
-#[must_use]
 pub fn time_words(ps: u64) -> String {
     Picoseconds(ps).to_string()
 }
 
 /// Formats a size in the largest binary unit that divides it: `64 B`, `1536 B`, `4 MiB`.
-#[must_use]
 pub fn size_words(bytes: u64) -> String {
     let mut units = BINARY.into_iter();
     match units.find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale)) {
@@ -55,7 +48,6 @@ pub fn size_words(bytes: u64) -> String {
 }
 
 /// A size written as shortly as it can be without loss: `64`, `4K`, `1M`.
-#[must_use]
 pub fn short_size(bytes: u64) -> String {
     for (unit, scale) in [("T", 1_u64 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)] {
         if bytes >= scale && bytes.is_multiple_of(scale) {
@@ -66,7 +58,6 @@ pub fn short_size(bytes: u64) -> String {
 }
 
 /// Formats a count and its noun: `1 host`, `3 switches`.
-#[must_use]
 pub fn count_words(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -69,7 +69,6 @@ pub enum FunctionKind {
 
 impl FunctionKind {
     /// Returns its name: `root port`.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Endpoint => "endpoint",
@@ -119,7 +118,6 @@ pub struct Function {
 
 impl Function {
     /// Lists this function and all below it, each after the bridge above it.
-    #[must_use]
     pub fn walk(&self) -> Vec<&Self> {
         let mut found = vec![self];
         for child in &self.children {
@@ -129,7 +127,6 @@ impl Function {
     }
 
     /// Returns the fastest and widest link of its port: `Gen3 x8`.
-    #[must_use]
     pub fn max_rate(&self) -> String {
         format!("Gen{} x{}", self.max_generation, self.max_width)
     }
@@ -171,7 +168,6 @@ pub struct Link {
 
 impl Link {
     /// Makes a link of a rate between two ports that permit payloads of `payload_bytes`.
-    #[must_use]
     pub fn new(name: &str, upper: &str, lower: &str, rate: LinkRate, payload_bytes: u32) -> Self {
         let payload = |header_dw| write_ceiling_bytes_per_second(rate, header_dw, payload_bytes);
         Self {
@@ -191,14 +187,12 @@ impl Link {
     }
 
     /// Returns its rate, unless its generation or width does not exist.
-    #[must_use]
     pub fn link_rate(&self) -> Option<LinkRate> {
         let generation = Generation::from_number(self.generation)?;
         Some(LinkRate { generation, width: Width::new(self.width)? })
     }
 
     /// Returns its rate: `Gen2 x4`.
-    #[must_use]
     pub fn rate(&self) -> String {
         format!("Gen{} x{}", self.generation, self.width)
     }

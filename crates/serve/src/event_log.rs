@@ -19,7 +19,6 @@ pub struct EventLog {
 
 impl EventLog {
     /// Returns the lines for an event.
-    #[must_use]
     pub fn lines(&mut self, event: &ServeEvent, now: Instant) -> Vec<String> {
         let ServeEvent::Fabric { port, kind, .. } = event else {
             // Events that a client has caused are told before its end.

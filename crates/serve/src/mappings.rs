@@ -226,13 +226,11 @@ impl Mappings {
     }
 
     /// Returns the number of ranges.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
     /// Whether nothing is mapped.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -256,7 +254,6 @@ impl Mappings {
     }
 
     /// Whether the device may read (or write) the whole range.
-    #[must_use]
     pub fn covers(&self, address: u64, bytes: usize, is_write: bool) -> bool {
         let mut done = 0;
         while done < bytes {
@@ -324,13 +321,11 @@ impl SharedMappings {
     }
 
     /// Reads for the device; false if it may not.
-    #[must_use]
     pub fn read(&self, address: u64, into: &mut [u8]) -> bool {
         self.pieces(address, into.len(), false, |place, part| place.read(&mut into[part]))
     }
 
     /// Writes for the device; false if it may not, perhaps after writing a part.
-    #[must_use]
     pub fn write(&self, address: u64, from: &[u8]) -> bool {
         self.pieces(address, from.len(), true, |place, part| place.write(&from[part]))
     }

@@ -35,7 +35,6 @@ pub struct Failure {
 
 impl Failure {
     /// Returns the command that replays this seed with notes.
-    #[must_use]
     pub fn replay(&self) -> String {
         let Self { seed, lab, .. } = self;
         let lab = lab.as_ref().map_or(String::new(), |lab| format!(" --lab {lab}"));

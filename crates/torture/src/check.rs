@@ -62,7 +62,6 @@ impl Check {
     ];
 
     /// Returns its name.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Data => "data",

@@ -73,7 +73,6 @@ impl Fault {
     ];
 
     /// Returns its name.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::BitErrors => "bit errors",
@@ -99,31 +98,26 @@ impl Fault {
     }
 
     /// Whether it may lose posted writes unnoticed.
-    #[must_use]
     pub const fn loses_writes(self) -> bool {
         self.refuses() || self.swallows_unseen()
     }
 
     /// Whether it may lose single writes unnoticed, but not those behind them.
-    #[must_use]
     pub const fn swallows_unseen(self) -> bool {
         matches!(self, Self::Astray | Self::LostWrite | Self::PoisonedWrite)
     }
 
     /// Whether it may cause requests to be refused or left unanswered.
-    #[must_use]
     pub const fn refuses(self) -> bool {
         matches!(self, Self::LinkDown | Self::Removal | Self::Astray)
     }
 
     /// Whether it may leave reads of an engine unanswered.
-    #[must_use]
     pub const fn starves(self) -> bool {
         self.refuses() || matches!(self, Self::LostRead)
     }
 
     /// Whether it may lose register accesses or leave them unanswered.
-    #[must_use]
     pub const fn cuts_off(self) -> bool {
         self.loses_writes()
     }
@@ -146,13 +140,11 @@ impl FaultCounts {
     }
 
     /// Returns the number of faults of this kind.
-    #[must_use]
     pub const fn of(&self, fault: Fault) -> u64 {
         self.0[fault as usize]
     }
 
     /// Returns the number of all faults.
-    #[must_use]
     pub fn sum(&self) -> u64 {
         self.0.iter().sum()
     }

@@ -49,7 +49,6 @@ pub use setup::{Note, Setup};
 pub use torus::{TorusStory, run_torus};
 
 /// Returns the lab of a seed, as the text of a lab file.
-#[must_use]
 pub fn lab_of(seed: u64, setup: &Setup) -> LabText {
     scene::lab_text(seed, setup)
 }

@@ -178,7 +178,6 @@ impl Encoder {
     }
 
     /// Disparity after the symbols encoded so far.
-    #[must_use]
     pub const fn disparity(&self) -> Disparity {
         self.disparity
     }
@@ -192,7 +191,6 @@ pub struct Decoder {
 
 impl Decoder {
     /// Creates a decoder for a line with this disparity.
-    #[must_use]
     pub const fn new(disparity: Disparity) -> Self {
         Self { disparity }
     }

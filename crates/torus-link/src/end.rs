@@ -39,7 +39,6 @@ impl LinkEnd {
     ///
     /// # Panics
     /// If the parameters fail [`EndParameters::check`].
-    #[must_use]
     pub fn new(parameters: EndParameters) -> Self {
         if let Err(error) = parameters.check() {
             panic!("{error}");
@@ -75,7 +74,6 @@ impl LinkEnd {
     }
 
     /// Datagrams of `channel` that [`LinkEnd::submit`] takes now.
-    #[must_use]
     pub fn room(&self, channel: Channel) -> usize {
         usize::from(self.parameters.queue_datagrams)
             .saturating_sub(self.sender.queue_length(channel))
@@ -189,69 +187,58 @@ impl LinkEnd {
 
     /// Time at which [`LinkEnd::next_frame`] may return a frame without any further action, later
     /// than when it last returned none. `None` if it will not.
-    #[must_use]
     pub fn wakes_at_ps(&self) -> Option<u64> {
         let at_ps = self.sender.deadline_ps().min(self.receiver.wakes_at_ps());
         (self.is_up && at_ps != NEVER_PS).then_some(at_ps)
     }
 
     /// Counters since creation or the last clearing.
-    #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
     /// Sizes and times of this end.
-    #[must_use]
     pub const fn parameters(&self) -> &EndParameters {
         &self.parameters
     }
 
     /// Whether the link is up: after [`LinkEnd::up`] and before [`LinkEnd::down`].
-    #[must_use]
     pub const fn is_up(&self) -> bool {
         self.is_up
     }
 
     /// Whether nothing is queued or unacknowledged.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.sender.is_idle()
     }
 
     /// Whether the end is idle and both ends are known to agree, so that nothing is sent without
     /// new datagrams.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.is_idle() && !self.sender.restart_is_due() && self.receiver.is_settled()
     }
 
     /// Whether the end waits for a RESTART.
-    #[must_use]
     pub const fn is_in_error(&self) -> bool {
         self.receiver.is_in_error()
     }
 
     /// Datagrams sent and not acknowledged.
-    #[must_use]
     pub fn unacknowledged(&self) -> usize {
         self.sender.unacknowledged()
     }
 
     /// Datagrams of `channel` that the other end has room for, as far as known.
-    #[must_use]
     pub fn credit(&self, channel: Channel) -> usize {
         usize::from(self.sender.credit(channel.index()))
     }
 
     /// Sequence number of the next datagram to be delivered.
-    #[must_use]
     pub const fn expected(&self) -> u8 {
         self.receiver.expected()
     }
 
     /// Time-outs since the last acknowledgement; at 4 the lanes must be trained again.
-    #[must_use]
     pub const fn timeouts_in_a_row(&self) -> u32 {
         self.sender.timeouts_in_a_row
     }

@@ -36,25 +36,21 @@ impl Channel {
         [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
 
     /// Channel `number`, or `None` above 7.
-    #[must_use]
     pub const fn new(number: u8) -> Option<Self> {
         if number < CHANNELS as u8 { Some(Self(number)) } else { None }
     }
 
     /// The channel in the lowest three bits of `bits`.
-    #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self((bits & 7) as u8)
     }
 
     /// Number of the channel, 0 to 7.
-    #[must_use]
     pub const fn number(self) -> u8 {
         self.0
     }
 
     /// Number of the channel as an array index, 0 to 7.
-    #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -110,7 +106,6 @@ pub struct Header {
 
 impl Header {
     /// Encodes the header word. Higher bits of tag and index are dropped.
-    #[must_use]
     pub const fn word(&self) -> u32 {
         self.sequence as u32
             | (self.channel.0 as u32) << 8
@@ -120,7 +115,6 @@ impl Header {
     }
 
     /// Decodes a header word; every word is valid.
-    #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self {
             sequence: word as u8,
@@ -194,7 +188,6 @@ pub struct Command {
 
 impl Command {
     /// Encodes the command's word, the control symbol's byte lowest.
-    #[must_use]
     pub const fn word(&self) -> u32 {
         COMMAND_BYTE as u32
             | self.operation.bits() << 8
@@ -255,13 +248,11 @@ pub struct FrameBytes {
 
 impl FrameBytes {
     /// All bytes in the order of the wire.
-    #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.symbols]
     }
 
     /// Whether the first byte is sent as a control symbol; all others are sent as data.
-    #[must_use]
     pub fn begins_with_control(&self) -> bool {
         self.symbols == COMMAND_SYMBOLS
     }
@@ -278,7 +269,6 @@ pub enum Frame {
 
 impl Frame {
     /// Length in symbols on the wire, 136 or 8.
-    #[must_use]
     pub const fn symbols(&self) -> usize {
         match self {
             Self::Datagram(_) => DATAGRAM_SYMBOLS,
@@ -287,7 +277,6 @@ impl Frame {
     }
 
     /// Encodes the frame with its CRC.
-    #[must_use]
     pub fn encode(&self) -> FrameBytes {
         let mut bytes = [0; DATAGRAM_SYMBOLS];
         match self {

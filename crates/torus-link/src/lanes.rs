@@ -113,7 +113,6 @@ impl Port {
     ///
     /// # Panics
     /// If `lanes` is another number, or the parameters fail [`EndParameters::check`].
-    #[must_use]
     pub fn new(lanes: usize, parameters: EndParameters, session: u16) -> Self {
         assert!([1, 4, 8].contains(&lanes), "a link has 1, 4 or 8 lanes, not {lanes}");
         Self {
@@ -173,19 +172,16 @@ impl Port {
     }
 
     /// Current training state.
-    #[must_use]
     pub const fn state(&self) -> PortState {
         self.state
     }
 
     /// Times that the link was lost while up.
-    #[must_use]
     pub const fn losses(&self) -> u64 {
         self.losses
     }
 
     /// The data link above the lanes. Only the port calls its `up`, `down` and `reset`.
-    #[must_use]
     pub const fn end(&self) -> &LinkEnd {
         &self.end
     }

@@ -22,7 +22,6 @@ pub struct Generator {
 
 impl Generator {
     /// Starts a pattern with the word `seed`.
-    #[must_use]
     pub const fn new(seed: u32) -> Self {
         Self { word: seed, index: 0 }
     }
@@ -50,7 +49,6 @@ pub struct Checker {
 
 impl Checker {
     /// Creates a checker that accepts any first datagram of the pattern.
-    #[must_use]
     pub const fn new() -> Self {
         Self { next: None }
     }
@@ -79,7 +77,6 @@ impl Checker {
 
 /// Distance in datagrams from the first word `from` to the first word `word`, modulo 2^27; 1 is the
 /// next datagram. `None` if `word` does not begin a datagram.
-#[must_use]
 pub const fn datagrams_between(from: u32, word: u32) -> Option<u32> {
     // The inverse of the step modulo 2^32, by Newton's method: each turn doubles the correct bits.
     let mut inverse = STEP;

@@ -94,13 +94,11 @@ impl Direction {
 }
 
 /// Number of the link in direction `way` of a dimension.
-#[must_use]
 pub const fn link(dimension: usize, direction: Direction) -> u8 {
     dimension as u8 * 2 + matches!(direction, Direction::Down) as u8
 }
 
 /// Dimension and direction of a link.
-#[must_use]
 pub const fn direction(link: u8) -> (usize, Direction) {
     (link as usize / 2, if link.is_multiple_of(2) { Direction::Up } else { Direction::Down })
 }
@@ -199,13 +197,11 @@ impl Torus {
     }
 
     /// Dimensions in order.
-    #[must_use]
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions[..self.count]
     }
 
     /// Number of nodes, 1 to [`MAX_NODES`].
-    #[must_use]
     pub const fn nodes(&self) -> u32 {
         self.nodes
     }
@@ -214,7 +210,6 @@ impl Torus {
     ///
     /// # Panics
     /// If the node does not exist.
-    #[must_use]
     pub fn position(&self, node: u16) -> Position {
         assert!(u32::from(node) < self.nodes, "the torus has no node {node}");
         let mut rest = node;
@@ -226,7 +221,6 @@ impl Torus {
     }
 
     /// The node at these coordinates, if it exists.
-    #[must_use]
     pub fn node(&self, position: &Position) -> Option<u16> {
         let mut node = 0;
         for (dimension, at) in self.dimensions.iter().zip(position).rev() {
@@ -243,7 +237,6 @@ impl Torus {
     ///
     /// # Panics
     /// If the node does not exist.
-    #[must_use]
     pub fn neighbour(&self, node: u16, from: u8) -> Option<(u16, u8)> {
         let (number, direction) = direction(from);
         let dimension = self.dimensions.get(number)?;

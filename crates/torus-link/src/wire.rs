@@ -8,7 +8,6 @@ use crate::code::{CODE_BITS, COMMAND, Decoder, Encoder, Symbol};
 use crate::frame::{COMMAND_BYTE, DATAGRAM_SYMBOLS, Damaged, Frame};
 
 /// Number of line bits of a frame; the `flips` of [`transfer`] are below it.
-#[must_use]
 pub const fn line_bits(frame: &Frame) -> usize {
     frame.symbols() * CODE_BITS
 }

@@ -16,7 +16,6 @@ pub enum Direction {
 
 impl Direction {
     /// Returns the number of the link in this direction.
-    #[must_use]
     pub const fn link(self) -> u8 {
         match self {
             Self::Up(dimension) => 2 * dimension,
@@ -34,7 +33,6 @@ impl Direction {
     }
 
     /// Returns the dimension.
-    #[must_use]
     pub const fn dimension(self) -> u8 {
         match self {
             Self::Up(dimension) | Self::Down(dimension) => dimension,
@@ -96,14 +94,12 @@ pub struct Coordinates {
 
 impl Coordinates {
     /// Creates a position, which the device checks.
-    #[must_use]
     pub fn new(dimensions: &[TorusDimension]) -> Self {
         Self { dimensions: dimensions.to_vec() }
     }
 
     /// Returns the position of a node, by its number, in a torus of these sizes with closed rings.
     /// The first dimension counts fastest.
-    #[must_use]
     pub fn of_node(node: u16, sizes: &[u16]) -> Self {
         let mut rest = node;
         let dimensions = sizes.iter().map(|&size| {
@@ -115,19 +111,16 @@ impl Coordinates {
     }
 
     /// Returns the dimensions.
-    #[must_use]
     pub fn dimensions(&self) -> &[TorusDimension] {
         &self.dimensions
     }
 
     /// Returns the number of nodes in the torus.
-    #[must_use]
     pub fn nodes(&self) -> u32 {
         self.dimensions.iter().map(|dimension| u32::from(dimension.size)).product()
     }
 
     /// Returns the node's number.
-    #[must_use]
     pub fn node(&self) -> u16 {
         let positions: Vec<u16> = self.dimensions.iter().map(|it| it.position).collect();
         self.number(&positions)
@@ -145,7 +138,6 @@ impl Coordinates {
 
     /// Returns the neighbour in a direction; `None` at the end of an open dimension, or if the
     /// dimension has one node.
-    #[must_use]
     pub fn neighbour(&self, direction: Direction) -> Option<u16> {
         let number = usize::from(direction.dimension());
         let TorusDimension { size, position, is_open } = *self.dimensions.get(number)?;

@@ -132,7 +132,6 @@ impl<B: Bus> Node<B> {
     }
 
     /// Returns the time that is `span` from now by the clock of the bus: a deadline.
-    #[must_use]
     pub fn deadline(&self, span: Duration) -> Picoseconds {
         self.processor.bus().after(span)
     }
@@ -157,25 +156,21 @@ impl<B: Bus> Node<B> {
     }
 
     /// Returns the node's position.
-    #[must_use]
     pub fn coordinates(&self) -> &Coordinates {
         &self.shared.coordinates
     }
 
     /// Returns the node's number.
-    #[must_use]
     pub fn number(&self) -> u16 {
         self.shared.coordinates.node()
     }
 
     /// Returns the network processor of the node.
-    #[must_use]
     pub const fn processor(&self) -> &NetworkProcessor<B> {
         &self.processor
     }
 
     /// Returns a handle of the node whose stores and waits run on another core of the host.
-    #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         Self { processor: self.processor.on_core(core), shared: Arc::clone(&self.shared) }
     }
@@ -377,7 +372,6 @@ impl<B: Bus> Node<B> {
     }
 
     /// Returns the peer for the neighbour in a direction.
-    #[must_use]
     pub const fn neighbour(direction: Direction, channel: u8) -> Peer {
         Peer::Neighbour { direction, channel }
     }

@@ -46,7 +46,6 @@ impl VfioMemory {
     }
 
     /// The pages that back the memory.
-    #[must_use]
     pub fn pages(&self) -> &Arc<Pages> {
         &self.0.pages
     }

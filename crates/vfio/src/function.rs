@@ -23,7 +23,6 @@ pub struct DomainId(u64);
 
 impl DomainId {
     /// Returns an unused number.
-    #[must_use]
     pub fn next() -> Self {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -193,7 +192,6 @@ pub struct Region {
 
 impl Region {
     /// A BAR without any mapping.
-    #[must_use]
     pub fn trapped(bytes: u64, kind: BarKind) -> Self {
         let not_combined = "the BAR is not mapped into the program".to_owned();
         Self { bytes, kind, parts: Vec::new(), not_combined }
@@ -224,7 +222,6 @@ impl Region {
     }
 
     /// Returns the part that holds all of these bytes, and their offset in it.
-    #[must_use]
     pub fn part(&self, offset: u64, bytes: u64) -> Option<(&Part, u64)> {
         let index = self.parts.partition_point(|part| part.offset <= offset).checked_sub(1)?;
         let part = &self.parts[index];

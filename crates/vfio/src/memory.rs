@@ -49,13 +49,11 @@ impl Mapped {
     }
 
     /// Length in bytes.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
     /// Its address in this process, for system calls that take one.
-    #[must_use]
     pub fn address(&self) -> usize {
         self.pointer.addr().get()
     }
@@ -135,7 +133,6 @@ impl Mapped {
     ///
     /// # Panics
     /// If the word is not within the mapping, or `offset` is not a multiple of 4.
-    #[must_use]
     pub fn word(&self, offset: u64) -> &AtomicU32 {
         let place = self.place(offset, 4);
         assert!(offset.is_multiple_of(4), "a word begins at a multiple of 4");
@@ -197,25 +194,21 @@ impl Pages {
     }
 
     /// The file, to pass to another process; the pages begin at its offset 0.
-    #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
     /// Their mapping in this process.
-    #[must_use]
     pub const fn mapped(&self) -> &Mapped {
         &self.mapped
     }
 
     /// Their size in bytes, a multiple of [`page_bytes`](Self::page_bytes).
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.mapped.bytes()
     }
 
     /// Bytes of one page.
-    #[must_use]
     pub const fn page_bytes(&self) -> u64 {
         self.page_bytes
     }

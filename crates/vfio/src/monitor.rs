@@ -22,7 +22,6 @@ impl std::error::Error for NoUserMonitor {}
 
 impl NoUserMonitor {
     /// Returns the kind of the error.
-    #[must_use]
     pub const fn kind(self) -> ErrorKind {
         ErrorKind::Unsupported
     }
@@ -42,7 +41,6 @@ impl UserMonitor {
     }
 
     /// The processor's time-stamp counter, the clock of [`wait`](Self::wait)'s deadline.
-    #[must_use]
     pub fn ticks(self) -> u64 {
         ticks()
     }
@@ -50,7 +48,6 @@ impl UserMonitor {
     /// Rests until the word differs from `seen` or the time-stamp counter has reached
     /// `until_ticks`, and returns the word: `seen` if the time has run out. Continues to rest after
     /// interrupts and after the kernel's limit of a rest.
-    #[must_use]
     pub fn wait(self, word: &AtomicU32, seen: u32, until_ticks: u64) -> u32 {
         loop {
             // Read after the watch begins: a write between the two ends the rest immediately.

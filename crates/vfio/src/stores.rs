@@ -21,13 +21,11 @@ impl StoreWidth {
     pub const ALL: [Self; 4] = [Self::B8, Self::B16, Self::B32, Self::B64];
 
     /// Detects the widest store of this processor at run time.
-    #[must_use]
     pub fn widest() -> Self {
         Self::ALL.into_iter().rfind(|width| width.is_there()).unwrap_or(Self::B8)
     }
 
     /// Bytes of a store of this width.
-    #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
             Self::B8 => 8,
@@ -38,7 +36,6 @@ impl StoreWidth {
     }
 
     /// Whether this processor has stores of this width.
-    #[must_use]
     pub fn is_there(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return match self {

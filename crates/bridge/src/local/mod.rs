@@ -102,13 +102,11 @@ impl<B: Bus> LocalDma<B> {
     }
 
     /// Returns the settings.
-    #[must_use]
     pub const fn options(&self) -> &LocalOptions {
         &self.options
     }
 
     /// Returns a handle to watch the progress of transfers.
-    #[must_use]
     pub fn arrived(&self) -> Arrived {
         self.arrived.clone()
     }

@@ -34,13 +34,11 @@ pub struct Cores {
 
 impl Cores {
     /// Gives each task its core.
-    #[must_use]
     pub const fn apart() -> Self {
         Self { copy_in: 0, transmit: 1, receive: 2, copy_out: 3 }
     }
 
     /// Gives both copies one core, and each controller its core.
-    #[must_use]
     pub const fn one_copier() -> Self {
         Self { copy_out: 0, ..Self::apart() }
     }
@@ -87,7 +85,6 @@ setters!(LocalOptions {
 impl LocalOptions {
     /// The call of the sbdt paper: eight buffers, an interrupt for each half of the ring as in the
     /// vendor's sample that the paper began with, and one core that copies.
-    #[must_use]
     pub const fn of_paper(buffer_bytes: u64) -> Self {
         Self {
             buffer_bytes,
@@ -212,7 +209,6 @@ pub enum Job<'a, B: Bus> {
 
 impl<B: Bus> Job<'_, B> {
     /// Returns the length of the transfer, bytes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
             Self::HostToCard { from, .. } | Self::HostToHost { from, .. } => from.bytes(),
@@ -254,7 +250,6 @@ pub struct Arrived(Arc<AtomicU64>);
 impl Arrived {
     /// Returns the bytes of the latest transfer that have reached their destination, from the
     /// beginning.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -279,13 +274,11 @@ pub struct Moved {
 
 impl Moved {
     /// Returns the bytes per second.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 * 1e12 / self.elapsed.0.max(1) as f64
     }
 
     /// Returns the statistics of a stage, if it took part.
-    #[must_use]
     pub fn stage(&self, stage: Stage) -> Option<&StageStatistics> {
         self.stages.iter().find(|statistics| statistics.stage == stage)
     }

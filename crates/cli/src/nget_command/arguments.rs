@@ -100,7 +100,6 @@ pub struct NgetArguments {
 
 impl NgetArguments {
     /// The modes that are asked for; requests are written as `usual` where nothing is said.
-    #[must_use]
     pub fn modes(&self, usual: Requests) -> Vec<Modes> {
         let one = |buffers, requests, waiting| {
             Modes::default().with_buffers(buffers).with_requests(requests).with_waiting(waiting)

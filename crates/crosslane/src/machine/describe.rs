@@ -8,7 +8,6 @@ use crosslane_vfio::sysfs::{Address, ErrorCounters, LinkCode, PciFunction, Tree}
 const BRIDGES: u32 = 0x06;
 
 /// Returns the function and every bridge above it, the root port first.
-#[must_use]
 pub fn path_from_root<'a>(tree: &'a Tree, function: &'a PciFunction) -> Vec<&'a PciFunction> {
     let mut path = tree.above(function.address);
     path.reverse();
@@ -22,7 +21,6 @@ pub(super) fn functions(tree: &Tree, with_bridges: bool) -> impl Iterator<Item =
 }
 
 /// Describes the functions of a machine in few words, optionally with bridges and ports.
-#[must_use]
 pub fn list(tree: &Tree, with_bridges: bool) -> results::FunctionList {
     results::FunctionList { functions: functions(tree, with_bridges).map(summary).collect() }
 }
@@ -45,7 +43,6 @@ fn summary(function: &PciFunction) -> results::FunctionSummary {
 }
 
 /// Describes a function and every bridge above it.
-#[must_use]
 pub fn describe(tree: &Tree, function: &PciFunction) -> results::FunctionPath {
     let mut path = path_from_root(tree, function);
     path.pop();

@@ -17,7 +17,6 @@ fn finding(severity: Severity, what: &str, found: String, help: impl Into<String
 
 /// Examines a card, its path to memory and to a peer, and the program's rights, without opening the
 /// card.
-#[must_use]
 pub fn examine_card(
     machine: &Machine,
     tree: &Tree,
@@ -52,7 +51,6 @@ fn of_right(right: Right, missing: Severity) -> Finding {
 }
 
 /// Examines the requirements of all cards of the machine.
-#[must_use]
 pub fn examine_machine(machine: &Machine) -> Vec<Finding> {
     let groups = iommu_groups(machine);
     let iommu = match groups {

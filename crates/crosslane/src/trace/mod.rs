@@ -24,7 +24,6 @@ impl Trace {
     /// Begins a trace of a lab's runs in an empty file. A nanosecond of the file stands for
     /// `unit_ps` picoseconds. `lab` is an instance of the traced lab, which gives the links their
     /// names.
-    #[must_use]
     pub fn new(file: File, name: &str, unit_ps: u64, lab: RunningLab) -> Self {
         let label = Box::new(move |id: DirectionId| direction_name(&lab.fabric, id));
         let writer = TraceWriter::new(BufWriter::new(file), name, unit_ps, label);
@@ -32,7 +31,6 @@ impl Trace {
     }
 
     /// Returns a sink for [`Fabric::set_trace`](crosslane_fabric::Fabric::set_trace).
-    #[must_use]
     pub fn sink(&self) -> Box<dyn TraceSink> {
         let writer = Arc::clone(&self.0);
         Box::new(move |record: &TraceRecord| {

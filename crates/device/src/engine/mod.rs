@@ -98,7 +98,6 @@ impl Engine {
     ///
     /// # Panics
     /// Panics if [`Parameters::check`] rejects the parameters.
-    #[must_use]
     pub fn new(parameters: EngineParameters) -> Self {
         parameters.assert_valid();
         let p = &parameters;
@@ -146,7 +145,6 @@ impl Engine {
     }
 
     /// Returns the engine's MSI-X capability, with table and pending bits in BAR 0.
-    #[must_use]
     pub const fn msix_request() -> MsixRequest {
         MsixRequest {
             vectors: status::VECTORS as u16,
@@ -159,7 +157,6 @@ impl Engine {
 
     /// Returns the number of tags in use, for data and descriptors: reads waiting for completions,
     /// reads whose data wait, and tags kept out of use after a time-out.
-    #[must_use]
     pub fn tags_in_use(&self) -> usize {
         self.tags.table.in_use()
     }

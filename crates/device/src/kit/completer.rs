@@ -34,7 +34,6 @@ pub struct Held {
 
 impl Held {
     /// Holds a request, for which the device returns `Consumed::Held`.
-    #[must_use]
     pub fn new(tlp: Received, port: &DevicePort<'_>) -> Self {
         Self { tlp, header: port.header(tlp), data_credits: port.data_credits(tlp) }
     }
@@ -137,19 +136,16 @@ impl Completer {
     }
 
     /// Returns the number of completions that wait.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// Whether no completion waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// Returns when the next completion is ready; `u64::MAX` if none waits.
-    #[must_use]
     pub fn next_ps(&self) -> u64 {
         self.waiting.front().map_or(u64::MAX, |next| next.ready_ps)
     }

@@ -95,7 +95,6 @@ impl From<&ConfigSpace> for Function {
 
 impl Function {
     /// Returns the position of a request; `None` unless one aperture contains all of it.
-    #[must_use]
     pub fn place(&self, request: &Header) -> Option<Place> {
         let bytes = u64::from(request.request_bytes());
         (0..).zip(&self.bars).find_map(|(bar, aperture)| {

@@ -30,7 +30,6 @@ pub use timer::Timer;
 
 /// Returns how many of `left` bytes at an address one TLP carries that ends at a multiple of
 /// `most_bytes`, a power of two up to 4096: so none crosses a boundary of 4 KiB (PCIe 6.x 2.2.7).
-#[must_use]
 pub fn part_bytes(address: u64, left: u64, most_bytes: u32) -> u32 {
     let most = u64::from(most_bytes);
     left.min(most - address % most) as u32
@@ -49,7 +48,6 @@ pub fn send_write(address: u64, data: &[u8], port: &mut DevicePort<'_>) {
 }
 
 /// Returns a sentence for each count that is not 0, for `Device::unfinished`.
-#[must_use]
 pub fn unfinished(counts: &[(usize, &str)]) -> Vec<String> {
     let open = counts.iter().filter(|(count, _)| *count > 0);
     open.map(|(count, what)| format!("{count} {what}")).collect()

@@ -24,7 +24,6 @@ pub struct Msix {
 
 impl Msix {
     /// Creates a table of `bytes` with every vector masked.
-    #[must_use]
     pub fn new(vectors: u32, bytes: u32) -> Self {
         let mut table = vec![0; bytes as usize / 4];
         table.iter_mut().skip(ENTRY_CONTROL).step_by(ENTRY_WORDS).for_each(|word| {
@@ -39,7 +38,6 @@ impl Msix {
     }
 
     /// Returns a word of the table by its number.
-    #[must_use]
     pub fn word(&self, number: usize) -> u32 {
         self.table[number]
     }

@@ -37,20 +37,17 @@ pub struct RegisterFile {
 
 impl RegisterFile {
     /// Creates a register file, all zero, with these registers that software writes.
-    #[must_use]
     pub fn new(written: &'static [Written]) -> Self {
         let words = written.iter().map(|register| register.offset / 4 + 1).max().unwrap_or(0);
         Self { written, words: vec![0; words as usize] }
     }
 
     /// Returns the value of a register; 0 if software does not write it.
-    #[must_use]
     pub fn get(&self, offset: u32) -> u32 {
         self.words.get(offset as usize / 4).copied().unwrap_or(0)
     }
 
     /// Returns the value of a pair of registers, by the offset of the low one.
-    #[must_use]
     pub fn wide(&self, low: u32) -> u64 {
         u64::from(self.get(low + 4)) << 32 | u64::from(self.get(low))
     }

@@ -47,7 +47,6 @@ pub struct Requester<T> {
 impl<T: Copy> Requester<T> {
     /// Creates a requester with `tags` tags, whose reads have up to `max_read_bytes` and time out.
     /// `Device::timer` gets `token` when [`time_out`](Self::time_out) is due.
-    #[must_use]
     pub fn new(tags: u16, max_read_bytes: u32, timeout: Picoseconds, token: u32) -> Self {
         Self {
             tags: Tags::new(0, tags),
@@ -58,19 +57,16 @@ impl<T: Copy> Requester<T> {
     }
 
     /// Returns the longest read that the function may send.
-    #[must_use]
     pub fn limit_bytes(&self, function: &Function) -> u32 {
         self.max_read_bytes.min(function.max_read_request_bytes)
     }
 
     /// Whether a tag is free and the link takes a read.
-    #[must_use]
     pub fn can_read(&self, port: &DevicePort<'_>) -> bool {
         self.tags.free_ps() == 0 && port.has_room_for(Class::NonPosted)
     }
 
     /// Returns the number of tags in use: reads in flight, and tags kept back after a time-out.
-    #[must_use]
     pub fn in_use(&self) -> usize {
         self.tags.in_use()
     }

@@ -70,7 +70,6 @@ pub struct Tag<T> {
 
 impl<T> Tag<T> {
     /// Whether completions are still expected, be it to drop them.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.state, TagState::Waiting | TagState::Orphan)
     }
@@ -105,7 +104,6 @@ pub struct Tags<T> {
 
 impl<T: Copy + Default> Tags<T> {
     /// Creates `numbered` tags that are taken by number, and `count` others.
-    #[must_use]
     pub fn new(numbered: u16, count: u16) -> Self {
         let all = numbered + count;
         let numbers = all.next_power_of_two();
@@ -117,7 +115,6 @@ impl<T: Copy + Default> Tags<T> {
     }
 
     /// Returns the state of a tag.
-    #[must_use]
     pub fn get(&self, tag: u16) -> &Tag<T> {
         &self.tags[usize::from(tag)]
     }
@@ -133,25 +130,21 @@ impl<T: Copy + Default> Tags<T> {
     }
 
     /// Returns when a tag is free; `u64::MAX` if no time is known.
-    #[must_use]
     pub fn free_ps(&self) -> u64 {
         self.free.front().map_or(u64::MAX, |(_, from_ps)| *from_ps)
     }
 
     /// Returns the number of tags.
-    #[must_use]
     pub fn count(&self) -> u16 {
         self.tags.len() as u16
     }
 
     /// Returns the number of tags that are not free.
-    #[must_use]
     pub fn in_use(&self) -> usize {
         self.tags.iter().filter(|tag| tag.state != TagState::Free).count()
     }
 
     /// Returns the tag in a request on the wire.
-    #[must_use]
     pub fn on_the_wire(&self, tag: u16) -> WireTag {
         WireTag(tag + self.get(tag).turn * self.numbers)
     }

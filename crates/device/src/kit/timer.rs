@@ -14,13 +14,11 @@ pub struct Timer {
 
 impl Timer {
     /// Creates a timer for work.
-    #[must_use]
     pub const fn new(token: u32) -> Self {
         Self { next_ps: u64::MAX, token, is_deadline: false }
     }
 
     /// Creates a timer for time-outs, which occur only while something else goes on.
-    #[must_use]
     pub const fn of_deadlines(token: u32) -> Self {
         Self { is_deadline: true, ..Self::new(token) }
     }

@@ -55,13 +55,11 @@ impl NetworkProcessor {
     }
 
     /// Returns the build parameters.
-    #[must_use]
     pub const fn parameters(&self) -> &NetworkProcessorParameters {
         &self.parameters
     }
 
     /// Returns the parameters of a link's cable, and the node and link number of its other end.
-    #[must_use]
     pub fn cable_of(&self, link: u8) -> Option<(&CableParameters, NodeId, u8)> {
         let cable = self.links.get(usize::from(link))?.cable.as_ref()?;
         Some((&cable.parameters, cable.far.0, cable.far.1))
@@ -90,7 +88,6 @@ impl NetworkProcessor {
     }
 
     /// Returns the counters of a link since its last reset.
-    #[must_use]
     pub fn link_counters(&self, link: u8) -> Option<LinkCounters> {
         let link = self.links.get(usize::from(link))?;
         let of_end = link.cable.as_ref().map(|cable| *cable.end.counters()).unwrap_or_default();
@@ -106,7 +103,6 @@ impl NetworkProcessor {
     }
 
     /// Returns the number of datagrams forwarded to other nodes.
-    #[must_use]
     pub const fn forwarded(&self) -> u32 {
         self.counters.forwarded
     }

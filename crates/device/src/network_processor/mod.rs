@@ -102,7 +102,6 @@ impl NetworkProcessor {
     ///
     /// # Panics
     /// Panics if [`Parameters::check`] rejects the parameters.
-    #[must_use]
     pub fn new(parameters: NetworkProcessorParameters) -> Self {
         parameters.assert_valid();
         let links = usize::from(parameters.links);
@@ -142,7 +141,6 @@ impl NetworkProcessor {
     }
 
     /// Returns the bytes of the put aperture in BAR 4.
-    #[must_use]
     pub fn put_window_bytes(parameters: &NetworkProcessorParameters) -> u64 {
         let slots = u64::from(parameters.links) * 8 * u64::from(parameters.put_slots);
         slots * request::PUT_STRIDE

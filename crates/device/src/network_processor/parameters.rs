@@ -87,7 +87,6 @@ impl CableParameters {
 
     /// Returns the link layer's rate in each direction, in bytes per second: all lanes, less
     /// 8b/10b.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         f64::from(self.lanes) * self.lane_bits_per_second as f64 / 10.0
     }
@@ -95,7 +94,6 @@ impl CableParameters {
     /// Returns the rate of datagram payload in each direction, in bytes per second: less headers,
     /// CRCs and skip sets, but not less the commands for the other direction (`docs/torus-link.md`,
     /// *Budget*).
-    #[must_use]
     pub fn payload_bytes_per_second(&self) -> f64 {
         let of_frames = PAYLOAD_BYTES as f64 / DATAGRAM_SYMBOLS as f64;
         let skipped = SKIP_COLUMNS as f64 / (SKIP_INTERVAL_COLUMNS + SKIP_COLUMNS) as f64;
@@ -103,7 +101,6 @@ impl CableParameters {
     }
 
     /// Returns the time of a symbol (10 bits) on a lane, ps.
-    #[must_use]
     pub const fn symbol_ps(&self) -> u64 {
         10_000_000_000_000 / self.lane_bits_per_second
     }

@@ -19,7 +19,6 @@ pub struct PairNumber(pub(super) u32);
 
 impl PairNumber {
     /// Returns the offset of its doorbells in BAR 0.
-    #[must_use]
     pub const fn doorbells(self) -> u64 {
         (self.0 & 0xffff) as u64 * DOORBELL_BYTES
     }
@@ -68,25 +67,21 @@ impl Nic {
     }
 
     /// Returns the NIC at the other end of the network link.
-    #[must_use]
     pub fn far(&self) -> Option<NodeId> {
         self.link.as_ref().map(|link| link.far)
     }
 
     /// Returns the build parameters.
-    #[must_use]
     pub const fn parameters(&self) -> &NicParameters {
         &self.parameters
     }
 
     /// Returns the parameters of the network link, if it is joined to one.
-    #[must_use]
     pub fn network(&self) -> Option<&NetworkParameters> {
         self.link.as_ref().map(|link| &link.parameters)
     }
 
     /// Returns the counters of traffic sent to the network.
-    #[must_use]
     pub fn counters(&self) -> NetworkCounters {
         self.link.as_ref().map(|link| link.counters).unwrap_or_default()
     }
@@ -103,20 +98,17 @@ impl Nic {
     }
 
     /// Returns the number of registrations.
-    #[must_use]
     pub fn registrations(&self) -> usize {
         self.regions.count()
     }
 
     /// Returns the number of queue pairs.
-    #[must_use]
     pub fn pairs(&self) -> usize {
         self.slots.iter().filter(|slot| slot.pair.is_some()).count()
     }
 
     /// Returns the number of tags in use: reads of host memory in flight, and tags kept back after
     /// a time-out.
-    #[must_use]
     pub fn tags_in_use(&self) -> usize {
         self.requester.in_use()
     }
@@ -222,7 +214,6 @@ impl Nic {
     }
 
     /// Whether the network link is up; `None` without a link.
-    #[must_use]
     pub fn is_link_up(&self) -> Option<bool> {
         self.link.as_ref().map(|link| link.down_since_ps.is_none())
     }

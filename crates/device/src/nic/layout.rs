@@ -36,14 +36,12 @@ pub struct QueueLayout {
 
 impl QueueLayout {
     /// Creates a layout for `requests` and `messages`, powers of two up to 65,536.
-    #[must_use]
     pub const fn new(requests: u32, messages: u32) -> Self {
         // One more for the entry that ends the connection.
         Self { requests, entries: (requests + messages + 1).next_power_of_two(), messages }
     }
 
     /// Whether the lengths are valid.
-    #[must_use]
     pub const fn is_valid(&self) -> bool {
         const fn power(count: u32) -> bool {
             count.is_power_of_two() && count <= 1 << 16
@@ -56,32 +54,27 @@ impl QueueLayout {
     }
 
     /// Returns the bytes of all rings.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.messages_offset() + self.messages as u64 * MESSAGE_BYTES
     }
 
     /// Returns the offset of the work request with a count.
-    #[must_use]
     pub const fn request_offset(&self, count: u32) -> u64 {
         (count % self.requests) as u64 * REQUEST_BYTES
     }
 
     /// Returns the offset of the completion entry with a count.
-    #[must_use]
     pub const fn entry_offset(&self, count: u32) -> u64 {
         self.requests as u64 * REQUEST_BYTES + (count % self.entries) as u64 * ENTRY_BYTES
     }
 
     /// Returns the first word of a completion entry when it is valid; before that, the word is one
     /// less.
-    #[must_use]
     pub const fn entry_turn(&self, count: u32) -> u32 {
         (count / self.entries).wrapping_add(1)
     }
 
     /// Returns the offset of the message slot with a count.
-    #[must_use]
     pub const fn message_offset(&self, count: u32) -> u64 {
         self.messages_offset() + (count % self.messages) as u64 * MESSAGE_BYTES
     }
@@ -125,7 +118,6 @@ pub struct WorkRequest {
 
 impl WorkRequest {
     /// Encodes the request for the ring.
-    #[must_use]
     pub fn to_bytes(&self) -> [u8; REQUEST_BYTES as usize] {
         let operation: u32 = match self.operation {
             Operation::Write => 1,
@@ -143,7 +135,6 @@ impl WorkRequest {
     }
 
     /// Decodes a request from the ring; `None` for an unknown operation.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8; REQUEST_BYTES as usize]) -> Option<Self> {
         Some(Self {
             operation: match word(bytes, 0) {
@@ -208,7 +199,6 @@ impl Status {
     ];
 
     /// Returns a description that can follow a subject in a sentence.
-    #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -256,7 +246,6 @@ pub struct Entry {
 
 impl Entry {
     /// Encodes the entry for the ring, with its turn.
-    #[must_use]
     pub fn to_bytes(&self, turn: u32) -> [u8; ENTRY_BYTES as usize] {
         let (kind, number) = match self.kind {
             EntryKind::Request { id } => (1_u32, id),
@@ -271,7 +260,6 @@ impl Entry {
     }
 
     /// Decodes an entry from the ring; `None` for bytes that no NIC writes.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8; ENTRY_BYTES as usize]) -> Option<Self> {
         let number = word(bytes, 12);
         let kind = match word(bytes, 4) {

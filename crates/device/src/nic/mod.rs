@@ -101,7 +101,6 @@ impl Nic {
     ///
     /// # Panics
     /// Panics if [`Parameters::check`] rejects the parameters.
-    #[must_use]
     pub fn new(parameters: NicParameters) -> Self {
         parameters.assert_valid();
         Self {

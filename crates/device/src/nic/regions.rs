@@ -26,7 +26,6 @@ pub struct Runs {
 
 impl Runs {
     /// Creates the range from runs in order, leaving out empty ones.
-    #[must_use]
     pub fn new(parts: impl IntoIterator<Item = (BusAddress, u64)>) -> Self {
         let mut all = Self::default();
         for (address, bytes) in parts {
@@ -39,7 +38,6 @@ impl Runs {
     }
 
     /// Returns the bytes of all runs.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }

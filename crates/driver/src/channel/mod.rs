@@ -184,7 +184,6 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Returns the host's counters.
-    #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }

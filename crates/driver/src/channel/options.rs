@@ -238,13 +238,11 @@ pub struct ChannelCounters {
 
 impl<B: Bus> Transfer<B> {
     /// Makes a transfer that is complete when its data can be seen.
-    #[must_use]
     pub const fn new(target: Target<B>, deadline: Picoseconds) -> Self {
         Self { target, level: CompletionLevel::Visible, deadline }
     }
 
     /// Makes a transfer of a whole buffer that is complete when its data can be seen.
-    #[must_use]
     pub fn of(buffer: &Buffer<B>, deadline: Picoseconds) -> Self {
         Self::new(Target::Buffer(buffer.clone(), 0..buffer.size_bytes()), deadline)
     }
@@ -258,7 +256,6 @@ impl<B: Bus> Transfer<B> {
 
 impl<B: Bus> Target<B> {
     /// Returns the length of the transfer in bytes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Buffer(_, part) | Self::Card(_, part, _) => part.end.saturating_sub(part.start),

@@ -198,38 +198,32 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Returns the same device with stores and waits made by another core of the host.
-    #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         let shared = Arc::clone(&self.shared);
         Self { bus: self.bus.on_core(core), shared, fence_due: Arc::default() }
     }
 
     /// Returns the bus that it was opened on.
-    #[must_use]
     pub fn bus(&self) -> &B {
         &self.bus
     }
 
     /// Returns its name in the tree.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.access.function.name
     }
 
     /// Returns its capabilities.
-    #[must_use]
     pub fn sizes(&self) -> NetworkSizes {
         self.shared.sizes
     }
 
     /// Returns the driver's modes.
-    #[must_use]
     pub fn modes(&self) -> Modes {
         self.shared.modes
     }
 
     /// Returns the mapping by which puts are stored.
-    #[must_use]
     pub fn put_mapping(&self) -> Mapping {
         self.shared.put_mapping
     }

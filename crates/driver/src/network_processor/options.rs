@@ -50,7 +50,6 @@ pub enum Requests {
 impl Requests {
     /// Chooses the fastest mapping that the card's aperture supports: write-combined, or else
     /// uncached.
-    #[must_use]
     pub fn fastest<B: Bus>(bus: &B, function: RoutingId) -> Self {
         let combined = bus.check_mapping(function, REQUEST_BAR, Mapping::WriteCombined);
         Self::Stores(combined.map_or(Mapping::Uncached, |()| Mapping::WriteCombined))
@@ -116,7 +115,6 @@ pub enum Key {
 
 impl Key {
     /// Returns how many bytes of the message each of its datagrams but the last carries.
-    #[must_use]
     pub const fn payload_bytes(self) -> u64 {
         match self {
             Self::Neighbour { .. } => PAYLOAD_BYTES,
@@ -125,13 +123,11 @@ impl Key {
     }
 
     /// Returns the length of the longest message, bytes.
-    #[must_use]
     pub const fn max_bytes(self) -> u64 {
         self.payload_bytes() * MAX_PAYLOADS
     }
 
     /// Returns the tag.
-    #[must_use]
     pub const fn tag(self) -> u8 {
         match self {
             Self::Neighbour { tag, .. } | Self::Routed { tag, .. } => tag,

@@ -44,7 +44,6 @@ pub struct FitError {
 
 impl FitError {
     /// Returns the kind of the error.
-    #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         ErrorKind::InvalidArgument
     }
@@ -164,13 +163,11 @@ impl Measurements {
     }
 
     /// The measurements, in the order of the file.
-    #[must_use]
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
     /// The series, in the order in which they come.
-    #[must_use]
     pub fn series(&self) -> Vec<&str> {
         let mut series: Vec<&str> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -184,7 +181,6 @@ impl Measurements {
 
     /// Rate of a link of k = 1 before any overhead, bytes per second, where the file says what that
     /// is.
-    #[must_use]
     pub fn theory_bytes_per_second(&self) -> Option<f64> {
         self.has_links.then(one_lane_bytes_per_second)
     }

@@ -24,7 +24,6 @@ pub struct Line {
 
 /// The line with the least sum of squares of residuals, each times its weight; none where all
 /// values of u are the same, or there are none.
-#[must_use]
 pub fn least_squares(points: impl IntoIterator<Item = (f64, f64, f64)> + Clone) -> Option<Line> {
     let (mut sum, mut sum_u, mut sum_y) = (0.0, 0.0, 0.0);
     for (u, y, weight) in points.clone() {

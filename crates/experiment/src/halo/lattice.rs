@@ -38,32 +38,27 @@ pub struct Lattice {
 impl Lattice {
     /// A part with so many sites in each dimension; `None` where one is 0 or there are more than
     /// [`MAX_SITES`].
-    #[must_use]
     pub fn new(extents: [u32; DIMENSIONS]) -> Option<Self> {
         let sites = extents.iter().try_fold(1_u64, |all, &one| all.checked_mul(one.into()))?;
         (1..=MAX_SITES).contains(&sites).then_some(Self { extents })
     }
 
     /// Sites in each dimension.
-    #[must_use]
     pub const fn extents(&self) -> [u32; DIMENSIONS] {
         self.extents
     }
 
     /// All sites.
-    #[must_use]
     pub fn sites(&self) -> usize {
         self.extents.iter().map(|&extent| extent as usize).product()
     }
 
     /// Sites of each of the two faces of a dimension.
-    #[must_use]
     pub fn face_sites(&self, dimension: usize) -> usize {
         self.sites() / self.extents[dimension] as usize
     }
 
     /// Coordinates of a site.
-    #[must_use]
     pub fn coordinates(&self, site: usize) -> [u32; DIMENSIONS] {
         let mut left = site;
         self.extents.map(|extent| {
@@ -74,7 +69,6 @@ impl Lattice {
     }
 
     /// The site at these coordinates.
-    #[must_use]
     pub fn site(&self, coordinates: [u32; DIMENSIONS]) -> usize {
         let both = coordinates.iter().zip(self.extents).rev();
         both.fold(0, |site, (&coordinate, extent)| site * extent as usize + coordinate as usize)
@@ -103,7 +97,6 @@ impl Lattice {
     }
 
     /// The neighbour of a site.
-    #[must_use]
     pub fn neighbour(&self, site: usize, direction: Direction) -> Neighbour {
         let dimension = usize::from(direction.dimension());
         let mut coordinates = self.coordinates(site);

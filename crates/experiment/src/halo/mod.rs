@@ -52,14 +52,12 @@ setters!(HaloOptions {
 
 impl HaloOptions {
     /// Returns options of one exchange, at most 1 s long.
-    #[must_use]
     pub const fn new(lattice: Lattice, site_bytes: u64) -> Self {
         let timeout = Picoseconds::from_ms(1000);
         Self { lattice, site_bytes, exchanges: 1, seed: 1, timeout }
     }
 
     /// Bytes of a face of that dimension.
-    #[must_use]
     pub fn face_bytes(&self, dimension: usize) -> u64 {
         self.lattice.face_sites(dimension) as u64 * self.site_bytes
     }
@@ -151,7 +149,6 @@ impl<B: Bus> HaloNode<B> {
     }
 
     /// Bytes that it sends in an exchange, and as many come.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.faces.iter().map(|face| face.bytes).sum()
     }

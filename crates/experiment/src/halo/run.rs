@@ -67,7 +67,6 @@ impl HaloOutcome {
     }
 
     /// Returns the sizes of the torus in words: `4 x 2`.
-    #[must_use]
     pub fn name(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(u16::to_string).collect();
         sizes.join(" x ")
@@ -100,20 +99,17 @@ impl HaloOutcome {
     }
 
     /// Returns the numbers of faces that were compared and that were wrong.
-    #[must_use]
     pub fn checked(&self) -> (u64, u64) {
         let nodes = self.nodes.iter();
         nodes.fold((0, 0), |(checked, wrong), one| (checked + one.checked, wrong + one.wrong))
     }
 
     /// Returns the rate of the link with the largest face, bytes per second.
-    #[must_use]
     pub fn link_bytes_per_second(&self) -> f64 {
         self.face_bytes as f64 / self.exchange.as_seconds()
     }
 
     /// Returns the rate to each host, bytes per second.
-    #[must_use]
     pub fn node_bytes_per_second(&self) -> f64 {
         self.node_bytes as f64 / self.exchange.as_seconds()
     }

@@ -22,7 +22,6 @@ pub struct Tori(pub Vec<Vec<u16>>);
 impl Tori {
     /// Returns up to four sizes with this product, as even as can be: the largest prime factors
     /// first, each to the smallest size.
-    #[must_use]
     pub fn even(nodes: u32) -> Vec<u16> {
         let mut factors = Vec::new();
         let (mut left, mut prime) = (nodes, 2_u32);

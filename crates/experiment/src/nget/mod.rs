@@ -84,7 +84,6 @@ pub struct NgetMeasured {
 
 impl NgetMeasured {
     /// Gets of the whole run, without those that are compared.
-    #[must_use]
     pub fn gets(&self) -> u64 {
         let NgetOptions { in_flight, per_loop, loops, .. } = self.options;
         u64::from(in_flight - per_loop) + loops * u64::from(per_loop)
@@ -92,19 +91,16 @@ impl NgetMeasured {
 
     /// Time of the whole run, #S to #E: the gets in flight share the engine, so parts of a run
     /// begin and end with as many as are in flight.
-    #[must_use]
     pub fn elapsed(&self) -> Picoseconds {
         self.ended.since(self.begun)
     }
 
     /// Time for each get, ps, over the whole run.
-    #[must_use]
     pub fn interval_ps(&self) -> f64 {
         self.elapsed().0 as f64 / self.gets() as f64
     }
 
     /// Bytes per second of the whole run.
-    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         rate(self.gets() * self.options.size_bytes, self.elapsed())
     }

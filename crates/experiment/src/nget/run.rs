@@ -59,13 +59,11 @@ pub struct NgetOutcome {
 
 impl NgetOutcome {
     /// Share of the link's rate, without SKP ordered sets taken off.
-    #[must_use]
     pub fn over_theory(&self) -> f64 {
         self.measured.bytes_per_second() / self.rate.bytes_per_second()
     }
 
     /// Share of the ceiling less DLLPs.
-    #[must_use]
     pub fn of_ceiling(&self) -> f64 {
         self.measured.bytes_per_second() / self.ceiling.less_dllps_bytes_per_second
     }
@@ -174,7 +172,6 @@ impl NgetMeasured {
 
 impl NgetOptions {
     /// Returns options with loops enough for these gets.
-    #[must_use]
     pub fn enough(size_bytes: u64, in_flight: u32, per_loop: u32, seed: u64) -> Self {
         let bytes = size_bytes * u64::from(per_loop);
         let least = (4 * u64::from(in_flight) / u64::from(per_loop)).max(*LOOPS.start());

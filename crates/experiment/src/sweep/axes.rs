@@ -27,7 +27,6 @@ pub enum TransferKind {
 
 impl TransferKind {
     /// Returns the word of the command line.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -49,7 +48,6 @@ pub enum Descriptors {
 
 impl Descriptors {
     /// Returns the word of the command line.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -209,14 +207,12 @@ impl Axes {
 
 impl Point {
     /// Returns the transfers that are kept posted.
-    #[must_use]
     pub fn posted(&self) -> u32 {
         self.outstanding.unwrap_or(1)
     }
 
     /// Returns the names and values of its parameters, except for the size: the kind, the link if
     /// it is known, and all that the sweep gives values to.
-    #[must_use]
     pub fn parameters(&self, link: Option<LinkRate>) -> Vec<(String, Parameter)> {
         let number = |value: f64| Parameter::Number(value);
         let word = |word: &str| Parameter::Word(word.to_owned());

@@ -45,7 +45,6 @@ impl<'a> LabSweep<'a> {
     }
 
     /// Returns the name of the card.
-    #[must_use]
     pub fn card(&self) -> &str {
         &self.card
     }

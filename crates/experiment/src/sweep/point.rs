@@ -79,13 +79,11 @@ pub struct SweepPoint {
 
 impl SweepPoint {
     /// Returns the names and values of its parameters, except for the size.
-    #[must_use]
     pub fn parameters(&self) -> Vec<(String, Parameter)> {
         self.point.parameters(self.link)
     }
 
     /// Returns the point as plain data.
-    #[must_use]
     pub fn row(&self) -> SweepRow {
         SweepRow {
             size_bytes: self.point.size_bytes,
@@ -99,7 +97,6 @@ impl SweepPoint {
 
 /// Formats points of one sweep as comma-separated values, which
 /// [`Measurements`](crate::fit::Measurements) reads.
-#[must_use]
 pub fn csv(points: &[SweepPoint]) -> String {
     let mut text = String::new();
     for (name, _) in points.first().map(SweepPoint::parameters).unwrap_or_default() {

@@ -12,7 +12,6 @@ use crosslane_results::quantity::short_size;
 use crate::size::{SizeRange, parse_payload};
 
 /// Returns a kind of flow: `write`, `read`, `writeread`.
-#[must_use]
 pub const fn kind_word(kind: FlowKind) -> &'static str {
     match kind {
         FlowKind::Write => "write",
@@ -42,7 +41,6 @@ pub struct FlowArgument {
 
 impl FlowArgument {
     /// The flow with operations of this size.
-    #[must_use]
     pub fn request(&self, operation_bytes: u64) -> FlowRequest {
         FlowRequest {
             label: format!("--flow {self}"),

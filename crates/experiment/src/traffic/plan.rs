@@ -81,7 +81,6 @@ pub struct PlannedFlow {
 
 impl PlannedFlow {
     /// The directions that carry the data of writes, and those that carry that of reads.
-    #[must_use]
     pub fn data_directions(&self) -> (&[DirectionId], &[DirectionId]) {
         match self.flow.kind {
             FlowKind::Write => (&self.requests, &[]),
@@ -91,14 +90,12 @@ impl PlannedFlow {
     }
 
     /// Returns whether data of the flow cross a direction.
-    #[must_use]
     pub fn carries_data(&self, id: DirectionId) -> bool {
         let (writes, reads) = self.data_directions();
         writes.contains(&id) || reads.contains(&id)
     }
 
     /// Operations in flight at once, as far as there are so many; a core has one load at a time.
-    #[must_use]
     pub fn in_flight(&self) -> u64 {
         let is_core = matches!(self.flow.source, FlowSource::Core { .. });
         if is_core && self.flow.kind == FlowKind::Read {
@@ -108,7 +105,6 @@ impl PlannedFlow {
     }
 
     /// `fpga1 -> host, write`.
-    #[must_use]
     pub fn words(&self) -> String {
         format!("{} -> {}, {}", self.from, self.to, kind_word(self.flow.kind))
     }

@@ -57,14 +57,12 @@ pub struct TrafficFlow {
 
 impl TrafficFlow {
     /// The rate as a share of the ceiling less DLLPs.
-    #[must_use]
     pub fn share(&self) -> Option<f64> {
         let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
         (ceiling > 0.0).then(|| self.report.bytes_per_second() / ceiling)
     }
 
     /// Returns the flow as plain data.
-    #[must_use]
     pub fn result(&self) -> Flow {
         let (planned, report) = (&self.planned, &self.report);
         Flow {

@@ -164,7 +164,6 @@ fn completer(
 }
 
 /// Counts the TLPs that carried the flow's data.
-#[must_use]
 pub fn data_tlps(
     file: &Lab,
     lab: &RunningLab,

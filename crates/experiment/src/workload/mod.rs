@@ -40,7 +40,6 @@ pub enum Workload {
 
 impl Workload {
     /// Returns its options.
-    #[must_use]
     pub const fn options(&self) -> &Options {
         match self {
             Self::Write(options)
@@ -52,7 +51,6 @@ impl Workload {
     }
 
     /// Formats the modes of its transfers: `descriptors in a ring, polled`.
-    #[must_use]
     pub fn modes(&self) -> String {
         let options = self.options();
         if let Self::Latency(_) = self {
@@ -82,19 +80,16 @@ impl Workload {
     }
 
     /// Whether engines keep to the credit windows of the receive queues that they write to.
-    #[must_use]
     pub const fn keeps_windows(&self) -> bool {
         !matches!(self, Self::Write(_) | Self::Read(_)) && self.options().credits
     }
 
     /// Returns the bytes of one transfer or message.
-    #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.options().size_bytes
     }
 
     /// Returns the bytes that one flow moves; no more than fit.
-    #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.size_bytes().saturating_mul(self.options().iterations)
     }
@@ -146,7 +141,6 @@ pub enum Measurement {
 
 impl Measurement {
     /// Returns its figure: the rate of all flows together, or the typical latency one way.
-    #[must_use]
     pub fn figure(&self) -> Figure {
         match self {
             Self::Flows(together) => outcome::rate_of(together.flows.iter()),
@@ -155,7 +149,6 @@ impl Measurement {
     }
 
     /// Returns a sentence for each flow whose data arrived wrong.
-    #[must_use]
     pub fn wrong_data(&self) -> Vec<String> {
         let sentence = |name: &str, words: u64| {
             (words > 0).then(|| format!("{name}: {words} words of the data that arrived are wrong"))

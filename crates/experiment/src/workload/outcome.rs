@@ -25,7 +25,6 @@ pub struct WorkloadFlow {
 impl WorkloadFlow {
     /// Returns the rate that its plan lets expect, bytes per second. Of reads it is the most: the
     /// completer may cut completions shorter than the path allows.
-    #[must_use]
     pub fn expected_bytes_per_second(&self) -> f64 {
         let plan = &self.measured.plan;
         let first = self.measured.channels.first().map(|channel| channel.kind.as_str());
@@ -38,14 +37,12 @@ impl WorkloadFlow {
     }
 
     /// Returns the rate by the engine's timers as a share of the ceiling less DLLPs.
-    #[must_use]
     pub fn share(&self) -> Option<f64> {
         let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
         (ceiling > 0.0).then(|| self.measured.hardware_bytes_per_second() / ceiling)
     }
 
     /// Returns the flow as plain data.
-    #[must_use]
     pub fn result(&self, workload: &Workload) -> Flow {
         let measured = &self.measured;
         let hardware = measured.hardware.map(|time| Hardware {
@@ -131,7 +128,6 @@ impl WorkloadOutcome {
 
     /// Returns the outcome of a workload on cards, of whose links nothing is known but what the
     /// cards and the tree tell.
-    #[must_use]
     pub fn on_cards(workload: Workload, measurement: Measurement) -> Self {
         let outcome = Self::new(workload);
         let mut outcome = match measurement {
@@ -147,7 +143,6 @@ impl WorkloadOutcome {
     }
 
     /// Returns the number of words of 4 B that were not what was sent.
-    #[must_use]
     pub fn wrong_words(&self) -> u64 {
         let trips = self.round_trips.as_ref().map_or(0, |trips| trips.data_errors.words);
         trips + self.flows.iter().map(|flow| flow.measured.data_errors.words).sum::<u64>()

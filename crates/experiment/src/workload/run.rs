@@ -35,7 +35,6 @@ pub struct EngineWork {
 
 impl EngineWork {
     /// Returns the bytes that the flows are to move, at most `u64::MAX`.
-    #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.workload.total_bytes().saturating_mul(self.flows.len() as u64)
     }

@@ -75,13 +75,11 @@ pub struct HostTree {
 
 impl HostTree {
     /// Finds a function by name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<&Function> {
         self.functions.iter().find(|function| function.name == name)
     }
 
     /// Finds the function and the BAR that hold an address.
-    #[must_use]
     pub fn at_address(&self, address: BusAddress) -> Option<(&Function, &Bar)> {
         self.functions
             .iter()
@@ -91,7 +89,6 @@ impl HostTree {
 
     /// Lists the functions on the path from one to the other, both included; it leads through the
     /// root complex if they share no bridge.
-    #[must_use]
     pub fn path(&self, from: &Function, to: &Function) -> Vec<&Function> {
         let up = |start: &Function| {
             let mut indexes = Vec::new();

@@ -50,13 +50,11 @@ impl LabBus {
     }
 
     /// Returns the host of this bus.
-    #[must_use]
     pub fn host(&self) -> HostId {
         self.running_host().id
     }
 
     /// Returns the core that does its loads, stores and work.
-    #[must_use]
     pub const fn core(&self) -> u16 {
         self.core
     }

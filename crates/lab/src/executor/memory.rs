@@ -105,7 +105,6 @@ impl LabMemory {
     }
 
     /// Returns its number among the memories of its host.
-    #[must_use]
     pub fn id(&self) -> u64 {
         self.inner.id
     }

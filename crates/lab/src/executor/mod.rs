@@ -99,7 +99,6 @@ pub struct Simulation {
 
 impl Simulation {
     /// Takes ownership of a lab.
-    #[must_use]
     pub fn new(lab: RunningLab) -> Self {
         Self {
             shared: Arc::new(Shared::new(lab)),
@@ -121,7 +120,6 @@ impl Simulation {
     ///
     /// # Panics
     /// If the lab has no such host.
-    #[must_use]
     pub fn bus(&self, host: HostId) -> LabBus {
         LabBus::new(self.shared.clone(), host)
     }
@@ -139,19 +137,16 @@ impl Simulation {
     }
 
     /// Returns the hosts of the lab, in the order of their [`HostId`], as enumerated.
-    #[must_use]
     pub fn hosts(&self) -> &[RunningHost] {
         &self.shared.hosts
     }
 
     /// Finds a node by name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.shared.names.get(name).copied()
     }
 
     /// Finds a port by name, such as `rha25.up`; an endpoint's port has the endpoint's name.
-    #[must_use]
     pub fn find_port(&self, name: &str) -> Option<PortId> {
         crate::lab::find_port(&self.shared.lock().fabric, &self.shared.names, name)
     }
@@ -160,7 +155,6 @@ impl Simulation {
     ///
     /// # Panics
     /// If the lab has no such host.
-    #[must_use]
     pub fn memory_in_use(&self, host: HostId) -> MemoryInUse {
         let state = self.shared.lock();
         let memory = &state.memories[usize::from(host.0)];
@@ -169,7 +163,6 @@ impl Simulation {
     }
 
     /// Returns the simulated time.
-    #[must_use]
     pub fn now(&self) -> Picoseconds {
         self.shared.lock().fabric.now()
     }

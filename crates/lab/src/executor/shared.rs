@@ -214,7 +214,6 @@ impl State {
 
     /// Gives a wait its outcome, if it still exists; returns its waker, to be woken without the
     /// lock.
-    #[must_use]
     pub fn give(&mut self, token: u64, outcome: Outcome) -> Option<Waker> {
         let waiting = self.waits.get_mut(&token)?;
         waiting.outcome.get_or_insert(outcome);
@@ -222,7 +221,6 @@ impl State {
     }
 
     /// Notes a write by host code: waits for a word there look again.
-    #[must_use]
     pub fn memory_written(&mut self, host: usize, address: u64, bytes: u64) -> Vec<Waker> {
         if self.watched.is_empty() {
             return Vec::new();

@@ -55,7 +55,6 @@ impl std::error::Error for Stuck {}
 
 impl Stuck {
     /// Returns the kind of the error.
-    #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self.why {
             WhyStuck::TimeLimit => ErrorKind::Timeout,

@@ -155,7 +155,6 @@ impl<T> Task<T> {
     }
 
     /// Whether the task has ended.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).ended
     }

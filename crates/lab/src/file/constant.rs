@@ -26,7 +26,6 @@ impl Provenance {
         [Self::Clause, Self::DataSheet, Self::Document, Self::Sysfs, Self::Fit, Self::Assumption];
 
     /// Returns the word that begins such a source, without its colon.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Clause => "clause",
@@ -85,13 +84,11 @@ pub struct Constant {
 
 impl Constant {
     /// Returns its dotted path: `part.v7.requester.idle_clocks_per_tlp`.
-    #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.place, self.key)
     }
 
     /// Returns its value for display: numeric codes, such as class codes, in hexadecimal.
-    #[must_use]
     pub fn shown_value(&self) -> String {
         let digits = match self.key.as_str() {
             "class_code" => 6,

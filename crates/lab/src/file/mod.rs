@@ -170,7 +170,6 @@ impl LabFile {
     }
 
     /// Returns the text of the file.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -62,7 +62,6 @@ impl PartKind {
     ];
 
     /// Returns its word in a lab file.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         Self::WORDS[self as usize].0
     }

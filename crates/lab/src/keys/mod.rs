@@ -120,7 +120,6 @@ pub struct KeyTable {
 
 impl KeyTable {
     /// Returns its own keys, without those of [`also`](Self::also).
-    #[must_use]
     pub fn own(&self) -> &'static [Key] {
         (self.keys)()
     }

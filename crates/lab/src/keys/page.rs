@@ -32,7 +32,6 @@ struct Section {
 }
 
 /// Returns the page.
-#[must_use]
 pub fn page() -> String {
     let mut page = HEAD.to_owned();
     for Section { table, places } in sections() {
@@ -93,7 +92,6 @@ fn visit(table: &'static KeyTable, place: String, sections: &mut Vec<Section>) {
 
 impl KeyTable {
     /// Whether it is a part.
-    #[must_use]
     pub fn is_part(&self) -> bool {
         self.own().iter().any(|key| matches!(key.kind, Kind::PartKind))
     }

@@ -13,7 +13,6 @@ use crate::file::parts::PartKind;
 
 /// Returns the schema: each table is a definition, and once more for where it overrules another and
 /// need not be whole.
-#[must_use]
 pub fn schema() -> Value {
     let mut definitions = BTreeMap::new();
     let root = Writer { definitions: &mut definitions }.table(&ROOT, true);

@@ -57,7 +57,6 @@ const fn options_of(provider: Provider) -> ProviderOptions {
 }
 
 /// Lists all providers, in the order of [`Provider::ALL`], with the reasons why some are unusable.
-#[must_use]
 pub fn providers() -> Vec<ProviderState> {
     let state = |provider| ProviderState { provider, usable: usable(provider) };
     Provider::ALL.into_iter().map(state).collect()
@@ -144,7 +143,6 @@ impl Network {
     }
 
     /// Returns its provider.
-    #[must_use]
     pub fn provider(&self) -> Provider {
         self.inner.provider
     }

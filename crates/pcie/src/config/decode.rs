@@ -60,20 +60,17 @@ pub fn find_extended_capability<E>(
 
 /// Decodes a payload or read request size from the lowest three bits: 128 bytes times two to their
 /// power. The two reserved codes count as 4096 bytes.
-#[must_use]
 pub const fn size_of_code(code: u32) -> u32 {
     let code = code & 7;
     128 << if code > LARGEST_SIZE_CODE { LARGEST_SIZE_CODE } else { code }
 }
 
 /// Encodes a payload or read request size, a power of two from 128 to 4096 bytes.
-#[must_use]
 pub const fn size_code(bytes: u32) -> u32 {
     bytes.trailing_zeros() - 7
 }
 
 /// Decodes speed (bits 3:0) and width (bits 9:4) of a link; `None` for codes that are not modelled.
-#[must_use]
 pub fn rate_of_code(code: u32) -> Option<LinkRate> {
     let generation = Generation::from_number((code & LINK_SPEED_MASK) as u8)?;
     let width = Width::new((code >> LINK_CAPABILITIES_WIDTH_SHIFT & 0x3f) as u8)?;

@@ -66,7 +66,6 @@ pub enum BarKind {
 
 impl BarKind {
     /// Decodes the low bits of a BAR's register (PCIe 6.x 7.5.1.2.1); `None` for I/O ports.
-    #[must_use]
     pub const fn of_register(register: u32) -> Option<Self> {
         let prefetchable = register & registers::BAR_PREFETCHABLE != 0;
         match register & registers::BAR_TYPE {
@@ -77,7 +76,6 @@ impl BarKind {
     }
 
     /// Whether reads of the range have no side effects.
-    #[must_use]
     pub const fn is_prefetchable(self) -> bool {
         match self {
             Self::Memory32 { prefetchable } | Self::Memory64 { prefetchable } => prefetchable,
@@ -85,7 +83,6 @@ impl BarKind {
     }
 
     /// Whether the BAR takes two registers.
-    #[must_use]
     pub const fn is_64_bit(self) -> bool {
         matches!(self, Self::Memory64 { .. })
     }
@@ -115,7 +112,6 @@ pub struct Bar {
 
 impl Bar {
     /// Whether `address` lies in the range.
-    #[must_use]
     pub const fn contains(&self, address: BusAddress) -> bool {
         // The base is aligned to the size, a power of two.
         address.0 & !(self.size_bytes - 1) == self.base.0
@@ -148,7 +144,6 @@ impl std::fmt::Display for PortType {
 
 impl PortType {
     /// The four bits of the type in the register.
-    #[must_use]
     pub const fn encoding(self) -> u8 {
         match self {
             Self::Endpoint => 0b0000,
@@ -159,7 +154,6 @@ impl PortType {
     }
 
     /// Decodes the four bits of the register; `None` for types that are not modelled.
-    #[must_use]
     pub const fn from_encoding(bits: u8) -> Option<Self> {
         match bits {
             0b0000 => Some(Self::Endpoint),
@@ -171,13 +165,11 @@ impl PortType {
     }
 
     /// Whether the header is of type 1.
-    #[must_use]
     pub const fn is_bridge(self) -> bool {
         !matches!(self, Self::Endpoint)
     }
 
     /// Whether the port is at the upper end of its link (PCIe "downstream port").
-    #[must_use]
     pub const fn is_above_its_link(self) -> bool {
         matches!(self, Self::RootPort | Self::DownstreamPort)
     }
@@ -364,7 +356,6 @@ impl ConfigSpace {
     /// # Panics
     /// If `port_type` is an endpoint, the class code has more than 24 bits, or the capability fails
     /// [`Capability::check`].
-    #[must_use]
     pub fn bridge(port_type: PortType, identity: Identity, capability: Capability) -> Self {
         assert!(port_type.is_bridge(), "an endpoint has no type 1 header");
         assert!(identity.class_code <= 0xff_ffff, "a class code has 24 bits");
@@ -384,7 +375,6 @@ impl ConfigSpace {
 
     /// Reads the double word at `offset` (bytes; the low two bits are ignored, as a configuration
     /// request has none). Registers that are not implemented read 0 (PCIe 6.x 7.5.1).
-    #[must_use]
     pub fn read(&self, offset: u16) -> u32 {
         self.registers.get(usize::from(offset / 4)).map_or(0, |register| register.value)
     }

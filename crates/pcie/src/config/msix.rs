@@ -41,13 +41,11 @@ pub struct Msix {
 
 impl MsixRequest {
     /// Length of the table in bytes.
-    #[must_use]
     pub const fn table_bytes(&self) -> u32 {
         self.vectors as u32 * MSIX_ENTRY_BYTES
     }
 
     /// Length of the pending bits in bytes, whole words of 8.
-    #[must_use]
     pub const fn pending_bytes(&self) -> u32 {
         (self.vectors as u32).div_ceil(MSIX_VECTORS_PER_PENDING_WORD) * 8
     }
@@ -107,7 +105,6 @@ impl ConfigSpace {
     }
 
     /// The MSI-X capability, or `None` if the function lacks it.
-    #[must_use]
     pub fn msix(&self) -> Option<Msix> {
         let at = self.find_capability(CAPABILITY_MSIX)?;
         let (header, table) = (self.read(at), self.read(at + MSIX_TABLE));

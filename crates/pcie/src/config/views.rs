@@ -17,7 +17,6 @@ const WINDOW_GRANULE_MASK: u64 = 0xf_ffff;
 
 impl ConfigSpace {
     /// Device/port type of the function.
-    #[must_use]
     pub fn port_type(&self) -> PortType {
         self.port_type
     }
@@ -25,52 +24,44 @@ impl ConfigSpace {
     /// Largest payload that the function may send or receive now, bytes: Max_Payload_Size of Device
     /// Control, limited to the largest supported (PCIe 6.x 7.5.3.4 forbids software to set more;
     /// the register keeps the written value).
-    #[must_use]
     pub fn max_payload_bytes(&self) -> u32 {
         self.size_field(DEVICE_CONTROL, DEVICE_CONTROL_MAX_PAYLOAD_SHIFT)
             .min(self.max_payload_supported_bytes())
     }
 
     /// Largest payload that the function supports, bytes (PCIe 6.x 7.5.3.3).
-    #[must_use]
     pub fn max_payload_supported_bytes(&self) -> u32 {
         self.size_field(DEVICE_CAPABILITIES, 0)
     }
 
     /// Largest read request that the function may send now, bytes (PCIe 6.x 7.5.3.4). The two
     /// reserved codes count as 4096.
-    #[must_use]
     pub fn max_read_request_bytes(&self) -> u32 {
         self.size_field(DEVICE_CONTROL, DEVICE_CONTROL_MAX_READ_SHIFT)
     }
 
     /// Whether the function may set the relaxed ordering attribute.
-    #[must_use]
     pub fn relaxed_ordering_enabled(&self) -> bool {
         self.express(DEVICE_CONTROL) & DEVICE_CONTROL_RELAXED_ORDERING != 0
     }
 
     /// Whether the function may use 8-bit tags rather than 5-bit ones.
-    #[must_use]
     pub fn extended_tags_enabled(&self) -> bool {
         self.express(DEVICE_CONTROL) & DEVICE_CONTROL_EXTENDED_TAG != 0
     }
 
     /// Whether an endpoint may send memory requests, or a bridge forward them upstream.
-    #[must_use]
     pub fn bus_master_enabled(&self) -> bool {
         self.read(COMMAND) & COMMAND_BUS_MASTER != 0
     }
 
     /// Whether an endpoint answers memory requests, or a bridge forwards them downstream.
-    #[must_use]
     pub fn memory_enabled(&self) -> bool {
         self.read(COMMAND) & COMMAND_MEMORY_SPACE != 0
     }
 
     /// BAR `index` (0 to 5) with its base as programmed now, whether or not memory is enabled.
     /// `None` for an unused BAR and for the upper half of a 64-bit one.
-    #[must_use]
     pub fn bar(&self, index: usize) -> Option<Bar> {
         let BarRequest { kind, size_bytes } = (*self.bar_requests.get(index)?)?;
         let offset = BAR0 + 4 * index as u16;
@@ -83,19 +74,16 @@ impl ConfigSpace {
     }
 
     /// The range that each BAR asks for.
-    #[must_use]
     pub fn bar_requests(&self) -> &[Option<BarRequest>; 6] {
         &self.bar_requests
     }
 
     /// Bus number right below a bridge; 0 for an endpoint.
-    #[must_use]
     pub fn secondary_bus(&self) -> u8 {
         self.bus_number(1)
     }
 
     /// Highest bus number below a bridge; 0 for an endpoint.
-    #[must_use]
     pub fn subordinate_bus(&self) -> u8 {
         self.bus_number(2)
     }
@@ -103,14 +91,12 @@ impl ConfigSpace {
     /// First and last address that a bridge forwards downstream by its memory base and limit.
     /// `None` for an endpoint, or if the limit is below the base (PCIe 6.x 7.5.1.3.8). Does not
     /// check whether memory is enabled.
-    #[must_use]
     pub fn memory_window(&self) -> Option<RangeInclusive<u64>> {
         self.window(MEMORY_BASE_LIMIT, 0, 0)
     }
 
     /// Like [`Self::memory_window`], for prefetchable memory with 64-bit addresses (PCIe 6.x
     /// 7.5.1.3.9).
-    #[must_use]
     pub fn prefetchable_window(&self) -> Option<RangeInclusive<u64>> {
         let upper = |offset| u64::from(self.read(offset)) << 32;
         let (base, limit) = (upper(PREFETCHABLE_BASE_UPPER), upper(PREFETCHABLE_LIMIT_UPPER));
@@ -119,14 +105,12 @@ impl ConfigSpace {
 
     /// Whether peer-to-peer requests that enter at this port go up to the root complex
     /// (PCIe 6.x 6.12.1.1, P2P Request Redirect).
-    #[must_use]
     pub fn acs_request_redirect(&self) -> bool {
         self.acs_control() & ACS_CONTROL_REQUEST_REDIRECT != 0
     }
 
     /// Whether peer-to-peer completions without relaxed ordering that enter at this port go up
     /// to the root complex (PCIe 6.x 6.12.1.1, P2P Completion Redirect).
-    #[must_use]
     pub fn acs_completion_redirect(&self) -> bool {
         self.acs_control() & ACS_CONTROL_COMPLETION_REDIRECT != 0
     }
@@ -151,13 +135,11 @@ impl ConfigSpace {
     }
 
     /// Rate and width that the link has trained to.
-    #[must_use]
     pub fn link_status(&self) -> LinkRate {
         Self::rate(self.express(LINK_CONTROL) >> LINK_STATUS_SPEED_SHIFT)
     }
 
     /// Highest rate and width of the port.
-    #[must_use]
     pub fn link_capability(&self) -> LinkRate {
         Self::rate(self.express(LINK_CAPABILITIES))
     }
@@ -168,7 +150,6 @@ impl ConfigSpace {
     }
 
     /// Finds the capability with this ID in the list and returns its offset (PCIe 6.x 7.5.1.1.11).
-    #[must_use]
     pub fn find_capability(&self, id: u8) -> Option<u16> {
         let Ok(found) = find_capability(id, |offset| Ok::<_, Infallible>(self.read(offset)));
         found
@@ -176,7 +157,6 @@ impl ConfigSpace {
 
     /// Finds the extended capability with this ID in the list and returns its offset (PCIe 6.x
     /// 7.6.3). 0 is not a valid ID.
-    #[must_use]
     pub fn find_extended_capability(&self, id: u16) -> Option<u16> {
         let Ok(found) =
             find_extended_capability(id, |offset| Ok::<_, Infallible>(self.read(offset)));

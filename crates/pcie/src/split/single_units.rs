@@ -37,14 +37,12 @@ impl SingleUnits {
     ///
     /// # Panics
     /// If the share is not between 0 and 1.
-    #[must_use]
     pub fn new(share: f64) -> Self {
         assert!((0.0..=1.0).contains(&share), "a share of {share}");
         Self { share: (share * WHOLE as f64).round() as u64, carried: 0 }
     }
 
     /// Whether the share is 0, so that nothing is cut.
-    #[must_use]
     pub const fn is_off(&self) -> bool {
         self.share == 0
     }

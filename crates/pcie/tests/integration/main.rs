@@ -2,4 +2,4 @@
 //! Tests of `crosslane-pcie` from outside, in one program.
 
 mod corpus;
-mod fuzz_tlp;
+mod fuzz_configuration;

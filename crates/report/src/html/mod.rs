@@ -81,7 +81,6 @@ fn policy_source(text: &str) -> String {
 impl Page {
     /// Returns the page as one self-contained HTML document: nothing is fetched. The same page
     /// gives the same bytes.
-    #[must_use]
     pub fn to_html(&self) -> String {
         crate::clean::text(&document(self))
     }

@@ -37,7 +37,6 @@ fn keyed(figures: Vec<SingleFigure>) -> Vec<(Key, SingleFigure)> {
 
 impl Comparison {
     /// Compares two outcomes.
-    #[must_use]
     pub fn of(first: Outcome, second: Outcome) -> Self {
         let of_second = keyed(values(&second));
         let others: BTreeMap<&Key, f64> =

@@ -18,7 +18,6 @@ const WORSE: f64 = 0.01;
 impl Comparison {
     /// Returns the page: `command` is the command line that makes it, `names` are those of the
     /// runs.
-    #[must_use]
     pub fn page(&self, command: &str, names: [&str; 2]) -> Page {
         let mut sections = Vec::new();
         sections.extend(self.plots(names));
@@ -35,7 +34,6 @@ impl Comparison {
     }
 
     /// Returns a sentence with the number of figures, and how many of them are better or worse.
-    #[must_use]
     pub fn summary(&self) -> String {
         let Compared { figures, only_first, only_second, .. } = &self.result;
         let count = |is_so: &dyn Fn(&ComparedFigure) -> bool| {
@@ -64,7 +62,6 @@ impl Comparison {
     }
 
     /// Returns a table of all figures that both runs have.
-    #[must_use]
     pub fn table(&self, names: [&str; 2]) -> Table {
         let mut rows = Table::headed("what | conditions | figure");
         rows = rows.with_numbers([names[0], names[1], "unit", "change %"]);
@@ -158,7 +155,6 @@ fn lines(runs: &[Bench; 2], names: [&str; 2], value: impl Fn(&Flow) -> Option<f6
 }
 
 /// Formats a number with six significant digits, and at most three decimals.
-#[must_use]
 pub(super) fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();

@@ -74,7 +74,6 @@ fn bad_words(fits: &Fits) -> impl Iterator<Item = String> {
 }
 
 /// Formats fits as text.
-#[must_use]
 pub fn fits_text(fits: &Fits, columns: Columns) -> String {
     let mut text = Table::of(&FIT, &fits.fits).least_first(&SPARE).to_text(columns.tables);
     let residuals = Table::of(&residual_fields(), &rows(fits)).least_first(&SPARE);
@@ -84,7 +83,6 @@ pub fn fits_text(fits: &Fits, columns: Columns) -> String {
 }
 
 /// Returns the page of fits. `command` is the command line that makes it.
-#[must_use]
 pub fn fits_page(fits: &Fits, command: &str) -> Page {
     let mut blocks: Vec<Block> =
         bad_words(fits).map(|words| Block::Text(format!("{}.", capital(&words)))).collect();

@@ -33,7 +33,6 @@ const LEAST_GAIN: f64 = 0.0005;
 /// Returns the page of a benchmark: rates and times as plots and tables, the bottleneck, the use of
 /// links. `command` is the command line that makes it. `None` for reproductions, whose pages need
 /// more than their rows.
-#[must_use]
 pub fn page(outcome: &Outcome, command: &str) -> Option<Page> {
     let (title, (summary, sections)) = match outcome {
         Outcome::Bench(run) => {
@@ -183,7 +182,6 @@ pub(super) fn size_words(scenario: &ScenarioResult) -> String {
 
 /// Returns the blocks of an explanation: the bottleneck, the next one, the account of time, and
 /// every limit that was tried.
-#[must_use]
 pub fn explanation_blocks(name: &str, why: &Explanation) -> Vec<Block> {
     let mut blocks = Vec::new();
     let figure = |value: f64| figure_words(why.figure, value);

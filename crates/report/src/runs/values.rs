@@ -8,7 +8,6 @@ use crosslane_results::{
 };
 
 /// Returns the values of an outcome, in the order of the file.
-#[must_use]
 pub fn values(outcome: &Outcome) -> Vec<SingleFigure> {
     match outcome {
         Outcome::Bench(run) => {

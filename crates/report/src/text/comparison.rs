@@ -10,7 +10,6 @@ use crate::runs::Comparison;
 
 impl Comparison {
     /// Formats the comparison as text; `names` are those of the runs. Cells to look at are marked.
-    #[must_use]
     pub fn text(&self, names: [&str; 2], columns: Columns) -> String {
         let mut text = String::new();
         for (name, run) in names.into_iter().zip(&self.outcomes) {

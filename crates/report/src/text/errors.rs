@@ -9,7 +9,6 @@ const SHOWN_ERRORS: usize = 10;
 /// Formats the first errors of runs and all deadlocks, and says how many are not shown. Errors that
 /// differ in their numbers only are one line. A deadlock comes last, behind the errors that cause
 /// it.
-#[must_use]
 pub fn errors(scenarios: &[ScenarioResult], deadlocks: &[String]) -> (Vec<String>, Option<String>) {
     let count: u64 = scenarios.iter().map(|scenario| scenario.error_count).sum();
     let errors = scenarios.iter().flat_map(|scenario| &scenario.errors);
@@ -62,7 +61,6 @@ fn without_numbers(sentence: &str) -> String {
 
 /// Leaves out the numbers that the standard library writes behind the system's own words: `No such
 /// file or directory (os error 2)`.
-#[must_use]
 pub fn without_error_numbers(sentence: &str) -> String {
     const BEFORE: &str = " (os error ";
     let mut parts = sentence.split(BEFORE);

@@ -14,7 +14,6 @@ pub struct Columns {
 }
 
 /// Folds a paragraph into lines, each ended and indented as the first.
-#[must_use]
 pub fn paragraph(text: &str, columns: Columns) -> String {
     let columns = columns.sentences.map_or(PARAGRAPH_COLUMNS, |it| it.min(PARAGRAPH_COLUMNS));
     let indent = text.len() - text.trim_start().len();
@@ -24,7 +23,6 @@ pub fn paragraph(text: &str, columns: Columns) -> String {
 
 /// Folds the sentences of a text between words and indents the rest of each. Lines with a gap of
 /// two blanks are rows of tables and drawings, which fit already: they are kept.
-#[must_use]
 pub fn folded(page: &str, columns: usize) -> String {
     let mut text = String::new();
     for line in page.split_inclusive('\n') {
@@ -42,7 +40,6 @@ pub fn folded(page: &str, columns: usize) -> String {
 }
 
 /// Folds a line with gaps as if it were a sentence, if it is too wide.
-#[must_use]
 pub fn fitted(line: &str, columns: Columns) -> String {
     match columns.sentences {
         Some(columns) if line.chars().count() > columns => {

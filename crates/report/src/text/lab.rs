@@ -10,7 +10,6 @@ use super::Columns;
 use crate::table::Table;
 
 /// Formats the labs that are shipped.
-#[must_use]
 pub fn lab_list(list: &LabList, columns: Columns) -> String {
     let mut table = Table::headed("lab | what it is");
     for lab in &list.labs {
@@ -23,7 +22,6 @@ pub fn lab_list(list: &LabList, columns: Columns) -> String {
 }
 
 /// Formats the check of a lab file: a paragraph for the lab and for each variant.
-#[must_use]
 pub fn lab_check(check: &LabFileCheck) -> String {
     check.checked.iter().map(|lab| paragraph(&check.file, lab)).collect()
 }

@@ -41,7 +41,6 @@ struct Layout {
 impl Table {
     /// Returns the table as plain text, no wider than `columns` if it can be. Each line is ended
     /// and has no blanks at its end; the heading is bold; a note lists columns that are left out.
-    #[must_use]
     pub fn to_text(&self, columns: Option<usize>) -> String {
         let layout = columns.map_or_else(|| self.whole(), |columns| self.fitted(columns));
         let bold = Style::new().bold();

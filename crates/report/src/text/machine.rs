@@ -34,7 +34,6 @@ fn link_words(link: &String, best: Option<&String>) -> String {
 }
 
 /// Formats a list of functions.
-#[must_use]
 pub fn functions(list: &FunctionList, columns: Columns) -> String {
     if list.functions.is_empty() {
         return "this machine shows no PCI functions; --all shows bridges too\n".to_owned();
@@ -80,7 +79,6 @@ fn acs_words(port: &Function) -> String {
 }
 
 /// Formats a function in full, and the settings of the ports above it.
-#[must_use]
 pub fn function(path: &FunctionPath, columns: Columns) -> String {
     let it = &path.function;
     let heading = format!(
@@ -157,7 +155,6 @@ const CANDIDATE: [Field<Candidate>; 5] = [
 ];
 
 /// Formats the doctor's findings on a machine.
-#[must_use]
 pub fn machine_diagnosis(diagnosis: &MachineDiagnosis, columns: Columns) -> String {
     let mut text = format!("this machine\n{}", findings(&diagnosis.findings, columns));
     match diagnosis.candidates.len() {
@@ -193,7 +190,6 @@ const MEASURED: [Field<MeasuredRate>; 4] = [
 ];
 
 /// Formats the doctor's findings on a card, and the rates of its paths.
-#[must_use]
 pub fn card_diagnosis(diagnosis: &CardDiagnosis, columns: Columns) -> String {
     let mut text = format!("{}\n{}", diagnosis.address, findings(&diagnosis.findings, columns));
     if let Some(reason) = &diagnosis.not_predicted {
@@ -246,7 +242,6 @@ fn last_line(problems: usize) -> String {
 }
 
 /// Formats the driver of a function before and after it was bound.
-#[must_use]
 pub fn binding(binding: &Binding) -> String {
     let name = |driver: &Option<String>| driver.clone().unwrap_or_else(|| "no driver".to_owned());
     let (before, now) = (name(&binding.before), name(&binding.driver));
@@ -257,7 +252,6 @@ pub fn binding(binding: &Binding) -> String {
 }
 
 /// Formats the functions that keep the kernel from opening a group, if there are any.
-#[must_use]
 pub fn in_the_way(binding: &Binding) -> String {
     let mut text = String::new();
     if !binding.in_the_way.is_empty() {
@@ -275,7 +269,6 @@ pub fn in_the_way(binding: &Binding) -> String {
 }
 
 /// Formats a card that was reconfigured.
-#[must_use]
 pub fn reload(reload: &Reload) -> String {
     let mut text = format!(
         "{} is back after {:.1} s, with {}\n",
@@ -294,7 +287,6 @@ pub fn reload(reload: &Reload) -> String {
 }
 
 /// Formats the ports of a path that were set to payloads of `bytes`.
-#[must_use]
 pub fn payload_sizes(sizes: &PayloadSizes, bytes: u32) -> String {
     let mut text = String::new();
     for port in &sizes.ports {
@@ -315,7 +307,6 @@ pub fn payload_sizes(sizes: &PayloadSizes, bytes: u32) -> String {
 }
 
 /// Formats `ok      12.3 ms  0000:01:00.0  write of 64 B`, and below it why the step failed.
-#[must_use]
 pub fn test_step(step: &TestStep) -> String {
     let word = if step.error.is_none() { "ok" } else { "FAILED" };
     let took = step.took_ps as f64 / 1e9;

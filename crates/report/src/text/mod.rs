@@ -43,7 +43,6 @@ pub struct Notes<'a> {
 }
 
 /// Formats an outcome as text; empty for reproductions, whose text is more than their rows.
-#[must_use]
 pub fn text(outcome: &Outcome, notes: Notes<'_>, columns: Columns) -> String {
     match outcome {
         Outcome::Bench(bench) => match detail(bench) {

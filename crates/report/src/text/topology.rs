@@ -16,7 +16,6 @@ use crate::table::{Field, Table};
 const BRIDGE_COLUMNS: usize = 28;
 
 /// Formats the topology of a lab, with notes on it.
-#[must_use]
 pub fn topology(topology: &Topology, notes: &[LabRemark], columns: Columns) -> String {
     let mut text = String::new();
     for host in &topology.hosts {

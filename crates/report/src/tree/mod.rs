@@ -70,7 +70,6 @@ fn words(cards: &[Card<'_>]) -> String {
 
 /// Draws a topology as one stand-alone SVG file: nothing is fetched, fonts are those of the
 /// reader's system, colours follow the reader's choice of light or dark, text is escaped.
-#[must_use]
 pub fn topology_svg(topology: &Topology) -> String {
     let heading = format!("Lab {}", topology.lab);
     let notes = [

@@ -89,7 +89,6 @@ pub fn simulate(lab: &Lab, row: &Row, operations: u64) -> Result<(f64, f64), Rep
 }
 
 /// Returns all rows, as Markdown.
-#[must_use]
 pub fn table(results: &[Compared]) -> String {
     let window: Field<Compared> =
         ("Window, KiB:", |it| (it.row.test.window_bytes >> 10).to_string());
@@ -107,7 +106,6 @@ pub fn table(results: &[Compared]) -> String {
 }
 
 /// Describes the number of fitted rows, and the errors.
-#[must_use]
 pub fn summary(results: &[Compared]) -> String {
     let mut text = format!("{} rows.\n", results.len());
     let bound = results.iter().find_map(|compared| compared.row.figure.tolerance);

@@ -98,7 +98,6 @@ pub struct Row {
 
 impl Row {
     /// Returns whether it is a latency in ns, not a bandwidth in Gbit/s.
-    #[must_use]
     pub fn is_latency(&self) -> bool {
         self.test.statistic != Statistic::Bandwidth
     }
@@ -117,13 +116,11 @@ pub struct Compared {
 
 impl Compared {
     /// Returns (simulated - published) / published.
-    #[must_use]
     pub fn error(&self) -> f64 {
         (self.simulated - self.row.figure.value) / self.row.figure.value
     }
 
     /// Returns whether it is within its tolerance; context always is.
-    #[must_use]
     pub fn is_within(&self) -> bool {
         self.row.figure.tolerance.is_none_or(|tolerance| self.error().abs() <= tolerance)
     }
@@ -182,7 +179,6 @@ impl Labs {
     }
 
     /// Lists the fitted constants of the lab file, including those of the variant.
-    #[must_use]
     pub fn fitted(&self) -> Vec<&Constant> {
         let mut lines = BTreeSet::new();
         let all = self.dma.constants().chain(self.command.constants());
@@ -357,7 +353,6 @@ impl Compared {
 }
 
 /// Returns all rows, as Markdown.
-#[must_use]
 pub fn table(results: &[Compared]) -> String {
     let unit: Field<Compared> =
         ("Unit", |it| if it.row.is_latency() { "ns" } else { "Gbit/s" }.to_owned());

@@ -94,7 +94,6 @@ impl Study for Rosta {
 }
 
 /// Returns the goals that this project's own engine misses, a sentence each.
-#[must_use]
 pub fn missed_goals(rows: &[Row]) -> Vec<String> {
     own::missed(rows)
 }

@@ -64,7 +64,6 @@ impl EndParameters {
     /// Returns parameters that let a link run at its full rate, by *Budget* of the page, from a
     /// datagram's time on the wire and the latency from wire to wire, both in picoseconds, with
     /// acknowledgements of 8 datagrams.
-    #[must_use]
     pub fn for_wire(datagram_ps: u64, latency_ps: u64) -> Self {
         const ACKNOWLEDGE: u64 = 8;
         // A command and a skip set are shorter than a datagram.

@@ -115,7 +115,6 @@ pub struct Waits<'a> {
 
 impl<'a> Waits<'a> {
     /// Creates the graph of `torus`.
-    #[must_use]
     pub const fn of(torus: &'a Torus) -> Self {
         Self { torus }
     }
@@ -163,7 +162,6 @@ impl<'a> Waits<'a> {
     }
 
     /// Finds a cycle of buffers that wait for each other; `None` for every torus.
-    #[must_use]
     pub fn cycle(self) -> Option<Vec<Buffer>> {
         let count = self.torus.nodes() as usize * BUFFERS_PER_NODE;
         let cycle = find_cycle(count, |number| {

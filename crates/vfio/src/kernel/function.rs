@@ -143,7 +143,6 @@ impl KernelFunction {
     }
 
     /// The kernel's interface through which it was opened.
-    #[must_use]
     pub fn interface(&self) -> Interface {
         self.interface
     }

@@ -26,7 +26,6 @@ impl Address {
     }
 
     /// Whether both are functions of one device.
-    #[must_use]
     pub fn is_of_device(self, other: Self) -> bool {
         (self.domain, self.id.bus(), self.id.device())
             == (other.domain, other.id.bus(), other.id.device())

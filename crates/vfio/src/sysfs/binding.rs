@@ -86,7 +86,6 @@ fn driver_of(folder: &Path) -> Option<String> {
 
 /// Returns the functions of a function's group that keep a program from using it: those bound to
 /// drivers other than VFIO's, those of ports, and pci-stub.
-#[must_use]
 pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)> {
     let Some(group) = &function.iommu_group else { return Vec::new() };
     let others = group.members.iter().filter(|member| **member != function.address);
@@ -100,7 +99,6 @@ pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)>
 
 /// Returns the reason that a function keeps its driver unless forced: `bind` refuses it, and
 /// nothing proposes to bind it. `None` if a program may have it.
-#[must_use]
 pub fn why_kept(function: &PciFunction) -> Option<String> {
     why_port_kept(function).or_else(|| why_not_given_up(function))
 }

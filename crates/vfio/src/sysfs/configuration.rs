@@ -57,7 +57,6 @@ pub enum Kind {
 
 impl Kind {
     /// Its port type in the tree of a host; `None` for bridges that are not PCI Express ports.
-    #[must_use]
     pub const fn port_type(self) -> Option<PortType> {
         match self {
             Self::Endpoint
@@ -76,13 +75,11 @@ impl Kind {
     }
 
     /// Whether it is an endpoint with a link above it.
-    #[must_use]
     pub const fn is_linked_endpoint(self) -> bool {
         matches!(self, Self::Endpoint | Self::LegacyEndpoint)
     }
 
     /// Whether other functions can be below it.
-    #[must_use]
     pub const fn is_bridge(self) -> bool {
         matches!(
             self,
@@ -126,7 +123,6 @@ pub struct LinkCode {
 
 impl LinkCode {
     /// The rate, if it is one that is modelled.
-    #[must_use]
     pub fn rate(self) -> Option<LinkRate> {
         let generation = Generation::from_number(self.speed)?;
         Some(LinkRate { generation, width: Width::new(self.lanes)? })
@@ -184,7 +180,6 @@ pub struct Express {
 impl Express {
     /// Number of reads that one function can have in flight: 2 to the power of its enabled tag bits
     /// (10-bit tags exclude those that begin with 00, PCIe 6.x 2.2.6.2).
-    #[must_use]
     pub const fn tags(&self) -> u32 {
         match (self.ten_bit_tags, self.extended_tags) {
             (true, _) => 768,
@@ -212,13 +207,11 @@ impl Acs {
     ];
 
     /// Whether peer requests that enter here are redirected to the root complex.
-    #[must_use]
     pub const fn redirects_requests(self) -> bool {
         self.enabled & 0b100 != 0
     }
 
     /// Names of the enabled services; empty if none is enabled.
-    #[must_use]
     pub fn enabled_words(self) -> String {
         let words = (0..).zip(Self::WORDS).filter(|(bit, _)| self.enabled >> bit & 1 != 0);
         words.map(|(_, word)| word).collect::<Vec<_>>().join(", ")
@@ -233,25 +226,21 @@ pub struct Configuration {
 
 impl Configuration {
     /// Takes the bytes of a configuration space, the first at offset 0.
-    #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self { bytes }
     }
 
     /// Number of bytes that could be read: 4096 or 256; 64 without the right to see more.
-    #[must_use]
     pub fn readable_bytes(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether the function did not answer: all of its header reads as ones.
-    #[must_use]
     pub fn is_absent(&self) -> bool {
         self.bytes.iter().take(64).all(|byte| *byte == 0xff)
     }
 
     /// The DW at `offset`, in bytes; `None` beyond the readable bytes.
-    #[must_use]
     pub fn double_word(&self, offset: u16) -> Option<u32> {
         let from = usize::from(offset);
         let bytes = self.bytes.get(from..from.checked_add(4)?)?;
@@ -263,7 +252,6 @@ impl Configuration {
     }
 
     /// Offset of the capability with this ID; `None` if it is absent or cannot be seen.
-    #[must_use]
     pub fn capability(&self, id: u8) -> Option<u16> {
         if self.is_absent() {
             return None;
@@ -276,19 +264,16 @@ impl Configuration {
     }
 
     /// Offset of the extended capability with this ID; `None` if it is absent or cannot be seen.
-    #[must_use]
     pub fn extended_capability(&self, id: u16) -> Option<u16> {
         find_extended_capability(id, |offset| self.double_word(offset).ok_or(())).ok()?
     }
 
     /// Whether the header is that of a bridge.
-    #[must_use]
     pub fn is_bridge_header(&self) -> bool {
         self.byte(reg::HEADER_TYPE + 2).is_some_and(|kind| kind & 0x7f == 1)
     }
 
     /// Kind of the function; `None` if its capabilities cannot be seen.
-    #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         if self.bytes.len() <= 64 || self.is_absent() {
             return None;
@@ -313,25 +298,21 @@ impl Configuration {
     }
 
     /// The Command register.
-    #[must_use]
     pub fn command(&self) -> Option<u16> {
         Some(self.double_word(reg::COMMAND)? as u16)
     }
 
     /// Whether the function may send requests.
-    #[must_use]
     pub fn bus_master(&self) -> Option<bool> {
         Some(u32::from(self.command()?) & reg::COMMAND_BUS_MASTER != 0)
     }
 
     /// Whether its memory BARs are decoded.
-    #[must_use]
     pub fn memory_enabled(&self) -> Option<bool> {
         Some(u32::from(self.command()?) & reg::COMMAND_MEMORY_SPACE != 0)
     }
 
     /// The PCI Express capability; `None` if it is absent or cannot be seen.
-    #[must_use]
     pub fn express(&self) -> Option<Express> {
         let offset = self.capability(reg::CAPABILITY_PCI_EXPRESS)?;
         let word = |at: u16| self.double_word(offset + at);
@@ -371,7 +352,6 @@ impl Configuration {
     }
 
     /// Access Control Services; `None` if they are absent or cannot be seen.
-    #[must_use]
     pub fn acs(&self) -> Option<Acs> {
         let offset = self.extended_capability(reg::EXTENDED_CAPABILITY_ACS)?;
         let register = self.double_word(offset + reg::ACS_CONTROL)?;
@@ -379,19 +359,16 @@ impl Configuration {
     }
 
     /// Offset of Advanced Error Reporting.
-    #[must_use]
     pub fn error_reporting(&self) -> Option<u16> {
         self.extended_capability(EXTENDED_AER)
     }
 
     /// Offset of Downstream Port Containment.
-    #[must_use]
     pub fn containment(&self) -> Option<u16> {
         self.extended_capability(EXTENDED_DPC)
     }
 
     /// Number of interrupt vectors: those of MSI-X, else those of MSI; 0 without both.
-    #[must_use]
     pub fn vectors(&self) -> u32 {
         if let Some(header) =
             self.capability(reg::CAPABILITY_MSIX).and_then(|offset| self.double_word(offset))
@@ -404,7 +381,6 @@ impl Configuration {
     }
 
     /// Secondary and subordinate bus number of a bridge; `None` for others.
-    #[must_use]
     pub fn buses(&self) -> Option<(u8, u8)> {
         let [_, secondary, subordinate, _] = self.double_word(reg::PRIMARY_BUS)?.to_le_bytes();
         self.is_bridge_header().then_some((secondary, subordinate))

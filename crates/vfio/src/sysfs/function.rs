@@ -101,7 +101,6 @@ const CLASSES: [&str; 0x14] = [
 ];
 
 /// Returns the name of a class code, by its base class.
-#[must_use]
 pub fn class_words(class: u32) -> &'static str {
     match class >> 16 {
         0x06 if class >> 8 & 0xff == 0 => "host bridge",
@@ -160,14 +159,12 @@ impl PciFunction {
     }
 
     /// Name of its class.
-    #[must_use]
     pub fn class_words(&self) -> &'static str {
         class_words(self.class)
     }
 
     /// Whether a running system needs its driver: storage, network, display, USB, and all that a
     /// hypervisor gives its guest (virtio).
-    #[must_use]
     pub const fn is_of_the_system(&self) -> bool {
         /// Vendor of virtio devices (Virtual I/O Device 1.x, 4.1.2).
         const VIRTIO: u16 = 0x1af4;
@@ -175,14 +172,12 @@ impl PciFunction {
     }
 
     /// The PCI Express capability, if it can be seen.
-    #[must_use]
     pub fn express(&self) -> Option<Express> {
         self.configuration.express()
     }
 
     /// The link above an endpoint or an upstream port, below another port: present and best. From
     /// configuration space, else from the kernel's attributes, which need no rights.
-    #[must_use]
     pub fn link(&self) -> Option<(LinkCode, LinkCode)> {
         let has_link = !matches!(
             self.kind,
@@ -196,14 +191,12 @@ impl PciFunction {
     }
 
     /// Whether it is bound to a driver of VFIO.
-    #[must_use]
     pub fn is_bound_to_vfio(&self) -> bool {
         self.driver.as_deref().is_some_and(is_vfio_driver)
     }
 
     /// Whether an IOMMU translates the addresses of its requests: always if it is bound to VFIO,
     /// else as the kernel has configured its group.
-    #[must_use]
     pub fn is_translated(&self) -> bool {
         let Some(group) = self.iommu_group.as_ref().filter(|group| !group.is_made_up) else {
             return false;
@@ -213,7 +206,6 @@ impl PciFunction {
     }
 
     /// Converts it for the trait `Topology`; `None` for bridges that are not PCI Express ports.
-    #[must_use]
     pub fn info(&self) -> Option<FunctionInfo> {
         Some(FunctionInfo {
             id: self.address.id,
@@ -297,7 +289,6 @@ impl ErrorCounters {
     }
 
     /// Whether all counters are 0.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.correctable.is_empty() && self.non_fatal.is_empty() && self.fatal.is_empty()
     }

@@ -39,13 +39,11 @@ impl std::fmt::Display for User {
 
 impl Machine {
     /// The machine that this program runs on.
-    #[must_use]
     pub fn this() -> Self {
         Self::below(Path::new("/"))
     }
 
     /// A machine whose folders lie below `root`.
-    #[must_use]
     pub fn below(root: &Path) -> Self {
         Self { sys: root.join("sys"), dev: root.join("dev"), proc: root.join("proc") }
     }
@@ -60,7 +58,6 @@ impl Machine {
 
     /// The nodes through which a function bound to VFIO is opened: its group's, and its individual
     /// one in a kernel with iommufd.
-    #[must_use]
     pub fn vfio_nodes(&self, function: &PciFunction) -> Vec<PathBuf> {
         let mut nodes = Vec::new();
         if let Some(group) = &function.iommu_group {
@@ -75,7 +72,6 @@ impl Machine {
 
     /// Returns the processes that have a function's VFIO nodes open; without root, only the user's
     /// own.
-    #[must_use]
     pub fn users(&self, function: &PciFunction) -> Vec<User> {
         let nodes = self.vfio_nodes(function);
         let mut users = Vec::new();

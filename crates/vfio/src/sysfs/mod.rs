@@ -126,7 +126,6 @@ impl Tree {
     }
 
     /// The folder that it was read from: `/sys`.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -161,7 +160,6 @@ impl Tree {
     }
 
     /// Returns all bridges above a function, the nearest first.
-    #[must_use]
     pub fn above(&self, address: Address) -> Vec<&PciFunction> {
         let mut bridges: Vec<&PciFunction> = Vec::new();
         let mut at = self.functions.get(&address);
@@ -183,7 +181,6 @@ impl Tree {
 
     /// Returns the functions of one domain for the trait `Topology`, with or without writes to
     /// configuration space.
-    #[must_use]
     pub fn segment(&self, domain: u32, writes: ConfigurationWrites) -> Segment {
         Segment::new(self.clone(), domain, writes)
     }

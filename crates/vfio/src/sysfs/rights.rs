@@ -72,7 +72,6 @@ fn locks_freely(machine: &Machine) -> bool {
 }
 
 /// Returns the rights that driving a function needs, in the order of their use.
-#[must_use]
 pub fn rights(machine: &Machine, function: &PciFunction) -> Vec<Right> {
     let both = Access::READ_OK | Access::WRITE_OK;
     let address = function.address;
@@ -112,7 +111,6 @@ pub fn rights(machine: &Machine, function: &PciFunction) -> Vec<Right> {
 }
 
 /// The right to lock the memory that devices reach.
-#[must_use]
 pub fn locking_right(machine: &Machine) -> Right {
     let limit = locked_limit(machine);
     right(
@@ -141,7 +139,6 @@ fn is_virtual(machine: &Machine) -> bool {
 }
 
 /// Explains how this machine gets an IOMMU.
-#[must_use]
 pub fn iommu_help(machine: &Machine) -> String {
     match is_virtual(machine) {
         true => {
@@ -159,7 +156,6 @@ pub fn iommu_help(machine: &Machine) -> String {
 }
 
 /// The right to use VFIO: the kernel needs the driver that gives functions to programs.
-#[must_use]
 pub fn vfio_right(machine: &Machine) -> Right {
     let driver = machine.sys.join("bus/pci/drivers").join(VFIO_PCI);
     right(
@@ -175,7 +171,6 @@ pub fn vfio_right(machine: &Machine) -> Right {
 }
 
 /// Number of the machine's IOMMU groups; 0 if no IOMMU is in use.
-#[must_use]
 pub fn iommu_groups(machine: &Machine) -> usize {
     std::fs::read_dir(machine.sys.join("kernel/iommu_groups")).map_or(0, Iterator::count)
 }
@@ -223,7 +218,6 @@ fn open_right(machine: &Machine, function: &PciFunction, both: Access) -> Right 
 }
 
 /// Huge pages that the machine has set aside, smallest first.
-#[must_use]
 pub fn huge_pages(machine: &Machine) -> Vec<HugePages> {
     let folder = machine.sys.join("kernel/mm/hugepages");
     let mut sizes = Vec::new();

@@ -36,7 +36,6 @@ impl Segment {
     }
 
     /// The tree that it is part of.
-    #[must_use]
     pub const fn tree(&self) -> &Tree {
         &self.tree
     }

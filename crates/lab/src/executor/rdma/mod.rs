@@ -85,13 +85,11 @@ impl LabRdma {
     }
 
     /// Returns the same access, worked by another core; numbers beyond the last wrap around.
-    #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         Self { bus: self.bus.on_core(core), ..self.clone() }
     }
 
     /// Returns its host.
-    #[must_use]
     pub fn host(&self) -> HostId {
         self.bus.host()
     }

@@ -116,7 +116,6 @@ macro_rules! commands {
 
         impl Command {
             /// Returns the command with this number, if it is known.
-            #[must_use]
             pub const fn from_number(number: u16) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$command),)*
@@ -172,7 +171,6 @@ pub struct Header {
 
 impl Header {
     /// Header of a command with `payload_bytes` after it.
-    #[must_use]
     pub const fn command(id: u16, command: Command, payload_bytes: usize) -> Self {
         let bytes = (HEADER_BYTES + payload_bytes) as u32;
         Self { id, command: command as u16, bytes, flags: 0, errno: 0 }
@@ -199,31 +197,26 @@ impl Header {
     }
 
     /// Whether it answers a command.
-    #[must_use]
     pub const fn is_reply(&self) -> bool {
         self.flags & TYPE_MASK == TYPE_REPLY
     }
 
     /// Whether it is a refusal: a reply with an error.
-    #[must_use]
     pub const fn is_refusal(&self) -> bool {
         self.flags & FLAG_ERROR != 0
     }
 
     /// Whether a command asks for a reply.
-    #[must_use]
     pub const fn wants_reply(&self) -> bool {
         self.flags & FLAG_NO_REPLY == 0
     }
 
     /// Bytes after the header.
-    #[must_use]
     pub const fn payload_bytes(&self) -> usize {
         self.bytes as usize - HEADER_BYTES
     }
 
     /// Encodes the header for the socket.
-    #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..2].copy_from_slice(&self.id.to_ne_bytes());
@@ -328,7 +321,6 @@ pub struct Version {
 
 impl Version {
     /// Encodes the payload for the socket.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.major.to_ne_bytes().to_vec();
         bytes.extend(self.minor.to_ne_bytes());

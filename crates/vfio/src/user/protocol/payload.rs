@@ -28,7 +28,6 @@ macro_rules! payload {
 
         impl $name {
             /// Encodes the payload for the socket.
-            #[must_use]
             pub fn encode(&self) -> Vec<u8> {
                 let flags = [$(u32::from(self.$flag) << $bit),*].into_iter().sum::<u32>();
                 let mut bytes = u32::to_ne_bytes($bytes).to_vec();
@@ -154,7 +153,6 @@ pub struct RegionInfo {
 
 impl RegionInfo {
     /// Encodes a reply to a client that has `room_bytes` for it.
-    #[must_use]
     pub fn encode(&self, room_bytes: u32) -> Vec<u8> {
         let mut areas = Vec::new();
         if !self.areas.is_empty() {
@@ -188,7 +186,6 @@ impl RegionInfo {
     }
 
     /// Encodes a command that asks about a region.
-    #[must_use]
     pub fn question(index: u32, room_bytes: u32) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(REGION_INFO_BYTES);
         for number in [room_bytes, 0, index, 0] {
@@ -290,7 +287,6 @@ impl SetInterrupts {
     const BYTES: usize = 20;
 
     /// Encodes the payload for the socket.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (data, bools) = match &self.data {
             InterruptData::None => (1, &[][..]),
@@ -364,7 +360,6 @@ macro_rules! access {
             pub const MOST_BYTES: usize = MAX_DATA_BYTES as usize;
 
             /// Encodes the payload with `data` after it.
-            #[must_use]
             pub fn encode(&self, data: &[u8]) -> Vec<u8> {
                 let mut bytes = Vec::with_capacity(Self::BYTES + data.len());
                 $(bytes.extend(self.$number.to_ne_bytes());)*
