@@ -181,12 +181,8 @@ class CardBus:
             return
         self.check_request(tlp)
         at = tlp.address - MEMORY_BASE
-        last = tlp.length_dw - 1
-        for number in range(tlp.length_dw):
-            mask = tlp.first_be if number == 0 else tlp.last_be if number == last else 0xF
-            for byte in range(4):
-                if mask >> byte & 1:
-                    self.memory[at + number * 4 + byte] = tlp.payload[number * 4 + byte]
+        for place in tlp.enabled:
+            self.memory[at + place] = tlp.payload[place]
 
     def check_request(self, tlp: Tlp):
         """Checks a request against the specification (PCIe 6.x 2.2.5, 2.2.7)."""

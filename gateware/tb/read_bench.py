@@ -11,7 +11,7 @@ from collections import deque
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from completer import Completer
-from packed import pack, unpack, width
+from packed import pack, part, unpack_one, width
 from tlp_stream import Tlp
 
 ROUTING_ID = 0x0100
@@ -174,8 +174,8 @@ class ReadBench:
             headers = int(dut.m_h2c_header.value)
             for h in range(self.h2c):
                 if valid & ready & 1 << h:
-                    header = headers >> h * HEADER_BITS & ((1 << HEADER_BITS) - 1)
-                    tlp = Tlp(vars(unpack("tlp_header_t", header)), first_clock=self.now)
+                    header = vars(unpack_one("tlp_header_t", headers, h))
+                    tlp = Tlp(header, first_clock=self.now)
                     self.requests.append(tlp)
                     self.request_taken(tlp)
         dut.m_h2c_ready.value = sum(
@@ -219,11 +219,10 @@ class ReadBench:
         dut = self.dut
         available = int(dut.feed_available.value)
         data = int(dut.feed_data.value)
-        bits = self.lanes * 8
         fields = dict.fromkeys(FEED_WIDTHS, 0)
         for h, consumer in enumerate(self.consumers):
-            consumer.sample(data >> h * bits & ((1 << bits) - 1), self.now)
-            left = (available >> 16 * h & 0xFFFF) - consumer.took
+            consumer.sample(part(data, 8 * self.lanes, h), self.now)
+            left = part(available, 16, h) - consumer.took
             consumer.is_cleared |= bool(self.cleared >> h & 1)
             if consumer.is_cleared:
                 left = consumer.left

@@ -12,7 +12,7 @@ import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge, Timer
 from cocotb.utils import get_sim_time
-from simulate import simulate
+from simulate import SEED, simulate
 
 DEPTH = int(os.environ.get("DEPTH", "16"))
 STAGES = 2
@@ -33,7 +33,7 @@ class Fifo:
 
     def __init__(self, dut):
         self.dut = dut
-        self.seed = random.Random(int(os.environ.get("SEED", "1")))
+        self.seed = random.Random(SEED)
         self.sent, self.got = deque(), 0
         self.supply = self.demand = 1.0
         self.now = {"s": 0, "m": 0}
@@ -210,4 +210,4 @@ async def latency(dut, clocks):
 @pytest.mark.parametrize(("width", "depth"), [(9, 16), (40, 128)])
 def test_async_fifo(width, depth):
     parameters = {"WIDTH": width, "DEPTH": depth, "STAGES": STAGES}
-    simulate(__file__, "crosslane_async_fifo", parameters, environment={"DEPTH": str(depth)})
+    simulate(__file__, "crosslane_async_fifo", parameters)

@@ -16,7 +16,7 @@ from engine_host import ERRORS, STATE_IDLE, STATE_RUNNING, STATE_STOPPED, pieces
 from packed import pack
 from register_map import OFFSETS, fields_of
 from register_map import field as put
-from simulate import GATEWARE, simulate, widths
+from simulate import simulate, widths
 
 
 class Port:
@@ -261,5 +261,4 @@ async def latency_and_rate(dut):
 
 @pytest.mark.parametrize("data_bits", widths(64, 256))
 def test_bare(data_bits):
-    top = GATEWARE / "tb" / "tops" / "bare_loop.sv"
-    simulate(__file__, "bare_loop", {"DATA_BITS": data_bits}, top_file=top)
+    simulate(__file__, "bare_loop", {"DATA_BITS": data_bits})

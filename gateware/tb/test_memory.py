@@ -2,30 +2,24 @@
 """crosslane_memory_write and crosslane_memory_read against an AXI4 memory of cocotbext-axi."""
 
 import itertools
-import os
 import random
-from pathlib import Path
 
 import cocotb
 import pytest
-from axi_memory import AxiMemory
+from axi_memory import REFUSALS, AxiMemory
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import (
-    AxiResp,
     AxiStreamBus,
     AxiStreamFrame,
     AxiStreamSink,
     AxiStreamSource,
 )
-from simulate import simulate, widths
+from simulate import SEED, simulate, widths
 from tlp_stream import until
 
-TOP = Path(__file__).resolve().parent / "tops" / "memory_loop.sv"
 MEMORY_BYTES = 1 << 20
 CARD_MEMORY, POISONED = 9, 3
-# Ways in which a memory refuses: it fails, or it is absent.
-REFUSALS = [AxiResp.SLVERR, AxiResp.DECERR]
 
 
 def any_length(seed):
@@ -44,7 +38,7 @@ class Bench:
 
     def __init__(self, dut, seed):
         self.dut = dut
-        self.random = random.Random(int(os.environ.get("SEED", "1")) * 1000 + seed)
+        self.random = random.Random(SEED * 1000 + seed)
         self.written = 0
         self.stops = []
         self.content = bytearray(MEMORY_BYTES)
@@ -355,4 +349,4 @@ async def a_read_of_the_memory_that_fails_offers_nothing_more(dut, response):
 
 @pytest.mark.parametrize("data_bits", widths(128, 512))
 def test_memory(data_bits):
-    simulate(__file__, "memory_loop", {"DATA_BITS": data_bits}, top_file=TOP)
+    simulate(__file__, "memory_loop", {"DATA_BITS": data_bits})

@@ -5,7 +5,6 @@ docs/engine.md and crates/device/src/engine/write.rs specify its behaviour.
 """
 
 import os
-from pathlib import Path
 
 import cocotb
 import pytest
@@ -13,7 +12,6 @@ from packed import CONSTANTS
 from simulate import simulate, widths
 from writer_bench import C2H, IDLE, PEER, RUNNING, STOPPED, Descriptor, WriterBench
 
-TOP = Path(__file__).resolve().parent / "tops" / "writer_on_stream.sv"
 KIND = int(os.environ.get("KIND", "1"))
 BAD_DESCRIPTOR = CONSTANTS["ERROR_BAD_DESCRIPTOR"]
 NOT_BUS_MASTER = CONSTANTS["ERROR_NOT_BUS_MASTER"]
@@ -530,6 +528,4 @@ async def commands_count_nowhere(dut):
 )
 def test_writer(kind, data_bits):
     parameters = {"KIND": f"2'd{kind}", "DATA_BITS": data_bits, "MAX_WRITE": 1024}
-    simulate(
-        __file__, "writer_on_stream", parameters, top_file=TOP, environment={"KIND": str(kind)}
-    )
+    simulate(__file__, "writer_on_stream", parameters, environment={"KIND": str(kind)})

@@ -10,6 +10,7 @@ the next one sees.
 
 import random
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import cocotb
@@ -61,6 +62,22 @@ class Tlp:
     def is_request(self) -> bool:
         """Whether it is a memory request."""
         return self.kind in (MEMORY_READ, MEMORY_WRITE)
+
+    @property
+    def enabled(self) -> list[int]:
+        """Positions of the bytes that a request's enables mark."""
+        masks = [self.first_be] + [0xF] * (self.length_dw - 2)
+        masks += [self.last_be] * (self.length_dw > 1)
+        return [4 * n + at for n, mask in enumerate(masks) for at in range(4) if mask >> at & 1]
+
+
+def assert_same(found: Iterable[Tlp], expected: Iterable[Tlp]) -> None:
+    """Compares TLPs: the fields that are expected, and the payloads."""
+    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        shown = {name: one.header[name] for name in other.header}
+        differ = {n: (v, shown[n]) for n, v in other.header.items() if shown[n] != v}
+        assert not differ, f"TLP {number}: expected, found: {differ}"
+        assert one.payload == other.payload, f"TLP {number}: payload"
 
 
 def enables(address: int, count: int) -> tuple[int, int, int]:
@@ -136,10 +153,10 @@ class Source:
         beat += self.seed.randbytes(self.data_bits // 8 - len(beat))
         self.ports["header"].value = header
         self.ports["first"].value = int(is_first)
-        self.ports["last"].value = int(self.at == len(self._beats) - 1)
+        is_last = self.at == len(self._beats) - 1
+        self.ports["last"].value = int(is_last)
         self.ports["data"].value = int.from_bytes(beat, "little")
         if self.aborted is not None:
-            is_last = self.at == len(self._beats) - 1
             self.aborted.value = int(is_last and self.queue[0].is_aborted)
 
     def sample(self, clock: int) -> None:
@@ -290,6 +307,19 @@ class Clocks:
         while True:
             await RisingEdge(self.clk)
             self.now += 1
+
+
+class Pulses:
+    """Counts the clocks in which a signal is set."""
+
+    def __init__(self, dut, name):
+        self.count = 0
+        cocotb.start_soon(self._watch(dut.clk, getattr(dut, name)))
+
+    async def _watch(self, clk, signal):
+        while True:
+            await RisingEdge(clk)
+            self.count += int(signal.value)
 
 
 class TlpSource(Source):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 from cocotb.triggers import FallingEdge, ReadOnly
 from packed import CONSTANTS, pack, unpack
+from simulate import SEED
 from tlp_stream import Bench
 
 C2H, PEER = CONSTANTS["KIND_C2H"], CONSTANTS["KIND_PEER"]
@@ -62,7 +63,7 @@ class WriterBench:
         self.dut, self.kind = dut, kind
         self.lanes = len(dut.s_tkeep)
         self.max_write = int(os.environ.get("MAX_WRITE", "1024"))
-        self.seed = random.Random(int(os.environ.get("SEED", "1")))
+        self.seed = random.Random(SEED)
         self.settings = {"run": 1, "status_enable": 1, "interrupt_enable": 1}
         self.function = {
             "routing_id": 0x1234, "max_payload": 1, "bus_master": 1, "link_up": 1,
