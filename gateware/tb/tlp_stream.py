@@ -10,7 +10,7 @@ the next one sees.
 
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import cocotb
@@ -195,10 +195,11 @@ class Sink:
         self.ports = {name: getattr(dut, f"{prefix}_{name}") for name in SIGNALS}
         self.data_bits = len(self.ports["data"])
         self.tlps: list[Tlp] = []
+        self.took: Callable[[Tlp], None] = self.tlps.append  # gets each complete TLP
         self.gaps = 0  # clocks in which valid was low within a TLP
         self.first_seen = -1  # clock in which the first beat of the TLP was first offered
         self.accepts = False
-        self._tlp: Tlp | None = None  # in progress
+        self.open: Tlp | None = None  # in progress
         self._beats: list[bytes] = []
         self._held: tuple | None = None
         self.ports["ready"].value = 0
@@ -212,8 +213,8 @@ class Sink:
         """Samples the signals that the rising edge sees."""
         if not self.ports["valid"].value:
             assert self._held is None, f"{self.prefix}: valid fell before it was taken"
-            self.gaps += self._tlp is not None
-            assert not (self.gapless and self._tlp), f"{self.prefix}: a pause within a TLP"
+            self.gaps += self.open is not None
+            assert not (self.gapless and self.open), f"{self.prefix}: a pause within a TLP"
             return
         is_first = bool(self.ports["first"].value)
         header = int(self.ports["header"].value) if is_first else 0
@@ -226,11 +227,11 @@ class Sink:
             self._take(*shown, clock)
 
     def _take(self, is_first: bool, is_last: bool, header: int, data: int, clock: int) -> None:
-        assert is_first == (self._tlp is None), f"{self.prefix}: first"
+        assert is_first == (self.open is None), f"{self.prefix}: first"
         if is_first:
-            self._tlp = Tlp(vars(unpack("tlp_header_t", header)), first_clock=clock)
+            self.open = Tlp(vars(unpack("tlp_header_t", header)), first_clock=clock)
             self._beats = []
-        tlp, size = self._tlp, self.data_bits // 8
+        tlp, size = self.open, self.data_bits // 8
         self._beats.append(data.to_bytes(size, "little"))
         if not is_last:
             return
@@ -238,16 +239,8 @@ class Sink:
         assert len(self._beats) == max(1, -(-length // size)), f"{self.prefix}: beats"
         tlp.payload = b"".join(self._beats)[:length]
         tlp.last_clock = clock
-        self._tlp = None
+        self.open = None
         self.took(tlp)
-
-    def took(self, tlp: Tlp) -> None:
-        """Keeps a complete TLP."""
-        self.tlps.append(tlp)
-
-    def forget(self) -> None:
-        """Forgets a TLP in progress: the module is reset."""
-        self._tlp = self._held = None
 
 
 @dataclass
@@ -341,24 +334,20 @@ class TlpSink(Sink):
 
     def __init__(self, dut, prefix: str, clocks: Clocks, taken=None, seed: int = 2):
         super().__init__(dut, prefix, random.Random(seed))
-        self._taken = taken
+        self.took = taken or self.took
         self._is_forgotten = False
         cocotb.start_soon(self._run(clocks))
 
-    def took(self, tlp: Tlp) -> None:
-        """Passes it on, or keeps it."""
-        (self._taken or self.tlps.append)(tlp)
-
     def forget(self) -> None:
-        """Takes effect from the next clock on."""
+        """Forgets a TLP in progress in the next clock: the module is reset."""
         self._is_forgotten = True
 
     async def _run(self, clocks: Clocks):
         while True:
             await RisingEdge(clocks.clk)
             if self._is_forgotten:
+                self.open = self._held = None
                 self._is_forgotten = False
-                super().forget()
                 continue
             self.sample(clocks.now)
             self.drive()
