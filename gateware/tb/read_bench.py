@@ -8,11 +8,10 @@ the result.
 import random
 from collections import deque
 
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from completer import Completer
 from packed import pack, part, unpack_one, width
-from tlp_stream import Tlp
+from tlp_stream import Tlp, reach, reset
 
 ROUTING_ID = 0x0100
 READ_CLOCKS = 3
@@ -135,15 +134,12 @@ class ReadBench:
     async def start(self, *inputs: str):
         """Resets for one clock, with these inputs at zero besides those that every bench drives."""
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
         feeds = [f"feed_{name}" for name in FEED_WIDTHS]
         beats = [f"s_completion_{name}" for name in ("valid", *BEAT)]
         for name in (*inputs, *feeds, *beats, "m_h2c_ready", "time_i"):
             getattr(dut, name).value = 0
         self.set_function()
-        dut.rst.value = 1
-        await RisingEdge(dut.clk)
-        dut.rst.value = 0
+        await reset(dut, 1)
         return self
 
     def set_function(self, **values: int) -> None:
@@ -262,11 +258,7 @@ class ReadBench:
 
 async def run(bench: ReadBench, until, clocks: int = 20000, what: str = "the end") -> None:
     """Runs until `until()` holds."""
-    for _ in range(clocks):
-        if until():
-            return
-        await bench.clock()
-    raise AssertionError(f"clock {bench.now}: {what} not reached within {clocks} clocks")
+    await reach(bench.clock, until, clocks, what)
 
 
 async def clocks(bench: ReadBench, count: int) -> None:

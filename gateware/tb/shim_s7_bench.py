@@ -4,11 +4,10 @@
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.pcie.core.tlp import Tlp as WireTlp
 from simulate import SEED
-from tlp_stream import Clocks, Tlp, TlpSink, TlpSource
+from tlp_stream import Clocks, Tlp, TlpSink, TlpSource, reset
 from wire import TYPES, fields_of
 
 INPUTS = {
@@ -73,10 +72,7 @@ class HardBlock:
     async def begin(self, has_engine=True):
         """Resets and starts the streams."""
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
-        dut.rst.value = 1
-        await ClockCycles(dut.clk, 3)
-        dut.rst.value = 0
+        await reset(dut)
         if has_engine:
             self.rx = TlpSink(dut, "m_rx", self.clocks, seed=SEED)
             self.tx = TlpSource(dut, "s_tx", self.clocks, seed=SEED + 1)

@@ -5,7 +5,6 @@ import itertools
 import os
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus
 from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
@@ -24,6 +23,7 @@ from tlp_stream import (
     Tlp,
     TlpSink,
     TlpSource,
+    reset,
 )
 from wire import fields_of
 
@@ -139,10 +139,7 @@ class HardBlock:
         """Resets: other inputs idle, credits unlimited."""
         for name, value in INPUTS.items():
             getattr(self.dut, name).value = value
-        Clock(self.dut.clk, 4, unit="ns").start()
-        self.dut.rst.value = 1
-        await ClockCycles(self.dut.clk, 3)
-        self.dut.rst.value = 0
+        await reset(self.dut)
         await ClockCycles(self.dut.clk, 3)
         return self
 

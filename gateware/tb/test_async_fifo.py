@@ -6,6 +6,7 @@ most one changed bit where the clocks meet.
 import os
 import random
 from collections import deque
+from functools import partial
 
 import cocotb
 import pytest
@@ -13,6 +14,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 from simulate import SEED, simulate
+from tlp_stream import reach
 
 DEPTH = int(os.environ.get("DEPTH", "16"))
 STAGES = 2
@@ -125,11 +127,8 @@ class Fifo:
 
     async def until_got(self, count, clocks=20_000):
         """Waits until `count` words have come out."""
-        for _ in range(clocks):
-            if self.got >= count:
-                return
-            await RisingEdge(self.dut.m_clk)
-        raise AssertionError(f"only {self.got} of {count} words came out")
+        step = partial(RisingEdge, self.dut.m_clk)
+        await reach(step, lambda: self.got >= count, clocks, f"word {count}")
 
 
 @cocotb.test()

@@ -6,9 +6,9 @@ import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import FallingEdge
 from simulate import SEED, simulate, widths
+from tlp_stream import Bench
 
 SIZE_BYTES = 1024
 WRITE_CLOCKS = 3
@@ -24,13 +24,9 @@ async def windows_show_what_was_written(dut):
         return position // ring * ring + (position + lane) % ring
 
     seed = random.Random(SEED)
-    Clock(dut.clk, 4, unit="ns").start()
-    dut.rst.value = 1
     dut.write_valid.value = 0
     dut.read_enable.value = 0
-    await RisingEdge(dut.clk)
-    await FallingEdge(dut.clk)
-    dut.rst.value = 0
+    await Bench(dut).reset()
     memory = [None] * SIZE_BYTES
     writes = []  # (first clock in which it is visible, position, byte)
     pipeline = []  # requested windows, oldest first

@@ -5,11 +5,11 @@ import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, Timer
 from engine_host import pattern
 from packed import CONSTANTS, pack, pack_all, unpack, unpack_one, width
 from simulate import ALL, SEED, simulate
+from tlp_stream import Bench
 
 LANE_FIFO = 1024
 WINDOW_BYTES = 4096
@@ -60,15 +60,11 @@ class Lanes:
     async def start(self):
         """Clock and reset."""
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
         for name in ["s_lane_valid", "reset_counters", "feed_move", "feed_take", "feed_goes_on",
                      "time_i", "feed_lane", "m_credit_ready"]:  # fmt: skip
             getattr(dut, name).value = 0
-        dut.rst.value = 1
-        await FallingEdge(dut.clk)
         self.drive_settings()
-        await FallingEdge(dut.clk)
-        dut.rst.value = 0
+        await Bench(dut).reset()
         return self
 
     def drive_settings(self):

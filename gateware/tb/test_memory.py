@@ -7,7 +7,6 @@ import random
 import cocotb
 import pytest
 from axi_memory import REFUSALS, AxiMemory
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import (
     AxiStreamBus,
@@ -16,7 +15,7 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 from simulate import SEED, simulate, widths
-from tlp_stream import until
+from tlp_stream import reset, until
 
 MEMORY_BYTES = 1 << 20
 CARD_MEMORY, POISONED = 9, 3
@@ -46,16 +45,13 @@ class Bench:
     async def start(self, how_often=0.0):
         """Clock and reset; from now on everything pauses this often."""
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
         for name in ["write_forget", "read_forget", "failed_valid", "write_descriptor_valid",
                      "read_descriptor_valid"]:  # fmt: skip
             getattr(dut, name).value = 0
         self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s"), dut.clk, dut.rst)
         self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m"), dut.clk, dut.rst)
         self.memory = AxiMemory(dut, "m_axi", self.content, self.random, most_beats=16)
-        dut.rst.value = 1
-        await ClockCycles(dut.clk, 3)
-        dut.rst.value = 0
+        await reset(dut)
         await ClockCycles(dut.clk, 2)
         cocotb.start_soon(self.watch())
         if how_often:

@@ -23,6 +23,7 @@ from tlp_stream import (
     TlpSink,
     TlpSource,
     assert_same,
+    clocks_between,
     memory_write,
     until,
 )
@@ -173,11 +174,7 @@ async def latency(dut):
             else:
                 block.tx.queue.append(memory_write(address, bytes(64)))
                 taken, offered = "s_tx_valid", "s_axis_tx_tvalid"
-            await until(dut, lambda taken=taken: getattr(dut, taken).value)
-            clocks = 0
-            while not getattr(dut, offered).value:
-                await RisingEdge(dut.clk)
-                clocks += 1
+            clocks = await clocks_between(dut, taken, offered)
             print(f"LATENCY {way} {DATA_BITS} {header} {clocks}")
             assert clocks == LATENCY[way], f"{way}, {header}: {clocks} clocks"
             await until(dut, lambda: block.tx.is_idle)

@@ -41,6 +41,7 @@ from tlp_stream import (
     TlpSink,
     TlpSource,
     assert_same,
+    clocks_between,
     memory_read,
     memory_write,
     until,
@@ -219,16 +220,6 @@ async def requests_and_completions_take_turns(dut):
     kinds = [tlp.is_request for tlp in block.rx.tlps][10:-10]
     longest = max(len(list(group)) for _, group in itertools.groupby(kinds))
     assert longest <= 4, f"{longest} of one stream in a row"
-
-
-async def clocks_between(dut, begin, end):
-    """Clocks from the one that sees `begin` valid to the one that sees `end` valid."""
-    await until(dut, lambda: getattr(dut, begin).value)
-    clocks = 0
-    while not getattr(dut, end).value:
-        await RisingEdge(dut.clk)
-        clocks += 1
-    return clocks
 
 
 @cocotb.test()

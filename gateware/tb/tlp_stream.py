@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 from packed import CONSTANTS, STRUCTS, pack, unpack
 
 MEMORY_READ = CONSTANTS["MEMORY_READ"]
@@ -243,6 +243,38 @@ class Sink:
         self.took(tlp)
 
 
+async def reach(step, condition, limit: int, what: str = "the condition") -> None:
+    """Steps until the condition holds."""
+    for _ in range(limit):
+        if condition():
+            return
+        await step()
+    raise AssertionError(f"{what} is not reached within {limit} clocks")
+
+
+async def until(dut, condition, limit: int = 60000, what: str = "the condition") -> None:
+    """Waits until the condition holds."""
+    await reach(lambda: RisingEdge(dut.clk), condition, limit, what)
+
+
+async def clocks_between(dut, begin: str, end: str) -> int:
+    """Clocks from the one that sees `begin` valid to the one that sees `end` valid."""
+    await until(dut, lambda: getattr(dut, begin).value)
+    clocks = 0
+    while not getattr(dut, end).value:
+        await RisingEdge(dut.clk)
+        clocks += 1
+    return clocks
+
+
+async def reset(dut, clocks: int = 3) -> None:
+    """Starts the clock and resets the module."""
+    Clock(dut.clk, 4, unit="ns").start()
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, clocks)
+    dut.rst.value = 0
+
+
 @dataclass
 class Bench:
     """A clock, and the sources and sinks that it drives."""
@@ -272,20 +304,7 @@ class Bench:
 
     async def until(self, condition, limit: int = 2000) -> None:
         """Waits until the condition holds."""
-        for _ in range(limit):
-            if condition():
-                return
-            await self.step()
-        raise AssertionError(f"condition not met within {limit} clocks")
-
-
-async def until(dut, condition, limit: int = 60000) -> None:
-    """Waits until the condition holds."""
-    for _ in range(limit):
-        if condition():
-            return
-        await RisingEdge(dut.clk)
-    raise AssertionError(f"condition not met within {limit} clocks")
+        await reach(self.step, condition, limit)
 
 
 class Clocks:

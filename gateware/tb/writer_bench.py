@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cocotb.triggers import FallingEdge, ReadOnly
 from packed import CONSTANTS, pack, unpack
 from simulate import SEED
-from tlp_stream import Bench, Sink, Tlp
+from tlp_stream import Bench, Sink, Tlp, reach
 
 C2H, PEER = CONSTANTS["KIND_C2H"], CONSTANTS["KIND_PEER"]
 IDLE, RUNNING, STOPPED = 0, 1, 2
@@ -229,10 +229,7 @@ class WriterBench:
 
     async def until(self, condition, most=20_000):
         """Steps until it holds."""
-        end = self.clock + most
-        while not condition():
-            assert self.clock < end, f"condition not met within {most} clocks"
-            await self.step()
+        await reach(self.step, condition, most)
 
     async def restart(self, **settings):
         """Restarts and runs again. The stream continues."""
