@@ -16,6 +16,7 @@ import sys
 import time
 import tomllib
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,14 +112,6 @@ class Counts:
     # Signal with bit and direction: whether it was seen.
     toggles: dict[str, bool] = field(default_factory=dict)
 
-    def __iadd__(self, other: "Counts") -> "Counts":
-        """Adds another file's counts, for totals."""
-        base = len(self.lines)
-        self.lines |= {base + n: hit for n, hit in enumerate(other.lines.values())}
-        base = len(self.toggles)
-        self.toggles |= {str(base + n): hit for n, hit in enumerate(other.toggles.values())}
-        return self
-
 
 def numbers(ranges: str) -> list[int]:
     """Line numbers of `3-5,8`."""
@@ -200,6 +193,13 @@ def share(hits: list[bool]) -> str:
     return f"{100 * sum(hits) / len(hits):.1f} % of {len(hits):,}"
 
 
+def row(name: str, files: Collection[Counts], mark: str = "") -> str:
+    """A row of the table: what is reached in these files, between marks."""
+    hits = [[hit for one in files for hit in one.lines.values()]]
+    hits += [[hit for one in files for hit in one.toggles.values()]]
+    return "| " + " | ".join(f"{mark}{cell}{mark}" for cell in (name, *map(share, hits))) + " |"
+
+
 def uncovered_lines(counts: dict[Path, Counts], known: list[Reason]) -> dict[str, list[str]]:
     """Lines that are not reached, with their source, by reason."""
     found: dict[str, list[str]] = defaultdict(list)
@@ -249,22 +249,11 @@ def uncovered_bits(
 def table(counts: dict[Path, Counts]) -> list[str]:
     """A row for each module, one for each folder, and the total of the handwritten modules."""
     rows = ["| module | lines | changes of bits |", "| --- | ---: | ---: |"]
-    total, generated = Counts(), Counts()
-    for path, of_file in counts.items():
-        if path.parent.name == "generated":
-            generated += of_file
-            continue
-        total += of_file
-        rows.append(
-            f"| {path.relative_to(RTL).with_suffix('')} | {share(list(of_file.lines.values()))} "
-            f"| {share(list(of_file.toggles.values()))} |"
-        )
-    for name, of_all in [("all of these", total), ("generated register blocks", generated)]:
-        rows.append(
-            f"| **{name}** | **{share(list(of_all.lines.values()))}** "
-            f"| **{share(list(of_all.toggles.values()))}** |"
-        )
-    return rows
+    generated = {path: c for path, c in counts.items() if path.parent.name == "generated"}
+    own = {path: c for path, c in counts.items() if path not in generated}
+    rows += [row(str(path.relative_to(RTL).with_suffix("")), [c]) for path, c in own.items()]
+    rows.append(row("all of these", own.values(), "**"))
+    return [*rows, row("generated register blocks", generated.values(), "**")]
 
 
 def document(counts: dict[Path, Counts], tests: list[str], missing: list[str]) -> str:

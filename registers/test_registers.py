@@ -67,7 +67,7 @@ class Copy(unittest.TestCase):
         self.assertIn("DOORBELL = 0x38 (keeps 0xffffffff, acts 0x0);", engine)
 
     def test_an_edited_layout_is_found(self) -> None:
-        self.edit("descriptors.rdl", "} sequence @ 0x00;", "} ordinal @ 0x00;")
+        self.edit("descriptors.rdl", " sequence @ 0x00;", " ordinal @ 0x00;")
         status, said = self.check()
         self.assertEqual(status, 1)
         self.assertIn("crates/regs/src/status_block.rs: is not", said)

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The choice of the inputs that are committed."""
 
-import tempfile
-import unittest
-from pathlib import Path
-from unittest import mock
-
 import corpus
+import pytest
 from corpus import choose, parse_control
 
 # Features of three inputs, eight to an edge: the first is part of the second.
@@ -27,36 +23,35 @@ COV 2 3
 """
 
 
-class ChoiceTest(unittest.TestCase):
-    """Inputs of a folder."""
-
-    def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        for size, name in enumerate(["less", "more", "other"], 1):
-            (self.folder / name).write_bytes(bytes(size))
-        self.inputs = parse_control(CONTROL.format(self.folder))
-
-    def chosen(self, **limits: float) -> list[str]:
-        """Names of the inputs chosen within other limits; each takes 100 ms."""
-        for one in self.inputs:
-            one.cost_ms = 100
-        with mock.patch.multiple(corpus, **{"MOST_FILES": 60} | limits):
-            return [one.path.name for one in choose(self.inputs)]
-
-    def test_a_control_file_says_what_each_input_reaches(self) -> None:
-        self.assertEqual([len(one.features) for one in self.inputs], [1, 3, 1])
-        self.assertEqual([len(one.edges) for one in self.inputs], [1, 2, 1])
-
-    def test_an_input_that_adds_nothing_is_left_out(self) -> None:
-        self.assertEqual(self.chosen(), ["more", "other"])
-
-    def test_limits_leave_out_what_adds_least(self) -> None:
-        self.assertEqual(self.chosen(MOST_FILES=1), ["more"])
-        self.assertEqual(self.chosen(MOST_MS=150), ["more"])
-
-    def test_an_input_that_is_too_large_leaves_room(self) -> None:
-        self.assertEqual(self.chosen(MOST_BYTES=1), ["less"])
+@pytest.fixture
+def inputs(tmp_path):
+    """Inputs of a folder; each takes 100 ms."""
+    for size, name in enumerate(["less", "more", "other"], 1):
+        (tmp_path / name).write_bytes(bytes(size))
+    found = parse_control(CONTROL.format(tmp_path))
+    for one in found:
+        one.cost_ms = 100
+    return found
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_a_control_file_says_what_each_input_reaches(inputs):
+    assert [len(one.features) for one in inputs] == [1, 3, 1]
+    assert [len(one.edges) for one in inputs] == [1, 2, 1]
+
+
+LIMITS = [
+    # An input that adds nothing is left out.
+    ({}, ["more", "other"]),
+    # Limits leave out what adds least.
+    ({"MOST_FILES": 1}, ["more"]),
+    ({"MOST_MS": 150}, ["more"]),
+    # An input that is too large leaves room.
+    ({"MOST_BYTES": 1}, ["less"]),
+]
+
+
+@pytest.mark.parametrize(("limits", "names"), LIMITS)
+def test_inputs_are_chosen_within_limits(inputs, monkeypatch, limits, names):
+    for limit, value in limits.items():
+        monkeypatch.setattr(corpus, limit, value)
+    assert [one.path.name for one in choose(inputs)] == names

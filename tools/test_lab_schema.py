@@ -4,6 +4,8 @@
 import copy
 import json
 import tomllib
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import fastjsonschema
@@ -47,10 +49,7 @@ WRONG = {
 def test_mistakes_are_refused(what: str) -> None:
     wrong = copy.deepcopy(lab("minimal"))
     (*path, key), value = WRONG[what]
-    table = wrong
-    for name in path:
-        table = table[name]
-    table[key] = value
+    reduce(getitem, path, wrong)[key] = value
     with pytest.raises(fastjsonschema.JsonSchemaException):
         CHECK(wrong)
 
@@ -59,9 +58,6 @@ def test_mistakes_are_refused(what: str) -> None:
 def test_what_is_needed_is_missed(path: str) -> None:
     short = lab("minimal")
     *path, key = path.split(".")
-    table = short
-    for name in path:
-        table = table[name]
-    del table[key]
+    del reduce(getitem, path, short)[key]
     with pytest.raises(fastjsonschema.JsonSchemaException):
         CHECK(short)

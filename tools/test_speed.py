@@ -1,35 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The speed of the simulator: what is read from the programs, and what counts as slower."""
 
-import unittest
-
+import pytest
 import speed
 
 
-class SpeedTest(unittest.TestCase):
-    """Counts, the page and the limit."""
+def test_the_page_says_what_was_counted():
+    shares = {part: 0.2 for part in speed.PARTS}
+    counts = {"ten": (1_234, shares), "a thousand": (900, shares)}
+    page = "a\n<!-- instructions -->\nold\n<!-- /instructions -->\nb"
+    assert speed.part(page, "instructions") == "old\n"
+    page = speed.part(page, "instructions", speed.table(counts))
+    assert page.startswith("a\n") and page.endswith("\nb")
+    assert speed.committed(page) == {"ten": 1_234, "a thousand": 900}
+    with pytest.raises(SystemExit):
+        speed.part(page, "nothing")
 
-    def test_the_page_says_what_was_counted(self) -> None:
-        shares = {part: 0.2 for part in speed.PARTS}
-        counts = {"ten": (1_234, shares), "a thousand": (900, shares)}
-        page = speed.part(
-            "a\n<!-- instructions -->\nold\n<!-- /instructions -->\nb", "instructions"
-        )
-        self.assertEqual(page, "old\n")
-        page = "a\n<!-- instructions -->\nold\n<!-- /instructions -->\nb"
-        page = speed.part(page, "instructions", speed.table(counts))
-        self.assertTrue(page.startswith("a\n") and page.endswith("\nb"))
-        self.assertEqual(speed.committed(page), {"ten": 1_234, "a thousand": 900})
-        with self.assertRaises(SystemExit):
-            speed.part(page, "nothing")
 
-    def test_five_percent_more_is_slower(self) -> None:
-        self.assertEqual(speed.slower({"ten": 1_050, "few": 10}, {"ten": 1_000, "few": 100}), [])
-        (sentence,) = speed.slower({"ten": 1_051}, {"ten": 1_000})
-        self.assertIn("1,051 instructions a hop, and docs/fabric.md has 1,000", sentence)
+def test_five_percent_more_is_slower():
+    assert speed.slower({"ten": 1_050, "few": 10}, {"ten": 1_000, "few": 100}) == []
+    (sentence,) = speed.slower({"ten": 1_051}, {"ten": 1_000})
+    assert "1,051 instructions a hop, and docs/fabric.md has 1,000" in sentence
 
-    def test_instructions_belong_to_parts(self) -> None:
-        profile = """fn=(1) fabric::events::Events::schedule
+
+def test_instructions_belong_to_parts():
+    profile = """fn=(1) fabric::events::Events::schedule
 7 30
 fn=(2) fabric::transmit::<impl fabric::Fabric>::pick_now
 +2 10
@@ -41,24 +36,22 @@ fn=(1)
 fn=(3)
 9 40
 """
-        shares = speed.by_part(profile)
-        self.assertEqual(shares["events"], 0.5)
-        self.assertEqual(shares["choosing and sending"], 0.1)
-        self.assertEqual(shares["DLLPs"], 0)
-        self.assertEqual(shares[speed.REST], 0.4)
-
-    def test_nothing_counted_is_an_error(self) -> None:
-        collected = "==7== Collected : 2278000\n"
-        self.assertEqual(speed.instructions_a_hop(collected, "head\nten   7.2  0.1   1000\n"), 2278)
-        for wrong in ("==7== Collected : 0\n", "nothing"):
-            with self.assertRaises(SystemExit):
-                speed.instructions_a_hop(wrong, "ten   7.2  0.1   1000\n")
-
-    def test_the_committed_page_has_every_scenario(self) -> None:
-        page = speed.DOCUMENT.read_text()
-        self.assertEqual(set(speed.committed(page)), set(speed.COUNTED))
-        speed.part(page, "bench")
+    shares = speed.by_part(profile)
+    assert shares["events"] == 0.5
+    assert shares["choosing and sending"] == 0.1
+    assert shares["DLLPs"] == 0
+    assert shares[speed.REST] == 0.4
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_nothing_counted_is_an_error():
+    collected = "==7== Collected : 2278000\n"
+    assert speed.instructions_a_hop(collected, "head\nten   7.2  0.1   1000\n") == 2278
+    for wrong in ("==7== Collected : 0\n", "nothing"):
+        with pytest.raises(SystemExit):
+            speed.instructions_a_hop(wrong, "ten   7.2  0.1   1000\n")
+
+
+def test_the_committed_page_has_every_scenario():
+    page = speed.DOCUMENT.read_text()
+    assert set(speed.committed(page)) == set(speed.COUNTED)
+    speed.part(page, "bench")

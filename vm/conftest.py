@@ -4,15 +4,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from lab import ServedLab
-from machine import Image, Machine
+from lab import Serve, ServedLab
+from machine import Image, Machine, Start
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -50,7 +50,7 @@ def image(tmp_path_factory: pytest.TempPathFactory, interface: str) -> Image:
 
 
 @pytest.fixture
-def start(image: Image, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
+def start(image: Image, tmp_path: Path) -> Iterator[Start]:
     """Starts a machine with these devices; it ends with the test."""
     machines: list[Machine] = []
 
@@ -65,7 +65,7 @@ def start(image: Image, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., ServedLab]]:
+def serve(tmp_path: Path) -> Iterator[Serve]:
     """Serves endpoints of a lab, a socket each; the server ends with the test."""
     served: list[ServedLab] = []
 
@@ -77,3 +77,9 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., ServedLab]]:
     yield begin
     for one in served:
         one.close()
+
+
+@pytest.fixture
+def start_with(start: Start, serve: Serve) -> Start:
+    """Starts a machine with endpoints of a lab, each below a root port."""
+    return lambda lab, *endpoints: start(*serve(lab, *endpoints).devices())

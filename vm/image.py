@@ -131,7 +131,7 @@ class Archive:
     """A `newc` archive."""
 
     # File types and rights (inode(7)).
-    FILE, FOLDER, LINK, CHARACTER_DEVICE = 0o100755, 0o040755, 0o120777, 0o020600
+    FILE, FOLDER, CHARACTER_DEVICE = 0o100755, 0o040755, 0o020600
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []

@@ -3,7 +3,7 @@
 
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from packages import VmError
@@ -14,16 +14,15 @@ START_SECONDS = 60
 FIRST_SLOT = 8
 # The card of `aws-f1` with less memory: a kernel that maps a BAR maps it page by page.
 BAR_BYTES, BANK_BYTES = 16 << 20, 2 << 20
-SHIPPED = {"137_438_953_472": f"{BAR_BYTES}", "17_179_869_184": f"{BANK_BYTES}"}
 
 
-def memory_card(folder: Path) -> Path:
+def memory_card(folder: Path, bank_bytes: int = BANK_BYTES) -> Path:
     """The file of a lab with a memory card `f1`."""
     text = (Path(__file__).resolve().parent.parent / "labs/aws-f1.toml").read_text()
-    for shipped, less in SHIPPED.items():
+    for shipped, less in (("137_438_953_472", BAR_BYTES), ("17_179_869_184", bank_bytes)):
         if shipped not in text:
             raise VmError(f"lab aws-f1 has no {shipped}")
-        text = text.replace(shipped, less)
+        text = text.replace(shipped, str(less))
     file = folder / "card.toml"
     file.write_text(text)
     return file
@@ -91,3 +90,7 @@ class ServedLab:
         self.process.kill()
         self.process.wait()
         self.log.close()
+
+
+# Serves endpoints of a lab.
+Serve = Callable[..., ServedLab]

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from image import file_system, kernel
@@ -190,3 +190,7 @@ class Machine:
         )
         if not str(said).startswith("OK"):
             raise VmError(f"{port} reports no {error}: {said}")
+
+
+# Starts a machine: with these devices, or with these endpoints of a lab.
+Start = Callable[..., Machine]

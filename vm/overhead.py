@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from lab import ServedLab
@@ -52,23 +53,17 @@ def main(program: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         in_lab = measure(program, f"lab:{LAB}/{ENDPOINT}")
-        lab = ServedLab(program, folder / "socket", LAB, [ENDPOINT])
-        try:
+        with closing(ServedLab(program, folder / "socket", LAB, [ENDPOINT])) as lab:
             over_socket = measure(program, f"vfio-user:{lab.sockets[0]}")
-        finally:
-            lab.close()
         stripped = folder / "crosslane"
         subprocess.run(["strip", "-o", str(stripped), str(program)], check=True)
-        lab = ServedLab(program, folder / "served", LAB, [ENDPOINT])
-        try:
+        with closing(ServedLab(program, folder / "served", LAB, [ENDPOINT])) as lab:
             image = Image(folder, {"crosslane": stripped})
             with Machine(image, folder / "machine", lab.devices()) as machine:
                 machine.run(f"crosslane device bind {CARD}")
                 told = machine.run(
                     f"crosslane bench overhead --device vfio:{CARD} --large {LARGE} --json", 400
                 )
-        finally:
-            lab.close()
     text = table(in_lab, over_socket, json.loads(told)["rows"])
     print(text)
     page = PAGE.read_text()

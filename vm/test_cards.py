@@ -2,11 +2,10 @@
 """Cards other than DMA engines through the kernel's VFIO: memory cards, network processors."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-from lab import ServedLab, memory_card
-from machine import Machine
+from lab import memory_card
+from machine import Machine, Start
 
 CARD, OTHER = "0000:01:00.0", "0000:02:00.0"
 
@@ -16,10 +15,8 @@ def flows(machine: Machine, command: str) -> list[dict]:
     return [flow for scenario in scenarios for flow in scenario["flows"]]
 
 
-def test_stores_into_the_memory_of_a_card(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine], tmp_path: Path
-) -> None:
-    machine = start(*serve(str(memory_card(tmp_path)), "f1").devices())
+def test_stores_into_the_memory_of_a_card(start_with: Start, tmp_path: Path) -> None:
+    machine = start_with(str(memory_card(tmp_path)), "f1")
     machine.run(f"crosslane device bind {CARD}")
     bench = f"crosslane bench mmio --device vfio:{CARD} -i 1024 -p 2"
     for mode, name in [("", "burst"), ("-c", "custom"), ("-w -c", "custom-wc")]:
@@ -28,10 +25,8 @@ def test_stores_into_the_memory_of_a_card(
         assert flow["bytes_per_second"] > 0
 
 
-def test_a_torus_of_two_network_processors(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
-) -> None:
-    machine = start(*serve("nget:crosslane", "fpga1", "fpga2").devices())
+def test_a_torus_of_two_network_processors(start_with: Start) -> None:
+    machine = start_with("nget:crosslane", "fpga1", "fpga2")
     machine.run(f"crosslane device bind {CARD} && crosslane device bind {OTHER}")
     cards = f"--device vfio:{CARD} --device vfio:{OTHER}"
     gets = flows(machine, f"crosslane bench nget {cards} --size 4K -n 4 -k 20")

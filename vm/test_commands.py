@@ -2,9 +2,8 @@
 """`crosslane device` on the PCI tree of a real kernel."""
 
 import json
-from collections.abc import Callable
 
-from machine import Machine
+from machine import Machine, Start
 
 EDU = "0000:00:05.0"
 NETWORK = "0000:01:00.0"
@@ -21,7 +20,7 @@ def functions(machine: Machine) -> dict[str, dict]:
     return {function["address"]: function for function in listed["functions"]}
 
 
-def test_what_there_is_is_shown(start: Callable[..., Machine]) -> None:
+def test_what_there_is_is_shown(start: Start) -> None:
     machine = start(*DEVICES)
     shown = functions(machine)
     edu, network = shown[EDU], shown[NETWORK]
@@ -38,7 +37,7 @@ def test_what_there_is_is_shown(start: Callable[..., Machine]) -> None:
     assert code == 1 and "there is no PCI function 0000:09:00.0" in said
 
 
-def test_a_function_is_bound_and_given_back(start: Callable[..., Machine]) -> None:
+def test_a_function_is_bound_and_given_back(start: Start) -> None:
     machine = start(*DEVICES)
     bound = machine.run(f"crosslane device bind {EDU}")
     assert f"{EDU} has vfio-pci now" in bound
@@ -58,14 +57,14 @@ def test_a_function_is_bound_and_given_back(start: Callable[..., Machine]) -> No
     assert functions(machine)[EDU]["driver"] is None
 
 
-def test_payloads_are_set_on_a_way(start: Callable[..., Machine]) -> None:
+def test_payloads_are_set_on_a_way(start: Start) -> None:
     machine = start(*DEVICES)
     machine.run(f"crosslane device set-mps --path {NETWORK} host 128")
     code, said = machine.attempt(f"crosslane device set-mps --path {NETWORK} host 256")
     assert code == 1 and "supports payloads up to 128 B" in said
 
 
-def test_a_card_is_reloaded(start: Callable[..., Machine]) -> None:
+def test_a_card_is_reloaded(start: Start) -> None:
     machine = start(*DEVICES)
     bind = f"crosslane device bind {NETWORK}"
     machine.run(bind)

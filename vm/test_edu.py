@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """QEMU's `edu` device, an independent model, through VFIO of a stock kernel."""
 
-from collections.abc import Callable
-
-from machine import Machine
+from machine import Start
 
 EDU = "0000:00:05.0"
 
@@ -14,7 +12,7 @@ NAMES = {"group": "group and container", "iommufd": "iommufd"}
 MISSING = {"group": "CONFIG_VFIO_GROUP", "iommufd": "/dev/iommu"}
 
 
-def test_it_is_driven(start: Callable[..., Machine], interface: str) -> None:
+def test_it_is_driven(start: Start, interface: str) -> None:
     machine = start("edu,addr=0x5")
     # Before it is bound the error names the command to run.
     code, said = machine.attempt(f"edu {EDU}")

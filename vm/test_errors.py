@@ -2,11 +2,9 @@
 """Errors that a port above a card reports (AER), counted and seen by the driver."""
 
 import json
-from collections.abc import Callable
 
 import pytest
-from lab import ServedLab
-from machine import Machine
+from machine import Machine, Start
 
 CARD, PORT = "0000:01:00.0", "0000:00:08.0"
 # Name that `ServedLab` gives to the port above its first card.
@@ -21,10 +19,8 @@ def counted(machine: Machine) -> dict[str, dict[str, int]]:
     return next(port["errors"] for port in told["above"] if port["address"] == PORT)
 
 
-def test_corrected_errors_are_counted_and_harm_nobody(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
-) -> None:
-    machine = start(*serve("rosta:crosslane", "fpga1").devices())
+def test_corrected_errors_are_counted_and_harm_nobody(start_with: Start) -> None:
+    machine = start_with("rosta:crosslane", "fpga1")
     assert counted(machine) == {"correctable": {}, "non_fatal": {}, "fatal": {}}
     for count in (1, 2):
         machine.inject(PORT_OF_QEMU, "BAD_TLP")
@@ -51,13 +47,9 @@ def test_corrected_errors_are_counted_and_harm_nobody(
     [("COMP_TIME", "non_fatal", "CmpltTO"), ("DLP", "fatal", "DLP")],
 )
 def test_a_transfer_ends_when_its_link_has_failed(
-    serve: Callable[..., ServedLab],
-    start: Callable[..., Machine],
-    error: str,
-    kind: str,
-    name: str,
+    start_with: Start, error: str, kind: str, name: str
 ) -> None:
-    machine = start(*serve("rosta:crosslane", "fpga1").devices())
+    machine = start_with("rosta:crosslane", "fpga1")
     machine.run(f"crosslane device bind {CARD}")
     # More data than can be moved before the error, in pieces that a busy machine moves in time.
     run = f"crosslane bench write --device vfio:{CARD} --size 64K --iterations 400000"

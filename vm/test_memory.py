@@ -3,11 +3,10 @@
 
 import socket
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
-from lab import BANK_BYTES, ServedLab, memory_card
-from machine import Machine
+from lab import BANK_BYTES, Serve, memory_card
+from machine import Machine, Start
 
 CARD = "0000:01:00.0"
 # Four banks are at the beginning of BAR 4.
@@ -73,9 +72,7 @@ class Client:
         return self.ask(REGION_READ, struct.pack("=QII", offset, region, count))[16:]
 
 
-def test_a_guest_maps_a_cards_memory(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine], tmp_path: Path
-) -> None:
+def test_a_guest_maps_a_cards_memory(serve: Serve, start: Start, tmp_path: Path) -> None:
     served = serve(str(memory_card(tmp_path)), "f1")
     machine = start(*served.devices())
     flat = machine.monitor("human-monitor-command", **{"command-line": "info mtree"})

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The bridge end to end over verbs, on the kernel's software RDMA device (Soft-RoCE)."""
 
-from collections.abc import Callable
-
-from lab import ServedLab
-from machine import Machine
+from machine import Machine, Start
 
 ADDRESS = "10.9.0.1"
 BYTES = (1 << 20) + 1
@@ -37,14 +34,12 @@ END
 CLIENT = "--network verbs --as guest --key /tmp/guest.key"
 
 
-def test_what_is_put_over_verbs_comes_back(start: Callable[..., Machine]) -> None:
+def test_what_is_put_over_verbs_comes_back(start: Start) -> None:
     round_trip(start(), "lab:sbdt:crosslane", ", copied: ")
 
 
-def test_the_network_reaches_the_buffers_of_a_card(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
-) -> None:
-    machine = start(*serve("kc705:crosslane", "kc705").devices())
+def test_the_network_reaches_the_buffers_of_a_card(start_with: Start) -> None:
+    machine = start_with("kc705:crosslane", "kc705")
     machine.run("crosslane device bind 0000:01:00.0")
     # The adapter and the card read and write the same pages, both through the kernel's mappings.
     round_trip(machine, "vfio:0000:01:00.0", "in the card's own buffers")

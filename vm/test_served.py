@@ -2,13 +2,11 @@
 """Cards of a lab as PCI devices of the guest, driven through the kernel's VFIO by our driver."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-from lab import ServedLab
-from machine import Machine
+from lab import Serve, memory_card
+from machine import Machine, Start
 
-LABS = Path(__file__).resolve().parent.parent / "labs"
 CARD, OTHER = "0000:01:00.0", "0000:02:00.0"
 # Seconds for steps that move 64 MiB through an emulated processor.
 LONG = 400
@@ -19,10 +17,8 @@ def bind(machine: Machine, *addresses: str) -> None:
         machine.run(f"crosslane device bind {address}")
 
 
-def test_a_card_passes_every_step(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
-) -> None:
-    machine = start(*serve("kc705:crosslane", "kc705").devices())
+def test_a_card_passes_every_step(start_with: Start) -> None:
+    machine = start_with("kc705:crosslane", "kc705")
     listed = json.loads(machine.run("crosslane device list --json"))["functions"]
     card = next(function for function in listed if function["address"] == CARD)
     assert card["link"] == "Gen2 x4", card
@@ -40,10 +36,8 @@ def test_a_card_passes_every_step(
     assert any("of memory, host to card" in what for what in made)
 
 
-def test_a_doctor_sees_what_a_card_could_do_and_does(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
-) -> None:
-    machine = start(*serve("rosta:crosslane", "fpga1").devices())
+def test_a_doctor_sees_what_a_card_could_do_and_does(start_with: Start) -> None:
+    machine = start_with("rosta:crosslane", "fpga1")
     command = f"crosslane device doctor {CARD} --engine --to-lab /tmp/card.toml --json"
     before = json.loads(machine.attempt(command, LONG)[1])
     assert "device bind" in before["not_measured"] and not before["measured"]
@@ -62,10 +56,8 @@ def test_a_doctor_sees_what_a_card_could_do_and_does(
     machine.run("crosslane bench write --lab /tmp/card.toml --size 64K --no-why")
 
 
-def test_the_bridge_serves_a_card_of_the_machine(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
-) -> None:
-    machine = start(*serve("kc705:crosslane", "kc705").devices())
+def test_the_bridge_serves_a_card_of_the_machine(start_with: Start) -> None:
+    machine = start_with("kc705:crosslane", "kc705")
     bind(machine, CARD)
     served = f"crosslane bridge serve --device vfio:{CARD} --network tcp"
     machine.run(f"{served} >/tmp/serve.log 2>&1 &")
@@ -77,9 +69,7 @@ def test_the_bridge_serves_a_card_of_the_machine(
     machine.run("cmp /tmp/data /tmp/back")
 
 
-def test_two_cards_below_a_switch_write_to_each_other(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
-) -> None:
+def test_two_cards_below_a_switch_write_to_each_other(serve: Serve, start: Start) -> None:
     # As in the lab, where both are below one switch.
     machine = start(*serve("rosta:crosslane", "fpga1", "fpga2").devices_below_a_switch())
     card, other = "0000:03:00.0", "0000:04:00.0"
@@ -93,10 +83,8 @@ def test_two_cards_below_a_switch_write_to_each_other(
     assert not flow["plan"]["through_root_complex"], flow["plan"]
 
 
-def test_two_cards_below_root_ports_are_kept_apart(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine], interface: str
-) -> None:
-    machine = start(*serve("rosta:crosslane", "fpga1", "fpga2").devices())
+def test_two_cards_below_root_ports_are_kept_apart(start_with: Start, interface: str) -> None:
+    machine = start_with("rosta:crosslane", "fpga1", "fpga2")
     bind(machine, CARD, OTHER)
     pair = f"--device vfio:{CARD} --device vfio:{OTHER}"
     code, said = machine.attempt(f"crosslane bench p2p {pair} --size 4K --iterations 1", LONG)
@@ -111,11 +99,8 @@ def test_two_cards_below_root_ports_are_kept_apart(
     machine.run(f"crosslane device test vfio:{CARD} --largest 4K")
 
 
-def test_a_card_is_reset_removed_and_found_again(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
-) -> None:
-    lab = serve("rosta:crosslane", "fpga1")
-    machine = start(*lab.devices())
+def test_a_card_is_reset_removed_and_found_again(start_with: Start) -> None:
+    machine = start_with("rosta:crosslane", "fpga1")
     bind(machine, CARD)
     quick = f"crosslane device test vfio:{CARD} --largest 4K"
     machine.run(quick)
@@ -132,10 +117,8 @@ def test_a_card_is_reset_removed_and_found_again(
     assert code == 1 and f"crosslane device bind {CARD}" in said
 
 
-def test_a_card_that_is_taken_away_in_use(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
-) -> None:
-    machine = start(*serve("rosta:crosslane", "fpga1").devices())
+def test_a_card_that_is_taken_away_in_use(start_with: Start) -> None:
+    machine = start_with("rosta:crosslane", "fpga1")
     bind(machine, CARD)
     # More data than can be moved before the card is taken, in pieces that a busy machine moves in
     # time.
@@ -155,23 +138,10 @@ def test_a_card_that_is_taken_away_in_use(
     machine.run(f"crosslane device test vfio:{CARD} --largest 4K")
 
 
-def test_stores_arrive_through_a_write_combined_mapping(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine], tmp_path: Path
-) -> None:
+def test_stores_arrive_through_a_write_combined_mapping(start_with: Start, tmp_path: Path) -> None:
     # The card with memory behind a prefetchable BAR, small enough for the addresses of a small
     # machine.
-    text = (LABS / "aws-f1.toml").read_text()
-    for bytes_of, much, little in (
-        ("size_bytes", "137_438_953_472", "16_777_216"),
-        ("bank_bytes", "17_179_869_184", "4_194_304"),
-    ):
-        assert f"{bytes_of} = {{ value = {much}," in text
-        text = text.replace(
-            f"{bytes_of} = {{ value = {much},", f"{bytes_of} = {{ value = {little},"
-        )
-    lab = tmp_path / "small.toml"
-    lab.write_text(text)
-    machine = start(*serve(str(lab), "f1").devices())
+    machine = start_with(str(memory_card(tmp_path, bank_bytes=4 << 20)), "f1")
     bind(machine, CARD)
     assert "prefetchable, write-combined mapping" in machine.run(f"crosslane device info {CARD}")
     # Stores of every width through the uncached and the write-combined mapping, all read back.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The card that brightens images, driven by a host: registers, descriptor rings, host memory."""
 
-from pathlib import Path
-
 import cocotb
 from card_bus import CardBus
 from cocotb.clock import Clock
@@ -73,5 +71,4 @@ async def the_circuit_keeps_up_with_the_engine(dut):
 
 def test_own_circuit():
     """Builds the card and runs the tests above."""
-    card = Path(__file__).with_name("brighten_card.sv")
-    simulate(__file__, "brighten_card", top_file=card)
+    simulate(__file__, "brighten_card")

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 import cocotb
 from cocotb.triggers import RisingEdge
+from cocotb.types import LogicArray
 from cocotbext.axi import AxiBus, AxiRam, AxiResp
 
 # AMBA AXI4 A3.4.1: a burst does not cross a boundary of 4 KiB.
 BOUNDARY = 4096
 INCREMENTING = 1
+# Ways in which a memory refuses: it fails, or it is absent.
+REFUSALS = (AxiResp.SLVERR, AxiResp.DECERR)
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,32 @@ class Burst:
 
     address: int
     beats: int
+
+
+class Identifier:
+    """A signal with the identifier of a burst, of which the engine has one at a time."""
+
+    value = LogicArray("0")
+
+    def __len__(self) -> int:
+        return 1
+
+    def setimmediatevalue(self, _: object) -> None:
+        """Leaves it as it is."""
+
+
+class WithIdentifiers:
+    """A module whose AXI4 port has no identifiers, with those that cocotbext-axi asks for."""
+
+    def __init__(self, dut, prefix: str):
+        self._dut = dut
+        self._ids = {f"{prefix}_{name}": Identifier() for name in ("awid", "bid", "arid", "rid")}
+
+    def __dir__(self) -> list[str]:
+        return [*dir(self._dut), *self._ids]
+
+    def __getattr__(self, name: str):
+        return self._ids.get(name) or getattr(self._dut, name)
 
 
 class AxiMemory:
@@ -45,7 +74,7 @@ class AxiMemory:
         self._dut, self._prefix, self._seed = dut, prefix, seed
         self._most_beats = most_beats
         self._bytes = len(self._port("wdata")) // 8
-        bus = AxiBus.from_prefix(dut, prefix)
+        bus = AxiBus.from_prefix(WithIdentifiers(dut, prefix), prefix)
         ram = AxiRam(bus, dut.clk, dut.rst, mem=content)
         into, out = ram.write_if, ram.read_if
         self._channels = [into.aw_channel, into.w_channel, into.b_channel]

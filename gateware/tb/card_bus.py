@@ -5,7 +5,6 @@ import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from completer import Completer
 from packed import pack
@@ -19,6 +18,8 @@ from tlp_stream import (
     TlpSource,
     memory_read,
     memory_write,
+    reset,
+    until,
 )
 
 # Parameters of the card in tests: one build for all of them.
@@ -63,7 +64,6 @@ class CardBus:
     async def start(self):
         """Clock, reset, streams."""
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
         self.clocks = Clocks(dut.clk)
         self.source = TlpSource(dut, "s_rx", self.clocks)
         self.sink = TlpSink(dut, "m_tx", self.clocks, taken=self._take)
@@ -72,9 +72,7 @@ class CardBus:
         if hasattr(dut, "time_set_valid"):
             dut.time_set_valid.value = 0
             dut.time_set_value.value = 0
-        dut.rst.value = 1
-        await ClockCycles(dut.clk, 3)
-        dut.rst.value = 0
+        await reset(dut)
         cocotb.start_soon(self._answer())
         # Descriptor tables are swept after a reset, and a restart waits for that.
         await ClockCycles(dut.clk, 80)
@@ -153,11 +151,9 @@ class CardBus:
         """Sends a read and waits for its (single) completion."""
         self.source.queue.append(tlp)
         self._answers.pop(tlp.tag, None)
-        for _ in range(clocks):
-            if tlp.tag in self._answers:
-                return self._answers.pop(tlp.tag)
-            await RisingEdge(self.dut.clk)
-        raise AssertionError(f"no completion for a read of {tlp.address:#x}")
+        what = f"the completion of a read of {tlp.address:#x}"
+        await until(self.dut, lambda: tlp.tag in self._answers, clocks, what)
+        return self._answers.pop(tlp.tag)
 
     # --- Requests of the card --------------------------------------------------------------
 
@@ -181,12 +177,8 @@ class CardBus:
             return
         self.check_request(tlp)
         at = tlp.address - MEMORY_BASE
-        last = tlp.length_dw - 1
-        for number in range(tlp.length_dw):
-            mask = tlp.first_be if number == 0 else tlp.last_be if number == last else 0xF
-            for byte in range(4):
-                if mask >> byte & 1:
-                    self.memory[at + number * 4 + byte] = tlp.payload[number * 4 + byte]
+        for place in tlp.enabled:
+            self.memory[at + place] = tlp.payload[place]
 
     def check_request(self, tlp: Tlp):
         """Checks a request against the specification (PCIe 6.x 2.2.5, 2.2.7)."""

@@ -61,6 +61,12 @@ class Bus(Protocol):
         """Bus address of unused host memory."""
 
 
+async def write64(bus: Bus, register: str, value: int) -> None:
+    """Writes a register of two words, the low one first."""
+    await bus.write32(OFFSETS[f"{register}_low"], value & 0xFFFFFFFF)
+    await bus.write32(OFFSETS[f"{register}_high"], value >> 32)
+
+
 @dataclass
 class Descriptor:
     """Descriptor to post: bus address, bytes, control bits."""
@@ -118,11 +124,9 @@ class Channel:
         register = f"{self.name}.control"
         await self.set("control", put(register, restart=1))
         self.posted = 0
-        await self.set("ring_low", self.ring & 0xFFFFFFFF)
-        await self.set("ring_high", self.ring >> 32)
+        await write64(self.bus, f"{self.name}.ring", self.ring)
         await self.set("ring_entries", self.entries)
-        await self.set("status_low", self.status_block & 0xFFFFFFFF)
-        await self.set("status_high", self.status_block >> 32)
+        await write64(self.bus, f"{self.name}.status", self.status_block)
         control = {"run": 1, "source": self.source, "status_enable": 1, **control}
         await self.set("control", put(register, **control))
 
@@ -206,8 +210,7 @@ async def enable_lane(bus: Bus, lane: int, credit_register: int | None = None) -
     base = f"lanes[{lane}]"
     await bus.write32(OFFSETS[f"{base}.control"], put(f"{base}.control", restart=1))
     if credit_register is not None:
-        await bus.write32(OFFSETS[f"{base}.credit_low"], credit_register & 0xFFFFFFFF)
-        await bus.write32(OFFSETS[f"{base}.credit_high"], credit_register >> 32)
+        await write64(bus, f"{base}.credit", credit_register)
     value = put(f"{base}.control", enable=1, return_credits=int(credit_register is not None))
     await bus.write32(OFFSETS[f"{base}.control"], value)
 
@@ -250,6 +253,12 @@ async def set_vector(bus: Bus, vector: int, address: int, data: int, masked: int
     """Writes an entry of the MSI-X table."""
     for at, word in enumerate([address & 0xFFFFFFFF, address >> 32, data, masked]):
         await bus.write32(MSIX_TABLE + vector * 16 + at * 4, word)
+
+
+async def set_command(bus: Bus, address: int, count: int) -> None:
+    """Sets the command port of the user circuit."""
+    await write64(bus, "user.command", address)
+    await set_user(bus, "command_bytes", count)
 
 
 async def set_user(bus: Bus, register: str, value: int) -> None:

@@ -6,6 +6,7 @@ fields. Enumerations are numbers; `CONSTANTS["ERROR_LINK_DOWN"]` has their names
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,6 +50,21 @@ def pack(struct: str, **values: int) -> int:
         vector = vector << bits | value
     assert not values, f"{struct} has no {sorted(values)}"
     return vector
+
+
+def pack_all(struct: str, items: Iterable[dict[str, int]]) -> int:
+    """The vector of a packed array of structs."""
+    return sum(pack(struct, **item) << width(struct) * n for n, item in enumerate(items))
+
+
+def part(vector: int, bits: int, number: int) -> int:
+    """An item of a packed array of items of so many bits."""
+    return int(vector) >> bits * number & ((1 << bits) - 1)
+
+
+def unpack_one(struct: str, vector: int, number: int) -> SimpleNamespace:
+    """The fields of an item of a packed array of structs."""
+    return unpack(struct, part(vector, width(struct), number))
 
 
 def unpack(struct: str, vector: int) -> SimpleNamespace:

@@ -8,11 +8,10 @@ the result.
 import random
 from collections import deque
 
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from completer import Completer
-from packed import pack, unpack, width
-from tlp_stream import Tlp
+from packed import pack, part, unpack_one, width
+from tlp_stream import Tlp, reach, reset
 
 ROUTING_ID = 0x0100
 READ_CLOCKS = 3
@@ -135,15 +134,12 @@ class ReadBench:
     async def start(self, *inputs: str):
         """Resets for one clock, with these inputs at zero besides those that every bench drives."""
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
         feeds = [f"feed_{name}" for name in FEED_WIDTHS]
         beats = [f"s_completion_{name}" for name in ("valid", *BEAT)]
         for name in (*inputs, *feeds, *beats, "m_h2c_ready", "time_i"):
             getattr(dut, name).value = 0
         self.set_function()
-        dut.rst.value = 1
-        await RisingEdge(dut.clk)
-        dut.rst.value = 0
+        await reset(dut, 1)
         return self
 
     def set_function(self, **values: int) -> None:
@@ -174,8 +170,8 @@ class ReadBench:
             headers = int(dut.m_h2c_header.value)
             for h in range(self.h2c):
                 if valid & ready & 1 << h:
-                    header = headers >> h * HEADER_BITS & ((1 << HEADER_BITS) - 1)
-                    tlp = Tlp(vars(unpack("tlp_header_t", header)), first_clock=self.now)
+                    header = vars(unpack_one("tlp_header_t", headers, h))
+                    tlp = Tlp(header, first_clock=self.now)
                     self.requests.append(tlp)
                     self.request_taken(tlp)
         dut.m_h2c_ready.value = sum(
@@ -219,11 +215,10 @@ class ReadBench:
         dut = self.dut
         available = int(dut.feed_available.value)
         data = int(dut.feed_data.value)
-        bits = self.lanes * 8
         fields = dict.fromkeys(FEED_WIDTHS, 0)
         for h, consumer in enumerate(self.consumers):
-            consumer.sample(data >> h * bits & ((1 << bits) - 1), self.now)
-            left = (available >> 16 * h & 0xFFFF) - consumer.took
+            consumer.sample(part(data, 8 * self.lanes, h), self.now)
+            left = part(available, 16, h) - consumer.took
             consumer.is_cleared |= bool(self.cleared >> h & 1)
             if consumer.is_cleared:
                 left = consumer.left
@@ -263,11 +258,7 @@ class ReadBench:
 
 async def run(bench: ReadBench, until, clocks: int = 20000, what: str = "the end") -> None:
     """Runs until `until()` holds."""
-    for _ in range(clocks):
-        if until():
-            return
-        await bench.clock()
-    raise AssertionError(f"clock {bench.now}: {what} not reached within {clocks} clocks")
+    await reach(bench.clock, until, clocks, what)
 
 
 async def clocks(bench: ReadBench, count: int) -> None:

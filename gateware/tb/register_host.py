@@ -3,11 +3,10 @@
 to their settings, and a model of the values that the map reads as.
 """
 
-import json
 import os
 import random
 
-from packed import CONSTANTS, pack, unpack, width
+from packed import CONSTANTS, pack, pack_all, part, unpack, unpack_one, width
 from register_map import C2H_TABLE, H2C_TABLE, MSIX_PENDING, MSIX_TABLE, OFFSETS, WRITABLE
 from register_map import field as put
 from tlp_stream import Bench, Sink, Source, Tlp
@@ -36,7 +35,8 @@ BUILD = {
     "FETCH_BATCH": 16,
     "VECTORS": 8,
     "BARE": 0,
-} | json.loads(os.environ.get("BUILD", "{}"))
+}
+BUILD = {name: int(os.environ.get(name, value)) for name, value in BUILD.items()}
 CHANNELS = [f"{kind}[{n}]" for kind in ("h2c", "c2h", "peer") for n in range(BUILD[kind.upper()])]
 LANES = [f"lanes[{n}]" for n in range(BUILD["LANES"])]
 TABLES = (H2C_TABLE, C2H_TABLE)
@@ -62,16 +62,6 @@ SHOWN = {
 }  # fmt: skip
 # Counters of two words, of which the high one is latched.
 LATCHED = {"bytes": "bytes", "first": "first", "last": "last", "ping_sum": "ping_sum"}
-
-
-def join(struct, vectors):
-    """A packed array of structs."""
-    return sum(vector << width(struct) * n for n, vector in enumerate(vectors))
-
-
-def part_of(vector, struct, n):
-    """One of a packed array of structs."""
-    return unpack(struct, vector >> width(struct) * n & ((1 << width(struct)) - 1))
 
 
 class Engine:
@@ -110,10 +100,8 @@ class Engine:
             max_payload=self.max_payload,
             max_read_request=self.max_read_request,
         )
-        struct = "channel_readings_t"
-        dut.readings.value = join(struct, [pack(struct, **r) for r in self.channels])
-        struct = "lane_readings_t"
-        dut.lane_readings.value = join(struct, [pack(struct, **r) for r in self.lanes])
+        dut.readings.value = pack_all("channel_readings_t", self.channels)
+        dut.lane_readings.value = pack_all("lane_readings_t", self.lanes)
         dut.user_readings.value = pack("user_readings_t", **self.user)
         dut.msix_pending.value = self.pending
         dut.msix_vector.value = self.vector
@@ -136,7 +124,7 @@ class Engine:
             self.pulses.append((clock, "reset_counters"))
         self.sample_channels(clock)
         for n, name in enumerate(LANES):
-            if part_of(self.lane_settings, "lane_settings_t", n).restart:
+            if unpack_one("lane_settings_t", self.lane_settings, n).restart:
                 self.pulses.append((clock, f"{name}.restart"))
         self.sample_tables(clock)
         if dut.msix_ready.value:
@@ -147,7 +135,7 @@ class Engine:
     def sample_channels(self, clock):
         """Runs the channels' reactions."""
         for n, name in enumerate(CHANNELS):
-            settings = part_of(self.settings, "channel_settings_t", n)
+            settings = unpack_one("channel_settings_t", self.settings, n)
             if settings.restart:
                 assert not settings.run
                 self.pulses.append((clock, f"{name}.restart"))
@@ -163,7 +151,7 @@ class Engine:
         dut = self.dut
         for n in range(2):
             if any(taken == clock - 2 for taken, _ in self.taken[n][-2:]):
-                entry = int(dut.table_entry.value) >> 128 * n & (1 << 128) - 1
+                entry = part(dut.table_entry.value, 128, n)
                 self.entries[n].append((entry, int(dut.table_whole.value) >> n & 1))
             if self.take[n] is not None:
                 self.taken[n].append((clock, self.take[n]))
@@ -171,7 +159,7 @@ class Engine:
 
     def channel(self, name):
         """The settings of a channel."""
-        return part_of(self.settings, "channel_settings_t", CHANNELS.index(name))
+        return unpack_one("channel_settings_t", self.settings, CHANNELS.index(name))
 
 
 class Model:

@@ -1,27 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The 7-series hard block in tests: TLPs in band, as cocotbext-pcie packs them."""
 
-import os
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
 from cocotbext.pcie.core.tlp import Tlp as WireTlp
-from cocotbext.pcie.core.utils import PcieId
-from tlp_stream import (
-    COMPLETION,
-    COMPLETION_DATA,
-    MEMORY_READ,
-    MEMORY_WRITE,
-    Clocks,
-    Tlp,
-    TlpSink,
-    TlpSource,
-)
+from simulate import SEED
+from tlp_stream import Clocks, Tlp, TlpSink, TlpSource, reset
+from wire import TYPES, fields_of
 
-SEED = int(os.environ.get("SEED", "1"))
 INPUTS = {
     "m_axis_rx_tvalid": 0,
     "tx_buf_av": 20,
@@ -49,50 +37,13 @@ def double_words(packet):
     return [int.from_bytes(packet[n : n + 4], "big") for n in range(0, len(packet), 4)]
 
 
-# Kinds of TLP with an address of 32 and of 64 bits.
-REQUESTS = {
-    MEMORY_READ: (TlpType.MEM_READ, TlpType.MEM_READ_64),
-    MEMORY_WRITE: (TlpType.MEM_WRITE, TlpType.MEM_WRITE_64),
-}
-
-
-def on_the_wire(tlp: Tlp) -> WireTlp:
-    """Converts a TLP of the engine's stream to one of cocotbext-pcie."""
-    wire = WireTlp()
-    wire.tag, wire.length = tlp.tag, tlp.length_dw
-    wire.tc, wire.attr = TlpTc(tlp.traffic_class), TlpAttr(tlp.attributes)
-    wire.ep = bool(tlp.poisoned)
-    wire.requester_id = PcieId.from_int(tlp.requester)
-    wire.data = bytearray(tlp.payload)
-    if tlp.is_request:
-        wire.fmt_type = REQUESTS[tlp.kind][tlp.address >= 1 << 32]
-        wire.address, wire.first_be, wire.last_be = tlp.address, tlp.first_be, tlp.last_be
-    else:
-        wire.fmt_type = TlpType.CPL_DATA if tlp.has_data else TlpType.CPL
-        wire.status = CplStatus(tlp.status)
-        wire.completer_id = PcieId.from_int(tlp.completer)
-        wire.byte_count, wire.lower_address = tlp.byte_count, tlp.address
-    return wire
-
-
 def off_the_wire(packet: bytes) -> Tlp:
     """Converts a packed TLP that the engine has sent to one of its stream."""
     wire = WireTlp.unpack(packet)
-    header = {"tag": wire.tag, "length_dw": wire.length, "traffic_class": int(wire.tc)}
-    header |= {"attributes": int(wire.attr), "poisoned": int(wire.ep)}
-    header |= {"requester": int(wire.requester_id)}
-    if wire.fmt_type in (TlpType.CPL, TlpType.CPL_DATA):
-        has_data = wire.fmt_type == TlpType.CPL_DATA
-        header |= {"kind": COMPLETION_DATA if has_data else COMPLETION}
-        header |= {"status": int(wire.status), "completer": int(wire.completer_id)}
-        header |= {"byte_count": wire.byte_count, "address": wire.lower_address}
-    else:
-        kind = next(kind for kind, types in REQUESTS.items() if wire.fmt_type in types)
-        is_long = wire.fmt_type == REQUESTS[kind][1]
+    tlp = Tlp(fields_of(wire), bytes(wire.data))
+    if tlp.is_request:
+        is_long = wire.fmt_type == TYPES[tlp.kind][1]
         assert is_long == (wire.address >= 1 << 32), "the short header is for addresses below 4 GiB"
-        header |= {"kind": kind, "address": wire.address}
-        header |= {"first_be": wire.first_be, "last_be": wire.last_be}
-    tlp = Tlp(header, bytes(wire.data))
     assert len(tlp.payload) == (4 * tlp.length_dw if tlp.has_data else 0)
     return tlp
 
@@ -121,10 +72,7 @@ class HardBlock:
     async def begin(self, has_engine=True):
         """Resets and starts the streams."""
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
-        dut.rst.value = 1
-        await ClockCycles(dut.clk, 3)
-        dut.rst.value = 0
+        await reset(dut)
         if has_engine:
             self.rx = TlpSink(dut, "m_rx", self.clocks, seed=SEED)
             self.tx = TlpSource(dut, "s_tx", self.clocks, seed=SEED + 1)

@@ -5,7 +5,6 @@ import itertools
 import os
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus
 from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
@@ -13,6 +12,7 @@ from cocotbext.pcie.core.utils import PcieId
 from cocotbext.pcie.xilinx.us import UltraScalePlusPcieDevice
 from cocotbext.pcie.xilinx.us.interface import CcSink, CqSource, RcSource, RqSink
 from cocotbext.pcie.xilinx.us.tlp import ErrorCode, Tlp_us
+from simulate import SEED
 from tlp_stream import (
     COMPLETION,
     COMPLETION_DATA,
@@ -23,15 +23,15 @@ from tlp_stream import (
     Tlp,
     TlpSink,
     TlpSource,
+    reset,
 )
+from wire import fields_of
 
 DATA_BITS = int(os.environ.get("DATA_BITS", "256"))
 LANES = DATA_BITS // 32
 CQ_TLPS, CC_TLPS, RQ_TLPS, RC_TLPS = (
-    int(n) for n in os.environ.get("TLPS_PER_BEAT", "1 1 1 1").split()
+    int(os.environ.get(f"{stream}_TLPS", "1")) for stream in ("CQ", "CC", "RQ", "RC")
 )
-SEED = int(os.environ.get("SEED", "1"))
-WRITES = (TlpType.MEM_WRITE, TlpType.MEM_WRITE_64)
 # Double words of payload: lengths that just fit a beat or do not, and the usual payloads.
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 20, 28, 29, 32, 33, 64]
 RATE_LENGTHS = [1, 9, 16, 17, 32, 64, 128, 256]
@@ -74,10 +74,10 @@ SIGNALS = [
 ]
 
 
-def device_model(dut, prefix="", **settings):
-    """cocotbext-pcie's device on the ports of a shim, whose names have this prefix."""
+def device_model(dut, **settings):
+    """cocotbext-pcie's device on the ports of a shim."""
     buses = {
-        f"{name}_bus": AxiStreamBus.from_prefix(dut, f"{prefix}{side}_axis_{name}")
+        f"{name}_bus": AxiStreamBus.from_prefix(dut, f"{side}_axis_{name}")
         for name, side in {"rq": "s", "rc": "m", "cq": "m", "cc": "s"}.items()
     }
     device = UltraScalePlusPcieDevice(
@@ -90,10 +90,10 @@ def device_model(dut, prefix="", **settings):
         enable_extended_tag=True,
         pf0_msix_enable=True,
         pf0_msix_table_size=7,
-        user_clk=getattr(dut, f"{prefix}clk"),
-        user_reset=getattr(dut, f"{prefix}rst"),
+        user_clk=dut.clk,
+        user_reset=dut.rst,
         **buses,
-        **{name: getattr(dut, f"{prefix}{name}") for name in SIGNALS},
+        **{name: getattr(dut, name) for name in SIGNALS},
         **settings,
     )
     if CQ_TLPS == 2:
@@ -139,10 +139,7 @@ class HardBlock:
         """Resets: other inputs idle, credits unlimited."""
         for name, value in INPUTS.items():
             getattr(self.dut, name).value = value
-        Clock(self.dut.clk, 4, unit="ns").start()
-        self.dut.rst.value = 1
-        await ClockCycles(self.dut.clk, 3)
-        self.dut.rst.value = 0
+        await reset(self.dut)
         await ClockCycles(self.dut.clk, 3)
         return self
 
@@ -190,25 +187,11 @@ def received_request(seed):
     tlp.bar_aperture = seed.getrandbits(6)
     tlp.completer_id = PcieId(0, 0, seed.getrandbits(3))
     tlp.discontinue = kind == "write" and seed.random() < 0.1
-    expected = Tlp(
-        {
-            "kind": MEMORY_WRITE if kind == "write" else MEMORY_READ,
-            "address": tlp.address,
-            "length_dw": length,
-            "first_be": tlp.first_be,
-            "last_be": tlp.last_be,
-            "requester": int(tlp.requester_id),
-            "tag": tlp.tag,
-            "traffic_class": int(tlp.tc),
-            "attributes": int(tlp.attr),
-            "poisoned": int(tlp.discontinue),
-            "status": 0,
-            "byte_count": 0,
-            "completer": tlp.completer_id.function,
-            "bar": tlp.bar_id if tlp.bar_id < 6 and kind != "other" else NO_BAR,
-        },
-        bytes(tlp.data) if kind == "write" else b"",
-    )
+    header = fields_of(tlp, MEMORY_WRITE if kind == "write" else MEMORY_READ)
+    header |= {"poisoned": int(tlp.discontinue), "status": 0, "byte_count": 0}
+    header |= {"completer": tlp.completer_id.function}
+    header |= {"bar": tlp.bar_id if tlp.bar_id < 6 and kind != "other" else NO_BAR}
+    expected = Tlp(header, bytes(tlp.data) if kind == "write" else b"")
     return tlp, expected
 
 
@@ -237,38 +220,10 @@ def received_completion(seed, length=None):
     tlp.attr = TlpAttr(seed.getrandbits(3))
     tlp.request_completed = seed.random() < 0.5
     tlp.discontinue = bool(length) and RC_TLPS == 1 and seed.random() < 0.1
-    expected = Tlp(
-        {
-            "kind": COMPLETION_DATA if length else COMPLETION,
-            "address": tlp.lower_address & 0x7F,
-            "length_dw": length,
-            "first_be": 0,
-            "last_be": 0,
-            "requester": int(tlp.requester_id),
-            "tag": tlp.tag,
-            "traffic_class": int(tlp.tc),
-            "attributes": int(tlp.attr),
-            "poisoned": int(tlp.ep or tlp.discontinue),
-            "status": int(tlp.status),
-            "byte_count": tlp.byte_count,
-            "completer": int(tlp.completer_id),
-            "bar": NO_BAR,
-        },
-        bytes(tlp.data),
-    )
+    header = fields_of(tlp) | {"address": tlp.lower_address & 0x7F, "first_be": 0, "last_be": 0}
+    header |= {"poisoned": int(tlp.ep or tlp.discontinue), "bar": NO_BAR}
+    expected = Tlp(header, bytes(tlp.data))
     return tlp, None if tlp.error_code >= 8 else expected
-
-
-def same(found, expected):
-    """Compares two lists of TLPs, field by field."""
-    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
-        differ = {
-            name: (value, one.header[name])
-            for name, value in other.header.items()
-            if one.header[name] != value
-        }
-        assert not differ, f"TLP {number}: expected, found: {differ}"
-        assert one.payload == other.payload, f"TLP {number}: payload"
 
 
 def sent_tlp(seed):
@@ -301,39 +256,18 @@ def sent_tlp(seed):
     return Tlp(header, seed.randbytes(4 * length) if data else b"")
 
 
-def request_matches(frame, tlp):
-    """Compares a frame of RQ with the TLP that the engine has sent."""
+def assert_matches(frame, tlp):
+    """Compares a frame of RQ or CC with the TLP that the engine has sent."""
     # The model's class does not support locked or wide requests; it unpacks the descriptor.
-    found = Tlp_us.unpack_us_rq(frame)
-    write = tlp.kind == MEMORY_WRITE
-    assert found.fmt_type in (WRITES if write else (TlpType.MEM_READ, TlpType.MEM_READ_64))
-    assert found.address == tlp.address
-    assert found.length == tlp.length_dw
-    assert (found.first_be, found.last_be) == (tlp.first_be, tlp.last_be)
-    assert int(found.requester_id) == tlp.requester
-    assert found.tag == tlp.tag
-    assert (int(found.tc), int(found.attr)) == (tlp.traffic_class, tlp.attributes)
-    assert found.ep == bool(tlp.poisoned)
-    assert not found.discontinue and not found.requester_id_enable
+    unpack, descriptor = Tlp_us.unpack_us_rq, 4
+    if not tlp.is_request:
+        unpack, descriptor = Tlp_us.unpack_us_cc, 3
+    found = unpack(frame)
+    fields = fields_of(found)
+    assert fields == {name: getattr(tlp, name) for name in fields}
+    assert not (found.discontinue or found.requester_id_enable or found.completer_id_enable)
     assert bytes(found.data) == tlp.payload
-    assert len(frame.data) == 4 + len(tlp.payload) // 4
-
-
-def completion_matches(frame, tlp):
-    """Compares a frame of CC with the TLP that the engine has sent."""
-    found = Tlp_us.unpack_us_cc(frame)
-    assert found.lower_address == tlp.address
-    assert found.length == tlp.length_dw
-    assert found.byte_count == tlp.byte_count
-    assert int(found.status) == tlp.status
-    assert int(found.requester_id) == tlp.requester
-    assert int(found.completer_id) == tlp.completer
-    assert found.tag == tlp.tag
-    assert (int(found.tc), int(found.attr)) == (tlp.traffic_class, tlp.attributes)
-    assert found.ep == bool(tlp.poisoned)
-    assert not found.discontinue and not found.completer_id_enable
-    assert bytes(found.data) == tlp.payload
-    assert len(frame.data) == 3 + len(tlp.payload) // 4
+    assert len(frame.data) == descriptor + len(tlp.payload) // 4
 
 
 class Numbers:

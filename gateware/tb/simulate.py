@@ -24,8 +24,11 @@ from model import BUILD, GATEWARE, ROOT, RTL, Model, cache
 TB = GATEWARE / "tb"
 # With GATEWARE_ALL=1 tests run with everything; otherwise with the set that CI has time for.
 ALL = bool(os.environ.get("GATEWARE_ALL"))
+# Seed of the tests' random numbers.
+SEED = int(os.environ.get("SEED", "1"))
 # Texts that bench modules read when they are imported.
-DATA = [ROOT / "registers" / "engine.rdl", RTL / "crosslane_pkg.sv"]
+MAPS = [ROOT / "registers" / name for name in ("engine.rdl", "values.rdl")]
+DATA = [*MAPS, RTL / "crosslane_pkg.sv"]
 WHEELS = [GATEWARE / "requirements.txt", ROOT / "registers" / "requirements.txt"]
 
 
@@ -107,24 +110,27 @@ def simulate(
     parameters: dict[str, int | str] | None = None,
     *,
     tests: str | None = None,
-    top_file: Path | None = None,
     environment: dict[str, str] | None = None,
 ) -> None:
-    """Runs the cocotb tests of `test_file` (all, or those that match `tests`) on module `top`.
+    """Runs the cocotb tests of `test_file` (all, or those that match `tests`, or `ONLY`) on module
+    `top`, which is beside the file, in `tops/` or in `rtl/`.
 
-    `top_file`: where the module is, if it is not in `rtl/`. `GATEWARE_TRACE=1` writes an FST file,
+    The tests find the parameters in the environment as well. `GATEWARE_TRACE=1` writes an FST file,
     `GATEWARE_COVERAGE=1` coverage data, into a folder of `gateware/build/`.
     """
     path = Path(test_file).resolve()
+    parameters, tests = parameters or {}, tests or os.environ.get("ONLY")
+    places = (path.parent.glob, (TB / "tops").glob, RTL.rglob)
     model = Model(
         top,
-        top_file or next(RTL.rglob(f"{top}.sv")),
-        parameters or {},
+        next(file for find in places for file in find(f"{top}.sv")),
+        parameters,
         trace=bool(os.environ.get("GATEWARE_TRACE")),
         coverage=bool(os.environ.get("GATEWARE_COVERAGE")),
     )
     # Libraries draw the same random numbers each time, too.
-    chosen = {"COCOTB_RANDOM_SEED": os.environ.get("SEED", "1"), **(environment or {})}
+    chosen = {"COCOTB_RANDOM_SEED": os.environ.get("SEED", "1")}
+    chosen |= {name: str(value) for name, value in parameters.items()} | (environment or {})
     files = bench_files(path)
     parts = [model.key, tools(), *settings(files), str(tests), str(sorted(chosen.items()))]
     key = cache.key(*parts, *(file.name for file in files), *files, *DATA)

@@ -6,13 +6,15 @@ most one changed bit where the clocks meet.
 import os
 import random
 from collections import deque
+from functools import partial
 
 import cocotb
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge, Timer
 from cocotb.utils import get_sim_time
-from simulate import simulate
+from simulate import SEED, simulate
+from tlp_stream import reach
 
 DEPTH = int(os.environ.get("DEPTH", "16"))
 STAGES = 2
@@ -33,7 +35,7 @@ class Fifo:
 
     def __init__(self, dut):
         self.dut = dut
-        self.seed = random.Random(int(os.environ.get("SEED", "1")))
+        self.seed = random.Random(SEED)
         self.sent, self.got = deque(), 0
         self.supply = self.demand = 1.0
         self.now = {"s": 0, "m": 0}
@@ -125,11 +127,8 @@ class Fifo:
 
     async def until_got(self, count, clocks=20_000):
         """Waits until `count` words have come out."""
-        for _ in range(clocks):
-            if self.got >= count:
-                return
-            await RisingEdge(self.dut.m_clk)
-        raise AssertionError(f"only {self.got} of {count} words came out")
+        step = partial(RisingEdge, self.dut.m_clk)
+        await reach(step, lambda: self.got >= count, clocks, f"word {count}")
 
 
 @cocotb.test()
@@ -210,4 +209,4 @@ async def latency(dut, clocks):
 @pytest.mark.parametrize(("width", "depth"), [(9, 16), (40, 128)])
 def test_async_fifo(width, depth):
     parameters = {"WIDTH": width, "DEPTH": depth, "STAGES": STAGES}
-    simulate(__file__, "crosslane_async_fifo", parameters, environment={"DEPTH": str(depth)})
+    simulate(__file__, "crosslane_async_fifo", parameters)

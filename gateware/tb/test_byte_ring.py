@@ -6,9 +6,9 @@ import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, RisingEdge
-from simulate import simulate, widths
+from cocotb.triggers import FallingEdge
+from simulate import SEED, simulate, widths
+from tlp_stream import Bench
 
 SIZE_BYTES = 1024
 WRITE_CLOCKS = 3
@@ -23,14 +23,10 @@ async def windows_show_what_was_written(dut):
     def place_of(position, lane):
         return position // ring * ring + (position + lane) % ring
 
-    seed = random.Random(int(os.environ.get("SEED", "1")))
-    Clock(dut.clk, 4, unit="ns").start()
-    dut.rst.value = 1
+    seed = random.Random(SEED)
     dut.write_valid.value = 0
     dut.read_enable.value = 0
-    await RisingEdge(dut.clk)
-    await FallingEdge(dut.clk)
-    dut.rst.value = 0
+    await Bench(dut).reset()
     memory = [None] * SIZE_BYTES
     writes = []  # (first clock in which it is visible, position, byte)
     pipeline = []  # requested windows, oldest first
@@ -75,5 +71,4 @@ async def windows_show_what_was_written(dut):
 @pytest.mark.parametrize("data_bits", widths(64, 512))
 def test_byte_ring(data_bits, rings):
     parameters = {"DATA_BITS": data_bits, "SIZE_BYTES": SIZE_BYTES, "RINGS": rings}
-    environment = {"RINGS": str(rings)}
-    simulate(__file__, "crosslane_byte_ring", parameters, environment=environment)
+    simulate(__file__, "crosslane_byte_ring", parameters)

@@ -28,6 +28,7 @@ from engine_host import (
     pattern,
     pieces,
     route,
+    set_command,
     set_user,
     set_vector,
     there_and_back,
@@ -253,9 +254,7 @@ async def ping_pong_times_its_rounds(dut):
     await enable_lane(bus, 1)
     sender = Channel(bus, "peer[0]", source=SOURCE_COMMAND)
     await sender.open()
-    await set_user(bus, "command_low", (LANES_BASE + LANE_WINDOW) & 0xFFFFFFFF)
-    await set_user(bus, "command_high", (LANES_BASE + LANE_WINDOW) >> 32)
-    await set_user(bus, "command_bytes", 64)
+    await set_command(bus, LANES_BASE + LANE_WINDOW, 64)
     await set_user(bus, "ping", put("user.ping", start=1, rounds=20))
     await bus.wait(2000)
     assert await get_user(bus, "ping_done") == 20

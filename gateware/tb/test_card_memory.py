@@ -8,17 +8,16 @@ import os
 
 import cocotb
 import pytest
-from axi_memory import AxiMemory
+from axi_memory import REFUSALS, AxiMemory
 from card_bus import HOST_ID, CardBus
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiResp
 from completer import Fault
 from engine_host import STATE_STOPPED, STATUS, Channel, Descriptor
 from register_map import OFFSETS, fields_of
-from simulate import GATEWARE, simulate, widths
-from tlp_stream import COMPLETION, COMPLETION_DATA, memory_read, memory_write
+from simulate import simulate, widths
+from tlp_stream import COMPLETION, COMPLETION_DATA, Pulses, memory_read, memory_write
 
-TOP = GATEWARE / "tb" / "tops" / "card_memory.sv"
 DATA_BITS = int(os.environ.get("DATA_BITS", "256"))
 BYTES = DATA_BITS // 8
 BURST = 16 * BYTES
@@ -27,8 +26,6 @@ CARD_BYTES = 1 << 20
 WINDOW_BYTES = 1 << 16
 WINDOW = 0x3_0000_0000
 BEATS = 2000
-# Ways in which a memory refuses: it fails, or it is absent.
-REFUSALS = (AxiResp.SLVERR, AxiResp.DECERR)
 
 
 class MemoryBus(CardBus):
@@ -37,7 +34,6 @@ class MemoryBus(CardBus):
     def __init__(self, dut, seed=1):
         super().__init__(dut, seed)
         self.card = bytearray(CARD_BYTES)
-        self.window_failures = 0
         self._pieces = {}
 
     async def start(self):
@@ -46,12 +42,7 @@ class MemoryBus(CardBus):
         self.memory_port = AxiMemory(self.dut, "m_memory", self.card, self.random, BURST // BYTES)
         self.window_port = AxiMemory(self.dut, "m_window", self.card, self.random)
         await super().start()
-        cocotb.start_soon(self._watch())
-
-    async def _watch(self):
-        while True:
-            await RisingEdge(self.dut.clk)
-            self.window_failures += int(self.dut.window_failed.value)
+        self.window_failures = Pulses(self.dut, "window_failed")
 
     def refuse(self, refuses, response=AxiResp.SLVERR):
         """From now on the memory answers with an error if `refuses` says so."""
@@ -254,7 +245,7 @@ async def what_the_memory_refuses_the_window_tells(dut):
         assert await bus.window_read(0x0F00, 64) == bus.card[0x0F00:0x0F40]
         bus.window_write(0x1000, bytes(8))
         assert await bus.window_read(0, 4) == bus.card[:4]
-        assert bus.window_failures == n + 1
+        assert bus.window_failures.count == n + 1
 
 
 @cocotb.test()
@@ -515,6 +506,4 @@ async def c2h_owns_the_datapath(dut):
 
 @pytest.mark.parametrize("data_bits", widths(512))
 def test_card_memory(data_bits):
-    environment = {"DATA_BITS": str(data_bits)}
-    parameters = {"DATA_BITS": data_bits}
-    simulate(__file__, "card_memory", parameters, top_file=TOP, environment=environment)
+    simulate(__file__, "card_memory", {"DATA_BITS": data_bits})

@@ -3,12 +3,10 @@
 unpacks.
 """
 
-import os
-
 import cocotb
 import pytest
 from card_bus import MESSAGE_ADDRESS, CardBus
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles
 from completer import Fault
 from engine_host import (
     INTERRUPT,
@@ -27,9 +25,10 @@ from engine_host import (
     there_and_back,
 )
 from register_map import OFFSETS
-from shim_s7_bench import HardBlock, off_the_wire, on_the_wire
+from shim_s7_bench import HardBlock, off_the_wire
 from simulate import simulate
-from tlp_stream import COMPLETION_DATA, Tlp, memory_write
+from tlp_stream import COMPLETION_DATA, Pulses, Tlp, memory_write
+from wire import on_the_wire
 
 CARD = {"TAGS": 32, "STAGING_BYTES": 16384, "LANES": 2, "LANE_FIFO": 4096, "LANE_WINDOW": 65536}
 CARD |= {"TABLE_ENTRIES": 0, "MAX_WRITE": 256, "MAX_READ": 512, "TIMEOUT_CLOCKS": 4000}
@@ -61,19 +60,6 @@ class ToTheCard:
 
     def __len__(self):
         return len(self.block.to_engine)
-
-
-class Pulses:
-    """Counts the clocks in which a signal is set."""
-
-    def __init__(self, dut, name):
-        self.count = 0
-        cocotb.start_soon(self._watch(dut.clk, getattr(dut, name)))
-
-    async def _watch(self, clk, signal):
-        while True:
-            await RisingEdge(clk)
-            self.count += int(signal.value)
 
 
 class Host(CardBus):
@@ -251,9 +237,4 @@ async def a_function_level_reset_forgets_all(dut):
 
 @pytest.mark.parametrize("data_bits", [64, 128])
 def test_card_s7(data_bits):
-    simulate(
-        __file__,
-        "crosslane_card_s7",
-        {"DATA_BITS": data_bits, **CARD},
-        tests=os.environ.get("ONLY"),
-    )
+    simulate(__file__, "crosslane_card_s7", {"DATA_BITS": data_bits, **CARD})

@@ -8,7 +8,7 @@ import cocotb
 import pytest
 from cocotb.triggers import FallingEdge
 from packed import CONSTANTS, pack, unpack
-from simulate import simulate
+from simulate import SEED, simulate
 from tlp_stream import Bench
 
 H2C, C2H, PEER = (CONSTANTS[f"KIND_{name}"] for name in ("H2C", "C2H", "PEER"))
@@ -127,7 +127,7 @@ class Inputs:
 
 @cocotb.test()
 async def all_that_may_happen(dut):
-    seed = random.Random(int(os.environ.get("SEED", "1")))
+    seed = random.Random(SEED)
     model = Model(int(os.environ["KIND"]))
     dut.settings.value = dut.time_i.value = 0
     Inputs(seed).drive(dut)

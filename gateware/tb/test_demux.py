@@ -8,8 +8,8 @@ import random
 import cocotb
 import pytest
 from packed import CONSTANTS
-from simulate import simulate
-from tlp_stream import Bench, Sink, Source, Tlp
+from simulate import SEED, simulate
+from tlp_stream import Bench, Pulses, Sink, Source, Tlp
 
 READ, WRITE = CONSTANTS["MEMORY_READ"], CONSTANTS["MEMORY_WRITE"]
 COMPLETION, COMPLETION_DATA = CONSTANTS["COMPLETION"], CONSTANTS["COMPLETION_DATA"]
@@ -54,27 +54,13 @@ def random_tlp(seed, poison=0.1):
     return Tlp(header, seed.randbytes(4 * length) if has_data else b"")
 
 
-class Poison:
-    """Counts the pulses of poisoned_write."""
-
-    def __init__(self, dut):
-        self.dut, self.count = dut, 0
-
-    def drive(self):
-        """Drives nothing."""
-
-    def sample(self, clock):
-        """Samples a clock."""
-        self.count += int(self.dut.poisoned_write.value)
-
-
 async def pass_all(dut, seed, tlps, pause_in, pause_out):
     """Sends TLPs through and checks the outputs."""
     source = Source(dut, "s_rx", seed, pause_in)
     sinks = {way: Sink(dut, way, seed, pause_out) for way in WAYS}
-    poison = Poison(dut)
-    bench = Bench(dut, [source, *sinks.values(), poison])
+    bench = Bench(dut, [source, *sinks.values()])
     await bench.reset()
+    poison = Pulses(dut, "poisoned_write")
     for tlp in tlps:
         source.send(tlp)
     wanted = {way: [tlp for tlp in tlps if way_of(tlp.header) == way] for way in WAYS}
@@ -96,7 +82,7 @@ async def pass_all(dut, seed, tlps, pause_in, pause_out):
 
 @cocotb.test()
 async def each_goes_its_way(dut):
-    seed = random.Random(int(os.environ.get("SEED", "1")))
+    seed = random.Random(SEED)
     tlps = [random_tlp(seed) for _ in range(400)]
     await pass_all(dut, seed, tlps, 0.3, 0.4)
     assert {way_of(t.header) for t in tlps} >= {None, "m_request", "m_completion"}
@@ -139,5 +125,4 @@ CASES = [(64, 1, 1), (256, 1, 0), (512, 1, 1), (128, 0, 0)]
 @pytest.mark.parametrize("data_bits,lanes,window", CASES)
 def test_demux(data_bits, lanes, window):
     parameters = {"DATA_BITS": data_bits, "HAS_LANES": lanes, "HAS_WINDOW": window}
-    environment = {"HAS_LANES": str(lanes), "HAS_WINDOW": str(window)}
-    simulate(__file__, "crosslane_demux", parameters, environment=environment)
+    simulate(__file__, "crosslane_demux", parameters)

@@ -7,10 +7,10 @@ from collections import deque
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from packed import CONSTANTS, pack, unpack
 from simulate import simulate
+from tlp_stream import reset
 
 BATCH = 8
 TABLE_ENTRIES = 64
@@ -42,16 +42,13 @@ class Bench:
 
     async def start(self):
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
         for name in ["stopped", "reset_counters", "table_entry", "table_whole", "fetch_ready",
                      "fetched_valid", "fetched_data", "fetch_failed", "fetch_error",
                      "fetch_error_address", "command_valid", "command_descriptor",
                      "descriptor_ready", "completed"]:  # fmt: skip
             getattr(dut, name).value = 0
         self.apply()
-        dut.rst.value = 1
-        await RisingEdge(dut.clk)
-        dut.rst.value = 0
+        await reset(dut, 1)
         return self
 
     def apply(self, **pulses):

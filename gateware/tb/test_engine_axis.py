@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_engine_axis: AXI-Streams in the user circuit's clock."""
 
-import os
 import random
 from collections import deque
 
@@ -239,9 +238,4 @@ async def a_function_level_reset_is_one_of_the_streams(dut, period_ps):
 
 @pytest.mark.parametrize("data_bits", widths(64, 256))
 def test_engine_axis(data_bits):
-    simulate(
-        __file__,
-        "crosslane_engine_axis",
-        {"DATA_BITS": data_bits, **CARD},
-        tests=os.environ.get("ONLY"),
-    )
+    simulate(__file__, "crosslane_engine_axis", {"DATA_BITS": data_bits, **CARD})

@@ -2,20 +2,17 @@
 """crosslane_h2c on crosslane_reads: descriptors to reads, data in order, completion, faults."""
 
 import itertools
-import os
 from collections import deque
-from pathlib import Path
 
 import cocotb
 import pytest
 from completer import Fault, bytes_of
 from packed import CONSTANTS, pack, unpack
 from read_bench import ReadBench, clocks, load, run
-from simulate import ALL, simulate, widths
+from simulate import ALL, SEED, simulate, widths
 
 ERRORS = {value: name for name, value in CONSTANTS.items() if name.startswith("ERROR_")}
 IDLE, RUNNING, STOPPED = (CONSTANTS[f"STATE_{name}"] for name in ("IDLE", "RUNNING", "STOPPED"))
-TOP = Path(__file__).resolve().parent / "tops" / "h2c_reads.sv"
 
 
 class H2c(ReadBench):
@@ -115,7 +112,7 @@ class H2c(ReadBench):
 
 async def bench(dut) -> H2c:
     """A bench after reset, when reads can begin."""
-    h2c = await H2c(dut, int(os.environ.get("SEED", "1"))).start()
+    h2c = await H2c(dut, SEED).start()
     await clocks(h2c, 280)
     return h2c
 
@@ -476,4 +473,4 @@ async def what_is_drained_is_waited_for(dut):
 def test_h2c(data_bits):
     max_read = {64: 512, 128: 1024, 256: 4096, 512: 4096}[data_bits]
     parameters = {"DATA_BITS": data_bits, "MAX_READ": max_read, "TIMEOUT_CLOCKS": 6000}
-    simulate(__file__, "h2c_reads", parameters, top_file=TOP)
+    simulate(__file__, "h2c_reads", parameters)

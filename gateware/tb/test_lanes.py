@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_lanes: writes to the receive queues are stored, taken out, checked and credited."""
 
-import os
 import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, Timer
 from engine_host import pattern
-from packed import CONSTANTS, pack, unpack, width
-from simulate import simulate
+from packed import CONSTANTS, pack, pack_all, unpack, unpack_one, width
+from simulate import ALL, SEED, simulate
+from tlp_stream import Bench
 
 LANE_FIFO = 1024
 WINDOW_BYTES = 4096
@@ -61,26 +60,17 @@ class Lanes:
     async def start(self):
         """Clock and reset."""
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
         for name in ["s_lane_valid", "reset_counters", "feed_move", "feed_take", "feed_goes_on",
                      "time_i", "feed_lane", "m_credit_ready"]:  # fmt: skip
             getattr(dut, name).value = 0
-        dut.rst.value = 1
-        await FallingEdge(dut.clk)
         self.drive_settings()
-        await FallingEdge(dut.clk)
-        dut.rst.value = 0
+        await Bench(dut).reset()
         return self
 
     def drive_settings(self):
         """Drives the settings of software and user circuit."""
-        vector = 0
-        for number, fields in enumerate(self.settings):
-            restart = int(self.pulse == number)
-            vector |= pack("lane_settings_t", restart=restart, **fields) << (
-                number * width("lane_settings_t")
-            )
-        self.dut.lane_settings.value = vector
+        settings = [dict(restart=self.pulse == n, **own) for n, own in enumerate(self.settings)]
+        self.dut.lane_settings.value = pack_all("lane_settings_t", settings)
         self.dut.kept.value = self.kept
         self.dut.function_i.value = pack(
             "function_t", bus_master=self.bus_master, routing_id=0x1234
@@ -89,9 +79,7 @@ class Lanes:
 
     def readings(self, lane):
         """The values of a lane's registers."""
-        bits = width("lane_readings_t")
-        vector = int(self.dut.lane_readings.value) >> (lane * bits) & ((1 << bits) - 1)
-        return unpack("lane_readings_t", vector)
+        return unpack_one("lane_readings_t", self.dut.lane_readings.value, lane)
 
     def send(self, lane, payload, **changes):
         """Queues a TLP."""
@@ -245,7 +233,7 @@ class Lanes:
 
 def new(dut, seed=0):
     """A new bench."""
-    return Lanes(dut, int(os.environ.get("SEED", "1")) * 1000 + seed)
+    return Lanes(dut, SEED * 1000 + seed)
 
 
 def send_random(b, kept, sent):
@@ -628,7 +616,7 @@ async def times_are_of_the_first_and_the_last(dut):
 
 
 SHAPES = [(64, 3), (256, 8)]
-if os.environ.get("GATEWARE_ALL"):
+if ALL:
     SHAPES = [(bits, lanes) for bits in (64, 128, 256, 512) for lanes in (1, 3, 8, 16)]
 
 

@@ -2,30 +2,23 @@
 """crosslane_memory_write and crosslane_memory_read against an AXI4 memory of cocotbext-axi."""
 
 import itertools
-import os
 import random
-from pathlib import Path
 
 import cocotb
 import pytest
-from axi_memory import AxiMemory
-from cocotb.clock import Clock
+from axi_memory import REFUSALS, AxiMemory
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import (
-    AxiResp,
     AxiStreamBus,
     AxiStreamFrame,
     AxiStreamSink,
     AxiStreamSource,
 )
-from simulate import simulate, widths
-from tlp_stream import until
+from simulate import SEED, simulate, widths
+from tlp_stream import reset, until
 
-TOP = Path(__file__).resolve().parent / "tops" / "memory_loop.sv"
 MEMORY_BYTES = 1 << 20
 CARD_MEMORY, POISONED = 9, 3
-# Ways in which a memory refuses: it fails, or it is absent.
-REFUSALS = [AxiResp.SLVERR, AxiResp.DECERR]
 
 
 def any_length(seed):
@@ -44,7 +37,7 @@ class Bench:
 
     def __init__(self, dut, seed):
         self.dut = dut
-        self.random = random.Random(int(os.environ.get("SEED", "1")) * 1000 + seed)
+        self.random = random.Random(SEED * 1000 + seed)
         self.written = 0
         self.stops = []
         self.content = bytearray(MEMORY_BYTES)
@@ -52,16 +45,13 @@ class Bench:
     async def start(self, how_often=0.0):
         """Clock and reset; from now on everything pauses this often."""
         dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
         for name in ["write_forget", "read_forget", "failed_valid", "write_descriptor_valid",
                      "read_descriptor_valid"]:  # fmt: skip
             getattr(dut, name).value = 0
         self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s"), dut.clk, dut.rst)
         self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m"), dut.clk, dut.rst)
         self.memory = AxiMemory(dut, "m_axi", self.content, self.random, most_beats=16)
-        dut.rst.value = 1
-        await ClockCycles(dut.clk, 3)
-        dut.rst.value = 0
+        await reset(dut)
         await ClockCycles(dut.clk, 2)
         cocotb.start_soon(self.watch())
         if how_often:
@@ -355,4 +345,4 @@ async def a_read_of_the_memory_that_fails_offers_nothing_more(dut, response):
 
 @pytest.mark.parametrize("data_bits", widths(128, 512))
 def test_memory(data_bits):
-    simulate(__file__, "memory_loop", {"DATA_BITS": data_bits}, top_file=TOP)
+    simulate(__file__, "memory_loop", {"DATA_BITS": data_bits})

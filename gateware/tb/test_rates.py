@@ -138,5 +138,4 @@ async def unaligned_completions_lose_what_alignment_forces(dut, offset):
 
 @pytest.mark.parametrize("data_bits", WIDTHS)
 def test_rates(data_bits):
-    environment = {"DATA_BITS": str(data_bits)}
-    simulate(__file__, "crosslane_card", {"DATA_BITS": data_bits, **CARD}, environment=environment)
+    simulate(__file__, "crosslane_card", {"DATA_BITS": data_bits, **CARD})

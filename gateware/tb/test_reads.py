@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_reads: tags, completions in any order to their positions, time-outs, order, fetches."""
 
-import os
 import random
 from collections import deque
 
 import cocotb
 import pytest
 from completer import Fault, bytes_of
-from packed import CONSTANTS, unpack
+from packed import CONSTANTS, part, unpack
 from read_bench import ReadBench, clocks, load, run
-from simulate import simulate, widths
+from simulate import SEED, simulate, widths
 from tlp_stream import Tlp, enables
 
 ERRORS = {value: name for name, value in CONSTANTS.items() if name.startswith("ERROR_")}
@@ -78,11 +77,10 @@ class Reads(ReadBench):
                     self.to_read[h].popleft()
                 self.accepted.append(self.now)
             if arrived & 1 << h:
-                self.arrived[h] += counts >> 13 * h & 0x1FFF
+                self.arrived[h] += part(counts, 13, h)
             if failed & 1 << h:
-                error = int(dut.failed_error.value) >> 4 * h & 0xF
-                address = int(dut.failed_address.value) >> 64 * h & ((1 << 64) - 1)
-                self.failed[h] = (ERRORS[error], address)
+                error = ERRORS[part(dut.failed_error.value, 4, h)]
+                self.failed[h] = (error, part(dut.failed_address.value, 64, h))
         valid = address = count = 0
         for h, line in enumerate(self.to_read):
             if line and (self.issue == 1.0 or self.seed.random() < self.issue):
@@ -112,13 +110,12 @@ class Reads(ReadBench):
             if valid & ready & 1 << f and self.to_fetch[f]:
                 self.room[f] -= self.to_fetch[f].popleft()[1] // 32
             if shown & wanted & 1 << f:
-                entry = data >> 256 * f & ((1 << 256) - 1)
-                self.fetched[f].append(entry.to_bytes(32, "little"))
+                self.fetched[f].append(part(data, 256, f).to_bytes(32, "little"))
                 self.room[f] += 1
             if failed & 1 << f:
-                error = int(dut.fetch_error.value) >> 4 * f & 0xF
-                address = int(dut.fetch_error_address.value) >> 64 * f & ((1 << 64) - 1)
-                self.fetch_faults[f].append((ERRORS[error], address, len(self.fetched[f])))
+                error = ERRORS[part(dut.fetch_error.value, 4, f)]
+                address = part(dut.fetch_error_address.value, 64, f)
+                self.fetch_faults[f].append((error, address, len(self.fetched[f])))
         valid = address = count = 0
         for f, line in enumerate(self.to_fetch):
             if line and self.room[f] >= line[0][1] // 32 and self.seed.random() < self.issue:
@@ -144,7 +141,7 @@ class Reads(ReadBench):
 
     def in_flight(self, channel: int = 0) -> int:
         """The channel's reading of reads in flight."""
-        return int(self.dut.in_flight.value) >> 16 * channel & 0xFFFF
+        return part(self.dut.in_flight.value, 16, channel)
 
     def is_done(self) -> bool:
         """Whether all requested data have arrived."""
@@ -166,7 +163,7 @@ class Reads(ReadBench):
 
 async def bench(dut) -> Reads:
     """A bench after reset."""
-    return await Reads(dut, int(os.environ.get("SEED", "1"))).start()
+    return await Reads(dut, SEED).start()
 
 
 def random_read(seed: random.Random, most: int) -> tuple[int, int]:

@@ -2,11 +2,11 @@
 """crosslane_registers: the whole map against engine.rdl, with any requests in any order."""
 
 import itertools
-import json
 import os
 
 import cocotb
 import pytest
+from packed import unpack_one
 from register_host import (
     ABORT,
     BARE,
@@ -20,10 +20,9 @@ from register_host import (
     UNSUPPORTED,
     Host,
     Model,
-    part_of,
 )
 from register_map import H2C_TABLE, MSIX_PENDING, MSIX_TABLE, OFFSETS
-from simulate import simulate
+from simulate import ALL, simulate
 
 READ_CLOCKS = 5
 
@@ -115,7 +114,7 @@ async def settings_follow(dut):
         tlp = await host.write(OFFSETS[f"{LANES[-1]}.control"], 0x8000_000F)
         await bench.step(5)
         assert engine.pulses[-1] == (tlp.last_clock + 2, f"{LANES[-1]}.restart")
-        lane = part_of(engine.lane_settings, "lane_settings_t", len(LANES) - 1)
+        lane = unpack_one("lane_settings_t", engine.lane_settings, len(LANES) - 1)
         assert lane.credit_address == 5 | 6 << 32
         assert lane.enable and lane.drop_when_full and lane.return_credits and lane.check
 
@@ -462,7 +461,7 @@ async def reset_forgets(dut):
 
 NONE = ("LANES", "TABLE_ENTRIES", "VECTORS")
 CASES = [{}, {"DATA_BITS": 256, "H2C": 2, "PEER": 0, "BARE": 1} | dict.fromkeys(NONE, 0)]
-if os.environ.get("GATEWARE_ALL"):
+if ALL:
     CASES += [
         {"DATA_BITS": 128, "H2C": 4, "C2H": 4, "PEER": 4, "LANES": 16, "VECTORS": 31},
         {"DATA_BITS": 256, "H2C": 1, "PEER": 0, "LANES": 0, "TABLE_ENTRIES": 256},
@@ -472,6 +471,4 @@ if os.environ.get("GATEWARE_ALL"):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str((BUILD | case)["DATA_BITS"]))
 def test_registers(case):
-    parameters = BUILD | case
-    environment = {"BUILD": json.dumps(parameters)}
-    simulate(__file__, "crosslane_registers", parameters, environment=environment)
+    simulate(__file__, "crosslane_registers", BUILD | case)

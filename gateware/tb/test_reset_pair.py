@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_reset_pair: a reset of either side resets both."""
 
-import os
 import random
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
-from simulate import simulate
+from simulate import SEED, simulate
 
 # Overlap that the FIFOs between the clocks require, with two stages.
 OVERLAP_CLOCKS = 3
@@ -60,7 +59,7 @@ async def pulse(dut, side, clocks):
 @cocotb.parametrize(periods=[(4000, 4100), (4000, 1300), (4000, 17000)])
 async def both_sides_are_reset_together(dut, periods):
     """At any moment, also during another reset; and it ends."""
-    seed = random.Random(int(os.environ.get("SEED", "1")))
+    seed = random.Random(SEED)
     for side, period in zip("ab", periods, strict=True):
         getattr(dut, f"{side}_rst").value = 0
         Clock(getattr(dut, f"{side}_clk"), period, unit="ps").start()

@@ -4,7 +4,6 @@ separately (every field, order, rate), and all of it below a root complex.
 """
 
 import itertools
-import os
 import random
 from fractions import Fraction
 
@@ -23,18 +22,15 @@ from shim_us_bench import (
     RATE_LENGTHS,
     RC_TLPS,
     RQ_TLPS,
-    SEED,
     HardBlock,
     Numbers,
-    completion_matches,
+    assert_matches,
     device_model,
     received_completion,
     received_request,
-    request_matches,
-    same,
     sent_tlp,
 )
-from simulate import ALL, simulate
+from simulate import ALL, SEED, simulate
 from tlp_stream import (
     COMPLETION,
     COMPLETION_DATA,
@@ -44,6 +40,8 @@ from tlp_stream import (
     Tlp,
     TlpSink,
     TlpSource,
+    assert_same,
+    clocks_between,
     memory_read,
     memory_write,
     until,
@@ -77,8 +75,8 @@ async def what_comes_is_handed_on(dut, how_often):
         for one, other in zip(found_requests, requests, strict=True):
             assert one.poisoned >= other.poisoned
             one.header["poisoned"] = other.poisoned
-    same(found_requests, requests)
-    same([tlp for tlp in found if not tlp.is_request], completions)
+    assert_same(found_requests, requests)
+    assert_same([tlp for tlp in found if not tlp.is_request], completions)
 
 
 @cocotb.test()
@@ -108,7 +106,7 @@ async def a_completion_passes_no_request_before_it(dut):
         # A later request may pass; here it waits.
         await until(dut, lambda: len(block.rx.tlps) == len(order))
     await until(dut, lambda: len(block.rx.tlps) >= len(order))
-    same(list(block.rx.tlps), order)
+    assert_same(list(block.rx.tlps), order)
 
 
 @cocotb.test()
@@ -141,9 +139,9 @@ async def what_is_sent_arrives(dut, how_often, delay):
 
     await until(dut, collect)
     for frame, tlp in zip(numbers.taken, requests, strict=True):
-        request_matches(frame, tlp)
+        assert_matches(frame, tlp)
     for frame, (tlp, _) in zip(found, completions, strict=True):
-        completion_matches(frame, tlp)
+        assert_matches(frame, tlp)
 
 
 def clocks_needed(descriptor, payload, tlps_per_beat):
@@ -222,16 +220,6 @@ async def requests_and_completions_take_turns(dut):
     kinds = [tlp.is_request for tlp in block.rx.tlps][10:-10]
     longest = max(len(list(group)) for _, group in itertools.groupby(kinds))
     assert longest <= 4, f"{longest} of one stream in a row"
-
-
-async def clocks_between(dut, begin, end):
-    """Clocks from the one that sees `begin` valid to the one that sees `end` valid."""
-    await until(dut, lambda: getattr(dut, begin).value)
-    clocks = 0
-    while not getattr(dut, end).value:
-        await RisingEdge(dut.clk)
-        clocks += 1
-    return clocks
 
 
 @cocotb.test()
@@ -396,9 +384,9 @@ async def function_level_reset(dut, beats, kind):
     answer = Tlp({"kind": COMPLETION_DATA, "length_dw": 1, "byte_count": 4}, seed.randbytes(4))
     await send_by_hand(dut, answer)
     await until(dut, lambda: block.cc.count() and numbers.taken and rx.tlps, 400)
-    same(list(rx.tlps), [expected])
-    request_matches(numbers.taken[0], write)
-    completion_matches(block.cc.recv_nowait(), answer)
+    assert_same(list(rx.tlps), [expected])
+    assert_matches(numbers.taken[0], write)
+    assert_matches(block.cc.recv_nowait(), answer)
 
 
 @cocotb.test()
@@ -438,7 +426,7 @@ async def a_reset_lets_a_descriptor_out_whole(dut, kind, clocks):
     write = memory_write(0x8000, seed.randbytes(100))
     await send_by_hand(dut, write)
     await until(dut, lambda: numbers.taken, 400)
-    request_matches(numbers.taken[0], write)
+    assert_matches(numbers.taken[0], write)
 
 
 class Engine:
@@ -457,13 +445,8 @@ class Engine:
         at = tlp.address & 0xFFFF
         if tlp.kind == MEMORY_WRITE:
             assert tlp.bar == 0
-            for n, byte in enumerate(tlp.payload):
-                dw = n // 4
-                enables = tlp.first_be if dw == 0 else 0xF
-                if dw == tlp.length_dw - 1 and dw:
-                    enables = tlp.last_be
-                if enables >> n % 4 & 1:
-                    self.memory[at + n] = byte
+            for place in tlp.enabled:
+                self.memory[at + place] = tlp.payload[place]
         elif tlp.kind == MEMORY_READ:
             assert tlp.bar == 0 and tlp.length_dw <= 64
             first = (tlp.first_be & -tlp.first_be).bit_length() - 1 if tlp.first_be else 0
@@ -569,11 +552,6 @@ if not ALL:
 
 @pytest.mark.parametrize(("data_bits", "tlps_per_beat"), CONFIGURATIONS)
 def test_shim_us(data_bits, tlps_per_beat):
-    cq, cc, rq, rc = (int(n) for n in tlps_per_beat.split())
-    simulate(
-        __file__,
-        "crosslane_shim_us",
-        {"DATA_BITS": data_bits, "CQ_TLPS": cq, "CC_TLPS": cc, "RQ_TLPS": rq, "RC_TLPS": rc},
-        environment={"DATA_BITS": str(data_bits), "TLPS_PER_BEAT": tlps_per_beat},
-        tests=os.environ.get("ONLY"),
-    )
+    names = ("CQ_TLPS", "CC_TLPS", "RQ_TLPS", "RC_TLPS")
+    parameters = dict(zip(names, map(int, tlps_per_beat.split()), strict=True))
+    simulate(__file__, "crosslane_shim_us", {"DATA_BITS": data_bits, **parameters})

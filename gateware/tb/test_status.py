@@ -6,8 +6,8 @@ import random
 
 import cocotb
 import pytest
-from packed import CONSTANTS, pack, width
-from simulate import simulate
+from packed import CONSTANTS, pack, pack_all
+from simulate import SEED, simulate
 from tlp_stream import Bench, Sink
 
 CHANNELS = int(os.environ.get("CHANNELS", "2"))
@@ -15,11 +15,6 @@ VECTORS = 8
 WRITE = CONSTANTS["MEMORY_WRITE"]
 ROUTING_ID = 0x4321
 STATUS, INTERRUPT = 2, 1  # bits of due_t
-
-
-def join(struct, vectors):
-    """A packed array of structs."""
-    return sum(vector << width(struct) * n for n, vector in enumerate(vectors))
 
 
 class Engine:
@@ -61,12 +56,10 @@ class Engine:
                 self.readings[n] = self.random_readings()
         dut.due.value = sum(due << 2 * n for n, due in enumerate(self.due))
         dut.time_i.value = self.now
-        struct = "channel_readings_t"
-        dut.readings.value = join(struct, [pack(struct, **r) for r in self.readings])
-        struct, fields = "channel_settings_t", ("vector", "status_address", "restart")
+        dut.readings.value = pack_all("channel_readings_t", self.readings)
         channels = zip(self.vectors, self.status_addresses, self.restart, strict=True)
-        settings = [pack(struct, **dict(zip(fields, c, strict=True))) for c in channels]
-        dut.settings.value = join(struct, settings)
+        settings = [dict(vector=v, status_address=a, restart=r) for v, a, r in channels]
+        dut.settings.value = pack_all("channel_settings_t", settings)
         fields = dict(msix_enabled=self.msix_enabled, bus_master=self.bus_master)
         dut.function_i.value = pack("function_t", routing_id=ROUTING_ID, **fields)
         dut.msix_masked.value = self.masked
@@ -167,7 +160,7 @@ def check(engine, sink):
 
 @cocotb.test()
 async def all_at_once(dut):
-    engine, sink, bench = await begin(dut, int(os.environ.get("SEED", "1")), 0.3)
+    engine, sink, bench = await begin(dut, SEED, 0.3)
     engine.busy_table = 0.3
     engine.often = 0.03
     for turn in range(3000):
@@ -284,4 +277,4 @@ async def restart_begins_the_sequence_anew(dut):
 @pytest.mark.parametrize("data_bits,channels", [(64, 3), (256, 2), (512, 4)])
 def test_status(data_bits, channels):
     parameters = {"DATA_BITS": data_bits, "CHANNELS": channels, "VECTORS": VECTORS}
-    simulate(__file__, "crosslane_status", parameters, environment={"CHANNELS": str(channels)})
+    simulate(__file__, "crosslane_status", parameters)

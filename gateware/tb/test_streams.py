@@ -3,17 +3,14 @@
 in full beats except when flushed; a beat each clock.
 """
 
-import os
 import random
-from pathlib import Path
 
 import cocotb
 import pytest
 from cocotb.triggers import FallingEdge, ReadOnly
-from simulate import simulate, widths
+from simulate import SEED, simulate, widths
 from tlp_stream import Bench
 
-TOP = Path(__file__).resolve().parent / "tops" / "stream_loop.sv"
 SIZE_BYTES = 2048
 
 
@@ -23,7 +20,7 @@ class Loop:
     def __init__(self, dut):
         self.dut = dut
         self.lanes = len(dut.s_tkeep)
-        self.seed = random.Random(int(os.environ.get("SEED", "1")))
+        self.seed = random.Random(SEED)
         self.sent, self.received = bytearray(), bytearray()
         self.beat = None
         self.offered = None
@@ -132,4 +129,4 @@ async def a_beat_each_clock(dut):
 @pytest.mark.parametrize("data_bits", widths(64, 512))
 def test_streams(data_bits):
     parameters = {"DATA_BITS": data_bits, "SIZE_BYTES": SIZE_BYTES}
-    simulate(__file__, "stream_loop", parameters, top_file=TOP)
+    simulate(__file__, "stream_loop", parameters)

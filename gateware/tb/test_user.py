@@ -9,7 +9,7 @@ import pytest
 from cocotb.triggers import FallingEdge, Timer
 from engine_host import pattern
 from packed import pack, unpack
-from simulate import simulate
+from simulate import ALL, SEED, simulate
 from tlp_stream import Bench
 
 READ_CLOCKS = 3
@@ -100,7 +100,7 @@ class User:
 
     def __init__(self, dut, seed):
         self.dut = dut
-        self.random = random.Random(int(os.environ.get("SEED", "1")) * 1000 + seed)
+        self.random = random.Random(SEED * 1000 + seed)
         self.lanes = len(dut.lane_data) // 8
         self.h2c_count = len(dut.h2c_move)
         self.writers = len(dut.write_move)
@@ -498,12 +498,11 @@ async def the_ping_pong_stops_with_the_channel(dut):
 
 
 SHAPES = [(64, 1, 1, 1, 8), (256, 2, 2, 2, 3)]
-if os.environ.get("GATEWARE_ALL"):
+if ALL:
     SHAPES += [(128, 1, 1, 1, 8), (512, 1, 1, 1, 8), (256, 1, 1, 0, 0), (64, 3, 1, 2, 16)]
 
 
 @pytest.mark.parametrize(("data_bits", "h2c", "c2h", "peer", "lanes"), SHAPES)
 def test_user(data_bits, h2c, c2h, peer, lanes):
     parameters = {"DATA_BITS": data_bits, "H2C": h2c, "C2H": c2h, "PEER": peer, "LANES": lanes}
-    environment = {"C2H": str(c2h)}
-    simulate(__file__, "crosslane_user", parameters, environment=environment)
+    simulate(__file__, "crosslane_user", parameters)

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_window against an AXI4 memory: writes, reads and their completions, errors, rates."""
 
-import os
 import random
-from pathlib import Path
 
 import cocotb
 import pytest
-from axi_memory import AxiMemory
-from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiResp
+from axi_memory import REFUSALS, AxiMemory
 from packed import CONSTANTS, pack
-from simulate import simulate, widths
-from tlp_stream import Bench, Sink, Source, Tlp
+from simulate import SEED, simulate, widths
+from tlp_stream import Bench, Pulses, Sink, Source, Tlp, assert_same
 
-TOP = Path(__file__).resolve().parent / "tops" / "window_on_memory.sv"
 MEMORY_BYTES = 1 << 16
 WINDOW = 0x4_0000_0000
 MOST = 1024
@@ -27,15 +22,14 @@ class Window:
 
     def __init__(self, dut, seed, max_payload=1):
         self.dut = dut
-        self.random = random.Random(int(os.environ.get("SEED", "1")) * 1000 + seed)
+        self.random = random.Random(SEED * 1000 + seed)
         self.source = Source(dut, "s_window", self.random)
         self.sink = Sink(dut, "m_answer", self.random, gapless=True)
         self.bench = Bench(dut, [self.source, self.sink])
         self.max_payload = max_payload
         self.memory = bytearray(self.random.randbytes(MEMORY_BYTES))
         self.tag = 0
-        self.expected = []  # (header fields, payload or None where any)
-        self.failures = 0
+        self.expected = []
 
     def drive_function(self):
         """Drives the function's settings."""
@@ -51,14 +45,8 @@ class Window:
         self.port = AxiMemory(dut, "m_axi", self.content, self.random)
         await self.bench.reset(3)
         await self.bench.step(3)
-        cocotb.start_soon(self.watch())
+        self.failures = Pulses(dut, "write_failed")
         return self
-
-    async def watch(self):
-        """Counts writes that the memory has refused."""
-        while True:
-            await RisingEdge(self.dut.clk)
-            self.failures += int(self.dut.write_failed.value)
 
     def pauses(self, chance):
         """Sets how often the memory and the streams refuse and pause."""
@@ -90,17 +78,9 @@ class Window:
         if words == 1:
             last = 0
         tlp = self.request("MEMORY_WRITE", at, words, first, last, payload, **changes)
-        if changes.get("poisoned"):
-            return tlp
-        for word in range(words):
-            enables = 15
-            if word == words - 1:
-                enables = last
-            if word == 0:
-                enables = first
-            for n in range(4):
-                if enables >> n & 1:
-                    self.memory[at + 4 * word + n] = payload[4 * word + n]
+        if not tlp.poisoned:
+            for place in tlp.enabled:
+                self.memory[at + place] = payload[place]
         return tlp
 
     def read(self, at, words, first=15, last=15, aborts=False):
@@ -130,7 +110,7 @@ class Window:
                 poisoned=0,
             )
             data = b"" if aborts else bytes(self.memory[address : address + size])
-            self.expected.append((header, data))
+            self.expected.append(Tlp(header, data))
             if aborts:
                 break
             left -= size - skipped
@@ -144,13 +124,7 @@ class Window:
             lambda: not self.source.queue and len(self.sink.tlps) >= len(self.expected), limit
         )
         await self.bench.step(60)
-        assert len(self.sink.tlps) == len(self.expected)
-        for tlp, (header, payload) in zip(self.sink.tlps, self.expected, strict=True):
-            shown = {name: tlp.header[name] for name in header}
-            assert shown == header, [
-                (n, shown[n], header[n]) for n in header if shown[n] != header[n]
-            ]
-            assert tlp.payload == payload
+        assert_same(self.sink.tlps, self.expected)
         assert self.content == self.memory
         self.expected.clear()
         self.sink.tlps.clear()
@@ -245,7 +219,7 @@ async def errors_of_the_memory_abort(dut):
     w = await Window(dut, 3, max_payload=0).start()
     w.read(0, 32)
     await w.finish()
-    for n, response in enumerate([AxiResp.SLVERR, AxiResp.DECERR]):
+    for n, response in enumerate(REFUSALS):
         # One beat of the first completion.
         w.port.refuses, w.port.response = (lambda address: address == 64), response
         for words in [1, 32, 200]:
@@ -258,13 +232,13 @@ async def errors_of_the_memory_abort(dut):
             w.read(64, words)
         await w.finish()
         # A write cannot be answered, but its failure is reported.
-        assert w.failures == n
+        assert w.failures.count == n
         w.port.refuses = lambda address: True
         w.write(0, bytes(w.memory[:4]))
         # The memory is unchanged.
         w.memory[:4] = w.content[:4]
         await w.finish()
-        assert w.failures == n + 1
+        assert w.failures.count == n + 1
 
 
 @cocotb.test()
@@ -302,4 +276,4 @@ async def a_memory_that_does_not_confirm_holds_up_the_writes(dut):
 @pytest.mark.parametrize("data_bits", widths(64, 256))
 def test_window(data_bits):
     parameters = {"DATA_BITS": data_bits, "ADDRESS_BITS": 16}
-    simulate(__file__, "window_on_memory", parameters, top_file=TOP)
+    simulate(__file__, "crosslane_window", parameters)

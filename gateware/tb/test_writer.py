@@ -5,7 +5,6 @@ docs/engine.md and crates/device/src/engine/write.rs specify its behaviour.
 """
 
 import os
-from pathlib import Path
 
 import cocotb
 import pytest
@@ -13,7 +12,6 @@ from packed import CONSTANTS
 from simulate import simulate, widths
 from writer_bench import C2H, IDLE, PEER, RUNNING, STOPPED, Descriptor, WriterBench
 
-TOP = Path(__file__).resolve().parent / "tops" / "writer_on_stream.sv"
 KIND = int(os.environ.get("KIND", "1"))
 BAD_DESCRIPTOR = CONSTANTS["ERROR_BAD_DESCRIPTOR"]
 NOT_BUS_MASTER = CONSTANTS["ERROR_NOT_BUS_MASTER"]
@@ -155,7 +153,7 @@ async def run_cleared(dut):
     bench = await begin(dut)
     job = Descriptor(0x1000, 2048)
     bench.post(job, job)
-    await bench.until(lambda: bench.open is not None and len(bench.tlps) == 2)
+    await bench.until(lambda: bench.port.open is not None and len(bench.tlps) == 2)
     bench.settings["run"] = 0
     bench.sink = 0.5
     await bench.step()
@@ -292,11 +290,11 @@ async def link_goes_down(dut):
             await bench.steps(5)
         bench.sink = 0.2
         bench.function["link_up"] = 0
-        bench.may_withdraw = True
+        bench.port.may_withdraw = True
         await bench.stopped()
         bench.sink = 1.0
         await bench.steps(30)
-        bench.may_withdraw = False
+        bench.port.may_withdraw = False
         tlps = bench.tlps[before:]
         r = bench.readings
         moved = sum(len(t.data) for t in tlps)
@@ -305,7 +303,7 @@ async def link_goes_down(dut):
         if r.completed == 0 and job.taken >= 0:
             assert r.error_address == job.address + moved
         assert [(t.address, len(t.data)) for t in tlps] == bench.plan(job)[: len(tlps)]
-    assert bench.withdrawn > 3
+    assert bench.port.withdrawn > 3
 
 
 @cocotb.test()
@@ -324,10 +322,10 @@ async def restart_at_any_moment(dut):
         ]
         bench.post(*old)
         await bench.steps(seed.randrange(60))
-        begun = bench.open
+        begun = bench.port.open
         middles += begun is not None
         count = len(bench.tlps)
-        bench.may_withdraw = True
+        bench.port.may_withdraw = True
         await bench.step(restart=1)
         bench.queue.clear()
         bench.offers = False
@@ -336,19 +334,19 @@ async def restart_at_any_moment(dut):
         bench.taken_up.clear()
         bench.post(*new)
         await bench.completed(2)
-        bench.may_withdraw = False
+        bench.port.may_withdraw = False
         tlps = bench.tlps[count:]
         # One more than had begun: the clock of the restart itself.
         stale = [t for t in tlps if t.address < 0x2000_0000]
         assert len(stale) <= 1 + (begun is not None)
         if begun is not None:
-            assert stale and stale[0] is begun
+            assert stale and stale[0].tlp is begun
         expected = [part for job in new for part in bench.plan(job)]
         assert [(t.address, len(t.data)) for t in tlps[len(stale) :]] == expected
         r = bench.readings
         assert (r.completed, r.stopped_at, r.error) == (2, 0, 0)
         assert r.sent == (sum(job.bytes for job in new) if KIND == PEER else 0)
-    assert middles > 10 and bench.withdrawn > 2
+    assert middles > 10 and bench.port.withdrawn > 2
 
 
 @cocotb.test()
@@ -359,12 +357,12 @@ async def what_ends_after_a_restart_counts_nowhere(dut):
         bench.takes_due = False
         bench.post(Descriptor(0x1000, 100, write_status=1))
         await bench.steps(delay)
-        bench.may_withdraw = True
+        bench.port.may_withdraw = True
         bench.settings["run"] = 0
         await bench.step(restart=1)
-        middles += bench.open is not None
+        middles += bench.port.open is not None
         await bench.steps(20)
-        bench.may_withdraw = False
+        bench.port.may_withdraw = False
         r = bench.readings
         assert (r.completed, r.stopped_at, r.sent, r.state) == (0, 0, 0, IDLE), delay
         assert not int(dut.due.value)
@@ -530,6 +528,4 @@ async def commands_count_nowhere(dut):
 )
 def test_writer(kind, data_bits):
     parameters = {"KIND": f"2'd{kind}", "DATA_BITS": data_bits, "MAX_WRITE": 1024}
-    simulate(
-        __file__, "writer_on_stream", parameters, top_file=TOP, environment={"KIND": str(kind)}
-    )
+    simulate(__file__, "writer_on_stream", parameters, environment={"KIND": str(kind)})

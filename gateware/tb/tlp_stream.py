@@ -10,11 +10,12 @@ the next one sees.
 
 import random
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 from packed import CONSTANTS, STRUCTS, pack, unpack
 
 MEMORY_READ = CONSTANTS["MEMORY_READ"]
@@ -61,6 +62,22 @@ class Tlp:
     def is_request(self) -> bool:
         """Whether it is a memory request."""
         return self.kind in (MEMORY_READ, MEMORY_WRITE)
+
+    @property
+    def enabled(self) -> list[int]:
+        """Positions of the bytes that a request's enables mark."""
+        masks = [self.first_be] + [0xF] * (self.length_dw - 2)
+        masks += [self.last_be] * (self.length_dw > 1)
+        return [4 * n + at for n, mask in enumerate(masks) for at in range(4) if mask >> at & 1]
+
+
+def assert_same(found: Iterable[Tlp], expected: Iterable[Tlp]) -> None:
+    """Compares TLPs: the fields that are expected, and the payloads."""
+    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        shown = {name: one.header[name] for name in other.header}
+        differ = {n: (v, shown[n]) for n, v in other.header.items() if shown[n] != v}
+        assert not differ, f"TLP {number}: expected, found: {differ}"
+        assert one.payload == other.payload, f"TLP {number}: payload"
 
 
 def enables(address: int, count: int) -> tuple[int, int, int]:
@@ -136,10 +153,10 @@ class Source:
         beat += self.seed.randbytes(self.data_bits // 8 - len(beat))
         self.ports["header"].value = header
         self.ports["first"].value = int(is_first)
-        self.ports["last"].value = int(self.at == len(self._beats) - 1)
+        is_last = self.at == len(self._beats) - 1
+        self.ports["last"].value = int(is_last)
         self.ports["data"].value = int.from_bytes(beat, "little")
         if self.aborted is not None:
-            is_last = self.at == len(self._beats) - 1
             self.aborted.value = int(is_last and self.queue[0].is_aborted)
 
     def sample(self, clock: int) -> None:
@@ -178,10 +195,11 @@ class Sink:
         self.ports = {name: getattr(dut, f"{prefix}_{name}") for name in SIGNALS}
         self.data_bits = len(self.ports["data"])
         self.tlps: list[Tlp] = []
+        self.took: Callable[[Tlp], None] = self.tlps.append  # gets each complete TLP
         self.gaps = 0  # clocks in which valid was low within a TLP
         self.first_seen = -1  # clock in which the first beat of the TLP was first offered
         self.accepts = False
-        self._tlp: Tlp | None = None  # in progress
+        self.open: Tlp | None = None  # in progress
         self._beats: list[bytes] = []
         self._held: tuple | None = None
         self.ports["ready"].value = 0
@@ -195,8 +213,8 @@ class Sink:
         """Samples the signals that the rising edge sees."""
         if not self.ports["valid"].value:
             assert self._held is None, f"{self.prefix}: valid fell before it was taken"
-            self.gaps += self._tlp is not None
-            assert not (self.gapless and self._tlp), f"{self.prefix}: a pause within a TLP"
+            self.gaps += self.open is not None
+            assert not (self.gapless and self.open), f"{self.prefix}: a pause within a TLP"
             return
         is_first = bool(self.ports["first"].value)
         header = int(self.ports["header"].value) if is_first else 0
@@ -209,11 +227,11 @@ class Sink:
             self._take(*shown, clock)
 
     def _take(self, is_first: bool, is_last: bool, header: int, data: int, clock: int) -> None:
-        assert is_first == (self._tlp is None), f"{self.prefix}: first"
+        assert is_first == (self.open is None), f"{self.prefix}: first"
         if is_first:
-            self._tlp = Tlp(vars(unpack("tlp_header_t", header)), first_clock=clock)
+            self.open = Tlp(vars(unpack("tlp_header_t", header)), first_clock=clock)
             self._beats = []
-        tlp, size = self._tlp, self.data_bits // 8
+        tlp, size = self.open, self.data_bits // 8
         self._beats.append(data.to_bytes(size, "little"))
         if not is_last:
             return
@@ -221,16 +239,40 @@ class Sink:
         assert len(self._beats) == max(1, -(-length // size)), f"{self.prefix}: beats"
         tlp.payload = b"".join(self._beats)[:length]
         tlp.last_clock = clock
-        self._tlp = None
+        self.open = None
         self.took(tlp)
 
-    def took(self, tlp: Tlp) -> None:
-        """Keeps a complete TLP."""
-        self.tlps.append(tlp)
 
-    def forget(self) -> None:
-        """Forgets a TLP in progress: the module is reset."""
-        self._tlp = self._held = None
+async def reach(step, condition, limit: int, what: str = "the condition") -> None:
+    """Steps until the condition holds."""
+    for _ in range(limit):
+        if condition():
+            return
+        await step()
+    raise AssertionError(f"{what} is not reached within {limit} clocks")
+
+
+async def until(dut, condition, limit: int = 60000, what: str = "the condition") -> None:
+    """Waits until the condition holds."""
+    await reach(lambda: RisingEdge(dut.clk), condition, limit, what)
+
+
+async def clocks_between(dut, begin: str, end: str) -> int:
+    """Clocks from the one that sees `begin` valid to the one that sees `end` valid."""
+    await until(dut, lambda: getattr(dut, begin).value)
+    clocks = 0
+    while not getattr(dut, end).value:
+        await RisingEdge(dut.clk)
+        clocks += 1
+    return clocks
+
+
+async def reset(dut, clocks: int = 3) -> None:
+    """Starts the clock and resets the module."""
+    Clock(dut.clk, 4, unit="ns").start()
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, clocks)
+    dut.rst.value = 0
 
 
 @dataclass
@@ -262,20 +304,7 @@ class Bench:
 
     async def until(self, condition, limit: int = 2000) -> None:
         """Waits until the condition holds."""
-        for _ in range(limit):
-            if condition():
-                return
-            await self.step()
-        raise AssertionError(f"condition not met within {limit} clocks")
-
-
-async def until(dut, condition, limit: int = 60000) -> None:
-    """Waits until the condition holds."""
-    for _ in range(limit):
-        if condition():
-            return
-        await RisingEdge(dut.clk)
-    raise AssertionError(f"condition not met within {limit} clocks")
+        await reach(self.step, condition, limit)
 
 
 class Clocks:
@@ -290,6 +319,19 @@ class Clocks:
         while True:
             await RisingEdge(self.clk)
             self.now += 1
+
+
+class Pulses:
+    """Counts the clocks in which a signal is set."""
+
+    def __init__(self, dut, name):
+        self.count = 0
+        cocotb.start_soon(self._watch(dut.clk, getattr(dut, name)))
+
+    async def _watch(self, clk, signal):
+        while True:
+            await RisingEdge(clk)
+            self.count += int(signal.value)
 
 
 class TlpSource(Source):
@@ -311,24 +353,20 @@ class TlpSink(Sink):
 
     def __init__(self, dut, prefix: str, clocks: Clocks, taken=None, seed: int = 2):
         super().__init__(dut, prefix, random.Random(seed))
-        self._taken = taken
+        self.took = taken or self.took
         self._is_forgotten = False
         cocotb.start_soon(self._run(clocks))
 
-    def took(self, tlp: Tlp) -> None:
-        """Passes it on, or keeps it."""
-        (self._taken or self.tlps.append)(tlp)
-
     def forget(self) -> None:
-        """Takes effect from the next clock on."""
+        """Forgets a TLP in progress in the next clock: the module is reset."""
         self._is_forgotten = True
 
     async def _run(self, clocks: Clocks):
         while True:
             await RisingEdge(clocks.clk)
             if self._is_forgotten:
+                self.open = self._held = None
                 self._is_forgotten = False
-                super().forget()
                 continue
             self.sample(clocks.now)
             self.drive()

@@ -4,11 +4,11 @@
 import os
 import random
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 from cocotb.triggers import FallingEdge, ReadOnly
 from packed import CONSTANTS, pack, unpack
-from tlp_stream import Bench
+from simulate import SEED
+from tlp_stream import Bench, Sink, Tlp, reach
 
 C2H, PEER = CONSTANTS["KIND_C2H"], CONSTANTS["KIND_PEER"]
 IDLE, RUNNING, STOPPED = 0, 1, 2
@@ -43,16 +43,29 @@ class Descriptor:
 
 
 @dataclass
-class Tlp:
+class Write:
     """A write that has left: its bytes are those with enables set."""
 
     address: int
     data: bytes
-    header: SimpleNamespace
+    tlp: Tlp
     offered: int  # clock in which its first beat stood on the port
     first: int
-    last: int = -1
-    beats: int = 0
+    last: int
+    beats: int
+
+
+class WriteSink(Sink):
+    """The writer's TLPs, one of which may be withdrawn at times."""
+
+    may_withdraw = False
+    withdrawn = 0
+
+    def sample(self, clock):
+        if self.may_withdraw and self._held and not self.ports["valid"].value:
+            self._held = None
+            self.withdrawn += 1
+        super().sample(clock)
 
 
 class WriterBench:
@@ -62,7 +75,7 @@ class WriterBench:
         self.dut, self.kind = dut, kind
         self.lanes = len(dut.s_tkeep)
         self.max_write = int(os.environ.get("MAX_WRITE", "1024"))
-        self.seed = random.Random(int(os.environ.get("SEED", "1")))
+        self.seed = random.Random(SEED)
         self.settings = {"run": 1, "status_enable": 1, "interrupt_enable": 1}
         self.function = {
             "routing_id": 0x1234, "max_payload": 1, "bus_master": 1, "link_up": 1,
@@ -76,11 +89,9 @@ class WriterBench:
         self.stream_limit = None  # total number of bytes that may go in
         self.beat = None
         self.source = self.sink = self.supply = 1.0
-        self.tlps: list[Tlp] = []
-        self.open: Tlp | None = None
-        self.held = None
-        self.withdrawn = 0
-        self.may_withdraw = False
+        self.port = WriteSink(dut, "m_write", self.seed, gapless=True)
+        self.port.took = self.finish
+        self.tlps: list[Write] = []
         self.pulses = {"command_done": 0, "message_begun": 0}
         self.dues = {"status_due": 0, "interrupt_due": 0}
         self.takes_due = True
@@ -170,8 +181,8 @@ class WriterBench:
         if self.offers:
             dut.descriptor.value = self.queue[0].vector()
         # Settings and other inputs.
-        ready = seed.random() < self.sink
-        dut.m_write_ready.value = ready
+        self.port.accepts = seed.random() < self.sink
+        dut.m_write_ready.value = self.port.accepts
         dut.settings.value = pack("channel_settings_t", **self.settings, **pulses)
         dut.function_i.value = pack("function_t", **self.function)
         dut.time_i.value = self.clock
@@ -188,7 +199,7 @@ class WriterBench:
             self.queue[0].taken = self.clock
             self.taken_up.append(self.queue.pop(0))
             self.offers = False
-        self.look(ready)
+        self.port.sample(self.clock)
         if int(dut.feed_move.value) and int(dut.feed_take.value):
             self.taken += int(dut.feed_take_bytes.value)
         for name in self.pulses:
@@ -196,57 +207,21 @@ class WriterBench:
         self.clock += 1
         await FallingEdge(dut.clk)
 
-    def look(self, ready):
-        """Samples the TLP stream."""
-        dut = self.dut
-        if not int(dut.m_write_valid.value):
-            assert self.open is None, "a pause within a TLP"
-            if self.held is not None:
-                assert self.may_withdraw, "a TLP was withdrawn"
-                self.withdrawn += 1
-            self.held = None
-            return
-        beat = tuple(int(getattr(dut, f"m_write_{n}").value) for n in ("first", "last", "data"))
-        header = int(dut.m_write_header.value)
-        now = (header if beat[0] else None, beat)
-        if self.held is None:
-            self.held_since = self.clock
-        else:
-            assert now == self.held, "a beat changed before it was taken"
-        self.held = None if ready else now
-        if not ready:
-            return
-        first, last, data = beat
-        assert bool(first) == (self.open is None)
-        if first:
-            fields = unpack("tlp_header_t", header)
-            self.open = Tlp(fields.address, b"", fields, self.held_since, self.clock)
-        tlp = self.open
-        tlp.data += data.to_bytes(self.lanes, "little")
-        tlp.beats += 1
-        if last:
-            tlp.last = self.clock
-            self.finish(tlp)
-            self.open = None
-
     def finish(self, tlp):
         """Checks a complete TLP: its header, and the bytes that its enables mark."""
-        h = tlp.header
-        count = h.length_dw * 4
-        assert tlp.beats == -(-count // self.lanes)
-        enables = [h.first_be] + [0xF] * (h.length_dw - 2) + [h.last_be] * (h.length_dw > 1)
-        assert h.length_dw > 1 or h.last_be == 0
-        lanes = [n for n in range(count) if enables[n // 4] >> n % 4 & 1]
+        lanes = tlp.enabled
+        assert tlp.length_dw > 1 or tlp.last_be == 0
         assert lanes == list(range(lanes[0], lanes[-1] + 1)), "a hole in the enables"
-        tlp.address += lanes[0]
-        tlp.data = tlp.data[lanes[0] : lanes[-1] + 1]
-        assert tlp.address // 4096 == (tlp.address + len(tlp.data) - 1) // 4096
-        assert h.kind == CONSTANTS["MEMORY_WRITE"]
-        assert h.requester == self.function["routing_id"]
+        address, data = tlp.address + lanes[0], tlp.payload[lanes[0] : lanes[-1] + 1]
+        assert address // 4096 == (address + len(data) - 1) // 4096
+        assert tlp.kind == CONSTANTS["MEMORY_WRITE"]
+        assert tlp.requester == self.function["routing_id"]
         relaxed = self.settings.get("relaxed_ordering", 0)
-        assert h.attributes == (relaxed & self.function.get("relaxed_ordering", 0)) << 1
-        assert (h.traffic_class, h.poisoned, h.tag) == (0, 0, 0)
-        self.tlps.append(tlp)
+        assert tlp.attributes == (relaxed & self.function.get("relaxed_ordering", 0)) << 1
+        assert (tlp.traffic_class, tlp.poisoned, tlp.tag) == (0, 0, 0)
+        clocks = (self.port.first_seen, tlp.first_clock, tlp.last_clock)
+        beats = len(tlp.beats(8 * self.lanes))
+        self.tlps.append(Write(address, data, tlp, *clocks, beats))
 
     def post(self, *descriptors):
         """Queues more descriptors."""
@@ -254,14 +229,11 @@ class WriterBench:
 
     async def until(self, condition, most=20_000):
         """Steps until it holds."""
-        end = self.clock + most
-        while not condition():
-            assert self.clock < end, f"condition not met within {most} clocks"
-            await self.step()
+        await reach(self.step, condition, most)
 
     async def restart(self, **settings):
         """Restarts and runs again. The stream continues."""
-        self.may_withdraw = True
+        self.port.may_withdraw = True
         self.settings["run"] = 0
         await self.step(restart=1)
         self.queue.clear()
@@ -269,7 +241,7 @@ class WriterBench:
         self.taken_up.clear()
         self.settings.update(settings)
         await self.steps(3)
-        self.may_withdraw = False
+        self.port.may_withdraw = False
         self.settings["run"] = 1
 
     def check_tlps(self, descriptors, tlps=None, at=0):

@@ -3,7 +3,7 @@
 // The engine with the card's memory and BAR 2 as an aperture onto it. In place of a user circuit,
 // H2C data go to C2H unchanged.
 
-// A memory model has identifiers, and a host sets the engine time of a whole card.
+// A host sets the engine time of a whole card.
 // verilator lint_off UNUSEDSIGNAL
 module card_memory
   import crosslane_pkg::*;
@@ -37,7 +37,6 @@ module card_memory
     output logic [15:0] stream_beats,  // beats passed through the stream
     output logic window_failed,
     output logic busy,
-    output logic [7:0] m_memory_awid,
     output logic m_memory_awvalid,
     input logic m_memory_awready,
     output logic [MEMORY_BITS-1:0] m_memory_awaddr,
@@ -49,24 +48,20 @@ module card_memory
     output logic [DATA_BITS-1:0] m_memory_wdata,
     output logic [BYTES-1:0] m_memory_wstrb,
     output logic m_memory_wlast,
-    input logic [7:0] m_memory_bid,
     input logic m_memory_bvalid,
     output logic m_memory_bready,
     input logic [1:0] m_memory_bresp,
-    output logic [7:0] m_memory_arid,
     output logic m_memory_arvalid,
     input logic m_memory_arready,
     output logic [MEMORY_BITS-1:0] m_memory_araddr,
     output logic [7:0] m_memory_arlen,
     output logic [2:0] m_memory_arsize,
     output logic [1:0] m_memory_arburst,
-    input logic [7:0] m_memory_rid,
     input logic m_memory_rvalid,
     output logic m_memory_rready,
     input logic [DATA_BITS-1:0] m_memory_rdata,
     input logic [1:0] m_memory_rresp,
     input logic m_memory_rlast,
-    output logic [7:0] m_window_awid,
     output logic m_window_awvalid,
     input logic m_window_awready,
     output logic [WINDOW_BITS-1:0] m_window_awaddr,
@@ -78,28 +73,21 @@ module card_memory
     output logic [DATA_BITS-1:0] m_window_wdata,
     output logic [BYTES-1:0] m_window_wstrb,
     output logic m_window_wlast,
-    input logic [7:0] m_window_bid,
     input logic m_window_bvalid,
     output logic m_window_bready,
     input logic [1:0] m_window_bresp,
-    output logic [7:0] m_window_arid,
     output logic m_window_arvalid,
     input logic m_window_arready,
     output logic [WINDOW_BITS-1:0] m_window_araddr,
     output logic [7:0] m_window_arlen,
     output logic [2:0] m_window_arsize,
     output logic [1:0] m_window_arburst,
-    input logic [7:0] m_window_rid,
     input logic m_window_rvalid,
     output logic m_window_rready,
     input logic [DATA_BITS-1:0] m_window_rdata,
     input logic [1:0] m_window_rresp,
     input logic m_window_rlast
 );
-  assign m_memory_awid = '0;
-  assign m_memory_arid = '0;
-  assign m_window_awid = '0;
-  assign m_window_arid = '0;
 
   logic [63:0] time_i;
   logic [15:0] available;

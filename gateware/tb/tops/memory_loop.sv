@@ -3,8 +3,6 @@
 // crosslane_memory_write behind a ring that the test fills, and crosslane_memory_read in front of a
 // stream that it reads; both on one AXI4 bus to the test's memory.
 
-// Some signals of the bus are unused.
-// verilator lint_off UNUSEDSIGNAL
 module memory_loop
   import crosslane_pkg::*;
 #(
@@ -36,15 +34,12 @@ module memory_loop
     output logic read_descriptor_ready,
     input logic [63:0] read_descriptor_card,
     input logic [31:0] read_descriptor_bytes,
-    output logic handed_valid,
-    output logic [31:0] handed_bytes,
     output logic read_failed,
     output logic [DATA_BITS-1:0] m_tdata,
     output logic [BYTES-1:0] m_tkeep,
     output logic m_tvalid,
     input logic m_tready,
     // AXI4.
-    output logic [7:0] m_axi_awid,
     output logic [39:0] m_axi_awaddr,
     output logic [7:0] m_axi_awlen,
     output logic [2:0] m_axi_awsize,
@@ -56,28 +51,23 @@ module memory_loop
     output logic m_axi_wlast,
     output logic m_axi_wvalid,
     input logic m_axi_wready,
-    input logic [7:0] m_axi_bid,
     input logic [1:0] m_axi_bresp,
     input logic m_axi_bvalid,
     output logic m_axi_bready,
-    output logic [7:0] m_axi_arid,
     output logic [39:0] m_axi_araddr,
     output logic [7:0] m_axi_arlen,
     output logic [2:0] m_axi_arsize,
     output logic [1:0] m_axi_arburst,
     output logic m_axi_arvalid,
     input logic m_axi_arready,
-    input logic [7:0] m_axi_rid,
     input logic [DATA_BITS-1:0] m_axi_rdata,
     input logic [1:0] m_axi_rresp,
     input logic m_axi_rlast,
     input logic m_axi_rvalid,
     output logic m_axi_rready
 );
-  assign m_axi_awid = '0;
-  assign m_axi_arid = '0;
-  assign m_axi_awsize = 3'($clog2(BYTES));
-  assign m_axi_arsize = 3'($clog2(BYTES));
+  assign m_axi_awsize  = 3'($clog2(BYTES));
+  assign m_axi_arsize  = 3'($clog2(BYTES));
   assign m_axi_awburst = 2'b01;
   assign m_axi_arburst = 2'b01;
 
@@ -132,13 +122,12 @@ module memory_loop
       .feed_data(in_data)
   );
 
-  descriptor_t asked, handed;
+  descriptor_t asked;
   always_comb begin
     asked = '0;
     asked.card = read_descriptor_card;
     asked.bytes = read_descriptor_bytes;
   end
-  assign handed_bytes = handed.bytes;
 
   logic [15:0] out_available;
   logic out_move, out_take;
@@ -154,9 +143,9 @@ module memory_loop
       .s_descriptor_valid(read_descriptor_valid),
       .s_descriptor_ready(read_descriptor_ready),
       .s_descriptor(asked),
-      .m_descriptor_valid(handed_valid),
+      .m_descriptor_valid(),
       .m_descriptor_ready(1'b1),
-      .m_descriptor(handed),
+      .m_descriptor(),
       .feed_available(out_available),
       .feed_move(out_move),
       .feed_take(out_take),

@@ -11,249 +11,66 @@ module two_cards_us #(
     localparam int unsigned CC_USER_BITS = WIDE ? 81 : 33,
     localparam int unsigned RQ_USER_BITS = WIDE ? 137 : 62,
     localparam int unsigned RC_USER_BITS = WIDE ? 161 : 75
-) (
-    input  logic                    a_clk,
-    input  logic                    a_rst,
-    input  logic                    b_clk,
-    input  logic                    b_rst,
-    input  logic                    a_m_axis_cq_tvalid,
-    output logic                    a_m_axis_cq_tready,
-    input  logic [   DATA_BITS-1:0] a_m_axis_cq_tdata,
-    input  logic [       LANES-1:0] a_m_axis_cq_tkeep,
-    input  logic                    a_m_axis_cq_tlast,
-    input  logic [CQ_USER_BITS-1:0] a_m_axis_cq_tuser,
-    output logic [             1:0] a_pcie_cq_np_req,
-    input  logic                    a_m_axis_rc_tvalid,
-    output logic                    a_m_axis_rc_tready,
-    input  logic [   DATA_BITS-1:0] a_m_axis_rc_tdata,
-    input  logic [       LANES-1:0] a_m_axis_rc_tkeep,
-    input  logic                    a_m_axis_rc_tlast,
-    input  logic [RC_USER_BITS-1:0] a_m_axis_rc_tuser,
-    output logic                    a_s_axis_rq_tvalid,
-    input  logic                    a_s_axis_rq_tready,
-    output logic [   DATA_BITS-1:0] a_s_axis_rq_tdata,
-    output logic [       LANES-1:0] a_s_axis_rq_tkeep,
-    output logic                    a_s_axis_rq_tlast,
-    output logic [RQ_USER_BITS-1:0] a_s_axis_rq_tuser,
-    input  logic [             5:0] a_pcie_rq_seq_num0,
-    input  logic                    a_pcie_rq_seq_num_vld0,
-    input  logic [             5:0] a_pcie_rq_seq_num1,
-    input  logic                    a_pcie_rq_seq_num_vld1,
-    output logic                    a_s_axis_cc_tvalid,
-    input  logic                    a_s_axis_cc_tready,
-    output logic [   DATA_BITS-1:0] a_s_axis_cc_tdata,
-    output logic [       LANES-1:0] a_s_axis_cc_tkeep,
-    output logic                    a_s_axis_cc_tlast,
-    output logic [CC_USER_BITS-1:0] a_s_axis_cc_tuser,
-    input  logic                    a_user_lnk_up,
-    input  logic [             7:0] a_cfg_bus_number,
-    input  logic [             1:0] a_cfg_max_payload,
-    input  logic [             2:0] a_cfg_max_read_req,
-    input  logic [            15:0] a_cfg_function_status,
-    input  logic [             3:0] a_cfg_interrupt_msix_enable,
-    input  logic [             3:0] a_cfg_interrupt_msix_mask,
-    input  logic [             3:0] a_cfg_flr_in_process,
-    output logic [             3:0] a_cfg_flr_done,
-    output logic [             9:0] a_cfg_mgmt_addr,
-    output logic [             7:0] a_cfg_mgmt_function_number,
-    output logic                    a_cfg_mgmt_read,
-    output logic                    a_cfg_mgmt_write,
-    output logic [            31:0] a_cfg_mgmt_write_data,
-    output logic [             3:0] a_cfg_mgmt_byte_enable,
-    output logic                    a_cfg_mgmt_debug_access,
-    input  logic [            31:0] a_cfg_mgmt_read_data,
-    input  logic                    a_cfg_mgmt_read_write_done,
-    input  logic [             7:0] a_cfg_fc_ph,
-    input  logic [            11:0] a_cfg_fc_pd,
-    input  logic [             7:0] a_cfg_fc_nph,
-    input  logic [             7:0] a_cfg_fc_cplh,
-    input  logic [            11:0] a_cfg_fc_cpld,
-    output logic [             2:0] a_cfg_fc_sel,
-    input  logic                    b_m_axis_cq_tvalid,
-    output logic                    b_m_axis_cq_tready,
-    input  logic [   DATA_BITS-1:0] b_m_axis_cq_tdata,
-    input  logic [       LANES-1:0] b_m_axis_cq_tkeep,
-    input  logic                    b_m_axis_cq_tlast,
-    input  logic [CQ_USER_BITS-1:0] b_m_axis_cq_tuser,
-    output logic [             1:0] b_pcie_cq_np_req,
-    input  logic                    b_m_axis_rc_tvalid,
-    output logic                    b_m_axis_rc_tready,
-    input  logic [   DATA_BITS-1:0] b_m_axis_rc_tdata,
-    input  logic [       LANES-1:0] b_m_axis_rc_tkeep,
-    input  logic                    b_m_axis_rc_tlast,
-    input  logic [RC_USER_BITS-1:0] b_m_axis_rc_tuser,
-    output logic                    b_s_axis_rq_tvalid,
-    input  logic                    b_s_axis_rq_tready,
-    output logic [   DATA_BITS-1:0] b_s_axis_rq_tdata,
-    output logic [       LANES-1:0] b_s_axis_rq_tkeep,
-    output logic                    b_s_axis_rq_tlast,
-    output logic [RQ_USER_BITS-1:0] b_s_axis_rq_tuser,
-    input  logic [             5:0] b_pcie_rq_seq_num0,
-    input  logic                    b_pcie_rq_seq_num_vld0,
-    input  logic [             5:0] b_pcie_rq_seq_num1,
-    input  logic                    b_pcie_rq_seq_num_vld1,
-    output logic                    b_s_axis_cc_tvalid,
-    input  logic                    b_s_axis_cc_tready,
-    output logic [   DATA_BITS-1:0] b_s_axis_cc_tdata,
-    output logic [       LANES-1:0] b_s_axis_cc_tkeep,
-    output logic                    b_s_axis_cc_tlast,
-    output logic [CC_USER_BITS-1:0] b_s_axis_cc_tuser,
-    input  logic                    b_user_lnk_up,
-    input  logic [             7:0] b_cfg_bus_number,
-    input  logic [             1:0] b_cfg_max_payload,
-    input  logic [             2:0] b_cfg_max_read_req,
-    input  logic [            15:0] b_cfg_function_status,
-    input  logic [             3:0] b_cfg_interrupt_msix_enable,
-    input  logic [             3:0] b_cfg_interrupt_msix_mask,
-    input  logic [             3:0] b_cfg_flr_in_process,
-    output logic [             3:0] b_cfg_flr_done,
-    output logic [             9:0] b_cfg_mgmt_addr,
-    output logic [             7:0] b_cfg_mgmt_function_number,
-    output logic                    b_cfg_mgmt_read,
-    output logic                    b_cfg_mgmt_write,
-    output logic [            31:0] b_cfg_mgmt_write_data,
-    output logic [             3:0] b_cfg_mgmt_byte_enable,
-    output logic                    b_cfg_mgmt_debug_access,
-    input  logic [            31:0] b_cfg_mgmt_read_data,
-    input  logic                    b_cfg_mgmt_read_write_done,
-    input  logic [             7:0] b_cfg_fc_ph,
-    input  logic [            11:0] b_cfg_fc_pd,
-    input  logic [             7:0] b_cfg_fc_nph,
-    input  logic [             7:0] b_cfg_fc_cplh,
-    input  logic [            11:0] b_cfg_fc_cpld,
-    output logic [             2:0] b_cfg_fc_sel
-);
+) ();
+  // The test drives a card's inputs and reads its outputs here.
+  // verilator lint_off UNDRIVEN
+  // verilator lint_off UNUSEDSIGNAL
+  for (genvar n = 0; n < 2; n++) begin : g_cards
+    logic clk, rst;
 
-  crosslane_card_us #(
-      .DATA_BITS(DATA_BITS),
-      .RC_TLPS(RC_TLPS),
-      .TAGS(32),
-      .STAGING_BYTES(32768),
-      .LANE_FIFO(8192),
-      .LANE_WINDOW(65536),
-      .TIMEOUT_CLOCKS(5000)
-  ) card_a (
-      .clk(a_clk),
-      .rst(a_rst),
-      .m_axis_cq_tvalid(a_m_axis_cq_tvalid),
-      .m_axis_cq_tready(a_m_axis_cq_tready),
-      .m_axis_cq_tdata(a_m_axis_cq_tdata),
-      .m_axis_cq_tkeep(a_m_axis_cq_tkeep),
-      .m_axis_cq_tlast(a_m_axis_cq_tlast),
-      .m_axis_cq_tuser(a_m_axis_cq_tuser),
-      .pcie_cq_np_req(a_pcie_cq_np_req),
-      .m_axis_rc_tvalid(a_m_axis_rc_tvalid),
-      .m_axis_rc_tready(a_m_axis_rc_tready),
-      .m_axis_rc_tdata(a_m_axis_rc_tdata),
-      .m_axis_rc_tkeep(a_m_axis_rc_tkeep),
-      .m_axis_rc_tlast(a_m_axis_rc_tlast),
-      .m_axis_rc_tuser(a_m_axis_rc_tuser),
-      .s_axis_rq_tvalid(a_s_axis_rq_tvalid),
-      .s_axis_rq_tready(a_s_axis_rq_tready),
-      .s_axis_rq_tdata(a_s_axis_rq_tdata),
-      .s_axis_rq_tkeep(a_s_axis_rq_tkeep),
-      .s_axis_rq_tlast(a_s_axis_rq_tlast),
-      .s_axis_rq_tuser(a_s_axis_rq_tuser),
-      .pcie_rq_seq_num0(a_pcie_rq_seq_num0),
-      .pcie_rq_seq_num_vld0(a_pcie_rq_seq_num_vld0),
-      .pcie_rq_seq_num1(a_pcie_rq_seq_num1),
-      .pcie_rq_seq_num_vld1(a_pcie_rq_seq_num_vld1),
-      .s_axis_cc_tvalid(a_s_axis_cc_tvalid),
-      .s_axis_cc_tready(a_s_axis_cc_tready),
-      .s_axis_cc_tdata(a_s_axis_cc_tdata),
-      .s_axis_cc_tkeep(a_s_axis_cc_tkeep),
-      .s_axis_cc_tlast(a_s_axis_cc_tlast),
-      .s_axis_cc_tuser(a_s_axis_cc_tuser),
-      .user_lnk_up(a_user_lnk_up),
-      .cfg_bus_number(a_cfg_bus_number),
-      .cfg_max_payload(a_cfg_max_payload),
-      .cfg_max_read_req(a_cfg_max_read_req),
-      .cfg_function_status(a_cfg_function_status),
-      .cfg_interrupt_msix_enable(a_cfg_interrupt_msix_enable),
-      .cfg_interrupt_msix_mask(a_cfg_interrupt_msix_mask),
-      .cfg_flr_in_process(a_cfg_flr_in_process),
-      .cfg_flr_done(a_cfg_flr_done),
-      .cfg_mgmt_addr(a_cfg_mgmt_addr),
-      .cfg_mgmt_function_number(a_cfg_mgmt_function_number),
-      .cfg_mgmt_read(a_cfg_mgmt_read),
-      .cfg_mgmt_write(a_cfg_mgmt_write),
-      .cfg_mgmt_write_data(a_cfg_mgmt_write_data),
-      .cfg_mgmt_byte_enable(a_cfg_mgmt_byte_enable),
-      .cfg_mgmt_debug_access(a_cfg_mgmt_debug_access),
-      .cfg_mgmt_read_data(a_cfg_mgmt_read_data),
-      .cfg_mgmt_read_write_done(a_cfg_mgmt_read_write_done),
-      .cfg_fc_ph(a_cfg_fc_ph),
-      .cfg_fc_pd(a_cfg_fc_pd),
-      .cfg_fc_nph(a_cfg_fc_nph),
-      .cfg_fc_cplh(a_cfg_fc_cplh),
-      .cfg_fc_cpld(a_cfg_fc_cpld),
-      .cfg_fc_sel(a_cfg_fc_sel)
-  );
+    logic m_axis_cq_tvalid, m_axis_cq_tready, m_axis_cq_tlast;
+    logic [DATA_BITS-1:0] m_axis_cq_tdata;
+    logic [LANES-1:0] m_axis_cq_tkeep;
+    logic [CQ_USER_BITS-1:0] m_axis_cq_tuser;
+    logic [1:0] pcie_cq_np_req;
 
-  crosslane_card_us #(
-      .DATA_BITS(DATA_BITS),
-      .RC_TLPS(RC_TLPS),
-      .TAGS(32),
-      .STAGING_BYTES(32768),
-      .LANE_FIFO(8192),
-      .LANE_WINDOW(65536),
-      .TIMEOUT_CLOCKS(5000)
-  ) card_b (
-      .clk(b_clk),
-      .rst(b_rst),
-      .m_axis_cq_tvalid(b_m_axis_cq_tvalid),
-      .m_axis_cq_tready(b_m_axis_cq_tready),
-      .m_axis_cq_tdata(b_m_axis_cq_tdata),
-      .m_axis_cq_tkeep(b_m_axis_cq_tkeep),
-      .m_axis_cq_tlast(b_m_axis_cq_tlast),
-      .m_axis_cq_tuser(b_m_axis_cq_tuser),
-      .pcie_cq_np_req(b_pcie_cq_np_req),
-      .m_axis_rc_tvalid(b_m_axis_rc_tvalid),
-      .m_axis_rc_tready(b_m_axis_rc_tready),
-      .m_axis_rc_tdata(b_m_axis_rc_tdata),
-      .m_axis_rc_tkeep(b_m_axis_rc_tkeep),
-      .m_axis_rc_tlast(b_m_axis_rc_tlast),
-      .m_axis_rc_tuser(b_m_axis_rc_tuser),
-      .s_axis_rq_tvalid(b_s_axis_rq_tvalid),
-      .s_axis_rq_tready(b_s_axis_rq_tready),
-      .s_axis_rq_tdata(b_s_axis_rq_tdata),
-      .s_axis_rq_tkeep(b_s_axis_rq_tkeep),
-      .s_axis_rq_tlast(b_s_axis_rq_tlast),
-      .s_axis_rq_tuser(b_s_axis_rq_tuser),
-      .pcie_rq_seq_num0(b_pcie_rq_seq_num0),
-      .pcie_rq_seq_num_vld0(b_pcie_rq_seq_num_vld0),
-      .pcie_rq_seq_num1(b_pcie_rq_seq_num1),
-      .pcie_rq_seq_num_vld1(b_pcie_rq_seq_num_vld1),
-      .s_axis_cc_tvalid(b_s_axis_cc_tvalid),
-      .s_axis_cc_tready(b_s_axis_cc_tready),
-      .s_axis_cc_tdata(b_s_axis_cc_tdata),
-      .s_axis_cc_tkeep(b_s_axis_cc_tkeep),
-      .s_axis_cc_tlast(b_s_axis_cc_tlast),
-      .s_axis_cc_tuser(b_s_axis_cc_tuser),
-      .user_lnk_up(b_user_lnk_up),
-      .cfg_bus_number(b_cfg_bus_number),
-      .cfg_max_payload(b_cfg_max_payload),
-      .cfg_max_read_req(b_cfg_max_read_req),
-      .cfg_function_status(b_cfg_function_status),
-      .cfg_interrupt_msix_enable(b_cfg_interrupt_msix_enable),
-      .cfg_interrupt_msix_mask(b_cfg_interrupt_msix_mask),
-      .cfg_flr_in_process(b_cfg_flr_in_process),
-      .cfg_flr_done(b_cfg_flr_done),
-      .cfg_mgmt_addr(b_cfg_mgmt_addr),
-      .cfg_mgmt_function_number(b_cfg_mgmt_function_number),
-      .cfg_mgmt_read(b_cfg_mgmt_read),
-      .cfg_mgmt_write(b_cfg_mgmt_write),
-      .cfg_mgmt_write_data(b_cfg_mgmt_write_data),
-      .cfg_mgmt_byte_enable(b_cfg_mgmt_byte_enable),
-      .cfg_mgmt_debug_access(b_cfg_mgmt_debug_access),
-      .cfg_mgmt_read_data(b_cfg_mgmt_read_data),
-      .cfg_mgmt_read_write_done(b_cfg_mgmt_read_write_done),
-      .cfg_fc_ph(b_cfg_fc_ph),
-      .cfg_fc_pd(b_cfg_fc_pd),
-      .cfg_fc_nph(b_cfg_fc_nph),
-      .cfg_fc_cplh(b_cfg_fc_cplh),
-      .cfg_fc_cpld(b_cfg_fc_cpld),
-      .cfg_fc_sel(b_cfg_fc_sel)
-  );
+    logic m_axis_rc_tvalid, m_axis_rc_tready, m_axis_rc_tlast;
+    logic [DATA_BITS-1:0] m_axis_rc_tdata;
+    logic [LANES-1:0] m_axis_rc_tkeep;
+    logic [RC_USER_BITS-1:0] m_axis_rc_tuser;
 
+    logic s_axis_rq_tvalid, s_axis_rq_tready, s_axis_rq_tlast;
+    logic [DATA_BITS-1:0] s_axis_rq_tdata;
+    logic [LANES-1:0] s_axis_rq_tkeep;
+    logic [RQ_USER_BITS-1:0] s_axis_rq_tuser;
+    logic [5:0] pcie_rq_seq_num0, pcie_rq_seq_num1;
+    logic pcie_rq_seq_num_vld0, pcie_rq_seq_num_vld1;
+
+    logic s_axis_cc_tvalid, s_axis_cc_tready, s_axis_cc_tlast;
+    logic [DATA_BITS-1:0] s_axis_cc_tdata;
+    logic [LANES-1:0] s_axis_cc_tkeep;
+    logic [CC_USER_BITS-1:0] s_axis_cc_tuser;
+
+    logic user_lnk_up;
+    logic [7:0] cfg_bus_number;
+    logic [1:0] cfg_max_payload;
+    logic [2:0] cfg_max_read_req;
+    logic [15:0] cfg_function_status;
+    logic [3:0] cfg_interrupt_msix_enable, cfg_interrupt_msix_mask;
+    logic [3:0] cfg_flr_in_process, cfg_flr_done;
+
+    logic [9:0] cfg_mgmt_addr;
+    logic [7:0] cfg_mgmt_function_number;
+    logic cfg_mgmt_read, cfg_mgmt_write, cfg_mgmt_debug_access, cfg_mgmt_read_write_done;
+    logic [31:0] cfg_mgmt_write_data, cfg_mgmt_read_data;
+    logic [3:0] cfg_mgmt_byte_enable;
+
+    logic [7:0] cfg_fc_ph, cfg_fc_nph, cfg_fc_cplh;
+    logic [11:0] cfg_fc_pd, cfg_fc_cpld;
+    logic [2:0] cfg_fc_sel;
+
+    crosslane_card_us #(
+        .DATA_BITS(DATA_BITS),
+        .RC_TLPS(RC_TLPS),
+        .TAGS(32),
+        .STAGING_BYTES(32768),
+        .LANE_FIFO(8192),
+        .LANE_WINDOW(65536),
+        .TIMEOUT_CLOCKS(5000)
+    ) card (
+        .*
+    );
+  end
+  // verilator lint_on UNUSEDSIGNAL
+  // verilator lint_on UNDRIVEN
 endmodule
