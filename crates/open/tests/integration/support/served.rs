@@ -49,11 +49,3 @@ impl Drop for ServedCard {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
-
-/// Returns bytes that the seed determines.
-pub fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
-    let mut rng = crosslane_random::Random::with_seed(seed);
-    let mut all = vec![0; bytes as usize];
-    rng.fill(&mut all);
-    all
-}
