@@ -4,7 +4,7 @@
 //! Read first: [`Function`]; its terms are those of the kernel's `linux/vfio.h`.
 
 use std::ops::RangeInclusive;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -368,6 +368,18 @@ impl FunctionError {
     }
 }
 
+/// Gives an error of a system call the function and the operation that it ends.
+pub(crate) trait Doing<T> {
+    /// Returns the outcome as one of `what` for a function.
+    fn doing(self, what: &str, function: &str) -> Result<T>;
+}
+
+impl<T> Doing<T> for Result<T, Errno> {
+    fn doing(self, what: &str, function: &str) -> Result<T> {
+        self.map_err(|errno| FunctionError::system(function, what, errno, ""))
+    }
+}
+
 kinds!(FunctionError {
     Self::Gone { .. } => LinkDown,
     Self::Deadline { .. } => Timeout,
@@ -376,6 +388,11 @@ kinds!(FunctionError {
     Self::Unsupported { .. } => Unsupported,
     Self::BeyondRegion { .. } | Self::Unaligned { .. } => InvalidArgument,
 });
+
+/// Duplicates a descriptor, as none of the standard ones.
+pub(crate) fn duplicate(descriptor: impl AsFd) -> Result<OwnedFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, 3)
+}
 
 /// Returns the text of a Linux error number.
 fn errno_text(errno: i32) -> String {
