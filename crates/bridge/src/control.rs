@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use snow::{HandshakeState, TransportState};
 
-use crate::error::{BridgeError, Result};
+use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
 use crate::messages::{
     self, Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
@@ -50,7 +50,6 @@ fn handshake(key: &Key, is_client: bool) -> Result<HandshakeState> {
 impl<C: RdmaConnection> Control<C> {
     /// Makes the client's side of the handshake.
     pub async fn greet(connection: C, name: &str, key: Option<&Key>) -> Result<Self> {
-        let lost = BridgeError::network(Stage::Connection);
         let mut state = key.map(|key| handshake(key, true)).transpose()?;
         let mut first = Vec::new();
         if let Some(state) = &mut state {
@@ -60,8 +59,8 @@ impl<C: RdmaConnection> Control<C> {
         }
         let hello =
             Hello { magic: MAGIC, version: VERSION, name: name.to_owned(), handshake: first };
-        connection.send(&encode(&hello)?).await.map_err(&lost)?;
-        let answer = connection.receive().await.map_err(&lost)?;
+        connection.send(&encode(&hello)?).await.at(Stage::Connection)?;
+        let answer = connection.receive().await.at(Stage::Connection)?;
         let second = match decode("a server's welcome", &answer)? {
             Welcome::Yes(second) => second,
             Welcome::No(why) => {
@@ -82,11 +81,10 @@ impl<C: RdmaConnection> Control<C> {
         connection: C,
         key_of: impl Fn(&str) -> Option<Key>,
     ) -> Result<(Self, String)> {
-        let lost = BridgeError::network(Stage::Connection);
-        let bytes = connection.receive().await.map_err(&lost)?;
+        let bytes = connection.receive().await.at(Stage::Connection)?;
         match Self::welcome(&bytes, key_of) {
             Ok((second, seal, name)) => {
-                connection.send(&encode(&Welcome::Yes(second))?).await.map_err(&lost)?;
+                connection.send(&encode(&Welcome::Yes(second))?).await.at(Stage::Connection)?;
                 Ok((Self { connection, seal: seal.map(Mutex::new) }, name))
             }
             Err(error) => {
@@ -151,13 +149,12 @@ impl<C: RdmaConnection> Control<C> {
                 sealed
             }
         };
-        self.connection.send(&bytes).await.map_err(BridgeError::network(Stage::Connection))
+        self.connection.send(&bytes).await.at(Stage::Connection)
     }
 
     /// Waits for the next message.
     pub async fn receive<T: DeserializeOwned>(&self, what: &str) -> Result<T> {
-        let lost = BridgeError::network(Stage::Connection);
-        let bytes = self.connection.receive().await.map_err(lost)?;
+        let bytes = self.connection.receive().await.at(Stage::Connection)?;
         let Some(seal) = &self.seal else { return decode(what, &bytes) };
         let mut plain = vec![0; bytes.len()];
         let length = {

@@ -21,7 +21,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::card::{Card, CardWorking, Orders};
 use crate::chunks::Chunking;
-use crate::error::{BridgeError, Result};
+use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
 use crate::messages::MAX_NAME_BYTES;
 use crate::policy::{Guard, is_loopback};
@@ -221,7 +221,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
             );
             return Err(BridgeError::new(Stage::Connection, InvalidArgument, why));
         }
-        self.shared.rdma.listen(address).await.map_err(BridgeError::network(Stage::Connection))
+        self.shared.rdma.listen(address).await.at(Stage::Connection)
     }
 
     /// Serves until `stop` completes; then disconnects all clients, closes the channels and frees
@@ -249,7 +249,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
             .collect();
         working.await?;
         for buffer in buffers {
-            buffer.unregister().await.map_err(BridgeError::driver(Stage::Registration))?;
+            buffer.unregister().await.at(Stage::Registration)?;
         }
         Ok(())
     }
@@ -302,7 +302,7 @@ async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                 Either::Right(_) => continue,
             }
         };
-        let connection = accepted.map_err(BridgeError::network(Stage::Connection))?;
+        let connection = accepted.at(Stage::Connection)?;
         let client = ClientId(shared.next_client.get());
         shared.next_client.set(client.0 + 1);
         sessions.push(session::serve(shared, connection, client));
