@@ -487,8 +487,8 @@ fn check(own: &Hasher, theirs: Option<u32>, from: u64) -> Result<(), FileError> 
     }
 }
 
-/// Lets the transfer beside a stream be polled.
-async fn pause() {
+/// Yields once, so that the transfer beside a stream is polled.
+pub(crate) async fn pause() {
     let mut has_paused = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_paused, true) {

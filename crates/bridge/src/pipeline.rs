@@ -255,19 +255,7 @@ mod tests {
 
     use super::*;
     use crate::error::BridgeError;
-
-    /// Yields once.
-    async fn turn() {
-        let mut polled = false;
-        std::future::poll_fn(|context| {
-            context.waker().wake_by_ref();
-            match std::mem::replace(&mut polled, true) {
-                true => std::task::Poll::Ready(()),
-                false => std::task::Poll::Pending,
-            }
-        })
-        .await;
-    }
+    use crate::files::pause;
 
     #[test]
     fn a_window_bounds_what_is_under_way_and_the_order_is_kept() {
@@ -279,7 +267,7 @@ mod tests {
                 most.set(most.get().max(now.get()));
                 // Yield to the others before continuing; later items yield fewer times.
                 for _ in 0..20 - item {
-                    turn().await;
+                    pause().await;
                 }
                 now.set(now.get() - item);
                 Ok(item)

@@ -26,7 +26,7 @@ use futures_util::try_join;
 pub use options::{
     Arrived, BUFFER_BYTES, BUFFERS, Cores, HostSink, HostSource, Job, LocalOptions, Moved, Taker,
 };
-use stages::{Ends, HostEnd, Path, Side};
+use stages::{Ends, HostEnd, Side};
 
 use crate::card_channel::{CardChannel, LEAST_ENTRIES};
 use crate::error::{At, BridgeError, Result};
@@ -293,15 +293,17 @@ impl<B: Bus> Controller<B> {
         Ok(ring)
     }
 
-    /// Opens the channel for pieces of a buffer.
+    /// Opens the channel with a descriptor for each run of bus addresses in a piece of a buffer.
     async fn open(
         &mut self,
         buffer: &Buffer<B>,
         piece_bytes: u64,
         card: Option<u64>,
     ) -> Result<(), DriverError> {
-        let entries = entries(buffer, piece_bytes);
-        self.channel.set_up(&self.device, card.is_some(), entries).await
+        let shortest = buffer.segments().iter().map(|it| it.bytes).min().unwrap_or(1).max(1);
+        let entries = piece_bytes.div_ceil(shortest) + 1;
+        let entries = entries.clamp(LEAST_ENTRIES.into(), MOST_ENTRIES.into()) as u32;
+        self.channel.set_up(&self.device, card.is_some(), entries.next_power_of_two()).await
     }
 
     /// Returns the stages of a transfer with these ends.
@@ -313,18 +315,9 @@ impl<B: Bus> Controller<B> {
         ends: Option<Ends<'a, B>>,
     ) -> Option<Side<'a, B>> {
         let Self { device, options, channel, .. } = self;
-        let path = Path::new(pipeline, device.clone(), *options, stage, ends?, total_bytes);
-        Some(Side::new(path, channel.channel()?))
+        let (card, channel) = ((&*device, &*options), channel.channel()?);
+        Some(Side::new(pipeline, card, channel, stage, ends?, total_bytes))
     }
-}
-
-/// Returns the descriptors that a channel's ring needs: one for each run of bus addresses in a
-/// piece of a buffer.
-fn entries<B: Bus>(buffer: &Buffer<B>, piece_bytes: u64) -> u32 {
-    let shortest = buffer.segments().iter().map(|it| it.bytes).min().unwrap_or(1).max(1);
-    let entries = piece_bytes.div_ceil(shortest) + 1;
-    let entries = entries.clamp(LEAST_ENTRIES.into(), MOST_ENTRIES.into()) as u32;
-    entries.next_power_of_two()
 }
 
 /// Runs the stages of a channel that takes part.

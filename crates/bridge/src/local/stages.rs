@@ -52,7 +52,7 @@ pub(super) struct Ends<'a, B: Bus> {
 }
 
 /// The path of the data through one channel.
-pub(super) struct Path<'a, B: Bus> {
+struct Path<'a, B: Bus> {
     pipeline: &'a Pipeline<BusClock<B>>,
     device: Device<B>,
     options: LocalOptions,
@@ -73,29 +73,7 @@ pub(super) struct Side<'a, B: Bus> {
     mover: Mover<'a, B>,
 }
 
-impl<'a, B: Bus> Path<'a, B> {
-    pub fn new(
-        pipeline: &'a Pipeline<BusClock<B>>,
-        device: Device<B>,
-        options: LocalOptions,
-        stage: Stage,
-        ends: Ends<'a, B>,
-        total_bytes: u64,
-    ) -> Self {
-        let (moved_bytes, drained_bytes, arrived) = (Cell::new(0), Cell::new(0), None);
-        Self {
-            pipeline,
-            device,
-            options,
-            stage,
-            ends,
-            total_bytes,
-            moved_bytes,
-            drained_bytes,
-            arrived,
-        }
-    }
-
+impl<B: Bus> Path<'_, B> {
     /// Cuts bytes of the transfer into pieces.
     fn pieces(&self, bytes: Range<u64>) -> Chunks {
         Chunks::new(Chunking::equal(self.options.buffer_bytes), bytes)
@@ -206,7 +184,25 @@ impl<'a, B: Bus> Path<'a, B> {
 }
 
 impl<'a, B: Bus> Side<'a, B> {
-    pub fn new(path: Path<'a, B>, channel: &'a mut Channel<B>) -> Self {
+    pub fn new(
+        pipeline: &'a Pipeline<BusClock<B>>,
+        (device, options): (&Device<B>, &LocalOptions),
+        channel: &'a mut Channel<B>,
+        stage: Stage,
+        ends: Ends<'a, B>,
+        total_bytes: u64,
+    ) -> Self {
+        let path = Path {
+            pipeline,
+            device: device.clone(),
+            options: *options,
+            stage,
+            ends,
+            total_bytes,
+            moved_bytes: Cell::new(0),
+            drained_bytes: Cell::new(0),
+            arrived: None,
+        };
         Self { path, mover: Mover { channel, posted: VecDeque::new() } }
     }
 
