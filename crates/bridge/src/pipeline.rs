@@ -30,6 +30,7 @@ pub(crate) struct Pipeline<C> {
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     meters: Vec<Meter>,
     arrived_bytes: u64,
@@ -51,8 +52,7 @@ struct Meter {
 impl<C: Clock> Pipeline<C> {
     /// Starts a transfer of which `arrived_bytes` bytes have arrived before.
     pub fn new(clock: C, pace: Picoseconds, arrived_bytes: u64) -> Self {
-        let (meters, chunks, first_operation, steps) = (Vec::new(), 0, None, Vec::new());
-        let state = State { meters, arrived_bytes, chunks, first_operation, steps };
+        let state = State { arrived_bytes, ..State::default() };
         Self { begun: clock.now(), clock, pace, state: Mutex::new(state) }
     }
 

@@ -16,7 +16,7 @@ use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
 use futures_executor::block_on;
 use support::scene::{contents, pattern};
-use support::served::ServedCard;
+use support::served::Served;
 
 /// Longer than any operation here takes: a minute.
 const PATIENCE: Picoseconds = Picoseconds::from_ns(60_000_000_000);
@@ -93,8 +93,8 @@ fn clients_of_a_lab_s_card() {
 
 #[test]
 fn clients_of_a_card_whose_buffers_the_network_reaches() {
-    let card = ServedCard::start("bridge");
-    let session = Session::open(&card.name()).unwrap();
+    let served = Served::start("bridge", "sbdt:crosslane", &["pac"]);
+    let session = Session::open(&format!("vfio-user:{}", served.sockets[0].display())).unwrap();
     let name = session.run_free(serve(&session, 3));
     assert!(name.ends_with(", in the card's own buffers"), "{name}");
 }

@@ -14,25 +14,25 @@ use crosslane_host::{
 use crosslane_open::{AnyBus, AnyMemory};
 use crosslane_vfio::{VfioBus, block_on};
 use support::scene::{LONG, Scene, contents, far, in_time, near, pattern};
-use support::served::ServedCard;
+use support::served::Served;
 
 /// Runs a future to its end; panics if it hangs.
 fn run<F: Future>(future: F) -> F::Output {
     block_on(in_time(future))
 }
 
-/// Serves a card; returns it with its bus, and a client of its network.
-fn scene(test: &str) -> (ServedCard, VfioBus, Scene) {
-    let card = ServedCard::start(test);
-    let bus = card.bus();
+/// Serves a card whose model is fast; returns it with its bus, and a client of its network.
+fn scene(test: &str) -> (Served, VfioBus, Scene) {
+    let served = Served::start(test, "sbdt:crosslane", &["pac"]);
+    let bus = served.bus();
     let scene = run(Scene::new(&AnyBus::Vfio(bus.clone())));
-    (card, bus, scene)
+    (served, bus, scene)
 }
 
 #[test]
 fn what_others_write_and_read_is_the_card_s_buffer_itself() {
     const BYTES: u64 = 300_000;
-    let (_card, bus, Scene { rdma: direct, client, here, there }) = scene("direct");
+    let (_served, bus, Scene { rdma: direct, client, here, there }) = scene("direct");
     run(async {
         let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
             .await
@@ -105,7 +105,7 @@ fn inode(memory: &AnyMemory) -> u64 {
 #[test]
 fn pages_are_there_as_long_as_anybody_has_them_and_no_longer() {
     const BYTES: u64 = 8 << 20;
-    let (_card, bus, Scene { rdma: direct, client, here, there }) = scene("lifetimes");
+    let (_served, bus, Scene { rdma: direct, client, here, there }) = scene("lifetimes");
     run(async {
         let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
             .await

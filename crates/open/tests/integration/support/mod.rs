@@ -6,4 +6,5 @@
 pub mod namespaces;
 pub mod proxy;
 pub mod scene;
+#[path = "../../../../serve/tests/integration/support/mod.rs"]
 pub mod served;
