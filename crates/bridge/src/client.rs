@@ -128,7 +128,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         let deadline = after(&clock, time.into());
         let connecting = async {
             let connection = rdma.connect(server, deadline).await.at(Stage::Connection)?;
-            Control::greet(connection, &identity.name, identity.key.as_ref()).await
+            Control::greet(connection, identity).await
         };
         let what = format!("connecting to {server}");
         let control = by(&clock, deadline, Stage::Connection, &what, connecting).await?;

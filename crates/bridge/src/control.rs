@@ -14,10 +14,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use snow::{HandshakeState, TransportState};
 
+use crate::client::Identity;
 use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
 use crate::messages::{
-    self, Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
+    Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
 };
 use crate::stage::Stage;
 
@@ -60,10 +61,10 @@ fn locked(seal: &Mutex<TransportState>) -> Result<MutexGuard<'_, TransportState>
 
 impl<C: RdmaConnection> Control<C> {
     /// Makes the client's side of the handshake.
-    pub async fn greet(connection: C, name: &str, key: Option<&Key>) -> Result<Self> {
-        let mut state = key.map(|key| handshake(key, true)).transpose()?;
+    pub async fn greet(connection: C, Identity { name, key }: &Identity) -> Result<Self> {
+        let mut state = key.as_ref().map(|key| handshake(key, true)).transpose()?;
         let handshake = state.as_mut().map_or(Ok(Vec::new()), next_message)?;
-        let hello = Hello { magic: MAGIC, version: VERSION, name: name.to_owned(), handshake };
+        let hello = Hello { magic: MAGIC, version: VERSION, name: name.clone(), handshake };
         connection.send(&encode(&hello)?).await.at(Stage::Connection)?;
         let answer = connection.receive().await.at(Stage::Connection)?;
         let second = match decode("a server's welcome", &answer)? {
@@ -157,6 +158,6 @@ impl<C: RdmaConnection> Control<C> {
         let mut plain = vec![0; bytes.len()];
         let forged = |_| failed(Data, "a message that the other end has not sealed");
         let length = locked(seal)?.read_message(&bytes, &mut plain).map_err(forged)?;
-        messages::decode(what, &plain[..length])
+        decode(what, &plain[..length])
     }
 }

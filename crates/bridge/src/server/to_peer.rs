@@ -55,9 +55,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
             || BridgeError::new(Stage::Request, InvalidArgument, "the other server is not named");
         let peer = self.request.peer.as_ref().ok_or_else(not_named)?;
         let connection = self.shared.rdma.connect(&peer.server, self.deadline).await;
-        let (name, key) = &self.shared.options.identity;
-        let control = Control::greet(connection.at(Stage::Connection)?, name, key.as_ref()).await?;
-        Ok((control, peer))
+        let connection = connection.at(Stage::Connection)?;
+        Ok((Control::greet(connection, &self.shared.options.identity).await?, peer))
     }
 
     /// Makes the request to the other server.
