@@ -57,9 +57,9 @@ impl BridgeError {
     }
 }
 
-/// Gives the error of the driver, the bus or the network the stage that it ends.
+/// Adds the failed stage to an error of the driver, the bus or the network.
 pub(crate) trait At<T> {
-    /// Returns the outcome as one of this stage.
+    /// Makes an error that of this stage.
     fn at(self, stage: Stage) -> Result<T>;
 }
 

@@ -368,9 +368,9 @@ impl FunctionError {
     }
 }
 
-/// Gives an error of a system call the function and the operation that it ends.
+/// Adds the failed operation and the function to the error of a system call.
 pub(crate) trait Doing<T> {
-    /// Returns the outcome as one of `what` for a function.
+    /// Makes an error that of the operation `what` for a function.
     fn doing(self, what: &str, function: &str) -> Result<T>;
 }
 
@@ -389,7 +389,7 @@ kinds!(FunctionError {
     Self::BeyondRegion { .. } | Self::Unaligned { .. } => InvalidArgument,
 });
 
-/// Duplicates a descriptor, as none of the standard ones.
+/// Duplicates a descriptor; the copy is none of standard input, output and error.
 pub(crate) fn duplicate(descriptor: impl AsFd) -> Result<OwnedFd, Errno> {
     rustix::io::fcntl_dupfd_cloexec(descriptor, 3)
 }

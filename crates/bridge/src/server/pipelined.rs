@@ -173,7 +173,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         .await
     }
 
-    /// Has the card move chunks, and hands each on after what is to be done with it then.
+    /// Has the card move chunks, and hands on the results of `then`, in order.
     pub async fn move_chunks<T>(
         &self,
         chunks: impl Stream<Item = Result<Chunk>>,
