@@ -20,7 +20,7 @@ use futures_util::future::FutureExt;
 use futures_util::{StreamExt, select_biased};
 
 use crate::card_channel::{CardChannel, LEAST_ENTRIES};
-use crate::error::{BridgeError, Result};
+use crate::error::{At, BridgeError, Result};
 use crate::slots::{ClientId, Slot};
 use crate::stage::Stage;
 
@@ -138,8 +138,7 @@ impl<B: Bus> Side<B> {
     /// Opens the channel for a target.
     async fn set_up(&mut self, device: &Device<B>, target: Option<&Target<B>>) -> Result<()> {
         let Some(target) = target else { return Ok(()) };
-        let set_up = self.channel.set_up(device, in_memory(target), LEAST_ENTRIES).await;
-        set_up.map_err(BridgeError::driver(Stage::Dma))
+        self.channel.set_up(device, in_memory(target), LEAST_ENTRIES).await.at(Stage::Dma)
     }
 
     async fn post(
@@ -153,7 +152,7 @@ impl<B: Bus> Side<B> {
             return Err(BridgeError::new(Stage::Dma, Failed, "the channel is not open"));
         };
         let transfer = Transfer { target, level: CompletionLevel::Visible, deadline };
-        let tickets = channel.post(&[transfer]).await.map_err(BridgeError::driver(Stage::Dma))?;
+        let tickets = channel.post(&[transfer]).await.at(Stage::Dma)?;
         self.posted.extend(tickets.into_iter().map(|ticket| (ticket, number)));
         Ok(())
     }
@@ -229,9 +228,8 @@ impl<B: Bus> Card<B> {
                 }
             }
         }
-        let failed = BridgeError::driver(Stage::Dma);
-        self.h2c.channel.close().await.map_err(&failed)?;
-        self.c2h.channel.close().await.map_err(&failed)
+        self.h2c.channel.close().await.at(Stage::Dma)?;
+        self.c2h.channel.close().await.at(Stage::Dma)
     }
 
     /// Waits until a side of a order has ended or a order arrives.
@@ -301,7 +299,7 @@ impl<B: Bus> Card<B> {
             if let Err(error) = self.post(&order).await {
                 give_back(order, Err(error));
                 // One side of it may have been posted.
-                self.recover(&[]).await;
+                self.recover(true, true).await;
                 continue;
             }
             let left = u8::from(order.h2c.is_some()) + u8::from(order.c2h.is_some());
@@ -318,7 +316,7 @@ impl<B: Bus> Card<B> {
         self.c2h.set_up(&device, c2h).await?;
         if !is_stream && h2c.is_some_and(|target| !in_memory(target)) {
             let routed = device.user().route(StreamSource::H2c, StreamSource::Generator).await;
-            routed.map_err(BridgeError::driver(Stage::Dma))?;
+            routed.at(Stage::Dma)?;
         }
         // The receiving side first, then the sending side.
         self.c2h.post(order.c2h.clone(), order.deadline, self.next).await?;
@@ -339,27 +337,19 @@ impl<B: Bus> Card<B> {
             return;
         };
         posted.error.get_or_insert(error);
-        let is_through = posted.order.h2c.is_some() && posted.order.c2h.is_some();
-        let kinds = [ChannelKind::H2c, ChannelKind::C2h];
-        let failed: &[ChannelKind] = if is_through {
-            &kinds
-        } else if kind == ChannelKind::H2c {
-            &kinds[..1]
-        } else {
-            &kinds[1..]
-        };
-        self.recover(failed).await;
+        // An order through the stream has failed on both sides.
+        let (h2c, c2h) = (posted.order.h2c.is_some(), posted.order.c2h.is_some());
+        self.recover(h2c, c2h).await;
     }
 
-    /// Restarts channels after a fault (both if none is named). Complete orders stay complete, the
-    /// order with the error fails, and the orders behind it are repeated.
-    async fn recover(&mut self, kinds: &[ChannelKind]) {
-        let is_meant = |kind| kinds.is_empty() || kinds.contains(&kind);
+    /// Restarts channels after a fault. Complete orders stay complete, the order with the error
+    /// fails, and the orders behind it are repeated.
+    async fn recover(&mut self, h2c: bool, c2h: bool) {
         let mut ended = Vec::new();
-        if is_meant(ChannelKind::H2c) {
+        if h2c {
             ended.extend(self.h2c.give_up().await);
         }
-        if is_meant(ChannelKind::C2h) {
+        if c2h {
             ended.extend(self.c2h.give_up().await);
         }
         let mut again = Vec::new();

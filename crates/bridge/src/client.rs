@@ -6,15 +6,17 @@ use std::ops::Range;
 use std::pin::pin;
 
 use crosslane_host::ErrorKind::{InvalidArgument, Timeout};
-use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess, setters};
+use crosslane_host::{
+    Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess, RemoteMemory, setters,
+};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
 
 use crate::control::Control;
 use crate::deadline::{after, by};
-use crate::error::{BridgeError, Result};
+use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
-use crate::messages::{PeerTarget, Region, Reply, Request, TransferRequest};
+use crate::messages::{PeerTarget, Reply, Request, TransferRequest};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
@@ -125,11 +127,8 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     ) -> Result<Self> {
         let deadline = after(&clock, time.into());
         let connecting = async {
-            let connection = rdma
-                .connect(server, deadline)
-                .await
-                .map_err(BridgeError::network(Stage::Connection))?;
-            Control::greet(connection, &identity.name, identity.key.as_ref()).await
+            let connection = rdma.connect(server, deadline).await.at(Stage::Connection)?;
+            Control::greet(connection, identity).await
         };
         let what = format!("connecting to {server}");
         let control = by(&clock, deadline, Stage::Connection, &what, connecting).await?;
@@ -235,8 +234,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     /// # Errors
     /// If the memory cannot be registered.
     pub async fn register(&self, memory: &R::Memory, access: RemoteAccess) -> Result<R::Region> {
-        let registered = self.rdma.register(memory, access).await;
-        registered.map_err(BridgeError::network(Stage::Registration))
+        self.rdma.register(memory, access).await.at(Stage::Registration)
     }
 
     /// Ends the connection.
@@ -335,7 +333,7 @@ fn bytes<G>(part: &MemoryPart<G>) -> u64 {
 }
 
 /// Describes a part of memory for the server.
-fn region<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<Region> {
+fn region<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<RemoteMemory> {
     let whole = part.region.remote();
     let Range { start, end } = part.range;
     if start > end || !whole.holds(start, end - start) {
@@ -343,5 +341,5 @@ fn region<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<Region> {
         let why = format!("bytes {start} to {end} are not in registered memory of {have} B");
         return Err(BridgeError::new(Stage::Request, InvalidArgument, why));
     }
-    Ok(Region { address: whole.address + start, key: whole.key, bytes: end - start })
+    Ok(RemoteMemory { address: whole.address + start, key: whole.key, bytes: end - start })
 }

@@ -6,19 +6,19 @@
 //! fresh keys, so messages of one cannot be replayed in another. Data that the network moves beside
 //! the messages are not encrypted.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
-use crosslane_host::ErrorKind;
-use crosslane_host::ErrorKind::{Data, Denied, Failed, Unsupported};
+use crosslane_host::ErrorKind::{self, Data, Denied, Failed, Unsupported};
 use crosslane_host::RdmaConnection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use snow::{HandshakeState, TransportState};
 
-use crate::error::{BridgeError, Result};
+use crate::client::Identity;
+use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
 use crate::messages::{
-    self, Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
+    Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
 };
 use crate::stage::Stage;
 
@@ -47,21 +47,26 @@ fn handshake(key: &Key, is_client: bool) -> Result<HandshakeState> {
     state.map_err(noise)
 }
 
+/// Returns the next message of a handshake.
+fn next_message(state: &mut HandshakeState) -> Result<Vec<u8>> {
+    let mut message = vec![0; MAX_HANDSHAKE_BYTES];
+    let length = state.write_message(&[], &mut message).map_err(noise)?;
+    message.truncate(length);
+    Ok(message)
+}
+
+fn locked(seal: &Mutex<TransportState>) -> Result<MutexGuard<'_, TransportState>> {
+    seal.lock().map_err(|_| failed(Failed, "a panic left the seal half done"))
+}
+
 impl<C: RdmaConnection> Control<C> {
     /// Makes the client's side of the handshake.
-    pub async fn greet(connection: C, name: &str, key: Option<&Key>) -> Result<Self> {
-        let lost = BridgeError::network(Stage::Connection);
-        let mut state = key.map(|key| handshake(key, true)).transpose()?;
-        let mut first = Vec::new();
-        if let Some(state) = &mut state {
-            first = vec![0; MAX_HANDSHAKE_BYTES];
-            let length = state.write_message(&[], &mut first).map_err(noise)?;
-            first.truncate(length);
-        }
-        let hello =
-            Hello { magic: MAGIC, version: VERSION, name: name.to_owned(), handshake: first };
-        connection.send(&encode(&hello)?).await.map_err(&lost)?;
-        let answer = connection.receive().await.map_err(&lost)?;
+    pub async fn greet(connection: C, Identity { name, key }: &Identity) -> Result<Self> {
+        let mut state = key.as_ref().map(|key| handshake(key, true)).transpose()?;
+        let handshake = state.as_mut().map_or(Ok(Vec::new()), next_message)?;
+        let hello = Hello { magic: MAGIC, version: VERSION, name: name.clone(), handshake };
+        connection.send(&encode(&hello)?).await.at(Stage::Connection)?;
+        let answer = connection.receive().await.at(Stage::Connection)?;
         let second = match decode("a server's welcome", &answer)? {
             Welcome::Yes(second) => second,
             Welcome::No(why) => {
@@ -82,11 +87,10 @@ impl<C: RdmaConnection> Control<C> {
         connection: C,
         key_of: impl Fn(&str) -> Option<Key>,
     ) -> Result<(Self, String)> {
-        let lost = BridgeError::network(Stage::Connection);
-        let bytes = connection.receive().await.map_err(&lost)?;
+        let bytes = connection.receive().await.at(Stage::Connection)?;
         match Self::welcome(&bytes, key_of) {
             Ok((second, seal, name)) => {
-                connection.send(&encode(&Welcome::Yes(second))?).await.map_err(&lost)?;
+                connection.send(&encode(&Welcome::Yes(second))?).await.at(Stage::Connection)?;
                 Ok((Self { connection, seal: seal.map(Mutex::new) }, name))
             }
             Err(error) => {
@@ -109,11 +113,8 @@ impl<C: RdmaConnection> Control<C> {
             return Err(failed(Unsupported, "the other end does not speak this protocol"));
         }
         if hello.version != VERSION {
-            let theirs = hello.version;
-            return Err(failed(
-                Unsupported,
-                format!("version {theirs} of the protocol, here is {VERSION}"),
-            ));
+            let why = format!("version {} of the protocol, here is {VERSION}", hello.version);
+            return Err(failed(Unsupported, why));
         }
         if hello.name.len() > MAX_NAME_BYTES || hello.handshake.len() > MAX_HANDSHAKE_BYTES {
             return Err(failed(Data, "a greeting that is too long"));
@@ -129,9 +130,7 @@ impl<C: RdmaConnection> Control<C> {
         let mut state = handshake(&key, false)?;
         let mut payload = [0; MAX_HANDSHAKE_BYTES];
         state.read_message(&hello.handshake, &mut payload).map_err(refused)?;
-        let mut second = vec![0; MAX_HANDSHAKE_BYTES];
-        let length = state.write_message(&[], &mut second).map_err(noise)?;
-        second.truncate(length);
+        let second = next_message(&mut state)?;
         Ok((second, Some(state.into_transport_mode().map_err(noise)?), hello.name))
     }
 
@@ -145,27 +144,20 @@ impl<C: RdmaConnection> Control<C> {
             None => plain,
             Some(seal) => {
                 let mut sealed = vec![0; plain.len() + SEAL_BYTES];
-                let mut seal =
-                    seal.lock().map_err(|_| failed(Failed, "a panic left the seal half done"))?;
-                seal.write_message(&plain, &mut sealed).map_err(noise)?;
+                locked(seal)?.write_message(&plain, &mut sealed).map_err(noise)?;
                 sealed
             }
         };
-        self.connection.send(&bytes).await.map_err(BridgeError::network(Stage::Connection))
+        self.connection.send(&bytes).await.at(Stage::Connection)
     }
 
     /// Waits for the next message.
     pub async fn receive<T: DeserializeOwned>(&self, what: &str) -> Result<T> {
-        let lost = BridgeError::network(Stage::Connection);
-        let bytes = self.connection.receive().await.map_err(lost)?;
+        let bytes = self.connection.receive().await.at(Stage::Connection)?;
         let Some(seal) = &self.seal else { return decode(what, &bytes) };
         let mut plain = vec![0; bytes.len()];
-        let length = {
-            let mut seal =
-                seal.lock().map_err(|_| failed(Failed, "a panic left the seal half done"))?;
-            let forged = |_| failed(Data, "a message that the other end has not sealed");
-            seal.read_message(&bytes, &mut plain).map_err(forged)?
-        };
-        messages::decode(what, &plain[..length])
+        let forged = |_| failed(Data, "a message that the other end has not sealed");
+        let length = locked(seal)?.read_message(&bytes, &mut plain).map_err(forged)?;
+        decode(what, &plain[..length])
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bridge's error, with its stage and the bytes that have arrived.
 
-use crosslane_driver::{DriverError, TransferError};
-use crosslane_host::{BusError, ErrorKind, RdmaError, Reason};
+use crosslane_driver::TransferError;
+use crosslane_host::{BusError, ErrorKind, Reason};
 use thiserror::Error;
 
 use crate::stage::Stage;
@@ -55,13 +55,17 @@ impl BridgeError {
     pub fn arrived(self, arrived_bytes: u64, total_bytes: u64) -> Self {
         Self { arrived_bytes, total_bytes, ..self }
     }
+}
 
-    pub(crate) fn network(stage: Stage) -> impl Fn(RdmaError) -> Self {
-        move |error| Self::of(stage, error)
-    }
+/// Adds the failed stage to an error of the driver, the bus or the network.
+pub(crate) trait At<T> {
+    /// Makes an error that of this stage.
+    fn at(self, stage: Stage) -> Result<T>;
+}
 
-    pub(crate) fn driver(stage: Stage) -> impl Fn(DriverError) -> Self {
-        move |error| Self::of(stage, error)
+impl<T, E: Into<Reason>> At<T> for Result<T, E> {
+    fn at(self, stage: Stage) -> Result<T> {
+        self.map_err(|error| BridgeError::of(stage, error))
     }
 }
 
@@ -83,8 +87,8 @@ mod tests {
     use std::error::Error;
 
     use ErrorKind::{Data, Denied, Failed, LinkDown, NotFound};
-    use crosslane_driver::TransferFault;
-    use crosslane_host::TopologyError;
+    use crosslane_driver::{DriverError, TransferFault};
+    use crosslane_host::{RdmaError, TopologyError};
     use crosslane_pcie::units::RoutingId;
 
     use super::*;
@@ -106,12 +110,12 @@ mod tests {
         let poisoned = transfer(TransferFault::Poisoned);
         for (error, kind, sentence) in [
             (
-                BridgeError::network(Stage::RdmaRead)(lost.clone()),
+                BridgeError::of(Stage::RdmaRead, lost.clone()),
                 LinkDown,
                 format!("{}: {lost}", Stage::RdmaRead),
             ),
             (
-                BridgeError::driver(Stage::Dma)(driver()),
+                BridgeError::of(Stage::Dma, driver()),
                 NotFound,
                 format!("{}: {}", Stage::Dma, driver()),
             ),

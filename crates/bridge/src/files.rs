@@ -39,7 +39,7 @@ use futures_util::try_join;
 use thiserror::Error;
 
 use crate::client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
-use crate::error::{BridgeError, Result};
+use crate::error::{At, BridgeError, Result};
 use crate::messages::PeerTarget;
 use crate::report::Report;
 use crate::stage::Stage;
@@ -332,13 +332,12 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
 
     /// Allocates and registers memory for the pieces of a call.
     async fn buffers(&self, bytes: &Range<u64>) -> Result<Buffers<R::Region>> {
-        let failed = BridgeError::network(Stage::Registration);
         let total_bytes = bytes.end.saturating_sub(bytes.start).max(1);
         let piece_bytes = self.options.piece_bytes.clamp(1, total_bytes);
         let most = total_bytes.min(BUFFERS.saturating_mul(piece_bytes));
-        let memory = self.rdma.allocate(most, PageSize::Huge).map_err(&failed)?;
-        let registered = self.rdma.register(&memory, RemoteAccess::READ_WRITE).await;
-        Ok(Buffers { region: registered.map_err(&failed)?, piece_bytes })
+        let memory = self.rdma.allocate(most, PageSize::Huge).at(Stage::Registration)?;
+        let region = self.rdma.register(&memory, RemoteAccess::READ_WRITE).await;
+        Ok(Buffers { region: region.at(Stage::Registration)?, piece_bytes })
     }
 
     /// Makes the transfer of a piece; after an interruption it goes on from what has arrived.
@@ -488,8 +487,8 @@ fn check(own: &Hasher, theirs: Option<u32>, from: u64) -> Result<(), FileError> 
     }
 }
 
-/// Lets the transfer beside a stream be polled.
-async fn pause() {
+/// Yields once, so that the transfer beside a stream is polled.
+pub(crate) async fn pause() {
     let mut has_paused = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_paused, true) {

@@ -44,29 +44,6 @@ pub enum Welcome {
     No(String),
 }
 
-/// Memory of a client that the server may access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Region {
-    /// Address of its first byte in the client's network.
-    pub address: u64,
-    /// Key of its registration.
-    pub key: u64,
-    /// Length, bytes.
-    pub bytes: u64,
-}
-
-impl From<RemoteMemory> for Region {
-    fn from(RemoteMemory { address, key, bytes }: RemoteMemory) -> Self {
-        Self { address, key, bytes }
-    }
-}
-
-impl From<Region> for RemoteMemory {
-    fn from(Region { address, key, bytes }: Region) -> Self {
-        Self { address, key, bytes }
-    }
-}
-
 /// A transfer as requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferRequest {
@@ -83,11 +60,11 @@ pub struct TransferRequest {
     /// Bytes at its start that have arrived before and are not moved again.
     pub first: u64,
     /// Source of the data (to the FPGA, round trip).
-    pub source: Option<Region>,
+    pub source: Option<RemoteMemory>,
     /// Whether the client announces the source's data piece by piece, with [`Request::Chunk`].
     pub is_announced: bool,
     /// Destination of the data (from the FPGA, round trip).
-    pub destination: Option<Region>,
+    pub destination: Option<RemoteMemory>,
     /// The other server and its target (FPGA to FPGA).
     pub peer: Option<PeerTarget>,
     /// Least and most bytes of a chunk; `None` for the server's setting.
@@ -314,8 +291,8 @@ impl TransferRequest {
                 (false, Some(_)) => return Some(format!("a transfer {path} has no {name}")),
                 (true, Some(region)) => {
                     let needed = if is_partial { 1 } else { *bytes };
-                    let Region { address, bytes: have, .. } = *region;
-                    if !RemoteMemory::from(*region).holds(0, needed) {
+                    let RemoteMemory { address, bytes: have, .. } = *region;
+                    if !region.holds(0, needed) {
                         return Some(format!(
                             "the {name} has {have} B from {address:#x} on, and {needed} are needed"
                         ));
@@ -332,8 +309,8 @@ impl TransferRequest {
 mod tests {
     use super::*;
 
-    fn region(bytes: u64) -> Region {
-        Region { address: 0x1000, key: 7, bytes }
+    fn region(bytes: u64) -> RemoteMemory {
+        RemoteMemory { address: 0x1000, key: 7, bytes }
     }
 
     fn request() -> TransferRequest {
@@ -376,7 +353,7 @@ mod tests {
             "the source has 999 B from 0x1000 on, and 1000 are needed"
         );
         assert_eq!(
-            wrong(|r| r.source = Some(Region { address: u64::MAX, key: 0, bytes: 1000 })),
+            wrong(|r| r.source = Some(RemoteMemory { address: u64::MAX, key: 0, bytes: 1000 })),
             "the source has 1000 B from 0xffffffffffffffff on, and 1000 are needed"
         );
         assert_eq!(wrong(|r| r.source = None), "a transfer remote -> FPGA needs a source");

@@ -17,21 +17,26 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesOrdered, Stream, StreamExt};
 
 use crate::error::Result;
+use crate::report::Step;
 use crate::stage::{Stage, StageStatistics};
 
 /// The stages of one transfer at work, and the account of what has arrived.
 pub(crate) struct Pipeline<C> {
     clock: C,
+    /// Start of the transfer.
+    pub begun: Picoseconds,
     /// Least time of each stage for a KiB.
     pace: Picoseconds,
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     meters: Vec<Meter>,
     arrived_bytes: u64,
     chunks: u64,
     first_operation: Option<Picoseconds>,
+    steps: Vec<Step>,
 }
 
 /// A stage at work.
@@ -47,9 +52,8 @@ struct Meter {
 impl<C: Clock> Pipeline<C> {
     /// Starts a transfer of which `arrived_bytes` bytes have arrived before.
     pub fn new(clock: C, pace: Picoseconds, arrived_bytes: u64) -> Self {
-        let (meters, chunks, first_operation) = (Vec::new(), 0, None);
-        let state = State { meters, arrived_bytes, chunks, first_operation };
-        Self { clock, pace, state: Mutex::new(state) }
+        let state = State { arrived_bytes, ..State::default() };
+        Self { begun: clock.now(), clock, pace, state: Mutex::new(state) }
     }
 
     fn with<T>(&self, stage: Stage, use_it: impl FnOnce(&mut Meter) -> T) -> T {
@@ -154,9 +158,28 @@ impl<C: Clock> Pipeline<C> {
         lock(&self.state).chunks
     }
 
-    /// Returns the time at which the first operation began.
-    pub fn first_operation(&self) -> Option<Picoseconds> {
-        lock(&self.state).first_operation
+    /// Returns the time from the start of the transfer until now.
+    pub fn elapsed(&self) -> Picoseconds {
+        self.clock.now().since(self.begun)
+    }
+
+    /// Returns the time until the first operation began.
+    pub fn until_first_operation(&self) -> Picoseconds {
+        let first = lock(&self.state).first_operation;
+        first.map_or(Picoseconds::ZERO, |first| first.since(self.begun))
+    }
+
+    /// Notes the end of a step, if the stages follow each other.
+    pub fn took(&self, what: &str) {
+        let elapsed_ps = self.elapsed().0;
+        let steps = &mut lock(&self.state).steps;
+        let before_ps: u64 = steps.iter().map(|step| step.time_ps).sum();
+        steps.push(Step { what: what.to_owned(), time_ps: elapsed_ps - before_ps });
+    }
+
+    /// Returns the steps so far.
+    pub fn steps(&self) -> Vec<Step> {
+        lock(&self.state).steps.clone()
     }
 }
 
@@ -232,19 +255,7 @@ mod tests {
 
     use super::*;
     use crate::error::BridgeError;
-
-    /// Yields once.
-    async fn turn() {
-        let mut polled = false;
-        std::future::poll_fn(|context| {
-            context.waker().wake_by_ref();
-            match std::mem::replace(&mut polled, true) {
-                true => std::task::Poll::Ready(()),
-                false => std::task::Poll::Pending,
-            }
-        })
-        .await;
-    }
+    use crate::files::pause;
 
     #[test]
     fn a_window_bounds_what_is_under_way_and_the_order_is_kept() {
@@ -256,7 +267,7 @@ mod tests {
                 most.set(most.get().max(now.get()));
                 // Yield to the others before continuing; later items yield fewer times.
                 for _ in 0..20 - item {
-                    turn().await;
+                    pause().await;
                 }
                 now.set(now.get() - item);
                 Ok(item)

@@ -12,7 +12,7 @@ use crosslane_driver::{Buffer, Device};
 use crosslane_host::{Bus, NearEnd, PageSize, Rdma, RdmaRegion, RemoteAccess, lock};
 use futures_channel::oneshot;
 
-use crate::error::{BridgeError, Result};
+use crate::error::{At, Result};
 use crate::stage::Stage;
 
 /// A client that shares the ring.
@@ -135,10 +135,14 @@ impl Credits {
 }
 
 impl Slot {
+    /// Returns the offset of its first byte in the ring's memory.
+    pub fn start(&self) -> u64 {
+        self.index as u64 * self.credits.slot_bytes
+    }
+
     /// Returns its bytes within the ring's memory.
     pub fn range(&self, bytes: u64) -> Range<u64> {
-        let start = self.index as u64 * self.credits.slot_bytes;
-        start..start + bytes.min(self.credits.slot_bytes)
+        self.start()..self.start() + bytes.min(self.credits.slot_bytes)
     }
 
     /// Notes that the network may use it: dropped before [`take_back`](Self::take_back), it stays
@@ -195,21 +199,15 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
     /// Allocates the memory and registers it with both.
     pub async fn new(device: &Device<B>, rdma: &R, slots: usize, slot_bytes: u64) -> Result<Self> {
         let bytes = slots as u64 * slot_bytes;
-        let memory = rdma
-            .allocate(bytes, PageSize::Huge)
-            .map_err(BridgeError::network(Stage::Registration))?;
-        let region = rdma
-            .register(&memory, RemoteAccess::NONE)
-            .await
-            .map_err(BridgeError::network(Stage::Registration))?;
-        let buffer =
-            device.register(memory).await.map_err(BridgeError::driver(Stage::Registration))?;
+        let memory = rdma.allocate(bytes, PageSize::Huge).at(Stage::Registration)?;
+        let region = rdma.register(&memory, RemoteAccess::NONE).await.at(Stage::Registration)?;
+        let buffer = device.register(memory).await.at(Stage::Registration)?;
         Ok(Self { buffer, region, credits: Credits::new(slots, slot_bytes), slot_bytes })
     }
 
     /// Returns a slot as the near end of a read or write.
     pub fn near(&self, slot: &Slot) -> NearEnd<R::Region> {
-        NearEnd { region: self.region.clone(), offset_bytes: slot.range(0).start }
+        NearEnd { region: self.region.clone(), offset_bytes: slot.start() }
     }
 
     pub fn memory(&self) -> &B::Memory {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_fabric::trace::HeaderLine;
 use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Intake, Received};
-use crosslane_pcie::config::{ConfigSpace, MsixRequest};
+use crosslane_pcie::config::{Bar, ConfigSpace, MsixRequest};
 use crosslane_pcie::tlp::{Class, Header, TlpKind};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::engine::{MSIX_PENDING, MSIX_TABLE, global};
@@ -33,22 +33,6 @@ const QUIET_CLOCKS: u64 = 4096;
 /// Clocks without a TLP after which an idle card sleeps: a register access takes some clocks in
 /// which it does not show.
 const LINGER_CLOCKS: u64 = 64;
-
-/// A BAR: base address and size.
-#[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    base: u64,
-    bytes: u64,
-}
-
-impl Window {
-    /// Whether the BAR contains `bytes` at `address`.
-    fn holds(&self, address: u64, bytes: u32) -> bool {
-        let offset = address.checked_sub(self.base);
-        let end = offset.and_then(|offset| offset.checked_add(u64::from(bytes)));
-        end.is_some_and(|end| end <= self.bytes)
-    }
-}
 
 /// TLP that has arrived and is being passed to the card.
 struct Incoming {
@@ -116,8 +100,8 @@ pub struct Card {
     timeout: Picoseconds,
     patience: Patience,
     settings: FunctionSettings,
-    registers: Window,
-    receive: Window,
+    registers: Option<Bar>,
+    receive: Option<Bar>,
     incoming: VecDeque<Incoming>,
     outgoing: Option<Outgoing>,
     /// Payload buffers for reuse.
@@ -163,8 +147,8 @@ impl Card {
             timeout: Picoseconds(parameters.clock_ps * parameters.timeout_clocks),
             patience: Patience::of(parameters.timeout_clocks, parameters.clock_ps),
             settings: FunctionSettings::default(),
-            registers: Window::default(),
-            receive: Window::default(),
+            registers: None,
+            receive: None,
             incoming: VecDeque::new(),
             outgoing: None,
             spare: Vec::new(),
@@ -247,14 +231,15 @@ impl Card {
         if !header.kind.is_routed_by_address() {
             return NO_BAR;
         }
-        let (address, bytes) = (header.address.0, header.request_bytes());
-        if self.registers.holds(address, bytes) {
-            0
-        } else if self.receive.holds(address, bytes) {
-            1
-        } else {
-            NO_BAR
-        }
+        let (address, bytes) = (header.address.0, u64::from(header.request_bytes()));
+        let holds = |bar: &Bar| {
+            let offset = address.checked_sub(bar.base.0);
+            let end = offset.and_then(|offset| offset.checked_add(bytes));
+            end.is_some_and(|end| end <= bar.size_bytes)
+        };
+        let bars = [&self.registers, &self.receive];
+        let found = bars.iter().position(|bar| bar.as_ref().is_some_and(holds));
+        found.map_or(NO_BAR, |bar| bar as u32)
     }
 
     /// Simulates clock `number`, whose edge is now.
@@ -496,13 +481,10 @@ impl Device for Card {
     }
 
     fn configured(&mut self, config: &ConfigSpace) {
-        let bar = |index| {
-            let bar = config.bar(index).filter(|_| config.memory_enabled())?;
-            Some(Window { base: bar.base.0, bytes: bar.size_bytes })
-        };
-        self.registers = bar(0).unwrap_or_default();
+        let is_enabled = config.memory_enabled();
+        self.registers = config.bar(0).filter(|_| is_enabled);
         // A 64-bit BAR 0 takes two BARs.
-        self.receive = (1..6).find_map(bar).unwrap_or_default();
+        self.receive = (1..6).find_map(|index| config.bar(index)).filter(|_| is_enabled);
         self.settings = FunctionSettings {
             max_payload_bytes: config.max_payload_bytes(),
             max_read_request_bytes: config.max_read_request_bytes(),

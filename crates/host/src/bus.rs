@@ -146,6 +146,28 @@ pub trait DmaMemory: Clone + Send + Sync + 'static {
     /// # Errors
     /// [`BusError::BeyondMemory`].
     fn write(&self, offset_bytes: u64, from: &[u8]) -> BusResult<()>;
+
+    /// Copies `bytes` from `offset_bytes` into other memory, from `into_offset_bytes` on.
+    ///
+    /// # Errors
+    /// [`BusError::BeyondMemory`].
+    fn copy_into(
+        &self,
+        offset_bytes: u64,
+        into: &impl DmaMemory,
+        into_offset_bytes: u64,
+        bytes: u64,
+    ) -> BusResult<()> {
+        /// Bytes that are copied at once, so that they stay in a near cache.
+        const STEP_BYTES: u64 = 32 << 10;
+        let mut step = vec![0; STEP_BYTES.min(bytes) as usize];
+        for at in (0..bytes).step_by(STEP_BYTES as usize) {
+            let step = &mut step[..STEP_BYTES.min(bytes - at) as usize];
+            self.read(offset_bytes + at, step)?;
+            into.write(into_offset_bytes + at, step)?;
+        }
+        Ok(())
+    }
 }
 
 /// One core's access to the devices and the memory of its host.

@@ -6,6 +6,7 @@
 use std::future::Future;
 
 use crosslane_pcie::units::Picoseconds;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::bus::{DmaMemory, PageSize};
@@ -34,7 +35,7 @@ impl RemoteAccess {
 
 /// A node's description of memory that another node may reach. A receiver must check these numbers
 /// before it uses them: they come from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RemoteMemory {
     /// Address of its first byte, as the network counts them at that node.
     pub address: u64,

@@ -172,14 +172,7 @@ impl RdmaRegion for AnyRegion {
 
 /// Copies between two memories of this node; the caller has checked the bounds.
 fn copy(from: &impl DmaMemory, at: u64, to: &impl DmaMemory, there: u64, bytes: u64) {
-    /// Bytes that are copied at once, so that they stay in a near cache.
-    const STEP: u64 = 32 << 10;
-    let mut scratch = vec![0; STEP.min(bytes) as usize];
-    for done in (0..bytes).step_by(STEP as usize) {
-        let part = &mut scratch[..STEP.min(bytes - done) as usize];
-        let copied = from.read(at + done, part).and_then(|()| to.write(there + done, part));
-        copied.expect("both ends of a copy were checked");
-    }
+    from.copy_into(at, to, there, bytes).expect("both ends of a copy were checked");
 }
 
 impl RdmaListener for AnyListener {

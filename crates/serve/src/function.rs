@@ -155,25 +155,31 @@ impl ServedFunction {
 
     /// Makes the function decode its BARs at these addresses in the lab; with `None`, nothing.
     pub fn decode(&self, base: Option<impl Fn(usize) -> Option<u64>>) {
-        let command = self.bus.config_read(self.id, reg::COMMAND).unwrap_or(0);
-        let set = |offset, value, enables| {
-            // The function exists for as long as the lab does.
-            let _ = self.bus.config_write(self.id, offset, value, enables);
-        };
-        set(reg::COMMAND, command & !reg::COMMAND_MEMORY_SPACE, LOW_HALF);
+        let command = self.get(reg::COMMAND);
+        self.set(reg::COMMAND, command & !reg::COMMAND_MEMORY_SPACE, LOW_HALF);
         let Some(base) = base else { return };
         for bar in &self.bars {
             let Some(base) = base(bar.index) else { continue };
             let register = reg::BAR0 + 4 * bar.index as u16;
-            set(register, base as u32, 0xf);
+            self.set(register, base as u32, 0xf);
             if bar.kind.is_64_bit() {
-                set(register + 4, (base >> 32) as u32, 0xf);
+                self.set(register + 4, (base >> 32) as u32, 0xf);
             }
         }
-        set(reg::COMMAND, command | reg::COMMAND_MEMORY_SPACE, LOW_HALF);
+        self.set(reg::COMMAND, command | reg::COMMAND_MEMORY_SPACE, LOW_HALF);
     }
 
     // --- Configuration space -------------------------------------------------------------
+
+    /// Reads a register in the lab, where the function exists for as long as the lab does.
+    fn get(&self, offset: u16) -> u32 {
+        self.bus.config_read(self.id, offset).unwrap_or(0)
+    }
+
+    /// Writes a register in the lab.
+    fn set(&self, offset: u16, value: u32, enables: u8) {
+        let _ = self.bus.config_write(self.id, offset, value, enables);
+    }
 
     /// Returns the BAR of a register, and which half of it the register is.
     fn bar_register(&self, offset: u16) -> Option<(&Bar, usize)> {
@@ -231,7 +237,7 @@ impl ServedFunction {
         };
         if offset == reg::COMMAND {
             let memory = reg::COMMAND_MEMORY_SPACE;
-            let in_lab = self.bus.config_read(self.id, offset).unwrap_or(0);
+            let in_lab = self.get(offset);
             pass_on(value & !memory | in_lab & memory)?;
             let enabled = self.is_enabled();
             let enable = if mask & memory != 0 { value & memory != 0 } else { enabled };
@@ -395,9 +401,7 @@ impl ServedFunction {
         self.eventfds.borrow_mut().fill_with(|| None);
         self.vectors_on.set(false);
         if let Some(msix) = self.msix {
-            let control = self.bus.config_read(self.id, msix.capability).unwrap_or(0);
-            let off = control & !reg::MSIX_ENABLE;
-            let _ = self.bus.config_write(self.id, msix.capability, off, 0b1100);
+            self.set(msix.capability, self.get(msix.capability) & !reg::MSIX_ENABLE, 0b1100);
         }
     }
 
@@ -417,10 +421,7 @@ impl ServedFunction {
     /// Stops the device by taking its link down and up again, and restores its registers as
     /// firmware left them: no decoding, no requests, no interrupts.
     async fn stop(&self, simulation: &Simulation) {
-        let set = |offset, value, enables| {
-            let _ = self.bus.config_write(self.id, offset, value, enables);
-        };
-        set(reg::COMMAND, 0, LOW_HALF);
+        self.set(reg::COMMAND, 0, LOW_HALF);
         let link = simulation.with_fabric(|fabric| {
             let port = fabric.function_at(self.host, self.id)?;
             let link = fabric.port(port).link?;
@@ -432,19 +433,18 @@ impl ServedFunction {
             simulation.with_fabric(|fabric| fabric.bring_link_up(link));
         }
         if let Some(msix) = self.msix {
-            set(msix.capability, 0, 0b1100);
+            self.set(msix.capability, 0, 0b1100);
         }
         for (offset, value) in &self.firmware {
-            set(*offset, *value, LOW_HALF);
+            self.set(*offset, *value, LOW_HALF);
         }
     }
 
     /// Resets the device but keeps the client's header registers, as a kernel does.
     pub async fn reset(&self, simulation: &Simulation, place: impl Fn()) -> Result<(), Errno> {
-        let command = self.bus.config_read(self.id, reg::COMMAND).unwrap_or(0);
+        let command = self.get(reg::COMMAND);
         self.stop(simulation).await;
-        let command = command & !reg::COMMAND_MEMORY_SPACE;
-        let _ = self.bus.config_write(self.id, reg::COMMAND, command, LOW_HALF);
+        self.set(reg::COMMAND, command & !reg::COMMAND_MEMORY_SPACE, LOW_HALF);
         place();
         if self.vectors_on.get() {
             self.turn_on().await?;

@@ -9,7 +9,7 @@ mod waits;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use rustix::time::ClockId;
 
 use crate::dma_memory::VfioMemory;
 use crate::flat;
-use crate::function::{FunctionError, Result};
+use crate::function::{FunctionError, Result, duplicate};
 use crate::mappings::{Mappings, PinError};
 use crate::memory::{Pages, available_bytes};
 use crate::reactor::{self, Held, Reactor};
@@ -455,13 +455,10 @@ impl Bus for VfioBus {
                 format!("cannot create an eventfd for an interrupt: {errno}"),
             ),
         };
-        let mut events: Vec<OwnedFd> = Vec::new();
-        let mut tokens = Vec::new();
+        let (mut events, mut tokens) = (Vec::new(), Vec::new());
         for _ in 0..vectors {
             let event = reactor::event().map_err(failed)?;
-            let theirs = event.try_clone().map_err(|error| {
-                failed(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::MFILE))
-            })?;
+            let theirs = duplicate(&event).map_err(failed)?;
             tokens.push(self.shared.reactor.count(event, held).map_err(failed)?);
             events.push(theirs);
         }

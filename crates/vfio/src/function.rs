@@ -4,7 +4,7 @@
 //! Read first: [`Function`]; its terms are those of the kernel's `linux/vfio.h`.
 
 use std::ops::RangeInclusive;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -368,6 +368,18 @@ impl FunctionError {
     }
 }
 
+/// Adds the failed operation and the function to the error of a system call.
+pub(crate) trait Doing<T> {
+    /// Makes an error that of the operation `what` for a function.
+    fn doing(self, what: &str, function: &str) -> Result<T>;
+}
+
+impl<T> Doing<T> for Result<T, Errno> {
+    fn doing(self, what: &str, function: &str) -> Result<T> {
+        self.map_err(|errno| FunctionError::system(function, what, errno, ""))
+    }
+}
+
 kinds!(FunctionError {
     Self::Gone { .. } => LinkDown,
     Self::Deadline { .. } => Timeout,
@@ -376,6 +388,11 @@ kinds!(FunctionError {
     Self::Unsupported { .. } => Unsupported,
     Self::BeyondRegion { .. } | Self::Unaligned { .. } => InvalidArgument,
 });
+
+/// Duplicates a descriptor; the copy is none of standard input, output and error.
+pub(crate) fn duplicate(descriptor: impl AsFd) -> Result<OwnedFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, 3)
+}
 
 /// Returns the text of a Linux error number.
 fn errno_text(errno: i32) -> String {

@@ -76,51 +76,40 @@ impl StoreWidth {
     }
 }
 
+/// Executes the fence of this processor's architecture: that of x86-64 or that of aarch64, else the
+/// strongest one of the language. The compiler moves no access across it.
+macro_rules! fence {
+    ($x86_64:literal, $aarch64:literal) => {{
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: every processor of this architecture has the instruction; it changes no register.
+        unsafe {
+            std::arch::asm!($x86_64, options(nostack, preserves_flags));
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!($aarch64, options(nostack, preserves_flags));
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    }};
+}
+
 /// Empties the processor's combining buffers.
 pub(crate) fn empty_combining_buffers() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every processor of this architecture has the instruction; it changes no register.
-    unsafe {
-        std::arch::asm!("sfence", options(nostack, preserves_flags));
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
-    unsafe {
-        std::arch::asm!("dsb st", options(nostack, preserves_flags));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    fence!("sfence", "dsb st");
 }
 
 /// Empties the combining buffers, and holds later loads back until that is done.
 pub(crate) fn finish_combined_stores() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every processor of this architecture has the instruction; it changes no register.
-    unsafe {
-        std::arch::asm!("mfence", options(nostack, preserves_flags));
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
-    unsafe {
-        std::arch::asm!("dsb sy", options(nostack, preserves_flags));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    fence!("mfence", "dsb sy");
 }
 
 /// Makes earlier stores to memory visible to devices before later stores to devices, and orders
 /// earlier loads before later ones. An x86 processor keeps that order itself (Intel SDM 3A, 9.2.2
-/// and 12.3.1), so only the compiler needs a fence.
+/// and 12.3.1), so only the compiler needs a fence: no instruction.
 pub(crate) fn keep_order() {
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: every processor of this architecture has the instruction; it changes no register.
-    unsafe {
-        std::arch::asm!("dmb osh", options(nostack, preserves_flags));
-    }
-    #[cfg(target_arch = "x86_64")]
-    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    fence!("", "dmb osh");
 }
 
 /// Makes one store.
@@ -145,24 +134,24 @@ unsafe fn store_one(to: *mut u8, from: *const u8, width: usize) {
 #[cfg(target_arch = "x86_64")]
 unsafe fn store_vector(to: *mut u8, from: *const u8, width: usize) {
     use std::arch::asm;
+    /// Loads and stores by an upper register, and clears all upper halves.
+    macro_rules! store_wide {
+        ($load:literal, $store:literal) => {
+            asm!($load, $store, "vzeroupper", from = in(reg) from, to = in(reg) to,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
+                out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _,
+                out("xmm10") _, out("xmm11") _, out("xmm12") _, out("xmm13") _, out("xmm14") _,
+                out("xmm15") _, options(nostack, preserves_flags))
+        };
+    }
     // SAFETY: as the caller vouches. The instructions access nothing else, and the registers that
     // they change are named.
     unsafe {
         match width {
             16 => asm!("movups xmm0, [{from}]", "movaps [{to}], xmm0", from = in(reg) from,
                 to = in(reg) to, out("xmm0") _, options(nostack, preserves_flags)),
-            32 => asm!("vmovups ymm0, [{from}]", "vmovaps [{to}], ymm0", "vzeroupper",
-                from = in(reg) from, to = in(reg) to, out("xmm0") _, out("xmm1") _, out("xmm2") _,
-                out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
-                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _,
-                out("xmm13") _, out("xmm14") _, out("xmm15") _,
-                options(nostack, preserves_flags)),
-            _ => asm!("vmovups zmm0, [{from}]", "vmovaps [{to}], zmm0", "vzeroupper",
-                from = in(reg) from, to = in(reg) to, out("xmm0") _, out("xmm1") _, out("xmm2") _,
-                out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
-                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _,
-                out("xmm13") _, out("xmm14") _, out("xmm15") _,
-                options(nostack, preserves_flags)),
+            32 => store_wide!("vmovups ymm0, [{from}]", "vmovaps [{to}], ymm0"),
+            _ => store_wide!("vmovups zmm0, [{from}]", "vmovaps [{to}], zmm0"),
         }
     }
 }

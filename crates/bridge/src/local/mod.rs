@@ -11,23 +11,25 @@
 mod options;
 mod stages;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::pin::pin;
 
-use crosslane_driver::{Buffer, ChannelKind, Device, DriverError, Notification, StreamSource};
+use crosslane_driver::{Buffer, ChannelKind, Device, DriverError, StreamSource};
 use crosslane_host::ErrorKind::Cancelled;
 use crosslane_host::{Bus, Clock, PageSize};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, pending, select};
+use futures_util::try_join;
 
 pub use options::{
     Arrived, BUFFER_BYTES, BUFFERS, Cores, HostSink, HostSource, Job, LocalOptions, Moved, Taker,
 };
-use stages::{Common, Ends, HostEnd, Side, Sink, Source};
+use stages::{Ends, HostEnd, Side};
 
 use crate::card_channel::{CardChannel, LEAST_ENTRIES};
-use crate::error::{BridgeError, Result};
+use crate::error::{At, BridgeError, Result};
 use crate::pipeline::Pipeline;
 use crate::stage::Stage;
 
@@ -52,6 +54,8 @@ impl<B: Bus> Clock for BusClock<B> {
 
 /// A channel of the card, with the ring of buffers that data are copied into or out of.
 struct Controller<B: Bus> {
+    device: Device<B>,
+    options: LocalOptions,
     channel: CardChannel<B>,
     ring: Option<Buffer<B>>,
 }
@@ -89,12 +93,12 @@ impl<B: Bus> LocalDma<B> {
     /// Invalid options.
     pub fn new(device: &Device<B>, options: LocalOptions) -> Result<Self> {
         options.check()?;
-        let LocalOptions { cores, notification, .. } = options;
+        let cores = options.cores;
         Ok(Self {
             device: device.clone(),
             options,
-            transmit: Controller::new(ChannelKind::H2c, cores.transmit, notification),
-            receive: Controller::new(ChannelKind::C2h, cores.receive, notification),
+            transmit: Controller::new(device, options, ChannelKind::H2c, cores.transmit),
+            receive: Controller::new(device, options, ChannelKind::C2h, cores.receive),
             is_routed: false,
             is_under_way: false,
             arrived: Arrived::default(),
@@ -132,30 +136,28 @@ impl<B: Bus> LocalDma<B> {
         cancel: impl Future<Output = ()>,
     ) -> Result<Moved> {
         job.check()?;
-        let bus = self.device.bus().clone();
-        let begun = bus.now();
+        let clock = BusClock(self.device.bus().clone());
+        let pipeline = Pipeline::new(clock, Picoseconds::ZERO, 0);
         let total_bytes = job.bytes();
-        let prepared = self.prepare(job).await;
-        let [from, to] = prepared.map_err(BridgeError::driver(Stage::Registration))?;
+        let [from, to] = self.prepare(job).await.at(Stage::Registration)?;
         self.is_under_way = true;
         let arrived = self.arrived();
-        let pipeline = Pipeline::new(BusClock(bus.clone()), Picoseconds::ZERO, 0);
-        let Self { device, options, transmit, receive, .. } = self;
-        let common = (&*device, *options, &pipeline, total_bytes);
-        let mut transmit = transmit.side(common, Stage::Transmit, from);
-        let mut receive = receive.side(common, Stage::Receive, to);
+        let Self { transmit, receive, .. } = self;
+        let mut transmit = transmit.side(&pipeline, total_bytes, Stage::Transmit, from);
+        let mut receive = receive.side(&pipeline, total_bytes, Stage::Receive, to);
         if let Some(last) = receive.as_mut().or(transmit.as_mut()) {
             last.tell(arrived);
         }
         let ended = {
-            let running = pin!(run(&mut transmit, &mut receive, deadline));
-            match select(running, pin!(cancel)).await {
+            let running =
+                async { try_join!(run(&mut transmit, deadline), run(&mut receive, deadline)) };
+            match select(pin!(running), pin!(cancel)).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right(_) => Err(BridgeError::new(Stage::Request, Cancelled, "cancelled")),
             }
         };
         let Err(error) = ended else {
-            let elapsed = bus.now().since(begun);
+            let elapsed = pipeline.elapsed();
             let noted = pipeline.stages();
             let stages = STAGES.into_iter().filter(|stage| noted.contains(stage));
             let stages = stages.map(|stage| pipeline.statistics(stage)).collect();
@@ -188,9 +190,9 @@ impl<B: Bus> LocalDma<B> {
             {
                 ring.unregister().await?;
             }
-            Ok(())
+            Ok::<(), DriverError>(())
         };
-        closing.await.map_err(BridgeError::driver(Stage::Registration))
+        closing.await.at(Stage::Registration)
     }
 
     /// Stops an abandoned transfer, and sets up channels and rings for a new one. Returns the ends
@@ -207,133 +209,121 @@ impl<B: Bus> LocalDma<B> {
             }
             self.is_under_way = false;
         }
-        let in_memory = !matches!(job, Job::HostToHost { .. });
-        let (from, to) = match job {
-            Job::HostToCard { from, to } => (Some((from, Some(to))), None),
-            Job::CardToHost { from, to } => (None, Some((to, Some(from)))),
-            Job::HostToHost { from, to } => (Some((from, None)), Some((to, None))),
+        Ok(match job {
+            Job::HostToCard { from, to } => {
+                [Some(self.transmit.take_from(from, Some(to)).await?), None]
+            }
+            Job::CardToHost { from, to } => {
+                [None, Some(self.receive.bring_to(to, Some(from)).await?)]
+            }
+            Job::HostToHost { from, to } => {
+                let from = self.transmit.take_from(from, None).await?;
+                let to = self.receive.bring_to(to, None).await?;
+                if !self.is_routed {
+                    let user = self.device.user();
+                    user.route(StreamSource::H2c, StreamSource::Generator).await?;
+                    self.is_routed = true;
+                }
+                [Some(from), Some(to)]
+            }
             Job::CardToCard { from, to, .. } => {
-                self.receive.channel.set_up(&self.device, in_memory, LEAST_ENTRIES).await?;
-                let (host, card) = (HostEnd::Card(from), Some(to));
-                return Ok([None, Some(Ends { host, source: None, sink: None, card })]);
+                self.receive.channel.set_up(&self.device, true, LEAST_ENTRIES).await?;
+                [None, Some(Ends { host: HostEnd::Card(from), card: Some(to) })]
             }
-        };
-        let (device, options) = (&self.device, &self.options);
-        let from = match from {
-            None => None,
-            Some((HostSource::Registered(buffer, part), card)) => {
-                let host =
-                    self.transmit.registered(device, options, buffer, part, in_memory).await?;
-                Some(Ends { host, source: None, sink: None, card })
-            }
-            Some((from, card)) => {
-                let source = match from {
-                    HostSource::Copied(data) => Source::Slice(data),
-                    HostSource::Made(_, make) => Source::Function(make),
-                    HostSource::Registered(..) => unreachable!("it has its arm above"),
-                };
-                let host = self.transmit.ring(device, options, in_memory).await?;
-                Some(Ends { host, source: Some(source), sink: None, card })
-            }
-        };
-        let to = match to {
-            None => None,
-            Some((HostSink::Registered(buffer, part), card)) => {
-                let host =
-                    self.receive.registered(device, options, buffer, part, in_memory).await?;
-                Some(Ends { host, source: None, sink: None, card })
-            }
-            Some((to, card)) => {
-                let sink = match to {
-                    HostSink::Copied(data) => Sink::Slice(data),
-                    HostSink::Used(_, take) => Sink::Function(take),
-                    HostSink::Registered(..) => unreachable!("it has its arm above"),
-                };
-                let host = self.receive.ring(device, options, in_memory).await?;
-                Some(Ends { host, source: None, sink: Some(sink), card })
-            }
-        };
-        if !in_memory && !self.is_routed {
-            let user = self.device.user();
-            user.route(StreamSource::H2c, StreamSource::Generator).await?;
-            self.is_routed = true;
-        }
-        Ok([from, to])
+        })
     }
 }
 
 impl<B: Bus> Controller<B> {
-    fn new(kind: ChannelKind, core: u16, notification: Notification) -> Self {
-        Self { channel: CardChannel::new(kind, core, notification), ring: None }
+    fn new(device: &Device<B>, options: LocalOptions, kind: ChannelKind, core: u16) -> Self {
+        let channel = CardChannel::new(kind, core, options.notification);
+        Self { device: device.clone(), options, channel, ring: None }
+    }
+
+    /// Sets up for data from host memory to a card address, or to the stream.
+    async fn take_from<'a>(
+        &mut self,
+        from: HostSource<'a, B>,
+        card: Option<u64>,
+    ) -> Result<Ends<'a, B>, DriverError> {
+        let host = match from {
+            HostSource::Registered(buffer, part) => self.registered(buffer, part, card).await?,
+            copied => HostEnd::Filled(self.ring(card).await?, copied),
+        };
+        Ok(Ends { host, card })
+    }
+
+    /// Sets up for data from a card address, or from the stream, to host memory.
+    async fn bring_to<'a>(
+        &mut self,
+        to: HostSink<'a, B>,
+        card: Option<u64>,
+    ) -> Result<Ends<'a, B>, DriverError> {
+        let host = match to {
+            HostSink::Registered(buffer, part) => self.registered(buffer, part, card).await?,
+            copied => HostEnd::Emptied(self.ring(card).await?, RefCell::new(copied)),
+        };
+        Ok(Ends { host, card })
     }
 
     /// Sets up for memory of the caller.
-    async fn registered(
+    async fn registered<'a>(
         &mut self,
-        device: &Device<B>,
-        options: &LocalOptions,
         buffer: &Buffer<B>,
         part: Range<u64>,
-        in_memory: bool,
-    ) -> Result<HostEnd<B>, DriverError> {
+        card: Option<u64>,
+    ) -> Result<HostEnd<'a, B>, DriverError> {
         let bytes = part.end.saturating_sub(part.start);
-        let entries = entries(buffer, options.buffer_bytes.min(bytes));
-        self.channel.set_up(device, in_memory, entries).await?;
+        self.open(buffer, self.options.buffer_bytes.min(bytes), card).await?;
         Ok(HostEnd::Registered(buffer.clone(), part.start))
     }
 
     /// Sets up for copies through the ring, in huge pages if available.
-    async fn ring(
-        &mut self,
-        device: &Device<B>,
-        options: &LocalOptions,
-        in_memory: bool,
-    ) -> Result<HostEnd<B>, DriverError> {
+    async fn ring(&mut self, card: Option<u64>) -> Result<Buffer<B>, DriverError> {
+        let LocalOptions { buffer_bytes, buffers, .. } = self.options;
         let ring = match &self.ring {
             Some(ring) => ring.clone(),
             None => {
-                let bytes = u64::from(options.buffers) * options.buffer_bytes;
-                let ring = device.buffer(bytes, PageSize::Huge).await?;
+                let bytes = u64::from(buffers) * buffer_bytes;
+                let ring = self.device.buffer(bytes, PageSize::Huge).await?;
                 self.ring.insert(ring).clone()
             }
         };
-        let entries = entries(&ring, options.buffer_bytes);
-        self.channel.set_up(device, in_memory, entries).await?;
-        Ok(HostEnd::Ring(ring))
+        self.open(&ring, buffer_bytes, card).await?;
+        Ok(ring)
+    }
+
+    /// Opens the channel with a descriptor for each run of bus addresses in a piece of a buffer.
+    async fn open(
+        &mut self,
+        buffer: &Buffer<B>,
+        piece_bytes: u64,
+        card: Option<u64>,
+    ) -> Result<(), DriverError> {
+        let shortest = buffer.segments().iter().map(|it| it.bytes).min().unwrap_or(1).max(1);
+        let entries = piece_bytes.div_ceil(shortest) + 1;
+        let entries = entries.clamp(LEAST_ENTRIES.into(), MOST_ENTRIES.into()) as u32;
+        self.channel.set_up(&self.device, card.is_some(), entries.next_power_of_two()).await
     }
 
     /// Returns the stages of a transfer with these ends.
     fn side<'a>(
         &'a mut self,
-        common: Common<'a, B>,
+        pipeline: &'a Pipeline<BusClock<B>>,
+        total_bytes: u64,
         stage: Stage,
         ends: Option<Ends<'a, B>>,
     ) -> Option<Side<'a, B>> {
-        Some(Side::new(common, self.channel.channel()?, stage, ends?))
+        let Self { device, options, channel, .. } = self;
+        let (card, channel) = ((&*device, &*options), channel.channel()?);
+        Some(Side::new(pipeline, card, channel, stage, ends?, total_bytes))
     }
 }
 
-/// Returns the descriptors that a channel's ring needs: one for each run of bus addresses in a
-/// piece of a buffer.
-fn entries<B: Bus>(buffer: &Buffer<B>, piece_bytes: u64) -> u32 {
-    let shortest = buffer.segments().iter().map(|it| it.bytes).min().unwrap_or(1).max(1);
-    let entries = piece_bytes.div_ceil(shortest) + 1;
-    let entries = entries.clamp(LEAST_ENTRIES.into(), MOST_ENTRIES.into()) as u32;
-    entries.next_power_of_two()
-}
-
-async fn run<B: Bus>(
-    transmit: &mut Option<Side<'_, B>>,
-    receive: &mut Option<Side<'_, B>>,
-    deadline: Picoseconds,
-) -> Result<()> {
-    match (transmit, receive) {
-        (Some(transmit), Some(receive)) => {
-            futures_util::try_join!(transmit.run(deadline), receive.run(deadline))?;
-            Ok(())
-        }
-        (Some(transmit), None) => transmit.run(deadline).await,
-        (None, Some(receive)) => receive.run(deadline).await,
-        (None, None) => Ok(()),
+/// Runs the stages of a channel that takes part.
+async fn run<B: Bus>(side: &mut Option<Side<'_, B>>, deadline: Picoseconds) -> Result<()> {
+    match side {
+        Some(side) => side.run(deadline).await,
+        None => Ok(()),
     }
 }

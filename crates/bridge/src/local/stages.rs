@@ -20,9 +20,9 @@ use futures_util::future::{Either, pending, select};
 use futures_util::stream;
 
 use super::BusClock;
-use super::options::{Arrived, LocalOptions, Taker};
+use super::options::{Arrived, HostSink, HostSource, LocalOptions};
 use crate::chunks::{Chunking, Chunks};
-use crate::error::{BridgeError, Result};
+use crate::error::{At, BridgeError, Result};
 use crate::pipeline::{Pipeline, stage};
 use crate::stage::Stage;
 
@@ -30,25 +30,15 @@ use crate::stage::Stage;
 type Piece = Range<u64>;
 
 /// The near end of a channel's data.
-pub(super) enum HostEnd<B: Bus> {
-    /// The ring that data are copied into or out of.
-    Ring(Buffer<B>),
+pub(super) enum HostEnd<'a, B: Bus> {
+    /// A ring that data of the caller's are copied into.
+    Filled(Buffer<B>, HostSource<'a, B>),
+    /// A ring that data are copied out of, for the caller.
+    Emptied(Buffer<B>, RefCell<HostSink<'a, B>>),
     /// The caller's registered buffer, from an offset.
     Registered(Buffer<B>, u64),
     /// None: data come from a card address.
     Card(u64),
-}
-
-/// Data that a ring is filled with.
-pub(super) enum Source<'a> {
-    Slice(&'a [u8]),
-    Function(&'a dyn Fn(u64, &mut [u8])),
-}
-
-/// Destination of what a ring is emptied of.
-pub(super) enum Sink<'a> {
-    Slice(&'a mut [u8]),
-    Function(Taker<'a>),
 }
 
 /// Bytes that a function makes or uses at once.
@@ -56,35 +46,18 @@ const AT_ONCE_BYTES: usize = 64 << 10;
 
 /// Both ends of a channel's data.
 pub(super) struct Ends<'a, B: Bus> {
-    pub host: HostEnd<B>,
-    /// The data to copy into the ring.
-    pub source: Option<Source<'a>>,
-    /// The destination of copies out of the ring.
-    pub sink: Option<Sink<'a>>,
+    pub host: HostEnd<'a, B>,
     /// First address in the card's memory; `None` is the stream.
     pub card: Option<u64>,
 }
 
-/// The card, options, pipeline and length of a transfer.
-pub(super) type Common<'a, B> = (&'a Device<B>, LocalOptions, &'a Pipeline<BusClock<B>>, u64);
-
-/// One channel with its ends.
-pub(super) struct Side<'a, B: Bus> {
-    path: Path<'a, B>,
-    channel: &'a mut Channel<B>,
-    /// Pieces posted to the channel, oldest first.
-    posted: VecDeque<(Ticket, Piece)>,
-}
-
+/// The path of the data through one channel.
 struct Path<'a, B: Bus> {
     pipeline: &'a Pipeline<BusClock<B>>,
     device: Device<B>,
     options: LocalOptions,
     stage: Stage,
-    host: HostEnd<B>,
-    source: Option<Source<'a>>,
-    sink: Option<RefCell<Sink<'a>>>,
-    card: Option<u64>,
+    ends: Ends<'a, B>,
     total_bytes: u64,
     /// Bytes that the channel has moved.
     moved_bytes: Cell<u64>,
@@ -92,6 +65,12 @@ struct Path<'a, B: Bus> {
     drained_bytes: Cell<u64>,
     /// The progress handle, if this is the last channel of the path.
     arrived: Option<Arrived>,
+}
+
+/// One channel with its ends.
+pub(super) struct Side<'a, B: Bus> {
+    path: Path<'a, B>,
+    mover: Mover<'a, B>,
 }
 
 impl<B: Bus> Path<'_, B> {
@@ -126,16 +105,14 @@ impl<B: Bus> Path<'_, B> {
 
     /// Fills a piece's buffer.
     async fn fill(&self, piece: &Piece, deadline: Picoseconds) -> Result<()> {
-        let (Some(data), HostEnd::Ring(ring)) = (&self.source, &self.host) else {
-            return Ok(());
-        };
+        let HostEnd::Filled(ring, data) = &self.ends.host else { return Ok(()) };
         self.check_deadline(Stage::CopyIn, deadline)?;
         self.copy(Stage::CopyIn, self.options.cores.copy_in, piece).await;
         let written = match data {
-            Source::Slice(data) => {
+            HostSource::Copied(data) => {
                 ring.write(self.place(piece).start, &data[piece.start as usize..piece.end as usize])
             }
-            Source::Function(make) => {
+            HostSource::Made(_, make) => {
                 let mut data = vec![0; AT_ONCE_BYTES];
                 self.parts(piece).try_for_each(|(position, place)| {
                     let data = &mut data[..(place.end - place.start) as usize];
@@ -143,20 +120,21 @@ impl<B: Bus> Path<'_, B> {
                     ring.write(place.start, data)
                 })
             }
+            HostSource::Registered(..) => unreachable!("registered memory is not copied"),
         };
-        written.map_err(|error| BridgeError::of(Stage::CopyIn, error))
+        written.at(Stage::CopyIn)
     }
 
     /// Empties a piece's buffer.
     async fn drain(&self, piece: &Piece, deadline: Picoseconds) -> Result<()> {
-        if let (Some(data), HostEnd::Ring(ring)) = (&self.sink, &self.host) {
+        if let HostEnd::Emptied(ring, data) = &self.ends.host {
             self.check_deadline(Stage::CopyOut, deadline)?;
             let read = match &mut *data.borrow_mut() {
-                Sink::Slice(data) => {
+                HostSink::Copied(data) => {
                     let data = &mut data[piece.start as usize..piece.end as usize];
                     ring.read(self.place(piece).start, data)
                 }
-                Sink::Function(take) => {
+                HostSink::Used(_, take) => {
                     let mut data = vec![0; AT_ONCE_BYTES];
                     self.parts(piece).try_for_each(|(position, place)| {
                         let data = &mut data[..(place.end - place.start) as usize];
@@ -165,8 +143,9 @@ impl<B: Bus> Path<'_, B> {
                         Ok(())
                     })
                 }
+                HostSink::Registered(..) => unreachable!("registered memory is not copied"),
             };
-            read.map_err(|error| BridgeError::of(Stage::CopyOut, error))?;
+            read.at(Stage::CopyOut)?;
             self.copy(Stage::CopyOut, self.options.cores.copy_out, piece).await;
         }
         self.drained_bytes.set(piece.end);
@@ -188,9 +167,9 @@ impl<B: Bus> Path<'_, B> {
     /// Returns both ends of a piece.
     fn target(&self, piece: &Piece) -> Target<B> {
         let bytes = piece.end - piece.start;
-        let card = self.card.map(|card| card + piece.start);
-        let (buffer, part) = match &self.host {
-            HostEnd::Ring(ring) => (ring, self.place(piece)),
+        let card = self.ends.card.map(|card| card + piece.start);
+        let (buffer, part) = match &self.ends.host {
+            HostEnd::Filled(ring, _) | HostEnd::Emptied(ring, _) => (ring, self.place(piece)),
             HostEnd::Registered(buffer, start) => (buffer, start + piece.start..start + piece.end),
             HostEnd::Card(from) => {
                 let (from, to) = (from + piece.start, card.unwrap_or(0));
@@ -206,26 +185,25 @@ impl<B: Bus> Path<'_, B> {
 
 impl<'a, B: Bus> Side<'a, B> {
     pub fn new(
-        (device, options, pipeline, total_bytes): Common<'a, B>,
+        pipeline: &'a Pipeline<BusClock<B>>,
+        (device, options): (&Device<B>, &LocalOptions),
         channel: &'a mut Channel<B>,
         stage: Stage,
-        Ends { host, source, sink, card }: Ends<'a, B>,
+        ends: Ends<'a, B>,
+        total_bytes: u64,
     ) -> Self {
         let path = Path {
             pipeline,
             device: device.clone(),
-            options,
+            options: *options,
             stage,
-            host,
-            source,
-            sink: sink.map(RefCell::new),
-            card,
+            ends,
             total_bytes,
             moved_bytes: Cell::new(0),
             drained_bytes: Cell::new(0),
             arrived: None,
         };
-        Self { path, channel, posted: VecDeque::new() }
+        Self { path, mover: Mover { channel, posted: VecDeque::new() } }
     }
 
     /// Reports progress to a handle.
@@ -236,7 +214,7 @@ impl<'a, B: Bus> Side<'a, B> {
 
     /// Runs all stages to the end.
     pub async fn run(&mut self, deadline: Picoseconds) -> Result<()> {
-        let Self { path, channel, posted } = self;
+        let Self { path, mover } = self;
         let path = &*path;
         let (give_back, free) = unbounded();
         for _ in 0..path.options.buffers {
@@ -263,8 +241,7 @@ impl<'a, B: Bus> Side<'a, B> {
                 let _ = filled.unbounded_send(piece);
             },
         );
-        let mut mover = Mover { path, channel, posted };
-        let moving = mover.run(deadline, to_move, moved);
+        let moving = mover.run(path, deadline, to_move, moved);
         let draining = stage(
             0,
             to_drain,
@@ -280,14 +257,12 @@ impl<'a, B: Bus> Side<'a, B> {
 
     /// Stops the channel and brings what it has moved to its destination.
     pub async fn stop(&mut self) -> Result<()> {
-        let Self { path, channel, posted } = self;
-        let path = &*path;
-        let cancelled = channel.cancel().await.map_err(BridgeError::driver(path.stage));
-        let mut mover = Mover { path, channel, posted };
+        let Self { path, mover } = self;
+        let cancelled = mover.channel.cancel().await.at(path.stage);
         while let (Ok(()), Some((ticket, _))) = (&cancelled, mover.posted.front()) {
             let outcome = mover.channel.wait(*ticket).await;
             // Its fault is known already, or it was stopped.
-            let _ = mover.end(outcome);
+            let _ = mover.end(path, outcome);
         }
         for piece in path.pieces(path.drained_bytes.get()..path.moved_bytes.get()) {
             path.drain(&piece, Picoseconds::NEVER).await?;
@@ -297,25 +272,26 @@ impl<'a, B: Bus> Side<'a, B> {
 }
 
 /// Moves pieces.
-struct Mover<'a, 'p, B: Bus> {
-    path: &'p Path<'a, B>,
-    channel: &'p mut Channel<B>,
-    posted: &'p mut VecDeque<(Ticket, Piece)>,
+struct Mover<'a, B: Bus> {
+    channel: &'a mut Channel<B>,
+    /// Pieces posted to the channel, oldest first.
+    posted: VecDeque<(Ticket, Piece)>,
 }
 
-impl<B: Bus> Mover<'_, '_, B> {
+impl<B: Bus> Mover<'_, B> {
     /// Moves all pieces that come.
     async fn run(
         &mut self,
+        path: &Path<'_, B>,
         deadline: Picoseconds,
         mut filled: UnboundedReceiver<Piece>,
         moved: UnboundedSender<Piece>,
     ) -> Result<()> {
         let mut has_all = false;
         loop {
-            let Some((last, ticket)) = self.next_report(has_all) else {
+            let Some((last, ticket)) = self.next_report(path, has_all) else {
                 match filled.next().await {
-                    Some(piece) => self.post(piece, deadline).await?,
+                    Some(piece) => self.post(path, piece, deadline).await?,
                     None if self.posted.is_empty() => return Ok(()),
                     None => has_all = true,
                 }
@@ -330,42 +306,47 @@ impl<B: Bus> Mover<'_, '_, B> {
                 }
             };
             match event {
-                Either::Left(Some(piece)) => self.post(piece, deadline).await?,
+                Either::Left(Some(piece)) => self.post(path, piece, deadline).await?,
                 Either::Left(None) => has_all = true,
                 Either::Right(outcome) => {
                     // With the last of a group, the host knows of those before it.
                     for _ in 0..last {
                         let Some((ticket, _)) = self.posted.front() else { break };
                         let outcome = self.channel.wait(*ticket).await;
-                        let _ = moved.unbounded_send(self.end(outcome)?);
+                        let _ = moved.unbounded_send(self.end(path, outcome)?);
                     }
-                    let _ = moved.unbounded_send(self.end(outcome)?);
+                    let _ = moved.unbounded_send(self.end(path, outcome)?);
                 }
             }
         }
     }
 
-    async fn post(&mut self, piece: Piece, deadline: Picoseconds) -> Result<()> {
-        let (target, level) = (self.path.target(&piece), CompletionLevel::Visible);
+    async fn post(
+        &mut self,
+        path: &Path<'_, B>,
+        piece: Piece,
+        deadline: Picoseconds,
+    ) -> Result<()> {
+        let (target, level) = (path.target(&piece), CompletionLevel::Visible);
         let transfers = &[Transfer { target, level, deadline }];
-        let together = usize::from(self.path.options.reported_together);
+        let together = usize::from(path.options.reported_together);
         // The host learns of the others with the last of a group.
         let is_reported =
-            piece.end == self.path.total_bytes || self.posted.len() % together + 1 == together;
+            piece.end == path.total_bytes || self.posted.len() % together + 1 == together;
         let posted = match is_reported {
             true => self.channel.post(transfers).await,
             false => self.channel.post_unreported(transfers).await,
         };
-        let tickets = posted.map_err(BridgeError::driver(self.path.stage))?;
-        self.path.pipeline.begin(self.path.stage);
+        let tickets = posted.at(path.stage)?;
+        path.pipeline.begin(path.stage);
         self.posted.extend(tickets.into_iter().zip([piece]));
         Ok(())
     }
 
     /// Returns the piece that the host waits for: the last of a group reported together, with its
     /// index behind the oldest.
-    fn next_report(&self, has_all: bool) -> Option<(usize, Ticket)> {
-        let together = usize::from(self.path.options.reported_together);
+    fn next_report(&self, path: &Path<'_, B>, has_all: bool) -> Option<(usize, Ticket)> {
+        let together = usize::from(path.options.reported_together);
         let last = match self.posted.len() {
             count if count >= together => together - 1,
             count if has_all => count.checked_sub(1)?,
@@ -375,15 +356,19 @@ impl<B: Bus> Mover<'_, '_, B> {
     }
 
     /// Notes the end of the oldest piece, with the bytes that were moved if it failed.
-    fn end(&mut self, outcome: Result<Completed, TransferError>) -> Result<Piece> {
+    fn end(
+        &mut self,
+        path: &Path<'_, B>,
+        outcome: Result<Completed, TransferError>,
+    ) -> Result<Piece> {
         let Some((_, piece)) = self.posted.pop_front() else { unreachable!("a piece ends once") };
         let Err(error) = outcome else {
-            self.path.pipeline.ended(self.path.stage, piece.end - piece.start);
-            self.path.moved_bytes.set(piece.end);
+            path.pipeline.ended(path.stage, piece.end - piece.start);
+            path.moved_bytes.set(piece.end);
             return Ok(piece);
         };
-        self.path.moved_bytes.set(piece.end.min(piece.start + error.moved_bytes));
+        path.moved_bytes.set(piece.end.min(piece.start + error.moved_bytes));
         self.posted.clear();
-        Err(BridgeError::of(self.path.stage, error))
+        Err(BridgeError::of(path.stage, error))
     }
 }

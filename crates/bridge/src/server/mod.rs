@@ -21,8 +21,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::card::{Card, CardWorking, Orders};
 use crate::chunks::Chunking;
-use crate::error::{BridgeError, Result};
-use crate::key::Key;
+use crate::client::Identity;
+use crate::error::{At, BridgeError, Result};
 use crate::messages::MAX_NAME_BYTES;
 use crate::policy::{Guard, is_loopback};
 use crate::report::Report;
@@ -57,7 +57,7 @@ pub struct ServerOptions {
     /// Whether no one else reaches this network, so that an open guard is allowed at any address.
     pub is_closed_network: bool,
     /// Name of this server at other servers, and its key there (FPGA to FPGA).
-    pub identity: (String, Option<Key>),
+    pub identity: Identity,
     /// Settings for the channels of each card.
     pub card: CardWorking,
     /// Longest naive transfer, bytes: the server allocates memory for all of it.
@@ -79,7 +79,7 @@ impl Default for ServerOptions {
             window_bytes: 4 << 20,
             guard: Guard::Open,
             is_closed_network: false,
-            identity: ("bridge".to_owned(), None),
+            identity: Identity { name: "bridge".to_owned(), key: None },
             card: CardWorking::default(),
             most_naive_bytes: 1 << 30,
             pace: Picoseconds::ZERO,
@@ -95,7 +95,7 @@ setters!(ServerOptions {
     with_window_bytes(window_bytes: u64),
     with_guard(guard: Guard),
     with_closed_network(is_closed_network: bool),
-    with_identity(identity: (String, Option<Key>)),
+    with_identity(identity: Identity),
     with_card(card: CardWorking),
     with_most_naive_bytes(most_naive_bytes: u64),
     with_pace(pace: impl Into<Picoseconds>),
@@ -221,7 +221,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
             );
             return Err(BridgeError::new(Stage::Connection, InvalidArgument, why));
         }
-        self.shared.rdma.listen(address).await.map_err(BridgeError::network(Stage::Connection))
+        self.shared.rdma.listen(address).await.at(Stage::Connection)
     }
 
     /// Serves until `stop` completes; then disconnects all clients, closes the channels and frees
@@ -249,7 +249,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
             .collect();
         working.await?;
         for buffer in buffers {
-            buffer.unregister().await.map_err(BridgeError::driver(Stage::Registration))?;
+            buffer.unregister().await.at(Stage::Registration)?;
         }
         Ok(())
     }
@@ -302,7 +302,7 @@ async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                 Either::Right(_) => continue,
             }
         };
-        let connection = accepted.map_err(BridgeError::network(Stage::Connection))?;
+        let connection = accepted.at(Stage::Connection)?;
         let client = ClientId(shared.next_client.get());
         shared.next_client.set(client.0 + 1);
         sessions.push(session::serve(shared, connection, client));

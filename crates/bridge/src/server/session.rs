@@ -7,12 +7,12 @@ use crosslane_pcie::units::Picoseconds;
 use futures_util::FutureExt;
 
 use super::transfer::Transfer;
-use super::{ServedCard, ServerEvent, Shared, naive, pipelined, to_peer};
+use super::{ServedCard, ServerEvent, Shared};
 use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{BridgeError, Result};
 use crate::messages::{Failure, Reply, Request, TransferRequest};
-use crate::report::{Mode, Path, Report};
+use crate::report::Report;
 use crate::slots::ClientId;
 use crate::stage::Stage;
 
@@ -114,22 +114,8 @@ async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         Ok(place) => place,
         Err(error) => return (Err(error), false),
     };
-    let transfer = Transfer::new(shared, place, control, client, request);
-    let processor = shared.clock.processor_time();
-    let result = match (request.mode, request.path) {
-        (Mode::Naive, _) => naive::run(&transfer).await,
-        (Mode::Pipelined, Path::ToPeer) => to_peer::run(&transfer).await,
-        (Mode::Pipelined, _) => pipelined::run(&transfer).await,
-    };
-    let report = result.map(|report| Report {
-        processor_ps: shared
-            .clock
-            .processor_time()
-            .zip(processor)
-            .map(|(after, before)| after.since(before).0),
-        ..report
-    });
-    (report, true)
+    let (transfer, to_tell) = Transfer::new(shared, place, control, client, request);
+    (transfer.run(to_tell).await, true)
 }
 
 /// Checks that a request is valid and allowed.

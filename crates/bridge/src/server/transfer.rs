@@ -6,9 +6,8 @@ use std::ops::Range;
 use std::pin::pin;
 
 use crosslane_driver::Target;
-use crosslane_host::{
-    Bus, Clock, DmaMemory, ErrorKind, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection,
-};
+use crosslane_host::ErrorKind::{Cancelled, Data, Failed, LinkDown, Timeout};
+use crosslane_host::{Bus, Clock, DmaMemory, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_util::StreamExt;
@@ -18,7 +17,7 @@ use super::{ServedCard, Shared};
 use crate::card::{Ended, Order};
 use crate::control::Control;
 use crate::deadline::after;
-use crate::error::{BridgeError, Result};
+use crate::error::{At, BridgeError, Result};
 use crate::messages::{Reply, Request, TransferRequest};
 use crate::pipeline::Pipeline;
 use crate::report::{Mode, Path, Report, stages_of};
@@ -49,11 +48,12 @@ impl Chunk {
     /// Returns the slot that the network uses.
     pub fn slot(&mut self) -> Result<&mut Slot> {
         let slot = self.slots.last_mut();
-        slot.ok_or_else(|| {
-            BridgeError::new(Stage::Dma, ErrorKind::Failed, "a chunk has lost its slot")
-        })
+        slot.ok_or_else(|| BridgeError::new(Stage::Dma, Failed, "a chunk has lost its slot"))
     }
 }
+
+/// Messages to a client about its transfer.
+pub(super) type Replies = mpsc::UnboundedReceiver<Reply>;
 
 /// A transfer, for its stages.
 pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
@@ -62,11 +62,13 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     pub control: &'a Control<R::Connection>,
     pub client: ClientId,
     pub request: &'a TransferRequest,
-    /// Arrival of the request.
-    pub begun: Picoseconds,
     /// By the server's clock.
     pub deadline: Picoseconds,
     pub pipeline: Pipeline<C>,
+    /// Messages to the client.
+    replies: mpsc::UnboundedSender<Reply>,
+    /// Processor time of the server at the start, if known.
+    processor: Option<Picoseconds>,
     /// Time of the last progress message.
     told: Cell<Picoseconds>,
     /// First byte and checksum of each chunk, in any order.
@@ -74,20 +76,41 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
 }
 
 impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
-    /// Begins a transfer.
+    /// Begins a transfer; also returns its messages to the client.
     pub fn new(
         shared: &'a Shared<B, R, C>,
         place: &'a ServedCard<B, R>,
         control: &'a Control<R::Connection>,
         client: ClientId,
         request: &'a TransferRequest,
-    ) -> Self {
-        let begun = shared.clock.now();
+    ) -> (Self, Replies) {
         let time = Picoseconds(request.time_ps.min(LONGEST_TIME_PS));
-        let deadline = after(&shared.clock, time);
         let pipeline = Pipeline::new(shared.clock.clone(), shared.options.pace, request.first);
-        let (told, checksums) = (Cell::new(begun), RefCell::default());
-        Self { shared, place, control, client, request, begun, deadline, pipeline, told, checksums }
+        let (replies, to_tell) = mpsc::unbounded();
+        let transfer = Self {
+            shared,
+            place,
+            control,
+            client,
+            request,
+            deadline: after(&shared.clock, time),
+            replies,
+            processor: shared.clock.processor_time(),
+            told: Cell::new(pipeline.begun),
+            pipeline,
+            checksums: RefCell::default(),
+        };
+        (transfer, to_tell)
+    }
+
+    /// Makes the transfer. An error carries the bytes that have arrived, if its stages have begun.
+    pub async fn run(&self, to_tell: Replies) -> Result<Report> {
+        match (self.request.mode, self.request.path) {
+            (Mode::Naive, _) => self.naive(to_tell).await?,
+            (Mode::Pipelined, Path::ToPeer) => self.to_peer(to_tell).await?,
+            (Mode::Pipelined, _) => self.pipelined(to_tell).await?,
+        }
+        Ok(self.report())
     }
 
     /// Takes part in both rings until the result is dropped.
@@ -101,27 +124,24 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     pub async fn beside(
         &self,
         moving: impl Future<Output = Result<()>>,
-        on_request: impl Fn(Request) -> Result<()>,
-        mut told: mpsc::UnboundedReceiver<Reply>,
+        mut on_request: impl FnMut(Request) -> Result<()>,
+        mut to_tell: Replies,
     ) -> Result<()> {
+        let failed = |stage, kind, why| Err::<(), _>(BridgeError::new(stage, kind, why));
         let Self { control, shared, deadline, request, .. } = self;
         let listening = async {
             loop {
                 match control.receive::<Request>("a request").await? {
                     Request::Cancel => {
                         let why = "cancelled by the client";
-                        return Err::<(), _>(BridgeError::new(
-                            Stage::Request,
-                            ErrorKind::Cancelled,
-                            why,
-                        ));
+                        return failed(Stage::Request, Cancelled, why);
                     }
                     request => on_request(request)?,
                 }
             }
         };
         let telling = async {
-            while let Some(reply) = told.next().await {
+            while let Some(reply) = to_tell.next().await {
                 control.send(&reply).await?;
             }
             std::future::pending::<Result<()>>().await
@@ -129,11 +149,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         let late = async {
             shared.clock.sleep_until(*deadline).await;
             let stage = self.pipeline.busiest().map_or(Stage::Connection, |slowest| slowest.stage);
-            Err::<(), _>(BridgeError::new(
-                stage,
-                ErrorKind::Timeout,
-                "the deadline passed before all had arrived",
-            ))
+            failed(stage, Timeout, "the deadline passed before all had arrived")
         };
         let (moving, listening) = (pin!(moving), pin!(listening));
         let (telling, late) = (pin!(telling), pin!(late));
@@ -171,17 +187,15 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     ) -> Result<()> {
         let is_read = stage == Stage::RdmaRead;
         let region = if is_read { self.request.source } else { self.request.destination };
-        let region = region.ok_or_else(|| {
-            BridgeError::new(Stage::Request, ErrorKind::Data, "a region is missing")
-        })?;
-        let far = FarEnd { memory: region.into(), offset_bytes };
+        let missing = || BridgeError::new(Stage::Request, Data, "a region is missing");
+        let far = FarEnd { memory: region.ok_or_else(missing)?, offset_bytes };
         let begun = self.pipeline.begin(stage);
         let connection = self.control.connection();
         let moved = match is_read {
             true => connection.read(near, far, bytes).await,
             false => connection.write(near, far, bytes).await,
         };
-        moved.map_err(BridgeError::network(stage))?;
+        moved.at(stage)?;
         self.pipeline.end(stage, begun, bytes).await;
         Ok(())
     }
@@ -224,23 +238,15 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
                 let (back, back_range) = part(&place.from_card, from);
                 (Some(Target::Buffer(buffer, range)), Some(Target::Buffer(back, back_range)))
             }
-            _ => {
-                return Err(BridgeError::new(
-                    Stage::Dma,
-                    ErrorKind::Failed,
-                    "a chunk has lost its slots",
-                ));
-            }
+            _ => return Err(BridgeError::new(Stage::Dma, Failed, "a chunk has lost its slots")),
         };
         let begun = self.pipeline.begin(Stage::Dma);
         let (ended, end) = oneshot::channel();
         let deadline = self.bus_deadline();
         let order = Order { client: *client, h2c, c2h, deadline, slots, ended, retries: 0 };
-        let gone = |_| {
-            BridgeError::new(Stage::Dma, ErrorKind::LinkDown, "the card is not served any more")
-        };
-        place.orders.unbounded_send(order).map_err(|_| gone(()))?;
-        let Ended { slots, result, retries } = end.await.map_err(|_| gone(()))?;
+        let gone = || BridgeError::new(Stage::Dma, LinkDown, "the card is not served any more");
+        place.orders.unbounded_send(order).map_err(|_| gone())?;
+        let Ended { slots, result, retries } = end.await.map_err(|_| gone())?;
         self.pipeline.repeated(Stage::Dma, retries);
         if let Err(error) = result {
             // The moved part of the chunk has arrived, if all before it has.
@@ -258,13 +264,19 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Notes that all bytes before this one have arrived, and tells the client now and then.
-    pub fn has_arrived(&self, upto: u64, progress: &mpsc::UnboundedSender<Reply>) {
+    pub fn has_arrived(&self, upto: u64) {
         let now = self.shared.clock.now();
         self.pipeline.has_arrived(upto);
         if now.since(self.told.get()) >= PROGRESS {
             self.told.set(now);
-            let _ = progress.unbounded_send(Reply::Progress { bytes: upto });
+            self.tell(Reply::Progress { bytes: upto });
         }
+    }
+
+    /// Sends the client a message, as soon as the connection takes it.
+    pub fn tell(&self, reply: Reply) {
+        // Fails only when the transfer has ended.
+        let _ = self.replies.unbounded_send(reply);
     }
 
     /// Adds a chunk in a slot to the checksum, if the client asked for one.
@@ -297,22 +309,22 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         all.finalize()
     }
 
-    /// Returns the report of the transfer so far.
-    pub fn report(&self) -> Report {
-        let Self { shared, request, place, begun, pipeline, .. } = self;
+    fn report(&self) -> Report {
+        let Self { shared, request, place, pipeline, .. } = self;
         let stages = stages_of(request.path).iter().map(|stage| pipeline.statistics(*stage));
+        let processor = shared.clock.processor_time().zip(self.processor);
         Report {
             path: request.path,
-            mode: Mode::Pipelined,
+            mode: request.mode,
             bytes: request.bytes - request.first,
-            elapsed_ps: shared.clock.now().since(*begun).0,
-            start_ps: pipeline.first_operation().map_or(0, |first| first.since(*begun).0),
+            elapsed_ps: pipeline.elapsed().0,
+            start_ps: pipeline.until_first_operation().0,
             slot_bytes: place.to_card.slot_bytes,
             chunks: pipeline.chunks(),
             is_zero_copy: shared.rdma.is_zero_copy(),
             stages: stages.collect(),
-            steps: Vec::new(),
-            processor_ps: None,
+            steps: pipeline.steps(),
+            processor_ps: processor.map(|(now, before)| now.since(before).0),
             checksum: request.checksum.then(|| self.checksum()),
         }
     }
@@ -321,5 +333,5 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
 /// Refuses a request that does not belong to a transfer that is under way.
 pub(super) fn out_of_place() -> BridgeError {
     let why = "the client asked for something else before the transfer was complete";
-    BridgeError::new(Stage::Request, ErrorKind::Data, why)
+    BridgeError::new(Stage::Request, Data, why)
 }

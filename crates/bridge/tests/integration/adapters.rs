@@ -7,10 +7,11 @@ use crosslane_bridge::{
 };
 use crosslane_device::nic::Nic;
 use crosslane_driver::Device;
-use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_host::{DmaMemory, PageSize, Rdma, RemoteAccess};
 use crosslane_lab::{LabBus, LabRdma, LabRegion, MemoryInUse, Simulation, open};
 use crosslane_pcie::units::{HostId, Picoseconds};
-use futures_channel::oneshot;
+
+use crate::support::{bytes_of, pattern, serve_while};
 
 const SERVER: &str = "fpga-node:7471";
 const CARD: &str = "pac";
@@ -50,23 +51,15 @@ impl Nodes {
                 options,
                 move |event| told.borrow_mut().push(event.to_string()),
             );
-            let server = server.await.unwrap();
-            let listener = server.listen(SERVER).await.unwrap();
-            let (stop, stopped) = oneshot::channel::<()>();
-            let serving = server.serve(listener, async {
-                let _ = stopped.await;
-            });
-            let working = async {
+            let working = async || {
                 let clock = self.simulation.bus(HostId(1));
                 let end = Picoseconds(SECOND_PS);
                 let identity = Identity::default();
                 let client =
                     Client::connect(self.client.clone(), clock, SERVER, &identity, end).await;
                 program(client.unwrap()).await;
-                let _ = stop.send(());
             };
-            let (served, ()) = futures_util::join!(serving, working);
-            served.unwrap();
+            serve_while(server.await.unwrap(), SERVER, working).await;
         };
         self.simulation.run("test", both).unwrap();
         self.simulation.finish().unwrap();
@@ -84,16 +77,6 @@ impl Nodes {
     }
 }
 
-fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
-    (0..bytes).map(|n| (n ^ (n >> 8) ^ (n >> 16)) as u8 ^ seed).collect()
-}
-
-fn bytes_of(part: &MemoryPart<LabRegion>) -> Vec<u8> {
-    let mut bytes = vec![0; part.range.end as usize];
-    part.region.memory().read(0, &mut bytes).unwrap();
-    bytes
-}
-
 fn options(mode: Mode) -> TransferOptions {
     TransferOptions::default().with_mode(mode).with_time(Picoseconds(SECOND_PS))
 }
@@ -107,12 +90,12 @@ fn every_way_with_its_data() {
             for (bytes, address) in [(1 << 14, 0), (3_000_000, 1 << 20), (1 << 23, 5 << 30)] {
                 let data = pattern(bytes, bytes as u8);
                 let source = nodes.memory(&data).await;
-                let back = nodes.memory(&vec![0; bytes]).await;
+                let back = nodes.memory(&vec![0; data.len()]).await;
                 let options = options(mode);
                 client.put(&source, &place(address), &options, |_| {}).await.unwrap();
                 client.get(&place(address), &back, &options, |_| {}).await.unwrap();
                 assert!(bytes_of(&back) == data, "{mode:?} of {bytes} B");
-                let trip = nodes.memory(&vec![0; bytes]).await;
+                let trip = nodes.memory(&vec![0; data.len()]).await;
                 client.round_trip(CARD, &source, &trip, &options, |_| {}).await.unwrap();
                 assert!(bytes_of(&trip) == data, "{mode:?} of {bytes} B");
             }

@@ -9,15 +9,16 @@ use std::io::{self, Read, Write};
 
 use crosslane_bridge::files::{FileClient, FileError, FileOptions, Watch};
 use crosslane_bridge::{BridgeError, Identity, Stage};
+use crosslane_lab::LabBus;
 use crosslane_pcie::units::Picoseconds;
 
 use support::network::{Fault, Network};
-use support::{CARD, LabClock, SECOND_PS, SERVER, Scene, pattern, place};
+use support::{CARD, SECOND_PS, SERVER, Scene, pattern, place};
 
 /// Size of a piece, bytes: eight slots of the server.
 const PIECE: u64 = 128 << 10;
 
-fn client(scene: &Scene) -> FileClient<Network, LabClock> {
+fn client(scene: &Scene) -> FileClient<Network, LabBus> {
     let options = FileOptions::default()
         .with_piece_bytes(PIECE)
         .with_retries(2)

@@ -7,11 +7,10 @@ use crate::support;
 
 use bolero::TypeGenerator;
 use crosslane_bridge::messages::{
-    Hello, MAGIC, PeerTarget, Region, Reply, Request, TransferRequest, VERSION, Welcome, decode,
-    encode,
+    Hello, MAGIC, PeerTarget, Reply, Request, TransferRequest, VERSION, Welcome, decode, encode,
 };
 use crosslane_bridge::{Mode, Path};
-use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion};
+use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion, RemoteMemory};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
 
@@ -92,24 +91,26 @@ struct Transfer {
 }
 
 impl Memory {
-    fn region(self, own: Region) -> Option<Region> {
+    fn region(self, own: RemoteMemory) -> Option<RemoteMemory> {
         match self {
             Self::None => None,
             Self::Own => Some(own),
-            Self::Wrong { address, bytes } => Some(Region {
+            Self::Wrong { address, bytes } => Some(RemoteMemory {
                 address: own.address.wrapping_add(address.value()),
                 bytes: bytes.value(),
                 ..own
             }),
-            Self::Any { address, key, bytes } => {
-                Some(Region { address: address.value(), key: key.value(), bytes: bytes.value() })
-            }
+            Self::Any { address, key, bytes } => Some(RemoteMemory {
+                address: address.value(),
+                key: key.value(),
+                bytes: bytes.value(),
+            }),
         }
     }
 }
 
 impl Transfer {
-    fn request(&self, own: Region) -> TransferRequest {
+    fn request(&self, own: RemoteMemory) -> TransferRequest {
         let paths = [Path::ToFpga, Path::FromFpga, Path::RoundTrip, Path::ToPeer];
         let cards = ["kc705", "kc705", "kc705", "other"];
         TransferRequest {
@@ -180,7 +181,7 @@ fn session(greets: bool, messages: &[Message]) {
             let _ = connection.send(&encode(&hello).expect("it is short")).await;
             let _ = connection.receive().await;
         }
-        let region = own.region.remote().into();
+        let region = own.region.remote();
         for message in messages.iter().take(MOST_MESSAGES) {
             let (bytes, waits) = match message {
                 Message::Bytes(bytes) => (bytes.clone(), false),

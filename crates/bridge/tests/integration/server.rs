@@ -9,7 +9,7 @@ use crosslane_pcie::units::Picoseconds;
 use futures_util::join;
 
 use support::network::Fault;
-use support::{CARD, SECOND_PS, SERVER, Scene, bytes_of, options, pattern, place};
+use support::{CARD, SECOND_PS, SERVER, Scene, bytes_of, options, pattern, place, serve_while};
 
 const MIB: u64 = 1 << 20;
 
@@ -98,15 +98,10 @@ fn data_go_from_one_servers_card_to_another_ones() {
     let clock = scene.clock();
     let other = "127.0.0.1:9";
     let ((), events) = scene.with_server(&[CARD], Scene::small(), async || {
-        let (stop, stopped) = futures_channel::oneshot::channel::<()>();
         // Slots of another size: announced pieces are cut.
         let options = Scene::small().with_slot_bytes(8192);
         let second = scene.server(&["second"], options, support::Events::default()).await;
-        let listener = second.listen(other).await.expect("it is free");
-        let serving = second.serve(listener, async {
-            let _ = stopped.await;
-        });
-        let program = async {
+        let program = async || {
             let client = scene.client().await;
             let bytes = 300_001;
             let source = scene.filled(bytes, 9).await;
@@ -135,10 +130,8 @@ fn data_go_from_one_servers_card_to_another_ones() {
                 error.why.to_string(),
                 "the other server says: there is no card third: this server has second"
             );
-            let _ = stop.send(());
         };
-        let (served, ()) = join!(serving, program);
-        served.expect("it ends well");
+        serve_while(second, other, program).await;
     });
     assert!(
         events.iter().any(|event| event.contains("FPGA -> FPGA of another node")),

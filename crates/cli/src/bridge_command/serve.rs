@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge serve`: a card, of this machine or of a lab, beside a real network.
 
-use crosslane::bridge::{Guard, Policy, Server, ServerEvent, ServerOptions};
+use crosslane::bridge::{Guard, Identity, Policy, Server, ServerEvent, ServerOptions};
 use crosslane::driver::Device;
 use crosslane::host::{Rdma, RdmaListener};
 use crosslane::network::{MachineClock, Network};
@@ -77,7 +77,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     let key = arguments.key.as_deref().map(network::read_key).transpose()?;
     let options = server_options(&arguments.ring)
         .with_guard(guard)
-        .with_identity((arguments.name.clone(), key));
+        .with_identity(Identity { name: arguments.name.clone(), key });
     let (listen, choice) = (&arguments.listen, arguments.network);
     on_card(device_name, async |device| {
         // After the card, so that a wrong name is reported first.

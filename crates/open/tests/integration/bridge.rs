@@ -15,7 +15,8 @@ use crosslane_open::{AnyRdma, Session};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
 use futures_executor::block_on;
-use support::served::{ServedCard, pattern};
+use support::scene::{contents, pattern};
+use support::served::Served;
 
 /// Longer than any operation here takes: a minute.
 const PATIENCE: Picoseconds = Picoseconds::from_ns(60_000_000_000);
@@ -26,12 +27,6 @@ async fn memory(network: &Network, data: &[u8]) -> MemoryPart<Region> {
     memory.write(0, data).unwrap();
     let region = network.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
     MemoryPart { region, range: 0..bytes }
-}
-
-fn contents(part: &MemoryPart<Region>) -> Vec<u8> {
-    let mut all = vec![0; part.range.end as usize];
-    part.region.memory().read(0, &mut all).unwrap();
-    all
 }
 
 /// One client, which makes puts, gets, and a round trip through the card's stream.
@@ -49,13 +44,13 @@ async fn client(address: &str, card: &str, number: u64) {
         client.put(&memory(&network, &data).await, &to, &options, |_| {}).await.unwrap();
         let back = memory(&network, &vec![0; bytes as usize]).await;
         client.get(&to, &back, &options, |_| {}).await.unwrap();
-        assert!(contents(&back) == data, "client {number}, {bytes} B");
+        assert!(contents(back.region.memory()) == data, "client {number}, {bytes} B");
         place += bytes + 3;
     }
     let data = pattern(number, 1 << 20);
     let (source, back) = (memory(&network, &data).await, memory(&network, &[0; 1 << 20]).await);
     client.round_trip(card, &source, &back, &options, |_| {}).await.unwrap();
-    assert!(contents(&back) == data, "client {number}, round trip");
+    assert!(contents(back.region.memory()) == data, "client {number}, round trip");
     client.close().await;
 }
 
@@ -98,8 +93,8 @@ fn clients_of_a_lab_s_card() {
 
 #[test]
 fn clients_of_a_card_whose_buffers_the_network_reaches() {
-    let card = ServedCard::start("bridge");
-    let session = Session::open(&card.name()).unwrap();
+    let served = Served::start("bridge", "sbdt:crosslane", &["pac"]);
+    let session = Session::open(&format!("vfio-user:{}", served.sockets[0].display())).unwrap();
     let name = session.run_free(serve(&session, 3));
     assert!(name.ends_with(", in the card's own buffers"), "{name}");
 }

@@ -9,69 +9,30 @@ use std::time::{Duration, Instant};
 
 use crosslane_driver::{ChannelKind, ChannelOptions, Device, StreamSource, Transfer};
 use crosslane_host::{
-    Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
-    RdmaRegion, RemoteAccess,
+    DmaMemory, PageSize, Rdma, RdmaConnection, RdmaError, RdmaRegion, RemoteAccess,
 };
-use crosslane_libfabric::{Connection, MachineClock, Network, Provider};
-use crosslane_open::{AnyBus, AnyConnection, AnyMemory, AnyRdma};
+use crosslane_open::{AnyBus, AnyMemory};
 use crosslane_vfio::{VfioBus, block_on};
-use futures_util::future::{Either, select, try_join};
-use support::served::{ServedCard, pattern};
-
-/// Upper bound for any operation, even on a busy machine.
-const LONG: Duration = Duration::from_secs(60);
+use support::scene::{LONG, Scene, contents, far, in_time, near, pattern};
+use support::served::Served;
 
 /// Runs a future to its end; panics if it hangs.
 fn run<F: Future>(future: F) -> F::Output {
-    let clock = MachineClock::new();
-    let late = clock.sleep_until(clock.after(LONG));
-    match block_on(select(Box::pin(future), Box::pin(late))) {
-        Either::Left((output, _)) => output,
-        Either::Right(_) => panic!("it hangs"),
-    }
+    block_on(in_time(future))
 }
 
-/// A node with a card, and a client of its network.
-struct Scene {
-    direct: AnyRdma,
-    client: Network,
-    here: AnyConnection,
-    there: Connection,
-    bus: VfioBus,
-    _card: ServedCard,
-}
-
-fn scene(test: &str) -> Scene {
-    let card = ServedCard::start(test);
-    let (bus, clock) = (card.bus(), MachineClock::new());
-    let open = || Network::open(Provider::Tcp, &clock).unwrap();
-    let (direct, client) = (AnyRdma::new(open(), &AnyBus::Vfio(bus.clone())), open());
-    let (here, there) = run(async {
-        let listener = direct.listen("127.0.0.1:0").await.unwrap();
-        let (address, deadline) = (listener.address(), clock.after(LONG));
-        try_join(listener.accept(), client.connect(&address, deadline)).await.unwrap()
-    });
-    Scene { direct, client, here, there, bus, _card: card }
-}
-
-fn contents(memory: &impl DmaMemory) -> Vec<u8> {
-    let mut all = vec![0; memory.size_bytes() as usize];
-    memory.read(0, &mut all).unwrap();
-    all
-}
-
-fn near<R: RdmaRegion>(region: &R) -> NearEnd<R> {
-    NearEnd { region: region.clone(), offset_bytes: 0 }
-}
-
-fn far(region: &impl RdmaRegion) -> FarEnd {
-    FarEnd { memory: region.remote(), offset_bytes: 0 }
+/// Serves a card whose model is fast; returns it with its bus, and a client of its network.
+fn scene(test: &str) -> (Served, VfioBus, Scene) {
+    let served = Served::start(test, "sbdt:crosslane", &["pac"]);
+    let bus = served.bus();
+    let scene = run(Scene::new(&AnyBus::Vfio(bus.clone())));
+    (served, bus, scene)
 }
 
 #[test]
 fn what_others_write_and_read_is_the_card_s_buffer_itself() {
     const BYTES: u64 = 300_000;
-    let Scene { direct, client, here, there, bus, _card } = scene("direct");
+    let (_served, bus, Scene { rdma: direct, client, here, there }) = scene("direct");
     run(async {
         let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
             .await
@@ -144,7 +105,7 @@ fn inode(memory: &AnyMemory) -> u64 {
 #[test]
 fn pages_are_there_as_long_as_anybody_has_them_and_no_longer() {
     const BYTES: u64 = 8 << 20;
-    let Scene { direct, client, here, there, bus, _card } = scene("lifetimes");
+    let (_served, bus, Scene { rdma: direct, client, here, there }) = scene("lifetimes");
     run(async {
         let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
             .await

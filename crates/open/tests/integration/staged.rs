@@ -1,71 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab's memory at one end of a real network, an ordinary program at the other.
 
-use std::future::Future;
-use std::time::Duration;
+use crate::support;
 
 use crosslane_host::{
-    Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
-    RdmaRegion, RemoteAccess,
+    DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaRegion, RemoteAccess,
 };
-use crosslane_libfabric::{Connection, MachineClock, Network, Provider};
-use crosslane_open::{AnyConnection, AnyRdma, Session};
-use futures_util::future::{Either, join_all, select, try_join};
+use crosslane_open::Session;
+use futures_util::future::join_all;
+use support::scene::{Scene, contents, far, in_time, near, pattern};
 
-/// A node with a lab's memory, and a client.
-struct Scene {
-    lab: Session,
-    staged: AnyRdma,
-    client: Network,
-    here: AnyConnection,
-    there: Connection,
-}
-
-/// Runs a future in the lab; panics if it hangs.
-fn run<F: Future>(lab: &Session, future: F) -> F::Output {
-    let clock = MachineClock::new();
-    let late = clock.sleep_until(clock.after(Duration::from_secs(30)));
-    let both = select(Box::pin(future), Box::pin(late));
-    match lab.run_free(both) {
-        Either::Left((output, _)) => output,
-        Either::Right(_) => panic!("it hangs"),
-    }
-}
-
-fn scene() -> Scene {
+/// Opens a lab, with a client of a network that reaches its memory.
+fn scene() -> (Session, Scene) {
     let lab = Session::open("lab:minimal").unwrap();
-    let clock = MachineClock::new();
-    let (real, client) =
-        (Network::open(Provider::Tcp, &clock), Network::open(Provider::Tcp, &clock));
-    let (real, client) = (real.unwrap(), client.unwrap());
-    let staged = AnyRdma::new(real, lab.bus());
-    let (here, there) = run(&lab, async {
-        let listener = staged.listen("127.0.0.1:0").await.unwrap();
-        let address = listener.address();
-        let deadline = clock.after(Duration::from_secs(30));
-        try_join(listener.accept(), client.connect(&address, deadline)).await.unwrap()
-    });
-    Scene { lab, staged, client, here, there }
-}
-
-fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
-    let mut rng = crosslane_random::Random::with_seed(seed);
-    let mut all = vec![0; bytes as usize];
-    rng.fill(&mut all);
-    all
-}
-
-fn contents(memory: &impl DmaMemory) -> Vec<u8> {
-    let mut all = vec![0; memory.size_bytes() as usize];
-    memory.read(0, &mut all).unwrap();
-    all
+    let scene = lab.run_free(in_time(Scene::new(lab.bus())));
+    (lab, scene)
 }
 
 #[test]
 fn data_pass_through_in_pieces() {
     const BYTES: u64 = 20 << 20;
-    let Scene { lab, staged, client, here, there: _there } = scene();
-    run(&lab, async {
+    let (lab, Scene { rdma: staged, client, here, there: _there }) = scene();
+    lab.run_free(in_time(async {
         let lab_memory = staged.allocate(BYTES, PageSize::Small).unwrap();
         let near = staged.register(&lab_memory, RemoteAccess::NONE).await.unwrap();
         let memory = client.allocate(BYTES, PageSize::Small).unwrap();
@@ -103,15 +59,15 @@ fn data_pass_through_in_pieces() {
         let error = here.read(&near_end, far_end, 2).await.unwrap_err();
         assert!(matches!(error, RdmaError::BeyondMemory { what: "the far", .. }), "{error}");
         here.read(&near_end, far_end, 0).await.unwrap();
-    });
+    }));
     assert_eq!(staged.name().split_once(", ").unwrap().1, "copied: the lab's memory is simulated");
     assert!(!staged.is_zero_copy());
 }
 
 #[test]
 fn others_read_what_was_there_at_the_last_message() {
-    let Scene { lab, staged, client, here, there } = scene();
-    run(&lab, async {
+    let (lab, Scene { rdma: staged, client, here, there }) = scene();
+    lab.run_free(in_time(async {
         let shown = staged.allocate(100_000, PageSize::Small).unwrap();
         let write = RemoteAccess { read: false, write: true };
         let error = staged.register(&shown, write).await.err().unwrap().to_string();
@@ -129,34 +85,29 @@ fn others_read_what_was_there_at_the_last_message() {
             // Later writes are not published.
             shown.write(0, &[0; 100]).unwrap();
             assert_eq!(there.receive().await.unwrap(), b"it is there");
-            let near = NearEnd { region: own.clone(), offset_bytes: 0 };
-            let far = FarEnd { memory: region.remote(), offset_bytes: 0 };
-            there.read(&near, far, 100_000).await.unwrap();
+            there.read(&near(&own), far(&region), 100_000).await.unwrap();
             assert!(contents(&memory) == data);
             there.send(b"taken").await.unwrap();
             assert_eq!(here.receive().await.unwrap(), b"taken");
         }
         drop(region);
         let hidden = staged.register(&shown, RemoteAccess::NONE).await.unwrap();
-        let near = NearEnd { region: own.clone(), offset_bytes: 0 };
-        let far = FarEnd { memory: hidden.remote(), offset_bytes: 0 };
-        let error = there.read(&near, far, 1).await.unwrap_err();
+        let error = there.read(&near(&own), far(&hidden), 1).await.unwrap_err();
         assert!(matches!(error, RdmaError::Refused { .. }), "{error}");
-    });
+    }));
 }
 
 #[test]
 fn dropped_and_closed() {
     const BYTES: u64 = 16 << 20;
-    let Scene { lab, staged, client, here, there } = scene();
-    run(&lab, async {
+    let (lab, Scene { rdma: staged, client, here, there }) = scene();
+    lab.run_free(in_time(async {
         let lab_memory = staged.allocate(BYTES, PageSize::Small).unwrap();
-        let near = staged.register(&lab_memory, RemoteAccess::NONE).await.unwrap();
+        let own = staged.register(&lab_memory, RemoteAccess::NONE).await.unwrap();
         let memory = client.allocate(BYTES, PageSize::Small).unwrap();
         memory.write(0, &pattern(4, BYTES)).unwrap();
-        let far = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
-        let near_end = NearEnd { region: near.clone(), offset_bytes: 0 };
-        let far_end = FarEnd { memory: far.remote(), offset_bytes: 0 };
+        let theirs = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
+        let (near_end, far_end) = (near(&own), far(&theirs));
         // Dropped operations take more buffers than the pool has.
         for _ in 0..40 {
             let mut read = Box::pin(here.read(&near_end, far_end, BYTES));
@@ -179,5 +130,5 @@ fn dropped_and_closed() {
         assert!(contents(&lab_memory).iter().all(|byte| *byte == 9));
         let error = there.receive().await.unwrap_err();
         assert!(matches!(error, RdmaError::Lost { .. }), "{error}");
-    });
+    }));
 }

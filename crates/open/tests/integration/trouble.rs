@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crosslane_host::{
-    Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
-    RdmaRegion, RemoteAccess, RemoteMemory,
+    Clock, DmaMemory, FarEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion,
+    RemoteAccess, RemoteMemory,
 };
 use crosslane_libfabric::{
     Connection, Listener, MachineClock, Network, NetworkMemory, Provider, Region,
@@ -18,25 +18,13 @@ use futures_executor::block_on;
 use futures_util::future::{Either, select, try_join};
 use support::namespaces::{ADDRESSES, nodes};
 use support::proxy::Proxy;
+use support::scene::{contents, far, near, pattern};
 
 const BYTES: u64 = 8 << 20;
 /// Longer than any operation here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Variable with the address to listen at, which makes a test program the other node.
 const VARIABLE: &str = "CROSSLANE_TEST_NODE";
-
-fn pattern(seed: u64) -> Vec<u8> {
-    let mut rng = crosslane_random::Random::with_seed(seed);
-    let mut all = vec![0; BYTES as usize];
-    rng.fill(&mut all);
-    all
-}
-
-fn contents(memory: &NetworkMemory) -> Vec<u8> {
-    let mut all = vec![0; BYTES as usize];
-    memory.read(0, &mut all).unwrap();
-    all
-}
 
 /// A listener, and a client that connects through a proxy.
 struct Scene {
@@ -72,8 +60,7 @@ async fn scene() -> Scene {
 
 impl Scene {
     async fn write(&self) -> Result<(), RdmaError> {
-        let near = NearEnd { region: self.near_memory.1.clone(), offset_bytes: 0 };
-        let far = FarEnd { memory: self.far_memory.1.remote(), offset_bytes: 0 };
+        let (near, far) = (near(&self.near_memory.1), far(&self.far_memory.1));
         self.near.write(&near, far, BYTES).await
     }
 }
@@ -87,9 +74,9 @@ fn everything_goes_to_the_one_address() {
     block_on(async {
         let scene = scene().await;
         scene.proxy.delay(Duration::from_millis(5));
-        scene.near_memory.0.write(0, &pattern(1)).unwrap();
+        scene.near_memory.0.write(0, &pattern(1, BYTES)).unwrap();
         scene.write().await.unwrap();
-        assert!(contents(&scene.far_memory.0) == pattern(1));
+        assert!(contents(&scene.far_memory.0) == pattern(1, BYTES));
         scene.near.send(b"hello").await.unwrap();
         assert_eq!(scene.far.receive().await.unwrap(), b"hello");
         assert_eq!(scene.proxy.accepted(), 1);
@@ -102,7 +89,7 @@ fn what_stalls_goes_on_or_meets_its_deadline() {
     block_on(async {
         let scene = scene().await;
         scene.proxy.stall();
-        scene.near_memory.0.write(0, &pattern(2)).unwrap();
+        scene.near_memory.0.write(0, &pattern(2, BYTES)).unwrap();
         let write = Box::pin(scene.write());
         let soon = scene.clock.after(Duration::from_millis(50));
         let Either::Right(((), write)) =
@@ -117,7 +104,7 @@ fn what_stalls_goes_on_or_meets_its_deadline() {
         assert!(matches!(error, RdmaError::Deadline { .. }), "{error}");
         scene.proxy.resume();
         write.await.unwrap();
-        assert!(contents(&scene.far_memory.0) == pattern(2));
+        assert!(contents(&scene.far_memory.0) == pattern(2, BYTES));
         // Closed during a stall: this end at once, the other as soon as it is told.
         scene.proxy.stall();
         let mut write = Box::pin(scene.write());
@@ -174,13 +161,13 @@ fn the_other_node() {
         let network = Network::open(Provider::Tcp, &MachineClock::new()).unwrap();
         let listener = network.listen(&address).await.unwrap();
         let (memory, region) = registered(&network, RemoteAccess::READ_WRITE).await;
-        memory.write(0, &pattern(3)).unwrap();
+        memory.write(0, &pattern(3, BYTES)).unwrap();
         let RemoteMemory { address, key, .. } = region.remote();
         println!("node: {}", listener.address());
         let connection = listener.accept().await.unwrap();
         connection.send(format!("{address} {key}").as_bytes()).await.unwrap();
         assert_eq!(connection.receive().await.unwrap(), b"written");
-        assert!(contents(&memory) == pattern(4));
+        assert!(contents(&memory) == pattern(4, BYTES));
         connection.send(b"as it should be").await.unwrap();
         // Until the other node goes down.
         assert!(is_lost(&connection.receive().await));
@@ -200,10 +187,10 @@ fn the_first_node() {
         let (address, key) = (address.parse().unwrap(), key.parse().unwrap());
         let far = FarEnd { memory: RemoteMemory { address, key, bytes: BYTES }, offset_bytes: 0 };
         let (memory, region) = registered(&network, RemoteAccess::NONE).await;
-        let near = NearEnd { region, offset_bytes: 0 };
+        let near = near(&region);
         connection.read(&near, far, BYTES).await.unwrap();
-        assert!(contents(&memory) == pattern(3));
-        memory.write(0, &pattern(4)).unwrap();
+        assert!(contents(&memory) == pattern(3, BYTES));
+        memory.write(0, &pattern(4, BYTES)).unwrap();
         connection.write(&near, far, BYTES).await.unwrap();
         connection.send(b"written").await.unwrap();
         assert_eq!(connection.receive().await.unwrap(), b"as it should be");

@@ -9,11 +9,10 @@ use std::time::Instant;
 use crosslane_host::{Topology, TopologyError};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
-use rustix::io::Errno;
 
 use super::{BusOptions, Shared, Tree, VfioBus, change_command};
 use crate::flat;
-use crate::function::{Function, FunctionError, Region, Result};
+use crate::function::{Doing, Function, FunctionError, Region, Result};
 use crate::kernel::{self, Interface};
 use crate::mappings::Mappings;
 use crate::reactor::{Held, Reactor};
@@ -56,7 +55,6 @@ impl VfioBus {
         tree: Option<Tree>,
         options: BusOptions,
     ) -> Result<Self> {
-        let system = |what: &str, errno: Errno| FunctionError::system("the bus", what, errno, "");
         for (index, function) in functions.iter().enumerate() {
             if functions[..index].iter().any(|other| other.id() == function.id()) {
                 let why = format!("{} is another function's of this bus", function.id());
@@ -70,8 +68,7 @@ impl VfioBus {
                 checked.map_err(|why| FunctionError::malformed(function.name(), &what, why))?;
             }
         }
-        let reactor =
-            Reactor::start().map_err(|errno| system("starting the event thread", errno))?;
+        let reactor = Reactor::start().doing("starting the event thread", "the bus")?;
         let mut held_functions = Vec::new();
         for function in &functions {
             let held = Arc::new(Held {
@@ -79,7 +76,7 @@ impl VfioBus {
                 decodes: AtomicBool::new(false),
                 lost: AtomicBool::new(false),
             });
-            reactor.watch_loss(&held).map_err(|errno| system("watching a function", errno))?;
+            reactor.watch_loss(&held).doing("watching a function", "the bus")?;
             change_command(&held, reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER, 0)?;
             held_functions.push(held);
         }

@@ -18,16 +18,15 @@ use vfio_bindings::bindings::vfio;
 
 use super::Interface;
 use super::calls::{self, RegionInfo};
-use super::places::Places;
 use super::space::{Space, Translation};
 use crate::flat;
 use crate::function::{
-    DomainId, Function, FunctionError, Part, Region, Result, check_bar, check_config,
+    Doing, DomainId, Function, FunctionError, Part, Region, Result, check_bar, check_config,
 };
 use crate::memory::{Mapped, Pages};
 use crate::reactor;
 use crate::stores::{StoreWidth, empty_combining_buffers, finish_combined_stores};
-use crate::sysfs::Address;
+use crate::sysfs::{Address, Machine};
 
 /// A function that the kernel's VFIO provides. Dropping it closes it; the kernel then resets it if
 /// it can.
@@ -89,25 +88,23 @@ pub(super) struct Opened {
 
 impl KernelFunction {
     /// Asks the kernel what the function has, and maps its BARs.
-    pub(super) fn new(opened: Opened, places: &Places) -> Result<Self> {
+    pub(super) fn new(opened: Opened, machine: &Machine) -> Result<Self> {
         let Opened { address, device, group, space, interface } = opened;
         let name = address.to_string();
-        let failed = |what: &str, errno: Errno| FunctionError::system(&name, what, errno, "");
         let file = device.as_fd();
         let info = |index| calls::region(file, index);
         let config = info(vfio::VFIO_PCI_CONFIG_REGION_INDEX)
-            .map_err(|errno| failed("asking for the configuration space", errno))?;
+            .doing("asking for the configuration space", &name)?;
         let mut interrupts = None;
         for kind in [vfio::VFIO_PCI_MSIX_IRQ_INDEX, vfio::VFIO_PCI_MSI_IRQ_INDEX] {
-            let count = calls::interrupt_count(file, kind)
-                .map_err(|errno| failed("asking for the interrupts", errno))?;
+            let count = calls::interrupt_count(file, kind);
+            let count = count.doing("asking for the interrupts", &name)?;
             if count > 0 && interrupts.is_none() {
                 interrupts = Some((kind, u16::try_from(count).unwrap_or(u16::MAX)));
             }
         }
-        let can_reset =
-            calls::can_reset(file).map_err(|errno| failed("asking for the device", errno))?;
-        let lost = Loss::new().map_err(|errno| failed("making eventfds", errno))?;
+        let can_reset = calls::can_reset(file).doing("asking for the device", &name)?;
+        let lost = Loss::new().doing("making eventfds", &name)?;
         let of_loss = [
             (vfio::VFIO_PCI_REQ_IRQ_INDEX, &lost.wanted_back),
             (vfio::VFIO_PCI_ERR_IRQ_INDEX, &lost.error),
@@ -116,12 +113,11 @@ impl KernelFunction {
             // Only PCI Express functions report errors.
             if calls::interrupt_count(file, kind).is_ok_and(|count| count > 0) {
                 calls::set_interrupts(file, kind, &[event.as_fd()])
-                    .map_err(|errno| failed("asking to be told of its loss", errno))?;
+                    .doing("asking to be told of its loss", &name)?;
             }
         }
-        let (usable, most_mappings) = space
-            .limits()
-            .map_err(|errno| failed("asking for the I/O virtual addresses", errno))?;
+        let (usable, most_mappings) =
+            space.limits().doing("asking for the I/O virtual addresses", &name)?;
         let mut function = Self {
             regions: BTreeMap::new(),
             config,
@@ -138,7 +134,7 @@ impl KernelFunction {
             interrupts_on: Mutex::new(false),
             can_reset,
         };
-        function.map_bars(places)?;
+        function.map_bars(machine)?;
         Ok(function)
     }
 
@@ -147,7 +143,7 @@ impl KernelFunction {
         self.interface
     }
 
-    fn map_bars(&mut self, places: &Places) -> Result<()> {
+    fn map_bars(&mut self, machine: &Machine) -> Result<()> {
         let mut number = 0;
         while number < 6_u8 {
             let register = flat::config_dw(self, reg::BAR0 + 4 * u16::from(number))?;
@@ -155,7 +151,7 @@ impl KernelFunction {
             let info = calls::region(self.device.as_fd(), number.into())
                 .map_err(|errno| self.system("asking for a BAR", errno))?;
             if let Some(kind) = kind.filter(|_| info.bytes > 0) {
-                let resource = places.combined_resource(&self.address, number);
+                let resource = machine.combined_resource(&self.address, number);
                 let region = self.map_bar(number, kind, &info, &resource)?;
                 self.regions.insert(number, (region, info.file_offset));
             }

@@ -21,10 +21,9 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::function::{FunctionError, Result};
-use crate::sysfs::Address;
+use crate::function::{Doing, FunctionError, Result, duplicate};
+use crate::sysfs::{Address, Machine};
 use function::Opened;
-use places::Places;
 use space::{Space, Translation};
 
 pub use function::KernelFunction;
@@ -56,26 +55,22 @@ impl fmt::Display for Interface {
 /// # Errors
 /// The obstacle, with the command that removes it.
 pub fn open(addresses: &[Address], interface: Option<Interface>) -> Result<Vec<KernelFunction>> {
-    Opening::new(Places::of_machine()).open(addresses, interface)
+    Opening::new(Machine::this()).open(addresses, interface)
 }
 
 /// Descriptors and address spaces that have been opened so far.
 struct Opening {
-    places: Places,
+    machine: Machine,
     groups: BTreeMap<String, (Arc<OwnedFd>, Arc<Space>)>,
     containers: Vec<Arc<Space>>,
     iommufd: Option<OwnedFd>,
     spaces: Vec<Arc<Space>>,
 }
 
-fn open_file(path: &Path) -> Result<OwnedFd, Errno> {
-    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-}
-
 impl Opening {
-    fn new(places: Places) -> Self {
+    fn new(machine: Machine) -> Self {
         Self {
-            places,
+            machine,
             groups: BTreeMap::new(),
             containers: Vec::new(),
             iommufd: None,
@@ -90,7 +85,7 @@ impl Opening {
     ) -> Result<Vec<KernelFunction>> {
         let mut opened = Vec::new();
         for address in addresses {
-            self.places.check_driver(address)?;
+            self.machine.check_driver(address)?;
             opened.push(match interface.unwrap_or_else(|| self.choose(address)) {
                 Interface::Group => self.open_in_group(address)?,
                 Interface::Iommufd => self.open_with_iommufd(address)?,
@@ -98,7 +93,12 @@ impl Opening {
         }
         // Last, because the usable addresses depend on all functions of a space.
         let functions = opened.into_iter();
-        functions.map(|opened| KernelFunction::new(opened, &self.places)).collect()
+        functions.map(|opened| KernelFunction::new(opened, &self.machine)).collect()
+    }
+
+    fn open_file(&self, address: &Address, path: &Path) -> Result<OwnedFd> {
+        let opened = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        opened.map_err(|errno| self.machine.cannot_open(address, path, errno))
     }
 
     fn choose(&self, address: &Address) -> Interface {
@@ -106,42 +106,39 @@ impl Opening {
             rustix::fs::access(path, rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK)
                 .is_ok()
         };
-        let device = self.places.device_path(address);
-        match device.is_some_and(|path| can_open(&path)) && can_open(&self.places.iommufd_path()) {
+        let device = self.machine.device_path(address);
+        match device.is_some_and(|path| can_open(&path)) && can_open(&self.machine.iommufd_path()) {
             true => Interface::Iommufd,
             false => Interface::Group,
         }
     }
 
     fn open_in_group(&mut self, address: &Address) -> Result<Opened> {
-        let number = self.places.group(address)?;
+        let number = self.machine.group(address)?;
         let (group, space) = match self.groups.get(&number) {
             Some((group, space)) => (Arc::clone(group), Arc::clone(space)),
             None => {
                 let (group, space) = self.open_group(address, &number)?;
-                let (group, space) = (Arc::new(group), space);
+                let group = Arc::new(group);
                 self.groups.insert(number, (Arc::clone(&group), Arc::clone(&space)));
                 (group, space)
             }
         };
         let name = address.to_string();
-        let failed = |errno| FunctionError::system(&name, "opening in its group", errno, "");
-        let path = CString::new(name.as_str()).map_err(|_| failed(Errno::INVAL))?;
-        let device = calls::group_device(group.as_fd(), &path).map_err(failed)?;
-        let group = Some(group);
+        let device = CString::new(name.as_str()).map_err(|_| Errno::INVAL);
+        let device = device.and_then(|path| calls::group_device(group.as_fd(), &path));
+        let (device, group) = (device.doing("opening in its group", &name)?, Some(group));
         Ok(Opened { address: *address, device, group, space, interface: Interface::Group })
     }
 
     /// Opens a group and puts it in a container, an existing one if possible.
     fn open_group(&mut self, address: &Address, number: &str) -> Result<(OwnedFd, Arc<Space>)> {
-        let path = self.places.group_path(number);
-        let group =
-            open_file(&path).map_err(|errno| self.places.cannot_open(address, &path, errno))?;
+        let path = self.machine.group_path(number);
+        let group = self.open_file(address, &path)?;
         let name = address.to_string();
-        let failed = |what: &str, errno| FunctionError::system(&name, what, errno, "");
         let viable = calls::group_is_viable(group.as_fd());
-        if !viable.map_err(|errno| failed("asking for the state of the group", errno))? {
-            return Err(self.places.not_viable(address, number));
+        if !viable.doing("asking for the state of the group", &name)? {
+            return Err(self.machine.not_viable(address, number));
         }
         for space in &self.containers {
             // Refused if the IOMMUs differ.
@@ -151,22 +148,18 @@ impl Opening {
                 return Ok((group, Arc::clone(space)));
             }
         }
-        let path = self.places.container_path();
-        let container =
-            open_file(&path).map_err(|errno| self.places.cannot_open(address, &path, errno))?;
+        let container = self.open_file(address, &self.machine.container_path())?;
         let file = container.as_fd();
-        let version = calls::api_version(file);
-        if version.map_err(|errno| failed("asking for VFIO's version", errno))?
-            != calls::API_VERSION
-        {
-            return Err(failed("using a VFIO of another version", Errno::PROTONOSUPPORT));
+        let version = calls::api_version(file).doing("asking for VFIO's version", &name)?;
+        if version != calls::API_VERSION {
+            return Err(Errno::PROTONOSUPPORT).doing("using a VFIO of another version", &name);
         }
-        if !calls::has_type1(file).map_err(|errno| failed("asking for the IOMMU's type", errno))? {
+        if !calls::has_type1(file).doing("asking for the IOMMU's type", &name)? {
             let remedy = "`sudo modprobe vfio_iommu_type1` loads the module";
             return Err(FunctionError::system(&name, "using a type 1 IOMMU", Errno::NODEV, remedy));
         }
         calls::set_container(group.as_fd(), file)
-            .map_err(|errno| failed("putting the group in a container", errno))?;
+            .doing("putting the group in a container", &name)?;
         calls::set_type1(file).map_err(|errno| {
             let remedy = match errno {
                 Errno::PERM => {
@@ -186,21 +179,17 @@ impl Opening {
 
     fn open_with_iommufd(&mut self, address: &Address) -> Result<Opened> {
         let name = address.to_string();
-        let failed = |what: &str, errno| FunctionError::system(&name, what, errno, "");
-        let iommufd_path = self.places.iommufd_path();
-        let path = self.places.device_path(address).ok_or_else(|| {
+        let path = self.machine.device_path(address).ok_or_else(|| {
             let remedy = "The kernel gives it no device of its own: one before 6.6, or without \
                           CONFIG_VFIO_DEVICE_CDEV";
             FunctionError::system(&name, "opening by iommufd", Errno::NOENT, remedy)
         })?;
-        let cannot_open = |path: &Path, errno| self.places.cannot_open(address, path, errno);
         let iommufd = match self.iommufd.take() {
             Some(iommufd) => iommufd,
-            None => open_file(&iommufd_path).map_err(|errno| cannot_open(&iommufd_path, errno))?,
+            None => self.open_file(address, &self.machine.iommufd_path())?,
         };
-        let device = open_file(&path).map_err(|errno| cannot_open(&path, errno))?;
-        calls::bind_iommufd(device.as_fd(), iommufd.as_fd())
-            .map_err(|errno| failed("binding to iommufd", errno))?;
+        let device = self.open_file(address, &path)?;
+        calls::bind_iommufd(device.as_fd(), iommufd.as_fd()).doing("binding to iommufd", &name)?;
         let attached = self.spaces.iter().find(|space| match &space.translation {
             // Refused if the IOMMUs differ.
             Translation::Iommufd(_, number) => calls::attach(device.as_fd(), *number).is_ok(),
@@ -210,13 +199,10 @@ impl Opening {
             Some(space) => Arc::clone(space),
             None => {
                 let number = calls::new_space(iommufd.as_fd())
-                    .map_err(|errno| failed("making an I/O address space", errno))?;
+                    .doing("making an I/O address space", &name)?;
                 calls::attach(device.as_fd(), number)
-                    .map_err(|errno| failed("attaching to an I/O address space", errno))?;
-                let theirs = iommufd.try_clone().map_err(|error| {
-                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::MFILE);
-                    failed("using iommufd once more", errno)
-                })?;
+                    .doing("attaching to an I/O address space", &name)?;
+                let theirs = duplicate(&iommufd).doing("using iommufd once more", &name)?;
                 let space = Arc::new(Space::new(Translation::Iommufd(theirs, number)));
                 self.spaces.push(Arc::clone(&space));
                 space

@@ -8,36 +8,20 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::function::{FunctionError, Result};
-use crate::sysfs::{Address, VFIO_PCI, is_vfio_driver};
+use crate::sysfs::{Address, Machine, VFIO_PCI, is_vfio_driver, link_name};
 
-/// Roots of the two file systems, replaceable in tests.
-#[derive(Clone, Debug)]
-pub(super) struct Places {
-    pub sys: PathBuf,
-    pub dev: PathBuf,
-}
-
-fn link_name(link: &Path) -> Option<String> {
-    Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
-}
-
-impl Places {
-    /// The roots of this machine.
-    pub fn of_machine() -> Self {
-        Self { sys: PathBuf::from("/sys"), dev: PathBuf::from("/dev") }
-    }
-
+impl Machine {
     fn device(&self, address: &Address) -> PathBuf {
         self.sys.join("bus/pci/devices").join(address.to_string())
     }
 
     /// Returns the path at which the kernel maps a BAR write-combined.
-    pub fn combined_resource(&self, address: &Address, bar: u8) -> PathBuf {
+    pub(super) fn combined_resource(&self, address: &Address, bar: u8) -> PathBuf {
         self.device(address).join(format!("resource{bar}_wc"))
     }
 
     /// Checks that a function exists and is bound to VFIO.
-    pub fn check_driver(&self, address: &Address) -> Result<()> {
+    pub(super) fn check_driver(&self, address: &Address) -> Result<()> {
         let device = self.device(address);
         let name = address.to_string();
         if !device.exists() {
@@ -68,7 +52,7 @@ impl Places {
     }
 
     /// Returns the number of the function's IOMMU group.
-    pub fn group(&self, address: &Address) -> Result<String> {
+    pub(super) fn group(&self, address: &Address) -> Result<String> {
         link_name(&self.device(address).join("iommu_group")).ok_or_else(|| {
             let remedy = "No IOMMU translates its requests: turn the IOMMU on in the firmware \
                           (VT-d, AMD-Vi), and boot with `intel_iommu=on` on the kernel's command \
@@ -82,27 +66,32 @@ impl Places {
         })
     }
 
-    pub fn container_path(&self) -> PathBuf {
+    pub(super) fn container_path(&self) -> PathBuf {
         self.dev.join("vfio/vfio")
     }
 
-    pub fn group_path(&self, group: &str) -> PathBuf {
+    pub(super) fn group_path(&self, group: &str) -> PathBuf {
         self.dev.join("vfio").join(group)
     }
 
-    pub fn iommufd_path(&self) -> PathBuf {
+    pub(super) fn iommufd_path(&self) -> PathBuf {
         self.dev.join("iommu")
     }
 
     /// Returns the path of the function's individual device, which kernels with iommufd have.
-    pub fn device_path(&self, address: &Address) -> Option<PathBuf> {
+    pub(super) fn device_path(&self, address: &Address) -> Option<PathBuf> {
         let entries = fs::read_dir(self.device(address).join("vfio-dev")).ok()?;
         let name = entries.flatten().next()?.file_name();
         Some(self.dev.join("vfio/devices").join(name))
     }
 
     /// The error of a device file that cannot be opened, with a remedy.
-    pub fn cannot_open(&self, address: &Address, path: &Path, errno: Errno) -> FunctionError {
+    pub(super) fn cannot_open(
+        &self,
+        address: &Address,
+        path: &Path,
+        errno: Errno,
+    ) -> FunctionError {
         let place = path.display();
         let without_iommu = path.file_name().is_some_and(|name| {
             self.dev.join("vfio").join(format!("noiommu-{}", name.to_string_lossy())).exists()
@@ -140,7 +129,7 @@ impl Places {
     }
 
     /// The error of a group that cannot be used, with the functions that prevent it.
-    pub fn not_viable(&self, address: &Address, group: &str) -> FunctionError {
+    pub(super) fn not_viable(&self, address: &Address, group: &str) -> FunctionError {
         let devices = self.sys.join("kernel/iommu_groups").join(group).join("devices");
         let entries = fs::read_dir(&devices).into_iter().flatten().flatten();
         let mut others: Vec<String> = entries

@@ -57,7 +57,7 @@ impl Machine {
     }
 
     fn opening(&self) -> Opening {
-        Opening::new(Places { sys: self.path("sys"), dev: self.path("dev") })
+        Opening::new(crate::sysfs::Machine::below(&self.0))
     }
 
     /// Returns the error text of opening a function.
@@ -119,7 +119,7 @@ fn no_iommu_no_module_and_no_right() {
         "0000:02:00.0: asking for the state of the group failed: Inappropriate ioctl for device \
          (os error 25)"
     );
-    let places = machine.opening().places;
+    let places = machine.opening().machine;
     let cannot = |path: PathBuf, errno| {
         machine.plain(places.cannot_open(&address, &path, errno).to_string())
     };
@@ -141,7 +141,7 @@ fn functions_that_make_a_group_unusable_are_named() {
     machine.function("0000:00:01.0", Some("pcieport"), Some(7));
     machine.function("0000:01:00.2", None, Some(7));
     let address = "0000:01:00.0".parse().unwrap();
-    let refusal = machine.opening().places.not_viable(&address, "7").to_string();
+    let refusal = machine.opening().machine.not_viable(&address, "7").to_string();
     assert!(
         refusal.contains("other drivers hold: 0000:01:00.1 (snd_hda_intel). `sudo"),
         "{refusal}"
@@ -175,8 +175,8 @@ fn iommufd_is_taken_where_both_of_its_files_can_be_opened() {
 
 #[test]
 fn a_write_combined_resource_is_beside_the_function() {
-    let places = Places { sys: PathBuf::from("/sys"), dev: PathBuf::from("/dev") };
+    let machine = crate::sysfs::Machine::this();
     let address = "0001:af:00.1".parse().unwrap();
     let wanted = Path::new("/sys/bus/pci/devices/0001:af:00.1/resource2_wc");
-    assert_eq!(places.combined_resource(&address, 2), wanted);
+    assert_eq!(machine.combined_resource(&address, 2), wanted);
 }

@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Option<u64> {
 }
 
 /// Returns the name of a link's target, by which sysfs names drivers and groups.
-pub(super) fn link_name(path: &Path) -> Option<String> {
+pub(crate) fn link_name(path: &Path) -> Option<String> {
     let target = std::fs::read_link(path).ok()?;
     Some(shown(&target.file_name()?.to_string_lossy()))
 }

@@ -199,12 +199,8 @@ mod tests {
         for (error, kind) in [
             (SocketError::Closed, LinkDown),
             (SocketError::Cut { missing: 1 }, LinkDown),
-            (ProtocolError::BadLength { bytes: 1 }.into(), Data),
-            (ProtocolError::BadType { kind: 3 }.into(), Data),
-            (ProtocolError::TooShort { what: "", need: 2, have: 1 }.into(), Data),
+            (ProtocolError::Malformed { why: why() }.into(), Data),
             (ProtocolError::TooMuchData { what: "", bytes: 1 }.into(), InvalidArgument),
-            (ProtocolError::BadCapabilities { why: why() }.into(), Data),
-            (ProtocolError::BadAreas { region: 0, why: "" }.into(), Data),
             (SocketError::Stalled { sent: 0, bytes: 1 }, Timeout),
             (SocketError::Failed(rustix::io::Errno::CONNRESET), LinkDown),
         ] {

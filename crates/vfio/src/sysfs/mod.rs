@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub use address::Address;
+pub(crate) use attribute::link_name;
 use attribute::shown;
 pub use binding::{BindOptions, Bound, VFIO_PCI, bind, in_the_way, unbind, why_kept};
 pub use configuration::{Acs, Configuration, Express, Kind, LinkCode};

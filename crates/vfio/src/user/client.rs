@@ -16,7 +16,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crosslane_host::{ErrorKind, Reason, lock};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -24,7 +23,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use super::protocol::{Capabilities, Command, Header, MAJOR, MINOR, Version};
 use super::reachable::Reachable;
 use super::socket::{Message, SocketError, receive, send};
-use crate::function::{FunctionError, Result};
+use crate::function::{Doing, FunctionError, Result};
+use crate::reactor;
 
 /// Most answers that may wait to be sent; a server with more open commands is at fault.
 const MOST_ANSWERS: usize = 64;
@@ -151,15 +151,16 @@ impl Client {
         let failed = |what: &str, errno: Errno, remedy: &str| {
             FunctionError::system(&name, what, errno, remedy)
         };
-        let plain = |errno| failed("making a socket", errno, "");
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(plain)?;
+        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None);
+        let socket = socket.doing("making a socket", &name)?;
         // This also limits `connect`.
-        set_socket_timeout(&socket, Timeout::Send, Some(deadline)).map_err(plain)?;
+        set_socket_timeout(&socket, Timeout::Send, Some(deadline))
+            .doing("making a socket", &name)?;
         let bytes = path.as_os_str().len();
         let too_long = format!("the path is {bytes} bytes long, at most 107 are possible");
-        let naming = |errno| failed("naming the socket", errno, &too_long);
-        let address = SocketAddrUnix::new(path).map_err(naming)?;
+        let address = SocketAddrUnix::new(path)
+            .map_err(|errno| failed("naming the socket", errno, &too_long))?;
         connect(&socket, &address).map_err(|errno| {
             let remedy = match errno {
                 Errno::NOENT | Errno::CONNREFUSED => {
@@ -170,9 +171,7 @@ impl Client {
             };
             failed("connecting to the server", errno, remedy)
         })?;
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let lost_event =
-            eventfd(0, flags).map_err(|errno| failed("making an eventfd", errno, ""))?;
+        let lost_event = reactor::event().doing("making an eventfd", &name)?;
         let shared = Arc::new(Shared {
             name: name.clone(),
             stream: UnixStream::from(socket),

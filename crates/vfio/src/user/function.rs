@@ -12,7 +12,6 @@ use crosslane_host::lock;
 use crosslane_pcie::config::{BarKind, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use rustix::fs::fstat;
-use rustix::io::Errno;
 
 use super::client::Client;
 use super::protocol::{
@@ -21,7 +20,8 @@ use super::protocol::{
 };
 use crate::flat;
 use crate::function::{
-    DomainId, Function, FunctionError, Part, Region, Result, check_bar, check_config,
+    Doing, DomainId, Function, FunctionError, Part, Region, Result, check_bar, check_config,
+    duplicate,
 };
 use crate::memory::{Mapped, Pages, SMALL_PAGE_BYTES};
 
@@ -164,9 +164,9 @@ impl UserFunction {
         areas.retain(|area| area.bytes > 0);
         areas.sort_by_key(|area| area.offset);
         let mapping = format!("mapping region {}", info.index);
-        let failed = |errno| FunctionError::system(self.name(), &mapping, errno, "");
         // Pages beyond the end of the file cannot be accessed.
-        let file_bytes = u64::try_from(fstat(file).map_err(failed)?.st_size).unwrap_or(0);
+        let file_bytes =
+            u64::try_from(fstat(file).doing(&mapping, self.name())?.st_size).unwrap_or(0);
         let (mut parts, mut end) = (Vec::new(), 0);
         for area in areas {
             let Area { offset, bytes } = area;
@@ -183,7 +183,7 @@ impl UserFunction {
             if file_end.is_none_or(|file_end| file_end > file_bytes) {
                 return Err(malformed(format!("its file has {file_bytes} B")));
             }
-            let map = || Mapped::of(file.as_fd(), first, bytes).map_err(failed);
+            let map = || Mapped::of(file.as_fd(), first, bytes).doing(&mapping, self.name());
             let combined = if combines { Some(map()?) } else { None };
             parts.push(Part { offset, uncached: map()?, combined });
             end = last;
@@ -328,10 +328,7 @@ impl Function for UserFunction {
         }
         let mut kept = Vec::new();
         for eventfd in eventfds {
-            kept.push(eventfd.try_clone_to_owned().map_err(|error| {
-                let errno = Errno::from_io_error(&error).unwrap_or(Errno::MFILE);
-                FunctionError::system(self.name(), "a copy of an eventfd", errno, "")
-            })?);
+            kept.push(duplicate(eventfd).doing("a copy of an eventfd", self.name())?);
         }
         let mut ours = lock(&self.eventfds);
         ours.clear();

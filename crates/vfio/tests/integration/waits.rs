@@ -9,18 +9,19 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crosslane_host::{Bus, BusError, Clock, DmaMemory, PageSize, RegisterAddress, Waiting};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_vfio::{BusOptions, Function, UserMonitor, VfioBus, block_on};
+use futures_util::future::join_all;
 
 use fake::{Fake, VECTORS, bus, bus_of, pinned};
 
 /// Longer than any operation here.
-const PATIENCE: Picoseconds = Picoseconds(20_000_000_000_000);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn with_vectors(count: u16) -> (VfioBus, Arc<Fake>, RoutingId) {
     let (bus, fake) = bus();
@@ -29,12 +30,8 @@ fn with_vectors(count: u16) -> (VfioBus, Arc<Fake>, RoutingId) {
     (bus, fake, id)
 }
 
-fn after(bus: &VfioBus, time: Duration) -> Picoseconds {
-    Bus::now(bus) + Picoseconds::from_ns(time.as_nanos() as u64)
-}
-
 fn patience(bus: &VfioBus) -> Picoseconds {
-    Bus::now(bus) + PATIENCE
+    bus.after(PATIENCE)
 }
 
 /// Does something after some milliseconds, in a thread.
@@ -61,7 +58,7 @@ fn time_passes_and_sleepers_wake_in_time() {
     let start = Instant::now();
     let before = Bus::now(&bus);
     for time in [Duration::from_micros(50), Duration::from_millis(20)] {
-        let until = after(&bus, time);
+        let until = bus.after(time);
         block_on(Bus::sleep_until(&bus, until));
         assert!(Bus::now(&bus) >= until);
     }
@@ -95,24 +92,8 @@ fn many_sleepers_of_one_thread_wake_in_their_order() {
             order.lock().unwrap().push(ms);
         }
     };
-    block_on(join(vec![sleeper(60), sleeper(20), sleeper(40), sleeper(1)]));
+    block_on(join_all([60, 20, 40, 1].map(sleeper)));
     assert_eq!(*order.lock().unwrap(), [1, 20, 40, 60]);
-}
-
-/// Polls all of them until each is done.
-async fn join<F: Future<Output = ()>>(futures: Vec<F>) {
-    let mut futures: Vec<_> = futures.into_iter().map(|future| Some(Box::pin(future))).collect();
-    std::future::poll_fn(move |context| {
-        for slot in &mut futures {
-            if let Some(future) = slot
-                && future.as_mut().poll(context).is_ready()
-            {
-                *slot = None;
-            }
-        }
-        if futures.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }
 
 #[test]
@@ -144,7 +125,7 @@ fn memory_that_a_device_writes_is_seen() {
         block_on(bus.wait_memory(&memory, 2048, 77, Picoseconds::ZERO)),
         Ok(ways.len() as u32)
     );
-    let soon = after(&bus, Duration::from_millis(5));
+    let soon = bus.after(Duration::from_millis(5));
     let error = block_on(bus.wait_memory(&memory, 0, 0x0101_0101 * ways.len() as u32, soon));
     assert!(
         matches!(error, Err(BusError::Deadline { deadline, .. }) if deadline == soon),
@@ -180,7 +161,7 @@ fn interrupts_are_counted_whoever_waits() {
     assert_eq!(block_on(bus.wait_interrupt(id, 0, patience(&bus))), Ok(1));
     device.join().unwrap();
     // A deadline, and a past deadline with an interrupt pending.
-    let soon = after(&bus, Duration::from_millis(5));
+    let soon = bus.after(Duration::from_millis(5));
     let error = block_on(bus.wait_interrupt(id, 0, soon)).unwrap_err();
     assert_eq!(
         error,
@@ -220,7 +201,7 @@ fn a_wait_that_is_dropped_loses_nothing() {
     }
     assert_eq!(block_on(bus.wait_interrupt(id, 0, patience(&bus))), Ok(1));
     // A dropped wait is not woken, neither by an interrupt nor at its deadline.
-    let soon = after(&bus, Duration::from_millis(20));
+    let soon = bus.after(Duration::from_millis(20));
     {
         let mut wait = pin!(bus.wait_interrupt(id, 0, soon));
         put_to_sleep(wait.as_mut(), &counter);
@@ -248,7 +229,7 @@ fn every_interrupt_is_counted_once_whoever_sends_and_waits() {
                 let vector = number % 2;
                 loop {
                     let is_last = all_sent.load(Ordering::Acquire);
-                    let soon = after(&bus, Duration::from_micros(300));
+                    let soon = bus.after(Duration::from_micros(300));
                     match block_on(bus.wait_interrupt(id, vector, soon)) {
                         Ok(count) => {
                             let count = count as u32;

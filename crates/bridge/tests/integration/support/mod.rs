@@ -32,23 +32,6 @@ lower = "second"
 part = "slot"
 "#;
 
-/// The clock of the lab.
-#[derive(Clone, Debug)]
-pub struct LabClock(pub LabBus);
-
-impl Clock for LabClock {
-    fn now(&self) -> Picoseconds {
-        Bus::now(&self.0)
-    }
-
-    async fn sleep_until(&self, time: Picoseconds) {
-        match time {
-            Picoseconds::NEVER => std::future::pending().await,
-            time => Bus::sleep_until(&self.0, time).await,
-        }
-    }
-}
-
 pub const SECOND_PS: u64 = 1_000_000_000_000;
 /// Address of the server.
 pub const SERVER: &str = "127.0.0.1:7471";
@@ -64,9 +47,30 @@ pub struct Scene {
 /// The first card.
 pub const CARD: &str = "kc705";
 
-pub type LabClient = Client<Network, LabClock>;
+pub type LabClient = Client<Network, LabBus>;
 
 pub type Events = Rc<RefCell<Vec<String>>>;
+
+/// Runs a program beside a server at this address, then stops the server.
+pub async fn serve_while<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock, T>(
+    server: Server<B, R, C>,
+    address: &str,
+    program: impl AsyncFnOnce() -> T,
+) -> T {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let listener = server.listen(address).await.expect("it is free");
+    let serving = server.serve(listener, async {
+        let _ = stopped.await;
+    });
+    let programming = async {
+        let result = program().await;
+        let _ = stop.send(());
+        result
+    };
+    let (served, result) = futures_util::join!(serving, programming);
+    served.expect("the server ends well");
+    result
+}
 
 impl Scene {
     /// Makes a scene whose network takes this many ps for a byte.
@@ -86,8 +90,8 @@ impl Scene {
         Bus::now(&self.bus).0
     }
 
-    pub fn clock(&self) -> LabClock {
-        LabClock(self.bus.clone())
+    pub fn clock(&self) -> LabBus {
+        self.bus.clone()
     }
 
     pub fn small() -> ServerOptions {
@@ -110,20 +114,7 @@ impl Scene {
         let events = Events::default();
         let told = Rc::clone(&events);
         let result = self.simulation.run("test", async {
-            let (stop, stopped) = oneshot::channel::<()>();
-            let server = self.server(cards, options, told).await;
-            let listener = server.listen(SERVER).await.expect("it is free");
-            let serving = server.serve(listener, async {
-                let _ = stopped.await;
-            });
-            let programming = async {
-                let result = program().await;
-                let _ = stop.send(());
-                result
-            };
-            let (served, result) = futures_util::join!(serving, programming);
-            served.expect("the server ends well");
-            result
+            serve_while(self.server(cards, options, told).await, SERVER, program).await
         });
         let result = result.expect("nothing hangs");
         assert_eq!(self.network.registrations(), 0, "registrations are given back");
@@ -137,7 +128,7 @@ impl Scene {
         cards: &[&str],
         options: ServerOptions,
         told: Events,
-    ) -> Server<LabBus, Network, LabClock> {
+    ) -> Server<LabBus, Network, LabBus> {
         let mut devices = Vec::new();
         for name in cards {
             let device = Device::open_by_name(self.bus.clone(), name).await;
@@ -190,7 +181,7 @@ pub fn pattern(bytes: u64, seed: u8) -> Vec<u8> {
     (0..bytes).map(|n| (n ^ (n >> 8) ^ (n >> 16)) as u8 ^ seed).collect()
 }
 
-pub fn bytes_of(part: &MemoryPart<Region>) -> Vec<u8> {
+pub fn bytes_of<G: RdmaRegion>(part: &MemoryPart<G>) -> Vec<u8> {
     let mut bytes = vec![0; (part.range.end - part.range.start) as usize];
     part.region.memory().read(part.range.start, &mut bytes).expect("it lies within");
     bytes

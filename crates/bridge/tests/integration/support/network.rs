@@ -3,7 +3,7 @@
 //! can be slow, stall, refuse and cut.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crosslane_host::{
@@ -82,33 +82,17 @@ impl RdmaRegion for Region {
     }
 }
 
-#[derive(Default)]
-struct Wire {
-    /// Messages to each end.
-    queues: [VecDeque<Vec<u8>>; 2],
-    wakers: Vec<std::task::Waker>,
-    is_closed: bool,
-}
-
-impl Wire {
-    fn wake(&mut self) {
-        for waker in self.wakers.drain(..) {
-            waker.wake();
-        }
-    }
-}
-
 struct End {
     network: Network,
-    wire: Rc<RefCell<Wire>>,
     side: usize,
+    /// Messages to each end.
+    to: [mpsc::UnboundedSender<Vec<u8>>; 2],
+    incoming: RefCell<mpsc::UnboundedReceiver<Vec<u8>>>,
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        let mut wire = self.wire.borrow_mut();
-        wire.is_closed = true;
-        wire.wake();
+        self.to.iter().for_each(mpsc::UnboundedSender::close_channel);
     }
 }
 
@@ -178,11 +162,13 @@ impl Rdma for Network {
             why: Reason::new(ErrorKind::LinkDown, "nobody"),
         };
         let listener = state.listeners.get(address).ok_or_else(nobody)?;
-        let wire = Rc::new(RefCell::new(Wire::default()));
-        let end =
-            |side| Connection(Rc::new(End { network: self.clone(), wire: Rc::clone(&wire), side }));
-        listener.unbounded_send(end(1)).map_err(|_| nobody())?;
-        Ok(end(0))
+        let ((to_near, near), (to_far, far)) = (mpsc::unbounded(), mpsc::unbounded());
+        let end = |side, incoming| {
+            let (to, incoming) = ([to_near.clone(), to_far.clone()], RefCell::new(incoming));
+            Connection(Rc::new(End { network: self.clone(), side, to, incoming }))
+        };
+        listener.unbounded_send(end(1, far)).map_err(|_| nobody())?;
+        Ok(end(0, near))
     }
 }
 
@@ -207,22 +193,6 @@ impl Connection {
         RdmaError::Lost { peer: self.peer(), why: "it was closed".to_owned() }
     }
 
-    /// Waits until a condition holds for the connection, or it is closed.
-    async fn until<T>(&self, look: impl Fn(&mut Wire) -> Option<T>) -> Result<T, RdmaError> {
-        std::future::poll_fn(|context| {
-            let mut wire = self.0.wire.borrow_mut();
-            if let Some(found) = look(&mut wire) {
-                return std::task::Poll::Ready(Ok(found));
-            }
-            if wire.is_closed {
-                return std::task::Poll::Ready(Err(self.lost()));
-            }
-            wire.wakers.push(context.waker().clone());
-            std::task::Poll::Pending
-        })
-        .await
-    }
-
     /// Takes the time of the data, and applies the fault; returns whether it changes data.
     async fn cross(&self, bytes: u64, operation: &'static str) -> Result<bool, RdmaError> {
         let network = &self.0.network;
@@ -235,9 +205,7 @@ impl Connection {
             (number, state.fault, state.free)
         };
         match fault {
-            Fault::StallAt(at) if at == number => {
-                self.until(|_| None::<()>).await?;
-            }
+            Fault::StallAt(at) if at == number => std::future::pending().await,
             Fault::RefuseAt(at) if at == number => {
                 let why = Reason::new(ErrorKind::Failed, "asked for by the test");
                 return Err(RdmaError::Refused { peer: self.peer(), operation, why });
@@ -246,7 +214,7 @@ impl Connection {
             _ => {}
         }
         network.bus.sleep_until(arrives).await;
-        if self.0.wire.borrow().is_closed {
+        if self.0.to[0].is_closed() {
             return Err(self.lost());
         }
         Ok(matches!(fault, Fault::ChangeAt(at) if at == number))
@@ -276,12 +244,6 @@ const fn address_of(key: u64) -> u64 {
     0x10_0000_u64.wrapping_mul(key)
 }
 
-fn copy(from: &LabMemory, at: u64, into: &LabMemory, to: u64, bytes: u64) {
-    let mut data = vec![0; bytes as usize];
-    from.read(at, &mut data).expect("it lies within");
-    into.write(to, &data).expect("it lies within");
-}
-
 /// Inverts a byte, if the fault says so.
 fn change(memory: &LabMemory, at: u64, is_changed: bool) {
     let mut byte = [0];
@@ -298,24 +260,21 @@ impl RdmaConnection for Connection {
     }
 
     async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
-        let mut wire = self.0.wire.borrow_mut();
-        if wire.is_closed {
-            return Err(self.lost());
-        }
-        wire.queues[1 - self.0.side].push_back(message.to_vec());
-        wire.wake();
-        Ok(())
+        let sent = self.0.to[1 - self.0.side].unbounded_send(message.to_vec());
+        sent.map_err(|_| self.lost())
     }
 
+    #[allow(clippy::await_holding_refcell_ref)]
     async fn receive(&self) -> Result<Vec<u8>, RdmaError> {
-        self.until(|wire| wire.queues[self.0.side].pop_front()).await
+        self.0.incoming.borrow_mut().next().await.ok_or_else(|| self.lost())
     }
 
     async fn read(&self, near: &NearEnd<Region>, far: FarEnd, bytes: u64) -> Result<(), RdmaError> {
         let (memory, offset) = self.far(far, bytes, true)?;
         let is_changed = self.cross(bytes, "read").await?;
-        copy(&memory, offset, near.region.memory(), near.offset_bytes, bytes);
-        change(near.region.memory(), near.offset_bytes, is_changed);
+        let (own, at) = (near.region.memory(), near.offset_bytes);
+        memory.copy_into(offset, own, at, bytes).expect("it lies within");
+        change(own, at, is_changed);
         Ok(())
     }
 
@@ -327,14 +286,13 @@ impl RdmaConnection for Connection {
     ) -> Result<(), RdmaError> {
         let (memory, offset) = self.far(far, bytes, false)?;
         let is_changed = self.cross(bytes, "write").await?;
-        copy(near.region.memory(), near.offset_bytes, &memory, offset, bytes);
+        let (own, at) = (near.region.memory(), near.offset_bytes);
+        own.copy_into(at, &memory, offset, bytes).expect("it lies within");
         change(&memory, offset, is_changed);
         Ok(())
     }
 
     async fn close(&self) {
-        let mut wire = self.0.wire.borrow_mut();
-        wire.is_closed = true;
-        wire.wake();
+        self.0.to.iter().for_each(mpsc::UnboundedSender::close_channel);
     }
 }

@@ -50,29 +50,12 @@ const FLAG_ERROR: u32 = 1 << 5;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A length that no message can have.
-    #[error(
-        "a message gives its size as {bytes} B; {HEADER_BYTES} to {MAX_MESSAGE_BYTES} are valid"
-    )]
-    BadLength {
-        /// The length in the header.
-        bytes: u32,
-    },
-    /// A message that is neither a command nor a reply.
-    #[error("a message has type {kind}; 0 is a command and 1 a reply")]
-    BadType {
-        /// The type in the header.
-        kind: u32,
-    },
-    /// A structure that is cut short.
-    #[error("{what} needs {need} B and has {have}")]
-    TooShort {
-        /// Name of the structure.
-        what: &'static str,
-        /// Least bytes of the structure.
-        need: usize,
-        /// Bytes that arrived.
-        have: usize,
+    /// Bytes that the protocol does not have: a length or type of no message, a structure that is
+    /// cut short, a list that cannot be read.
+    #[error("{why}")]
+    Malformed {
+        /// The fault, with its values.
+        why: String,
     },
     /// More data than one message carries.
     #[error("{what} is for {bytes} B; the limit is {MAX_DATA_BYTES}")]
@@ -82,26 +65,18 @@ pub enum ProtocolError {
         /// Bytes of data.
         bytes: u64,
     },
-    /// Capabilities after a version that cannot be parsed.
-    #[error("cannot read the capabilities in the version message: {why}")]
-    BadCapabilities {
-        /// The fault in them.
-        why: String,
-    },
-    /// A faulty list of a region's mappable parts.
-    #[error("invalid capability list of region {region}: {why}")]
-    BadAreas {
-        /// Index of the region.
-        region: u32,
-        /// The fault in the list.
-        why: &'static str,
-    },
+}
+
+impl ProtocolError {
+    /// The error of a structure that is cut short.
+    fn too_short(what: &str, need: usize, have: usize) -> Self {
+        Self::Malformed { why: format!("{what} needs {need} B and has {have}") }
+    }
 }
 
 kinds!(ProtocolError {
     Self::TooMuchData { .. } => InvalidArgument,
-    Self::BadLength { .. } | Self::BadType { .. } | Self::TooShort { .. }
-    | Self::BadCapabilities { .. } | Self::BadAreas { .. } => Data,
+    Self::Malformed { .. } => Data,
 });
 
 /// Defines commands with their numbers.
@@ -236,11 +211,16 @@ impl Header {
         let (id, command) = (fields.u16()?, fields.u16()?);
         let (length, flags, errno) = (fields.u32()?, fields.u32()?, fields.u32()?);
         if !(HEADER_BYTES as u32..=MAX_MESSAGE_BYTES).contains(&length) {
-            return Err(ProtocolError::BadLength { bytes: length });
+            let why = format!(
+                "a message gives its size as {length} B; {HEADER_BYTES} to {MAX_MESSAGE_BYTES} \
+                 are valid"
+            );
+            return Err(ProtocolError::Malformed { why });
         }
         let kind = flags & TYPE_MASK;
         if kind > TYPE_REPLY {
-            return Err(ProtocolError::BadType { kind });
+            let why = format!("a message has type {kind}; 0 is a command and 1 a reply");
+            return Err(ProtocolError::Malformed { why });
         }
         Ok(Self { id, command, bytes: length, flags, errno })
     }
@@ -256,14 +236,13 @@ impl<'a> Fields<'a> {
     fn of(what: &'static str, bytes: &'a [u8], need: usize) -> Result<Self, ProtocolError> {
         match bytes.len() >= need {
             true => Ok(Self { what, bytes }),
-            false => Err(ProtocolError::TooShort { what, need, have: bytes.len() }),
+            false => Err(ProtocolError::too_short(what, need, bytes.len())),
         }
     }
 
     fn next<const N: usize>(&mut self) -> Result<[u8; N], ProtocolError> {
         let Some((first, rest)) = self.bytes.split_first_chunk::<N>() else {
-            let have = self.bytes.len();
-            return Err(ProtocolError::TooShort { what: self.what, need: N, have });
+            return Err(ProtocolError::too_short(self.what, N, self.bytes.len()));
         };
         self.bytes = rest;
         Ok(*first)
@@ -345,7 +324,9 @@ impl Version {
         let text = fields.bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         let mut capabilities = Capabilities::UNSAID;
         if !text.is_empty() {
-            let bad = |why: String| ProtocolError::BadCapabilities { why };
+            let bad = |why: String| ProtocolError::Malformed {
+                why: format!("cannot read the capabilities in the version message: {why}"),
+            };
             let all: Value =
                 serde_json::from_slice(text).map_err(|error| bad(error.to_string()))?;
             let said = &all["capabilities"];

@@ -221,11 +221,13 @@ impl RegionInfo {
     }
 
     fn areas(region: u32, bytes: &[u8], first: usize) -> Result<Vec<Area>, ProtocolError> {
-        let astray = |why| ProtocolError::BadAreas { region, why };
+        let astray = |why| ProtocolError::Malformed {
+            why: format!("invalid capability list of region {region}: {why}"),
+        };
         let (mut at, mut areas) = (first, Vec::new());
         for _ in 0..MOST_AREAS {
             let bytes = bytes.get(at..).filter(|_| at >= REGION_INFO_BYTES);
-            let bytes = bytes.ok_or(astray("it begins outside of the message"))?;
+            let bytes = bytes.ok_or_else(|| astray("it begins outside of the message"))?;
             let mut fields = Fields::of("a capability of a region", bytes, 8)?;
             let (id, _version, next) = (fields.u16()?, fields.u16()?, fields.u32()?);
             if id == CAPABILITY_SPARSE {
@@ -335,7 +337,7 @@ impl SetInterrupts {
 }
 
 fn first<'a>(what: &'static str, need: usize, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
-    bytes.get(..need).ok_or(ProtocolError::TooShort { what, need, have: bytes.len() })
+    bytes.get(..need).ok_or_else(|| ProtocolError::too_short(what, need, bytes.len()))
 }
 
 /// Defines a read or write: numbers one after the other, with data behind them in the command of a
