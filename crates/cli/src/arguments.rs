@@ -13,14 +13,14 @@ use crate::device_command::arguments::DeviceCommand;
 use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
 use crate::halo_command::HaloArguments;
-use crate::nget_command::arguments::NgetArguments;
+use crate::nget_command::NgetArguments;
 use crate::overhead_command::OverheadArguments;
 use crate::place_argument::PlaceArguments;
 use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
 use crate::values::{one_of, whole};
-use crate::workload::arguments::{
+use crate::workload::{
     ChainArguments, LatencyArguments, PeerArguments, ReadArguments, WriteArguments,
 };
 

@@ -18,7 +18,7 @@ use crosslane_report::text::{Notes, errors, text};
 
 use crate::arguments::{ShownArguments, TraceArguments};
 use crate::engine_argument::EngineArguments;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::files::{Where, output_of, report_of, write_outcome_page};
 use crate::interrupt::{is_asked, kept};
 use crate::output::{print_error, print_hint, show};
@@ -101,12 +101,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// A folder that cannot be made or written, or has somebody else's page.
-    pub fn new(
-        name: &'a str,
-        place: Where<'a>,
-        seed: u64,
-        shown: &ShownArguments,
-    ) -> Result<Self, CommandError> {
+    pub fn new(name: &'a str, place: Where<'a>, seed: u64, shown: &ShownArguments) -> Result<Self> {
         let (page, is_json) = (report_of(shown.report.as_deref())?, shown.json);
         Ok(Self { name, place, seed, is_json, page, notes: Notes::default(), is_verbose: false })
     }
@@ -121,7 +116,7 @@ impl<'a> Bench<'a> {
         self,
         scenarios: Vec<Scenario<W>>,
         how: Runs<'_, W>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<()> {
         let steps = Steps::new(scenarios.len() as u64, how.what);
         let bytes = how.bytes.map(Progress::new);
         let begun = Instant::now();
@@ -181,7 +176,7 @@ impl<'a> Bench<'a> {
         session: &Session,
         (jobs, what): (&[J], &'static str),
         run: impl AsyncFn(&J) -> Result<(String, O), ExperimentError>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<()> {
         let steps = Steps::new(jobs.len() as u64, what);
         let mut made = Made::default();
         let mut failed = None;
@@ -208,12 +203,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Shows runs: as text or JSON, as a page, and their errors.
-    fn show(
-        self,
-        steps: &Steps,
-        made: Made,
-        failed: Option<CommandError>,
-    ) -> Result<(), CommandError> {
+    fn show(self, steps: &Steps, made: Made, failed: Option<CommandError>) -> Result<()> {
         let Made { scenarios, deadlocks, details, is_wrong } = made;
         let outcome = BenchOutcome {
             schema: SCHEMA,
@@ -245,7 +235,7 @@ impl<'a> Bench<'a> {
 ///
 /// # Errors
 /// Cards that cannot be opened.
-pub fn opened(names: &[DeviceName]) -> Result<Session, CommandError> {
+pub fn opened(names: &[DeviceName]) -> Result<Session> {
     Ok(Session::open_all(names, SessionOptions::default())?)
 }
 
@@ -253,10 +243,7 @@ pub fn opened(names: &[DeviceName]) -> Result<Session, CommandError> {
 ///
 /// # Errors
 /// The program's, and in a lab a program that can never end.
-pub fn run_on<T>(
-    session: &Session,
-    program: impl Future<Output = Result<T, CommandError>>,
-) -> Result<T, CommandError> {
+pub fn run_on<T>(session: &Session, program: impl Future<Output = Result<T>>) -> Result<T> {
     session.block_on(program)?
 }
 
@@ -275,11 +262,7 @@ pub fn platform(place: Where<'_>) -> Platform {
 ///
 /// # Errors
 /// Standard output that cannot be written.
-pub fn print_outcome(
-    outcome: &Outcome,
-    is_json: bool,
-    notes: Notes<'_>,
-) -> Result<(), CommandError> {
+pub fn print_outcome(outcome: &Outcome, is_json: bool, notes: Notes<'_>) -> Result<()> {
     show(is_json, outcome, |columns| text(outcome, notes, columns))
 }
 
@@ -301,7 +284,7 @@ fn traced<T>(
     lab: &str,
     running: RunningLab,
     run: impl FnOnce(Option<&Trace>) -> T,
-) -> Result<T, CommandError> {
+) -> Result<T> {
     let Some(path) = trace else { return Ok(run(None)) };
     let file_error = |source| OutputError::file(path, source);
     let (file, unfinished) = output_of(path, Kind::Trace)?.begin()?;

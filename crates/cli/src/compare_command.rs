@@ -7,7 +7,7 @@ use crosslane::results::{MAX_OUTCOME_BYTES, Outcome};
 use crosslane_report::runs::Comparison;
 
 use crate::arguments::CompareArguments;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::files::read_text;
 use crate::files::{command_line, report_of, write_page};
 use crate::output::show;
@@ -17,7 +17,7 @@ use crate::output::show;
 /// # Errors
 /// A file that cannot be read or is no outcome, two outcomes without a common figure, and an output
 /// that cannot be written.
-pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &CompareArguments) -> Result<()> {
     let report = report_of(arguments.shown.report.as_deref())?;
     let comparison = Comparison::of(read(&arguments.first)?, read(&arguments.second)?);
     let names = names(&arguments.first, &arguments.second);
@@ -39,7 +39,7 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
     }
 }
 
-fn read(path: &Path) -> Result<Outcome, CommandError> {
+fn read(path: &Path) -> Result<Outcome> {
     let text = read_text(path, MAX_OUTCOME_BYTES)?;
     let failed = |error| CommandError::Failed(format!("{}: {error}", path.display()));
     Outcome::parse(&text).map_err(failed)

@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use crosslane::lab::EngineKind;
 
-use crate::error::{CommandError, usage};
+use crate::error::{Result, usage};
 use crate::output::print_hint;
 use crate::values::one_of;
 
@@ -30,7 +30,7 @@ impl EngineArguments {
     ///
     /// # Errors
     /// The gateware is not in this program.
-    pub fn kind(&self) -> Result<EngineKind, CommandError> {
+    pub fn kind(&self) -> Result<EngineKind> {
         if self.engine == EngineKind::Rtl && !crosslane_cosim::is_built() {
             let sentence = crosslane_cosim::CosimError::NotBuilt;
             return Err(usage(format!("--engine rtl: {sentence}")));

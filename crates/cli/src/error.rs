@@ -13,6 +13,9 @@ use crosslane::open::OpenError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
 
+/// Result of what may fail with a [`CommandError`].
+pub type Result<T, E = CommandError> = std::result::Result<T, E>;
+
 /// Reason for which a command ends without success.
 #[derive(Debug, Error)]
 pub enum CommandError {

@@ -13,7 +13,7 @@ use crosslane_report::runs::page as outcome_page;
 use crosslane_report::{Block, Page, Section};
 use crosslane_reproduce::page::{constants, topology};
 
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::interrupt::listen;
 use crate::output::print_hint;
 
@@ -36,7 +36,7 @@ pub fn command_line() -> String {
 ///
 /// # Errors
 /// A folder that cannot be made or written, or has somebody else's page.
-pub fn report_of(folder: Option<&Path>) -> Result<Option<OutputFile>, CommandError> {
+pub fn report_of(folder: Option<&Path>) -> Result<Option<OutputFile>> {
     let Some(folder) = folder else { return Ok(None) };
     listen();
     Ok(Some(OutputFile::report(folder)?))
@@ -46,7 +46,7 @@ pub fn report_of(folder: Option<&Path>) -> Result<Option<OutputFile>, CommandErr
 ///
 /// # Errors
 /// One that cannot be, or that is something else.
-pub fn output_of(path: &Path, kind: Kind) -> Result<OutputFile, CommandError> {
+pub fn output_of(path: &Path, kind: Kind) -> Result<OutputFile> {
     listen();
     Ok(OutputFile::file(path, kind)?)
 }
@@ -55,7 +55,7 @@ pub fn output_of(path: &Path, kind: Kind) -> Result<OutputFile, CommandError> {
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn write_page(page: &Page, file: &OutputFile) -> Result<(), CommandError> {
+pub fn write_page(page: &Page, file: &OutputFile) -> Result<()> {
     file.write(page.to_html().as_bytes())?;
     print_hint(&format!("report: {}", file.path().display()));
     Ok(())
@@ -90,11 +90,7 @@ fn constants_of(lab: &Lab) -> Section {
 ///
 /// # Errors
 /// As [`write_page`].
-pub fn write_outcome_page(
-    outcome: &Outcome,
-    lab: Option<&Lab>,
-    file: &OutputFile,
-) -> Result<(), CommandError> {
+pub fn write_outcome_page(outcome: &Outcome, lab: Option<&Lab>, file: &OutputFile) -> Result<()> {
     let page = outcome_page(outcome, &command_line());
     let none = || CommandError::Failed(format!("there is no page for {}", outcome.name()));
     let mut page = page.ok_or_else(none)?;
@@ -119,7 +115,7 @@ pub fn write_outcome_page(
 ///
 /// # Errors
 /// A file that cannot be read, or is not text.
-pub fn read_text(path: &Path, most_bytes: usize) -> Result<String, CommandError> {
+pub fn read_text(path: &Path, most_bytes: usize) -> Result<String> {
     let mut bytes = Vec::new();
     let read =
         File::open(path).and_then(|file| file.take(most_bytes as u64 + 1).read_to_end(&mut bytes));

@@ -9,7 +9,7 @@ use crosslane::results::{Fits, SCHEMA};
 use crosslane_report::runs::{fits_page, fits_text};
 
 use crate::arguments::ShownArguments;
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::files::read_text;
 use crate::files::{command_line, report_of, write_page};
 use crate::output::show;
@@ -47,7 +47,7 @@ pub struct FitArguments {
 ///
 /// # Errors
 /// A file that cannot be read, a problem at one of its lines, an output that cannot be written.
-pub fn run(arguments: &FitArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &FitArguments) -> Result<()> {
     let file = report_of(arguments.shown.report.as_deref())?;
     let text = read_text(&arguments.file, MAX_FIT_BYTES)?;
     let measurements = Measurements::parse(&arguments.file.display().to_string(), &text)?;

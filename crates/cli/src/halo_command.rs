@@ -13,7 +13,7 @@ use crosslane::pcie::units::Picoseconds;
 use crate::arguments::ShownArguments;
 use crate::bench::{Bench, Runs, opened};
 use crate::completions::{self, Known};
-use crate::error::{CommandError, usage};
+use crate::error::{Result, usage};
 use crate::files::Where;
 use crate::place_argument::Named;
 use crate::values::whole;
@@ -86,7 +86,7 @@ pub struct HaloArguments {
 /// # Errors
 /// A lab without a torus, an impossible size, cards that make none, a run that fails, or wrong
 /// data.
-pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &HaloArguments) -> Result<()> {
     match Named::or_lab("torus", arguments.lab.as_deref(), &arguments.device)? {
         Named::Cards(names) => on_cards(arguments, &names),
         named => in_lab(arguments, &named.whole_lab("all nodes of the torus take part")?),
@@ -94,7 +94,7 @@ pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
 }
 
 /// Runs it in a lab. Large tori take gigabytes: they are run one after the other.
-fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
+fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<()> {
     let lab = Lab::load(lab)?;
     if arguments.open {
         return Err(usage("--open is for cards: the table `torus` of a lab says `wrap`"));
@@ -115,12 +115,12 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<(), CommandError> {
     bench(arguments, Where::Lab(&lab))?.in_lab(labs.into_iter().map(scenario).collect(), runs)
 }
 
-fn bench<'a>(arguments: &HaloArguments, place: Where<'a>) -> Result<Bench<'a>, CommandError> {
+fn bench<'a>(arguments: &HaloArguments, place: Where<'a>) -> Result<Bench<'a>> {
     Bench::new("halo", place, arguments.seed, &arguments.shown)
 }
 
 /// Runs it between cards: all nodes in this program.
-fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), CommandError> {
+fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<()> {
     let sizes = sizes(arguments, names.len())?;
     let bench = bench(arguments, Where::Cards(names))?;
     let session = opened(names)?;
@@ -137,7 +137,7 @@ fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), Comma
 }
 
 /// Returns the sizes of the torus that the cards make.
-fn sizes(arguments: &HaloArguments, cards: usize) -> Result<Vec<u16>, CommandError> {
+fn sizes(arguments: &HaloArguments, cards: usize) -> Result<Vec<u16>> {
     let nodes = |sizes: &[u16]| sizes.iter().map(|&size| usize::from(size)).product::<usize>();
     let tori = arguments.nodes.as_ref().map(|nodes| &nodes.0[..]);
     match tori {

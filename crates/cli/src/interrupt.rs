@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::output::print_hint;
 
 /// Exit codes of programs that signals end are above this, as shells count.
@@ -121,7 +121,7 @@ impl Watch {
     ///
     /// # Errors
     /// [`CommandError::Interrupted`], if it was.
-    pub fn end(&self, more: &str) -> Result<(), CommandError> {
+    pub fn end(&self, more: &str) -> Result<()> {
         let signal = ASKED.load(Ordering::SeqCst);
         if signal == 0 {
             return Ok(());

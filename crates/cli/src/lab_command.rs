@@ -10,7 +10,7 @@ use crosslane_report::{text, topology_svg};
 use crosslane_reproduce::page::constants_text;
 
 use crate::arguments::{LabCommand, TopoArguments};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::files::output_of;
 use crate::output::{print_unfolded, show};
 use crate::serve_command;
@@ -19,7 +19,7 @@ use crate::serve_command;
 ///
 /// # Errors
 /// A lab that has a problem, or an output that cannot be written.
-pub fn run(command: &LabCommand) -> Result<(), CommandError> {
+pub fn run(command: &LabCommand) -> Result<()> {
     match command {
         LabCommand::List { json } => {
             let list = labs::list()?;
@@ -48,7 +48,7 @@ pub fn run(command: &LabCommand) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// A lab that has a problem, and a file that cannot be written.
-pub fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
+pub fn topo(arguments: &TopoArguments) -> Result<()> {
     let lab = Lab::load(&arguments.lab)?;
     let svg = arguments.svg.as_deref().map(|path| output_of(path, Kind::Drawing));
     let svg = svg.transpose()?;

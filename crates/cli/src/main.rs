@@ -36,7 +36,7 @@ use std::process::ExitCode;
 
 use arguments::{BenchCommand, Cli, Command};
 use clap::Parser;
-use error::CommandError;
+use error::{CommandError, Result};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> Result<(), CommandError> {
+fn run(command: &Command) -> Result<()> {
     match command {
         Command::Lab { command } => lab_command::run(command),
         Command::Topo(arguments) => lab_command::topo(arguments),
@@ -67,7 +67,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
     }
 }
 
-fn bench(command: &BenchCommand) -> Result<(), CommandError> {
+fn bench(command: &BenchCommand) -> Result<()> {
     match command {
         BenchCommand::Write(arguments) => workload::write(arguments),
         BenchCommand::Read(arguments) => workload::read(arguments),

@@ -11,7 +11,7 @@ use crosslane::open::DeviceName;
 
 use crate::arguments::MmioArguments;
 use crate::bench::{Bench, Runs, opened, run_on};
-use crate::error::{CommandError, usage};
+use crate::error::{CommandError, Result, usage};
 use crate::files::Where;
 use crate::place_argument::{Named, check_named, one_endpoint};
 
@@ -26,7 +26,7 @@ const ENOUGH_BYTES: u64 = 256 << 10;
 ///
 /// # Errors
 /// A lab without such a card, a card that is none, an impossible window, wrong data.
-pub fn run(arguments: &MmioArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &MmioArguments) -> Result<()> {
     match arguments.place.named()? {
         Named::Lab { lab, endpoints } => {
             let endpoints: Vec<String> = endpoints.into_iter().flatten().collect();
@@ -36,13 +36,13 @@ pub fn run(arguments: &MmioArguments) -> Result<(), CommandError> {
     }
 }
 
-fn bench<'a>(arguments: &MmioArguments, place: Where<'a>) -> Result<Bench<'a>, CommandError> {
+fn bench<'a>(arguments: &MmioArguments, place: Where<'a>) -> Result<Bench<'a>> {
     let mut bench = Bench::new("mmio", place, arguments.seed, &arguments.shown)?;
     bench.is_verbose = arguments.verbose;
     Ok(bench)
 }
 
-fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<(), CommandError> {
+fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<()> {
     let lab = Arc::new(Lab::load(lab)?);
     let wanted = one_endpoint(endpoints, "--card", arguments.card.as_deref())?;
     let cards = lab.endpoints_with(|part| part.memory_card.is_some());
@@ -65,7 +65,7 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
 
 /// Runs it on a card of this machine, or of a server: nothing can be lifted there to see why it is
 /// not faster, so the runs stand alone.
-fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), CommandError> {
+fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<()> {
     if names.len() > 1 {
         return Err(usage("--device: one card is measured at a time"));
     }

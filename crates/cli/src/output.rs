@@ -11,7 +11,7 @@ use crosslane_report::Table;
 use crosslane_report::text::{Columns, folded, without_error_numbers};
 use serde::Serialize;
 
-use crate::error::CommandError;
+use crate::error::Result;
 
 /// The least width that is kept to: in less no table can be read.
 const LEAST_COLUMNS: usize = 40;
@@ -48,7 +48,7 @@ pub fn shown(table: &Table) -> String {
 ///
 /// # Errors
 /// Standard output that cannot be written, a broken pipe included.
-pub fn print(page: &str) -> Result<(), CommandError> {
+pub fn print(page: &str) -> Result<()> {
     match columns().sentences {
         Some(columns) => print_unfolded(&folded(page, columns)),
         None => print_unfolded(page),
@@ -59,7 +59,7 @@ pub fn print(page: &str) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// As [`print()`].
-pub fn print_unfolded(page: &str) -> Result<(), CommandError> {
+pub fn print_unfolded(page: &str) -> Result<()> {
     let mut output = anstream::stdout().lock();
     output.write_all(page.as_bytes())?;
     output.flush()?;
@@ -70,7 +70,7 @@ pub fn print_unfolded(page: &str) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// As [`print()`].
-pub fn print_json(value: &impl Serialize) -> Result<(), CommandError> {
+pub fn print_json(value: &impl Serialize) -> Result<()> {
     // By way of a value, which sorts the keys.
     let value = serde_json::to_value(value).map_err(std::io::Error::from)?;
     let mut text = serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?;
@@ -86,7 +86,7 @@ pub fn show(
     is_json: bool,
     outcome: &impl Serialize,
     text: impl FnOnce(Columns) -> String,
-) -> Result<(), CommandError> {
+) -> Result<()> {
     match is_json {
         true => print_json(outcome),
         false => print(&text(columns())),

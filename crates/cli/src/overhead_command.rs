@@ -12,7 +12,7 @@ use crosslane_report::text::Notes;
 use crate::arguments::ShownArguments;
 use crate::bench::{print_outcome, run_on};
 use crate::completions::{self, Known};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::files::{report_of, write_outcome_page};
 use crate::values::whole;
 use crosslane::experiment::parse_size;
@@ -59,7 +59,7 @@ pub fn parse_words(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// A card that cannot be opened, or fails, and an output that cannot be written.
-pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &OverheadArguments) -> Result<()> {
     let name: DeviceName = arguments.device.parse()?;
     let file = report_of(arguments.shown.report.as_deref())?;
     let options = OverheadOptions::default()

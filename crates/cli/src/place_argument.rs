@@ -6,7 +6,7 @@ use crosslane::lab::Lab;
 use crosslane::open::{DeviceName, OpenError};
 
 use crate::completions::{self, Known};
-use crate::error::{CommandError, usage};
+use crate::error::{Result, usage};
 
 /// Names that a sentence lists at most.
 const SHOWN_NAMES: usize = 8;
@@ -30,7 +30,7 @@ impl PlaceArguments {
     ///
     /// # Errors
     /// A name that is none, and cards that cannot be used together.
-    pub fn named(&self) -> Result<Named, CommandError> {
+    pub fn named(&self) -> Result<Named> {
         Named::of(self.lab.as_deref(), &self.device)
     }
 }
@@ -54,7 +54,7 @@ impl Named {
     ///
     /// # Errors
     /// A name that is none, and cards that cannot be used together.
-    pub fn of(lab: Option<&str>, devices: &[String]) -> Result<Self, CommandError> {
+    pub fn of(lab: Option<&str>, devices: &[String]) -> Result<Self> {
         if let Some(lab) = lab {
             return Ok(Self::Lab { lab: lab.to_owned(), endpoints: Vec::new() });
         }
@@ -80,7 +80,7 @@ impl Named {
     ///
     /// # Errors
     /// As [`of`](Self::of).
-    pub fn or_lab(own: &str, lab: Option<&str>, devices: &[String]) -> Result<Self, CommandError> {
+    pub fn or_lab(own: &str, lab: Option<&str>, devices: &[String]) -> Result<Self> {
         let lab = lab.or(devices.is_empty().then_some(own));
         Self::of(lab, devices)
     }
@@ -89,7 +89,7 @@ impl Named {
     ///
     /// # Errors
     /// Other cards; `why` ends the sentence.
-    pub fn lab_only(self, why: &str) -> Result<(String, Vec<String>), CommandError> {
+    pub fn lab_only(self, why: &str) -> Result<(String, Vec<String>)> {
         match self {
             Self::Lab { lab, endpoints } => Ok((lab, endpoints.into_iter().flatten().collect())),
             Self::Cards(names) => {
@@ -103,7 +103,7 @@ impl Named {
     ///
     /// # Errors
     /// Other cards, and an endpoint; `why` ends the sentence.
-    pub fn whole_lab(self, why: &str) -> Result<String, CommandError> {
+    pub fn whole_lab(self, why: &str) -> Result<String> {
         let (lab, endpoints) = self.lab_only(why)?;
         match endpoints.first() {
             None => Ok(lab),
@@ -122,7 +122,7 @@ pub fn one_endpoint<'a>(
     named: &'a [String],
     option: &str,
     wanted: Option<&'a str>,
-) -> Result<Option<&'a str>, CommandError> {
+) -> Result<Option<&'a str>> {
     match (named, wanted) {
         ([], wanted) => Ok(wanted),
         ([one], None) => Ok(Some(one)),
@@ -139,7 +139,7 @@ pub fn check_named<'a>(
     (kind, table): (&str, &str),
     all: &[&str],
     wanted: impl IntoIterator<Item = &'a str>,
-) -> Result<(), CommandError> {
+) -> Result<()> {
     if all.is_empty() {
         return Err(usage(format!(
             "lab {} has no {kind}: no endpoint whose part has a table `{table}`",

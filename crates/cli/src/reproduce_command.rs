@@ -11,7 +11,7 @@ use crosslane_reproduce::study::{reproducible, studies};
 use crosslane_reproduce::validation::{CHANGE, Validation, numbers, validate};
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::files::{command_line, report_of, write_page};
 use crate::interrupt::is_asked;
 use crate::output::columns;
@@ -22,7 +22,7 @@ use crate::progress::Steps;
 ///
 /// # Errors
 /// A name that there is not, an experiment that does not run, or an output that cannot be written.
-pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &ReproduceArguments) -> Result<()> {
     let Some(name) = &arguments.name else { return list() };
     let file = report_of(arguments.report.as_deref())?;
     let steps = Steps::new(find(name)?.scenarios, "scenarios");
@@ -42,7 +42,7 @@ pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     }
 }
 
-fn list() -> Result<(), CommandError> {
+fn list() -> Result<()> {
     let mut table = Table::headed("reproduction | what is done");
     for known in reproducible() {
         table.row([known.name.to_owned(), known.summary.to_owned()]);
@@ -54,7 +54,7 @@ fn list() -> Result<(), CommandError> {
 ///
 /// # Errors
 /// A set that there is not, or an experiment that does not run.
-pub fn run_validation(arguments: &ValidateArguments) -> Result<(), CommandError> {
+pub fn run_validation(arguments: &ValidateArguments) -> Result<()> {
     let names: Vec<&str> = if arguments.sets.is_empty() {
         studies().collect()
     } else {

@@ -12,7 +12,7 @@ use crosslane_serve::{EventLog, ServeError, ServeEvent, ServedDevice, Server};
 
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
-use crate::error::{CommandError, usage};
+use crate::error::{CommandError, Result, usage};
 use crate::output;
 
 /// Arguments of `lab serve`.
@@ -51,7 +51,7 @@ pub struct ServeArguments {
 ///
 /// # Errors
 /// A lab or a card that cannot be served.
-pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &ServeArguments) -> Result<()> {
     let (devices, sockets) = (&arguments.devices, &arguments.sockets);
     if devices.len() != sockets.len() {
         return Err(usage(format!(

@@ -21,13 +21,13 @@ use crosslane_report::text::Notes;
 
 use crate::arguments::MAX_OPERATIONS;
 use crate::bench::{opened, platform, print_outcome, run_on};
-use crate::error::{CommandError, usage};
+use crate::error::{CommandError, Result, usage};
 use crate::files::{Where, output_of, report_of, write_outcome_page};
 use crate::interrupt::is_asked;
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
 use crate::values::{one_of, whole};
-use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NOTIFICATIONS};
+use crate::workload::{DescriptorWord, MAX_POSTED, NOTIFICATIONS};
 
 /// Kinds of transfers.
 const KINDS: [(&str, &str, TransferKind); 4] = [
@@ -122,7 +122,7 @@ pub struct SweepArguments {
 ///
 /// # Errors
 /// A lab, a card or a point that is impossible, wrong data, or an output that cannot be written.
-pub fn run(arguments: &SweepArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &SweepArguments) -> Result<()> {
     match arguments.place.named()? {
         Named::Lab { lab, endpoints } => {
             let endpoints: Vec<String> = endpoints.into_iter().flatten().collect();
@@ -133,7 +133,7 @@ pub fn run(arguments: &SweepArguments) -> Result<(), CommandError> {
     }
 }
 
-fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(), CommandError> {
+fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<()> {
     let sweep = LabSweep::new(lab, card, options(arguments))?;
     let points = sweep.axes(axes(arguments)?)?.points()?;
     let output = Output::open(arguments, Where::Lab(lab), sweep.card(), points.len())?;
@@ -150,7 +150,7 @@ fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(
     output.show(&measured.into_iter().flatten().collect::<Vec<_>>())
 }
 
-fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<(), CommandError> {
+fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
     if let Some(card) = &arguments.card {
         return Err(usage(format!("--card {card}: --device names the card")));
     }
@@ -185,7 +185,7 @@ fn options(arguments: &SweepArguments) -> SweepOptions {
         .with_seed(arguments.seed)
 }
 
-fn axes(arguments: &SweepArguments) -> Result<Axes, CommandError> {
+fn axes(arguments: &SweepArguments) -> Result<Axes> {
     let descriptors = arguments.descriptors.iter().map(|word| match word {
         DescriptorWord::Table => Ok(Descriptors::Table),
         DescriptorWord::Ring => Ok(Descriptors::Ring),
@@ -219,14 +219,14 @@ impl<'a> Output<'a> {
         place: Where<'a>,
         card: &'a str,
         points: usize,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self> {
         let rows = arguments.csv.as_deref().map(|path| output_of(path, Kind::Rows));
         let (rows, page) = (rows.transpose()?, report_of(arguments.report.as_deref())?);
         let steps = Steps::new(points as u64, "points");
         Ok(Self { arguments, place, card, rows, page, steps })
     }
 
-    fn show(self, measured: &[SweepPoint]) -> Result<(), CommandError> {
+    fn show(self, measured: &[SweepPoint]) -> Result<()> {
         let Self { arguments, place, card, rows, page, steps } = self;
         steps.finish();
         let outcome = Outcome::Sweep(Sweep {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
-use crate::error::{CommandError, usage};
+use crate::error::{CommandError, Result, usage};
 use crate::files::output_of;
 use crate::output::{print_error, print_hint, show};
 use crate::progress::Steps;
@@ -75,7 +75,7 @@ pub struct TortureArguments {
 ///
 /// # Errors
 /// A lab that cannot be loaded, a file that cannot be written, or a seed that fails.
-pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &TortureArguments) -> Result<()> {
     if arguments.tori {
         return run_tori(arguments);
     }
@@ -114,7 +114,7 @@ pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
 }
 
 /// Runs seeds as tori.
-fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
+fn run_tori(arguments: &TortureArguments) -> Result<()> {
     let mut setup = Setup::default();
     if arguments.verbose {
         setup.note = Some(Arc::new(print_hint));
@@ -151,7 +151,7 @@ impl<'a> Campaign<'a> {
         summary: Summary<S>,
         document: Map<String, Value>,
         faults: &[(Fault, u64)],
-    ) -> Result<(), CommandError> {
+    ) -> Result<()> {
         let Self { arguments, begun, steps } = self;
         steps.finish();
         arguments.engines.print_speed(begun);
@@ -201,7 +201,7 @@ impl<'a> Campaign<'a> {
     }
 }
 
-fn write_lab(path: &Path, seed: u64, setup: &Setup) -> Result<(), CommandError> {
+fn write_lab(path: &Path, seed: u64, setup: &Setup) -> Result<()> {
     let lab = lab_of(seed, setup);
     let text = format!("# Written by `crosslane torture --seeds {seed}`.\n{}", lab.text);
     output_of(path, Kind::Lab)?.write(text.as_bytes())?;

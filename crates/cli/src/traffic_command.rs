@@ -8,15 +8,15 @@ use crosslane::lab::Lab;
 
 use crate::arguments::TrafficArguments;
 use crate::bench::{Bench, Runs};
-use crate::error::{CommandError, usage};
+use crate::error::{Result, usage};
 use crate::files::Where;
 
 /// Runs every scenario and prints the outcomes.
 ///
 /// # Errors
 /// A lab or a flow that is impossible, an output that cannot be written, and
-/// [`CommandError::Run`] if anything went wrong in a run.
-pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
+/// [`Run`](crate::error::CommandError::Run) if anything went wrong in a run.
+pub fn run(arguments: &TrafficArguments) -> Result<()> {
     let why = "its flows are a lab's generators, which --flow names";
     let lab = Arc::new(Lab::load(&arguments.place.named()?.whole_lab(why)?)?);
     let scenario = |sizes: Vec<u64>| {
@@ -52,7 +52,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
 
 /// Returns the sizes of the flows in each scenario: one scenario for each size of the ranges, which
 /// all have the same number of sizes, or one.
-fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>, CommandError> {
+fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>> {
     let sizes: Vec<Vec<u64>> = arguments.flows.iter().map(|f| f.sizes.sizes().collect()).collect();
     let count = sizes.iter().map(Vec::len).max().unwrap_or(0);
     for (flow, sizes) in arguments.flows.iter().zip(&sizes) {

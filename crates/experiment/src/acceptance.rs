@@ -18,11 +18,11 @@ use crosslane_results::machine::TestStep;
 use crate::card_transfer::{CardDirection, card_transfer};
 use crate::chain::{Loopback, loopback};
 use crate::error::Result;
-use crate::host_transfer::{read, write};
 use crate::latency::latency;
 use crate::measured::{DataErrors, Measured};
 use crate::options::Options;
-use crate::peer_write::peer_write;
+use crate::transfer::peer_write;
+use crate::transfer::{read, write};
 
 /// Bytes of the transfers: a word, less than a TLP, a page and what crosses its end, and longer
 /// ones that end within a TLP.

@@ -1,13 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Use of each direction of a link in a run, and accounts of its time.
+//! What links did in a run: their counters, read again and again, so that any span of a run can be
+//! cut out afterwards; of a span the use of each direction, the ceiling of a flow, and the account
+//! of the busiest direction's time.
+//!
+//! Read first: [`Samples`], then [`Counted`]; [`least_ceiling`] and [`crosslane_pcie::ceiling`].
 
-use crosslane_fabric::{DirectionId, Fabric, IdleReason, LinkCounters};
+use crosslane_fabric::{
+    DirectionId, Fabric, IdleReason, IommuCounters, LinkCounters, LinkDirection, LinkId, Node,
+    NodeKind,
+};
 use crosslane_pcie::ceiling::link_ceiling_bytes_per_second;
-use crosslane_pcie::link::LinkRate;
-use crosslane_pcie::units::Picoseconds;
-use crosslane_results::{Account, DirectionLoad, IommuUse, Link, LinkShares, TimeUse, Use};
+use crosslane_pcie::link::{LinkRate, TLP_FRAMING_BYTES};
+use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_results::{
+    Account, DirectionLoad, IommuUse, Link, LinkShares, TimeUse, Use, distinct,
+};
 
-use crate::ceiling::{Ceiling, DataTlps, LinkLoad, least_ceiling};
+/// Labs with no more directions of links than this are counted as a whole; of larger ones, those
+/// that the run's packets cross.
+const MAX_DIRECTIONS: usize = 64;
+/// Most samples that are kept; of a run that takes longer than thought every second one goes.
+const MAX_SAMPLES: usize = 16_000;
+
+/// Counters at one time.
+#[derive(Debug)]
+struct Sample {
+    at: Picoseconds,
+    counters: Vec<LinkCounters>,
+    iommus: Vec<IommuCounters>,
+}
+
+/// Counters of some directions at many times.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    /// Directions that are read; the first `used` of them are those that the run's packets cross.
+    pub directions: Vec<DirectionId>,
+    pub used: usize,
+    /// Hosts with an IOMMU.
+    iommus: Vec<HostId>,
+    taken: Vec<Sample>,
+}
+
+impl Samples {
+    /// Begins samples of a run whose packets cross these directions.
+    pub fn new(fabric: &mut Fabric, used: impl IntoIterator<Item = DirectionId>) -> Self {
+        let mut directions = distinct(used);
+        let count = directions.len();
+        if 2 * fabric.links().len() <= MAX_DIRECTIONS {
+            let links = (0..fabric.links().len()).map(|link| LinkId(link as u32));
+            let all = links.flat_map(|link| {
+                [LinkDirection::Up, LinkDirection::Down]
+                    .map(|heading| DirectionId { link, heading })
+            });
+            directions = distinct(directions.into_iter().chain(all));
+        }
+        let roots = fabric.nodes().iter().filter(|node| node.kind == NodeKind::RootComplex);
+        let mut iommus: Vec<HostId> = roots.map(|node| node.host).collect();
+        iommus.retain(|host| fabric.iommu(*host).is_some());
+        Self { directions, used: count, iommus, taken: Vec::new() }
+    }
+
+    /// Reads the counters. True if every second sample has been dropped to make room: samples of a
+    /// longer run may be taken half as often from now on.
+    pub fn take(&mut self, fabric: &mut Fabric) -> bool {
+        let is_full = self.taken.len() >= MAX_SAMPLES;
+        if is_full {
+            thin(&mut self.taken);
+        }
+        let counters = self.directions.iter().map(|id| fabric.counters(*id)).collect();
+        let iommus = self.iommus.iter().map(|host| fabric.iommu_counters(*host));
+        let iommus = iommus.map(Option::unwrap_or_default).collect();
+        self.taken.push(Sample { at: fabric.now(), counters, iommus });
+        is_full
+    }
+
+    /// Returns the counts between two times: between the first and the last sample within them, or,
+    /// if these are not two, between those around them.
+    pub fn between<'a>(
+        &'a self,
+        fabric: &'a mut Fabric,
+        from: Picoseconds,
+        to: Picoseconds,
+    ) -> Option<Counted<'a>> {
+        let (first, last) = self.around(from, to)?;
+        let span = last.at.since(first.at);
+        let iommus = last.iommus.iter().zip(&first.iommus).zip(&self.iommus);
+        let iommus = iommus
+            .filter_map(|((last, first), host)| iommu_use(fabric, *host, &last.since(first), span));
+        Some(Counted {
+            iommus: iommus.collect(),
+            fabric,
+            directions: &self.directions,
+            used: self.used,
+            counters: last.counters.iter().zip(&first.counters).map(|(l, f)| l.since(f)).collect(),
+            span,
+        })
+    }
+
+    fn around(&self, from: Picoseconds, to: Picoseconds) -> Option<(&Sample, &Sample)> {
+        let samples = &self.taken;
+        let first = samples.partition_point(|sample| sample.at.0 < from.0);
+        let last = samples.partition_point(|sample| sample.at.0 <= to.0).checked_sub(1)?;
+        let (first, last) = if first < last {
+            (first, last)
+        } else {
+            (first.saturating_sub(1), (last + 1).min(samples.len() - 1))
+        };
+        Some((samples.get(first)?, samples.get(last)?))
+    }
+}
+
+/// Returns the use of an IOMMU in `span`; none if there is no IOMMU, or it was not asked.
+fn iommu_use(
+    fabric: &mut Fabric,
+    host: HostId,
+    counters: &IommuCounters,
+    span: Picoseconds,
+) -> Option<IommuUse> {
+    let parameters = fabric.iommu(host)?;
+    let root = |node: &&Node| node.kind == NodeKind::RootComplex && node.host == host;
+    let name = fabric.nodes().iter().find(root)?.name.clone();
+    (counters.requests() > 0).then(|| IommuUse {
+        host: name,
+        iotlb_entries: parameters.iotlb_entries,
+        walk_ps: parameters.walk.0,
+        walks: parameters.walks,
+        requests: counters.requests(),
+        misses: counters.misses,
+        joined: counters.joined,
+        walking_ps: counters.walking.0,
+        queued_ps: counters.queued.0,
+        waited_ps: counters.waited.0,
+        walks_at_once: counters.walking.0 as f64 / span.0.max(1) as f64,
+    })
+}
+
+/// Drops every second one.
+pub(crate) fn thin<T>(samples: &mut Vec<T>) {
+    let mut is_kept = false;
+    samples.retain(|_| {
+        is_kept = !is_kept;
+        is_kept
+    });
+}
 
 /// Counts of directions over a span of a run.
 pub(crate) struct Counted<'a> {
@@ -260,6 +395,117 @@ pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
     format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)
 }
 
+/// The TLPs that carry a flow's data, on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DataTlps {
+    /// How many.
+    pub tlps: u64,
+    /// Data in all of them, bytes.
+    pub data_bytes: u64,
+    /// The same as the wire has it, in whole double words.
+    pub wire_payload_bytes: u64,
+    /// Length of their header in double words.
+    pub header_dw: u32,
+}
+
+impl DataTlps {
+    /// Average data of a TLP in bytes.
+    pub fn payload_bytes(&self) -> f64 {
+        self.data_bytes as f64 / self.tlps.max(1) as f64
+    }
+
+    /// Share of a link's packet bytes that is data, 0 to 1.
+    pub fn efficiency(&self) -> f64 {
+        let overhead = self.tlps * u64::from(TLP_FRAMING_BYTES + 4 * self.header_dw);
+        let wire = self.wire_payload_bytes + overhead;
+        if wire == 0 { 0.0 } else { self.data_bytes as f64 / wire as f64 }
+    }
+}
+
+/// Kind of TLP that carries the data of a ceiling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Memory writes.
+    Writes,
+    /// Completions of reads.
+    Completions,
+}
+
+impl Carrier {
+    /// `writes`, `completions`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Writes => "writes",
+            Self::Completions => "completions",
+        }
+    }
+}
+
+/// One direction of a link on the way of the data, and the DLLPs that a run sent in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkLoad<Id> {
+    /// The direction of the link.
+    pub link: Id,
+    /// Its rate.
+    pub rate: LinkRate,
+    /// DLLPs in `span`, bytes on the wire.
+    pub dllp_bytes: u64,
+    /// How long they were counted.
+    pub span: Picoseconds,
+}
+
+/// A flow's ceiling.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceiling<Id> {
+    /// Bytes of data per second, no DLLPs taken off.
+    pub bytes_per_second: f64,
+    /// The same less the DLLPs that the run sent in that direction.
+    pub less_dllps_bytes_per_second: f64,
+    /// The direction that sets the latter.
+    pub link: Id,
+}
+
+impl<Id> Ceiling<Id> {
+    /// Returns the ceiling as plain data. `direction` is the name of its link, if it is said.
+    pub fn result(
+        &self,
+        carrier: Carrier,
+        tlps: DataTlps,
+        direction: impl Into<Option<String>>,
+    ) -> crosslane_results::Ceiling {
+        crosslane_results::Ceiling {
+            bytes_per_second: self.bytes_per_second,
+            less_dllps_bytes_per_second: self.less_dllps_bytes_per_second,
+            payload_bytes: tlps.payload_bytes(),
+            carrier: carrier.word().to_owned(),
+            header_dw: tlps.header_dw,
+            is_estimate: false,
+            direction: direction.into(),
+        }
+    }
+}
+
+/// The least ceiling along `links`, or `None` where there is no link.
+pub fn least_ceiling<Id>(
+    links: impl IntoIterator<Item = LinkLoad<Id>>,
+    tlps: DataTlps,
+) -> Option<Ceiling<Id>> {
+    let efficiency = tlps.efficiency();
+    links
+        .into_iter()
+        .map(|load| {
+            let packets = link_ceiling_bytes_per_second(load.rate);
+            let seconds = load.span.as_seconds();
+            let dllps = if seconds > 0.0 { load.dllp_bytes as f64 / seconds } else { 0.0 };
+            Ceiling {
+                bytes_per_second: packets * efficiency,
+                less_dllps_bytes_per_second: (packets - dllps).max(0.0) * efficiency,
+                link: load.link,
+            }
+        })
+        .min_by(|a, b| a.less_dllps_bytes_per_second.total_cmp(&b.less_dllps_bytes_per_second))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,5 +567,15 @@ mod tests {
     fn idle_reasons_are_those_of_the_fabric() {
         let reasons = IdleReason::ALL.map(|reason| reason.to_string());
         assert_eq!(reasons, crosslane_results::IDLE_REASONS);
+    }
+
+    #[test]
+    fn efficiency_counts_whole_double_words_and_every_header() {
+        let tlps = DataTlps { tlps: 2, data_bytes: 256, wire_payload_bytes: 256, header_dw: 3 };
+        assert_eq!(tlps.efficiency(), 128.0 / 148.0);
+        assert_eq!(tlps.payload_bytes(), 128.0);
+        // Six bytes take eight on the wire.
+        let odd = DataTlps { tlps: 1, data_bytes: 6, wire_payload_bytes: 8, header_dw: 4 };
+        assert_eq!(odd.efficiency(), 6.0 / 32.0);
     }
 }

@@ -16,7 +16,7 @@ use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, median, rate};
 use crate::options::Options;
 use crate::pattern::{WORD_BYTES, compare, fill};
-use crate::posting::{Source, run_posted};
+use crate::transfer::{Source, run_posted};
 
 /// Most bytes of the card's memory that a run uses.
 const MOST_CARD_BYTES: u64 = 256 << 20;

@@ -9,10 +9,10 @@ use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::{ExperimentError, Result};
-use crate::measured::{DataErrors, EngineTime, HardwareTime, Measured, channel, lane};
+use crate::measured::{DataErrors, EngineTime, HardwareTime, Measured, channel_of, lane};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
-use crate::posting::Timing;
+use crate::transfer::Timing;
 
 /// The first card reads host memory and writes to the second, that to the third, and the last
 /// writes to host memory, where what has come is compared. A transfer's time is from its post to
@@ -193,16 +193,16 @@ impl<B: Bus> Chain<B> {
             counted_clocks.push(device.time_clocks().await?.saturating_sub(*reset_at));
         }
         let mut channels =
-            vec![channel(&self.devices[0], ChannelKind::H2c, read, counted_clocks[0])];
+            vec![channel_of(&self.devices[0], ChannelKind::H2c, read, counted_clocks[0])];
         for ((device, peer), counted) in
             self.devices.iter().zip(self.peer_channels).zip(&counted_clocks)
         {
             let counters = peer.counters().await?;
-            channels.push(channel(device, ChannelKind::Peer, counters, *counted));
+            channels.push(channel_of(device, ChannelKind::Peer, counters, *counted));
             peer.close().await?;
         }
         let writer = &self.devices[last];
-        channels.push(channel(writer, ChannelKind::C2h, written, counted_clocks[last]));
+        channels.push(channel_of(writer, ChannelKind::C2h, written, counted_clocks[last]));
         let mut lanes = Vec::new();
         for (device, peer) in self.devices.iter().skip(1).zip(self.peers) {
             lanes.push(lane(device, peer.receive_queue(), peer.counters().await?));

@@ -11,7 +11,7 @@ use crosslane_results::{Latencies, Latency};
 use crate::error::{ExperimentError, Result};
 use crate::measured::DataErrors;
 use crate::options::Options;
-use crate::peer_write::wait_drained;
+use crate::transfer::wait_drained;
 use crate::workload::summary_of;
 
 impl Options {

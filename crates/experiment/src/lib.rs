@@ -18,12 +18,10 @@ mod acceptance;
 mod account;
 mod bridged;
 mod card_transfer;
-mod ceiling;
 mod chain;
 mod error;
 pub mod fit;
 mod halo;
-mod host_transfer;
 mod latency;
 mod measured;
 mod mmio;
@@ -32,34 +30,31 @@ mod nget;
 mod options;
 mod overhead;
 pub mod pattern;
-mod peer_write;
-mod posting;
 mod rdma;
 mod route;
-mod samples;
 mod scenario;
-mod size;
 pub mod sweep;
-mod together;
 mod topology;
 mod traffic;
+mod transfer;
 mod two_nodes;
 mod workload;
 
 pub use acceptance::{AcceptanceOptions, accept};
-pub use account::direction_name;
+pub use account::{Carrier, Ceiling, DataTlps, LinkLoad, direction_name, least_ceiling};
 pub use bridged::{
     BridgePlan, BridgedMeasured, BridgedOptions, PeekCard, bridge_report, bridged,
     bridged_checked_by, overlaps,
 };
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
-pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::{Loopback, chain, loopback};
 pub use crosslane_lab::Progress;
+pub use crosslane_results::quantity::{
+    MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size,
+};
 pub use error::{ExperimentError, Result};
 pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, Tori, halo_on};
-pub use host_transfer::{read, write};
 pub use latency::{RoundTrips, latency};
 pub use measured::{DataErrors, HardwareTime, Measured, Verified};
 pub use mmio::{MmioMeasured, MmioOptions, Program, StoreWork, mmio};
@@ -69,18 +64,17 @@ pub use nget::{
 };
 pub use options::{Options, Registration, default_in_flight, default_operations};
 pub use overhead::{OverheadOptions, overhead};
-pub use peer_write::peer_write;
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use scenario::{Outcome, Scenario, Work, unless_over};
-pub use size::{MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size};
-pub use together::{Flow, NoObserver, Observer, Together, observed, together};
 pub use topology::topology;
 pub use traffic::{
     Choices, FlowArgument, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork,
     kind_word,
 };
+pub use transfer::{peer_write, read, write};
 pub use two_nodes::{LabClient, TwoNodes};
 pub use workload::{
-    End, Ends, EngineWork, FlowEnds, Measurement, Workload, WorkloadFlow, WorkloadOutcome,
+    End, Ends, EngineWork, Flow, FlowEnds, Measurement, NoObserver, Observer, Together, Workload,
+    WorkloadFlow, WorkloadOutcome, observed, together,
 };

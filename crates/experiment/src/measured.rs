@@ -13,9 +13,9 @@ use crate::latency::RoundTrips;
 use crate::mmio::MmioMeasured;
 use crate::neighbour::OneWay;
 use crate::options::Options;
-use crate::posting::Timing;
 use crate::rdma::RdmaMeasured;
-use crate::together::Together;
+use crate::transfer::Timing;
+use crate::workload::Together;
 
 /// Time between two readings of engines' timers, and what was moved between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(crate) const fn channel_word(kind: ChannelKind) -> &'static str {
 
 /// Returns the counters of a channel after the run; they were reset `counted_clocks` earlier, to
 /// within register accesses.
-pub(crate) fn channel<B: Bus>(
+pub(crate) fn channel_of<B: Bus>(
     device: &Device<B>,
     kind: ChannelKind,
     counters: ChannelCounters,

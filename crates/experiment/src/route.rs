@@ -5,7 +5,7 @@
 use crosslane_driver::ChannelKind;
 use crosslane_fabric::{DirectionId, Fabric, LinkDirection, NodeId, NodeKind};
 
-use crate::ceiling::Carrier;
+use crate::account::Carrier;
 use crate::workload::{FlowEnds, Workload};
 
 /// One step up: the link, and the node at its upper end.

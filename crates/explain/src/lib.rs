@@ -11,12 +11,11 @@
 #![forbid(unsafe_code)]
 
 mod error;
-mod explainable;
 mod limits;
 mod search;
 
 pub use error::ExplainError;
-pub use explainable::{Explainable, Levers, Short};
+pub use limits::{Explainable, Levers, Short};
 pub use search::{
     CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, Why, explain, explain_all,
 };

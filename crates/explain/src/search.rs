@@ -38,7 +38,7 @@ use crosslane_results::{
 use rayon::prelude::*;
 
 use crate::error::ExplainError;
-use crate::explainable::{Explainable, Short};
+use crate::limits::{Explainable, Short};
 
 /// Least gain that counts, as a fraction. The beginning and end of a shortened run are some tenths
 /// of a percent of it, and may change by that much with any lever.

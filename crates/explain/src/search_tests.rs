@@ -10,7 +10,7 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{ScenarioResult, TimeUse};
 
 use super::*;
-use crate::explainable::Levers;
+use crate::limits::Levers;
 use crosslane_results::LimitKind::{
     self, BitErrors, Datapath, IdleClocks, Link, MaxPayload, MemoryLatency, MemoryWrite, ReadSlots,
     ReplayBuffer, SharedLink, Tags,

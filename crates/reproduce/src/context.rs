@@ -7,7 +7,7 @@ use crosslane_experiment::Verified;
 use crosslane_lab::{CheckedRun, Ending, EngineKind, Lab, Progress, Simulation};
 use crosslane_pcie::units::Picoseconds;
 
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::published::PublishedFigures;
 use crate::study::{self, Study};
 
@@ -32,18 +32,17 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// An unknown study, and a lab or a file of figures that cannot be read.
-    pub fn open(study: &str, seed: u64, watch: &'a dyn Progress) -> Result<Self, ReproduceError> {
+    pub fn open(study: &str, seed: u64, watch: &'a dyn Progress) -> Result<Self> {
         Self::of(study::study(study)?, seed, watch)
     }
 
-    pub(crate) fn of(
-        study: &dyn Study,
-        seed: u64,
-        watch: &'a dyn Progress,
-    ) -> Result<Self, ReproduceError> {
+    pub(crate) fn of(study: &Study, seed: u64, watch: &'a dyn Progress) -> Result<Self> {
         let labs: Vec<Lab> =
-            study.labs().iter().map(|name| crosslane_lab::open(name)).collect::<Result<_, _>>()?;
-        let figures = study.figures(&labs[0])?;
+            study.labs.iter().map(|name| crosslane_lab::open(name)).collect::<Result<_, _>>()?;
+        let figures = match study.figures {
+            [] => PublishedFigures::of(&labs[0])?,
+            files => PublishedFigures::read(files.iter().copied())?,
+        };
         Ok(Self { labs, figures, seed, own: EngineKind::Model, watch })
     }
 
@@ -57,7 +56,7 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// A value that is not allowed.
-    pub fn with_constant(mut self, path: &str, value: f64) -> Result<Self, ReproduceError> {
+    pub fn with_constant(mut self, path: &str, value: f64) -> Result<Self> {
         for lab in &mut self.labs {
             if lab.constants().any(|constant| constant.path() == path) {
                 *lab = lab.with_constant(path, value)?;
@@ -72,12 +71,12 @@ impl<'a> Context<'a> {
     }
 
     /// Returns a variant of the study's lab.
-    pub(crate) fn variant(&self, name: &str) -> Result<Lab, ReproduceError> {
+    pub(crate) fn variant(&self, name: &str) -> Result<Lab> {
         Ok(self.lab().with_variant(name)?)
     }
 
     /// Returns an error if no more scenarios are wanted.
-    pub(crate) fn may_begin(&self) -> Result<(), ReproduceError> {
+    pub(crate) fn may_begin(&self) -> Result<()> {
         if self.watch.is_over() { Err(ReproduceError::Interrupted) } else { Ok(()) }
     }
 
@@ -92,7 +91,7 @@ impl<'a> Context<'a> {
         scenario: &str,
         lab: &Lab,
         program: impl AsyncFnOnce(&Simulation) -> Result<T, E>,
-    ) -> Result<T, ReproduceError> {
+    ) -> Result<T> {
         let ending = self.run_to_errors(scenario, lab, program)?;
         let failed = |error| ReproduceError::experiment(scenario, error);
         Ok(ending.into_result().map_err(failed)?.value)
@@ -104,7 +103,7 @@ impl<'a> Context<'a> {
         scenario: &str,
         lab: &Lab,
         program: impl AsyncFnOnce(&Simulation) -> Result<T, E>,
-    ) -> Result<Ending<T, E>, ReproduceError> {
+    ) -> Result<Ending<T, E>> {
         self.may_begin()?;
         let run = CheckedRun::new(lab, self.seed)?.with_limit(TIME_LIMIT);
         let ending = run.run_to_errors(scenario, program(run.simulation()));
@@ -118,7 +117,7 @@ impl<'a> Context<'a> {
         scenario: &str,
         lab: &Lab,
         workload: impl AsyncFnOnce(&Simulation) -> Result<T, E>,
-    ) -> Result<T, ReproduceError> {
+    ) -> Result<T> {
         let value = self.run(scenario, lab, workload)?;
         match value.wrong_words() {
             0 => Ok(value),

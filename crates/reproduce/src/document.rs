@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crosslane_lab::{Constant, Provenance};
 use crosslane_report::Table;
 
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::explained;
 use crate::reproduction::{Reproduction, comparison};
 
@@ -14,7 +14,7 @@ use crate::reproduction::{Reproduction, comparison};
 ///
 /// # Errors
 /// A page without the marks around its tables, or a lab that cannot be read.
-pub fn document(old: &str, reproduction: &Reproduction) -> Result<String, ReproduceError> {
+pub fn document(old: &str, reproduction: &Reproduction) -> Result<String> {
     let (name, command) = (reproduction.name, format!("make {}", reproduction.name));
     let lab = crosslane_lab::open(name)?;
     let figures = reproduction.rows().filter(|row| row.published.is_some());
@@ -95,7 +95,7 @@ pub(crate) fn with_blocks<const N: usize>(
     page: &str,
     command: &str,
     blocks: [(&str, String); N],
-) -> Result<String, ReproduceError> {
+) -> Result<String> {
     let mut document = document.to_owned();
     for (name, text) in blocks {
         document = with_block(&document, name, command, &text)

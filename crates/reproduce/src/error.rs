@@ -7,6 +7,9 @@ use crosslane_host::kinds;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
+/// Result of what may fail with a [`ReproduceError`].
+pub type Result<T, E = ReproduceError> = std::result::Result<T, E>;
+
 /// Reason for which a reproduction or a validation cannot be run. A row outside its tolerance is
 /// not an error.
 #[derive(Debug, Error)]

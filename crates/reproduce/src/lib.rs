@@ -27,5 +27,5 @@ mod text;
 pub mod validation;
 
 pub use context::Context;
-pub use error::ReproduceError;
+pub use error::{ReproduceError, Result};
 pub use published::{PublishedFigure, PublishedFigures};

@@ -9,7 +9,7 @@ use crosslane_report::{self as report, Bar, Bars, Block, Page, Section, Topology
 use crosslane_results::DirectionLoad;
 
 use crate::comparison::Row;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::explained;
 use crate::reproduction::Reproduction;
@@ -74,7 +74,7 @@ impl Reproduction {
     ///
     /// # Errors
     /// A lab that cannot be read.
-    pub fn page(&self, command: &str) -> Result<Page, ReproduceError> {
+    pub fn page(&self, command: &str) -> Result<Page> {
         let lab = crosslane_lab::open(self.name)?;
         let mut sections = vec![self.figures()];
         for (number, experiment) in (1..).zip(&self.experiments) {
@@ -154,7 +154,7 @@ fn load_sum(figure: &TopologyFigure) -> f64 {
     figure.loads.iter().map(|load| load.busy_share).sum()
 }
 
-fn constant_section(lab: &Lab) -> Result<Section, ReproduceError> {
+fn constant_section(lab: &Lab) -> Result<Section> {
     let variants = lab.file().variants.iter().map(|variant| lab.with_variant(&variant.name));
     let variants = variants.collect::<Result<Vec<Lab>, _>>()?;
     let labs: Vec<&Lab> = std::iter::once(lab).chain(&variants).collect();

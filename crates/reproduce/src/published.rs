@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::comparison::{Kind, Row, relative_error};
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 
 macro_rules! files {
     ($($name:literal),*) => {
@@ -38,7 +38,7 @@ const FILES: [(&str, &str); 10] = files![
 ///
 /// # Errors
 /// A file that is not built in, and the first row with a problem.
-pub(crate) fn read<T: DeserializeOwned>(name: &str) -> Result<Vec<T>, ReproduceError> {
+pub(crate) fn read<T: DeserializeOwned>(name: &str) -> Result<Vec<T>> {
     let Some((_, text)) = FILES.iter().find(|(known, _)| *known == name) else {
         let known = FILES.map(|(name, _)| name).join(", ");
         let what = "file of published figures";
@@ -48,7 +48,7 @@ pub(crate) fn read<T: DeserializeOwned>(name: &str) -> Result<Vec<T>, ReproduceE
 }
 
 /// Parses the text of such a file (RFC 4180 without line breaks in fields).
-fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<Vec<T>, ReproduceError> {
+fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<Vec<T>> {
     let failed = |line: u64, problem: String| ReproduceError::Published {
         file: name.to_owned(),
         line,
@@ -137,7 +137,7 @@ impl PublishedFigures {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn of(lab: &Lab) -> Result<Self, ReproduceError> {
+    pub fn of(lab: &Lab) -> Result<Self> {
         Self::read(lab.file().measurements.iter().map(|file| file.file.as_str()))
     }
 
@@ -145,11 +145,8 @@ impl PublishedFigures {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub(crate) fn read<'a>(
-        files: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, ReproduceError> {
-        let figures: Vec<Vec<_>> =
-            files.into_iter().map(read).collect::<Result<_, ReproduceError>>()?;
+    pub(crate) fn read<'a>(files: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        let figures: Vec<Vec<_>> = files.into_iter().map(read).collect::<Result<_>>()?;
         Ok(Self(figures.concat()))
     }
 

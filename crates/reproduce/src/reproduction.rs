@@ -7,7 +7,7 @@ use crosslane_results::SCHEMA;
 
 use crate::comparison::{Kind, Row};
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::experiment::Experiment;
 use crate::study::{Reproducible, reproducible, study};
 
@@ -34,11 +34,7 @@ const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The 
 ///
 /// # Errors
 /// An unknown name, or an experiment that fails.
-pub fn reproduce(
-    name: &str,
-    seed: u64,
-    watch: &dyn Progress,
-) -> Result<Reproduction, ReproduceError> {
+pub fn reproduce(name: &str, seed: u64, watch: &dyn Progress) -> Result<Reproduction> {
     reproduce_with(name, seed, EngineKind::Model, watch)
 }
 
@@ -53,7 +49,7 @@ pub fn reproduce_with(
     seed: u64,
     own: EngineKind,
     watch: &dyn Progress,
-) -> Result<Reproduction, ReproduceError> {
+) -> Result<Reproduction> {
     let found = find(name)?;
     if own != EngineKind::Model && !found.has_engines {
         let problem = "no engine takes part, so that none can be the gateware";
@@ -62,7 +58,7 @@ pub fn reproduce_with(
     let mut experiments = Vec::new();
     let study = study(found.name)?;
     let context = Context::of(study, seed, watch)?.with_own(own);
-    match study.experiments(&context, &mut experiments) {
+    match (found.experiments)(&context, &mut experiments) {
         // Finished experiments are worth showing.
         Ok(()) | Err(ReproduceError::Interrupted) => {}
         Err(error) => return Err(error),
@@ -83,7 +79,7 @@ fn as_context(row: &mut Row) {
 ///
 /// # Errors
 /// An unknown name, with the known ones.
-pub fn find(name: &str) -> Result<Reproducible, ReproduceError> {
+pub fn find(name: &str) -> Result<Reproducible> {
     reproducible().find(|known| known.name == name).ok_or_else(|| {
         let known = reproducible().map(|known| known.name).collect::<Vec<_>>().join(", ");
         ReproduceError::Unknown { what: "reproduction", name: name.to_owned(), known }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::comparison::{Kind, Row, worst_and_median};
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::study::{Effort, Study, study};
 
 /// Relative change of each constant.
@@ -93,12 +93,12 @@ fn constants(context: &Context<'_>) -> Vec<Constant> {
 }
 
 /// Returns the compared rows of shorter experiments, with one constant changed.
-fn quick(study: &dyn Study, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
+fn quick(study: &Study, change: Option<(&str, f64)>) -> Result<Vec<Row>> {
     let mut context = Context::of(study, SEED, &())?;
     if let Some((path, value)) = change {
         context = context.with_constant(path, value)?;
     }
-    study.compared(&context, Effort::Quick)
+    (study.compared)(&context, Effort::Quick)
 }
 
 /// Returns the number of numeric constants of a set: its validation takes as many runs, and one
@@ -106,7 +106,7 @@ fn quick(study: &dyn Study, change: Option<(&str, f64)>) -> Result<Vec<Row>, Rep
 ///
 /// # Errors
 /// An unknown set.
-pub fn numbers(name: &str) -> Result<usize, ReproduceError> {
+pub fn numbers(name: &str) -> Result<usize> {
     let context = Context::open(name, SEED, &())?;
     Ok(constants(&context).iter().filter(|constant| constant.is_number).count())
 }
@@ -116,11 +116,11 @@ pub fn numbers(name: &str) -> Result<usize, ReproduceError> {
 ///
 /// # Errors
 /// An unknown set, or an experiment that fails with unchanged constants.
-pub fn validate(name: &str, watch: &dyn Progress) -> Result<Validation, ReproduceError> {
+pub fn validate(name: &str, watch: &dyn Progress) -> Result<Validation> {
     let study = study(name)?;
     let context = Context::of(study, SEED, &())?;
     let constants = constants(&context);
-    let rows = study.compared(&context, Effort::Full)?;
+    let rows = (study.compared)(&context, Effort::Full)?;
     let compared = crate::reproduction::compared(rows.iter());
     let predicted = compared.iter().copied().filter(|row| row.kind == Kind::Predicted);
     let outside = compared.iter().filter(|row| row.is_met() == Some(false));
@@ -144,7 +144,7 @@ pub fn validate(name: &str, watch: &dyn Progress) -> Result<Validation, Reproduc
     influences.sort_by(|a, b| b.average.total_cmp(&a.average));
     influences.truncate(NAMED);
     Ok(Validation {
-        set: study.labs()[0],
+        set: study.labs[0],
         rows: context.figures.count(),
         constants: constants.len(),
         fitted: constants.iter().filter(|one| one.provenance == Provenance::Fit).count(),
@@ -159,7 +159,7 @@ pub fn validate(name: &str, watch: &dyn Progress) -> Result<Validation, Reproduc
 }
 
 /// Changes a constant and compares the rows; `None` if it cannot have the other value.
-fn influence(study: &dyn Study, constant: &Constant, base: &[Row]) -> Option<Influence> {
+fn influence(study: &Study, constant: &Constant, base: &[Row]) -> Option<Influence> {
     let value = number_of(&constant.value)?;
     let changed_to = changed(value, constant.unit);
     let rows = quick(study, Some((&constant.path(), changed_to))).ok()?;

@@ -4,8 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::explanation::Explanation;
-use crate::flow::{Flow, PlanSummary};
-use crate::latencies::Latencies;
+use crate::flow::{Flow, Latencies, PlanSummary};
 use crate::links::{DirectionLoad, Link};
 
 /// Number of the schema that this crate writes.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Explanations: the bottleneck of a run, and the result of the same run without it.
+//! Explanations: the bottleneck of a run, which is one of its limits, and the result of the same
+//! run without it.
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::{Account, Use};
-use crate::limit::Limit;
+use crate::links::{Account, Use};
 
 /// Largest difference, as a fraction, at which a shortened run stands for the whole one.
 pub const CLOSE: f64 = 0.03;
@@ -103,4 +103,138 @@ pub struct Consequence {
     pub share: f64,
     /// Its share in the run without the bottleneck.
     pub share_without: f64,
+}
+
+listed! {
+    /// Kinds of limits. Each is a constant of the lab, a setting of configuration space, or a
+    /// choice of the program that moves the data, and each can be lifted: the same run can be made
+    /// without it.
+    ///
+    /// The most specific come first. Of two equal gains, the first kind is named.
+    pub enum LimitKind {
+        /// A link of fewer lanes than both its ports have; lifted: all lanes.
+        LinkWidth,
+        /// A link of a lower generation than both its ports have; lifted: their generation.
+        LinkGeneration,
+        /// Bit errors and the replays that they cause; lifted: none.
+        BitErrors,
+        /// Requests that a switch redirects to the root complex although their target is below it;
+        /// lifted: no redirection.
+        AcsRedirect,
+        /// Payloads that are shorter than all ports on the path support: because of
+        /// Max_Payload_Size, of the requester's design, or of a request; lifted: the longest
+        /// supported.
+        MaxPayload,
+        /// Read requests that are shorter than the requester's longest: because of
+        /// Max_Read_Request_Size or of a request; lifted: its longest.
+        MaxReadRequest,
+        /// Completions that wait behind posted writes; lifted: the relaxed ordering attribute.
+        StrictOrdering,
+        /// Stores into uncached memory, each a separate write; lifted: write combining.
+        UncachedStores,
+        /// Stores that are narrower than the processor's widest, or the stores and the call of a
+        /// library's routine; lifted: the widest.
+        StoreWidth,
+        /// Completion by interrupts; lifted: polling.
+        Notification,
+        /// A system call for each transfer; lifted: none.
+        SystemCall,
+        /// Registration of memory within each transfer; lifted: registration in advance.
+        Registration,
+        /// Misses of an IOMMU's IOTLB, and their page table walks; lifted: only hits.
+        Iotlb,
+        /// Transfers or operations in flight at once; lifted: many.
+        Outstanding,
+        /// The gap after a descriptor, or between operations of a generic requester; lifted: none.
+        DescriptorGap,
+        /// Clocks or time between TLPs; lifted: none.
+        IdleClocks,
+        /// Batches in which an engine fetches descriptors; lifted: the largest.
+        DescriptorFetch,
+        /// Descriptors of a reading channel in flight at once; lifted: any number.
+        ReadingDescriptors,
+        /// Tags of the requester; lifted: all 8-bit tags.
+        Tags,
+        /// Delay with which a port returns credits; lifted: none.
+        CreditReturn,
+        /// Cost of writes of partial lines in a memory; lifted: none.
+        PartialLines,
+        /// The drain of a receive queue, or of writes into the memory behind a BAR, at the
+        /// receiver; lifted: twice as wide (for a receive queue), or any rate.
+        SlowReader,
+        /// Rate at which host memory takes writes; lifted: any.
+        MemoryWrite,
+        /// Reads that a memory serves at once; lifted: any number.
+        ReadSlots,
+        /// Length at which a memory cuts completions; lifted: Max_Payload_Size.
+        CompletionSize,
+        /// Rate at which a memory serves reads; lifted: any.
+        MemoryRead,
+        /// Rate and latency between ports of the root complex; lifted: any rate, no latency.
+        PeerToPeer,
+        /// Credits of a port's receive buffer for posted TLPs; lifted: infinite.
+        PostedCredits,
+        /// Credits of a port's receive buffer for non-posted TLPs; lifted: infinite.
+        NonPostedCredits,
+        /// Credits of a port's receive buffer for completions; lifted: infinite.
+        CompletionCredits,
+        /// A port's replay buffer, which is too small for its partner's late acknowledgements;
+        /// lifted: infinite.
+        ReplayBuffer,
+        /// The FIFO of a receive queue, which is the credit window of its sender; lifted: 1 MiB.
+        PeerWindow,
+        /// The staging memory of a reading channel, which holds data until they are taken; lifted:
+        /// 1 MiB.
+        Staging,
+        /// Time of the processor's own stores and loads; lifted: none.
+        Processor,
+        /// Acks and UpdateFCs in the direction of the data; lifted: they take no time.
+        Dllps,
+        /// The requester's clock and width; lifted: twice as wide.
+        Datapath,
+        /// The longest read that the requester can build; lifted: the longest allowed.
+        ReadLength,
+        /// Latency of a switch; lifted: none.
+        SwitchLatency,
+        /// Latency of an endpoint between link and engine; lifted: none.
+        EndpointLatency,
+        /// Latency of a memory until it answers, or until a write is visible, with the ports of its
+        /// root complex; lifted: none.
+        MemoryLatency,
+        /// Time of flight; lifted: none.
+        Flight,
+        /// A link at its ports' full width and generation that several flows share; lifted: twice
+        /// the rate.
+        SharedLink,
+        /// The same for a single flow.
+        Link,
+    }
+}
+
+impl LimitKind {
+    /// Returns whether it is a time that every TLP takes on its path.
+    pub const fn is_latency(self) -> bool {
+        matches!(
+            self,
+            Self::SwitchLatency | Self::EndpointLatency | Self::MemoryLatency | Self::Flight
+        )
+    }
+
+    /// Returns whether it is the rate of a link at its ports' full width and generation.
+    pub const fn is_link(self) -> bool {
+        matches!(self, Self::Link | Self::SharedLink)
+    }
+}
+
+/// A limit in a lab.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Its kind.
+    pub kind: LimitKind,
+    /// Its place: a node, port, link or flow.
+    pub place: String,
+    /// The limit in words, such as `16 tags of fpga1`: subject of a sentence.
+    pub words: String,
+    /// The changed value in the run without it, such as `256 tags`.
+    pub lifted: String,
 }

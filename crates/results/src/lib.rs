@@ -26,7 +26,6 @@ macro_rules! listed {
     };
 }
 
-mod account;
 mod bench;
 mod bridge;
 mod comparison;
@@ -34,8 +33,6 @@ mod explanation;
 mod fit;
 mod flow;
 mod lab;
-mod latencies;
-mod limit;
 mod links;
 pub mod machine;
 mod outcome;
@@ -44,25 +41,24 @@ mod reproduction;
 mod rows;
 pub mod topology;
 
-pub use account::{Account, IommuUse, TimeUse, Use};
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, ScenarioResult, Together};
 pub use bridge::{
     Bridge, BridgeCopy, BridgeReport, BridgeStage, BridgeStep, BridgeTransfer, Overlap,
 };
 pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure};
-pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
+pub use explanation::{
+    Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial,
+};
 pub use fit::{BAD_RESIDUAL, Fit, FitResidual, Fits};
 pub use flow::{
-    Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, PlanSummary, ReceiveQueue, Stores,
-    Traffic, Transfers, WritesByLength,
+    Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Latencies, PlanSummary, ReceiveQueue,
+    Stores, Traffic, Transfers, WritesByLength,
 };
 pub use lab::{
     LabCheck, LabConstant, LabConstants, LabFileCheck, LabList, LabRemark, LabRemarkKind,
     LabSummary, VariantSummary,
 };
-pub use latencies::Latencies;
-pub use limit::{Limit, LimitKind};
-pub use links::{DirectionLoad, IDLE_REASONS, Link, LinkShares};
+pub use links::{Account, DirectionLoad, IDLE_REASONS, IommuUse, Link, LinkShares, TimeUse, Use};
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
 pub use rows::{Overhead, OverheadRow, Parameter, Sweep, SweepRow};

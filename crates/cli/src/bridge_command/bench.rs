@@ -11,17 +11,17 @@ use crosslane::results::{Bridge, BridgeTransfer, Outcome, SCHEMA};
 use crosslane_report::text::Notes;
 
 use super::arguments::{BenchArguments, PATHS};
-use super::network;
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
+use super::{identity, open_network};
 use crate::bench::print_outcome;
-use crate::error::{CommandError, usage};
+use crate::error::{CommandError, Result, usage};
 use crate::files::{report_of, write_outcome_page};
 
 /// Largest number of bytes that a naive transfer may have: its memory is got for it.
 const MOST_NAIVE_BYTES: u64 = 1 << 31;
 
 /// Returns the transfers that are asked for.
-fn plan(arguments: &BenchArguments) -> Result<BridgePlan, CommandError> {
+fn plan(arguments: &BenchArguments) -> Result<BridgePlan> {
     let paths = match arguments.path.is_empty() {
         true => PATHS.map(|(_, _, path)| path).to_vec(),
         false => arguments.path.clone(),
@@ -42,7 +42,7 @@ fn plan(arguments: &BenchArguments) -> Result<BridgePlan, CommandError> {
 ///
 /// # Errors
 /// An impossible request, a failed transfer, and wrong data.
-pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &BenchArguments) -> Result<()> {
     let plan = plan(arguments)?;
     let file = report_of(arguments.report.as_deref())?;
     let lab = arguments.lab.as_deref().map(Lab::load).transpose()?;
@@ -54,7 +54,7 @@ pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
         (None, Some(target)) => {
             let (server, place) = (target.server.clone(), (target.card.as_str(), target.address));
             let clock = MachineClock::new();
-            let (network, why) = network::open(arguments.client.network, &server, &clock)?;
+            let (network, why) = open_network(arguments.client.network, &server, &clock)?;
             let running = async {
                 let clients = connect(arguments, &network, &clock, &server).await?;
                 measured(&plan, &clients, place).await
@@ -80,7 +80,7 @@ async fn measured<R: Rdma, C: Clock>(
     plan: &BridgePlan,
     clients: &[Client<R, C>],
     place: (&str, u64),
-) -> Result<Vec<BridgeTransfer>, CommandError> {
+) -> Result<Vec<BridgeTransfer>> {
     plan.measure(clients, place).await.map_err(failed)
 }
 
@@ -96,8 +96,8 @@ async fn connect<R: Rdma>(
     network: &R,
     clock: &MachineClock,
     server: &str,
-) -> Result<Vec<Client<R, MachineClock>>, CommandError> {
-    let identity = network::identity(&arguments.client)?;
+) -> Result<Vec<Client<R, MachineClock>>> {
+    let identity = identity(&arguments.client)?;
     let mut clients = Vec::new();
     for _ in 0..arguments.clients {
         let time = std::time::Duration::from_secs(10);
@@ -113,7 +113,7 @@ fn in_lab(
     plan: &BridgePlan,
     options: ServerOptions,
     lab: &Lab,
-) -> Result<(Vec<BridgeTransfer>, String), CommandError> {
+) -> Result<(Vec<BridgeTransfer>, String)> {
     let nodes = TwoNodes::find(lab)?;
     let clients = arguments.clients.into();
     let card = nodes.card().to_owned();
@@ -128,11 +128,11 @@ fn in_this_program(
     arguments: &BenchArguments,
     plan: &BridgePlan,
     options: ServerOptions,
-) -> Result<(Vec<BridgeTransfer>, String), CommandError> {
+) -> Result<(Vec<BridgeTransfer>, String)> {
     let clock = MachineClock::new();
     // Shared memory joins processes, and here is one.
     let choice = arguments.client.network.or(Some(Provider::Tcp));
-    let (network, why) = network::open(choice, "127.0.0.1:0", &clock)?;
+    let (network, why) = open_network(choice, "127.0.0.1:0", &clock)?;
     let device = &arguments.device;
     let (lines, name) = on_card(device, async |card| {
         beside((&network, &clock), card, options, async |server| {

@@ -21,8 +21,8 @@ use futures_executor::block_on;
 use super::arguments::{
     ClientArguments, CopyArguments, GetArguments, PutArguments, RoundtripArguments,
 };
-use super::network;
-use crate::error::{CommandError, usage};
+use super::{identity, open_network};
+use crate::error::{CommandError, Result, usage};
 use crate::files::cannot_read;
 use crate::files::output_of;
 use crate::output;
@@ -53,14 +53,10 @@ impl Watch for Shown {
 }
 
 impl<'a> Remote<'a> {
-    fn open(
-        server: &str,
-        arguments: &'a ClientArguments,
-        bytes: u64,
-    ) -> Result<Self, CommandError> {
+    fn open(server: &str, arguments: &'a ClientArguments, bytes: u64) -> Result<Self> {
         let clock = MachineClock::new();
-        let identity = network::identity(arguments)?;
-        let (network, why_network) = network::open(arguments.network, server, &clock)?;
+        let identity = identity(arguments)?;
+        let (network, why_network) = open_network(arguments.network, server, &clock)?;
         let options = FileOptions::default()
             .with_retries(arguments.retries)
             .with_time(Duration::from_secs(arguments.timeout));
@@ -71,7 +67,7 @@ impl<'a> Remote<'a> {
     }
 
     /// Prints the outcome.
-    fn finish(self, what: &str, outcome: &FileOutcome) -> Result<(), CommandError> {
+    fn finish(self, what: &str, outcome: &FileOutcome) -> Result<()> {
         let seconds = self.clock.now().since(self.begun).as_seconds();
         self.shown.0.finish();
         block_on(self.files.close());
@@ -107,7 +103,7 @@ fn place(address: &CardAddress) -> CardPlace {
 }
 
 /// `bridge put`.
-pub fn put(arguments: &PutArguments) -> Result<(), CommandError> {
+pub fn put(arguments: &PutArguments) -> Result<()> {
     let (path, first, target) = (&arguments.file, arguments.resume, &arguments.target);
     let (mut file, bytes) = open_file(path)?;
     if first >= bytes {
@@ -123,7 +119,7 @@ pub fn put(arguments: &PutArguments) -> Result<(), CommandError> {
 }
 
 /// `bridge get`.
-pub fn get(arguments: &GetArguments) -> Result<(), CommandError> {
+pub fn get(arguments: &GetArguments) -> Result<()> {
     let (path, source) = (&arguments.file, &arguments.source);
     let output = output_of(path, Kind::Data)?;
     let mut remote = Remote::open(&source.server, &arguments.client, arguments.bytes)?;
@@ -135,7 +131,7 @@ pub fn get(arguments: &GetArguments) -> Result<(), CommandError> {
 }
 
 /// `bridge roundtrip`.
-pub fn roundtrip(arguments: &RoundtripArguments) -> Result<(), CommandError> {
+pub fn roundtrip(arguments: &RoundtripArguments) -> Result<()> {
     let (path, target) = (&arguments.file, &arguments.target);
     let (mut file, bytes) = open_file(path)?;
     let output = arguments.output.as_deref().map(|path| output_of(path, Kind::Data));
@@ -153,7 +149,7 @@ pub fn roundtrip(arguments: &RoundtripArguments) -> Result<(), CommandError> {
 }
 
 /// `bridge copy`.
-pub fn copy(arguments: &CopyArguments) -> Result<(), CommandError> {
+pub fn copy(arguments: &CopyArguments) -> Result<()> {
     let CopyArguments { source, target, bytes, client } = arguments;
     let mut remote = Remote::open(&source.server, client, *bytes)?;
     let CardAddress { server, card, address } = target.clone();
@@ -163,7 +159,7 @@ pub fn copy(arguments: &CopyArguments) -> Result<(), CommandError> {
     remote.finish(&format!("{source} -> {target}"), &outcome)
 }
 
-fn open_file(path: &Path) -> Result<(File, u64), CommandError> {
+fn open_file(path: &Path) -> Result<(File, u64)> {
     let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
     let bytes = file.metadata().map_err(|error| cannot_read(path, &error))?.len();
     if bytes == 0 {

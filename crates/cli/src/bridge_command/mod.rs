@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane bridge`: cards served to other nodes, and transfers with them.
+//! `crosslane bridge`: cards served to other nodes, and transfers with them. Its commands share the
+//! network and the client's identity.
 
 pub mod arguments;
 mod bench;
 mod client;
-mod network;
 mod serve;
 
-use crosslane::bridge::Key;
-use crosslane::network::providers;
+use std::path::Path;
+
+use crosslane::bridge::{BridgeError, Identity, Key};
+use crosslane::network::{MachineClock, Network, Provider, providers};
 use crosslane_report::Table;
 use serde::Serialize;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
+use crate::files::read_text;
 use crate::output;
 use crate::output::shown;
-use arguments::BridgeCommand;
+use arguments::{BridgeCommand, ClientArguments, NetworkChoice};
+
+/// Most bytes of a key file that are read: a key with blanks around it.
+const MOST_KEY_BYTES: usize = 4096;
 
 /// Runs the command.
 ///
 /// # Errors
 /// Invalid arguments, and failures.
-pub fn run(command: &BridgeCommand) -> Result<(), CommandError> {
+pub fn run(command: &BridgeCommand) -> Result<()> {
     match command {
         BridgeCommand::Providers { json } => list_providers(*json),
         BridgeCommand::Key => output::print_unfolded(&format!("{}\n", random_key()?.to_hex())),
@@ -35,7 +41,7 @@ pub fn run(command: &BridgeCommand) -> Result<(), CommandError> {
 }
 
 /// Makes a new random key.
-fn random_key() -> Result<Key, CommandError> {
+fn random_key() -> Result<Key> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
         .map_err(|error| CommandError::Failed(format!("cannot get random numbers: {error}")))?;
@@ -50,7 +56,7 @@ struct ProviderDocument<'a> {
     what: &'a str,
 }
 
-fn list_providers(json: bool) -> Result<(), CommandError> {
+fn list_providers(json: bool) -> Result<()> {
     let states = providers();
     let mut list = Vec::new();
     for state in &states {
@@ -69,4 +75,41 @@ fn list_providers(json: bool) -> Result<(), CommandError> {
         table.row([provider.to_owned(), usable.to_owned(), what.to_owned()]);
     }
     output::print(&shown(&table))
+}
+
+/// Opens the network for an address; also returns the reason for the choice.
+///
+/// # Errors
+/// The network cannot be used here.
+fn open_network(
+    choice: NetworkChoice,
+    address: &str,
+    clock: &MachineClock,
+) -> Result<(Network, String)> {
+    let (provider, why) = match choice {
+        None => Provider::choose(address),
+        Some(provider) => (provider, "asked for".to_owned()),
+    };
+    let network = Network::open(provider, clock)?;
+    Ok((network, why))
+}
+
+/// Returns the identity of a client.
+///
+/// # Errors
+/// A key that cannot be read.
+fn identity(arguments: &ClientArguments) -> Result<Identity> {
+    let key = arguments.key.as_deref().map(read_key).transpose()?;
+    Ok(Identity { name: arguments.name.clone(), key })
+}
+
+/// Reads a key file.
+///
+/// # Errors
+/// The file cannot be read, or is not a key.
+fn read_key(path: &Path) -> Result<Key> {
+    let text = read_text(path, MOST_KEY_BYTES)?;
+    text.parse().map_err(|error: BridgeError| {
+        CommandError::failed(format!("{}: {}", path.display(), error.why))
+    })
 }

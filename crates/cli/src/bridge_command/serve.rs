@@ -8,15 +8,15 @@ use crosslane::network::{MachineClock, Network};
 use crosslane::open::{AnyBus, AnyRdma, Session};
 
 use super::arguments::{RingArguments, ServeArguments};
-use super::{network, random_key};
-use crate::error::{CommandError, usage};
+use super::{open_network, random_key, read_key};
+use crate::error::{CommandError, Result, usage};
 use crate::output;
 
 /// Name of a card without a given one.
 pub const DEFAULT_NAME: &str = "fpga0";
 
 /// Splits `NAME=DEVICE`; without a name, the card is fpga0.
-fn card_name(text: &str) -> Result<(&str, &str), CommandError> {
+fn card_name(text: &str) -> Result<(&str, &str)> {
     let (name, device) = text.split_once('=').unwrap_or((DEFAULT_NAME, text));
     if name.is_empty() || name.contains(['/', ':']) {
         let why = format!("--device {text}: a card's name has no / and no : in it");
@@ -38,10 +38,7 @@ pub fn server_options(ring: &RingArguments) -> ServerOptions {
 ///
 /// # Errors
 /// A name without a card, a card that cannot be opened, and the program's errors.
-pub fn on_card<T>(
-    name: &str,
-    program: impl AsyncFnOnce(Device<AnyBus>) -> Result<T, CommandError>,
-) -> Result<T, CommandError> {
+pub fn on_card<T>(name: &str, program: impl AsyncFnOnce(Device<AnyBus>) -> Result<T>) -> Result<T> {
     let session = Session::open(name)?;
     session.run_free(async {
         let device = session.device(0).await;
@@ -56,7 +53,7 @@ async fn server(
     (name, card): (&str, Device<AnyBus>),
     options: ServerOptions,
     tell: impl Fn(&ServerEvent) + 'static,
-) -> Result<(Server<AnyBus, AnyRdma, MachineClock>, String), CommandError> {
+) -> Result<(Server<AnyBus, AnyRdma, MachineClock>, String)> {
     let rdma = AnyRdma::new(network.clone(), card.bus());
     let words = rdma.name();
     let cards = vec![(name.to_owned(), card)];
@@ -68,13 +65,13 @@ async fn server(
 ///
 /// # Errors
 /// Invalid arguments, a network that cannot be used, or a device that fails as a whole.
-pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &ServeArguments) -> Result<()> {
     let (card, device_name) = card_name(&arguments.device)?;
     let guard = match &arguments.policy {
         Some(path) => Guard::Keys(Policy::read(path, random_key()?)?),
         None => Guard::Open,
     };
-    let key = arguments.key.as_deref().map(network::read_key).transpose()?;
+    let key = arguments.key.as_deref().map(read_key).transpose()?;
     let options = server_options(&arguments.ring)
         .with_guard(guard)
         .with_identity(Identity { name: arguments.name.clone(), key });
@@ -82,7 +79,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     on_card(device_name, async |device| {
         // After the card, so that a wrong name is reported first.
         let clock = MachineClock::new();
-        let (network, why) = network::open(choice, listen, &clock)?;
+        let (network, why) = open_network(choice, listen, &clock)?;
         let (server, name) = server((&network, &clock), (card, device), options, tell).await?;
         let listener = server.listen(listen).await?;
         let address = listener.address();
@@ -107,8 +104,8 @@ pub async fn beside<T>(
     (network, clock): (&Network, &MachineClock),
     card: Device<AnyBus>,
     options: ServerOptions,
-    program: impl AsyncFnOnce(String) -> Result<T, CommandError>,
-) -> Result<(T, String), CommandError> {
+    program: impl AsyncFnOnce(String) -> Result<T>,
+) -> Result<(T, String)> {
     let named = (DEFAULT_NAME, card);
     let (server, name) = server((network, clock), named, options, |_| {}).await?;
     let listener = server.listen("127.0.0.1:0").await?;

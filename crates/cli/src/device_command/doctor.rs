@@ -14,7 +14,7 @@ use crosslane_report::text;
 
 use super::arguments::DoctorArguments;
 use super::machine;
-use crate::error::{CommandError, usage};
+use crate::error::{CommandError, Result, usage};
 use crate::files::output_of;
 use crate::output::show;
 use crate::progress::{Explaining, Progress};
@@ -24,7 +24,7 @@ use crate::progress::{Explaining, Progress};
 /// # Errors
 /// A function that does not exist, a file that cannot be written, and [`CommandError::Run`] where
 /// there is a problem, after all findings.
-pub fn run(arguments: &DoctorArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &DoctorArguments) -> Result<()> {
     let machine = machine(&arguments.output.root);
     let is_json = arguments.output.json;
     let problems = match arguments.address {
@@ -47,7 +47,7 @@ fn of_card(
     arguments: &DoctorArguments,
     machine: &Machine,
     address: Address,
-) -> Result<CardDiagnosis, CommandError> {
+) -> Result<CardDiagnosis> {
     if arguments.peer == Some(address) {
         return Err(usage(format!("--peer {address}: that is the card itself")));
     }

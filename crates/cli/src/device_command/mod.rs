@@ -13,7 +13,7 @@ use crosslane::machine::{self, Address, BindOptions, Machine, TestOptions};
 use crosslane::open::{DeviceName, OpenError};
 use crosslane_report::text;
 
-use crate::error::{CommandError, usage};
+use crate::error::{CommandError, Result, usage};
 use crate::output::{print, show};
 use arguments::{BindArguments, DeviceCommand, SetMpsArguments, TestArguments};
 
@@ -24,7 +24,7 @@ const HOST: &str = "host";
 ///
 /// # Errors
 /// A function that does not exist or cannot be changed, and a missing right.
-pub fn run(command: &DeviceCommand) -> Result<(), CommandError> {
+pub fn run(command: &DeviceCommand) -> Result<()> {
     match command {
         DeviceCommand::List { all, output } => {
             let list = machine::list(&machine(&output.root).tree()?, *all);
@@ -53,7 +53,7 @@ fn machine(root: &Path) -> Machine {
     Machine::below(root)
 }
 
-fn bind(arguments: &BindArguments) -> Result<(), CommandError> {
+fn bind(arguments: &BindArguments) -> Result<()> {
     let machine = machine(&arguments.output.root);
     let options =
         BindOptions::default().with_driver(arguments.driver.clone()).with_force(arguments.force);
@@ -74,7 +74,7 @@ fn bind(arguments: &BindArguments) -> Result<(), CommandError> {
 }
 
 /// Sets Max_Payload_Size of every port on a path.
-fn set_mps(arguments: &SetMpsArguments) -> Result<(), CommandError> {
+fn set_mps(arguments: &SetMpsArguments) -> Result<()> {
     let usage = |error: &dyn ToString| usage(format!("--path: {}", error.to_string()));
     let end = |text: &String| match text.as_str() {
         HOST => Ok(None),
@@ -87,7 +87,7 @@ fn set_mps(arguments: &SetMpsArguments) -> Result<(), CommandError> {
 }
 
 /// Tests cards and prints each step as it ends.
-fn test(arguments: &TestArguments) -> Result<(), CommandError> {
+fn test(arguments: &TestArguments) -> Result<()> {
     let names: Result<Vec<DeviceName>, OpenError> =
         arguments.names.iter().map(|name| name.parse()).collect();
     let options = TestOptions::default()

@@ -11,7 +11,7 @@ use crosslane_report::text;
 
 use super::arguments::ReloadArguments;
 use super::machine;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::output;
 
 /// Signals that end the program, after errors that were masked are reported again.
@@ -22,7 +22,7 @@ const ENDING: [i32; 3] =
 ///
 /// # Errors
 /// A card that cannot be removed or restored, a program that fails, and the deadline.
-pub fn run(arguments: &ReloadArguments) -> Result<(), CommandError> {
+pub fn run(arguments: &ReloadArguments) -> Result<()> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in ENDING {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))

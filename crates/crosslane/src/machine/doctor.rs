@@ -10,8 +10,7 @@ use thiserror::Error;
 
 use super::describe::functions;
 use super::findings::{examine_card, examine_machine};
-use super::measure::measure;
-use super::prediction::{PredictionError, PredictionProgress, predict};
+use super::rates::{PredictionError, PredictionProgress, measure, predict};
 
 /// Options of the doctor's examination of a card.
 #[derive(Clone, Copy, Debug)]

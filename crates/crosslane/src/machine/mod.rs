@@ -23,8 +23,7 @@ mod describe;
 mod doctor;
 mod findings;
 mod lab_file;
-mod measure;
-mod prediction;
+mod rates;
 mod test;
 
 pub use binding::{PathError, bind, reload, set_max_payload, unbind};
@@ -36,6 +35,5 @@ pub use describe::{describe, list, path_from_root};
 pub use doctor::{DoctorError, DoctorOptions, diagnose_card, diagnose_machine};
 pub use findings::{examine_card, examine_machine};
 pub use lab_file::{Exported, HOST, export};
-pub use measure::measure;
-pub use prediction::{PredictionError, PredictionProgress, predict};
+pub use rates::{PredictionError, PredictionProgress, measure, predict};
 pub use test::{TestError, TestOptions, test_cards};

@@ -15,7 +15,7 @@ use crosslane_results::{Account, Better, Ceiling, Detail, Figure, Flow, Gets};
 
 use super::{NgetMeasured, NgetOptions, nget, nget_sampled};
 use crate::account::direction_load;
-use crate::ceiling::{Carrier, DataTlps, LinkLoad, least_ceiling};
+use crate::account::{Carrier, DataTlps, LinkLoad, least_ceiling};
 use crate::error::{ExperimentError, Result};
 use crate::scenario::{Outcome, Scenario, Work, execute_well};
 use crate::traffic::shape::{Completions, Cuts};

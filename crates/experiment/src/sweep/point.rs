@@ -12,9 +12,9 @@ use crosslane_results::{Parameter, SweepRow};
 use super::axes::{Descriptors, Point, TransferKind};
 use crate::card_transfer::{CardDirection, card_transfer};
 use crate::error::{ExperimentError, Result};
-use crate::host_transfer::{read, write};
 use crate::measured::Measured;
 use crate::options::Options;
+use crate::transfer::{read, write};
 
 /// Bytes of a point whose number of transfers is not given.
 const ENOUGH_BYTES: u64 = 4 << 20;

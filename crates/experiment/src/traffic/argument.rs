@@ -9,7 +9,7 @@ use crosslane_fabric::FlowKind;
 use super::plan::FlowRequest;
 use crosslane_results::quantity::short_size;
 
-use crate::size::{SizeRange, parse_payload};
+use crosslane_results::quantity::{SizeRange, parse_payload};
 
 /// Returns a kind of flow: `write`, `read`, `writeread`.
 pub const fn kind_word(kind: FlowKind) -> &'static str {

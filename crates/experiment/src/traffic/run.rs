@@ -19,11 +19,11 @@ use crosslane_results::{
 use super::argument::kind_word;
 use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
+use crate::account::Samples;
+use crate::account::{Carrier, DataTlps};
 use crate::account::{Counted, direction_name};
-use crate::ceiling::{Carrier, DataTlps};
 use crate::error::{ExperimentError, Result};
 use crate::measured::total_rate;
-use crate::samples::Samples;
 use crate::scenario::{Outcome, Scenario, Work};
 
 /// Simulated time between two readings of the counters, at first: it doubles as a run gets long.

@@ -1,27 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Workloads of engines through the driver, in a lab or on cards.
+//! Workloads of engines through the driver, in a lab or on cards, several flows at once, and their
+//! outcome.
 //!
 //! Read first: [`Workload`]; [`EngineWork`], one in a lab; [`WorkloadOutcome`].
 
 mod ends;
-mod gather;
-mod outcome;
 mod run;
 
 pub use ends::{End, Ends, FlowEnds};
-pub(crate) use outcome::summary_of;
-pub use outcome::{WorkloadFlow, WorkloadOutcome};
 pub use run::EngineWork;
 
-use crosslane_driver::{DescriptorSource, Device, Notification};
-use crosslane_host::Bus;
-use crosslane_results::Figure;
+use std::convert::Infallible;
+use std::future::pending;
+use std::pin::pin;
 
+use crosslane_driver::{ChannelKind, DescriptorSource, Device, Notification, Plan};
+use crosslane_host::Bus;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_results::{
+    self as results, Account, Better, Ceiling, Detail, DirectionLoad, Figure, Hardware, Link,
+    PlanSummary, ScenarioResult, Transfers,
+};
+use futures_util::future::{Either, join_all, select};
+
+use crate::account::thin;
 use crate::chain::chain;
-use crate::error::Result;
+use crate::error::{ExperimentError, Result};
 use crate::latency::{RoundTrips, latency};
+use crate::measured::{Measured, channel_word, rate, total_rate};
 use crate::options::Options;
-use crate::together::{Flow, Observer, Together, observed, together};
+use crate::scenario::Outcome;
+use crate::transfer::Prepared;
 
 /// A workload with its options.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -143,8 +152,8 @@ impl Measurement {
     /// Returns its figure: the rate of all flows together, or the typical latency one way.
     pub fn figure(&self) -> Figure {
         match self {
-            Self::Flows(together) => outcome::rate_of(together.flows.iter()),
-            Self::RoundTrips(trips) => outcome::one_way_of(trips),
+            Self::Flows(together) => rate_of(together.flows.iter()),
+            Self::RoundTrips(trips) => one_way_of(trips),
         }
     }
 
@@ -163,5 +172,381 @@ impl Measurement {
                 sentence(&trips.name, trips.data_errors.words).into_iter().collect()
             }
         }
+    }
+}
+
+/// One of several flows.
+#[derive(Clone)]
+pub struct Flow<B: Bus> {
+    /// A write, a read or a peer write.
+    pub workload: Workload,
+    /// Its cards, in the order of the data's path.
+    pub devices: Vec<Device<B>>,
+    /// The core that its thread runs on.
+    pub core: u16,
+}
+
+impl<B: Bus> Flow<B> {
+    async fn prepare(&self) -> Result<Prepared<B>> {
+        let first = self.devices[0].on_core(self.core);
+        match &self.workload {
+            Workload::Write(options) => Prepared::host(&first, ChannelKind::C2h, options).await,
+            Workload::Read(options) => Prepared::host(&first, ChannelKind::H2c, options).await,
+            Workload::Peer(options) => Prepared::peer(&first, &self.devices[1], options).await,
+            Workload::Chain(_) | Workload::Latency(_) => {
+                let problem = "chains and ping-pongs are no flows beside others";
+                Err(ExperimentError::refused(&first.function().name, problem))
+            }
+        }
+    }
+}
+
+/// Counts what crosses a channel that the flows share, while they run: in the lab, the payload
+/// counters of links. It is asked every [`interval`](Self::interval), so that the bytes of any
+/// span are known to within two intervals' ends, both of which are exact.
+pub trait Observer {
+    /// Payload bytes so far; none where nothing can be said.
+    fn payload_bytes(&self) -> Option<u64>;
+
+    /// Time between two questions.
+    fn interval(&self) -> Picoseconds {
+        Picoseconds::from_ns(1000)
+    }
+}
+
+/// An observer that counts nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn payload_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Measurement of several flows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Together {
+    /// Each flow, in the order in which they were given.
+    pub flows: Vec<Measured>,
+    /// While all were active; none where there was no such time, or no observer.
+    pub common: Option<results::Together>,
+}
+
+impl Together {
+    /// Sum of the flows' rates by the engines' timers, bytes per second. It exceeds what the
+    /// shared channel carries where flows begin and end at different times.
+    pub fn hardware_sum(&self) -> f64 {
+        self.flows.iter().map(Measured::hardware_bytes_per_second).sum()
+    }
+
+    /// The same as the applications see it.
+    pub fn application_sum(&self) -> f64 {
+        self.flows.iter().map(Measured::application_bytes_per_second).sum()
+    }
+}
+
+/// Runs flows at once. All are set up first; then their threads are released at one time, in the
+/// order in which they are given, and wait for nothing of each other.
+///
+/// # Errors
+/// The first error of a flow; the others are run to their end first. A chain or a ping-pong.
+///
+/// # Panics
+/// If a flow has fewer devices than its workload takes.
+pub async fn together<B: Bus, O: Observer>(flows: &[Flow<B>], observer: &O) -> Result<Together> {
+    let mut prepared = Vec::new();
+    for flow in flows {
+        prepared.push(flow.prepare().await?);
+    }
+    let Some(bus) = flows.first().map(|flow| flow.devices[0].bus().clone()) else {
+        return Ok(Together { flows: Vec::new(), common: None });
+    };
+    let mut samples = Samples::default();
+    let runs = join_all(prepared.iter_mut().map(Prepared::run));
+    let results = until(runs, samples.watch(bus, observer)).await;
+    results.into_iter().collect::<Result<Vec<()>, _>>()?;
+    let mut measured = Vec::new();
+    for flow in prepared {
+        measured.push(flow.finish().await?);
+    }
+    let common = samples.common(&measured);
+    Ok(Together { flows: measured, common })
+}
+
+/// Does `work` and asks the observer at its interval until it is done.
+pub async fn observed<B: Bus, O: Observer, F: Future>(bus: B, observer: &O, work: F) -> F::Output {
+    until(work, Samples::default().watch(bus, observer)).await
+}
+
+/// Does `work` while `watch` runs, which ends only with it.
+async fn until<F: Future>(work: F, watch: impl Future<Output = Infallible>) -> F::Output {
+    match select(pin!(work), pin!(watch)).await {
+        Either::Left((output, _)) => output,
+        Either::Right((never, _)) => match never {},
+    }
+}
+
+/// Most samples that are kept: what a run of a second takes at one each microsecond. Of a longer
+/// run every second one is dropped.
+const MAX_SAMPLES: usize = 1 << 20;
+
+/// Answers of an observer, each with its time.
+#[derive(Debug, Default)]
+struct Samples {
+    taken: Vec<(Picoseconds, u64)>,
+}
+
+impl Samples {
+    /// Asks the observer until it is dropped.
+    async fn watch<B: Bus>(&mut self, bus: B, observer: &impl Observer) -> Infallible {
+        let mut interval = observer.interval().0.max(1);
+        while let Some(bytes) = observer.payload_bytes() {
+            self.add(bus.now(), bytes, &mut interval);
+            bus.sleep_until(Picoseconds(bus.now().0 + interval)).await;
+        }
+        pending().await
+    }
+
+    fn add(&mut self, now: Picoseconds, bytes: u64, interval: &mut u64) {
+        if self.taken.len() == MAX_SAMPLES {
+            thin(&mut self.taken);
+            *interval *= 2;
+        }
+        self.taken.push((now, bytes));
+    }
+
+    /// Between the first and the last sample that lie in the time in which all were active.
+    fn common(&self, flows: &[Measured]) -> Option<results::Together> {
+        let active = |flow: &Measured| {
+            flow.hardware.map_or((flow.started, flow.ended), |time| (time.first, time.last))
+        };
+        let begun = flows.iter().map(|flow| active(flow).0).max()?;
+        let ended = flows.iter().map(|flow| active(flow).1).min()?;
+        let within = || self.taken.iter().filter(|(at, _)| (begun.0..=ended.0).contains(&at.0));
+        let (&(from, before), &(to, after)) = (within().next()?, within().next_back()?);
+        (to > from).then(|| {
+            let bytes = after.saturating_sub(before);
+            let bytes_per_second = rate(bytes, to.since(from));
+            results::Together { from_ps: from.0, to_ps: to.0, bytes, bytes_per_second }
+        })
+    }
+}
+
+/// Outcome of one flow.
+#[derive(Clone, Debug)]
+pub struct WorkloadFlow {
+    /// Its measurement.
+    pub measured: Measured,
+    /// The rate that the links allow, where they are known.
+    pub ceiling: Option<Ceiling>,
+}
+
+impl WorkloadFlow {
+    /// Returns the rate that its plan lets expect, bytes per second. Of reads it is the most: the
+    /// completer may cut completions shorter than the path allows.
+    pub fn expected_bytes_per_second(&self) -> f64 {
+        let plan = &self.measured.plan;
+        let first = self.measured.channels.first().map(|channel| channel.kind.as_str());
+        // The plan alone takes host memory to be below 4 GiB.
+        let is_high = self.ceiling.as_ref().is_some_and(|ceiling| ceiling.header_dw == 4);
+        match first == Some(channel_word(ChannelKind::C2h)) && is_high {
+            true => plan.expected_at(BusAddress(1 << 32)),
+            false => plan.expected_bytes_per_second,
+        }
+    }
+
+    /// Returns the rate by the engine's timers as a share of the ceiling less DLLPs.
+    pub fn share(&self) -> Option<f64> {
+        let ceiling = self.ceiling.as_ref()?.less_dllps_bytes_per_second;
+        (ceiling > 0.0).then(|| self.measured.hardware_bytes_per_second() / ceiling)
+    }
+
+    /// Returns the flow as plain data.
+    pub fn result(&self, workload: &Workload) -> results::Flow {
+        let measured = &self.measured;
+        let hardware = measured.hardware.map(|time| Hardware {
+            bytes: time.bytes,
+            first_ps: time.first.0,
+            last_ps: time.last.0,
+            bytes_per_second: time.bytes_per_second(),
+        });
+        results::Flow {
+            name: measured.name.clone(),
+            bytes: measured.size_bytes,
+            iterations: measured.iterations,
+            in_flight: Some(workload.options().outstanding.into()),
+            latency: Some(measured.statistics()),
+            application_bytes_per_second: Some(measured.application_bytes_per_second()),
+            hardware,
+            bytes_per_second: None,
+            ceiling: self.ceiling.clone(),
+            share_of_ceiling: self.share(),
+            detail: Detail::Transfers(Box::new(Transfers {
+                moved_bytes: measured.bytes,
+                started_ps: measured.started.0,
+                ended_ps: measured.ended.0,
+                post_to_first_tlp_ps: measured.post_to_first_tlp.map(|time| time.0),
+                registration_ps: measured.registration.map(|time| time.0),
+                plan: summary_of(&measured.plan, self.expected_bytes_per_second()),
+                wrong_words: measured.data_errors.words,
+                first_wrong_word: measured.data_errors.first_word,
+                channels: measured.channels.clone(),
+                lanes: measured.lanes.clone(),
+            })),
+        }
+    }
+}
+
+/// Outcome of a workload, in a lab or on cards.
+#[derive(Clone, Debug)]
+pub struct WorkloadOutcome {
+    /// The workload.
+    pub workload: Workload,
+    /// Flow by flow; none of a ping-pong, or of a run that failed.
+    pub flows: Vec<WorkloadFlow>,
+    /// Round trips of a ping-pong.
+    pub round_trips: Option<RoundTrips>,
+    /// While all of several flows were active.
+    pub common: Option<results::Together>,
+    /// Every direction that data crossed, counted over `span`.
+    pub links: Vec<Link>,
+    /// The load of every direction of the lab, over `span`; of large labs, of those that data
+    /// crossed. None of a latency.
+    pub loads: Vec<DirectionLoad>,
+    /// The account of the busiest of `links` in `span`.
+    pub account: Option<Account>,
+    /// The time in which data moved; of several flows, the time in which all did. Absent on cards.
+    pub span: Option<Picoseconds>,
+    /// Simulated time at the end; zero on cards.
+    pub simulated: Picoseconds,
+    /// Ports that were set to another Max_Payload_Size.
+    pub ports_set: Vec<String>,
+    /// Errors, a sentence each; no more than the fabric keeps.
+    pub errors: Vec<String>,
+    /// Number of errors.
+    pub error_count: u64,
+}
+
+impl WorkloadOutcome {
+    const fn new(workload: Workload) -> Self {
+        Self {
+            workload,
+            flows: Vec::new(),
+            round_trips: None,
+            common: None,
+            links: Vec::new(),
+            loads: Vec::new(),
+            account: None,
+            span: None,
+            simulated: Picoseconds::ZERO,
+            ports_set: Vec::new(),
+            errors: Vec::new(),
+            error_count: 0,
+        }
+    }
+
+    /// Returns the outcome of a workload on cards, of whose links nothing is known but what the
+    /// cards and the tree tell.
+    pub fn on_cards(workload: Workload, measurement: Measurement) -> Self {
+        let outcome = Self::new(workload);
+        let mut outcome = match measurement {
+            Measurement::RoundTrips(trips) => Self { round_trips: Some(trips), ..outcome },
+            Measurement::Flows(together) => {
+                let flow = |measured| WorkloadFlow { measured, ceiling: None };
+                Self { flows: together.flows.into_iter().map(flow).collect(), ..outcome }
+            }
+        };
+        outcome.errors = outcome.wrong_data().into_iter().collect();
+        outcome.error_count = outcome.errors.len() as u64;
+        outcome
+    }
+
+    /// Returns the number of words of 4 B that were not what was sent.
+    pub fn wrong_words(&self) -> u64 {
+        let trips = self.round_trips.as_ref().map_or(0, |trips| trips.data_errors.words);
+        trips + self.flows.iter().map(|flow| flow.measured.data_errors.words).sum::<u64>()
+    }
+}
+
+impl Outcome for WorkloadOutcome {
+    fn result(&self) -> ScenarioResult {
+        ScenarioResult {
+            bytes: Some(self.workload.size_bytes()),
+            flows: self.flows.iter().map(|flow| flow.result(&self.workload)).collect(),
+            while_all_active: self.common,
+            latency: self.round_trips.as_ref().map(RoundTrips::result),
+            links: self.links.clone(),
+            link_loads: self.loads.clone(),
+            links_span_ps: self.span.map(|span| span.0),
+            ports_set: self.ports_set.clone(),
+            simulated_ps: self.span.map(|_| self.simulated.0),
+            errors: self.errors.clone(),
+            error_count: self.error_count,
+            ..ScenarioResult::default()
+        }
+    }
+
+    fn figure(&self) -> Option<Figure> {
+        match &self.round_trips {
+            Some(round_trips) => Some(one_way_of(round_trips)),
+            None if self.flows.is_empty() => None,
+            None => Some(rate_of(self.flows.iter().map(|flow| &flow.measured))),
+        }
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.simulated
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        let wrong = self.wrong_words();
+        (wrong > 0).then(|| format!("{wrong} words of 4 B are not what was sent"))
+    }
+
+    fn has_errors(&self) -> bool {
+        self.error_count > 0
+    }
+
+    fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+}
+
+/// All bytes of all flows, from the first beginning to the last end.
+fn rate_of<'a>(flows: impl Iterator<Item = &'a Measured>) -> Figure {
+    total_rate(flows.map(|flow| (flow.bytes, flow.started, flow.ended)))
+}
+
+/// The typical time one way.
+fn one_way_of(round_trips: &RoundTrips) -> Figure {
+    Figure { value: round_trips.one_way().typical_ps as f64, better: Better::Lower }
+}
+
+/// Returns a plan as plain data.
+pub(crate) fn summary_of(plan: &Plan, expected_bytes_per_second: f64) -> PlanSummary {
+    PlanSummary {
+        path: plan.path.iter().map(|function| function.name.clone()).collect(),
+        max_payload_bytes: plan.max_payload_bytes,
+        expected_bytes_per_second,
+        slowest_link: plan.slowest_link.clone(),
+        through_root_complex: plan.through_root_complex,
+        not_faster: plan.refused.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_samples_are_thinned_out() {
+        let mut samples = Samples::default();
+        let mut interval = 1000;
+        for at in 0..=MAX_SAMPLES as u64 {
+            samples.add(Picoseconds(at), at, &mut interval);
+        }
+        assert_eq!((samples.taken.len(), interval), (MAX_SAMPLES / 2 + 1, 2000));
+        assert_eq!(samples.taken[..2], [(Picoseconds(0), 0), (Picoseconds(2), 2)]);
     }
 }

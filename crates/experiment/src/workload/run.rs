@@ -4,22 +4,22 @@
 
 use std::cell::{Cell, RefCell};
 
-use crosslane_driver::{Device, PathEnd, set_max_payload_on_path};
-use crosslane_fabric::DirectionId;
+use crosslane_driver::{ChannelKind as Kind, Device, PathEnd, set_max_payload_on_path};
 use crosslane_fabric::trace::TraceSink;
-use crosslane_lab::{Lab, LabBus, Progress, Simulation};
-use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
-use crosslane_results::{Figure, distinct};
+use crosslane_fabric::{ChannelKind, ChannelWaits, DirectionId, ErrorRecord, Fabric};
+use crosslane_lab::{Ending, Lab, LabBus, Progress, RunningHost, Simulation};
+use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
+use crosslane_results::{Ceiling, Figure, TimeUse, Use, distinct};
 
 use super::ends::FlowEnds;
-use super::gather::gather;
-use super::outcome::WorkloadOutcome;
-use super::{Measurement, Workload};
+use super::{Measurement, NoObserver, Observer, Together, Workload, WorkloadFlow, WorkloadOutcome};
+use crate::account::{Carrier, Counted, DataTlps, Samples, direction_name};
 use crate::error::{ExperimentError, Result};
-use crate::route::{Segment, segments};
-use crate::samples::Samples;
+use crate::measured::{Measured, channel_word, waits};
+use crate::route::{Cargo, Segment, route, segments};
 use crate::scenario::{Scenario, Work, execute};
-use crate::together::{NoObserver, Observer};
+use crate::traffic::shape::{Completions, Cuts};
 
 /// Name of the host's program in reports of deadlocks.
 const NAME: &str = "bench";
@@ -218,4 +218,237 @@ impl EngineWork {
         }
         self.workload.run(&cards, observer).await
     }
+}
+
+/// Gathers the outcome of a run; `paths` are those of the flows.
+fn gather(
+    scenario: &Scenario<EngineWork>,
+    simulation: &Simulation,
+    samples: &Samples,
+    paths: &[Vec<Segment>],
+    ending: Ending<Measurement, ExperimentError>,
+) -> WorkloadOutcome {
+    // Errors of ports come first: they are the reason for those that follow.
+    let mut errors = first_errors(&ending.errors);
+    let of_ports = errors.len();
+    errors.extend(ending.left.iter().map(ToString::to_string));
+    let measured = match ending.program {
+        Ok(Ok(measured)) => Some(measured),
+        Ok(Err(error)) => {
+            errors.push(error.to_string());
+            None
+        }
+        Err(stuck) => {
+            errors.push(stuck.to_string());
+            None
+        }
+    };
+    errors.extend(measured.iter().flat_map(Measurement::wrong_data));
+    let mut outcome = WorkloadOutcome {
+        span: Some(Picoseconds::ZERO),
+        simulated: simulation.now(),
+        error_count: ending.error_count + (errors.len() - of_ports) as u64,
+        errors,
+        ..WorkloadOutcome::new(scenario.work.workload)
+    };
+    match measured {
+        None => {}
+        Some(Measurement::RoundTrips(round_trips)) => outcome.round_trips = Some(round_trips),
+        Some(Measurement::Flows(together)) => {
+            let (from, to) = span_of(&together);
+            simulation.with_fabric(|fabric| {
+                if let Some(counted) = samples.between(fabric, from, to) {
+                    look_at_links(&mut outcome, &counted, paths, &together);
+                }
+            });
+            outcome.common = together.common.filter(|_| together.flows.len() > 1);
+            let flows = together.flows.into_iter().zip(&scenario.work.flows).zip(paths);
+            let flows = flows.map(|((measured, ends), path)| {
+                let (from, to) = moving(&measured);
+                let ceiling = simulation.with_fabric(|fabric| {
+                    let counted = samples.between(fabric, from, to)?;
+                    flow_ceiling(scenario, simulation.hosts(), &counted, &measured, ends, path)
+                });
+                WorkloadFlow { measured, ceiling }
+            });
+            outcome.flows = flows.collect();
+        }
+    }
+    outcome
+}
+
+/// Adds the use of links while data moved to an outcome.
+fn look_at_links(
+    outcome: &mut WorkloadOutcome,
+    counted: &Counted<'_>,
+    paths: &[Vec<Segment>],
+    together: &Together,
+) {
+    let crosses = |id: DirectionId| {
+        let crosses = |flow: &usize| paths[*flow].iter().any(|it| it.way.contains(&id));
+        (0..paths.len()).filter(crosses).collect()
+    };
+    outcome.span = Some(counted.span);
+    outcome.links = counted.links(crosses);
+    outcome.loads = counted.loads();
+    outcome.account = counted.account(&counted.directions[..counted.used], |id| {
+        let segments = paths.iter().flatten().filter(|segment| segment.way.contains(&id));
+        let losses = segments.clone().map(|segment| losses(counted, segment, id, together));
+        let writes = segments.clone().any(|segment| segment.carrier == Carrier::Writes);
+        (losses.collect(), if writes { Use::SenderPace } else { Use::NothingToSend })
+    });
+}
+
+/// The first error of each kind that each port has detected: thousands may follow that say the
+/// same of the next packet.
+fn first_errors(errors: &[ErrorRecord]) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut sentences = Vec::new();
+    for error in errors {
+        let key = (error.port, std::mem::discriminant(&error.kind));
+        if !seen.contains(&key) {
+            seen.push(key);
+            sentences.push(error.to_string());
+        }
+    }
+    sentences
+}
+
+/// The time in which a flow's data moved.
+fn moving(measured: &Measured) -> (Picoseconds, Picoseconds) {
+    measured.hardware.map_or((measured.started, measured.ended), |time| (time.first, time.last))
+}
+
+/// The time in which all flows' data moved, or any did if there is none.
+fn span_of(together: &Together) -> (Picoseconds, Picoseconds) {
+    let spans = || together.flows.iter().map(moving);
+    let latest = spans().map(|(first, _)| first).max().unwrap_or_default();
+    let earliest = spans().map(|(_, last)| last).min().unwrap_or_default();
+    if latest < earliest {
+        return (latest, earliest);
+    }
+    let first = spans().map(|(first, _)| first).min().unwrap_or_default();
+    (first, spans().map(|(_, last)| last).max().unwrap_or_default())
+}
+
+/// The waits of the engine of a segment: by the device's own count, or else, as of gateware, by the
+/// registers that the driver has read. Those do not tell a host that has posted nothing from
+/// descriptors that are not fetched yet.
+fn waits_of(fabric: &Fabric, segment: &Segment, together: &Together) -> ChannelWaits {
+    let kind = match segment.channel {
+        Kind::H2c => ChannelKind::H2c,
+        Kind::C2h => ChannelKind::C2h,
+        Kind::Peer => ChannelKind::Peer,
+    };
+    let name = &fabric.node(segment.engine).name;
+    fabric.channel_waits(segment.engine, kind).unwrap_or_else(|| {
+        let mut reports = together.flows.iter().flat_map(|flow| &flow.channels);
+        let read =
+            reports.find(|it| it.device == *name && it.kind == channel_word(segment.channel));
+        read.map(waits).unwrap_or_default()
+    })
+}
+
+/// Returns the waits of those who feed a direction in a segment: its engine by its counters, and
+/// the links before it.
+fn losses(
+    counted: &Counted<'_>,
+    segment: &Segment,
+    id: DirectionId,
+    together: &Together,
+) -> Vec<TimeUse> {
+    let waits = waits_of(counted.fabric, segment, together);
+    let share = |time: Picoseconds| time.0 as f64 / waits.moving.0.max(1) as f64;
+    let mut losses = vec![
+        TimeUse { what: Use::Host, share: share(waits.nothing_posted) },
+        TimeUse { what: Use::Descriptor, share: share(waits.no_descriptor) + share(waits.gap) },
+        TimeUse { what: Use::Stream, share: share(waits.no_data) },
+        TimeUse { what: Use::NoTag, share: share(waits.no_tag) },
+        TimeUse { what: Use::PeerCredit, share: share(waits.no_credit) },
+    ];
+    losses.retain(|loss| loss.share > 0.0);
+    losses.extend(counted.shortages_before(&segment.way, id));
+    losses
+}
+
+/// Returns the least ceiling along a flow's path, with the DLLPs that were counted.
+fn flow_ceiling(
+    scenario: &Scenario<EngineWork>,
+    hosts: &[RunningHost],
+    counted: &Counted<'_>,
+    measured: &Measured,
+    ends: &FlowEnds,
+    path: &[Segment],
+) -> Option<Ceiling> {
+    let fabric = counted.fabric;
+    let (carrier, tlps) = data_tlps(scenario, hosts, fabric, measured, ends);
+    let path: Vec<DirectionId> = path.iter().flat_map(|it| &it.way).copied().collect();
+    let ceiling = counted.ceiling(&path, tlps)?;
+    // Behind the first card of a chain it is writes that carry the data.
+    let reading = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
+    let position = path.iter().position(|id| *id == ceiling.link);
+    let is_behind = position.is_some_and(|position| position >= reading.len());
+    let carrier = if is_behind { Carrier::Writes } else { carrier };
+    Some(ceiling.result(carrier, tlps, direction_name(fabric, ceiling.link)))
+}
+
+/// Returns the TLPs that carried the data: writes are counted by the engine, completions worked out
+/// from the rules by which the host's memory cuts them.
+fn data_tlps(
+    scenario: &Scenario<EngineWork>,
+    hosts: &[RunningHost],
+    fabric: &Fabric,
+    measured: &Measured,
+    ends: &FlowEnds,
+) -> (Carrier, DataTlps) {
+    let (lab, host) = (&scenario.lab, &hosts[ends.host]);
+    // In a chain it is the reads that bound.
+    let channel = &measured.channels[0];
+    if channel.kind != channel_word(Kind::H2c) {
+        let target = match channel.kind == channel_word(Kind::Peer) {
+            true => {
+                let receiver = host.tree.find(&ends.cards[1].name);
+                receiver.and_then(|function| function.bars.get(1)).map(|bar| bar.base)
+            }
+            false => Some(BusAddress(host.buffers.start)),
+        };
+        let is_long = target.is_some_and(|address| address.needs_four_dw_header());
+        let tlps = DataTlps {
+            tlps: u64::from(channel.tlps),
+            data_bytes: channel.bytes,
+            wire_payload_bytes: channel.bytes,
+            header_dw: if is_long { 4 } else { 3 },
+        };
+        return (Carrier::Writes, tlps);
+    }
+    let completer = lab.file().hosts[ends.host].part.parameters.completer;
+    let path = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
+    let (port, _) = fabric.direction_ends(path[0]);
+    let payload_bytes = fabric.port(port).config.max_payload_bytes();
+    let card = host.tree.find(&ends.cards[0].name);
+    let longest = card.map_or(128, |function| {
+        let parameters = &lab.file().endpoints;
+        let card = parameters.iter().find(|endpoint| endpoint.name == function.name);
+        let engine = card.and_then(|card| card.part.engine);
+        engine.map_or(128, |engine| engine.max_read_bytes).min(function.max_read_request_bytes)
+    });
+    let (Workload::Read(options) | Workload::Chain(options)) = scenario.work.workload else {
+        unreachable!("the two workloads that read")
+    };
+    let longest = options.payload_bytes.unwrap_or(longest);
+    // Slots lie behind each other from the beginning of a page on.
+    let slots = u64::from(options.outstanding).min(options.iterations);
+    let mut cuts = Cuts::default();
+    let mut completions = Completions::new(completer, payload_bytes);
+    for slot in 0..slots {
+        let start = BusAddress(slot * options.size_bytes);
+        cuts.read(start, options.size_bytes, longest, &mut completions);
+    }
+    let tlps = DataTlps {
+        tlps: cuts.tlps,
+        data_bytes: slots * options.size_bytes,
+        wire_payload_bytes: cuts.payload_bytes,
+        header_dw: COMPLETION_HEADER_DW,
+    };
+    (Carrier::Completions, tlps)
 }

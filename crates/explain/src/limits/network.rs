@@ -9,8 +9,9 @@ use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
 use super::ways::{Requester, network_ways};
-use super::{NO_TIME, Spots, lever, levers_of};
-use crate::explainable::{Explainable, Levers, SHORT_BYTES, Short, lengthened};
+use super::{
+    Explainable, Levers, NO_TIME, SHORT_BYTES, Short, Spots, lengthened, lever, levers_of,
+};
 use crate::search::Lever;
 
 /// Fewest loops of a shortened run of gets.

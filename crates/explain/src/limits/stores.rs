@@ -7,8 +7,7 @@ use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
 use super::ways::store_ways;
-use super::{NO_TIME, Spots, lever, levers_of};
-use crate::explainable::{Explainable, Levers, Short, lengthened};
+use super::{Explainable, Levers, NO_TIME, Short, Spots, lengthened, lever, levers_of};
 use crate::search::Lever;
 
 /// Bytes of a store in the integer loop.

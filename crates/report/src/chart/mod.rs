@@ -7,7 +7,6 @@
 
 mod axis;
 mod look;
-mod marks;
 mod points;
 
 use crosslane_results::quantity::count_words;
@@ -426,7 +425,7 @@ fn draw_bars(chart: &Chart, index: usize, place: impl Fn(f64, f64) -> (f64, f64)
             @let (left, top) = place(x - BAR_HALF, base + y);
             @let (right, bottom) = place(x + BAR_HALF, base);
             @let (name, value) = chart.words((x, y));
-            path.mark d=(marks::bar((left, top), (right, bottom))) {
+            path.mark d=(look::bar_path((left, top), (right, bottom))) {
                 title { (look.label) "\n" (name) ": " (value) }
             }
         }
@@ -444,7 +443,7 @@ fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>
         @for (point, place) in places {
             @let (x, y) = chart.words(point);
             path class={ "mark" @if is_quiet { " quiet-mark" } }
-                d=(marks::path(place, look.shape, radius))
+                d=(look::mark_path(place, look.shape, radius))
             {
                 title { (look.label) "\n" (x) ": " (y) }
             }

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two outcomes side by side.
+//! Two outcomes side by side: as data, as text and as a page.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
+use crosslane_results::quantity::count_words;
 use crosslane_results::{
-    Compared, ComparedBottleneck, ComparedFigure, Outcome, ScenarioResult, SingleFigure,
+    Bench, Compared, ComparedBottleneck, ComparedFigure, Flow, Outcome, ScenarioResult,
+    SingleFigure,
 };
 
-use super::run_page::{limit_words, size_words};
+use super::run_page::{by_size, flow_names, limit_words, rate_axis, size_words, sizes, time_axis};
 use super::values::values;
+use crate::page::{Block, Page, Section};
+use crate::plot::{Plot, Series};
+use crate::table::{Align, Cell, Column, Table};
+use crate::text::Columns;
 
 /// Two outcomes, and what they have in common.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,4 +88,186 @@ fn bottlenecks(first: &Outcome, second: &Outcome) -> Vec<ComparedBottleneck> {
         Some(ComparedBottleneck { first: words(scenario)?, second: words(other)?, size })
     });
     both.collect()
+}
+
+/// A second run that is worse by more than this is marked.
+const WORSE: f64 = 0.01;
+
+impl Comparison {
+    /// Returns the page: `command` is the command line that makes it, `names` are those of the
+    /// runs.
+    pub fn page(&self, command: &str, names: [&str; 2]) -> Page {
+        let mut sections = Vec::new();
+        sections.extend(self.plots(names));
+        sections.extend(self.bottleneck_section(names));
+        let blocks = vec![Block::Table(self.table(names))];
+        sections.push(Section { title: "Figures of both".to_owned(), blocks });
+        sections.extend(self.only(names));
+        Page {
+            title: format!("{} and {}", names[0], names[1]),
+            summary: self.summary(),
+            facts: self.facts(command, names),
+            sections,
+        }
+    }
+
+    /// Returns a sentence with the number of figures, and how many of them are better or worse.
+    pub fn summary(&self) -> String {
+        let Compared { figures, only_first, only_second, .. } = &self.result;
+        let count = |is_so: &dyn Fn(&ComparedFigure) -> bool| {
+            figures.iter().filter(|figure| is_so(figure)).count()
+        };
+        let worse = count(&|figure| figure.is_worse(WORSE));
+        let same = count(&|figure| figure.change == Some(0.0));
+        let better = count(&|figure| figure.swapped().is_worse(WORSE));
+        format!(
+            "{} in both: {same} equal, {better} better by more than 1 %, {worse} worse by \
+             more than 1 %; {} only in the first, {} only in the second.",
+            count_words(figures.len(), "figure", "figures"),
+            only_first.len(),
+            only_second.len(),
+        )
+    }
+
+    fn facts(&self, command: &str, names: [&str; 2]) -> Vec<(String, String)> {
+        let mut facts = vec![("command".to_owned(), command.to_owned())];
+        for (name, run) in names.into_iter().zip(&self.outcomes) {
+            let (version, seed) = run.origin();
+            let words = format!("{}, version {version}, seed {seed}", run.name());
+            facts.push((name.to_owned(), words));
+        }
+        facts
+    }
+
+    /// Returns a table of all figures that both runs have.
+    pub fn table(&self, names: [&str; 2]) -> Table {
+        let mut rows = Table::headed("what | conditions | figure");
+        rows = rows.with_numbers([names[0], names[1], "unit", "change %"]);
+        rows.is_searchable = true;
+        for figure in &self.result.figures {
+            let ComparedFigure { subject, conditions, quantity, unit, .. } = figure;
+            let change = figure.change.map_or("-".to_owned(), |change| {
+                if change == 0.0 { "0".to_owned() } else { format!("{:+.2}", 100.0 * change) }
+            });
+            let (first, second) = (digits(figure.first), digits(figure.second));
+            let texts = [subject, conditions, quantity, &first, &second, unit];
+            let change = Cell { text: change, is_bad: figure.is_worse(WORSE) };
+            rows.row(texts.map(|text| Cell::from(text.as_str())).into_iter().chain([change]));
+        }
+        rows
+    }
+
+    fn bottleneck_section(&self, names: [&str; 2]) -> Option<Section> {
+        let column = |heading: &str| Column { heading: heading.to_owned(), align: Align::Left };
+        let columns = ["size", names[0], names[1]].map(column).into();
+        let mut shown = Table { columns, ..Table::default() };
+        for ComparedBottleneck { size, first, second } in &self.result.bottlenecks {
+            shown.row([&**size, first, second]);
+        }
+        let has_rows = !shown.rows.is_empty();
+        let blocks = vec![Block::Table(shown)];
+        has_rows.then(|| Section { title: "What limits each".to_owned(), blocks })
+    }
+
+    fn only(&self, names: [&str; 2]) -> Option<Section> {
+        let mut blocks = Vec::new();
+        for (name, values) in
+            names.into_iter().zip([&self.result.only_first, &self.result.only_second])
+        {
+            if values.is_empty() {
+                continue;
+            }
+            let title = format!("Only in {name}");
+            let mut rows =
+                Table::headed("what | conditions | figure | value: | unit:").titled(title);
+            rows.is_searchable = true;
+            for value in values {
+                let SingleFigure { subject, conditions, quantity, unit, value, .. } = value;
+                let texts = [subject, conditions, quantity, &digits(*value), unit];
+                rows.row(texts.map(|text| text.as_str()));
+            }
+            blocks.push(Block::Table(rows));
+        }
+        (!blocks.is_empty()).then(|| Section { title: "Figures of one only".to_owned(), blocks })
+    }
+
+    /// Returns plots of rates and times by size, if both runs are sweeps.
+    fn plots(&self, names: [&str; 2]) -> Option<Section> {
+        let bench = |run: &Outcome| match run {
+            Outcome::Bench(bench) if bench.scenarios.len() > 1 => Some(bench.clone()),
+            _ => None,
+        };
+        let [first, second] = &self.outcomes;
+        let runs = [bench(first)?, bench(second)?];
+        let rate = |flow: &Flow| flow.rate().map(|rate| rate / 1e6);
+        let time = |flow: &Flow| Some(flow.latency.as_ref()?.typical_ps as f64 / 1e6);
+        let blocks = vec![
+            Block::Plot(Plot {
+                title: "Rate by size".into(),
+                x: sizes(),
+                y: rate_axis(),
+                series: lines(&runs, names, rate),
+            }),
+            Block::Plot(Plot {
+                title: "Typical time of a transfer by size".into(),
+                x: sizes(),
+                y: time_axis(),
+                series: lines(&runs, names, time),
+            }),
+        ];
+        Some(Section { title: "Side by side".to_owned(), blocks })
+    }
+}
+
+fn lines(runs: &[Bench; 2], names: [&str; 2], value: impl Fn(&Flow) -> Option<f64>) -> Vec<Series> {
+    let mut series = Vec::new();
+    for (run, name) in runs.iter().zip(names) {
+        let flows = flow_names(run);
+        for flow in &flows {
+            let points = by_size(run, flow, &value);
+            let name = if flows.len() > 1 { format!("{name}: {flow}") } else { name.to_owned() };
+            series.push(Series::ours(name, points));
+        }
+    }
+    series
+}
+
+/// Formats a number with six significant digits, and at most three decimals.
+pub(super) fn digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = (5 - magnitude).clamp(0, 3) as usize;
+    if magnitude < -3 { format!("{value:.3e}") } else { format!("{value:.decimals$}") }
+}
+
+impl Comparison {
+    /// Formats the comparison as text; `names` are those of the runs. Cells to look at are marked.
+    pub fn text(&self, names: [&str; 2], columns: Columns) -> String {
+        let mut text = String::new();
+        for (name, run) in names.into_iter().zip(&self.outcomes) {
+            let (version, seed) = run.origin();
+            let _ = writeln!(text, "{name}: {}, version {version}, seed {seed}", run.name());
+        }
+        let mut table = self.table(names);
+        for cell in table.rows.iter_mut().flatten().filter(|cell| cell.is_bad) {
+            cell.text.push_str(" !");
+        }
+        let _ = writeln!(text, "\n{}", table.to_text(columns.tables));
+        let bottlenecks = &self.result.bottlenecks;
+        if !bottlenecks.is_empty() {
+            let _ = writeln!(text, "What limits each");
+            for ComparedBottleneck { size, first, second } in bottlenecks {
+                let _ = if first == second {
+                    writeln!(text, "{size}: {first}, in both")
+                } else {
+                    writeln!(text, "{size}: {first}; {}: {second}", names[1])
+                };
+            }
+            text.push('\n');
+        }
+        let _ = writeln!(text, "{}", self.summary());
+        text
+    }
 }

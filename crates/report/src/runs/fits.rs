@@ -6,11 +6,10 @@ use std::fmt::Write as _;
 use crosslane_results::quantity::size_words;
 use crosslane_results::{BAD_RESIDUAL, Fit, FitResidual, Fits};
 
-use super::columns::or_none;
 use super::run_page::capital;
 use crate::page::{Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
-use crate::table::{Field, Table};
+use crate::table::{Field, Table, or_none};
 use crate::text::Columns;
 
 /// Most fits over links that a page draws.

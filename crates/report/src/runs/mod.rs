@@ -3,14 +3,11 @@
 //!
 //! Read first: [`page`], then [`Comparison`].
 
-pub(crate) mod columns;
 mod comparison;
-mod comparison_page;
 mod fits;
 pub(crate) mod network;
 pub(crate) mod rows_page;
-mod run_page;
-pub(crate) mod stores;
+pub(crate) mod run_page;
 pub(crate) mod values;
 
 pub use comparison::Comparison;

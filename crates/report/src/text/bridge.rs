@@ -5,7 +5,7 @@ use crosslane_results::quantity::short_size;
 use crosslane_results::{Bridge, BridgeCopy, BridgeReport, BridgeStage};
 
 use super::Columns;
-use super::fold::fitted;
+use super::fitted;
 use crate::runs::values::typical;
 use crate::table::Table;
 

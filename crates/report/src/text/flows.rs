@@ -12,7 +12,7 @@ use crosslane_results::{
 
 use super::why::{block, last_block, push_bottlenecks};
 use super::{Columns, Notes};
-use crate::runs::columns::{
+use crate::runs::run_page::{
     APPLICATION, BINARY_RATE, BYTES, CEILING, FLOW, IN_FLIGHT, ITERATIONS, LESS_DLLPS, MESSAGE,
     PAYLOAD, PLAN, RATE, ROUND_TRIPS, SHARE, SHARE_OF_PLAN, times,
 };

@@ -1,13 +1,236 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lab files: those that are shipped, and remarks of their check.
+//! Labs: those that are shipped, remarks of their check, and the topology of one, with branches as
+//! `lspci -tv` draws them, then a table of the functions and one of the links.
 
 use std::fmt::Write as _;
 
-use crosslane_results::quantity::count_words;
-use crosslane_results::{LabCheck, LabFileCheck, LabList};
+use crosslane_results::quantity::{count_words, mebibytes, megabytes, size_words, time_words};
+use crosslane_results::topology::{Bar, Function, Host, Link, Network, Topology, Torus};
+use crosslane_results::{LabCheck, LabFileCheck, LabList, LabRemark};
 
-use super::Columns;
-use crate::table::Table;
+use super::{Columns, paragraph};
+use crate::table::{Field, Table, or_none};
+
+/// Room for a bridge and the first function below it, columns: ` \-00.0-[02-04]----00.0-[03-04]`.
+const BRIDGE_COLUMNS: usize = 28;
+
+/// Formats the topology of a lab, with notes on it.
+pub fn topology(topology: &Topology, notes: &[LabRemark], columns: Columns) -> String {
+    let mut text = String::new();
+    for host in &topology.hosts {
+        let _ = writeln!(text, "{}: {} of memory", host.name, size_words(host.memory_bytes));
+        let _ = writeln!(text, "{}", branches(host, columns.tables));
+    }
+    text.push_str("Functions (Max_Payload_Size and Max_Read_Request_Size in bytes)\n\n");
+    text.push_str(&function_table(topology).to_text(columns.tables));
+    let ceilings = "Ceilings of one direction of each link: payload in TLPs of Max_Payload_Size \
+                    with 3 DW and 4 DW headers, SKP ordered sets taken off, DLLPs not";
+    let _ = writeln!(text, "\n{}", paragraph(ceilings, columns));
+    let spare = ["MiB/s", "less SKP", "raw MB/s", "4 DW MB/s", "link"];
+    let links = Table::of(&LINK, topology.links()).least_first(&spare);
+    text.push_str(&links.to_text(columns.tables));
+    if !topology.networks.is_empty() {
+        text.push_str("\nNetwork links, each way: payload in packets of the MTU\n\n");
+        let networks = Table::of(&NETWORK, &topology.networks).least_first(&["MB/s"]);
+        text.push_str(&networks.to_text(columns.tables));
+    }
+    if !topology.tori.is_empty() {
+        text.push_str(
+            "\nTorus links, each way: after 8b/10b; payload of datagrams, skip sets taken off, \
+             commands not\n\n",
+        );
+        let tori = Table::of(&TORUS, &topology.tori).least_first(&["MB/s", "lanes"]);
+        text.push_str(&tori.to_text(columns.tables));
+    }
+    for (number, remark) in notes.iter().enumerate() {
+        let gap = if number == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{gap}  note: {}", remark.sentence);
+    }
+    text
+}
+
+/// Draws the branches of a host, each line ended. If a wide drawing has more columns than there
+/// are, the functions of a bus begin below their bridge, not behind it.
+fn branches(host: &Host, columns: Option<usize>) -> String {
+    let wide = drawn(host, None);
+    match columns.filter(|it| wide.lines().any(|line| line.chars().count() > *it)) {
+        None => wide,
+        columns => drawn(host, columns),
+    }
+}
+
+fn drawn(host: &Host, columns: Option<usize>) -> String {
+    let (line, lines, stems) = ("-[0000:00]-".to_owned(), String::new(), String::new());
+    let mut drawing = Drawing { line, lines, columns, stems };
+    drawing.bus(&host.functions);
+    drawing.lines
+}
+
+/// A line that is being drawn, and those before it.
+struct Drawing {
+    line: String,
+    lines: String,
+    /// Columns of the terminal; `None`: as many as `lspci -tv` takes.
+    columns: Option<usize>,
+    /// In a narrow drawing the blanks and branches before the functions of a bus.
+    stems: String,
+}
+
+impl Drawing {
+    /// Draws all functions of a bus, each with those below it, behind the line so far.
+    fn bus(&mut self, functions: &[Function]) {
+        let Some((last, others)) = functions.split_last() else {
+            self.end();
+            return;
+        };
+        let is_full = |columns| self.line.chars().count() + BRIDGE_COLUMNS > columns;
+        if self.columns.is_some_and(|columns| !others.is_empty() || is_full(columns)) {
+            self.bus_below(functions);
+            return;
+        }
+        if others.is_empty() {
+            self.line.push_str("--");
+            self.function(last);
+            return;
+        }
+        let stem = self.line.chars().count();
+        for function in others {
+            self.line.push_str("+-");
+            self.function(function);
+            self.blank_but_stems(stem);
+        }
+        self.line.push_str("\\-");
+        self.function(last);
+    }
+
+    /// Draws the functions of a bus below their bridge, each on its own line.
+    fn bus_below(&mut self, functions: &[Function]) {
+        self.line.truncate(self.line.trim_end_matches('-').len());
+        self.end();
+        let depth = self.stems.len();
+        for (index, function) in functions.iter().enumerate() {
+            let is_last = index + 1 == functions.len();
+            self.line = format!("{} {}", self.stems, if is_last { "\\-" } else { "+-" });
+            self.stems.push_str(if is_last { "   " } else { " | " });
+            self.function(function);
+            self.stems.truncate(depth);
+        }
+    }
+
+    fn function(&mut self, function: &Function) {
+        let (_, number) = function.address.split_once(':').unwrap_or_default();
+        self.line.push_str(number);
+        match function.secondary_bus.zip(function.subordinate_bus) {
+            Some((secondary, subordinate)) => {
+                if secondary == subordinate {
+                    let _ = write!(self.line, "-[{secondary:02x}]--");
+                } else {
+                    let _ = write!(self.line, "-[{secondary:02x}-{subordinate:02x}]--");
+                }
+                self.bus(&function.children);
+            }
+            None => {
+                let rate = function
+                    .link
+                    .as_ref()
+                    .map_or(String::new(), |link| format!("  {}", link.rate()));
+                let (vendor, device) = (&function.vendor, &function.device);
+                let _ = write!(self.line, "  {} [{vendor}:{device}]{rate}", function.node);
+                self.end();
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        let line = self.line.trim_end();
+        self.lines.push_str(line);
+        self.lines.push('\n');
+    }
+
+    /// Begins the next line with the vertical branches among the first `stem` characters of the
+    /// last one.
+    fn blank_but_stems(&mut self, stem: usize) {
+        let goes_on = |c| if matches!(c, '+' | '|') { '|' } else { ' ' };
+        self.line = self.line.chars().take(stem).map(goes_on).collect();
+    }
+}
+
+/// A function, and its address with the host's name if there are several hosts.
+type Row<'a> = (String, &'a Function);
+
+fn function_table(topology: &Topology) -> Table {
+    fn fields<'a>() -> [Field<Row<'a>>; 9] {
+        [
+            ("function", |(address, _)| address.clone()),
+            ("port", |(_, it)| it.port.clone()),
+            ("kind", |(_, it)| it.kind.words().to_owned()),
+            ("link", |(_, it)| {
+                let link = it.link.as_ref().or_else(|| it.children.first()?.link.as_ref());
+                or_none(link, Link::rate)
+            }),
+            ("port can do", |(_, it)| it.max_rate()),
+            ("MPS:", |(_, it)| it.max_payload_bytes.to_string()),
+            ("most:", |(_, it)| it.max_payload_supported_bytes.to_string()),
+            ("MRRS:", |(_, it)| it.max_read_request_bytes.to_string()),
+            ("BARs", |(_, it)| {
+                let bars: Vec<String> = it.bars.iter().map(bar_words).collect();
+                or_none(Some(bars.join(", ")).filter(|words| !words.is_empty()), |words| words)
+            }),
+        ]
+    }
+    let rows = topology.hosts.iter().flat_map(|host| {
+        let name = if topology.hosts.len() > 1 { format!("{} ", host.name) } else { String::new() };
+        host.all_functions().map(move |it| (format!("{name}{}", it.address), it))
+    });
+    let spare = ["BARs", "most", "port can do", "MRRS"];
+    Table::of(&fields(), &rows.collect::<Vec<Row<'_>>>()).least_first(&spare)
+}
+
+fn bar_words(bar: &Bar) -> String {
+    let bits = if bar.is_64_bit { "64-bit" } else { "32-bit" };
+    let prefetchable = if bar.is_prefetchable { " prefetchable" } else { "" };
+    format!("{}: {:#x} {} {bits}{prefetchable}", bar.index, bar.base, size_words(bar.size_bytes))
+}
+
+const LINK: [Field<Link>; 11] = [
+    ("link", |link| link.name.clone()),
+    ("upper port", |link| link.upper.clone()),
+    ("lower port", |link| link.lower.clone()),
+    ("rate", Link::rate),
+    ("raw MB/s:", |link| megabytes(link.ceiling.raw_bytes_per_second)),
+    ("less SKP:", |link| megabytes(link.ceiling.packet_bytes_per_second)),
+    ("payload:", |link| format!("{} B", link.payload_bytes)),
+    ("3 DW MB/s:", |link| megabytes(link.ceiling.payload_3dw_bytes_per_second)),
+    ("MiB/s:", |link| mebibytes(link.ceiling.payload_3dw_bytes_per_second)),
+    ("4 DW MB/s:", |link| megabytes(link.ceiling.payload_4dw_bytes_per_second)),
+    ("MiB/s:", |link| mebibytes(link.ceiling.payload_4dw_bytes_per_second)),
+];
+
+const NETWORK: [Field<Network>; 6] = [
+    ("adapter", |network| network.first.clone()),
+    ("adapter", |network| network.second.clone()),
+    ("MB/s:", |network| megabytes(network.bytes_per_second)),
+    ("MTU:", |network| format!("{} B", network.mtu_bytes)),
+    ("payload MB/s:", |network| megabytes(network.ceiling.payload_bytes_per_second)),
+    ("latency:", |network| latency_words(network.latency_ns)),
+];
+
+const TORUS: [Field<Torus>; 8] = [
+    ("nodes", |torus| format!("{} to {}", torus.first, torus.last)),
+    ("size", |torus| torus.sizes.iter().map(u16::to_string).collect::<Vec<_>>().join(" x ")),
+    ("ends", |torus| if torus.wraps { "joined" } else { "open" }.to_owned()),
+    ("cables:", |torus| torus.cables.to_string()),
+    ("lanes", |torus| {
+        format!("x{} at {} Gb/s", torus.lanes, torus.lane_bits_per_second as f64 / 1e9)
+    }),
+    ("MB/s:", |torus| megabytes(torus.bytes_per_second)),
+    ("payload MB/s:", |torus| megabytes(torus.ceiling.payload_bytes_per_second)),
+    ("latency:", |torus| latency_words(torus.latency_ns)),
+];
+
+fn latency_words(ns: f64) -> String {
+    time_words((ns * 1e3).round() as u64)
+}
 
 /// Formats the labs that are shipped.
 pub fn lab_list(list: &LabList, columns: Columns) -> String {
@@ -23,10 +246,10 @@ pub fn lab_list(list: &LabList, columns: Columns) -> String {
 
 /// Formats the check of a lab file: a paragraph for the lab and for each variant.
 pub fn lab_check(check: &LabFileCheck) -> String {
-    check.checked.iter().map(|lab| paragraph(&check.file, lab)).collect()
+    check.checked.iter().map(|lab| check_words(&check.file, lab)).collect()
 }
 
-fn paragraph(path: &str, check: &LabCheck) -> String {
+fn check_words(path: &str, check: &LabCheck) -> String {
     let variant = check.variant.as_ref().map_or(String::new(), |name| format!(", variant {name}"));
     let verdict = match check.warnings.len() {
         0 => "is fine".to_owned(),
@@ -46,4 +269,55 @@ fn paragraph(path: &str, check: &LabCheck) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::sample::small;
+
+    #[test]
+    fn branches_are_those_of_lspci() {
+        let expected = "\
+-[0000:00]-+-01.0-[01-04]----00.0-[02-04]--+-00.0-[03]----00.0  nic<0> [1234:0001]  Gen2 x4
+           |                               \\-01.0-[04]----00.0  nic&1 [1234:0001]  Gen2 x4
+           +-02.0-[05]----00.0  gpu [1234:0001]  Gen2 x4
+           \\-03.0-[06]--
+";
+        assert_eq!(branches(&small().hosts[0], None), expected);
+    }
+
+    #[test]
+    fn a_bus_with_one_function_has_no_stem() {
+        let mut host = small().hosts.remove(0);
+        host.functions.truncate(1);
+        let drawing = branches(&host, None);
+        assert!(drawing.starts_with("-[0000:00]---01.0-[01-04]----00.0-[02-04]--+-"), "{drawing}");
+    }
+
+    #[test]
+    fn narrow_drawing_begins_each_bus_below_its_bridge() {
+        let expected = "\
+-[0000:00]
+ +-01.0-[01-04]----00.0-[02-04]
+ |  +-00.0-[03]----00.0  nic<0> [1234:0001]  Gen2 x4
+ |  \\-01.0-[04]----00.0  nic&1 [1234:0001]  Gen2 x4
+ +-02.0-[05]----00.0  gpu [1234:0001]  Gen2 x4
+ \\-03.0-[06]--
+";
+        let host = &small().hosts[0];
+        assert_eq!(branches(host, Some(60)), expected);
+        assert_eq!(branches(host, Some(120)), branches(host, None));
+        let narrow = branches(host, Some(40));
+        assert!(
+            narrow.contains(" +-01.0-[01-04]\n |  \\-00.0-[02-04]\n |     +-00.0-[03]\n"),
+            "{narrow}"
+        );
+    }
+
+    #[test]
+    fn text_has_every_table() {
+        let text = topology(&small(), &[], Columns::default());
+        insta::assert_snapshot!(text.replace("\u{1b}[1m", "").replace("\u{1b}[0m", ""));
+    }
 }

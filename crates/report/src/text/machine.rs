@@ -12,8 +12,7 @@ use crosslane_results::machine::{
 use crosslane_results::quantity::{count_words, mebibytes, megabytes, percent, size_words};
 
 use super::{Columns, fitted};
-use crate::runs::columns::or_none;
-use crate::table::{Field, Table};
+use crate::table::{Field, Table, or_none};
 
 const FUNCTION: [Field<FunctionSummary>; 7] = [
     ("address", |it| it.address.clone()),

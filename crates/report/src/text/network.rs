@@ -6,11 +6,9 @@ use crosslane_results::{Bench, Flow, Gets, Platform};
 
 use super::Columns;
 use super::why::{last_block, push_bottlenecks};
-use crate::runs::columns::{
-    BINARY_RATE, BYTES, IN_FLIGHT, LESS_DLLPS, RATE, SHARE, or_none, times,
-};
 use crate::runs::network::{self, Halo, card_table, halos, share};
-use crate::table::{Field, Table};
+use crate::runs::run_page::{BINARY_RATE, BYTES, IN_FLIGHT, LESS_DLLPS, RATE, SHARE, times};
+use crate::table::{Field, Table, or_none};
 
 /// Columns of gets that a narrow terminal leaves out, the least important first.
 const SPARE_OF_GETS: [&str; 10] = [

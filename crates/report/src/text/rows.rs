@@ -5,8 +5,8 @@ use crosslane_results::{Bench, Flow, Overhead, OverheadRow, Stores, Sweep};
 
 use super::why::{last_block, push_bottlenecks};
 use super::{Columns, Notes};
-use crate::runs::columns::{BINARY_RATE, BYTES, ITERATIONS, RATE};
 use crate::runs::rows_page::{OVERHEAD, sweep_table};
+use crate::runs::run_page::{BINARY_RATE, BYTES, ITERATIONS, RATE};
 use crate::table::{Field, Table};
 
 const WRITES: &str = "writes at the card, by length up to";

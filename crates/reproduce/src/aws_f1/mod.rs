@@ -13,10 +13,9 @@ use crosslane_host::{Mapping, Routines};
 use crosslane_lab::{LabBus, Simulation};
 use crosslane_pcie::units::HostId;
 
-use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
-use crate::experiment::{Experiment, size_words};
+use crate::error::{ReproduceError, Result};
+use crate::experiment::size_words;
 use crate::study::{Effort, Reproducible, Study};
 
 /// The card.
@@ -50,7 +49,7 @@ const MODES: [Mode; 4] = [
 ];
 
 /// Returns the routines of the host's library.
-fn routines(context: &Context<'_>) -> Result<Routines, ReproduceError> {
+fn routines(context: &Context<'_>) -> Result<Routines> {
     let host = context.lab().file().hosts.first();
     host.and_then(|host| host.part.routines)
         .ok_or_else(|| ReproduceError::experiment("lab aws-f1", "its host has no routines"))
@@ -64,11 +63,7 @@ async fn open(simulation: &Simulation) -> Result<(LabBus, MemoryCard<LabBus>), E
 }
 
 /// Stores blocks in a separate lab.
-fn stores(
-    context: &Context<'_>,
-    name: &str,
-    options: &MmioOptions,
-) -> Result<MmioMeasured, ReproduceError> {
+fn stores(context: &Context<'_>, name: &str, options: &MmioOptions) -> Result<MmioMeasured> {
     context.run_verified(name, context.lab(), async |simulation| {
         let (bus, card) = open(simulation).await?;
         mmio(&bus, &card, options).await
@@ -76,11 +71,7 @@ fn stores(
 }
 
 /// Stores blocks of one size in one mode.
-fn measure(
-    context: &Context<'_>,
-    mode: Mode,
-    size_bytes: u64,
-) -> Result<MmioMeasured, ReproduceError> {
+fn measure(context: &Context<'_>, mode: Mode, size_bytes: u64) -> Result<MmioMeasured> {
     let (mapping, enough) = match mode.combined {
         true => (Mapping::WriteCombined, COMBINED_BYTES),
         false => (Mapping::Uncached, UNCACHED_BYTES),
@@ -98,35 +89,23 @@ fn measure(
 }
 
 /// The study.
-pub(crate) struct AwsF1;
-
-impl Study for AwsF1 {
-    fn labs(&self) -> &'static [&'static str] {
-        &["aws-f1"]
-    }
-
-    fn reproducible(&self) -> Option<Reproducible> {
-        Some(Reproducible {
-            name: "aws-f1",
-            summary: "Write combining: host stores into an F1 card's memory, 17 sizes in four \
+pub(crate) const STUDY: Study = Study {
+    labs: &["aws-f1"],
+    figures: &[],
+    reproducible: Some(Reproducible {
+        name: "aws-f1",
+        summary: "Write combining: host stores into an F1 card's memory, 17 sizes in four \
                       modes.",
-            scenarios: MODES.len() as u64 * rates::SIZES + side_effects::SCENARIOS,
-            has_engines: false,
-        })
-    }
-
-    fn experiments(
-        &self,
-        context: &Context<'_>,
-        done: &mut Vec<Experiment>,
-    ) -> Result<(), ReproduceError> {
-        done.extend(rates::run(context)?);
-        done.push(side_effects::run(context)?);
-        Ok(())
-    }
-
-    fn compared(&self, context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+        scenarios: MODES.len() as u64 * rates::SIZES + side_effects::SCENARIOS,
+        has_engines: false,
+        experiments: |context, done| {
+            done.extend(rates::run(context)?);
+            done.push(side_effects::run(context)?);
+            Ok(())
+        },
+    }),
+    compared: |context, effort| {
         let most = if effort == Effort::Full { u64::MAX } else { QUICK_BYTES };
         rates::compared(context, most)
-    }
-}
+    },
+};

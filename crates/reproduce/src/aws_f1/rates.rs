@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::{MODES, Mode};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{by_size, ours, published};
 use crate::published::PublishedFigure;
@@ -31,23 +31,19 @@ impl Measured {
     }
 }
 
-fn measure(
-    context: &Context<'_>,
-    wanted: impl Fn(Mode, u64) -> bool,
-) -> Result<Vec<Measured>, ReproduceError> {
+fn measure(context: &Context<'_>, wanted: impl Fn(Mode, u64) -> bool) -> Result<Vec<Measured>> {
     let sizes = (0..SIZES).map(|power| 64 << power);
     let all = sizes.flat_map(|size| MODES.map(|mode| (mode, size)));
     let mut scenarios: Vec<(Mode, u64)> = all.filter(|(mode, size)| wanted(*mode, *size)).collect();
     // The longest first, so that no core is idle at the end.
     scenarios.sort_by_key(|(mode, size)| (mode.combined, std::cmp::Reverse(*size)));
-    let measured: Result<Vec<Measured>, ReproduceError> = scenarios
+    let mut measured: Vec<Measured> = scenarios
         .par_iter()
         .map(|&(mode, size_bytes)| {
             let run = super::measure(context, mode, size_bytes)?;
             Ok(Measured { mode, size_bytes, run })
         })
-        .collect();
-    let mut measured = measured?;
+        .collect::<Result<_>>()?;
     let place = |mode: Mode| MODES.iter().position(|known| *known == mode);
     measured.sort_by_key(|one| (one.size_bytes, place(one.mode)));
     Ok(measured)
@@ -67,14 +63,14 @@ fn rows(context: &Context<'_>, measured: &[Measured]) -> Vec<Row> {
 }
 
 /// Returns the compared rows of blocks of at most `most` bytes.
-pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>> {
     let is_compared = |mode, size| figure(context, mode, size).tolerance.is_some();
     let measured = measure(context, |mode, size| size <= most && is_compared(mode, size))?;
     Ok(rows(context, &measured))
 }
 
 /// Runs the whole table, and the experiment on its missing seconds.
-pub(super) fn run(context: &Context<'_>) -> Result<[Experiment; 2], ReproduceError> {
+pub(super) fn run(context: &Context<'_>) -> Result<[Experiment; 2]> {
     let measured = measure(context, |_, _| true)?;
     let rows = rows(context, &measured);
     let text = paragraphs([

@@ -10,7 +10,7 @@ use crosslane_report::Table;
 
 use super::{open, routines, stores};
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs};
 use crate::published::{self, PublishedFigure};
 
@@ -27,7 +27,7 @@ const PUSHED: &[u8; 6] = b"fabric";
 const MAPPINGS: [(&str, Mapping); 2] =
     [("uncached", Mapping::Uncached), ("write-combined", Mapping::WriteCombined)];
 
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let mut beats = Table::headed("16 integers | DDR0 write-count: | the paper's:");
     let mut rows = Vec::new();
     let figures: Vec<PublishedFigure> = published::read(FIGURES)?;
@@ -57,11 +57,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
 }
 
 /// Returns the card's counters for one pass of 16 integers.
-fn count(
-    context: &Context<'_>,
-    word: &str,
-    mapping: Mapping,
-) -> Result<CardMetrics, ReproduceError> {
+fn count(context: &Context<'_>, word: &str, mapping: Mapping) -> Result<CardMetrics> {
     let program = Program::LibraryBurst(routines(context)?);
     let (size_bytes, seed) = (INTEGERS * 4, context.seed as u32);
     let options = MmioOptions::new(size_bytes, program, mapping).with_seed(seed);

@@ -11,7 +11,7 @@ use super::sweep::{self, Point, rate};
 use super::{FASTEST, LINKS, SIZES, figure};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{names, ours};
 
@@ -30,7 +30,7 @@ fn as_file(points: &[Point]) -> String {
 }
 
 /// Fits each size, in the order of the points.
-fn fits_of(points: &[Point]) -> Result<Vec<Fit>, ReproduceError> {
+fn fits_of(points: &[Point]) -> Result<Vec<Fit>> {
     let failed = |problem: String| ReproduceError::experiment("fit", problem);
     let measurements = Measurements::parse("sweep", &as_file(points));
     let measurements = measurements.map_err(|error| failed(error.to_string()))?;
@@ -44,11 +44,7 @@ fn find(fits: &[Fit], direction: CardDirection, size_bytes: u64) -> Option<&Fit>
 }
 
 /// Compares the paper's ratio with that of transfers of one size.
-fn compare_ratio(
-    context: &Context<'_>,
-    fits: &[Fit],
-    size_bytes: u64,
-) -> Result<Row, ReproduceError> {
+fn compare_ratio(context: &Context<'_>, fits: &[Fit], size_bytes: u64) -> Result<Row> {
     let found = find(fits, CardDirection::ToCard, size_bytes).and_then(|fit| fit.of_theory);
     let ratio =
         found.ok_or_else(|| ReproduceError::experiment("fit", "the fitted link has no rate"))?;
@@ -61,7 +57,7 @@ fn beside_ns(fit: &Fit, size_bytes: u64) -> f64 {
 }
 
 /// Returns the compared rows of transfers of at most `most` bytes.
-pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn compared(context: &Context<'_>, most: u64) -> Result<Vec<Row>> {
     let sizes = [SIZES[0], SIZES[6].min(most)];
     let mut rows = Vec::new();
     for (size, published) in sizes.into_iter().zip([SIZES[0], SIZES[6]]) {
@@ -121,7 +117,7 @@ fn plot(points: &[Point], fit: &Fit, direction: CardDirection, size_bytes: u64) 
     }
 }
 
-pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Result<Experiment> {
     let fits = fits_of(points)?;
     let mut rows = vec![compare_ratio(context, &fits, SIZES[6])?];
     let mut plots = Vec::new();

@@ -16,10 +16,9 @@ use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::HostId;
 use crosslane_report::{Plot, Series};
 
-use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
-use crate::experiment::{Experiment, paper_size, size_words};
+use crate::error::Result;
+use crate::experiment::{paper_size, size_words};
 use crate::plots;
 use crate::published::PublishedFigure;
 use crate::study::{Effort, Reproducible, Study};
@@ -95,7 +94,7 @@ fn transfer(
     lab: &Lab,
     link: Link,
     (direction, options): (CardDirection, Options),
-) -> Result<CardMeasured, ReproduceError> {
+) -> Result<CardMeasured> {
     let (size, way) = (size_words(options.size_bytes), direction.words());
     let name = format!("{}, {size}, {way}", link.words());
     let lab = lab.edited(|file| {
@@ -115,7 +114,7 @@ fn by_registers(
     link: Link,
     direction: CardDirection,
     size_bytes: u64,
-) -> Result<f64, ReproduceError> {
+) -> Result<f64> {
     let iterations = (ENOUGH_BYTES / size_bytes).clamp(1, TRANSFERS);
     let options = Options::by_registers(size_bytes, context.seed as u32);
     let options = options.with_iterations(iterations);
@@ -128,38 +127,26 @@ fn rate_plot(title: &str, series: Vec<Series>) -> Plot {
 }
 
 /// The study.
-pub(crate) struct Kc705;
-
-impl Study for Kc705 {
-    fn labs(&self) -> &'static [&'static str] {
-        &["kc705"]
-    }
-
-    fn reproducible(&self) -> Option<Reproducible> {
-        Some(Reproducible {
-            name: "kc705",
-            summary: "Memory-mapped DMA to a KC705 board's DDR3: four links, 1 KiB to 4 MiB, one \
+pub(crate) const STUDY: Study = Study {
+    labs: &["kc705"],
+    figures: &[],
+    reproducible: Some(Reproducible {
+        name: "kc705",
+        summary: "Memory-mapped DMA to a KC705 board's DDR3: four links, 1 KiB to 4 MiB, one \
                       more grade of link.",
-            scenarios: sweep::SCENARIOS + next::SCENARIOS + queued::SCENARIOS,
-            has_engines: false,
-        })
-    }
-
-    fn experiments(
-        &self,
-        context: &Context<'_>,
-        done: &mut Vec<Experiment>,
-    ) -> Result<(), ReproduceError> {
-        let measured = sweep::measure(context)?;
-        done.push(sweep::run(context, &measured));
-        done.push(fitted::run(context, &measured)?);
-        done.extend(next::run(context, &measured)?);
-        done.push(queued::run(context, &measured)?);
-        Ok(())
-    }
-
-    fn compared(&self, context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+        scenarios: sweep::SCENARIOS + next::SCENARIOS + queued::SCENARIOS,
+        has_engines: false,
+        experiments: |context, done| {
+            let measured = sweep::measure(context)?;
+            done.push(sweep::run(context, &measured));
+            done.push(fitted::run(context, &measured)?);
+            done.extend(next::run(context, &measured)?);
+            done.push(queued::run(context, &measured)?);
+            Ok(())
+        },
+    }),
+    compared: |context, effort| {
         let most = if effort == Effort::Full { u64::MAX } else { QUICK_BYTES };
         fitted::compared(context, most)
-    }
-}
+    },
+};

@@ -10,7 +10,7 @@ use super::sweep::{Point, rate, sweep, table};
 use super::{FASTEST, Link, SIZES, link, rate_plot};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::ours;
 
@@ -24,10 +24,7 @@ const WAYS: u64 = CardDirection::ALL.len() as u64;
 /// Number of scenarios of these experiments.
 pub(super) const SCENARIOS: u64 = SIZES.len() as u64 * WAYS * (1 + NEXT.len() as u64);
 
-pub(super) fn run(
-    context: &Context<'_>,
-    document: &[Point],
-) -> Result<[Experiment; 2], ReproduceError> {
+pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<[Experiment; 2]> {
     let narrow =
         narrow(document, &sweep(context, &context.variant("narrow")?, &[FASTEST], &SIZES)?);
     let next = sweep(context, &context.variant(FASTER)?, &NEXT, &SIZES)?;

@@ -10,7 +10,7 @@ use super::sweep::{Point, rate};
 use super::{FASTEST, SIZES, figure, rate_plot, transfer};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::ours;
 
@@ -38,7 +38,7 @@ fn depth_of(size: u64) -> u32 {
     ((4 * BYTES / size) as u32).clamp(2, DEPTH)
 }
 
-pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experiment> {
     let lab = context.variant("crosslane")?;
     let jobs: Vec<Job> = CardDirection::ALL
         .into_iter()
@@ -48,14 +48,13 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
             deep.into_iter().chain(large)
         })
         .collect();
-    let measured: Result<Vec<(Job, CardMeasured)>, ReproduceError> = jobs
+    let measured: Vec<(Job, CardMeasured)> = jobs
         .par_iter()
         .map(|job| {
             let run = (job.0, options(context, *job));
             Ok((*job, transfer(context, &lab, FASTEST, run)?))
         })
-        .collect();
-    let measured = measured?;
+        .collect::<Result<_>>()?;
     let of = |job: Job| {
         let found = measured.iter().find(|(one, _)| *one == job);
         found.map_or(0.0, |(_, run)| run.bytes_per_second())

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::{FASTEST, LINKS, Link, SIZES, by_registers, figure, rate_plot};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{ours, published};
 
@@ -32,7 +32,7 @@ pub(super) fn sweep(
     lab: &Lab,
     links: &[Link],
     sizes: &[u64],
-) -> Result<Vec<Point>, ReproduceError> {
+) -> Result<Vec<Point>> {
     let mut jobs = Vec::new();
     for direction in CardDirection::ALL {
         for link in links {
@@ -41,21 +41,20 @@ pub(super) fn sweep(
     }
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(jobs[*at].2));
-    let points: Result<Vec<(usize, Point)>, ReproduceError> = order
+    let mut points: Vec<(usize, Point)> = order
         .par_iter()
         .map(|at| {
             let (direction, link, size_bytes) = jobs[*at];
             let bytes_per_second = by_registers(context, lab, link, direction, size_bytes)?;
             Ok((*at, Point { link, direction, size_bytes, bytes_per_second }))
         })
-        .collect();
-    let mut points = points?;
+        .collect::<Result<_>>()?;
     points.sort_by_key(|(at, _)| *at);
     Ok(points.into_iter().map(|(_, point)| point).collect())
 }
 
 /// Runs the paper's sweep.
-pub(super) fn measure(context: &Context<'_>) -> Result<Vec<Point>, ReproduceError> {
+pub(super) fn measure(context: &Context<'_>) -> Result<Vec<Point>> {
     sweep(context, context.lab(), &LINKS, &SIZES)
 }
 

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::{ALL_IN_FLIGHT, Machine, NgetOutcome, gets};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{by_size, ours};
 
@@ -36,10 +36,10 @@ fn header_share(outcome: &NgetOutcome) -> f64 {
     headers as f64 / (headers + down.payload_bytes) as f64
 }
 
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let jobs: Vec<(usize, u64)> =
         (0..MIXTURES.len()).flat_map(|mixture| SIZES.map(|size| (mixture, size))).collect();
-    let outcomes: Result<Vec<NgetOutcome>, ReproduceError> = jobs
+    let outcomes: Vec<NgetOutcome> = jobs
         .par_iter()
         .map(|&(mixture, size)| {
             let lab = MIXTURES[mixture].0.map(|name| context.variant(name)).transpose()?;
@@ -51,8 +51,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
                 (size, ALL_IN_FLIGHT),
             )
         })
-        .collect();
-    let outcomes = outcomes?;
+        .collect::<Result<_>>()?;
     let of = |mixture: usize| &outcomes[mixture * SIZES.len()..(mixture + 1) * SIZES.len()];
     let mut table = Table::headed(
         "completions, 64 KiB gets on gpu1 | average B: | MB/s: | of 4 GB/s %: | \

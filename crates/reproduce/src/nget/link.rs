@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::neighbours::one_way_ns;
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs};
 
 /// Bytes of the messages: a word like a notification, and half of a datagram.
@@ -21,26 +21,25 @@ pub(super) const SCENARIOS: u64 = 2 + (SIZES.len() * SendWay::ALL.len()) as u64;
 
 /// Returns the time of a datagram through transceivers and cable: the time of a put, less that of
 /// the same put without them.
-fn link_latency_ns(context: &Context<'_>) -> Result<f64, ReproduceError> {
+fn link_latency_ns(context: &Context<'_>) -> Result<f64> {
     let none = context.lab().with_constant(LATENCY, 0.0)?;
     let with = one_way_ns(context, context.lab(), SendWay::Put, SIZES[0])?;
     Ok(with - one_way_ns(context, &none, SendWay::Put, SIZES[0])?)
 }
 
 /// Returns the row of the link's latency, an input.
-pub(super) fn compared(context: &Context<'_>) -> Result<Row, ReproduceError> {
+pub(super) fn compared(context: &Context<'_>) -> Result<Row> {
     let latency = link_latency_ns(context)?;
     Ok(context.figures.case("link_latency", None).compare(latency))
 }
 
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let jobs: Vec<(SendWay, u64)> =
         SendWay::ALL.into_iter().flat_map(|way| SIZES.map(|size| (way, size))).collect();
-    let times: Result<Vec<f64>, ReproduceError> = jobs
+    let times: Vec<f64> = jobs
         .par_iter()
         .map(|(way, bytes)| one_way_ns(context, context.lab(), *way, *bytes))
-        .collect();
-    let times = times?;
+        .collect::<Result<_>>()?;
     let mut rows = vec![compared(context)?];
     let tags = context.lab().file().endpoints[0].part.parameters.requester.tags;
     rows.push(context.figures.case("nget_in_flight_maximum", None).compare(f64::from(tags)));

@@ -19,11 +19,9 @@ use crosslane_driver::network_processor::Modes;
 use crosslane_experiment::{GetWork, NgetOptions, NgetOutcome, Scenario};
 use crosslane_lab::Lab;
 
-use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
-use crate::experiment::Experiment;
-use crate::study::{Effort, Reproducible, Study};
+use crate::error::Result;
+use crate::study::{Reproducible, Study};
 
 /// Gets in flight at which the engine reaches its highest rate.
 const ALL_IN_FLIGHT: u32 = 64;
@@ -68,7 +66,7 @@ fn gets(
     machine: Machine,
     modes: Modes,
     (size_bytes, in_flight): (u64, u32),
-) -> Result<NgetOutcome, ReproduceError> {
+) -> Result<NgetOutcome> {
     context.may_begin()?;
     let options = NgetOptions::enough(size_bytes, in_flight, 1, context.seed);
     let work = GetWork { processor: machine.processor().to_owned(), modes, options };
@@ -79,39 +77,27 @@ fn gets(
 }
 
 /// The study.
-pub(crate) struct Nget;
-
-impl Study for Nget {
-    fn labs(&self) -> &'static [&'static str] {
-        &["nget"]
-    }
-
-    fn reproducible(&self) -> Option<Reproducible> {
-        Some(Reproducible {
-            name: "nget",
-            summary: "Network processors of two Nehalem hosts: gets from host memory, \
+pub(crate) const STUDY: Study = Study {
+    labs: &["nget"],
+    figures: &[],
+    reproducible: Some(Reproducible {
+        name: "nget",
+        summary: "Network processors of two Nehalem hosts: gets from host memory, \
                       fragmentation, driver modes, a torus link.",
-            scenarios: peak::SCENARIOS
-                + completions::SCENARIOS
-                + modes::SCENARIOS
-                + link::SCENARIOS
-                + own::SCENARIOS,
-            has_engines: false,
-        })
-    }
-
-    fn experiments(
-        &self,
-        context: &Context<'_>,
-        done: &mut Vec<Experiment>,
-    ) -> Result<(), ReproduceError> {
-        for run in [peak::run, completions::run, modes::run, link::run, own::run] {
-            done.push(run(context)?);
-        }
-        Ok(())
-    }
-
-    fn compared(&self, context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+        scenarios: peak::SCENARIOS
+            + completions::SCENARIOS
+            + modes::SCENARIOS
+            + link::SCENARIOS
+            + own::SCENARIOS,
+        has_engines: false,
+        experiments: |context, done| {
+            for run in [peak::run, completions::run, modes::run, link::run, own::run] {
+                done.push(run(context)?);
+            }
+            Ok(())
+        },
+    }),
+    compared: |context, effort| {
         Ok([peak::compared(context, effort)?, vec![link::compared(context)?]].concat())
-    }
-}
+    },
+};

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::{Machine, NgetOutcome, gets};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs, size_words};
 
 const BUFFERS: [(Buffers, &str); 3] = [
@@ -33,7 +33,7 @@ const IN_FLIGHT: [u32; 2] = [1, 16];
 pub(super) const SCENARIOS: u64 =
     (BUFFERS.len() * REQUESTS.len() * WAITING.len() * SIZES.len() * IN_FLIGHT.len()) as u64;
 
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let mut modes = Vec::new();
     for (buffers, first) in BUFFERS {
         for (requests, second) in REQUESTS {
@@ -52,11 +52,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         SIZES.iter().flat_map(|size| IN_FLIGHT.map(|count| (*size, count))).collect();
     let jobs: Vec<(Modes, (u64, u32))> =
         modes.iter().flat_map(|(modes, _)| kinds.iter().map(|kind| (*modes, *kind))).collect();
-    let outcomes: Result<Vec<NgetOutcome>, ReproduceError> = jobs
+    let outcomes: Vec<NgetOutcome> = jobs
         .par_iter()
         .map(|(modes, kind)| gets(context, context.lab(), Machine::Gpu1, *modes, *kind))
-        .collect();
-    let outcomes = outcomes?;
+        .collect::<Result<_>>()?;
     let mut table = Table::headed(
         "buffers | requests | notification | 1 KiB, N = 1: us: | 1 KiB, N = 16: MB/s: | \
          16 KiB, N = 1: us: | 16 KiB, N = 16: MB/s:",

@@ -11,7 +11,7 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Coordinates, Direction, Node, NodeOptions};
 
 use crate::context::{Context, TIME_LIMIT};
-use crate::error::ReproduceError;
+use crate::error::Result;
 
 /// Messages of a run.
 const ROUNDS: u32 = 16;
@@ -30,7 +30,7 @@ pub(super) fn one_way_ns(
     lab: &Lab,
     way: SendWay,
     bytes: u64,
-) -> Result<f64, ReproduceError> {
+) -> Result<f64> {
     let name = format!("{} of {bytes} B to a neighbour", way.word());
     let found = context.run_verified(&name, lab, async |simulation| {
         let open = async |at: usize| {

@@ -14,7 +14,7 @@ use super::neighbours::{one_way_ns, terms};
 use super::{ALL_IN_FLIGHT, Machine, NgetOutcome, gets};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{by_size, ceiling, ours};
 
@@ -44,7 +44,7 @@ const fn wanted_ns(way: SendWay) -> f64 {
 }
 
 /// Makes gets of each size for each size of completions.
-fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>, ReproduceError> {
+fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>> {
     let jobs: Vec<(u32, u64)> =
         COMPLETIONS.iter().flat_map(|payload| SIZES.map(|size| (*payload, size))).collect();
     let run = |&(payload, size): &(u32, u64)| {
@@ -70,7 +70,7 @@ fn terms_table(lab: &Lab, way: SendWay, measured_ns: f64) -> Table {
     table
 }
 
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let lab = context.variant(VARIANT)?;
     let outcomes = all_gets(context, &lab)?;
     let mut rates =
@@ -103,9 +103,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     }
     let messages: Vec<(SendWay, u64)> =
         SendWay::ALL.into_iter().flat_map(|way| MESSAGES.map(|bytes| (way, bytes))).collect();
-    let times: Result<Vec<f64>, ReproduceError> =
-        messages.par_iter().map(|(way, bytes)| one_way_ns(context, &lab, *way, *bytes)).collect();
-    let times = times?;
+    let times: Vec<f64> = messages
+        .par_iter()
+        .map(|(way, bytes)| one_way_ns(context, &lab, *way, *bytes))
+        .collect::<Result<_>>()?;
     let mut latencies = Table::headed(
         "to a neighbour's memory | 8 B ns: | 16 B ns: | 32 B ns: | 64 B ns: | \
          wanted, less than ns:",

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::{ALL_IN_FLIGHT, Machine, gets};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paper_size, paragraphs, size_words};
 use crate::plots::{by_size, ours, published};
 use crate::study::Effort;
@@ -39,11 +39,7 @@ struct Point {
     over_theory: f64,
 }
 
-fn measure(
-    context: &Context<'_>,
-    sizes: &[u64],
-    in_flight: &[u32],
-) -> Result<Vec<Point>, ReproduceError> {
+fn measure(context: &Context<'_>, sizes: &[u64], in_flight: &[u32]) -> Result<Vec<Point>> {
     let mut jobs = Vec::new();
     for machine in Machine::ALL {
         for size in sizes {
@@ -75,7 +71,7 @@ fn peaks(context: &Context<'_>, points: &[Point]) -> Vec<Row> {
 }
 
 /// Returns the rows of the peak on both machines.
-pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>> {
     let sizes = if effort == Effort::Full { &PEAK_SIZES[..] } else { &PEAK_SIZES[..2] };
     Ok(peaks(context, &measure(context, sizes, &[ALL_IN_FLIGHT])?))
 }
@@ -108,7 +104,7 @@ fn curves(points: &[Point], value: impl Fn(&Point) -> f64) -> Vec<Series> {
     series
 }
 
-pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let points = measure(context, &SIZES, &IN_FLIGHT)?;
     let megabytes = |point: &Point| point.bytes_per_second / 1e6;
     let peak = context.figures.case(PEAK, Some("gpu1; 1 KB")).value * 4e3;

@@ -15,11 +15,9 @@ use super::{
     BANDWIDTH_OUTSTANDING, COMMAND, Compared, ERROR, KIND, Load, PAGE, PUBLISHED, REASON, Row,
     SIMULATED, SIZE, Statistic, TEST, Test, compared_rows, measure, rows_of, simulated,
 };
-use crate::comparison::{self, Kind};
-use crate::context::Context;
+use crate::comparison::Kind;
 use crate::document::with_blocks;
-use crate::error::ReproduceError;
-use crate::published::PublishedFigures;
+use crate::error::Result;
 use crate::study::{Effort, Study};
 
 const BANDWIDTH: &str = "published/pciebench-supermicro-iommu-bandwidth.csv";
@@ -30,35 +28,24 @@ pub const OPERATIONS: u64 = 20_000;
 pub const QUICK_OPERATIONS: u64 = 2_000;
 
 /// The study.
-pub(crate) struct PciebenchIommu;
-
-impl Study for PciebenchIommu {
-    fn labs(&self) -> &'static [&'static str] {
-        &["pciebench:iommu"]
-    }
-
-    fn figures(&self, _lab: &Lab) -> Result<PublishedFigures, ReproduceError> {
-        PublishedFigures::read([LATENCY, BANDWIDTH])
-    }
-
-    fn compared(
-        &self,
-        context: &Context<'_>,
-        effort: Effort,
-    ) -> Result<Vec<comparison::Row>, ReproduceError> {
+pub(crate) const STUDY: Study = Study {
+    labs: &["pciebench:iommu"],
+    figures: &[LATENCY, BANDWIDTH],
+    reproducible: None,
+    compared: |context, effort| {
         let operations = match effort {
             Effort::Full => OPERATIONS,
             Effort::Quick => QUICK_OPERATIONS,
         };
         compared_rows(rows()?, |row| simulate(context.lab(), row, operations))
-    }
-}
+    },
+};
 
 /// Reads every row of the study.
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn rows() -> Result<Vec<Row>, ReproduceError> {
+pub fn rows() -> Result<Vec<Row>> {
     rows_of([LATENCY, BANDWIDTH])
 }
 
@@ -66,7 +53,7 @@ pub fn rows() -> Result<Vec<Row>, ReproduceError> {
 ///
 /// # Errors
 /// Those of [`rows`] and [`simulate`].
-pub fn results() -> Result<Vec<Compared>, ReproduceError> {
+pub fn results() -> Result<Vec<Compared>> {
     let lab = open("pciebench:iommu")?;
     simulated(rows()?, |row| simulate(&lab, row, OPERATIONS))
 }
@@ -76,7 +63,7 @@ pub fn results() -> Result<Vec<Compared>, ReproduceError> {
 ///
 /// # Errors
 /// A lab that cannot be built, or a wrong byte.
-pub fn simulate(lab: &Lab, row: &Row, operations: u64) -> Result<(f64, f64), ReproduceError> {
+pub fn simulate(lab: &Lab, row: &Row, operations: u64) -> Result<(f64, f64)> {
     let Test { name, size_bytes, window_bytes, .. } = &row.test;
     let outstanding = match row.is_latency() {
         true => 1,
@@ -133,7 +120,7 @@ pub fn summary(results: &[Compared]) -> String {
 ///
 /// # Errors
 /// A page without the marks around its tables.
-pub fn document(old: &str, results: &[Compared]) -> Result<String, ReproduceError> {
+pub fn document(old: &str, results: &[Compared]) -> Result<String> {
     let blocks = [("iommu-summary", summary(results)), ("iommu-rows", table(results))];
     with_blocks(old, PAGE, COMMAND, blocks)
 }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use crate::comparison::{self, Kind, worst_and_median};
 use crate::context::Context;
 use crate::document::{fits, with_blocks};
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::published::{PublishedFigure, read};
 use crate::study::{Effort, Study};
 
@@ -42,22 +42,15 @@ const fn operations(effort: Effort) -> (u64, u64) {
 }
 
 /// The study.
-pub(crate) struct Pciebench;
-
-impl Study for Pciebench {
-    fn labs(&self) -> &'static [&'static str] {
-        &["pciebench", "pciebench:command"]
-    }
-
-    fn compared(
-        &self,
-        context: &Context<'_>,
-        effort: Effort,
-    ) -> Result<Vec<comparison::Row>, ReproduceError> {
+pub(crate) const STUDY: Study = Study {
+    labs: &["pciebench", "pciebench:command"],
+    figures: &[],
+    reproducible: None,
+    compared: |context, effort| {
         let labs = Labs::of(context);
         compared_rows(labs.rows()?, |row| labs.simulate(row, effort))
-    }
-}
+    },
+};
 
 /// Statistic of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -129,8 +122,8 @@ impl Compared {
 /// Makes every measurement, in parallel, each in a separate lab.
 fn simulated(
     rows: Vec<Row>,
-    simulate: impl Fn(&Row) -> Result<(f64, f64), ReproduceError> + Sync,
-) -> Result<Vec<Compared>, ReproduceError> {
+    simulate: impl Fn(&Row) -> Result<(f64, f64)> + Sync,
+) -> Result<Vec<Compared>> {
     let compared = |row: Row| {
         let (simulated, misses) = simulate(&row)?;
         Ok(Compared { row, simulated, misses })
@@ -141,15 +134,15 @@ fn simulated(
 /// Makes the measurements of the compared rows.
 fn compared_rows(
     mut rows: Vec<Row>,
-    simulate: impl Fn(&Row) -> Result<(f64, f64), ReproduceError> + Sync,
-) -> Result<Vec<comparison::Row>, ReproduceError> {
+    simulate: impl Fn(&Row) -> Result<(f64, f64)> + Sync,
+) -> Result<Vec<comparison::Row>> {
     rows.retain(|row| row.figure.tolerance.is_some());
     let compared = simulated(rows, simulate)?;
     Ok(compared.iter().map(|it| it.row.figure.compare(it.simulated)).collect())
 }
 
 /// Reads the rows of some files.
-fn rows_of<'a>(files: impl IntoIterator<Item = &'a str>) -> Result<Vec<Row>, ReproduceError> {
+fn rows_of<'a>(files: impl IntoIterator<Item = &'a str>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for file in files {
         let tests: Vec<Test> = read(file)?;
@@ -170,7 +163,7 @@ impl Labs {
     ///
     /// # Errors
     /// A lab file that cannot be read.
-    pub fn open() -> Result<Self, ReproduceError> {
+    pub fn open() -> Result<Self> {
         Ok(Self { dma: open("pciebench")?, command: open("pciebench:command")? })
     }
 
@@ -191,7 +184,7 @@ impl Labs {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn rows(&self) -> Result<Vec<Row>, ReproduceError> {
+    pub fn rows(&self) -> Result<Vec<Row>> {
         rows_of(self.dma.file().measurements.iter().map(|file| file.file.as_str()))
     }
 
@@ -200,7 +193,7 @@ impl Labs {
     ///
     /// # Errors
     /// A lab that cannot be built, or a wrong byte.
-    pub fn simulate(&self, row: &Row, effort: Effort) -> Result<(f64, f64), ReproduceError> {
+    pub fn simulate(&self, row: &Row, effort: Effort) -> Result<(f64, f64)> {
         let lab = if row.test.name.starts_with("LAT_CMD_") { &self.command } else { &self.dma };
         let kinds = match row.test.name.split('_').next_back() {
             Some("RD") => vec![FlowKind::Read],
@@ -222,7 +215,7 @@ impl Labs {
     ///
     /// # Errors
     /// Those of [`rows`](Self::rows) and [`simulate`](Self::simulate).
-    pub fn results(&self) -> Result<Vec<Compared>, ReproduceError> {
+    pub fn results(&self) -> Result<Vec<Compared>> {
         simulated(self.rows()?, |row| self.simulate(row, Effort::Full))
     }
 
@@ -230,7 +223,7 @@ impl Labs {
     ///
     /// # Errors
     /// A page without the marks around its tables.
-    pub fn document(&self, old: &str, results: &[Compared]) -> Result<String, ReproduceError> {
+    pub fn document(&self, old: &str, results: &[Compared]) -> Result<String> {
         let blocks = [
             ("summary", self.summary(results)),
             ("constants", fits(self.fitted()).to_markdown()),
@@ -274,7 +267,7 @@ struct Load {
 
 /// Makes the measurement of a row: the figure, the least one of several kinds of requests, and the
 /// share of requests that had to walk.
-fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64), ReproduceError> {
+fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64)> {
     let Test { name, statistic, size_bytes, window_bytes } = test;
     let failed = |what: String| {
         let name = format!("{name} {size_bytes} B, {window_bytes} B window");

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::scene::{Engine, Scene};
 use crate::comparison::Row;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, mebibytes};
 use crate::plots::{names, ours, published, rates};
 
@@ -15,7 +15,7 @@ use crate::plots::{names, ours, published, rates};
 const DEVICES: u32 = 8;
 const CONDITIONS: &str = "HOST to 8 FPGAs to HOST";
 
-fn measure(scene: &Scene<'_>, engine: Engine) -> Result<Measured, ReproduceError> {
+fn measure(scene: &Scene<'_>, engine: Engine) -> Result<Measured> {
     let options = scene.registered(engine);
     scene.run(engine, "chain of 8 FPGAs", async |host| {
         let mut devices = Vec::new();
@@ -32,7 +32,7 @@ fn compared(scene: &Scene<'_>, measured: &Measured) -> Row {
 }
 
 /// Runs the paper's engine alone.
-pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>> {
     Ok(vec![compared(scene, &measure(scene, Engine::Paper)?)])
 }
 
@@ -53,7 +53,7 @@ fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
 }
 
 /// Runs the chain with both engines.
-pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
     let results: Vec<Measured> =
         Engine::ALL.par_iter().map(|engine| measure(scene, *engine)).collect::<Result<_, _>>()?;
     let mut table = Table::headed("engine | timers MiB/s: | application MiB/s: | wrong words:");

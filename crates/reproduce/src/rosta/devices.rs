@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::limits::gen2;
 use super::scene::{Engine, PortObserver, Scene};
 use crate::comparison::{Kind, Row};
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, mebibytes};
 use crate::plots::{ceiling, counts, ours, published, rates};
 
@@ -97,7 +97,7 @@ pub(super) fn measure(
     engine: Engine,
     direction: Direction,
     count: usize,
-) -> Result<Shares, ReproduceError> {
+) -> Result<Shares> {
     let options = scene.options(engine);
     let name = format!("{count} devices {} at once", direction.word());
     scene.run(engine, &name, async |host| {
@@ -201,7 +201,7 @@ fn rows_of(
 
 /// Returns the rows with a published figure, with the paper's engine alone: the fewest and the most
 /// devices of each figure.
-pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (direction, count) in [
         (Direction::Write, 2),
@@ -219,7 +219,7 @@ pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
 }
 
 /// Runs one direction with both engines.
-pub(super) fn run(scene: &Scene<'_>, direction: Direction) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>, direction: Direction) -> Result<Experiment> {
     let scenarios: Vec<_> =
         (1..=ORDER.len()).flat_map(|count| Engine::ALL.map(|engine| (count, engine))).collect();
     let results: Vec<Shares> = scenarios

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::scene::{Engine, Scene};
 use crate::comparison::Row;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, mebibytes};
 
 /// Bytes of one transfer of the first check: the size of the card's FIFOs.
@@ -26,7 +26,7 @@ fn measure(
     scene: &Scene<'_>,
     engine: Engine,
     (name, order, size_bytes): (&str, Loopback, u64),
-) -> Result<Measured, ReproduceError> {
+) -> Result<Measured> {
     let options = scene.registered(engine).with_size_bytes(size_bytes);
     scene.run(engine, &format!("host transfers, {name}"), async |host| {
         loopback(&host.open(1).await?, order, &options).await
@@ -34,7 +34,7 @@ fn measure(
 }
 
 /// Runs both checks with both engines.
-pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
     let checks = checks(scene);
     let scenarios: Vec<_> =
         Engine::ALL.iter().flat_map(|engine| checks.map(|check| (*engine, check))).collect();

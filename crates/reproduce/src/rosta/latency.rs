@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::scene::{Engine, Scene};
 use crate::comparison::Row;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::plots::{counts, ours, published};
 
@@ -26,11 +26,7 @@ pub(super) fn options(engine: Engine) -> Options {
         .with_credits(engine == Engine::Own)
 }
 
-fn measure(
-    scene: &Scene<'_>,
-    engine: Engine,
-    (switches, far): (u32, u32),
-) -> Result<RoundTrips, ReproduceError> {
+fn measure(scene: &Scene<'_>, engine: Engine, (switches, far): (u32, u32)) -> Result<RoundTrips> {
     let options = options(engine);
     scene.run(engine, &format!("latency, {switches} switches"), async |host| {
         latency(&host.open(1).await?, &host.open(far).await?, &options).await
@@ -64,7 +60,7 @@ fn compared(scene: &Scene<'_>, one: f64, three: f64) -> Vec<Row> {
 }
 
 /// Runs the paper's engine alone.
-pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>> {
     let [one, three] = WAYS.map(|way| measure(scene, Engine::Paper, way));
     Ok(compared(scene, one_way_ns(&one?), one_way_ns(&three?)))
 }
@@ -91,7 +87,7 @@ fn plot(scene: &Scene<'_>, results: &[RoundTrips]) -> Plot {
 }
 
 /// Runs both paths with both engines.
-pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
     let scenarios: Vec<_> =
         Engine::ALL.iter().flat_map(|engine| WAYS.map(|way| (*engine, way))).collect();
     let results: Vec<RoundTrips> = scenarios

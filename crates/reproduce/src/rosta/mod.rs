@@ -19,78 +19,70 @@ use rayon::prelude::*;
 
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::experiment::Experiment;
 use crate::study::{Effort, Reproducible, Study};
 use scene::Scene;
 
 /// The study.
-pub(crate) struct Rosta;
-
-impl Study for Rosta {
-    fn labs(&self) -> &'static [&'static str] {
-        &["rosta"]
-    }
-
-    fn reproducible(&self) -> Option<Reproducible> {
-        Some(Reproducible {
-            name: "rosta",
-            summary: "Direct data transfer between Virtex-7 FPGAs: 8 FPGAs, 3 switches, all \
+pub(crate) const STUDY: Study = Study {
+    labs: &["rosta"],
+    figures: &[],
+    reproducible: Some(Reproducible {
+        name: "rosta",
+        summary: "Direct data transfer between Virtex-7 FPGAs: 8 FPGAs, 3 switches, all \
                       experiments.",
-            scenarios: 114,
-            has_engines: true,
-        })
-    }
+        scenarios: 114,
+        has_engines: true,
+        experiments,
+    }),
+    compared,
+};
 
-    fn experiments(
-        &self,
-        context: &Context<'_>,
-        done: &mut Vec<Experiment>,
-    ) -> Result<(), ReproduceError> {
-        type Run = fn(&Scene<'_>) -> Result<Experiment, ReproduceError>;
-        let runs: [Run; 9] = [
-            host_transfers::run,
-            |scene| Ok(limits::run(scene.figures())),
-            payload::run,
-            |scene| devices::run(scene, devices::Direction::Write),
-            |scene| devices::run(scene, devices::Direction::Read),
-            chain::run,
-            peers::run,
-            latency::run,
-            own::run,
-        ];
-        let scene = Scene::new(context, Effort::Full)?;
-        let results: Vec<Result<Experiment, _>> = runs.par_iter().map(|run| run(&scene)).collect();
-        for result in results {
-            done.push(match result {
-                // The others keep their numbers.
-                Err(ReproduceError::Interrupted) => {
-                    Experiment { title: "Interrupted before its end", ..Experiment::default() }
-                }
-                other => other?,
-            });
-        }
-        for (number, explained) in why::explained(&scene)? {
-            done[number - 1].why.push(explained);
-        }
-        Ok(())
+fn experiments(context: &Context<'_>, done: &mut Vec<Experiment>) -> Result<()> {
+    type Run = fn(&Scene<'_>) -> Result<Experiment>;
+    let runs: [Run; 9] = [
+        host_transfers::run,
+        |scene| Ok(limits::run(scene.figures())),
+        payload::run,
+        |scene| devices::run(scene, devices::Direction::Write),
+        |scene| devices::run(scene, devices::Direction::Read),
+        chain::run,
+        peers::run,
+        latency::run,
+        own::run,
+    ];
+    let scene = Scene::new(context, Effort::Full)?;
+    let results: Vec<Result<Experiment, _>> = runs.par_iter().map(|run| run(&scene)).collect();
+    for result in results {
+        done.push(match result {
+            // The others keep their numbers.
+            Err(ReproduceError::Interrupted) => {
+                Experiment { title: "Interrupted before its end", ..Experiment::default() }
+            }
+            other => other?,
+        });
     }
+    for (number, explained) in why::explained(&scene)? {
+        done[number - 1].why.push(explained);
+    }
+    Ok(())
+}
 
-    fn compared(&self, context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
-        let scene = Scene::new(context, effort)?;
-        let mut rows = limits::run(scene.figures()).rows;
-        for run in [
-            payload::one_device,
-            devices::document,
-            chain::document,
-            peers::document,
-            latency::document,
-        ] {
-            rows.extend(run(&scene)?);
-        }
-        rows.retain(Row::is_compared);
-        Ok(rows)
+fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>> {
+    let scene = Scene::new(context, effort)?;
+    let mut rows = limits::run(scene.figures()).rows;
+    for run in [
+        payload::one_device,
+        devices::document,
+        chain::document,
+        peers::document,
+        latency::document,
+    ] {
+        rows.extend(run(&scene)?);
     }
+    rows.retain(Row::is_compared);
+    Ok(rows)
 }
 
 /// Returns the goals that this project's own engine misses, a sentence each.
@@ -102,6 +94,6 @@ pub fn missed_goals(rows: &[Row]) -> Vec<String> {
 ///
 /// # Errors
 /// A lab that cannot be built, or a transfer that fails.
-pub fn ring_rate(context: &Context<'_>, dllps_free: bool) -> Result<f64, ReproduceError> {
+pub fn ring_rate(context: &Context<'_>, dllps_free: bool) -> Result<f64> {
     peers::ring_rate(&Scene::new(context, Effort::Full)?, dllps_free)
 }

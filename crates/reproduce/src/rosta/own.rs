@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::scene::{Engine, Host, Scene, SentOnLink};
 use crate::comparison::Row;
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::experiment::{Experiment, mebibytes, paragraphs};
 use crate::plots::{self, names, ours, rates};
 
@@ -96,7 +96,7 @@ pub(super) fn small(scene: &Scene<'_>) -> Options {
         .with_outstanding(SMALL_OUTSTANDING)
 }
 
-fn measure(scene: &Scene<'_>, goal: Goal) -> Result<Met, ReproduceError> {
+fn measure(scene: &Scene<'_>, goal: Goal) -> Result<Met> {
     let options = scene.options(Engine::Own);
     let options = match goal.shape {
         Shape::Whole => options,
@@ -159,7 +159,7 @@ fn plot(results: &[Met]) -> Plot {
 }
 
 /// Runs the experiment.
-pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
     let results: Vec<Met> =
         GOALS.par_iter().map(|goal| measure(scene, *goal)).collect::<Result<_, _>>()?;
     let mut table = Table::headed(

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::limits::{gen2, limit_with_skp};
 use super::scene::{Engine, Scene};
 use crate::comparison::Row;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, mebibytes};
 use crate::plots::{ceiling, ours, payloads, published, rates};
 
@@ -43,7 +43,7 @@ impl Way {
     }
 }
 
-fn measure(scene: &Scene<'_>, way: Way, payload: u32) -> Result<Measured, ReproduceError> {
+fn measure(scene: &Scene<'_>, way: Way, payload: u32) -> Result<Measured> {
     let engine = if way == Way::Own { Engine::Own } else { Engine::Paper };
     let mut options = scene.options(engine).with_payload_bytes(Some(payload));
     if way == Way::Ring {
@@ -54,7 +54,7 @@ fn measure(scene: &Scene<'_>, way: Way, payload: u32) -> Result<Measured, Reprod
 }
 
 /// Returns the rows of one device, 4 MiB, MPS 128, with the table: the base of the other rates.
-pub(super) fn one_device(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn one_device(scene: &Scene<'_>) -> Result<Vec<Row>> {
     Ok(compared(scene, &measure(scene, Way::Table, PUBLISHED_BYTES)?))
 }
 
@@ -104,7 +104,7 @@ impl Clocks {
 }
 
 /// Runs the sweep.
-pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
     let scenarios: Vec<_> =
         PAYLOADS_BYTES.iter().flat_map(|payload| Way::ALL.map(|way| (*payload, way))).collect();
     let results: Vec<Measured> = scenarios

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::limits::gen2;
 use super::scene::{Engine, Host, Scene};
 use crate::comparison::Row;
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::experiment::{Experiment, mebibytes, paragraphs};
 use crate::plots::{ceiling, names, ours, published, rates};
 
@@ -75,7 +75,7 @@ pub(super) fn measure(
     case: Case,
     payload: u32,
     dllps_free: bool,
-) -> Result<Together, ReproduceError> {
+) -> Result<Together> {
     let options = options(scene, engine);
     let name = format!("FPGA to FPGA, case {}, MPS {payload}", case.name);
     scene.run(engine, &name, async |host| {
@@ -94,7 +94,7 @@ pub(super) fn measure(
 ///
 /// # Errors
 /// A lab that cannot be built, or a transfer that fails.
-pub(super) fn ring_rate(scene: &Scene<'_>, dllps_free: bool) -> Result<f64, ReproduceError> {
+pub(super) fn ring_rate(scene: &Scene<'_>, dllps_free: bool) -> Result<f64> {
     let together = measure(scene, Engine::Paper, RING, PAYLOADS_BYTES[0], dllps_free)?;
     Ok(mebibytes(average(&together)))
 }
@@ -125,7 +125,7 @@ fn row_of(scene: &Scene<'_>, engine: Engine, case: Case, payload: u32, rate: f64
 }
 
 /// Returns the rows with a published figure, with the paper's engine alone.
-pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (case, payload) in [(ONE, 128), (ONE, 256), (ACROSS, 128)] {
         let together = measure(scene, Engine::Paper, case, payload, false)?;
@@ -140,7 +140,7 @@ pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>, ReproduceError> {
 ///
 /// # Errors
 /// A run without an error, or with an error that does not name the port.
-pub(super) fn oversized(scene: &Scene<'_>) -> Result<String, ReproduceError> {
+pub(super) fn oversized(scene: &Scene<'_>) -> Result<String> {
     const NAME: &str = "256 B through a port left at 128 B";
     let options = scene
         .options(Engine::Own)
@@ -189,7 +189,7 @@ fn plot(scene: &Scene<'_>, cases: &[Case], results: &[Together]) -> Plot {
 }
 
 /// Runs all cases with both engines.
-pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
     let mut cases = SAME_BOARD.to_vec();
     cases.extend([RING, ACROSS]);
     let mut scenarios = Vec::new();

@@ -17,7 +17,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 
 use super::devices::Direction;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::published::PublishedFigures;
 use crate::study::Effort;
 
@@ -78,7 +78,7 @@ impl<'a> Scene<'a> {
     ///
     /// # Errors
     /// A lab that lacks a constant.
-    pub(super) fn new(context: &'a Context<'a>, effort: Effort) -> Result<Self, ReproduceError> {
+    pub(super) fn new(context: &'a Context<'a>, effort: Effort) -> Result<Self> {
         let text = |path: &str| {
             let found = context.lab().constants().find(|constant| constant.path() == path);
             let found = found.map(|constant| constant.value.clone());
@@ -124,7 +124,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Returns an error if no more scenarios are wanted.
-    pub(super) fn may_begin(&self) -> Result<(), ReproduceError> {
+    pub(super) fn may_begin(&self) -> Result<()> {
         self.context.may_begin()
     }
 
@@ -161,7 +161,7 @@ impl<'a> Scene<'a> {
         engine: Engine,
         scenario: &str,
         work: impl AsyncFnOnce(Host<'_>) -> Result<T, ExperimentError>,
-    ) -> Result<T, ReproduceError> {
+    ) -> Result<T> {
         let lab = match engine {
             Engine::Paper => self.context.lab(),
             Engine::Own => &self.own_in_runs,
@@ -176,7 +176,7 @@ impl<'a> Scene<'a> {
         &self,
         scenario: &str,
         work: impl AsyncFnOnce(Host<'_>) -> Result<T, ExperimentError>,
-    ) -> Result<T, ReproduceError> {
+    ) -> Result<T> {
         let scenario = format!("{scenario}{}", Engine::Own.condition());
         let work = async |simulation: &Simulation| work(Host::of(simulation)).await;
         let ending = self.context.run_to_errors(&scenario, &self.own_in_runs, work)?;

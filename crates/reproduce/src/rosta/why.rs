@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::devices::ORDER;
 use super::scene::{Engine, Scene};
 use super::{latency, own, payload, peers};
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::explained::Explained;
 use crate::page::topology;
 
@@ -35,7 +35,7 @@ impl Maker<'_> {
         workload: Workload,
         flows: &[Vec<u32>],
         max_payload_bytes: Option<u32>,
-    ) -> Result<Scenario<EngineWork>, ReproduceError> {
+    ) -> Result<Scenario<EngineWork>> {
         let lab = self.scene.lab(self.engine);
         let running = lab.build_engines(self.scene.seed())?;
         let ends = |numbers: &Vec<u32>| {
@@ -51,7 +51,7 @@ impl Maker<'_> {
 }
 
 /// Returns the runs, by experiment.
-fn runs(scene: &Scene<'_>) -> Result<Vec<Run>, ReproduceError> {
+fn runs(scene: &Scene<'_>) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     let one = || vec![vec![1]];
     let all = || ORDER.iter().map(|number| vec![*number]).collect::<Vec<_>>();
@@ -100,7 +100,7 @@ fn runs(scene: &Scene<'_>) -> Result<Vec<Run>, ReproduceError> {
 ///
 /// # Errors
 /// A run that cannot be made or fails.
-pub(super) fn explained(scene: &Scene<'_>) -> Result<Vec<(usize, Explained)>, ReproduceError> {
+pub(super) fn explained(scene: &Scene<'_>) -> Result<Vec<(usize, Explained)>> {
     let explain = |run: &Run| {
         scene.may_begin()?;
         let outcome = run.run.run(&(), None)?;

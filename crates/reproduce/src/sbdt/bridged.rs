@@ -17,7 +17,7 @@ use super::Curve;
 use super::local::figures::plot;
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{ours, published};
 
@@ -89,7 +89,7 @@ fn run(
     (path, mode): (Path, Mode),
     buffer_bytes: u64,
     sizes: &[u64],
-) -> Result<Vec<Point>, ReproduceError> {
+) -> Result<Vec<Point>> {
     let name = match mode {
         Mode::Naive => "bridged, naive round trip".to_owned(),
         Mode::Pipelined => format!("bridged, {path}, buffers of {}", size_words(buffer_bytes)),
@@ -164,7 +164,7 @@ fn rows_of_naive(context: &Context<'_>, points: &[Point]) -> Vec<Row> {
         .into()
 }
 
-pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>> {
     let curve = |path| run(context, (path, Mode::Pipelined), WHOLE_BUFFER_BYTES, &LONG_SIZES[3..]);
     let curves: Vec<_> = PATHS.into_par_iter().map(curve).collect::<Result<_, _>>()?;
     let mut rows = rows_of_paths(context, &curves);
@@ -173,16 +173,13 @@ pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError
 }
 
 /// Runs all experiments here; `local` are the paper's curves of the same paths without a bridge.
-pub(super) fn experiments(
-    context: &Context<'_>,
-    local: &[Curve],
-) -> Result<Vec<Experiment>, ReproduceError> {
+pub(super) fn experiments(context: &Context<'_>, local: &[Curve]) -> Result<Vec<Experiment>> {
     let paths = PATHS.map(|path| ((path, Mode::Pipelined), WHOLE_BUFFER_BYTES, &LONG_SIZES[..]));
     let naive = (NAIVE, WHOLE_BUFFER_BYTES, &NAIVE_SIZES[..]);
     let lengths = BUFFERS.into_iter().rev();
     let buffers = lengths.clone().map(|bytes| ((Path::ToFpga, Mode::Pipelined), bytes, &SIZES[..]));
     let jobs: Vec<_> = paths.into_iter().chain([naive]).chain(buffers).collect();
-    let done: Result<Vec<Vec<Point>>, ReproduceError> =
+    let done: Result<Vec<Vec<Point>>> =
         jobs.into_par_iter().map(|(way, bytes, sizes)| run(context, way, bytes, sizes)).collect();
     let mut done = done?.into_iter();
     let paths: Vec<Vec<Point>> = done.by_ref().take(PATHS.len()).collect();

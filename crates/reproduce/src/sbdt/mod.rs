@@ -13,10 +13,7 @@ mod rdma;
 use crosslane_lab::{RunningHost, Simulation};
 use crosslane_report::Series;
 
-use crate::comparison::Row;
-use crate::context::Context;
-use crate::error::ReproduceError;
-use crate::experiment::Experiment;
+use crate::error::{ReproduceError, Result};
 use crate::study::{Effort, Reproducible, Study};
 
 /// The card, and the host that it is in.
@@ -27,7 +24,7 @@ const HOST: &str = "fpga-node";
 type Problem = Box<dyn std::error::Error>;
 
 /// Returns a host of the lab by its name.
-fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost, ReproduceError> {
+fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost> {
     simulation
         .hosts()
         .iter()
@@ -50,38 +47,26 @@ impl Curve {
 }
 
 /// The study.
-pub(crate) struct Sbdt;
-
-impl Study for Sbdt {
-    fn labs(&self) -> &'static [&'static str] {
-        &["sbdt"]
-    }
-
-    fn reproducible(&self) -> Option<Reproducible> {
-        Some(Reproducible {
-            name: "sbdt",
-            summary: "Software-bridged transfer: DMA through rings of host buffers to an Arria 10 \
+pub(crate) const STUDY: Study = Study {
+    labs: &["sbdt"],
+    figures: &[],
+    reproducible: Some(Reproducible {
+        name: "sbdt",
+        summary: "Software-bridged transfer: DMA through rings of host buffers to an Arria 10 \
                       card, through it, and back.",
-            scenarios: local::SCENARIOS + rdma::SCENARIOS + bridged::SCENARIOS + own::SCENARIOS,
-            has_engines: false,
-        })
-    }
-
-    fn experiments(
-        &self,
-        context: &Context<'_>,
-        done: &mut Vec<Experiment>,
-    ) -> Result<(), ReproduceError> {
-        // The curves of figure 5 are in figure 12 too.
-        let (local, curves) = local::experiments(context)?;
-        done.extend(local);
-        done.push(rdma::experiment(context)?);
-        done.extend(bridged::experiments(context, &curves)?);
-        done.push(own::experiment(context)?);
-        Ok(())
-    }
-
-    fn compared(&self, context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+        scenarios: local::SCENARIOS + rdma::SCENARIOS + bridged::SCENARIOS + own::SCENARIOS,
+        has_engines: false,
+        experiments: |context, done| {
+            // The curves of figure 5 are in figure 12 too.
+            let (local, curves) = local::experiments(context)?;
+            done.extend(local);
+            done.push(rdma::experiment(context)?);
+            done.extend(bridged::experiments(context, &curves)?);
+            done.push(own::experiment(context)?);
+            Ok(())
+        },
+    }),
+    compared: |context, effort| {
         let mut rows = local::compared(context, effort)?;
         rows.extend(rdma::compared(context, effort)?);
         // Bridged transfers with buffers of 8 MiB take too long for a sweep.
@@ -89,5 +74,5 @@ impl Study for Sbdt {
             rows.extend(bridged::compared(context)?);
         }
         Ok(rows)
-    }
-}
+    },
+};

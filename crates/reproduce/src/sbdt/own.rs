@@ -14,7 +14,7 @@ use crosslane_report::Table;
 use super::bridged::further;
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::{ReproduceError, Result};
 use crate::experiment::{Experiment, paragraphs, size_words};
 
 const KIB: u64 = 1 << 10;
@@ -50,7 +50,7 @@ impl Direction {
 
     /// Returns the payload of the packets that carry the data: for completions as long as the host
     /// sends them, for writes Max_Payload_Size.
-    fn payload_bytes(self, lab: &Lab) -> Result<u64, ReproduceError> {
+    fn payload_bytes(self, lab: &Lab) -> Result<u64> {
         let host = lab.file().hosts.iter().find(|host| host.name == super::HOST);
         let host = host.ok_or_else(|| ReproduceError::experiment("lab sbdt", "it has no host"))?;
         Ok(match self {
@@ -136,7 +136,7 @@ async fn measure(
     Ok(points)
 }
 
-fn run(context: &Context<'_>) -> Result<[Vec<Point>; 2], ReproduceError> {
+fn run(context: &Context<'_>) -> Result<[Vec<Point>; 2]> {
     context.may_begin()?;
     let name = "bridged, our pipeline";
     let lab = context.variant("crosslane")?;
@@ -153,7 +153,7 @@ fn run(context: &Context<'_>) -> Result<[Vec<Point>; 2], ReproduceError> {
     points.map_err(|problem| ReproduceError::experiment(name, problem))
 }
 
-pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment> {
     let mut table = Table::headed(" | transfer | MB/s: | ceiling MB/s: | of it %: | wanted %:");
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
     for (direction, points) in Direction::ALL.into_iter().zip(run(context)?) {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::{HOST, Problem, host};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, paragraphs, size_words};
 use crate::plots::{by_size, ours, published, rate};
 use crate::study::Effort;
@@ -65,11 +65,7 @@ impl Points {
 }
 
 /// Runs one direction with these options, one after the other over one connection.
-fn run(
-    context: &Context<'_>,
-    direction: RdmaDirection,
-    all: &[RdmaOptions],
-) -> Result<Points, ReproduceError> {
+fn run(context: &Context<'_>, direction: RdmaDirection, all: &[RdmaOptions]) -> Result<Points> {
     let name = format!("{}, many in flight", direction.words());
     let measured = context.run_verified(&name, context.lab(), async |simulation| {
         let near_host = host(simulation, HOST)?.id;
@@ -102,7 +98,7 @@ fn both(
     context: &Context<'_>,
     sizes: &[u64],
     change: impl Fn(&mut RdmaOptions) + Sync,
-) -> Result<Vec<Points>, ReproduceError> {
+) -> Result<Vec<Points>> {
     let one = |direction: &RdmaDirection| {
         let seed = context.seed as u32;
         let options = |size: &u64| {
@@ -124,7 +120,7 @@ fn rows_of(context: &Context<'_>, all: &[Points]) -> Vec<Row> {
     all.iter().map(row).collect()
 }
 
-pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>> {
     let all = match effort {
         Effort::Full => both(context, &[LONGEST_BYTES], |_| {})?,
         Effort::Quick => {
@@ -135,7 +131,7 @@ pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>
 }
 
 /// Returns the experiment of figure 6.
-pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment> {
     let sizes: Vec<u64> = RdmaOptions::perftest_sizes().collect();
     let all = both(context, &sizes, |_| {})?;
     let words = all.iter().map(|points| points.direction.words());

@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use super::{CARD, Curve, HOST, Problem, host};
 use crate::comparison::Row;
 use crate::context::Context;
-use crate::error::ReproduceError;
+use crate::error::Result;
 use crate::experiment::{Experiment, size_words};
 use crate::study::Effort;
 
@@ -267,12 +267,7 @@ impl<'a> Run<'a> {
 }
 
 /// Runs a scenario in a lab.
-fn run(
-    context: &Context<'_>,
-    lab: &Lab,
-    name: &str,
-    scenario: Scenario<'_>,
-) -> Result<Vec<Point>, ReproduceError> {
+fn run(context: &Context<'_>, lab: &Lab, name: &str, scenario: Scenario<'_>) -> Result<Vec<Point>> {
     context.run(name, lab, async |simulation| {
         Run::new(context, simulation, scenario).await?.go().await
     })
@@ -289,14 +284,10 @@ const LONG_WAYS: [&[Way]; 3] =
     [&[Way::ToCard, Way::Within, Way::FromCard], &[Way::Through], &[Way::WithinOne]];
 
 /// Returns the points of the longest buffers, or of their substitute in a sweep.
-fn long(
-    context: &Context<'_>,
-    buffer_bytes: u64,
-    sizes: &[u64],
-) -> Result<Vec<Point>, ReproduceError> {
+fn long(context: &Context<'_>, buffer_bytes: u64, sizes: &[u64]) -> Result<Vec<Point>> {
     let lab = context.lab();
     let buffers = size_words(buffer_bytes);
-    let measured: Result<Vec<Vec<Point>>, ReproduceError> = LONG_WAYS[..2]
+    let measured: Result<Vec<Vec<Point>>> = LONG_WAYS[..2]
         .par_iter()
         .map(|ways| {
             let name = format!("local, buffers of {buffers}, {}", ways[0].words());
@@ -316,7 +307,7 @@ fn rows_of(context: &Context<'_>, points: &[Point], sizes: [u64; 2]) -> Vec<Row>
     .collect()
 }
 
-pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>, ReproduceError> {
+pub(super) fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>> {
     let (buffer_bytes, sizes) = match effort {
         Effort::Full => (WHOLE_BUFFER_BYTES, LONG_SIZES),
         Effort::Quick => (QUICK_BUFFER_BYTES, QUICK_SIZES),
@@ -351,7 +342,7 @@ struct Measured {
     own: Vec<Vec<Point>>,
 }
 
-fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
+fn measure(context: &Context<'_>) -> Result<Measured> {
     let (lab, own_lab) = (context.lab(), context.variant("crosslane")?);
     let long_sizes: Vec<u64> = SIZES.into_iter().chain(LONG_SIZES).collect();
     let long = [1, 0, 2].map(|number| {
@@ -372,7 +363,7 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
     });
     // The longest first.
     let jobs: Vec<_> = long.into_iter().chain(own).chain(buffers).collect();
-    let done: Result<Vec<Vec<Point>>, ReproduceError> =
+    let done: Result<Vec<Vec<Point>>> =
         jobs.par_iter().map(|(lab, name, scenario)| run(context, lab, name, *scenario)).collect();
     let mut done = done?.into_iter();
     Ok(Measured {
@@ -383,9 +374,7 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
 }
 
 /// Runs all experiments here; also returns the curves of figure 5.
-pub(super) fn experiments(
-    context: &Context<'_>,
-) -> Result<(Vec<Experiment>, Vec<Curve>), ReproduceError> {
+pub(super) fn experiments(context: &Context<'_>) -> Result<(Vec<Experiment>, Vec<Curve>)> {
     let measured = measure(context)?;
     let curves = figures::curves(&measured);
     let experiments = vec![

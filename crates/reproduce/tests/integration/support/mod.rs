@@ -32,7 +32,7 @@ pub fn reproduced(name: &str) -> Reproduction {
 /// Runs the compared rows of a study.
 pub fn compared(name: &str, effort: Effort) -> Vec<Row> {
     let context = Context::open(name, 1, &()).unwrap();
-    study(name).unwrap().compared(&context, effort).unwrap()
+    (study(name).unwrap().compared)(&context, effort).unwrap()
 }
 
 /// Checks that the page of `docs/reproductions` has the current tables.
