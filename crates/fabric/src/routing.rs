@@ -25,8 +25,8 @@ pub(crate) enum Route {
     Up,
 }
 
-/// Routes of a switch or a root complex: by address and by bus number, and ACS redirection. They are
-/// computed from configuration space after each write to it.
+/// Routes of a switch or a root complex: by address and by bus number, and ACS redirection.
+/// They are computed from configuration space after each write to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Routes {
     /// First address, last address and port index, sorted by first address.
