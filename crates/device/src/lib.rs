@@ -16,7 +16,7 @@ pub mod network_processor;
 pub mod nic;
 mod parameters;
 
-pub use card_memory::{CardMemoryParameters, Copying, DramParameters};
+pub use card_memory::{CardMemoryParameters, Copying};
 pub use engine::Engine;
 pub use memory_card::{FIFO_BAR, MEMORY_BAR, MemoryCard, MemoryCardParameters};
-pub use parameters::{EngineParameters, ParameterError};
+pub use parameters::EngineParameters;

@@ -6,15 +6,14 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crosslane_fabric::{Consumed, Device, DevicePort, Memory, Received};
+use crosslane_fabric::parameters::Parameters;
+use crosslane_fabric::{Consumed, Device, DevicePort, Memory, Received, parameters};
 use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::memory_card as map;
 
-use crate::kit::{
-    self, Answer, Arrival, Completer, Function, Parameters, Place, Timer, parameters,
-};
+use crate::kit::{self, Answer, Arrival, Completer, Function, Place, Timer};
 use crate::parameters::SECOND;
 
 /// BAR of the FIFO aperture.

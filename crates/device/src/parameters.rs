@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Build parameters of an engine.
 
+use crosslane_fabric::parameters;
 use crosslane_pcie::units::Picoseconds;
-use thiserror::Error;
 
 use crate::card_memory::CardMemoryParameters;
-use crate::kit::parameters;
 
 /// Tags that each channel reserves for descriptor fetches, beyond those for data, so that data
 /// waiting for room in a stream cannot block descriptors.
@@ -25,7 +24,7 @@ parameters! {
         datapath_bytes: u32 [1, 1024],
         /// Whether headers occupy clocks of the datapath. If not, a TLP takes the clocks of its
         /// payload, at least one.
-        header_on_datapath: bool [0, 1],
+        header_on_datapath: bool [any],
         /// Idle clocks after each TLP, up to 1024.
         idle_clocks_per_tlp: u32 [0, 1024],
         /// Time after a descriptor's last TLP before its channel begins the next, up to 1 s.
@@ -83,62 +82,10 @@ parameters! {
     }
 }
 
-/// Parameter value with which no device can be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum ParameterError {
-    /// The value is too small or too large.
-    #[error("{} of {value} is not between {least} and {most}", .name.0)]
-    OutOfRange {
-        /// Name of the parameter, with its unit, and its key in lab files.
-        name: Name,
-        /// Rejected value.
-        value: u64,
-        /// Smallest valid value.
-        least: u64,
-        /// Largest valid value.
-        most: u64,
-    },
-    /// The value is not a power of two.
-    #[error("{} of {value} is not a power of two", .name.0)]
-    NoPowerOfTwo {
-        /// Name of the parameter, with its unit, and its key in lab files.
-        name: Name,
-        /// Rejected value.
-        value: u64,
-    },
-}
-
-/// Name of a parameter, with its unit, and its key in lab files.
-pub(crate) type Name = (&'static str, &'static str);
-
-impl ParameterError {
-    /// Returns the key of the parameter in lab files.
-    pub const fn key(&self) -> &'static str {
-        let (Self::OutOfRange { name, .. } | Self::NoPowerOfTwo { name, .. }) = self;
-        name.1
-    }
-}
-
-const US: u64 = 1_000_000;
+pub(crate) const US: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000_000 * US;
 /// Upper bound of FIFO sizes, more than any chip has.
 const MAX_FIFO_BYTES: u64 = 16 << 20;
-
-pub(crate) fn within(name: Name, value: u64, least: u64, most: u64) -> Result<(), ParameterError> {
-    let fits = (least..=most).contains(&value);
-    fits.then_some(()).ok_or(ParameterError::OutOfRange { name, value, least, most })
-}
-
-pub(crate) fn power_of_two(
-    name: Name,
-    value: u64,
-    least: u64,
-    most: u64,
-) -> Result<(), ParameterError> {
-    within(name, value, least, most)?;
-    let fits = value.is_power_of_two();
-    fits.then_some(()).ok_or(ParameterError::NoPowerOfTwo { name, value })
-}
 
 impl EngineParameters {
     /// Converts clocks to picoseconds.

@@ -4,21 +4,22 @@
 //! Both ends count bytes from 0, absolutely. So neither end is ever restarted alone: a receive
 //! queue restarted under a running sender would promise room that it does not have.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use crosslane_host::ErrorKind::{Busy, Failed, InvalidArgument, Unsupported};
-use crosslane_host::{Bus, lock};
+use crosslane_host::{Bus, lock, setters};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, channel, lane};
 
 use crate::access::REGISTER_BAR;
-use crate::channel::{ChannelKind, DescriptorSource, payload_on_the_way};
+use crate::channel::{ChannelKind, DescriptorSource, Target, payload_on_the_way};
 use crate::device::{Device, WINDOW_BAR};
 use crate::error::{DriverError, Result};
-use crate::peer::{Peer, PeerOptions, ReceiveQueuePolicy};
 use crate::plan::{Addressing, PathEnd, Plan, PlanError};
 use crate::shared::channel_registers;
+use crate::user::Check;
 
 /// Longest wait for data and credits in flight between two engines before both are restarted.
 /// Longer than any path takes that is not blocked; data in a blocked receive queue would never
@@ -26,6 +27,58 @@ use crate::shared::channel_registers;
 const SETTLING: Picoseconds = Picoseconds::from_us(50);
 /// Restarts of a receive queue that keeps getting data, before that is an error.
 const RESTARTS: u32 = 16;
+
+/// Behaviour of a receive queue whose FIFO is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReceiveQueuePolicy {
+    /// Holds the link's credits, which blocks all later traffic.
+    Stall,
+    /// Drops data that do not fit, and reports it.
+    Drop,
+}
+
+/// Options of a connection between two engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerOptions {
+    /// Number of the sender's peer channel.
+    pub channel: u8,
+    /// Keep a credit window as large as the receive queue's FIFO. Without one the sender never
+    /// stops, like the rosta paper's engine.
+    pub credits: bool,
+    /// Behaviour when the receive queue is full.
+    pub policy: ReceiveQueuePolicy,
+}
+
+impl Default for PeerOptions {
+    /// Channel 0, with credits.
+    fn default() -> Self {
+        Self { channel: 0, credits: true, policy: ReceiveQueuePolicy::Stall }
+    }
+}
+
+setters!(PeerOptions {
+    with_channel(channel: u8),
+    with_credits(credits: bool),
+    with_policy(policy: ReceiveQueuePolicy),
+});
+
+/// Counters of a receive queue. Times are in clocks of its engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveQueueCounters {
+    /// Bytes received, modulo 2^32.
+    pub received_bytes: u32,
+    /// Bytes taken out, modulo 2^32.
+    pub drained_bytes: u32,
+    /// Bytes in the FIFO.
+    pub fill_bytes: u32,
+    /// Whether data were lost.
+    pub overflow: bool,
+    /// Time of the first TLP received.
+    pub first_clocks: u64,
+    /// Time of the last TLP received.
+    pub last_clocks: u64,
+}
 
 /// A receive queue in use until this is dropped.
 struct Lane<B: Bus> {
@@ -86,10 +139,6 @@ impl<B: Bus> Connection<B> {
     /// Function that has the receive queue.
     pub fn target_id(&self) -> RoutingId {
         self.lane.target.function().id
-    }
-
-    pub fn receive_queue(&self) -> u8 {
-        self.lane.number
     }
 
     pub fn has_credits(&self) -> bool {
@@ -314,6 +363,90 @@ pub(crate) async fn restart<B: Bus>(
     Err(DriverError::refused(place, Failed, "it does not restart, or credits keep arriving"))
 }
 
+/// A connection from one engine's peer channel to a receive queue of another. The queue is free
+/// again when this is closed, or when this and every transfer to it are gone.
+pub struct Peer<B: Bus> {
+    connection: Arc<Connection<B>>,
+    plan: Plan,
+}
+
+impl<B: Bus> fmt::Debug for Peer<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peer({} at {})", self.connection.place(), self.address())
+    }
+}
+
+impl<B: Bus> Peer<B> {
+    /// Returns the address of the receive queue, for the command port of the sender's user circuit.
+    pub fn address(&self) -> BusAddress {
+        self.connection.address()
+    }
+
+    /// Returns the number of the receive queue at the target.
+    pub fn receive_queue(&self) -> u8 {
+        self.connection.lane.number
+    }
+
+    /// Returns the target for a transfer of `bytes` on the sender's peer channel.
+    pub fn target(&self, bytes: u64) -> Target<B> {
+        Target::Bus(self.address(), bytes)
+    }
+
+    /// Returns the plan: the path, and the expected rate.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Starts comparing the data that the receive queue drains with the generator's pattern of this
+    /// seed. If the sender's channel is restarted, by `cancel`, `restart`, a deadline or a new
+    /// opening, the queue is emptied with it and the comparison restarts at word 0.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub async fn check(&self, seed: u32) -> Result<()> {
+        self.connection.check(seed).await
+    }
+
+    /// Reads the number of wrong words since [`check`](Self::check), and the position of the first.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub async fn check_result(&self) -> Result<Check> {
+        let errors = self.connection.read(lane::CHECK_ERRORS).await?;
+        Ok(Check::new(errors, self.connection.read(lane::CHECK_FIRST).await?))
+    }
+
+    /// Reads the receive queue's counters.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub async fn counters(&self) -> Result<ReceiveQueueCounters> {
+        let lane = &self.connection;
+        Ok(ReceiveQueueCounters {
+            received_bytes: lane.read(lane::RECEIVED).await?,
+            drained_bytes: lane.read(lane::DRAINED).await?,
+            fill_bytes: lane.read(lane::FILL).await?,
+            overflow: lane::status::OVERFLOW.get(lane.read(lane::STATUS).await?) != 0,
+            first_clocks: lane.read_pair(lane::FIRST_LOW, lane::FIRST_HIGH).await?,
+            last_clocks: lane.read_pair(lane::LAST_LOW, lane::LAST_HIGH).await?,
+        })
+    }
+
+    /// Gives the receive queue back once all data in flight have arrived.
+    ///
+    /// # Errors
+    /// A device does not answer, or a transfer to the queue is in flight: the queue is then freed
+    /// when that has ended.
+    pub async fn close(self) -> Result<()> {
+        // Transfers in flight hold the connection too.
+        if Arc::strong_count(&self.connection) > 1 {
+            let problem = "a transfer to it is in flight";
+            return Err(DriverError::refused(self.connection.place(), Busy, problem));
+        }
+        self.connection.close().await
+    }
+}
+
 /// See [`Device::connect`].
 pub(crate) async fn connect<B: Bus>(
     sender: &Device<B>,
@@ -351,7 +484,7 @@ pub(crate) async fn connect<B: Bus>(
         let _ = connection.unpin().await;
         return Err(error);
     }
-    Ok(Peer::new(connection, plan))
+    Ok(Peer { connection, plan })
 }
 
 /// Sets up both ends of a new connection.

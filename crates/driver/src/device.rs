@@ -14,9 +14,8 @@ use crosslane_regs::engine::{self, global};
 use crate::access::{Access, Circuit, REGISTER_BAR, find_endpoint, find_function};
 use crate::buffer::Buffer;
 use crate::channel::{Channel, ChannelKind, ChannelOptions};
-use crate::connection;
+use crate::connection::{self, Peer, PeerOptions};
 use crate::error::Result;
-use crate::peer::{Peer, PeerOptions};
 use crate::shared::Shared;
 use crate::user::User;
 

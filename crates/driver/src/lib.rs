@@ -57,7 +57,6 @@ mod device;
 mod error;
 mod memory_card;
 pub mod network_processor;
-mod peer;
 mod plan;
 mod ports;
 mod shared;
@@ -70,10 +69,10 @@ pub use channel::{
     Channel, ChannelCounters, ChannelKind, ChannelOptions, Completed, CompletionLevel,
     DescriptorSource, Notification, Statistics, Target, Ticket, Transfer,
 };
+pub use connection::{Peer, PeerOptions, ReceiveQueueCounters, ReceiveQueuePolicy};
 pub use device::{Description, Device};
 pub use error::{DriverError, TransferError, TransferFault};
 pub use memory_card::{CardMetrics, FIFO_BAR, MEMORY_BAR, MemoryCard};
-pub use peer::{Peer, PeerOptions, ReceiveQueueCounters, ReceiveQueuePolicy};
 pub use plan::{Addressing, PathEnd, Plan, PlanError, Refusal, set_max_payload_on_path};
 pub use slots::{MAX_MESSAGE_BYTES, SLOT_BYTES, SlotReceiver, SlotSender};
 pub use user::{Check, PingPong, StreamSource, User, pattern_word};

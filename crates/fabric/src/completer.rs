@@ -11,7 +11,7 @@ use crosslane_pcie::units::{BusAddress, RoutingId};
 use crosslane_random::Random;
 
 use crate::memory::Memory;
-use crate::parameters::{CompleterParameters, CompletionCut, Latency};
+use crate::parameters::{CompleterParameters, CompletionCut};
 use crate::wire::WireTime;
 
 /// A rate as ticks per byte; 0 for unlimited.
@@ -35,14 +35,14 @@ impl Pace {
     }
 }
 
-/// Draws a latency from its distribution, in picoseconds.
-pub(crate) fn draw(latency: &Latency, random: &mut Random) -> u64 {
-    let mut ps = latency.base.0;
-    if latency.jitter.0 > 0 {
-        ps += random.u64(..=latency.jitter.0);
+/// Draws the latency of a read from its distribution, in picoseconds.
+fn draw_latency(p: &CompleterParameters, random: &mut Random) -> u64 {
+    let mut ps = p.read_latency.0;
+    if p.read_jitter.0 > 0 {
+        ps += random.u64(..=p.read_jitter.0);
     }
-    if latency.tail_probability > 0.0 && random.f64() < latency.tail_probability {
-        ps += latency.tail.0;
+    if p.read_tail_probability > 0.0 && random.f64() < p.read_tail_probability {
+        ps += p.read_tail.0;
     }
     ps
 }
@@ -144,7 +144,7 @@ impl Completer {
         let p = &self.parameters;
         let drained_ps = self.write_free.ceil_ps();
         let start_ps = now_ps.max(drained_ps);
-        let data_ps = start_ps + draw(&p.read_latency, random);
+        let data_ps = start_ps + draw_latency(p, random);
         // 0 means that nothing was ever written.
         let visible_ps = if drained_ps == 0 { 0 } else { drained_ps + p.write_latency.0 };
         Some((slot, data_ps.max(visible_ps)))

@@ -18,7 +18,6 @@ use crate::memory::{Backing, Memory};
 use crate::packet::{NONE, Packet, PacketIndex};
 use crate::topology::{NodeId, PortId};
 use crate::trace::HeaderLine;
-use crate::waits::{ChannelKind, ChannelWaits};
 
 /// When the receive buffer of a TLP becomes free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +54,39 @@ impl Intake {
     pub(crate) fn time_ps(self, payload_bytes: u32) -> u64 {
         u64::from(payload_bytes.div_ceil(self.beat_bytes).max(1)) * self.clock_ps
     }
+}
+
+/// Kind of a channel of a DMA engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChannelKind {
+    /// Host to card: it reads from the host.
+    #[default]
+    H2c,
+    /// Card to host: it writes to the host.
+    C2h,
+    /// Peer: it writes to a receive queue of another engine.
+    Peer,
+}
+
+/// Time that a channel waited, by reason, between its first TLP and its last TLP or last read data.
+/// An engine's registers count from their reset to their reading instead, and do not separate the
+/// first two reasons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelWaits {
+    /// From the first TLP until the last one is handed on, or the last data arrive.
+    pub moving: Picoseconds,
+    /// The host had posted nothing.
+    pub nothing_posted: Picoseconds,
+    /// Posted descriptors were not fetched yet.
+    pub no_descriptor: Picoseconds,
+    /// Gap after a descriptor.
+    pub gap: Picoseconds,
+    /// The stream had too little data for the next TLP.
+    pub no_data: Picoseconds,
+    /// All tags were taken, or the limit of descriptors with reads in flight was reached.
+    pub no_tag: Picoseconds,
+    /// The peer's credit window was used up.
+    pub no_credit: Picoseconds,
 }
 
 /// An endpoint's behaviour. Calls come in the order of simulated time.
@@ -119,6 +151,15 @@ pub fn bar_offset_bytes(config: &ConfigSpace, bar: usize) -> u64 {
 }
 
 impl Fabric {
+    /// Returns the waits of the first channel of a kind of an endpoint's device: see
+    /// [`Device::channel_waits`](Device::channel_waits).
+    pub fn channel_waits(&self, node: NodeId, kind: ChannelKind) -> Option<ChannelWaits> {
+        match self.node_states.get(node.0 as usize)? {
+            NodeState::Endpoint(Some(device)) => device.channel_waits(kind),
+            _ => None,
+        }
+    }
+
     /// The device behind an endpoint's port.
     fn device_of(&mut self, port: PortId) -> Option<&mut dyn Device> {
         let node = self.ports.get(port.0 as usize)?.node;

@@ -16,10 +16,9 @@ use crate::flow_state::FlowState;
 use crate::generic::GenericEndpoint;
 use crate::host_access::HostState;
 use crate::injection::InjectedLog;
-use crate::link_pair::pair;
 use crate::packet::{NONE, Packet, PacketIndex, Packets};
 use crate::parameters::{Forwarding, SwitchParameters};
-use crate::receiver::{CreditCount, UNLIMITED};
+use crate::receiver::{CreditCount, UNLIMITED, pair};
 use crate::root_complex::RootComplex;
 use crate::routing::Routes;
 use crate::topology::{

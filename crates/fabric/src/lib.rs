@@ -37,7 +37,6 @@ mod generic;
 mod host_access;
 mod injection;
 mod iommu;
-mod link_pair;
 mod link_state;
 mod memory;
 mod memory_fault;
@@ -46,7 +45,6 @@ mod packet;
 pub mod parameters;
 mod pattern;
 mod processor;
-mod receive;
 mod receiver;
 mod root_complex;
 mod routing;
@@ -54,13 +52,14 @@ mod topology;
 pub mod trace;
 mod translation;
 mod transmit;
-mod waits;
 mod wire;
 
 pub use configuration::NO_FUNCTION;
 pub use counters::{IdleReason, LinkCounters};
 pub use cpu::{CoreWork, INTERRUPT_ADDRESSES, Interrupt};
-pub use device::{Consumed, Device, DevicePort, Intake, Received, bar_offset_bytes};
+pub use device::{
+    ChannelKind, ChannelWaits, Consumed, Device, DevicePort, Intake, Received, bar_offset_bytes,
+};
 pub use errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
 pub use fabric::{Fabric, RunEnd};
 pub use flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
@@ -81,4 +80,3 @@ pub use topology::{
     BuildError, DirectionId, FabricBuilder, Link, LinkDirection, LinkId, MAX_DOWNSTREAM_PORTS,
     MAX_NODES, MAX_ROOT_PORTS, Node, NodeId, NodeKind, Port, PortId,
 };
-pub use waits::{ChannelKind, ChannelWaits};

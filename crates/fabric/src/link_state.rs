@@ -15,8 +15,8 @@ use crate::counters::IdleReason;
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
-use crate::link_pair::pair;
 use crate::packet::{NONE, PacketIndex};
+use crate::receiver::pair;
 use crate::topology::{DirectionId, LinkDirection, LinkId};
 use crate::trace::HeaderLine;
 

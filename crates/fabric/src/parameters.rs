@@ -3,10 +3,20 @@
 //! and generic endpoints. Values come from a lab file; the only defaults in code mean "off" or
 //! "unlimited".
 
+mod declare;
+
 use crosslane_pcie::config::{BarRequest, Capability, Identity};
 use crosslane_pcie::credits::Credits;
-use crosslane_pcie::link::LinkRate;
+use crosslane_pcie::link::{LinkRate, MAX_PAYLOAD_BYTES};
 use crosslane_pcie::units::Picoseconds;
+
+pub use self::declare::{
+    Absent, Name, Number, Parameter, ParameterError, ParameterKind, Parameters, Value, one_of,
+    power_of_two, within,
+};
+use crate::flow_state::MAX_STORE_BYTES;
+use crate::iommu::{IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES, MAX_IO_WALKS, MAX_IOTLB_ENTRIES};
+use crate::parameters;
 
 /// When a receiver sends a DLLP for several TLPs (Ack, UpdateFC): after `tlps` TLPs, or when the
 /// oldest has waited for `within`, whichever comes first.
@@ -82,27 +92,6 @@ pub struct SwitchParameters {
     pub forwarding: Forwarding,
 }
 
-/// A latency with a distribution: `base`, plus a uniform part up to `jitter`, plus `tail` with a
-/// small probability.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Latency {
-    /// Shortest latency.
-    pub base: Picoseconds,
-    /// Width of the uniform part added to `base`.
-    pub jitter: Picoseconds,
-    /// Probability of the tail, 0 to 1.
-    pub tail_probability: f64,
-    /// Latency that the tail adds.
-    pub tail: Picoseconds,
-}
-
-impl Latency {
-    /// A latency that is always `base`.
-    pub const fn fixed(base: Picoseconds) -> Self {
-        Self { base, jitter: Picoseconds::ZERO, tail_probability: 0.0, tail: Picoseconds::ZERO }
-    }
-}
-
 /// Cuts of read data into completions, within the rules of the read completion boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionCut {
@@ -112,34 +101,54 @@ pub enum CompletionCut {
     Aligned,
 }
 
-/// A completer of reads and writes: memory behind a root complex or inside an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CompleterParameters {
-    /// Read completion boundary, bytes: 64 or 128 for a root complex, 128 for all others.
-    pub read_completion_boundary_bytes: u32,
-    /// Longest completion, bytes (never more than the port's Max_Payload_Size).
-    pub completion_bytes: u32,
-    /// Positions of the cuts.
-    pub completion_cut: CompletionCut,
-    /// Share, 0 to 1, of the completions with a read completion boundary inside them that are cut
-    /// at each boundary, spread evenly ([`SingleUnits`](crosslane_pcie::split::SingleUnits)).
-    pub completion_single_share: f64,
-    /// Reads in service at once; others wait and hold their credits.
-    pub read_slots: u32,
-    /// Time from the arrival of a read at the memory to its first data.
-    pub read_latency: Latency,
-    /// Time from the arrival of a write at the memory until its data are visible.
-    pub write_latency: Picoseconds,
-    /// Bytes per second for all reads together; `f64::INFINITY` for unlimited.
-    pub read_bytes_per_second: f64,
-    /// Bytes per second at which writes drain; `f64::INFINITY` for unlimited.
-    pub write_bytes_per_second: f64,
-    /// Extra time for each write TLP.
-    pub write_overhead: Picoseconds,
-    /// Extra time for each memory line that a write covers only in part (read, modify, write).
-    pub partial_line: Picoseconds,
-    /// Length of a memory line in bytes, a power of two.
-    pub line_bytes: u32,
+impl Number for CompletionCut {
+    const KIND: ParameterKind = ParameterKind::Choice(&["longest", "aligned"]);
+
+    fn number(self) -> u64 {
+        self as u64
+    }
+
+    fn of(value: Value) -> Self {
+        if value == Value::Whole(0) { Self::Longest } else { Self::Aligned }
+    }
+}
+
+parameters! {
+    /// A completer of reads and writes: memory behind a root complex or inside an endpoint.
+    CompleterParameters {
+        /// Read completion boundary, bytes: 64 or 128 for a root complex, 128 for all others.
+        read_completion_boundary_bytes: u32 [one of, &[64, 128]],
+        /// Longest completion, bytes, at least the read completion boundary; never more than
+        /// Max_Payload_Size.
+        completion_bytes: u32 [power of two, 64, MAX_PAYLOAD_BYTES as u64],
+        /// Cuts of data into completions: each as long as possible, or at each multiple of
+        /// `completion_bytes`.
+        completion_cut: CompletionCut [any],
+        /// Share of the completions with a boundary inside them that are cut at each boundary.
+        completion_single_share: f64 [share, 1.0],
+        /// Reads in service at once; others wait and hold their credits.
+        read_slots: u32 [or infinite, 1, 1 << 16],
+        /// Time from a read's arrival at the memory to its first data.
+        read_latency: Picoseconds [any],
+        /// Width of a uniform part on top of it.
+        read_jitter: Picoseconds [any; 0],
+        /// Time that a rare read takes on top of it.
+        read_tail: Picoseconds [any; 0],
+        /// Share of the reads that are rare in that way.
+        read_tail_probability: f64 [share, 1.0],
+        /// Time from a write's arrival at the memory until its data can be seen.
+        write_latency: Picoseconds [any],
+        /// Rate of all reads together.
+        read_bytes_per_second: f64 [rate, "read_gb_per_s"],
+        /// Rate at which writes drain.
+        write_bytes_per_second: f64 [rate, "write_gb_per_s"],
+        /// Extra time of each write.
+        write_overhead: Picoseconds [any; 0],
+        /// Extra time of each memory line that a write covers in part.
+        partial_line: Picoseconds [or zero, any],
+        /// Length of a memory line, bytes; needed with `partial_line_ns`.
+        line_bytes: u32 [or zero, power of two, 4, 4096],
+    }
 }
 
 /// Transfers between root ports of one root complex.
@@ -156,71 +165,75 @@ pub enum PeerToPeer {
     },
 }
 
-/// Costs of a processor, as time on one core.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuParameters {
-    /// Number of cores, at least 1.
-    pub cores: u16,
-    /// Time from one uncached store to the next on one core, at any width.
-    pub uncached_store: Picoseconds,
-    /// Writes that may wait at the root port before a core stalls or a combining buffer stays
-    /// occupied.
-    pub store_queue: u32,
-    /// Time of an uncached load in addition to its round trip.
-    pub uncached_load: Picoseconds,
-    /// Time from an interrupt message at the root complex to the first instruction of its handler.
-    pub interrupt: Picoseconds,
-    /// Whether interrupts are handled in turn, all on one core: each waits until the handler of the
-    /// previous one has begun, and takes its time from then.
-    pub interrupts_in_turn: bool,
-    /// Time of one system call, in and out.
-    pub system_call: Picoseconds,
-    /// Period of a kernel that polls memory; `None` if it cannot poll.
-    pub kernel_poll: Option<Picoseconds>,
-    /// Time from a change that a core waits for with `monitor` and `mwait` to its next instruction;
-    /// `None` if the core lacks them.
-    pub monitor_wake: Option<Picoseconds>,
-    /// Time to pin one 4 KiB page.
-    pub pin_page: Picoseconds,
-    /// Time of the first write to one 4 KiB page.
-    pub touch_page: Picoseconds,
-    /// Bytes per second that one core copies.
-    pub copy_bytes_per_second: f64,
-    /// Widest store, bytes.
-    pub widest_store_bytes: u32,
-    /// Combining buffers; `None` if stores to devices cannot use any.
-    pub combining: Option<CombiningParameters>,
+parameters! {
+    /// Costs of a processor, as time on one core.
+    CpuParameters {
+        /// Cores.
+        cores: u16 [1, 1024],
+        /// Time from one uncached store to the next, at any width.
+        uncached_store: Picoseconds [any],
+        /// Writes that may wait at the root port before a core stalls.
+        store_queue: u32 [or infinite, 1, 1 << 16],
+        /// Time of an uncached load beside its round trip.
+        uncached_load: Picoseconds [any],
+        /// Time from an interrupt message at the root complex to the first instruction of its
+        /// handler.
+        interrupt: Picoseconds [any],
+        /// Whether all interrupts go to one core, each after the handler of the one before it has
+        /// begun.
+        interrupts_in_turn: bool [any; 0],
+        /// Time of a system call, in and out.
+        system_call: Picoseconds [any],
+        /// Period of a kernel that polls memory for a program; left out, it cannot poll.
+        kernel_poll: Picoseconds [or none, any],
+        /// Time from a change that a core waits for with `monitor` and `mwait` to its next
+        /// instruction; left out, the core lacks them.
+        monitor_wake: Picoseconds [or none, any],
+        /// Time to pin a page of 4 KiB.
+        pin_page: Picoseconds [any],
+        /// Time of the first write to a page of 4 KiB.
+        touch_page: Picoseconds [any; 0],
+        /// Rate of a copy by one core.
+        copy_bytes_per_second: f64 [rate, "copy_gb_per_s"],
+        /// Widest store, bytes.
+        widest_store_bytes: u32 [power of two, 8, MAX_STORE_BYTES as u64; MAX_STORE_BYTES],
+        ;
+        /// Combining buffers; `None` if stores to devices cannot use any.
+        combining: CombiningParameters,
+    }
 }
 
-/// Combining buffers of each core, of 64 B.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CombiningParameters {
-    /// Number of buffers, at least 1.
-    pub buffers: u16,
-    /// Time from one store into a buffer to the next.
-    pub store: Picoseconds,
-    /// Time of a fence in addition to emptying the buffers.
-    pub fence: Picoseconds,
+parameters! {
+    /// Combining buffers of each core, of 64 B.
+    CombiningParameters {
+        /// Buffers.
+        buffers: u16 [1, 64],
+        /// Time from one store into a buffer to the next.
+        store: Picoseconds [any],
+        /// Time of a fence beside emptying the buffers.
+        fence: Picoseconds [any],
+    }
 }
 
-/// An IOMMU, which translates the addresses of all requests that reach the root complex from below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IommuParameters {
-    /// Pages in its IOTLB, of any size and all functions together.
-    pub iotlb_entries: u32,
-    /// Extra time of every request, even with a hit in the IOTLB.
-    pub hit: Picoseconds,
-    /// Time of a table walk after a miss.
-    pub walk: Picoseconds,
-    /// Walks at once, at least 1; others wait.
-    pub walks: u32,
-    /// Largest page: [`IO_PAGE_BYTES`](crate::IO_PAGE_BYTES) or
-    /// [`IO_LARGE_PAGE_BYTES`](crate::IO_LARGE_PAGE_BYTES).
-    pub largest_page_bytes: u64,
-    /// Time on a core for the table entry of each page mapped or unmapped.
-    pub map_page: Picoseconds,
-    /// Time on a core to invalidate unmapped pages in the IOTLB.
-    pub invalidate: Picoseconds,
+parameters! {
+    /// An IOMMU, which translates the addresses of all requests that reach the root complex from
+    /// below.
+    IommuParameters {
+        /// Pages in its IOTLB, of any size, of all functions together.
+        iotlb_entries: u32 [1, MAX_IOTLB_ENTRIES as u64],
+        /// Extra time of every request.
+        hit: Picoseconds [any],
+        /// Time of a table walk, where the page is not in the IOTLB.
+        walk: Picoseconds [any],
+        /// Walks at once; others wait.
+        walks: u32 [1, MAX_IO_WALKS as u64],
+        /// Largest page, bytes.
+        largest_page_bytes: u64 [one of, &[IO_PAGE_BYTES, IO_LARGE_PAGE_BYTES]],
+        /// Time on a core for each page mapped or unmapped.
+        map_page: Picoseconds [any; 0],
+        /// Time on a core to invalidate unmapped pages.
+        invalidate: Picoseconds [any; 0],
+    }
 }
 
 /// A root complex with its memory and processor.
@@ -252,38 +265,40 @@ pub struct EndpointParameters {
     pub requester: RequesterParameters,
 }
 
-/// Engine of the generic requester. These constants are all that slows it; an ideal one has zeros.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RequesterParameters {
-    /// Tags: reads in flight, 1 to 1024.
-    pub tags: u16,
-    /// Longest write payload that the engine can build, bytes, a power of two.
-    pub max_write_bytes: u32,
-    /// Longest read that the engine can request, bytes, a power of two.
-    pub max_read_bytes: u32,
-    /// Datapath: bytes per clock of the stream to the link core; 0 for unlimited.
-    pub datapath_bytes: u32,
-    /// Period of that stream's clock.
-    pub clock: Picoseconds,
-    /// Clocks per TLP without data, in addition to header and payload.
-    pub idle_clocks_per_tlp: u32,
-    /// Extra time of each TLP on the datapath.
-    pub tlp_gap: Picoseconds,
-    /// Extra time after each operation.
-    pub operation_gap: Picoseconds,
-    /// Least time from the start of one write operation to the next.
-    pub write_interval: Picoseconds,
-    /// Least time from the start of one read operation to the next.
-    pub read_interval: Picoseconds,
-    /// Time from the post of a write operation to its first TLP.
-    pub write_start: Picoseconds,
-    /// Time from the post of a read operation to its first TLP.
-    pub read_start: Picoseconds,
-    /// Time from the last byte of a read at the engine until its completion is seen.
-    pub read_finish: Picoseconds,
-    /// Rate of a copy inside the device before a write and after a read, bytes per second, in
-    /// addition to the link's time; `f64::INFINITY` for none.
-    pub copy_bytes_per_second: f64,
-    /// Time after which an unanswered read fails.
-    pub completion_timeout: Picoseconds,
+parameters! {
+    /// Engine of the generic requester. These constants are all that slows it; an ideal one has
+    /// zeros.
+    RequesterParameters {
+        /// Tags: reads in flight.
+        tags: u16 [1, 1024],
+        /// Longest payload of a write that it can build, bytes.
+        max_write_bytes: u32 [power of two, 4, MAX_PAYLOAD_BYTES as u64],
+        /// Longest read that it can request, bytes.
+        max_read_bytes: u32 [power of two, 4, MAX_PAYLOAD_BYTES as u64],
+        /// Bytes per clock of its stream to the link core, headers and payload; left out, without
+        /// limit. An engine needs it.
+        datapath_bytes: u32 [or zero, 1, 1024],
+        /// Period of that stream's clock; needed with `datapath_bytes`.
+        clock: Picoseconds [or zero, any],
+        /// Clocks of each TLP without data, beside header and payload; with `datapath_bytes` only.
+        idle_clocks_per_tlp: u32 [0, 1 << 16; 0],
+        /// Extra time of each TLP.
+        tlp_gap: Picoseconds [any; 0],
+        /// Extra time after each operation; of an engine, after each descriptor.
+        operation_gap: Picoseconds [any; 0],
+        /// Least time from the start of a write operation to the next.
+        write_interval: Picoseconds [any; 0],
+        /// Least time from the start of a read operation to the next.
+        read_interval: Picoseconds [any; 0],
+        /// Time from the post of a write operation to its first TLP.
+        write_start: Picoseconds [any; 0],
+        /// Time from the post of a read operation to its first TLP.
+        read_start: Picoseconds [any; 0],
+        /// Time from the last byte of a read until its completion is seen.
+        read_finish: Picoseconds [any; 0],
+        /// Rate of a copy inside the card, before a write and after a read.
+        copy_bytes_per_second: f64 [rate, "copy_gb_per_s"],
+        /// Time after which an unanswered read fails.
+        completion_timeout: Picoseconds [any],
+    }
 }

@@ -8,18 +8,15 @@ use crosslane_cosim::CosimError;
 use crosslane_device::network_processor::NetworkProcessor;
 use crosslane_device::nic::Nic;
 use crosslane_device::{Engine, MemoryCard};
-use crosslane_fabric::{BuildError, Device, Fabric, FabricBuilder, NodeId, PortId};
+use crosslane_fabric::{
+    BuildError, Device, Fabric, FabricBuilder, MAX_DOWNSTREAM_PORTS, MAX_ROOT_PORTS, NodeId, PortId,
+};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::HostId;
 
 use crate::engines::Engines;
 use crate::error::{LabError, Problem, Result, nearest};
 use crate::file::{EndpointInstance, LabFile, LinkInstance, TorusInstance};
-
-/// Most downstream ports of a switch: the device numbers of its inner bus.
-pub const MAX_DOWNSTREAM_PORTS: usize = 32;
-/// Most root ports of a host: the device numbers of bus 0, less device 0, the host bridge.
-pub const MAX_ROOT_PORTS: usize = 31;
 
 /// The instance behind a name: an index into the lab file's list of that kind.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -26,6 +26,18 @@ impl Chain {
         Self { lines: vec![line], drops: false }
     }
 
+    /// Makes the line from memory into an engine's checker.
+    fn checked(
+        world: &Rc<World>,
+        device: &Device<WatchedBus>,
+        rng: &mut Random,
+        seed: u32,
+    ) -> Self {
+        let mut read = Line::new(world, device, (ChannelKind::H2c, 0), rng, seed);
+        read.checked = true;
+        Self::single(read)
+    }
+
     /// Makes a chain of lines that pass a stream on to each other.
     fn of(mut lines: Vec<Line>, drops: bool) -> Self {
         let mut touches = 0;
@@ -111,9 +123,7 @@ async fn ping(
     for device in [near, far] {
         let seed = rng.u32(..);
         device.user().check_h2c(seed).await?;
-        let mut read = Line::new(world, device, (ChannelKind::H2c, 0), rng, seed);
-        read.checked = true;
-        chains.push(Chain::single(read));
+        chains.push(Chain::checked(world, device, rng, seed));
     }
     pingers.push(Pingers::new(world, near, far, rng));
     Ok(Some(chains))
@@ -172,9 +182,7 @@ async fn alone(
     device.user().check_h2c(seed).await?;
     let mut chains = further(world, device, seed, rng);
     chains.push(Chain::single(Line::new(world, device, (ChannelKind::C2h, 0), rng, seed)));
-    let mut read = Line::new(world, device, (ChannelKind::H2c, 0), rng, seed);
-    read.checked = true;
-    chains.push(Chain::single(read));
+    chains.push(Chain::checked(world, device, rng, seed));
     if rng.bool() {
         chains.push(Chain::single(Line::new(world, device, (ChannelKind::Peer, 0), rng, seed)));
     }
@@ -242,9 +250,7 @@ async fn pair(
     }
     chains.push(Chain::of(lines, !credits));
     receiver.user().check_h2c(seed).await?;
-    let mut read = Line::new(world, receiver, (ChannelKind::H2c, 0), rng, seed);
-    read.checked = true;
-    chains.push(Chain::single(read));
+    chains.push(Chain::checked(world, receiver, rng, seed));
     Ok(Some(chains))
 }
 

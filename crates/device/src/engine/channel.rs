@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 
 pub(super) use crosslane_fabric::ChannelKind as Kind;
+use crosslane_fabric::ChannelWaits;
+use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::engine::channel::{self, control, status};
 use crosslane_regs::engine::{ChannelError, ChannelState, DescriptorSource};
 use crosslane_regs::{Field, ring_descriptor};
@@ -136,6 +138,27 @@ pub(super) struct Counters {
     /// `idle_ps` when the first TLP began, and when data last moved.
     pub idle_at_first_ps: [u64; Wait::COUNT],
     pub idle_at_last_ps: [u64; Wait::COUNT],
+}
+
+impl Counters {
+    /// Returns the waits while data moved, in more detail than the registers have; `None` if
+    /// nothing has moved.
+    pub fn waits(&self) -> Option<ChannelWaits> {
+        let first_ps = self.first_ps?;
+        let of = |wait: Wait| {
+            let last_ps = self.idle_at_last_ps[wait as usize];
+            Picoseconds(last_ps.saturating_sub(self.idle_at_first_ps[wait as usize]))
+        };
+        Some(ChannelWaits {
+            moving: Picoseconds(self.last_ps.saturating_sub(first_ps)),
+            nothing_posted: of(Wait::Post),
+            no_descriptor: of(Wait::Descriptor),
+            gap: of(Wait::Gap),
+            no_data: of(Wait::Data),
+            no_tag: of(Wait::Tag),
+            no_credit: of(Wait::Credit),
+        })
+    }
 }
 
 #[derive(Default)]

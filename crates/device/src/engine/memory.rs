@@ -153,13 +153,9 @@ impl Board {
 
     /// Returns the longest burst of a copier in turn, and the time between its reads and writes.
     fn in_turn(&self) -> Option<(u32, u64)> {
-        match self.memory.parameters.copying {
-            Copying::Overlapped => None,
-            Copying::InTurn { turnaround_clocks } => {
-                let turnaround_ps = self.memory.clocks_ps(turnaround_clocks);
-                Some((self.memory.parameters.burst_bytes(), turnaround_ps))
-            }
-        }
+        let p = &self.memory.parameters;
+        let is_in_turn = p.copying == Copying::InTurn;
+        is_in_turn.then(|| (p.burst_bytes(), self.memory.clocks_ps(p.turnaround_clocks)))
     }
 
     /// Discards a channel's work in progress. Bursts that have begun are completed.
@@ -522,18 +518,23 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use crosslane_pcie::units::Picoseconds;
+
     use super::*;
     use crate::card_memory::tests::parameters;
 
     /// 256 bits at 100 MHz in front of a DRAM without row changes and refreshes.
     fn board(copying: Copying) -> Board {
-        let mut parameters = CardMemoryParameters { bytes: 1 << 20, copying, ..parameters() };
-        let dram = &mut parameters.dram;
-        (dram.row_change.0, dram.refresh_interval.0, dram.refresh.0) = (0, 0, 0);
-        Board::new(parameters)
+        Board::new(CardMemoryParameters {
+            memory_bytes: 1 << 20,
+            copying,
+            turnaround_clocks: 5,
+            dram_row_change: Picoseconds::ZERO,
+            dram_refresh_interval: Picoseconds::ZERO,
+            dram_refresh: Picoseconds::ZERO,
+            ..parameters()
+        })
     }
-
-    const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 5 };
 
     fn descriptor(card: u64, bytes: u32) -> Descriptor {
         Descriptor { address: 0, card, bytes, control: 0 }
@@ -561,7 +562,7 @@ mod tests {
 
     #[test]
     fn a_copier_writes_a_burst_when_it_has_all_of_it_and_then_reads_on() {
-        let mut board = board(IN_TURN);
+        let mut board = board(Copying::InTurn);
         board.begin(descriptor(256, 1024));
         board.take_in(&[1; 512], 1_000_000);
         // 512 B from 256 are two AXI bursts of 8 beats: 50 ns turnaround, 160 ns, 60 ns.
@@ -574,7 +575,7 @@ mod tests {
 
     #[test]
     fn a_copier_offers_a_burst_when_it_has_all_of_it_and_reads_on_when_it_is_written() {
-        let mut board = board(IN_TURN);
+        let mut board = board(Copying::InTurn);
         assert!(!board.read_ahead(descriptor(0, 1024), 0));
         // 100 ns and 5 ns to the first data, the next edge, 16 beats, 50 ns turnaround.
         assert_eq!(board.ready(0).1, 110_000 + 160_000 + 50_000);

@@ -7,34 +7,28 @@
 mod arbiter;
 mod channel;
 mod descriptors;
-mod fifo;
 mod lanes;
 mod memory;
-mod pattern;
 mod read;
 mod registers;
 mod status;
-mod tags;
 mod user;
-mod waits;
 mod write;
 
 use std::any::Any;
 use std::collections::VecDeque;
 
+use crosslane_fabric::parameters::Parameters;
 use crosslane_fabric::{ChannelWaits, Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::{ConfigSpace, MsixRequest};
 use crosslane_regs::engine::{ChannelError, MSIX_PENDING, MSIX_TABLE};
 
-use crate::kit::{
-    Answer, Arrival, Completer, Function, Held, Msix, Parameters, Timer, whole_words,
-};
+use crate::kit::{Answer, Arrival, Completer, Function, Held, Msix, Timer, whole_words};
 use crate::parameters::EngineParameters;
 use channel::{Channel, Fault, Kind};
-use fifo::Fifo;
-use lanes::{Lane, Payload, Stalled};
+use lanes::{Fifo, Lane, Payload, Stalled};
 use memory::Board;
-use tags::Tags;
+use read::Tags;
 use user::User;
 
 /// Timer token: look for work.
@@ -297,7 +291,7 @@ impl Device for Engine {
     }
 
     fn channel_waits(&self, kind: Kind) -> Option<ChannelWaits> {
-        self.waits(kind)
+        self.channels[self.find_channel(kind, 0)?].counters.waits()
     }
 
     fn unfinished(&self) -> Vec<String> {

@@ -10,8 +10,7 @@ use crosslane_regs::engine::user;
 use super::Engine;
 use super::arbiter::Outlook;
 use super::channel::{Channel, Current, Kind, Next, Origin, Wait, floor_power};
-use super::pattern;
-use super::user::Feed;
+use super::user::{Feed, fill_pattern};
 use crate::kit::part_bytes;
 
 /// Returns the address of the next bytes that a write channel sends.
@@ -129,7 +128,7 @@ impl Engine {
                 behind.fill(0);
             }
             match feed {
-                Feed::Generator => pattern::fill(seed, generated, data),
+                Feed::Generator => fill_pattern(seed, generated, data),
                 Feed::Stream => stream.pop(data),
                 Feed::Lane(lane) => lanes[lane].take_out(data, now_ps),
                 Feed::Memory => board.iter_mut().for_each(|board| board.take_out(data)),

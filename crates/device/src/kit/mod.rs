@@ -8,7 +8,6 @@
 mod completer;
 mod function;
 mod msix;
-mod parameters;
 mod registers;
 mod requester;
 mod tags;
@@ -21,8 +20,6 @@ use crosslane_pcie::units::BusAddress;
 pub use completer::{Answer, Completer, Completion, Held};
 pub use function::{Aperture, Arrival, Function, Place, report_unexpected};
 pub use msix::Msix;
-pub(crate) use parameters::{Number, parameters};
-pub use parameters::{Parameter, ParameterKind, Parameters};
 pub use registers::{RegisterFile, whole_words};
 pub use requester::{Completed, Requester};
 pub use tags::{Answered, ReadError, Tag, TagState, Tags};

@@ -59,12 +59,6 @@ impl NetworkProcessor {
         &self.parameters
     }
 
-    /// Returns the parameters of a link's cable, and the node and link number of its other end.
-    pub fn cable_of(&self, link: u8) -> Option<(&CableParameters, NodeId, u8)> {
-        let cable = self.links.get(usize::from(link))?.cable.as_ref()?;
-        Some((&cable.parameters, cable.far.0, cable.far.1))
-    }
-
     /// Cuts the cable of a link. Frames in flight are lost, and both ends train after it is mended.
     pub fn cut(&mut self, link: u8, port: &mut DevicePort<'_>) {
         self.set_cut(link, true, port);

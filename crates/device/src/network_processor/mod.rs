@@ -18,6 +18,7 @@ mod send;
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
+use crosslane_fabric::parameters::Parameters;
 use crosslane_fabric::{Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::tlp::Header;
@@ -27,7 +28,7 @@ use crosslane_torus_link::frame::Datagram;
 use crosslane_torus_link::routing::{Hop, Torus};
 
 use crate::kit::{
-    self, Answer, Arrival, Completer, Function, Parameters, Place, RegisterFile, Requester, Timer,
+    self, Answer, Arrival, Completer, Function, Place, RegisterFile, Requester, Timer,
 };
 pub use control::LinkCounters;
 use get::{Sending, Target};

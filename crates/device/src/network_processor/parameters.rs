@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Build parameters of a network processor and its cables.
 
+use crosslane_fabric::parameters;
+use crosslane_fabric::parameters::{ParameterError, one_of, within};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus_link::end::EndParameters;
 use crosslane_torus_link::frame::{DATAGRAM_SYMBOLS, PAYLOAD_BYTES};
 
 use super::link::{SKIP_COLUMNS, SKIP_INTERVAL_COLUMNS};
-use crate::kit::parameters;
-use crate::parameters::{ParameterError, SECOND, within};
+use crate::parameters::SECOND;
 
 parameters! {
     /// Build parameters of a network processor.
@@ -71,16 +72,9 @@ impl CableParameters {
     /// # Errors
     /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
-        let (name, value) = (("lanes", "lanes"), self.lanes.into());
-        if ![1, 4, 8].contains(&self.lanes) {
-            return Err(ParameterError::OutOfRange { name, value, least: 1, most: 8 });
-        }
-        let value = self.lane_bits_per_second;
-        let [least, most] = [2_500_000_000, 5_000_000_000];
-        if ![least, most].contains(&value) {
-            let name = ("lane_bits_per_second", "lane_gbit_per_s");
-            return Err(ParameterError::OutOfRange { name, value, least, most });
-        }
+        one_of(("lanes", "lanes"), self.lanes.into(), &[1, 4, 8])?;
+        let name = ("lane_bits_per_second", "lane_gbit_per_s");
+        one_of(name, self.lane_bits_per_second, &[2_500_000_000, 5_000_000_000])?;
         within(("latency (ps)", "latency_ns"), self.latency.0, 0, SECOND)?;
         within(("bring_up (ps)", "bring_up_ns"), self.bring_up.0, 0, SECOND)
     }

@@ -2,6 +2,7 @@
 //! Operations that a kernel's driver performs on a NIC. They take no simulated time; the caller
 //! accounts for it.
 
+use crosslane_fabric::parameters::Parameters;
 use crosslane_fabric::{DevicePort, Fabric, NodeId};
 use thiserror::Error;
 
@@ -11,7 +12,6 @@ use super::pair::{QueuePair, State};
 use super::parameters::NetworkParameters;
 use super::regions::{Access, Runs};
 use super::{MAX_QUEUE_PAIRS, Nic, NicParameters, STEP};
-use crate::kit::Parameters;
 
 /// Handle of a queue pair of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -21,10 +21,11 @@ mod send;
 use std::any::Any;
 use std::collections::VecDeque;
 
+use crosslane_fabric::parameters::Parameters;
 use crosslane_fabric::{Consumed, Device, DevicePort, Received};
 use crosslane_pcie::config::ConfigSpace;
 
-use crate::kit::{self, Answer, Arrival, Completer, Function, Parameters, Requester, Timer};
+use crate::kit::{self, Answer, Arrival, Completer, Function, Requester, Timer};
 pub use control::{NicError, PairNumber};
 use layout::{DOORBELL_BYTES, Entry, RECEIVE_DOORBELL, Status};
 use link::Link;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Build parameters of a NIC and its network.
 
+use crosslane_fabric::parameters;
 use crosslane_pcie::units::Picoseconds;
 
-use crate::kit::parameters;
 use crate::parameters::SECOND;
 
 parameters! {

@@ -4,7 +4,7 @@
 
 use crate::support;
 
-use crosslane_device::{CardMemoryParameters, Copying, DramParameters};
+use crosslane_device::{CardMemoryParameters, Copying};
 use crosslane_regs::engine::{
     self, ChannelError, DescriptorSource, channel, global as global_regs,
 };
@@ -12,21 +12,10 @@ use crosslane_regs::{ring_descriptor, status_block};
 use support::*;
 
 const CARD_BYTES: u64 = 1 << 20;
-const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 8 };
 
 fn with_memory(copying: Copying) -> EngineParameters {
-    let dram = DramParameters {
-        channels: 1,
-        bus_bytes: 8,
-        clock: crosslane_pcie::units::Picoseconds(1250),
-        burst_transfers: 8,
-        row_bytes: 8192,
-        row_change: ns(28),
-        refresh_interval: ns(7800),
-        refresh: ns(110),
-    };
     let memory = CardMemoryParameters {
-        bytes: CARD_BYTES,
+        memory_bytes: CARD_BYTES,
         axi_bytes: 32,
         axi_clock: ns(10),
         burst_beats: 16,
@@ -34,7 +23,15 @@ fn with_memory(copying: Copying) -> EngineParameters {
         read_latency: ns(100),
         write_latency: ns(60),
         copying,
-        dram,
+        turnaround_clocks: 8,
+        dram_channels: 1,
+        dram_bus_bytes: 8,
+        dram_clock: crosslane_pcie::units::Picoseconds(1250),
+        dram_burst_transfers: 8,
+        dram_row_bytes: 8192,
+        dram_row_change: ns(28),
+        dram_refresh_interval: ns(7800),
+        dram_refresh: ns(110),
     };
     EngineParameters { card_memory: Some(memory), ..own() }
 }
@@ -106,7 +103,7 @@ fn any_bytes_go_to_any_address_of_the_card_and_back() {
         (7004, 300_001, 9000),
         (20_000, 4096, 64),
     ];
-    for copying in [Copying::Overlapped, IN_TURN] {
+    for copying in [Copying::Overlapped, Copying::InTurn] {
         there_and_back(copying, &pieces);
     }
 }
@@ -121,7 +118,7 @@ fn a_copier_in_turn_adds_the_memorys_time_to_the_links() {
     let bus_ns = 256 * 34 * 4;
     assert!((bus_ns..bus_ns + 100).contains(&write_ns), "{write_ns}");
     assert!((65_536 / 2..65_536 / 2 + 5_000).contains(&read_ns), "{read_ns}");
-    let [read_in_turn_ns, write_in_turn_ns] = there_and_back(IN_TURN, &pieces);
+    let [read_in_turn_ns, write_in_turn_ns] = there_and_back(Copying::InTurn, &pieces);
     // For each of 127 bursts: 100 ns, a burst of DRAM, 16 beats of 10 ns, twice 80 ns, an edge
     // each; plus a row opened per 8 KiB, and refreshes.
     let of_memory_ns = write_in_turn_ns - write_ns;
@@ -214,7 +211,7 @@ fn bytes_are_copied_within_the_card_at_the_rate_of_the_stream() {
     let took_ns = copied(Copying::Overlapped, &pieces);
     // 8 B per 4 ns, plus the latency of the first burst's read and of the last one's write.
     assert!((32_768..32_768 + 1_000).contains(&took_ns), "{took_ns}");
-    let in_turn_ns = copied(IN_TURN, &pieces);
+    let in_turn_ns = copied(Copying::InTurn, &pieces);
     // For each of 128 bursts, in sequence: a row opened, read, turnaround, stream, turnaround,
     // write, turnaround, and an edge or two.
     let of_burst_ns = 28 + 100 + 5 + 160 + 80 + 256 + 80 + 160 + 60 + 80;

@@ -83,7 +83,7 @@ fn h2c_goes_round_into_c2h() {
         // Shuffled completions of a long read may have to wait for each other.
         parameters.completion_timeout = ns(10_000_000);
         settings.max_read_request = [128, 512, 4096][random.usize(..3)];
-        settings.completer.read_latency.jitter = ns(1000);
+        settings.completer.read_jitter = ns(1000);
         let mut bench = bench(&settings, &[parameters]);
         bench.fabric.set_shuffle(true);
         bench.route(0, StreamSource::H2c, StreamSource::Generator, 0);

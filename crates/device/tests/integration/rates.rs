@@ -120,7 +120,7 @@ fn h2c_fills_the_link() {
 fn one_descriptor_at_a_time_pays_the_latency_of_each() {
     let mut settings = settings();
     settings.max_read_request = 4096;
-    settings.completer.read_latency.base = ns(1000);
+    settings.completer.read_latency = ns(1000);
     let parameters = EngineParameters { max_read_bytes: 4096, reading_descriptors: 1, ..own() };
     let mut one = bench(&settings, &[parameters]);
     stream(&mut one, h2c(0), DATA, 16, 4096, STATUS_WRITE);
@@ -185,7 +185,7 @@ fn writes_do_not_wait_for_reads() {
     let mut settings = settings();
     settings.port.receive_credits[1] = Credits { header: 2, data: 2 };
     settings.completer.read_slots = 1;
-    settings.completer.read_latency.base = ns(3_000);
+    settings.completer.read_latency = ns(3_000);
     let parameters = EngineParameters { completion_timeout: ns(10_000_000), ..own() };
     let mut bench = bench(&settings, &[parameters]);
     for number in 0..64 {

@@ -10,7 +10,6 @@ mod descriptors;
 mod options;
 mod posting;
 mod recovery;
-mod results;
 mod setup;
 
 use std::collections::VecDeque;
@@ -26,13 +25,13 @@ use crate::connection::Connection;
 use crate::device::Device;
 use crate::error::{DriverError, Result, TransferError, TransferFault};
 use crate::shared::{Abandoned, ChannelKey, OpenChannel};
+use completion::Results;
 use descriptors::{Descriptor, Descriptors, StatusBlock};
 pub use options::{
     ChannelCounters, ChannelKind, ChannelOptions, Completed, CompletionLevel, DescriptorSource,
     Notification, Statistics, Target, Ticket, Transfer,
 };
 use recovery::Cause;
-use results::Results;
 pub(crate) use setup::payload_on_the_way;
 
 /// A transfer in flight.
@@ -128,25 +127,6 @@ impl<B: Bus> Channel<B> {
     /// See [`post`](Self::post).
     pub async fn post_unreported(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>> {
         self.post_batch(transfers, false).await
-    }
-
-    /// Waits until a transfer is complete, has failed, or its deadline has passed. A missed
-    /// deadline, even of an earlier transfer, cancels everything posted to the channel, which is
-    /// then stopped, restarted and ready for new transfers.
-    ///
-    /// # Errors
-    /// The fault, with how much was moved.
-    pub async fn wait(&mut self, ticket: Ticket) -> Result<Completed, TransferError> {
-        self.wait_for(ticket).await
-    }
-
-    /// Checks without waiting whether a transfer is complete; handles a missed deadline as
-    /// [`wait`](Self::wait) does.
-    ///
-    /// # Errors
-    /// See [`wait`](Self::wait).
-    pub async fn poll(&mut self, ticket: Ticket) -> Result<Option<Completed>, TransferError> {
-        self.look_for(ticket).await
     }
 
     /// Posts one transfer and waits for it.

@@ -10,10 +10,10 @@ use crosslane_pcie::units::RoutingId;
 use crosslane_regs::engine::{self, channel, global};
 use crosslane_regs::{ring_descriptor, table_descriptor};
 
+use super::completion::Results;
 use super::descriptors::{Descriptors, Pinned, StatusBlock};
 use super::options::{ChannelKind, ChannelOptions, DescriptorSource, Statistics};
 use super::recovery::stop_and_wait;
-use super::results::Results;
 use super::{Channel, State};
 use crate::connection::{self, Connection};
 use crate::device::Device;

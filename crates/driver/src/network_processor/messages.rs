@@ -216,12 +216,8 @@ impl<B: Bus> NetworkProcessor<B> {
                     return Err(self.refuse(*key, Busy, problem));
                 }
                 Err(NotNow::KeyEnding | NotNow::NoPlace) if self.bus().now() >= *deadline => {
-                    return Err(NetworkError {
-                        place: self.place_of(*key),
-                        fault: NetworkFault::Deadline { deadline: *deadline },
-                        moved_bytes: 0,
-                        total_bytes: part.end - part.start,
-                    });
+                    let fault = NetworkFault::Deadline { deadline: *deadline };
+                    return Err(self.failure(*key, fault, 0, part.end - part.start));
                 }
                 Err(not_now) => {
                     match not_now {
@@ -503,12 +499,20 @@ impl<B: Bus> NetworkProcessor<B> {
     fn failed(&self, posted: &InFlight<B>, fault: NetworkFault, moved_bytes: u64) -> NetworkError {
         let flights = lock(&self.shared.flights);
         let flight = flights.get(posted.id).expect("its handle is there");
-        let (place, total_bytes) = (self.place_of(flight.key), flight.total_bytes);
-        NetworkError { place, fault, moved_bytes, total_bytes }
+        self.failure(flight.key, fault, moved_bytes, flight.total_bytes)
     }
 
     fn no_answer(&self, key: Key, error: DriverError) -> NetworkError {
-        let fault = NetworkFault::NoAnswer(Box::new(error));
-        NetworkError { place: self.place_of(key), fault, moved_bytes: 0, total_bytes: 0 }
+        self.failure(key, NetworkFault::NoAnswer(Box::new(error)), 0, 0)
+    }
+
+    pub(super) fn failure(
+        &self,
+        key: Key,
+        fault: NetworkFault,
+        moved_bytes: u64,
+        total_bytes: u64,
+    ) -> NetworkError {
+        NetworkError { place: self.place_of(key), fault, moved_bytes, total_bytes }
     }
 }

@@ -101,7 +101,8 @@ impl<B: Bus> NetworkProcessor<B> {
         deadline: Picoseconds,
     ) -> Result<(), NetworkError> {
         let at = self.check_put(key, bytes)?;
-        let failed = |error| self.put_failed(key, error, bytes.len(), 0);
+        let total_bytes = bytes.len() as u64;
+        let failed = |error| self.put_failed(key, error, total_bytes);
         self.settle().await.map_err(failed)?;
         let last = bytes.len().div_ceil(PAYLOAD_BYTES as usize) - 1;
         let chunks = bytes.chunks(PAYLOAD_BYTES as usize).enumerate();
@@ -121,12 +122,12 @@ impl<B: Bus> NetworkProcessor<B> {
             if left == 0 {
                 return self.settle().await.map_err(failed);
             }
-            let stored = (last as u64 + 1 - left) as usize * PAYLOAD_BYTES as usize;
+            let stored = (last as u64 + 1 - left) * PAYLOAD_BYTES;
             if is_empty {
                 // Its datagrams are gone without having been stored.
-                return Err(self.put_error(key, NetworkFault::Reset, bytes.len(), 0));
+                return Err(self.failure(key, NetworkFault::Reset, 0, total_bytes));
             }
-            let ended = |error| self.put_ended(key, error, bytes.len(), stored);
+            let ended = |error| self.put_ended(key, error, total_bytes, stored);
             self.put_one(key, at, deadline).await.map_err(ended)?;
         }
     }
@@ -143,7 +144,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ) -> Result<(), NetworkError> {
         let key = Key::Neighbour { link, channel, tag: 0 };
         self.check_put(key, &[0])?;
-        self.settle().await.map_err(|error| self.put_failed(key, error, 0, 0))?;
+        self.settle().await.map_err(|error| self.put_failed(key, error, 0))?;
         loop {
             let (stored, left) = self.put_counts(link, channel);
             if stored == left {
@@ -173,23 +174,17 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok((link, channel))
     }
 
-    fn put_error(&self, key: Key, fault: NetworkFault, total: usize, moved: usize) -> NetworkError {
-        let place = format!("{} {key}", self.shared.access.function.name);
-        NetworkError { place, fault, moved_bytes: moved as u64, total_bytes: total as u64 }
-    }
-
-    fn put_failed(&self, key: Key, error: DriverError, total: usize, moved: usize) -> NetworkError {
-        self.put_error(key, NetworkFault::NoAnswer(Box::new(error)), total, moved)
+    fn put_failed(&self, key: Key, error: DriverError, total_bytes: u64) -> NetworkError {
+        self.failure(key, NetworkFault::NoAnswer(Box::new(error)), 0, total_bytes)
     }
 
     /// Returns the error of a put whose wait or store has failed.
-    fn put_ended(&self, key: Key, error: BusError, total: usize, moved: usize) -> NetworkError {
-        match error {
-            BusError::Deadline { deadline, .. } => {
-                self.put_error(key, NetworkFault::Deadline { deadline }, total, moved)
-            }
-            error => self.put_failed(key, self.shared.access.failed(error), total, moved),
-        }
+    fn put_ended(&self, key: Key, error: BusError, total: u64, moved: u64) -> NetworkError {
+        let fault = match error {
+            BusError::Deadline { deadline, .. } => NetworkFault::Deadline { deadline },
+            error => NetworkFault::NoAnswer(Box::new(self.shared.access.failed(error))),
+        };
+        self.failure(key, fault, moved, total)
     }
 
     const fn channel_index(link: u8, channel: u8) -> usize {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_fabric::parameters::{CompleterParameters, Latency};
+use crosslane_fabric::parameters::CompleterParameters;
 use crosslane_lab::LabFile;
 use crosslane_results::LimitKind;
 
@@ -201,19 +201,21 @@ fn latency(spots: &mut Spots<'_>, it: &Use) {
         }
         Memory::Endpoint(_) => NO_TIME,
     };
-    let none = in_port + p.read_latency.base + p.write_latency == NO_TIME;
-    if none && p.read_latency == Latency::default() {
+    let none = in_port + p.read_latency + p.write_latency == NO_TIME;
+    let never_later = p.read_jitter + p.read_tail == NO_TIME && p.read_tail_probability == 0.0;
+    if none && never_later {
         return;
     }
     let (answer, what, role) = match it.read {
-        true => (p.read_latency.base, "answers", "read"),
+        true => (p.read_latency, "answers", "read"),
         false => (p.write_latency, "shows what was written", "written"),
     };
     let words = format!("the {} after which {{}} {what}", answer + in_port);
     let name = memory.name(file);
     let spot = spots.add(LimitKind::MemoryLatency, name, words, "none", move |file| {
         let p = memory.get_mut(file);
-        (p.read_latency, p.write_latency) = (Latency::default(), NO_TIME);
+        (p.read_latency, p.read_jitter, p.write_latency) = (NO_TIME, NO_TIME, NO_TIME);
+        (p.read_tail, p.read_tail_probability) = (NO_TIME, 0.0);
         if let Memory::Host(index) = memory {
             let part = Arc::make_mut(&mut file.hosts[index].part);
             (part.port.receive_latency, part.port.transmit_latency) = (NO_TIME, NO_TIME);

@@ -65,7 +65,7 @@ fn acks_keep_the_limit_under_load() {
         settings.port.ack = Coalescing { tlps: 64, within: None };
         settings.port.receive_credits =
             [128, 32, 128].map(|header| Credits { header, data: header * 256 });
-        settings.completer.read_latency.base = ns(300);
+        settings.completer.read_latency = ns(300);
         let mut stand = one_switch(&settings, 2);
         let log = Log::of(&mut stand.fabric);
         let mut flows = vec![

@@ -91,7 +91,7 @@ fn credits_and_round_trip_meet_littles_law() {
 fn tags_and_round_trip_meet_littles_law() {
     for tags in [1u16, 2, 8, 16] {
         let mut settings = Settings::ideal(rate(3, 8), 256);
-        settings.completer.read_latency.base = ns(1000);
+        settings.completer.read_latency = ns(1000);
         settings.requester.tags = tags;
         let mut stand = direct(&settings);
         let flow = stand.flow(0, FlowKind::Read, BusAddress(0), 256).times(20_000).at_once(64);
@@ -137,7 +137,7 @@ fn read_latency_is_the_sum_of_its_terms() {
     settings.port.receive_latency = ns(130);
     settings.link.flight = ns(5);
     settings.switch.latency = ns(150);
-    settings.completer.read_latency.base = ns(300);
+    settings.completer.read_latency = ns(300);
     let mut stand = one_switch(&settings, 1);
     let flow = stand.flow(0, FlowKind::Read, BusAddress(0x1000), 64).times(3).at_once(1);
     let report = stand.run_one(flow);

@@ -28,8 +28,9 @@ fn hash(seed: u64, bit_error_rate: f64, shuffle: bool) -> u64 {
     settings.link.skp = true;
     settings.link.flight = ns(4);
     settings.switch.latency = ns(110);
-    settings.completer.read_latency =
-        Latency { base: ns(300), jitter: ns(50), tail_probability: 0.02, tail: ns(900) };
+    let memory = &mut settings.completer;
+    (memory.read_latency, memory.read_jitter) = (ns(300), ns(50));
+    (memory.read_tail, memory.read_tail_probability) = (ns(900), 0.02);
     settings.port.ack = Coalescing { tlps: 3, within: None };
     settings.port.receive_credits = [Credits { header: 12, data: 192 }; 3];
     let mut stand = tree(&settings, 3);
@@ -97,7 +98,7 @@ fn a_trace_to_read() {
     let mut settings = Settings::ideal(rate(2, 4), 128);
     settings.link.flight = ns(5);
     settings.switch.latency = ns(150);
-    settings.completer.read_latency.base = ns(300);
+    settings.completer.read_latency = ns(300);
     settings.port.receive_credits[0] = Credits { header: 8, data: 64 };
     let mut stand = one_switch(&settings, 1);
     let log = Log::of(&mut stand.fabric);

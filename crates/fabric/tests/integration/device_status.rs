@@ -89,7 +89,7 @@ fn an_unsupported_request_is_told_by_its_class() {
 #[test]
 fn a_completion_timeout_is_non_fatal_and_a_late_completion_advisory() {
     let mut settings = settings();
-    settings.completer.read_latency.base = ns(60_000);
+    settings.completer.read_latency = ns(60_000);
     let mut stand = direct(&settings);
     run(&mut stand, FlowKind::Read, BusAddress(0));
     assert_eq!(statuses(&stand.fabric), [("ep0", NON_FATAL | CORRECTABLE)]);

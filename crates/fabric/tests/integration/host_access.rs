@@ -32,7 +32,7 @@ fn a_store_then_a_load_round_trip() {
     settings.port.receive_latency = ns(50);
     settings.port.transmit_latency = ns(100);
     settings.link.flight = ns(3);
-    settings.completer.read_latency.base = ns(400);
+    settings.completer.read_latency = ns(400);
     let mut stand = direct(&settings);
     let (root, bar) = (stand.root, stand.bar(0));
     let fabric = &mut stand.fabric;

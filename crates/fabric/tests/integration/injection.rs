@@ -17,7 +17,7 @@ fn settings() -> Settings {
         Credits { header: 16, data: 16 },
         Credits { header: 32, data: 512 },
     ];
-    settings.completer.read_latency.base = ns(300);
+    settings.completer.read_latency = ns(300);
     settings.completer.write_latency = ns(50);
     settings.switch.latency = ns(110);
     settings.requester.completion_timeout = ns(50_000);

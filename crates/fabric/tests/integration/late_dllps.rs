@@ -39,7 +39,7 @@ fn late_dllps_take_the_wire_when_eager_ones_do() {
                 settings.link.flight = ns(5);
                 settings.switch.latency = ns(100);
                 settings.port.transmit_latency = ns(30);
-                settings.completer.read_latency.base = ns(400);
+                settings.completer.read_latency = ns(400);
                 settings.completer.write_bytes_per_second = 6e9;
                 settings.port.ack.tlps = tlps;
                 settings.port.ack.within = None;
@@ -65,7 +65,7 @@ fn reads_without_credits_are_not_forgotten_behind_writes() {
     let mut settings = Settings::ideal(rate(3, 8), 256);
     settings.port.receive_credits[1] = Credits { header: 2, data: 2 };
     settings.completer.read_slots = 2;
-    settings.completer.read_latency.base = ns(2000);
+    settings.completer.read_latency = ns(2000);
     let mut stand = direct(&settings);
     let read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 64).times(200);
     let write = stand.flow(0, FlowKind::Write, BusAddress(0), 4096).times(2000);
@@ -84,7 +84,7 @@ fn writes_that_are_not_ready_are_not_forgotten_behind_reads_without_credits() {
     settings.port.transmit_latency = ns(100);
     settings.port.receive_credits[1] = Credits { header: 1, data: 1 };
     settings.completer.read_slots = 1;
-    settings.completer.read_latency.base = ns(20_000);
+    settings.completer.read_latency = ns(20_000);
     settings.requester.write_interval = ns(130);
     let mut stand = direct(&settings);
     let read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 64).times(10).at_once(4);

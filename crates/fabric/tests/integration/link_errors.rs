@@ -32,7 +32,7 @@ fn nothing_is_lost_doubled_or_reordered() {
         settings.link.skp = true;
         settings.link.flight = ns(5);
         settings.switch.latency = ns(100);
-        settings.completer.read_latency.base = ns(300);
+        settings.completer.read_latency = ns(300);
         settings.port.ack = Coalescing { tlps: 1 + seed as u32 % 4, within: None };
         settings.port.update_fc = Coalescing { tlps: 2, within: None };
         settings.port.receive_credits = [Credits { header: 32, data: 512 }; 3];

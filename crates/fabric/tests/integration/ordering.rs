@@ -48,7 +48,7 @@ fn busy_settings(seed: u64) -> Settings {
     settings.seed = seed;
     settings.uplink = rate(3, 2);
     settings.switch.latency = ns(100);
-    settings.completer.read_latency = Latency { jitter: ns(200), ..Latency::fixed(ns(200)) };
+    (settings.completer.read_latency, settings.completer.read_jitter) = (ns(200), ns(200));
     settings.completer.write_latency = ns(150);
     settings.completer.write_bytes_per_second = 3e9;
     settings.port.receive_credits = [Credits { header: 8, data: 64 }; 3];
@@ -118,7 +118,7 @@ fn shuffling_reorders_what_may_be_reordered() {
 fn shuffling_depends_on_the_seed() {
     let latencies = [1, 2].map(|seed| {
         let mut settings = busy_settings(seed);
-        settings.completer.read_latency = Latency::fixed(ns(200));
+        settings.completer.read_latency = ns(200);
         let mut stand = tree(&settings, 2);
         stand.fabric.set_shuffle(true);
         let flows = mixed_flows(&stand, true);
@@ -135,7 +135,7 @@ fn writes_pass_blocked_reads_through_switches() {
         let mut settings = Settings::ideal(rate(3, 4), 256);
         settings.port.receive_credits = [Credits { header: 8, data: 128 }; 3];
         settings.completer.read_slots = 1;
-        settings.completer.read_latency.base = ns(100_000);
+        settings.completer.read_latency = ns(100_000);
         let mut stand = tree(&settings, shape);
         let read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 256).times(60).at_once(60);
         let mut write = stand.flow(0, FlowKind::Write, BusAddress(0), 4096);
@@ -243,8 +243,8 @@ fn case() -> impl Strategy<Value = Case> {
                 settings.switch.forwarding = Forwarding::StoreAndForward;
             }
             settings.completer.read_slots = slots;
-            settings.completer.read_latency =
-                Latency { jitter: ns(jitter), ..Latency::fixed(ns(read)) };
+            settings.completer.read_latency = ns(read);
+            settings.completer.read_jitter = ns(jitter);
             settings.completer.write_latency = ns(write);
             if slow {
                 settings.completer.write_bytes_per_second = 1e9;

@@ -82,7 +82,7 @@ impl OutsideMemory for Program {
 /// Two endpoints on separate root ports, and another program's memory.
 fn stand() -> (Stand, Program, [RoutingId; 2]) {
     let mut settings = Settings::ideal(rate(2, 4), 256);
-    settings.completer.read_latency.base = ns(500);
+    settings.completer.read_latency = ns(500);
     settings.completer.write_latency = ns(200);
     let mut stand = root_ports(&settings, 2);
     let program = Program::default();

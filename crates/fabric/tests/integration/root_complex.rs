@@ -64,7 +64,7 @@ fn reads_come_at_the_rate_of_memory() {
     for read_rate in [0.5e9, 2e9, 6e9] {
         let mut settings = Settings::ideal(rate(3, 8), 256);
         settings.completer.read_bytes_per_second = read_rate;
-        settings.completer.read_latency.base = ns(400);
+        settings.completer.read_latency = ns(400);
         let error = off(steady(&settings, FlowKind::Read, |_| ()), read_rate);
         assert!(error < 2e-3, "{read_rate}: {error}");
     }
@@ -77,7 +77,7 @@ fn read_slots_meet_littles_law() {
     for slots in [1u32, 3, 8] {
         let mut settings = Settings::ideal(rate(3, 8), 256);
         settings.completer.read_slots = slots;
-        settings.completer.read_latency.base = ns(1000);
+        settings.completer.read_latency = ns(1000);
         let got = steady(&settings, FlowKind::Read, |flow| {
             flow.operation_bytes = 256;
             flow.operations = 2000;
@@ -94,7 +94,7 @@ fn a_read_waits_for_the_writes_before_it() {
     for (write_ns, read_ns) in [(0, 300), (500, 300), (5000, 0)] {
         let mut settings = Settings::ideal(rate(2, 4), 256);
         settings.completer.write_latency = ns(write_ns);
-        settings.completer.read_latency.base = ns(read_ns);
+        settings.completer.read_latency = ns(read_ns);
         // Far enough apart for each to find the wire idle.
         settings.requester.write_interval = ns(10_000);
         let mut stand = direct(&settings);
@@ -185,7 +185,7 @@ fn loads_go_one_by_one() {
     settings.link.flight = ns(5);
     settings.port.receive_latency = ns(30);
     settings.port.transmit_latency = ns(20);
-    settings.completer.read_latency.base = ns(100);
+    settings.completer.read_latency = ns(100);
     settings.cpu.uncached_load = ns(25);
     let mut stand = direct(&settings);
     let mut flow = core(&stand, 0, FlowKind::Read, 0, 8);

@@ -87,7 +87,7 @@ fn settings_with_everything(bit_error_rate: f64) -> Settings {
     settings.link.flight = ns(3);
     settings.link.bit_error_rate = bit_error_rate;
     settings.switch.latency = ns(110);
-    settings.completer.read_latency.base = ns(350);
+    settings.completer.read_latency = ns(350);
     settings.completer.write_bytes_per_second = 5e9;
     settings.port.ack = Coalescing { tlps: 3, within: None };
     settings.port.update_fc = Coalescing { tlps: 2, within: None };

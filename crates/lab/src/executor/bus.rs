@@ -16,8 +16,7 @@ use crosslane_pcie::config::{Bar, find_capability, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use super::memory::LabMemory;
-use super::shared::{Shared, State};
-use super::wait::{Outcome, Turn, Wait, What};
+use super::shared::{Outcome, Shared, State, Turn, Wait, What};
 use crate::lab::RunningHost;
 
 mod waiting;

@@ -35,7 +35,6 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod translation;
-mod wait;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake};
 
-use super::shared::Shared;
-use super::wait::{Wait, What};
+use super::shared::{Shared, Wait, What};
 
 /// Number of a task, in the order of spawning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,7 +10,7 @@ use crosslane_fabric::parameters::LinkParameters;
 
 use super::parts::{EndpointPart, PartKind, RootComplexPart, SwitchPart, link, wrong_kind};
 use super::table::{Table, Word};
-use super::{LabFile, Part, check_name, network_processor, nic};
+use super::{LabFile, Part, check_name, networks};
 use crate::error::{Problem, Result, nearest};
 
 /// Location of a host's DMA buffers.
@@ -183,10 +183,10 @@ pub(super) fn read<'a>(root: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -
         links(&table, parts, lab)?;
     }
     for table in root.list("network")? {
-        nic::networks(&table, parts, lab)?;
+        networks::networks(&table, parts, lab)?;
     }
     for table in root.list("torus")? {
-        network_processor::torus(&table, parts, lab)?;
+        networks::torus(&table, parts, lab)?;
     }
     Ok(())
 }

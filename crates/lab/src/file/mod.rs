@@ -3,17 +3,11 @@
 //!
 //! Read first: `labs/minimal.toml`, which explains every key it uses.
 
-mod card_memory;
 pub mod constant;
-mod engine;
 mod instances;
-mod iommu;
-mod memory_card;
 mod model;
-mod network_processor;
-mod nic;
+mod networks;
 pub mod parts;
-mod routines;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,8 +21,7 @@ pub use crosslane_device::network_processor::CableParameters;
 pub use crosslane_device::nic::NetworkParameters;
 pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
 pub(crate) use model::requester_key;
-pub use network_processor::TorusInstance;
-pub use nic::NetworkInstance;
+pub use networks::{NetworkInstance, TorusInstance};
 use parts::PartKind;
 use table::{Source, Table, Word};
 

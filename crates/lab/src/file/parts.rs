@@ -6,9 +6,8 @@ use crosslane_device::MemoryCardParameters;
 use crosslane_device::network_processor::NetworkProcessorParameters;
 use crosslane_device::nic::NicParameters;
 use crosslane_fabric::parameters::{
-    Coalescing, CombiningParameters, CompleterParameters, CompletionCut, CpuParameters,
-    EndpointParameters, Forwarding, Latency, LinkParameters, PeerToPeer, PortParameters,
-    RequesterParameters, RootComplexParameters, SwitchParameters,
+    Coalescing, CompleterParameters, CpuParameters, EndpointParameters, Forwarding, LinkParameters,
+    PeerToPeer, PortParameters, RequesterParameters, RootComplexParameters, SwitchParameters,
 };
 use crosslane_host::Routines;
 use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity};
@@ -17,7 +16,7 @@ use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
 
 use super::table::Table;
-use super::{engine, iommu, memory_card, network_processor, nic, routines};
+use super::{model, networks};
 use crate::error::{LabError, Problem, Result};
 use crate::keys::{self, KeyTable};
 
@@ -231,39 +230,21 @@ fn check_data_credits(table: &Table<'_>, port: &PortParameters) -> Result<()> {
 }
 
 fn completer(table: &Table<'_>) -> Result<CompleterParameters> {
-    let boundary = table.whole("read_completion_boundary_bytes")?;
-    let completion_bytes = table.whole("completion_bytes")?;
-    if completion_bytes < boundary {
-        let problem = format!("{completion_bytes} B are below the boundary, {boundary} B");
+    let mut completer: CompleterParameters = model::all(table)?;
+    let CompleterParameters { read_completion_boundary_bytes: boundary, .. } = completer;
+    if completer.completion_bytes < boundary {
+        let problem =
+            format!("{} B are below the boundary, {boundary} B", completer.completion_bytes);
         return Err(table.bad("completion_bytes", problem));
     }
-    let partial_line = table.optional_ns("partial_line_ns")?;
-    let line_bytes = match (table.optional_whole("line_bytes")?, partial_line) {
-        (Some(bytes), _) => bytes as u32,
-        (None, Some(_)) => return Err(table.missing("line_bytes")),
+    if !table.has("line_bytes") {
+        if table.has("partial_line_ns") {
+            return Err(table.missing("line_bytes"));
+        }
         // No cost depends on it.
-        (None, None) => 64,
-    };
-    Ok(CompleterParameters {
-        read_completion_boundary_bytes: boundary as u32,
-        completion_bytes: completion_bytes as u32,
-        completion_cut: table
-            .choice("completion_cut", &[CompletionCut::Longest, CompletionCut::Aligned])?,
-        completion_single_share: table.real("completion_single_share")?,
-        read_slots: table.whole("read_slots")? as u32,
-        read_latency: Latency {
-            base: table.ns("read_latency_ns")?,
-            jitter: table.ns("read_jitter_ns")?,
-            tail_probability: table.real("read_tail_probability")?,
-            tail: table.ns("read_tail_ns")?,
-        },
-        write_latency: table.ns("write_latency_ns")?,
-        read_bytes_per_second: table.rate("read_gb_per_s")?,
-        write_bytes_per_second: table.rate("write_gb_per_s")?,
-        write_overhead: table.ns("write_overhead_ns")?,
-        partial_line: partial_line.unwrap_or_default(),
-        line_bytes,
-    })
+        completer.line_bytes = 64;
+    }
+    Ok(completer)
 }
 
 fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer> {
@@ -275,67 +256,42 @@ fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer> {
 }
 
 fn cpu(table: &Table<'_>) -> Result<CpuParameters> {
-    Ok(CpuParameters {
-        cores: table.whole("cores")? as u16,
-        uncached_store: table.ns("uncached_store_ns")?,
-        store_queue: table.whole("store_queue")? as u32,
-        uncached_load: table.ns("uncached_load_ns")?,
-        interrupt: table.ns("interrupt_ns")?,
-        interrupts_in_turn: table.truth("interrupts_in_turn")?,
-        system_call: table.ns("system_call_ns")?,
-        kernel_poll: kernel_poll(table)?,
-        monitor_wake: table.optional_ns("monitor_wake_ns")?,
-        pin_page: table.ns("pin_page_ns")?,
-        touch_page: table.ns("touch_page_ns")?,
-        copy_bytes_per_second: table.rate("copy_gb_per_s")?,
-        widest_store_bytes: table.whole("widest_store_bytes")? as u32,
-        combining: table.table("combining")?.map(|table| combining(&table)).transpose()?,
-    })
-}
-
-/// Reads the polling interval, which cannot be 0.
-fn kernel_poll(table: &Table<'_>) -> Result<Option<Picoseconds>> {
-    const KEY: &str = "kernel_poll_ns";
-    match table.optional_ns(KEY)? {
-        Some(Picoseconds::ZERO) => Err(table.bad(KEY, "an interval of 0".to_owned())),
-        interval => Ok(interval),
+    let combining = table.table("combining")?.map(|table| model::all(&table)).transpose()?;
+    let cpu = CpuParameters { combining, ..model::all(table)? };
+    if cpu.kernel_poll == Some(Picoseconds::ZERO) {
+        return Err(table.bad("kernel_poll_ns", "an interval of 0".to_owned()));
     }
+    Ok(cpu)
 }
 
-fn combining(table: &Table<'_>) -> Result<CombiningParameters> {
-    Ok(CombiningParameters {
-        buffers: table.whole("buffers")? as u16,
-        store: table.ns("store_ns")?,
-        fence: table.ns("fence_ns")?,
-    })
+/// Reads the store routines of a host's processor, whose widest store has `widest` bytes.
+fn routines(cpu: &Table<'_>, widest: u32) -> Result<Option<Routines>> {
+    let Some(table) = cpu.table("routines")? else { return Ok(None) };
+    let width = |key: &str| match table.whole(key)? as u32 {
+        bytes if bytes > widest => {
+            Err(table.bad(key, format!("no store has more than {widest} B")))
+        }
+        bytes => Ok(bytes),
+    };
+    Ok(Some(Routines {
+        burst_call: table.ns("burst_call_ns")?,
+        copy_call: table.ns("copy_call_ns")?,
+        copy_narrow_bytes: width("copy_narrow_bytes")?,
+        copy_narrow_until_bytes: table.whole("copy_narrow_until_bytes")?,
+        copy_wide_bytes: width("copy_wide_bytes")?,
+        copy_tail_bytes: table.whole("copy_tail_bytes")?,
+        copy_string_from_bytes: table.whole("copy_string_from_bytes")?,
+    }))
 }
 
 fn requester(table: &Table<'_>) -> Result<RequesterParameters> {
-    let datapath_bytes = table.optional_whole("datapath_bytes")?;
-    let clock = match datapath_bytes {
-        Some(_) => table.ns("clock_ns")?,
-        None if table.has("clock_ns") || table.has("idle_clocks_per_tlp") => {
-            return Err(table.missing("datapath_bytes"));
+    match table.has("datapath_bytes") {
+        true if !table.has("clock_ns") => Err(table.missing("clock_ns")),
+        false if table.has("clock_ns") || table.has("idle_clocks_per_tlp") => {
+            Err(table.missing("datapath_bytes"))
         }
-        None => Picoseconds::ZERO,
-    };
-    Ok(RequesterParameters {
-        tags: table.whole("tags")? as u16,
-        max_write_bytes: table.whole("max_write_bytes")? as u32,
-        max_read_bytes: table.whole("max_read_bytes")? as u32,
-        datapath_bytes: datapath_bytes.unwrap_or(0) as u32,
-        clock,
-        idle_clocks_per_tlp: table.whole("idle_clocks_per_tlp")? as u32,
-        tlp_gap: table.ns("tlp_gap_ns")?,
-        operation_gap: table.ns("operation_gap_ns")?,
-        write_interval: table.ns("write_interval_ns")?,
-        read_interval: table.ns("read_interval_ns")?,
-        write_start: table.ns("write_start_ns")?,
-        read_start: table.ns("read_start_ns")?,
-        read_finish: table.ns("read_finish_ns")?,
-        copy_bytes_per_second: table.rate("copy_gb_per_s")?,
-        completion_timeout: table.ns("completion_timeout_ns")?,
-    })
+        _ => model::all(table),
+    }
 }
 
 fn bars(table: &Table<'_>) -> Result<[Option<BarRequest>; 6]> {
@@ -376,13 +332,13 @@ impl RootComplexPart {
         let peers = table.needed_table("peer_to_peer")?;
         Ok(Self {
             peer_to_peer_key: peers.path_of("allowed"),
-            routines: routines::read(&cpu_table, cpu.widest_store_bytes)?,
+            routines: routines(&cpu_table, cpu.widest_store_bytes)?,
             identity: identity(table, BRIDGE_CLASS)?,
             parameters: RootComplexParameters {
                 memory_bytes: table.whole("memory_bytes")?,
                 completer: memory,
                 peer_to_peer: peer_to_peer(&peers)?,
-                iommu: iommu::read(table)?,
+                iommu: table.table("iommu")?.map(|table| model::all(&table)).transpose()?,
                 cpu,
             },
             port,
@@ -434,10 +390,10 @@ impl EndpointPart {
             requester: requester(&table.needed_table("requester")?)?,
         };
         let port = port(&table.needed_table("port")?, false)?;
-        let engine = engine::read(table, &parameters, &port)?;
-        let memory_card = memory_card::read(table, &parameters)?;
-        let nic = nic::read(table, &parameters)?;
-        let network_processor = network_processor::read(table, &parameters)?;
+        let engine = model::engine(table, &parameters, &port)?;
+        let memory_card = model::memory_card(table, &parameters)?;
+        let nic = model::nic(table, &parameters)?;
+        let network_processor = model::network_processor(table, &parameters)?;
         Ok(Self { parameters, engine, memory_card, nic, network_processor, port })
     }
 }
@@ -467,8 +423,8 @@ pub(super) fn check(kind: PartKind, table: &Table<'_>) -> Result<()> {
         PartKind::Switch => SwitchPart::read(table).map(drop),
         PartKind::Endpoint => EndpointPart::read(table).map(drop),
         PartKind::Link => link(table).map(drop),
-        PartKind::Network => nic::network(table).map(drop),
-        PartKind::TorusLink => network_processor::cable(table).map(drop),
+        PartKind::Network => networks::network(table).map(drop),
+        PartKind::TorusLink => networks::cable(table).map(drop),
     }
 }
 

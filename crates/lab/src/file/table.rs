@@ -519,13 +519,17 @@ impl<'a> Table<'a> {
 
     /// Reads a constant that is one of a few words, and returns the choice in the word's place.
     pub fn choice<T: Copy>(&self, key: &str, choices: &[T]) -> Result<T> {
+        self.chosen(key).map(|index| choices[index])
+    }
+
+    /// Reads a constant that is one of a few words, and returns the word's index.
+    pub fn chosen(&self, key: &str) -> Result<usize> {
         let Kind::Choice(words) = self.keys.key(key).kind else {
             unreachable!("{key} is a choice")
         };
-        assert_eq!(words.len(), choices.len(), "a choice for each word of {key}");
         let text = self.text(key)?.ok_or_else(|| self.missing(key))?;
-        if let Some((_, choice)) = words.iter().zip(choices).find(|(word, _)| **word == text) {
-            return Ok(*choice);
+        if let Some(index) = words.iter().position(|word| **word == text) {
+            return Ok(index);
         }
         let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
         let nearest = nearest(&text, words.iter().copied());

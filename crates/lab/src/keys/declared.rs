@@ -3,12 +3,12 @@
 
 use std::sync::LazyLock;
 
+use crosslane_device::network_processor::NetworkProcessorParameters;
 use crosslane_device::nic::{NetworkParameters, NicParameters};
-use crosslane_device::{
-    EngineParameters, MemoryCardParameters, network_processor::NetworkProcessorParameters,
-};
-use crosslane_fabric::{
-    IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES, MAX_IO_WALKS, MAX_IOTLB_ENTRIES, MAX_STORE_BYTES,
+use crosslane_device::{CardMemoryParameters, EngineParameters, MemoryCardParameters};
+use crosslane_fabric::MAX_STORE_BYTES;
+use crosslane_fabric::parameters::{
+    CombiningParameters, CompleterParameters, CpuParameters, IommuParameters, RequesterParameters,
 };
 use crosslane_pcie::config::MINIMUM_BAR_BYTES;
 use crosslane_pcie::link::MAX_PAYLOAD_BYTES;
@@ -21,7 +21,8 @@ use super::Kind::{
     Parts, Positive, PowerOfTwo, Rate, RateOrInfinite, Sentence, Share, Table, Time, Truth, Whole,
     WholeOrInfinite, Wish,
 };
-use super::{Absent, Key, KeyTable, device_table, keys_of, tables};
+use super::{Absent, Key, KeyTable, keys_of, tables};
+use crate::file::requester_key;
 
 /// Most credits of a pool; beyond the 2047 x 16 of scaled flow control.
 const MOST_CREDITS: u64 = 1 << 16;
@@ -35,8 +36,6 @@ const MOST_PAYLOAD_BYTES: u64 = MAX_PAYLOAD_BYTES as u64;
 const MOST_COALESCED: u64 = 2048;
 /// Numbers of lanes of a link.
 const WIDTHS: &[u64] = &[1, 2, 4, 8, 12, 16, 32];
-/// Read-ahead of this project's gateware.
-const READ_AHEAD_BYTES: f64 = 8192.0;
 /// No limit.
 const UNLIMITED: Absent = Is(f64::INFINITY);
 /// No cost, no clocks, or false.
@@ -373,36 +372,7 @@ tables! {
 
     /// Host memory, or the memory behind a BAR.
     pub(crate) COMPLETER "memory" {
-        /// Longest completion, bytes, at least the read completion boundary; never more than
-        /// Max_Payload_Size.
-        completion_bytes: PowerOfTwo(64, MOST_PAYLOAD_BYTES);
-        /// Cuts of data into completions: each as long as possible, or at each multiple of
-        /// `completion_bytes`.
-        completion_cut: Choice(&["longest", "aligned"]);
-        /// Share of the completions with a boundary inside them that are cut at each boundary.
-        completion_single_share: Share(1.0) => NONE;
-        /// Reads in service at once; others wait and hold their credits.
-        read_slots: WholeOrInfinite(1, 1 << 16);
-        /// Time from a read's arrival at the memory to its first data.
-        read_latency_ns: Time;
-        /// Width of a uniform part on top of it.
-        read_jitter_ns: Time => NONE;
-        /// Time that a rare read takes on top of it.
-        read_tail_ns: Time => NONE;
-        /// Share of the reads that are rare in that way.
-        read_tail_probability: Share(1.0) => NONE;
-        /// Time from a write's arrival at the memory until its data can be seen.
-        write_latency_ns: Time;
-        /// Rate of all reads together.
-        read_gb_per_s: RateOrInfinite => UNLIMITED;
-        /// Rate at which writes drain.
-        write_gb_per_s: RateOrInfinite => UNLIMITED;
-        /// Extra time of each write.
-        write_overhead_ns: Time => NONE;
-        /// Extra time of each memory line that a write covers in part.
-        partial_line_ns: Time => Nothing;
-        /// Length of a memory line, bytes; needed with `partial_line_ns`.
-        line_bytes: PowerOfTwo(4, 4096) => Nothing;
+        ..CompleterParameters, without is_boundary;
     }
 
     /// Transfers between the root ports of a host.
@@ -417,53 +387,12 @@ tables! {
 
     /// An IOMMU.
     pub(crate) IOMMU "iommu" {
-        /// Pages in its IOTLB, of any size, of all functions together.
-        iotlb_entries: Whole(1, MAX_IOTLB_ENTRIES as u64);
-        /// Extra time of every request.
-        hit_ns: Time;
-        /// Time of a table walk, where the page is not in the IOTLB.
-        walk_ns: Time;
-        /// Walks at once; others wait.
-        walks: Whole(1, MAX_IO_WALKS as u64);
-        /// Largest page, bytes.
-        largest_page_bytes: OneOf(&[IO_PAGE_BYTES, IO_LARGE_PAGE_BYTES]);
-        /// Time on a core for each page mapped or unmapped.
-        map_page_ns: Time => NONE;
-        /// Time on a core to invalidate unmapped pages.
-        invalidate_ns: Time => NONE;
+        ..IommuParameters;
     }
 
     /// A processor: times on one core.
     pub(crate) CPU "cpu" {
-        /// Cores.
-        cores: Whole(1, 1024);
-        /// Time from one uncached store to the next, at any width.
-        uncached_store_ns: Time;
-        /// Writes that may wait at the root port before a core stalls.
-        store_queue: WholeOrInfinite(1, 1 << 16);
-        /// Time of an uncached load beside its round trip.
-        uncached_load_ns: Time;
-        /// Time from an interrupt message at the root complex to the first instruction of its
-        /// handler.
-        interrupt_ns: Time;
-        /// Whether all interrupts go to one core, each after the handler of the one before it has
-        /// begun.
-        interrupts_in_turn: Truth => NONE;
-        /// Time of a system call, in and out.
-        system_call_ns: Time;
-        /// Period of a kernel that polls memory for a program; left out, it cannot poll.
-        kernel_poll_ns: Time => Nothing;
-        /// Time from a change that a core waits for with `monitor` and `mwait` to its next
-        /// instruction; left out, the core lacks them.
-        monitor_wake_ns: Time => Nothing;
-        /// Time to pin a page of 4 KiB.
-        pin_page_ns: Time;
-        /// Time of the first write to a page of 4 KiB.
-        touch_page_ns: Time => NONE;
-        /// Rate of a copy by one core.
-        copy_gb_per_s: RateOrInfinite => UNLIMITED;
-        /// Widest store, bytes.
-        widest_store_bytes: PowerOfTwo(8, MAX_STORE_BYTES as u64) => Is(MAX_STORE_BYTES as f64);
+        ..CpuParameters;
         /// Combining buffers; left out, stores to devices are not combined.
         combining: Table(&COMBINING) => Nothing;
         /// Store routines of a C library, for programs of a paper that call it.
@@ -472,12 +401,7 @@ tables! {
 
     /// Combining buffers of each core, of 64 B.
     pub(crate) COMBINING "combining" {
-        /// Buffers.
-        buffers: Whole(1, 64);
-        /// Time from one store into a buffer to the next.
-        store_ns: Time;
-        /// Time of a fence beside emptying the buffers.
-        fence_ns: Time;
+        ..CombiningParameters;
     }
 
     /// A C library storing into a BAR: a loop of 32-bit stores, and a copy routine with its choices
@@ -513,116 +437,59 @@ tables! {
     /// The generator of an endpoint's requests. These constants are all that slows it, and those of
     /// an engine, NIC or network processor that have the same names here are these.
     pub(crate) REQUESTER "requester" {
-        /// Tags: reads in flight.
-        tags: Whole(1, 1024);
-        /// Longest payload of a write that it can build, bytes.
-        max_write_bytes: PowerOfTwo(4, MOST_PAYLOAD_BYTES);
-        /// Longest read that it can request, bytes.
-        max_read_bytes: PowerOfTwo(4, MOST_PAYLOAD_BYTES);
-        /// Bytes per clock of its stream to the link core, headers and payload; left out, without
-        /// limit. An engine needs it.
-        datapath_bytes: Whole(1, 1024) => Nothing;
-        /// Period of that stream's clock; needed with `datapath_bytes`.
-        clock_ns: Time => Nothing;
-        /// Clocks of each TLP without data, beside header and payload; with `datapath_bytes` only.
-        idle_clocks_per_tlp: Whole(0, 1 << 16) => NONE;
-        /// Extra time of each TLP.
-        tlp_gap_ns: Time => NONE;
-        /// Extra time after each operation; of an engine, after each descriptor.
-        operation_gap_ns: Time => NONE;
-        /// Least time from the start of a write operation to the next.
-        write_interval_ns: Time => NONE;
-        /// Least time from the start of a read operation to the next.
-        read_interval_ns: Time => NONE;
-        /// Time from the post of a write operation to its first TLP.
-        write_start_ns: Time => NONE;
-        /// Time from the post of a read operation to its first TLP.
-        read_start_ns: Time => NONE;
-        /// Time from the last byte of a read until its completion is seen.
-        read_finish_ns: Time => NONE;
-        /// Rate of a copy inside the card, before a write and after a read.
-        copy_gb_per_s: RateOrInfinite => UNLIMITED;
-        /// Time after which an unanswered read fails.
-        completion_timeout_ns: Time;
+        ..RequesterParameters;
     }
 
     /// The memory on an engine's card, with an AXI4 bus and DRAM.
     pub(crate) CARD_MEMORY "card_memory" {
-        /// Size, bytes.
-        memory_bytes: PowerOfTwo(4096, 1 << 40);
-        /// Bytes of the AXI data bus.
-        axi_bytes: PowerOfTwo(1, 128);
-        /// AXI clock period, up to 1 us. Each clock carries a beat.
-        axi_clock_ns: Time;
-        /// Longest AXI burst in beats; a burst is never longer than 4 KiB.
-        burst_beats: PowerOfTwo(1, 256);
-        /// Most bytes that C2H reads ahead, at least a burst.
-        read_ahead_bytes: PowerOfTwo(1, 1 << 20) => Is(READ_AHEAD_BYTES);
-        /// Time from an AXI read to its first data, without the DRAM's transfers.
-        read_latency_ns: Time;
-        /// Time from the last beat of a write to its confirmation.
-        write_latency_ns: Time;
-        /// Whether transfers over PCI Express and to memory overlap, as in this project's engine,
-        /// or a burst is read whole and then written.
-        copying: Choice(&["overlapped", "in-turn"]);
-        /// AXI clocks between reading and writing a burst; needed with `in-turn`.
-        turnaround_clocks: Whole(0, 1024) => Nothing;
-        /// DRAM channels: each has an equal part of the addresses, one behind the other.
-        dram_channels: PowerOfTwo(1, 16) => Is(1.0);
-        /// Bytes of one channel's data bus.
-        dram_bus_bytes: PowerOfTwo(1, 128);
-        /// Clock period, up to 1 us. Each clock makes two transfers.
-        dram_clock_ns: Time;
-        /// Transfers of a burst.
-        dram_burst_transfers: PowerOfTwo(2, 64);
-        /// Bytes of a row over the whole bus, at least a burst.
-        dram_row_bytes: PowerOfTwo(1, 1 << 20);
-        /// Time to change rows, up to 1 us and a quarter of the refresh interval.
-        dram_row_change_ns: Time;
-        /// Time from one refresh to the next, 100 ns to 1 s; 0: none.
-        dram_refresh_interval_ns: Time => NONE;
-        /// Time of a refresh, up to half of that.
-        dram_refresh_ns: Time => NONE;
+        ..CardMemoryParameters;
+    }
+
+    /// A DMA engine (docs/engine.md). Its clock, datapath, idle clocks, tags, sizes, time-out and
+    /// the gap after a descriptor are those of the table `requester`.
+    pub(crate) ENGINE "engine" {
+        ..EngineParameters, without is_requested;
+    }
+
+    /// A memory card (docs/memory-card.md).
+    pub(crate) MEMORY_CARD "memory_card" {
+        ..MemoryCardParameters;
+    }
+
+    /// A NIC (docs/nic.md). Its tags, sizes and time-out are those of the table `requester`.
+    pub(crate) NIC "nic" {
+        ..NicParameters, without is_requested;
+    }
+
+    /// A network processor (docs/network-processor.md). Its tags, sizes and time-out are those of
+    /// the table `requester`.
+    pub(crate) NETWORK_PROCESSOR "network_processor" {
+        ..NetworkProcessorParameters, without is_requested;
+    }
+
+    /// A part of the kind `network`: a link between two NICs, the same each way.
+    pub(crate) PART_NETWORK "network-part" {
+        /// network.
+        kind: PartKind;
+        /// Description of the part.
+        summary: Sentence => Nothing;
+        /// Rate of packets, without the line code.
+        rate_gb_per_s: Rate;
+        ..NetworkParameters, without is_rate;
     }
 }
 
-device_table! {
-    /// A DMA engine (docs/engine.md). Its clock, datapath, idle clocks, tags, sizes, time-out and
-    /// the gap after a descriptor are those of the table `requester`.
-    ENGINE "engine": EngineParameters
-}
-device_table! {
-    /// A memory card (docs/memory-card.md).
-    MEMORY_CARD "memory_card": MemoryCardParameters
-}
-device_table! {
-    /// A NIC (docs/nic.md). Its tags, sizes and time-out are those of the table `requester`.
-    NIC "nic": NicParameters
-}
-device_table! {
-    /// A network processor (docs/network-processor.md). Its tags, sizes and time-out are those of
-    /// the table `requester`.
-    NETWORK_PROCESSOR "network_processor": NetworkProcessorParameters
+/// Whether the table `requester` has the parameter of a device with this key.
+fn is_requested(key: &'static str) -> bool {
+    requester_key(key).is_some()
 }
 
-/// A part of the kind `network`.
-pub(crate) static PART_NETWORK: KeyTable = KeyTable {
-    name: "network-part",
-    words: "A part of the kind `network`: a link between two NICs, the same each way.",
-    keys: || {
-        static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-            let key = |name, kind, absent, words| Key { name, kind, absent, words };
-            let rate = "Rate of packets, without the line code.";
-            let mut keys = vec![
-                key("kind", PartKind, Absent::Error, "network."),
-                key("summary", Sentence, Nothing, "Description of the part."),
-                key("rate_gb_per_s", Rate, Absent::Error, rate),
-            ];
-            let own = keys_of::<NetworkParameters>().into_iter();
-            keys.extend(own.filter(|key| key.name != "bits_per_second"));
-            keys
-        });
-        &KEYS
-    },
-    also: None,
-};
+/// Whether the memory of a host and that of an endpoint have different bounds of this key.
+fn is_boundary(key: &'static str) -> bool {
+    key == "read_completion_boundary_bytes"
+}
+
+/// Whether `rate_gb_per_s` stands for the parameter of a network with this key.
+fn is_rate(key: &'static str) -> bool {
+    key == "bits_per_second"
+}

@@ -9,9 +9,10 @@ mod declared;
 mod page;
 mod schema;
 
-use crosslane_device::kit::{Parameter, ParameterKind, Parameters};
+use std::sync::LazyLock;
 
-use crate::file::requester_key;
+pub use crosslane_fabric::parameters::Absent;
+use crosslane_fabric::parameters::{Parameter, ParameterKind, Parameters};
 
 pub use declared::ROOT;
 pub(crate) use declared::*;
@@ -93,17 +94,6 @@ pub enum Kind {
     Identity,
 }
 
-/// Meaning of a key's absence.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Absent {
-    /// It must be there.
-    Error,
-    /// It has this value: a number, 1 for true, or infinity for none.
-    Is(f64),
-    /// The subject of the key is absent, or its words say what holds.
-    Nothing,
-}
-
 /// The keys of a table.
 #[derive(Debug)]
 pub struct KeyTable {
@@ -112,7 +102,7 @@ pub struct KeyTable {
     /// The subject of the table.
     pub words: &'static str,
     /// Its keys, in the order of the page.
-    keys: fn() -> &'static [Key],
+    keys: LazyLock<Vec<Key>>,
     /// A table whose keys it has as well: all of a memory's, say, or those of the part that an
     /// instance may overrule.
     pub also: Option<&'static Self>,
@@ -120,17 +110,17 @@ pub struct KeyTable {
 
 impl KeyTable {
     /// Returns its own keys, without those of [`also`](Self::also).
-    pub fn own(&self) -> &'static [Key] {
-        (self.keys)()
+    pub fn own(&'static self) -> &'static [Key] {
+        &self.keys
     }
 
     /// Returns it and the tables whose keys it has as well.
-    fn chain(&self) -> impl Iterator<Item = &Self> {
+    fn chain(&'static self) -> impl Iterator<Item = &'static Self> {
         std::iter::successors(Some(self), |table| table.also)
     }
 
     /// Returns all of its keys. The kind and the summary of a part are not an instance's to change.
-    pub fn all(&self) -> impl Iterator<Item = &'static Key> {
+    pub fn all(&'static self) -> impl Iterator<Item = &'static Key> {
         let also = self.chain().skip(1).flat_map(Self::own);
         self.own().iter().chain(also.filter(|key| !key.is_of_part()))
     }
@@ -139,7 +129,7 @@ impl KeyTable {
     ///
     /// # Panics
     /// Panics if there is none: the reader asks only for what is declared.
-    pub(crate) fn key(&self, name: &str) -> &'static Key {
+    pub(crate) fn key(&'static self, name: &str) -> &'static Key {
         let found = self.chain().flat_map(Self::own).find(|key| key.name == name);
         found.unwrap_or_else(|| panic!("table {} declares no key {name}", self.name))
     }
@@ -158,76 +148,82 @@ impl Key {
     }
 }
 
-/// Returns the keys of a device's table: its parameters, without those that the table `requester`
-/// has.
-fn keys_of<P: Parameters>() -> Vec<Key> {
-    P::ALL.iter().filter(|parameter| requester_key(parameter.key).is_none()).map(Key::of).collect()
+/// Returns the keys of the parameters whose own are not `others`, which another table has.
+fn keys_of<P: Parameters>(others: impl Fn(&'static str) -> bool) -> impl Iterator<Item = Key> {
+    P::ALL.iter().filter(move |parameter| !others(parameter.key)).map(Key::of)
 }
 
 impl Key {
-    /// Returns the key of a device's parameter.
+    /// Returns the key of a parameter.
     fn of(parameter: &Parameter) -> Self {
         let (kind, unit) = match parameter.kind {
             ParameterKind::Whole(least, most) => (Kind::Whole(least, most), 1.0),
+            ParameterKind::WholeOrInfinite(least, most) => {
+                (Kind::WholeOrInfinite(least, most), 1.0)
+            }
             ParameterKind::PowerOfTwo(least, most) => (Kind::PowerOfTwo(least, most), 1.0),
+            ParameterKind::OneOf(numbers) => (Kind::OneOf(numbers), 1.0),
             // Picoseconds there, nanoseconds here.
             ParameterKind::Time => (Kind::Time, 1000.0),
+            ParameterKind::Rate => (Kind::RateOrInfinite, 1e9),
+            ParameterKind::Share(most) => (Kind::Share(most), 1.0),
             ParameterKind::Truth => (Kind::Truth, 1.0),
+            ParameterKind::Choice(words) => (Kind::Choice(words), 1.0),
         };
-        let absent = match parameter.default {
-            Some(default) => Absent::Is(default as f64 / unit),
-            None => Absent::Error,
+        let absent = match parameter.absent {
+            Absent::Is(number) => Absent::Is(number / unit),
+            absent => absent,
         };
         Self { name: parameter.key, kind, absent, words: parameter.words }
     }
 }
 
 /// Declares tables: a docstring, a name, and keys as `name: kind` or `name: kind => absent`, each
-/// with a docstring.
+/// with a docstring. `..parameters` among them has the keys of these, `without` those that a
+/// function names.
 macro_rules! tables {
     ($(
         $(#[doc = $words:literal])*
         $visibility:vis $table:ident $name:literal $(: $also:ident)? {
             $($(#[doc = $key_words:literal])* $key:ident: $kind:expr $(=> $absent:expr)?;)*
+            $(
+                ..$parameters:ty $(, without $others:path)?;
+                $($(#[doc = $more_words:literal])* $more:ident: $more_kind:expr
+                    $(=> $more_absent:expr)?;)*
+            )?
         }
     )*) => {$(
         $(#[doc = $words])*
         $visibility static $table: KeyTable = KeyTable {
             name: $name,
             words: concat!($($words),*),
-            keys: || {
-                static KEYS: &[Key] = &[$(Key {
-                    name: stringify!($key),
-                    kind: $kind,
-                    absent: tables!(@absent $($absent)?),
-                    words: concat!($($key_words),*),
-                },)*];
-                KEYS
-            },
+            keys: LazyLock::new(|| {
+                let keys = [$(tables!(@key $key $kind, $($absent)?; $($key_words)*),)*];
+                let keys = keys.into_iter();
+                $(
+                    let keys = keys.chain(keys_of::<$parameters>(tables!(@others $($others)?)));
+                    let keys = keys.chain([$(
+                        tables!(@key $more $more_kind, $($more_absent)?; $($more_words)*),
+                    )*]);
+                )?
+                keys.collect()
+            }),
             also: tables!(@also $($also)?),
         };
     )*};
+    (@key $key:ident $kind:expr, $($absent:expr)?; $($words:literal)*) => {
+        Key {
+            name: stringify!($key),
+            kind: $kind,
+            absent: tables!(@absent $($absent)?),
+            words: concat!($($words),*),
+        }
+    };
     (@absent) => { Absent::Error };
     (@absent $absent:expr) => { $absent };
+    (@others) => { |_| false };
+    (@others $others:path) => { $others };
     (@also) => { None };
     (@also $also:ident) => { Some(&$also) };
 }
 use tables;
-
-/// Declares the table of a device.
-macro_rules! device_table {
-    ($(#[doc = $words:literal])* $table:ident $name:literal: $parameters:ty) => {
-        $(#[doc = $words])*
-        pub(crate) static $table: KeyTable = KeyTable {
-            name: $name,
-            words: concat!($($words),*),
-            keys: || {
-                static KEYS: LazyLock<Vec<Key>> =
-                    LazyLock::new(keys_of::<$parameters>);
-                &KEYS
-            },
-            also: None,
-        };
-    };
-}
-use device_table;

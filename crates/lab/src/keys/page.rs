@@ -92,7 +92,7 @@ fn visit(table: &'static KeyTable, place: String, sections: &mut Vec<Section>) {
 
 impl KeyTable {
     /// Whether it is a part.
-    pub fn is_part(&self) -> bool {
+    pub fn is_part(&'static self) -> bool {
         self.own().iter().any(|key| matches!(key.kind, Kind::PartKind))
     }
 }

@@ -139,7 +139,7 @@ pub(super) fn terms(lab: &Lab, way: SendWay, bytes: u64) -> Terms {
             terms.push(("request in the engine".into(), processor.request_latency.as_ns()));
             terms.extend(meets.up("read", 0, meets.wire_ns(meets.header_dw, &[0])));
             let completer = near.part.parameters.completer;
-            terms.push(("host memory, read".into(), completer.read_latency.base.as_ns()));
+            terms.push(("host memory, read".into(), completer.read_latency.as_ns()));
             terms.extend(meets.down("completion", meets.wire_ns(3, &[bytes])));
             terms.push(("datagram in the engine".into(), processor.send_latency.as_ns()));
         }

@@ -69,7 +69,7 @@ pub fn cable() -> CableParameters {
 /// Gen2 x8, as in the nget paper.
 pub fn settings() -> Settings {
     let mut settings = Settings::ideal(rate(2, 8), 256);
-    settings.completer.read_latency.base = ns(300);
+    settings.completer.read_latency = ns(300);
     settings.completer.write_latency = ns(50);
     settings.port.receive_latency = ns(60);
     settings.port.transmit_latency = ns(60);

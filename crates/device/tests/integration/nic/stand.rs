@@ -52,7 +52,7 @@ pub fn network() -> NetworkParameters {
 
 pub fn settings() -> Settings {
     let mut settings = Settings::ideal(rate(3, 16), 256);
-    settings.completer.read_latency.base = ns(400);
+    settings.completer.read_latency = ns(400);
     settings.completer.write_latency = ns(100);
     settings.port.receive_latency = ns(100);
     settings.port.transmit_latency = ns(100);

@@ -65,7 +65,7 @@ pub fn own() -> EngineParameters {
 
 pub fn settings() -> Settings {
     let mut settings = Settings::ideal(rate(2, 4), 256);
-    settings.completer.read_latency.base = ns(400);
+    settings.completer.read_latency = ns(400);
     settings.switch.latency = ns(100);
     settings.link.flight = ns(1);
     settings

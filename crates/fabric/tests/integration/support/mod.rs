@@ -57,7 +57,10 @@ impl Settings {
             completion_cut: CompletionCut::Longest,
             completion_single_share: 0.0,
             read_slots: 4096,
-            read_latency: Latency::default(),
+            read_latency: Picoseconds::ZERO,
+            read_jitter: Picoseconds::ZERO,
+            read_tail: Picoseconds::ZERO,
+            read_tail_probability: 0.0,
             write_latency: Picoseconds::ZERO,
             read_bytes_per_second: f64::INFINITY,
             write_bytes_per_second: f64::INFINITY,
@@ -152,7 +155,7 @@ impl Settings {
         settings.switch.latency = ns(110);
         settings.port.transmit_latency = ns(100);
         settings.port.receive_latency = ns(100);
-        settings.completer.read_latency.base = ns(400);
+        settings.completer.read_latency = ns(400);
         settings.completer.write_latency = ns(50);
         settings.bar_bytes = 1 << 20;
         settings

@@ -7,8 +7,7 @@ use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use super::LabBus;
 use crate::executor::memory::LabMemory;
-use crate::executor::shared::State;
-use crate::executor::wait::What;
+use crate::executor::shared::{State, What};
 
 impl LabBus {
     /// Spends half of a system call: the entry, or the return.

@@ -7,8 +7,7 @@ use crosslane_device::nic::Nic;
 use crosslane_device::nic::layout::{Entry, EntryKind, Status};
 use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason};
 
-use super::super::shared::State;
-use super::super::wait::Outcome;
+use super::super::shared::{Outcome, State};
 use super::connections::{Connection, Dead, Life};
 
 impl State {

@@ -11,8 +11,7 @@ use crosslane_host::{
     RdmaResult, Reason,
 };
 
-use super::super::shared::Shared;
-use super::super::wait::{Wait, What};
+use super::super::shared::{Shared, Wait, What};
 use super::connections::Life;
 use super::{LabRdma, LabRegion};
 

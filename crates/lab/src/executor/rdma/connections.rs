@@ -12,8 +12,7 @@ use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason, RemoteAccess};
 use crosslane_pcie::units::BusAddress;
 
 use super::super::memory::LabMemory;
-use super::super::shared::{Shared, State};
-use super::super::wait::Outcome;
+use super::super::shared::{Outcome, Shared, State};
 use super::{Adapter, LabRegion, doorbells, what_operation};
 
 /// Most work requests of a connection in its NIC at once; further operations wait.

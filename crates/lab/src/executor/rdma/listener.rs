@@ -6,7 +6,7 @@ use std::fmt;
 use crosslane_fabric::CoreWork;
 use crosslane_host::{RdmaListener, RdmaResult};
 
-use super::super::wait::{Wait, What};
+use super::super::shared::{Wait, What};
 use super::{LabConnection, LabRdma};
 
 /// Waits for connections at a port of a host. Dropping it closes connections not yet accepted.

@@ -22,8 +22,7 @@ use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use super::bus::LabBus;
 use super::memory::LabMemory;
-use super::shared::Shared;
-use super::wait::What;
+use super::shared::{Shared, What};
 pub use connection::LabConnection;
 pub(super) use connections::Networks;
 pub use listener::LabListener;

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network processor of an endpoint: the table `network_processor` of its part. Also the cables
-//! between network processors, parts of the kind `torus-link`, and the tori they form.
+//! Network links between NICs; cables between network processors, parts of the kind `torus-link`,
+//! and the tori they form.
 
 use std::ops::Range;
 
-use crosslane_device::network_processor::{
-    CableParameters, NetworkProcessor, NetworkProcessorParameters, PUT_BAR, REGISTER_BYTES,
-    REQUEST_BAR, REQUEST_WINDOW_BYTES,
-};
+use crosslane_device::network_processor::CableParameters;
+use crosslane_device::nic::NetworkParameters;
 use crosslane_fabric::MAX_NODES;
-use crosslane_fabric::parameters::EndpointParameters;
+use crosslane_fabric::parameters::{Parameters, Value};
 use crosslane_torus_link::end::EndParameters;
 use crosslane_torus_link::routing::Torus;
 
@@ -19,6 +17,20 @@ use super::model;
 use super::parts::PartKind;
 use super::table::Table;
 use crate::error::Result;
+
+/// A network link between two NICs.
+#[derive(Clone, Debug)]
+pub struct NetworkInstance {
+    /// Name of the endpoint at one end.
+    pub first: String,
+    /// Name of the endpoint at the other end.
+    pub second: String,
+    /// Its constants.
+    pub parameters: NetworkParameters,
+    pub(crate) path: String,
+    pub(crate) first_span: Range<usize>,
+    pub(crate) second_span: Range<usize>,
+}
 
 /// A torus of network processors.
 #[derive(Clone, Debug)]
@@ -33,24 +45,50 @@ pub struct TorusInstance {
     pub(crate) span: Range<usize>,
 }
 
-/// Reads the network processor of an endpoint's part; `None` if the part is something else.
-pub(super) fn read(
-    part: &Table<'_>,
-    endpoint: &EndpointParameters,
-) -> Result<Option<NetworkProcessorParameters>> {
-    let name = ("network_processor", "a network processor");
-    let others = ["engine", "memory_card", "nic"];
-    let parameters: Option<NetworkProcessorParameters> =
-        model::read(part, endpoint, name, &others)?;
-    if let Some(parameters) = &parameters {
-        let apertures = [
-            (0, REGISTER_BYTES.into(), "a network processor's registers"),
-            (REQUEST_BAR, REQUEST_WINDOW_BYTES, "its windows of requests"),
-            (PUT_BAR, NetworkProcessor::put_window_bytes(parameters), "its put window"),
-        ];
-        model::check_bars(part, endpoint, &apertures)?;
+/// Reads a network link's constants from a part or from the link itself.
+pub(super) fn network(table: &Table<'_>) -> Result<NetworkParameters> {
+    let key = "rate_gb_per_s";
+    let bytes_per_second = table.rate(key)?;
+    let parameters = NetworkParameters::of(|parameter| match parameter.key {
+        "bits_per_second" => Ok(Value::Whole((bytes_per_second * 8.0).round() as u64)),
+        _ => model::value(table, parameter),
+    })?;
+    match parameters.check() {
+        Ok(()) => Ok(parameters),
+        Err(error) => {
+            let key = if error.key() == "bits_per_second" { key } else { error.key() };
+            Err(table.bad(key, format!("a network link's {error}")))
+        }
     }
-    Ok(parameters)
+}
+
+/// Reads one entry of the list `network`: one link, or a link for each pair of names.
+pub(super) fn networks<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<()> {
+    table.only_known()?;
+    let with_part = match table.has("part") {
+        true => part_of(table, parts, PartKind::Network)?,
+        false => table.clone(),
+    };
+    let parameters = network(&with_part)?;
+    let (first, second) = (table.needed_word("first")?, table.needed_word("second")?);
+    let (firsts, seconds) = (expand(table, "first", &first)?, expand(table, "second", &second)?);
+    if firsts.len() != seconds.len() {
+        let problem = format!("{} ends for {} other ends", seconds.len(), firsts.len());
+        return Err(table.bad("second", problem));
+    }
+    let count = lab.networks.len() + firsts.len();
+    table.limit("first", "network links of a lab", count, MAX_NODES)?;
+    for (first, second) in firsts.into_iter().zip(seconds) {
+        lab.networks.push(NetworkInstance {
+            first: first.text,
+            second: second.text,
+            parameters,
+            path: table.path().to_owned(),
+            first_span: first.span,
+            second_span: second.span,
+        });
+    }
+    Ok(())
 }
 
 /// Reads a cable's constants.
