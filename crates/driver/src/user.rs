@@ -149,7 +149,9 @@ impl<B: Bus> User<B> {
     }
 
     /// Starts comparing the data of H2C channel 0 with the pattern of `seed`, while it feeds no
-    /// stream.
+    /// stream. A transfer is complete when its data are in the channel's staging memory; those that
+    /// still wait there are compared, too. [`Channel::restart`](crate::Channel::restart) ends when
+    /// there are none.
     ///
     /// # Errors
     /// The device does not answer.
@@ -159,7 +161,7 @@ impl<B: Bus> User<B> {
         self.write(user::H2C_CHECK, on).await
     }
 
-    /// Reads the result of the H2C checker.
+    /// Reads the result of the H2C checker, of what it has compared so far.
     ///
     /// # Errors
     /// The device does not answer.

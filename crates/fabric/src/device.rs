@@ -152,7 +152,7 @@ pub fn bar_offset_bytes(config: &ConfigSpace, bar: usize) -> u64 {
 
 impl Fabric {
     /// Returns the waits of the first channel of a kind of an endpoint's device: see
-    /// [`Device::channel_waits`](Device::channel_waits).
+    /// [`Device::channel_waits`].
     pub fn channel_waits(&self, node: NodeId, kind: ChannelKind) -> Option<ChannelWaits> {
         match self.node_states.get(node.0 as usize)? {
             NodeState::Endpoint(Some(device)) => device.channel_waits(kind),

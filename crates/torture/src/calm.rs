@@ -119,6 +119,7 @@ async fn last_transfer(
         check!(Check::Whole, bytes == Ok(LAST_BYTES), "the last of {}: {bytes:?}", line.name());
         line.note_last(LAST_BYTES);
         if line.checked && line.exact {
+            line.wait_for_checker().await;
             let found = line.device.user().h2c_check_result().await?;
             let is_right = !line.compares(found, LAST_BYTES) || found.errors == 0;
             check!(Check::Data, is_right, "the last of {}: {found:?}", line.name());

@@ -10,7 +10,7 @@ use std::task::Poll;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::{Fabric, LinkId, NodeId};
 use crosslane_host::{Bus, Topology};
-use crosslane_lab::{CheckedRun, Lab};
+use crosslane_lab::{CheckedRun, EngineKind, Lab};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use crosslane_random::Random;
 
@@ -42,6 +42,9 @@ pub(crate) struct EngineOfLab {
     pub name: String,
     /// Its completion time-out.
     pub timeout: Picoseconds,
+    /// Time in which the data that an H2C channel holds have been compared. The model compares them
+    /// as it is asked.
+    pub compares_within: Picoseconds,
 }
 
 /// State shared by all tasks of a seed.
@@ -248,11 +251,18 @@ pub(crate) fn stream(seed: u64, stream: Stream) -> Random {
     Random::with_seed(number).fork()
 }
 
-fn engines_of(lab: &Lab) -> Vec<EngineOfLab> {
+fn engines_of(lab: &Lab, kind: EngineKind) -> Vec<EngineOfLab> {
     let endpoints = lab.file().endpoints.iter();
     let engines = endpoints.filter_map(|endpoint| {
         let engine = endpoint.part.engine?;
-        Some(EngineOfLab { name: endpoint.name.clone(), timeout: engine.completion_timeout })
+        let beats = u64::from(engine.staging_bytes / engine.datapath_bytes);
+        let compares_within = match kind {
+            EngineKind::Model => Picoseconds::ZERO,
+            // The circuits on the way take some beats, too.
+            EngineKind::Rtl => Picoseconds(2 * beats * engine.clock.0),
+        };
+        let (name, timeout) = (endpoint.name.clone(), engine.completion_timeout);
+        Some(EngineOfLab { name, timeout, compares_within })
     });
     engines.collect()
 }
@@ -280,7 +290,7 @@ impl Scene {
         let bus = WatchedBus { bus: simulation.bus(HostId(0)), witness: witness.clone() };
         let functions = bus.functions().expect("a lab has its functions");
         // Engines of other hosts are ignored.
-        let mut engines = engines_of(&lab);
+        let mut engines = engines_of(&lab, setup.engines);
         engines.retain(|engine| functions.iter().any(|info| info.name == engine.name));
         if engines.is_empty() {
             Check::Setup.fail("host0 of the lab has no endpoint with an engine".to_owned());

@@ -62,6 +62,9 @@ impl Line {
             }
             self.world.sleep(us(300)).await;
         }
+        if !self.exact {
+            self.wait_for_checker().await;
+        }
         while !self.exact && !self.is_over() {
             match user.check_h2c(self.seed).await {
                 Ok(()) => {
@@ -75,6 +78,13 @@ impl Line {
                 }
             }
         }
+    }
+
+    /// Waits until the checker has compared all that has come. A transfer is complete when its data
+    /// are in the staging memory, and the gateware's checker takes them from there, beat by beat.
+    pub async fn wait_for_checker(&self) {
+        let engine = &self.world.engines[self.own.trailing_zeros() as usize];
+        self.world.sleep(engine.compares_within).await;
     }
 
     /// Whether the checker, which took so many bytes, may compare with this stream. The stores that
