@@ -26,7 +26,7 @@ Examples:
 
 NAME is lab:LAB/ENDPOINT, vfio-user:SOCKET of a server (`crosslane lab serve`), or vfio:ADDRESS of
 this machine. Times are averages, by the clock of the card's bus, which is simulated in a lab, and
-by this machine's. Transfers are made one at a time; the data of the last of each kind are
+by this machine's. Transfers are made one at a time; the data of one of each kind are
 compared.")]
 pub struct OverheadArguments {
     /// The card.

@@ -135,6 +135,18 @@ fn a_channel_whose_engine_is_gone_comes_to_an_end() {
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 }
 
+/// The checker begins a new stream while words of the old one wait in the staging memory.
+#[test]
+fn words_of_an_old_stream_are_not_held_against_a_new_one() {
+    if !IS_BUILT {
+        return;
+    }
+    for seed in [20_782_003_391_u64, 20_782_004_644] {
+        let run = run(&format!("torture --engine rtl --seeds {seed} --json"));
+        assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    }
+}
+
 #[test]
 fn what_the_program_does_not_have_is_said() {
     let file = folder("gateware").join("t.fst");
