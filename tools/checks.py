@@ -66,7 +66,7 @@ STEPS = [
     Step("check-tests", after=("build-tests",), cargo=True),
     Step("check-rtl", after=("build-tests",), cargo=True),
     Step("check-vm", after=("build-tests",)),
-    Step("check-report", after=("check-tests",)),
+    Step("check-report", after=("check-tests", "check-run")),
     Step("check-gateware", background=True, limit_seconds=75 * 60),
     Step("check-area", background=True, limit_seconds=75 * 60),
     Step("check-run", cargo=True),

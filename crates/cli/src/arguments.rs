@@ -89,7 +89,7 @@ Examples:
 
 `mmio` needs a memory card, `nget` and `halo` need network processors, `traffic` runs between any
 endpoints of a lab; all others need a DMA engine. All but `traffic` go through the driver, and
-all but `traffic` and `sweep` also run on cards outside a lab (--device).")]
+all but `traffic` also run on cards outside a lab (--device).")]
     Bench {
         #[command(subcommand)]
         command: BenchCommand,

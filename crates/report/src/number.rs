@@ -76,13 +76,6 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Formats a change, given as a fraction, in percent with its sign and no unit; zero after rounding
-/// is `0.0`.
-pub fn change(fraction: f64) -> String {
-    let text = quantity::percent(fraction);
-    if fraction > 0.0 && text != "0.0" { format!("+{text}") } else { text }
-}
-
 /// Formats bytes per second as MB/s.
 pub fn megabytes(bytes_per_second: f64) -> String {
     if bytes_per_second.abs() < LARGE * 1e6 {
@@ -126,8 +119,6 @@ mod tests {
         assert_eq!([percent(-0.0), percent(-0.0004), percent(0.0004)], ["0.0 %"; 3]);
         assert_eq!(percent(-0.0006), "-0.1 %");
         assert_eq!(megabytes(-1.0), "0.0 MB/s");
-        assert_eq!([change(0.0523), change(-0.0523)], ["+5.2", "-5.2"]);
-        assert_eq!([change(0.0004), change(-0.0004), change(-0.0)], ["0.0"; 3]);
         assert_eq!(megabytes(1_672_800_000.0), "1672.8 MB/s");
         assert_eq!(pixels(-0.01), "0");
         assert_eq!(share(f64::NAN), 0.0);

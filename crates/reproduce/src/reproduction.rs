@@ -4,6 +4,7 @@
 use crosslane_lab::{EngineKind, Progress};
 use crosslane_report::{Cell, Table};
 use crosslane_results::SCHEMA;
+use crosslane_results::quantity::change;
 
 use crate::comparison::{Kind, Row};
 use crate::context::Context;
@@ -134,6 +135,9 @@ impl Reproduction {
         let predicted = compared.iter().filter(|row| row.kind == Kind::Predicted);
         let errors = predicted.clone().filter_map(|row| row.error);
         let (worst, median) = crate::comparison::worst_and_median(errors).unwrap_or_default();
+        if compared.is_empty() {
+            return "No figure has been compared.".to_owned();
+        }
         let outside = match self.missed().count() {
             0 => "all within their tolerance".to_owned(),
             1 => "1 OUTSIDE its tolerance".to_owned(),
@@ -141,10 +145,10 @@ impl Reproduction {
         };
         let figures = if compared.len() == 1 { "figure" } else { "figures" };
         format!(
-            "{} {figures} compared, {outside}; {} predicted, worst error {:+.1} %, median {:.1} %.",
+            "{} {figures} compared, {outside}; {} predicted, worst error {} %, median {:.1} %.",
             compared.len(),
             predicted.count(),
-            100.0 * worst,
+            change(worst),
             100.0 * median,
         )
     }
@@ -210,7 +214,7 @@ pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
             figure(row.published, 0),
             figure(row.simulated, more),
             row.unit.clone(),
-            row.error.map_or(String::new(), |error| format!("{:+.1}", 100.0 * error)),
+            row.error.map_or(String::new(), |error| change(error)),
             row.tolerance.map_or(String::new(), |most| format!("{:.1}", 100.0 * most)),
             row.kind.to_string(),
         ];

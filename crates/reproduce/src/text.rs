@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use crosslane_lab::EngineKind;
 use crosslane_report::Table;
 use crosslane_report::text::{Columns, paragraph};
+use crosslane_results::quantity::change;
 
 use crate::reproduction::Reproduction;
 use crate::validation::{CHANGE, Validation};
@@ -43,7 +44,7 @@ impl Reproduction {
 impl Validation {
     /// Formats the errors of a set, and the constants that move it most.
     pub fn text(&self, columns: Columns) -> String {
-        let percent = |fraction: f64| format!("{:+.1} %", 100.0 * fraction);
+        let percent = |fraction: f64| format!("{} %", change(fraction));
         let mut text = format!(
             "{}: {} published rows, {} compared, {} of them predicted; {} of {} constants fitted\n",
             self.set,

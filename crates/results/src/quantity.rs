@@ -17,6 +17,19 @@ pub fn one_decimal(value: f64) -> String {
     if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 
+/// Formats a number with its sign and that many decimals; zero after rounding has no sign.
+pub fn signed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:+.decimals$}");
+    let is_zero = text.trim_matches(['+', '-', '0', '.']).is_empty();
+    if is_zero { text[1..].to_owned() } else { text }
+}
+
+/// Formats a change, given as a fraction, in percent with its sign and one decimal, without the
+/// unit.
+pub fn change(fraction: f64) -> String {
+    signed(100.0 * fraction, 1)
+}
+
 /// Formats a rate in MB/s (10^6 bytes a second) with one decimal.
 pub fn megabytes(bytes_per_second: f64) -> String {
     one_decimal(bytes_per_second / 1e6)
@@ -189,6 +202,10 @@ mod tests {
         assert_eq!(mebibytes(1_048_576.0 * 1603.0), "1603.0");
         assert_eq!(percent(0.9996), "100.0");
         assert_eq!([percent(-0.0), percent(-0.0004)], ["0.0"; 2]);
+        assert_eq!([change(0.0523), change(-0.0523)], ["+5.2", "-5.2"]);
+        assert_eq!([change(0.0004), change(-0.0004), change(-0.0)], ["0.0"; 3]);
+        assert_eq!([signed(-0.004, 2), signed(0.006, 2)], ["0.00", "+0.01"]);
+        assert_eq!([signed(f64::NAN, 1), signed(f64::NEG_INFINITY, 1)], ["NaN", "-inf"]);
         assert_eq!(microseconds(706_000), "0.706");
         let sizes = [100, 1536, 4096, 4 << 20, 16 << 30].map(size_words);
         assert_eq!(sizes, ["100 B", "1536 B", "4 KiB", "4 MiB", "16 GiB"]);

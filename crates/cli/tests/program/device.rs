@@ -253,6 +253,9 @@ fn doctor_never_proposes_what_the_system_uses() {
         let refused = on(&fake, &format!("bind {address}"));
         assert!(refused.code == 1 && refused.stderr.contains(&words), "{refused:?}");
     }
+    fake.add(&Card { driver: None, ..system_device("0000:00:00.0", 0x8086, 0x06_0000, "") });
+    let text = page(&fake, "doctor 00:00.0");
+    assert!(!text.contains("device bind") && text.contains("host bridge, not a card"), "{text}");
     // Beside a card in its group such a function is no advice either.
     fake.add(&Card { group: Some(1), ..system_device("0000:00:06.0", 0x8086, 0x01_0802, "nvme") });
     let text = page(&fake, "doctor 03:00.0 --no-model");

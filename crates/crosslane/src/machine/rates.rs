@@ -192,6 +192,9 @@ pub fn measure(card: &PciFunction) -> Result<Vec<MeasuredRate>, String> {
         let address = card.address;
         return Err(match why_kept(card) {
             Some(why) => format!("no program may open it: {why}"),
+            None if card.iommu_group.is_none() => {
+                "no program may open it: it is in no IOMMU group".to_owned()
+            }
             None => format!(
                 "no program may open it; `sudo crosslane device bind {address}` permits that"
             ),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crosslane_results::quantity::count_words;
+use crosslane_results::quantity::{count_words, signed};
 use crosslane_results::{
     Bench, Compared, ComparedBottleneck, ComparedFigure, Flow, Outcome, ScenarioResult,
     SingleFigure,
@@ -147,7 +147,7 @@ impl Comparison {
         for figure in &self.result.figures {
             let ComparedFigure { subject, conditions, quantity, unit, .. } = figure;
             let change = figure.change.map_or("-".to_owned(), |change| {
-                if change == 0.0 { "0".to_owned() } else { format!("{:+.2}", 100.0 * change) }
+                if change == 0.0 { "0".to_owned() } else { signed(100.0 * change, 2) }
             });
             let (first, second) = (digits(figure.first), digits(figure.second));
             let texts = [subject, conditions, quantity, &first, &second, unit];

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crosslane_results::quantity::size_words;
+use crosslane_results::quantity::{change, signed, size_words};
 use crosslane_results::{BAD_RESIDUAL, Fit, FitResidual, Fits};
 
 use super::run_page::capital;
@@ -26,7 +26,7 @@ const FIT: [Field<Fit>; 9] = [
     ("link ns/B at k = 1:", |fit| format!("{:.4}", fit.link_ns_per_byte)),
     ("fixed us:", |fit| format!("{:.3}", fit.fixed_ns / 1e3)),
     ("half rate at, bytes:", |fit| or_none(fit.half_rate_bytes, |bytes| format!("{bytes:.0}"))),
-    ("worst residual %:", |fit| format!("{:+.1}", 100.0 * fit.worst_residual)),
+    ("worst residual %:", |fit| change(fit.worst_residual)),
 ];
 
 /// A measurement and the fit that it belongs to.
@@ -41,7 +41,7 @@ fn residual_fields<'a>() -> [Field<Row<'a>>; 8] {
         ("k:", |(_, one)| format!("{:.4}", one.k)),
         ("measured us:", |(_, one)| format!("{:.3}", one.measured_ns / 1e3)),
         ("fitted us:", |(_, one)| format!("{:.3}", one.fitted_ns / 1e3)),
-        ("residual %:", |(_, one)| format!("{:+.2}", 100.0 * one.residual)),
+        ("residual %:", |(_, one)| signed(100.0 * one.residual, 2)),
     ]
 }
 

@@ -3,7 +3,7 @@
 //! pages.
 
 use crosslane_results::quantity::{
-    count_words, mebibytes, megabytes, microseconds, percent, size_words as bytes_words,
+    change, count_words, mebibytes, megabytes, microseconds, percent, size_words as bytes_words,
 };
 use crosslane_results::{
     Bench, Better, Detail, Explanation, Figure, Flow, IommuUse, Latencies, Latency, Link, Outcome,
@@ -11,7 +11,6 @@ use crosslane_results::{
 };
 
 use super::{network, rows_page};
-use crate::number::change;
 use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Cell, Field, Table, or_none};
@@ -186,12 +185,12 @@ pub fn explanation_blocks(name: &str, why: &Explanation) -> Vec<Block> {
     let figure = |value: f64| figure_words(why.figure, value);
     match why.steps.first() {
         Some(step) => blocks.push(Block::Verdict(format!(
-            "{}. {}: {} instead of {} ({:+.1} %).",
+            "{}. {}: {} instead of {} ({} %).",
             capital(&limits_words(step)),
             capital(&lifted_words(step)),
             figure(step.value),
             figure(why.figure.value),
-            100.0 * step.gain * if why.figure.better == Better::Lower { -1.0 } else { 1.0 },
+            change(step.gain * if why.figure.better == Better::Lower { -1.0 } else { 1.0 }),
         ))),
         None => blocks.push(Block::Verdict(
             "Nothing that can be lifted holds this run: no change of a constant or setting gained \

@@ -3,6 +3,7 @@
 
 use crosslane_experiment::MmioMeasured;
 use crosslane_report::{Axis, Plot, Scale, Table};
+use crosslane_results::quantity::change;
 use rayon::prelude::*;
 
 use super::{MODES, Mode};
@@ -168,7 +169,7 @@ fn lost(context: &Context<'_>, measured: &[Measured]) -> Experiment {
             format!("{seconds:.0}"),
             gb(put_back / 1e9),
             gb(rate / 1e9),
-            format!("{:+.1}", 100.0 * error),
+            change(error),
         ]);
         let quantity = format!("{}, seconds put back", one.mode.name);
         let (conditions, rate) = (size_words(one.size_bytes), rate / 1e9);

@@ -6,6 +6,7 @@ use crosslane_experiment::CardDirection;
 use crosslane_experiment::fit::{Measurements, fits};
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind, Table};
 use crosslane_results::Fit;
+use crosslane_results::quantity::change;
 
 use super::sweep::{self, Point, rate};
 use super::{FASTEST, LINKS, SIZES, figure};
@@ -90,7 +91,7 @@ fn table(fits: &[Fit], direction: CardDirection) -> Table {
             format!("{:.3}", beside_ns(fit, size)),
             format!("{:.2}", fit.fixed_ns / 1e3),
             figure(fit.half_rate_bytes, 1.0, 0),
-            format!("{:+.1}", 100.0 * fit.worst_residual),
+            change(fit.worst_residual),
         ]);
     }
     table

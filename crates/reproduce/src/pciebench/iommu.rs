@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use crosslane_fabric::FlowKind;
 use crosslane_lab::{Lab, open};
 use crosslane_report::{Field, Table};
+use crosslane_results::quantity::change;
 
 use super::{
     BANDWIDTH_OUTSTANDING, COMMAND, Compared, ERROR, KIND, Load, PAGE, PUBLISHED, REASON, Row,
@@ -105,10 +106,10 @@ pub fn summary(results: &[Compared]) -> String {
         };
         let _ = writeln!(
             text,
-            "* {kind}: {} rows, median error {:.1} %, worst {:+.1} %, {} beyond {:.0} %",
+            "* {kind}: {} rows, median error {:.1} %, worst {} %, {} beyond {:.0} %",
             errors.len(),
             100.0 * median.abs(),
-            100.0 * worst,
+            change(*worst),
             of_kind().filter(|compared| !compared.is_within()).count(),
             100.0 * bound.unwrap_or_default(),
         );

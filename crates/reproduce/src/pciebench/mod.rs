@@ -12,6 +12,7 @@ use crosslane_fabric::{Flow, FlowKind, FlowReport, FlowSource};
 use crosslane_lab::{Constant, Lab, Provenance, open};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use crosslane_report::{Field, Table};
+use crosslane_results::quantity::change;
 use rayon::prelude::*;
 use serde::Deserialize;
 
@@ -247,8 +248,8 @@ impl Labs {
                 };
                 let errors = results.iter().filter(of_kind).map(Compared::error);
                 let (worst, _) = worst_and_median(errors.clone()).unwrap_or_default();
-                let (count, worst) = (errors.count(), 100.0 * worst);
-                let _ = writeln!(text, "* {what}, {kind}: {count} rows, worst error {worst:+.1} %");
+                let (count, worst) = (errors.count(), change(worst));
+                let _ = writeln!(text, "* {what}, {kind}: {count} rows, worst error {worst} %");
             }
         }
         text
@@ -333,7 +334,7 @@ const TEST: Field<Compared> = ("Test", |it| it.row.test.name.clone());
 const SIZE: Field<Compared> = ("Size, B:", |it| it.row.test.size_bytes.to_string());
 const PUBLISHED: Field<Compared> = ("Published:", |it| it.words(it.row.figure.value));
 const SIMULATED: Field<Compared> = ("Simulated:", |it| it.words(it.simulated));
-const ERROR: Field<Compared> = ("Error:", |it| format!("{:+.1} %", 100.0 * it.error()));
+const ERROR: Field<Compared> = ("Error:", |it| format!("{} %", change(it.error())));
 const KIND: Field<Compared> = ("Kind", |it| it.row.figure.kind.to_string());
 const REASON: Field<Compared> = ("Why context", |it| it.row.figure.reason.clone());
 

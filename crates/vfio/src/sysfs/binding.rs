@@ -100,16 +100,21 @@ pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)>
 /// Returns the reason that a function keeps its driver unless forced: `bind` refuses it, and
 /// nothing proposes to bind it. `None` if a program may have it.
 pub fn why_kept(function: &PciFunction) -> Option<String> {
-    why_port_kept(function).or_else(|| why_not_given_up(function))
+    why_bridge_kept(function).or_else(|| why_not_given_up(function))
 }
 
-/// Returns the reason that a port keeps its driver; `None` for a function that is not a port.
-fn why_port_kept(function: &PciFunction) -> Option<String> {
-    let is_port = function.kind.is_bridge();
-    is_port.then(|| format!("it is a {}; ports stay with their driver", function.kind))
+/// Returns the reason that a port or another bridge keeps its driver; `None` for other functions.
+fn why_bridge_kept(function: &PciFunction) -> Option<String> {
+    /// Base class of bridges (PCI Code and ID Assignment Specification, 1.7).
+    const BRIDGE: u32 = 0x06;
+    if function.kind.is_bridge() {
+        return Some(format!("it is a {}; ports stay with their driver", function.kind));
+    }
+    let is_bridge = function.class >> 16 == BRIDGE;
+    is_bridge.then(|| format!("it is a {}, not a card", function.class_words()))
 }
 
-/// Like [`why_kept`], for a function that is not a port.
+/// Like [`why_kept`], for a function that is not a bridge.
 fn why_not_given_up(function: &PciFunction) -> Option<String> {
     let driver = function.driver.as_ref().filter(|driver| !is_vfio_driver(driver))?;
     let words = function.class_words();
@@ -212,7 +217,7 @@ pub fn bind(machine: &Machine, address: Address, options: &BindOptions) -> Resul
         let why = format!("\"{}\" is no driver's name", super::shown(wanted));
         return refuse(InvalidArgument, why, "");
     }
-    if let Some(why) = why_port_kept(function) {
+    if let Some(why) = why_bridge_kept(function) {
         return refuse(Unsupported, why, "");
     }
     if function.driver.as_deref() != Some(wanted) {
