@@ -60,16 +60,18 @@ run: ## build, then run the reproduction of the eight-FPGA system and show its t
 test: setup $(TOOLS) ## everything that CI checks: the steps of docs/checks.md, with a table of their seconds
 	$(PYTHON) -B tools/checks.py
 
-soak: setup $(TOOLS) ## what a night runs: every width, seed, mutation and fuzz target; writes docs/soak.md anew
+soak: setup $(TOOLS) ## what a night runs (or those of STEPS="..."): every width, seed, mutation; writes docs/soak.md
 	tools/setup.sh soak $(if $(CROSSLANE_CI),--yes)
-	$(PYTHON) -B tools/soak.py
+	$(PYTHON) -B tools/soak.py $(STEPS)
 
 setup: ## look for the tools that `make test` needs, and install what is missing
 	tools/setup.sh test $(if $(CROSSLANE_CI),--yes)
 
-check-format: $(TOOLS) ## whether the source is formatted
+check-format: $(TOOLS) ## whether the source is formatted, and the last commit's subject is as CONTRIBUTING says
 	$(CARGO) fmt --all --check
 	$(VENV)/bin/ruff format --check --quiet
+	@git log -1 --format=%s | awk 'length > 72 || !/^(Merge |[a-z][a-z0-9, _-]*: .)/ \
+		{ print "not an area and at most 72 characters: " $$0; bad = 1 } END { exit bad }'
 
 check-lint: $(TOOLS) ## clippy, of the oldest Rust that we promise, and ruff, with warnings as errors
 	$(CARGO) +$(MSRV).0 clippy --workspace --all-targets --locked -- -D warnings
@@ -102,7 +104,7 @@ check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it s
 
 check-run: ## what `make run` does, from the release build to the page
 	$(MAKE) run > $(TARGET_DIR)/shown.txt 2>&1 || { cat $(TARGET_DIR)/shown.txt; exit 1; }
-	$(PYTHON) -B tools/check_show.py $(TARGET_DIR)/shown.txt
+	$(PYTHON) -B tools/check_show.py $(TARGET_DIR)/shown.txt $(TARGET_DIR)/release/crosslane
 
 check-rtl: $(TOOLS) ## the driver's tests, also over sockets, and gateware and model TLP by TLP, in the lab
 	CROSSLANE_ENGINE=rtl $(REMEMBERED) $(CARGO) test --workspace --locked $(RTL) --test integration -- \

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Checks the output of `make run`: the tables are complete, everything is within its tolerance,
-lines fit, and the page that it names has been written.
+lines fit, and the page that it names has been written. The program has no more than some bytes.
 
-Usage: tools/check_show.py FILE
+Usage: tools/check_show.py FILE PROGRAM
 """
 
 import sys
@@ -12,6 +12,7 @@ from pathlib import Path
 PARTS = ["9. Our own engine", "\nFPGA to FPGA, case 8.2", "all within", "Where to go next"]
 COLUMNS = 100
 PAGE = "reports/rosta/index.html"
+PROGRAM_BYTES = 30_000_000
 
 
 def problems(shown: str) -> list[str]:
@@ -29,7 +30,15 @@ def problems(shown: str) -> list[str]:
     return found
 
 
+def too_large(program: Path) -> list[str]:
+    """Describes a program that has become too large; empty if it has not."""
+    size = program.stat().st_size
+    if size <= PROGRAM_BYTES:
+        return []
+    return [f"{program.name} has {size} bytes, more than {PROGRAM_BYTES}: is it stripped?"]
+
+
 if __name__ == "__main__":
-    wrong = problems(Path(sys.argv[1]).read_text())
+    wrong = problems(Path(sys.argv[1]).read_text()) + too_large(Path(sys.argv[2]))
     print("\n".join(wrong) or "what `make run` shows is whole")
     sys.exit(1 if wrong else 0)

@@ -2,7 +2,7 @@
 """The checks of the output of `make run`."""
 
 import pytest
-from check_show import problems
+from check_show import PROGRAM_BYTES, problems, too_large
 
 
 @pytest.fixture
@@ -38,3 +38,14 @@ def test_the_page_is_not_there(shown, tmp_path):
 
 def test_no_page_is_named(shown):
     assert problems(shown.replace("index.html", "other.html")) == ["it names no page"]
+
+
+def test_the_program_is_too_large(tmp_path):
+    program = tmp_path / "crosslane"
+    program.write_bytes(b"x" * 9)
+    assert too_large(program) == []
+    with program.open("wb") as file:
+        file.truncate(PROGRAM_BYTES + 1)
+    assert too_large(program) == [
+        "crosslane has 30000001 bytes, more than 30000000: is it stripped?"
+    ]
