@@ -93,18 +93,30 @@ pub fn show(
     }
 }
 
+/// Folds a sentence that standard error is to show, where that is a terminal or COLUMNS is set.
+fn fitted(sentence: &str) -> String {
+    let variable = std::env::var("COLUMNS").ok();
+    let terminal = || terminal_size::terminal_size_of(std::io::stderr());
+    let text = without_error_numbers(sentence);
+    match columns_of(variable.as_deref(), || terminal().map(|(width, _)| width.0.into())) {
+        Some(columns) => folded(&text, columns),
+        None => text,
+    }
+}
+
 /// Writes `error: SENTENCE` to standard error; nobody may be listening.
 pub fn print_error(sentence: &str) {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    let text = fitted(&format!("error: {sentence}"));
     let mut output = anstream::stderr().lock();
     // With standard error closed there is nowhere left to complain.
-    let _ = writeln!(output, "{red}error:{red:#} {}", without_error_numbers(sentence));
+    let _ = writeln!(output, "{red}error:{red:#}{}", text.trim_start_matches("error:"));
 }
 
 /// Writes a line that helps to standard error.
 pub fn print_hint(sentence: &str) {
     let mut output = anstream::stderr().lock();
-    let _ = writeln!(output, "{}", without_error_numbers(sentence));
+    let _ = writeln!(output, "{}", fitted(sentence));
 }
 
 /// Writes a problem with the place in the file that it is about to standard error.

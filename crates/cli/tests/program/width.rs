@@ -119,3 +119,14 @@ fn lab_files_and_json_are_never_folded() {
         assert_eq!(printed(arguments, "60"), stdout_of(arguments), "crosslane {arguments}");
     }
 }
+
+#[test]
+fn errors_fit_too() {
+    for arguments in ["topo nowhere", "bench p2p --lab kc705:crosslane --from a --to b"] {
+        let output = command(arguments).env("COLUMNS", "60").output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(!output.status.success() && text.lines().count() > 1, "{text}");
+        assert!(longest <= Some(60), "{text}");
+    }
+}
