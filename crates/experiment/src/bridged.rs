@@ -2,8 +2,11 @@
 //! Transfers between a remote node's memory and a card's, through a bridge: any network, any
 //! clock. All data are compared, outside of what is timed.
 
+use std::time::Duration;
+
 use crosslane_bridge::{CardPlace, Client, MemoryPart, Mode, Path, Report, TransferOptions};
 use crosslane_host::{Clock, PageSize, Rdma, RdmaRegion, RemoteAccess, setters};
+use crosslane_lab::Progress;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{BridgeReport, BridgeStage, BridgeStep, BridgeTransfer, Overlap};
 use futures_util::future::try_join_all;
@@ -254,8 +257,13 @@ pub struct BridgePlan {
 }
 
 impl BridgePlan {
+    /// Kinds of transfers.
+    pub fn kinds(&self) -> usize {
+        self.paths.len() * self.sizes.len() * self.modes.len()
+    }
+
     /// Makes the transfers, all clients at once; each has its share of the card's memory from
-    /// `address` on.
+    /// `address` on. If `progress` is over, those that have been made are returned.
     ///
     /// # Errors
     /// Impossible transfers, and failures on the way.
@@ -263,11 +271,15 @@ impl BridgePlan {
         &self,
         clients: &[Client<R, C>],
         (card, address): (&str, u64),
+        progress: &impl Progress,
     ) -> Result<Vec<BridgeTransfer>> {
         let mut transfers = Vec::new();
         for &path in &self.paths {
             for &size_bytes in &self.sizes {
                 for &mode in &self.modes {
+                    if progress.is_over() {
+                        return Ok(transfers);
+                    }
                     let size = size_bytes / clients.len() as u64;
                     let options = |index: u64| {
                         BridgedOptions::new(path, mode, card, size)
@@ -281,7 +293,10 @@ impl BridgePlan {
                         .zip(0..)
                         .map(async |(client, index)| bridged(client, &options(index)).await);
                     let measured = try_join_all(runs).await?;
-                    transfers.push(transfer_of(path, mode, size_bytes, &measured));
+                    let transfer = transfer_of(path, mode, size_bytes, &measured);
+                    let seconds = Duration::from_secs_f64(transfer.seconds.iter().sum());
+                    progress.done(&transfer.path, seconds.into());
+                    transfers.push(transfer);
                 }
             }
         }

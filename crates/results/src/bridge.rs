@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bench::Interrupted;
+
 /// Outcome of `crosslane bridge bench`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bridge {
@@ -25,6 +27,9 @@ pub struct Bridge {
     /// The gain of overlap.
     #[serde(default)]
     pub overlap: Vec<Overlap>,
+    /// How far it came, if it was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<Interrupted>,
 }
 
 /// One kind of bridged transfer.

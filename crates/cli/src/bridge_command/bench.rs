@@ -7,7 +7,8 @@ use crosslane::host::{Clock, Rdma};
 use crosslane::lab::{Lab, Simulation};
 use crosslane::network::{MachineClock, Provider};
 use crosslane::pcie::units::Picoseconds;
-use crosslane::results::{Bridge, BridgeTransfer, Outcome, SCHEMA};
+use crosslane::results::{Bridge, BridgeTransfer, Interrupted, Outcome, SCHEMA};
+use crosslane_report::output::not_written;
 use crosslane_report::text::Notes;
 
 use super::arguments::{BenchArguments, PATHS};
@@ -16,6 +17,7 @@ use super::{identity, open_network};
 use crate::bench::print_outcome;
 use crate::error::{CommandError, Result, usage};
 use crate::files::{report_of, write_outcome_page};
+use crate::progress::Steps;
 
 /// Largest number of bytes that a naive transfer may have: its memory is got for it.
 const MOST_NAIVE_BYTES: u64 = 1 << 31;
@@ -49,24 +51,27 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
     let pace = Picoseconds::from_ns(arguments.pace.unwrap_or(0).into());
     let options =
         server_options(&arguments.ring).with_most_naive_bytes(MOST_NAIVE_BYTES).with_pace(pace);
+    let steps = Steps::new(plan.kinds() as u64, "kinds of transfers");
     let (lines, place) = match (&lab, &arguments.target) {
-        (Some(lab), _) => in_lab(arguments, &plan, options, lab)?,
+        (Some(lab), _) => in_lab(arguments, &plan, options, lab, &steps)?,
         (None, Some(target)) => {
             let (server, place) = (target.server.clone(), (target.card.as_str(), target.address));
             let clock = MachineClock::new();
             let (network, why) = open_network(arguments.client.network, &server, &clock)?;
             let running = async {
                 let clients = connect(arguments, &network, &clock, &server).await?;
-                measured(&plan, &clients, place).await
+                measured(&plan, &clients, place, &steps).await
             };
             let lines = futures_executor::block_on(running)?;
             (lines, format!("network: {}, because {why}", network.name()))
         }
-        (None, None) => in_this_program(arguments, &plan, options)?,
+        (None, None) => in_this_program(arguments, &plan, options, &steps)?,
     };
     let is_wrong = lines.iter().any(|line| line.wrong_words > 0);
-    let outcome = outcome(arguments, lines, place);
+    steps.finish();
+    let outcome = outcome(arguments, lines, place, steps.watch.interrupted());
     print_outcome(&outcome, arguments.client.json, Notes::default())?;
+    steps.watch.end(&not_written([&file]))?;
     if let Some(file) = file {
         write_outcome_page(&outcome, lab.as_ref(), &file)?;
     }
@@ -80,8 +85,9 @@ async fn measured<R: Rdma, C: Clock>(
     plan: &BridgePlan,
     clients: &[Client<R, C>],
     place: (&str, u64),
+    steps: &Steps,
 ) -> Result<Vec<BridgeTransfer>> {
-    plan.measure(clients, place).await.map_err(failed)
+    plan.measure(clients, place, steps).await.map_err(failed)
 }
 
 fn failed(error: ExperimentError) -> CommandError {
@@ -113,11 +119,13 @@ fn in_lab(
     plan: &BridgePlan,
     options: ServerOptions,
     lab: &Lab,
+    steps: &Steps,
 ) -> Result<(Vec<BridgeTransfer>, String)> {
     let nodes = TwoNodes::find(lab)?;
     let clients = arguments.clients.into();
     let card = nodes.card().to_owned();
-    let program = async |_: &Simulation, clients: Vec<_>| plan.measure(&clients, (&card, 0)).await;
+    let program =
+        async |_: &Simulation, clients: Vec<_>| plan.measure(&clients, (&card, 0), steps).await;
     let name = format!("bridge in lab {}", lab.name());
     let (lines, _) = nodes.run(lab, arguments.seed, &name, options, clients, program)?;
     Ok((lines.map_err(failed)?, format!("lab {}, simulated time", lab.name())))
@@ -128,6 +136,7 @@ fn in_this_program(
     arguments: &BenchArguments,
     plan: &BridgePlan,
     options: ServerOptions,
+    steps: &Steps,
 ) -> Result<(Vec<BridgeTransfer>, String)> {
     let clock = MachineClock::new();
     // Shared memory joins processes, and here is one.
@@ -137,7 +146,7 @@ fn in_this_program(
     let (lines, name) = on_card(device, async |card| {
         beside((&network, &clock), card, options, async |server| {
             let clients = connect(arguments, &network, &clock, &server).await?;
-            measured(plan, &clients, (DEFAULT_NAME, 0)).await
+            measured(plan, &clients, (DEFAULT_NAME, 0), steps).await
         })
         .await
     })?;
@@ -146,7 +155,12 @@ fn in_this_program(
     Ok((lines, format!("network: {name}, because {why}; card: {device}{how}")))
 }
 
-fn outcome(arguments: &BenchArguments, lines: Vec<BridgeTransfer>, place: String) -> Outcome {
+fn outcome(
+    arguments: &BenchArguments,
+    lines: Vec<BridgeTransfer>,
+    place: String,
+    interrupted: Option<Interrupted>,
+) -> Outcome {
     Outcome::Bridge(Bridge {
         schema: SCHEMA,
         bench: "bridge".to_owned(),
@@ -155,5 +169,6 @@ fn outcome(arguments: &BenchArguments, lines: Vec<BridgeTransfer>, place: String
         version: env!("CARGO_PKG_VERSION").to_owned(),
         overlap: overlaps(&lines),
         transfers: lines,
+        interrupted,
     })
 }

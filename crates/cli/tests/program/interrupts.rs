@@ -63,6 +63,16 @@ fn interrupted_torture_counts_its_seeds() {
 }
 
 #[test]
+fn an_interrupted_bridge_bench_shows_its_transfers() {
+    let run = interrupted("bridge bench --lab sbdt:crosslane --size 4K..1G --path put --json");
+    let (done, total) = counts(&run, "kinds of transfers");
+    let document: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(document["interrupted"], serde_json::json!({ "done": done, "of": total }));
+    assert_eq!(document["transfers"].as_array().map(Vec::len), Some(done as usize));
+    assert!(done < total, "{}", run.stderr);
+}
+
+#[test]
 fn interrupted_sweeps_show_their_rows() {
     let folder = folder("interrupted_sweeps_show_their_rows");
     let (rows, page) = (folder.join("rows.csv"), folder.join("page"));
