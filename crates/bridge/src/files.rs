@@ -209,8 +209,8 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
     /// Moves `bytes` bytes of a card's memory to a writer, in order.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and a writer that fails. What was written by then is complete as far
-    /// as it goes, but for the last piece, whose checksum may be the error.
+    /// As [`put`](Self::put), and a writer that fails. The bytes written by then are
+    /// right, but for the last piece, whose checksum may be the error.
     pub async fn get(
         &mut self,
         from: &CardPlace,

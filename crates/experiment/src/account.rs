@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What links did in a run: their counters, read again and again, so that any span of a run can be
-//! cut out afterwards; of a span the use of each direction, the ceiling of a flow, and the account
+//! Activity of links in a run: their counters, read again and again, so that any span of a run can
+//! be cut out afterwards; of a span the use of each direction, the ceiling of a flow, and the account
 //! of the busiest direction's time.
 //!
 //! Read first: [`Samples`], then [`Counted`]; [`least_ceiling`] and [`crosslane_pcie::ceiling`].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transfers between host memory and addresses of a card's memory. What is written there is read
-//! back, and what is read was written before: every byte is compared, outside of what is timed.
+//! Transfers between host memory and addresses of a card's memory. Data written there are read
+//! back, data to be read are written before: every byte is compared, outside of the timed span.
 
 use std::ops::Range;
 

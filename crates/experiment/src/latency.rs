@@ -59,7 +59,8 @@ impl RoundTrips {
 }
 
 /// Ping-pong: the first card sends a message, the second sends what it receives straight back,
-/// and the first card's timer stops as it begins to come in. What comes back is compared.
+/// and the first card's timer stops as it begins to come in. The data that come back are
+/// compared.
 ///
 /// # Errors
 /// A message that does not fit, and what fails on the way.

@@ -49,8 +49,8 @@ pub struct Options {
     pub credits: bool,
     /// Seed of the generator's pattern. Flows that share a device share the seed.
     pub seed: u32,
-    /// Compare every byte in host memory. What an engine receives its own checker compares
-    /// whatever is said here.
+    /// Compare every byte in host memory. An engine's checker compares what the engine
+    /// receives in any case.
     pub check: bool,
     /// A transfer that takes longer than this has failed.
     pub timeout: Picoseconds,

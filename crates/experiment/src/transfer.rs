@@ -462,7 +462,7 @@ struct Posted {
 }
 
 /// Posts all transfers of a source and waits for them, with as many on their way as the options
-/// say. What completes together is posted anew together, with one doorbell.
+/// say. Transfers that complete together are posted anew together, with one doorbell.
 pub(crate) async fn run_posted<B: Bus, S: Source<B>>(
     channel: &mut Channel<B>,
     source: &mut S,
