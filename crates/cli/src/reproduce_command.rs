@@ -53,7 +53,7 @@ fn list() -> Result<()> {
 /// Validates sets of measurements: all of them where none is named.
 ///
 /// # Errors
-/// A set that there is not, or an experiment that does not run.
+/// An unknown set, or an experiment that fails.
 pub fn run_validation(arguments: &ValidateArguments) -> Result<()> {
     let names: Vec<&str> = if arguments.sets.is_empty() {
         studies().collect()

@@ -136,8 +136,7 @@ impl Reproduction {
         let (worst, median) = crate::comparison::worst_and_median(errors).unwrap_or_default();
         let outside = match self.missed().count() {
             0 => "all within their tolerance".to_owned(),
-            1 => "1 OUTSIDE its tolerance".to_owned(),
-            count => format!("{count} OUTSIDE their tolerance"),
+            count => format!("{count} out of tolerance"),
         };
         let figures = if compared.len() == 1 { "figure" } else { "figures" };
         format!(
@@ -239,7 +238,8 @@ mod tests {
         };
         let model = of(&row, EngineKind::Model);
         assert_eq!(model.missed().count(), 1);
-        assert!(model.summary().starts_with("1 figure compared, 1 OUTSIDE"), "{}", model.summary());
+        let summary = model.summary();
+        assert!(summary.starts_with("1 figure compared, 1 out of tolerance;"), "{summary}");
         assert_eq!(model.result().engine, None);
         as_context(&mut row);
         let gateware = of(&row, EngineKind::Rtl);
