@@ -23,7 +23,7 @@ pub(crate) const REGISTER_BAR: u8 = 0;
 pub(crate) struct Circuit {
     /// Name for messages: `engine`.
     pub name: &'static str,
-    /// Its BARs, each with the least size that it must have.
+    /// BARs of the circuit, each with the least size that it must have.
     pub bars: &'static [(u8, u64)],
     /// Register that says what it is, and its value.
     pub id: (u32, u32),

@@ -398,11 +398,11 @@ pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
 /// The TLPs that carry a flow's data, on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DataTlps {
-    /// How many.
+    /// Number of TLPs.
     pub tlps: u64,
     /// Data in all of them, bytes.
     pub data_bytes: u64,
-    /// The same as the wire has it, in whole double words.
+    /// Payload as the wire has it, in whole double words.
     pub wire_payload_bytes: u64,
     /// Length of their header in double words.
     pub header_dw: u32,
@@ -446,11 +446,11 @@ impl Carrier {
 pub struct LinkLoad<Id> {
     /// The direction of the link.
     pub link: Id,
-    /// Its rate.
+    /// Rate of the link.
     pub rate: LinkRate,
     /// DLLPs in `span`, bytes on the wire.
     pub dllp_bytes: u64,
-    /// How long they were counted.
+    /// Time over which the DLLPs were counted.
     pub span: Picoseconds,
 }
 
@@ -459,7 +459,7 @@ pub struct LinkLoad<Id> {
 pub struct Ceiling<Id> {
     /// Bytes of data per second, no DLLPs taken off.
     pub bytes_per_second: f64,
-    /// The same less the DLLPs that the run sent in that direction.
+    /// Ceiling less the DLLPs that the run sent in that direction, bytes per second.
     pub less_dllps_bytes_per_second: f64,
     /// The direction that sets the latter.
     pub link: Id,

@@ -12,7 +12,7 @@ use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, median, rate};
 use crate::pattern::{WORD_BYTES, compare_memory, compare_with, fill_memory};
 
-/// How bridged transfers are made.
+/// Options of bridged transfers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BridgedOptions {

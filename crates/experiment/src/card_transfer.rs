@@ -97,7 +97,7 @@ pub struct CardMeasured {
     /// Of each transfer in order, from its start (behind the setting of parameters) until the host
     /// knows that it is complete: the interval that the paper's program times.
     pub times: Vec<Picoseconds>,
-    /// From before the first was posted until all were known to be complete.
+    /// Time from before the first transfer was posted until all were known to be complete.
     pub elapsed: Picoseconds,
     /// Words that differ from the data sent.
     pub data_errors: DataErrors,

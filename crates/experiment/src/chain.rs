@@ -56,7 +56,7 @@ pub(crate) struct Chain<B: Bus> {
     options: Options,
     name: String,
     plan: Plan,
-    /// From each card to the next.
+    /// Peer path from each card to the next.
     peers: Vec<Peer<B>>,
     peer_channels: Vec<Channel<B>>,
     reading: Channel<B>,
@@ -64,7 +64,7 @@ pub(crate) struct Chain<B: Bus> {
     source: Buffer<B>,
     target: Buffer<B>,
     registration: Picoseconds,
-    /// Of each card.
+    /// Engine time of the reset of each card.
     reset_at_clocks: Vec<u64>,
     timing: Timing,
     data_errors: DataErrors,
@@ -153,7 +153,8 @@ impl<B: Bus> Chain<B> {
         Ok(())
     }
 
-    /// From the end to the beginning, so that whatever comes finds its way open.
+    /// Transfers all at once, set up from the end to the beginning, so that data find their path
+    /// open.
     async fn transfer_at_once(&mut self) -> Result<()> {
         let deadline = self.options.deadline(self.devices[0].bus());
         let write = self.transfer(&self.target);

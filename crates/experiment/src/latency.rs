@@ -26,7 +26,7 @@ impl Options {
 /// Measurements of a ping-pong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundTrips {
-    /// From where to where.
+    /// Ends of the ping-pong.
     pub name: String,
     /// Bytes of a message.
     pub message_bytes: u64,

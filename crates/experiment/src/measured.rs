@@ -155,7 +155,7 @@ pub(crate) fn lane<B: Bus>(
 /// Words of 4 B that were not what was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataErrors {
-    /// How many.
+    /// Number of such words.
     pub words: u64,
     /// Number of the first of them in the stream, if there is one.
     pub first_word: Option<u64>,
@@ -171,7 +171,7 @@ impl From<Check> for DataErrors {
 /// Measurements of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// From where to where.
+    /// Ends of the workload.
     pub name: String,
     /// Bytes of one transfer.
     pub size_bytes: u64,
@@ -187,7 +187,7 @@ pub struct Measured {
     pub started: Picoseconds,
     /// The application had the last completion.
     pub ended: Picoseconds,
-    /// The same by the engines' timers, from the first data TLP to the last.
+    /// Time by the engines' timers, from the first data TLP to the last.
     pub hardware: Option<HardwareTime>,
     /// The channels that took part, in the order of the data's way.
     pub channels: Vec<Channel>,

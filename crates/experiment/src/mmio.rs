@@ -44,7 +44,7 @@ pub struct MmioOptions {
     pub program: Program,
     /// Through which mapping.
     pub mapping: Mapping,
-    /// Of the data.
+    /// Seed of the data.
     pub seed: u32,
 }
 
@@ -75,7 +75,7 @@ impl MmioOptions {
 pub struct MmioMeasured {
     /// Options of the run.
     pub options: MmioOptions,
-    /// From before the first store until the core may go on behind the last.
+    /// Time from before the first store until the core may go on behind the last.
     pub elapsed: Picoseconds,
     /// Time of the fence behind the last store.
     pub fence: Picoseconds,

@@ -45,9 +45,9 @@ pub struct OneWayOptions {
     pub bytes: u64,
     /// Messages, each when the one before is there.
     pub rounds: u32,
-    /// How they are sent.
+    /// Method of sending the messages.
     pub way: SendWay,
-    /// Of the data.
+    /// Seed of the data.
     pub seed: u32,
     /// A message that takes longer than this has failed.
     pub timeout: Picoseconds,
@@ -69,7 +69,8 @@ setters!(OneWayOptions {
 /// Measurements of one-way messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneWay {
-    /// From before a message's first store until the program at the other end sees it there.
+    /// Time of each message, from before its first store until the program at the other end sees
+    /// it.
     pub times: Vec<Picoseconds>,
     /// Messages that were not what was sent.
     pub wrong: u32,

@@ -91,7 +91,7 @@ pub struct Segment {
     pub carrier: Carrier,
     /// The endpoint whose engine asks for them or sends them.
     pub engine: NodeId,
-    /// By which of its channels.
+    /// Channel of the engine that moves the data.
     pub channel: ChannelKind,
 }
 

@@ -203,7 +203,7 @@ struct HostMemory<B: Bus> {
     plan: Plan,
     /// Memory that is registered within each transfer, while it is not.
     memory: Option<B::Memory>,
-    /// The same while it is registered.
+    /// Buffer of the memory while it is registered.
     buffer: Option<Buffer<B>>,
     registration: Picoseconds,
     data_errors: DataErrors,
@@ -416,9 +416,9 @@ pub(crate) async fn wait_drained<B: Bus>(
 /// A run as the application has seen it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing {
-    /// It began.
+    /// Start of the run.
     pub(crate) started: Picoseconds,
-    /// It had the last completion.
+    /// Time of the last completion.
     pub(crate) ended: Picoseconds,
     /// The first post began.
     pub(crate) first_post: Option<Picoseconds>,
@@ -437,13 +437,13 @@ pub(crate) trait Source<B: Bus> {
     /// The bus of the core that posts.
     fn bus(&self) -> &B;
 
-    /// How the run is made.
+    /// Returns the options of the run.
     fn options(&self) -> &Options;
 
     /// Transfer number `index`, ready to be posted.
     fn transfer(&mut self, index: u64) -> Result<Transfer<B>>;
 
-    /// That transfer is complete.
+    /// Called when the transfer with this index is complete.
     fn completed(&mut self, _index: u64) -> Result<()> {
         Ok(())
     }

@@ -71,9 +71,9 @@ pub enum OpenError {
     /// Cards that cannot be opened together.
     #[error("{first} and {other} cannot be used together: {why}")]
     Together {
-        /// One of them.
+        /// Name of one of the two cards.
         first: String,
-        /// Another one.
+        /// Name of the other card.
         other: String,
         /// The reason.
         why: &'static str,

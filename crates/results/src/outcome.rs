@@ -41,7 +41,7 @@ pub enum OutcomeError {
     /// A benchmark that this version does not know.
     #[error("cannot compare `bench {bench}`: its JSON has neither scenarios nor known rows")]
     Kind {
-        /// Its name.
+        /// Name of the benchmark.
         bench: String,
     },
     /// A newer schema.
@@ -63,7 +63,7 @@ pub enum OutcomeError {
     /// A file that is too long.
     #[error("{bytes} B are more than the {MAX_OUTCOME_BYTES} B of the longest run that is read")]
     TooLong {
-        /// Its length.
+        /// Length of the file, bytes.
         bytes: usize,
     },
 }

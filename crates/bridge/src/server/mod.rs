@@ -107,14 +107,14 @@ setters!(ServerOptions {
 pub enum ServerEvent {
     /// A client has authenticated.
     Greeted {
-        /// Its name.
+        /// Name of the client in the policy.
         client: String,
-        /// Its address.
+        /// Network address of the client.
         peer: String,
     },
     /// A client was not admitted, or its connection was lost.
     Lost {
-        /// Its address.
+        /// Network address of the client.
         peer: String,
         /// The reason.
         error: BridgeError,

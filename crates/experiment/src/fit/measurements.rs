@@ -22,7 +22,7 @@ const SIZES: [&str; 2] = ["bytes", "size_bytes"];
 
 /// Column with a measurement: its name, and seconds of its unit.
 const TIMES: [(&str, f64); 4] = [("seconds", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
-/// The same of rates: bytes per second of the unit.
+/// Units of rates: bytes per second of the unit.
 const RATES: [(&str, f64); 4] = [
     ("bytes_per_second", 1.0),
     ("mb_per_s", 1e6),
@@ -36,7 +36,7 @@ const RATES: [(&str, f64); 4] = [
 pub struct FitError {
     /// The file.
     pub file: String,
-    /// Its line, from 1.
+    /// Line in the file, from 1.
     pub line: usize,
     /// The problem there, a sentence with its values.
     pub problem: String,
@@ -86,7 +86,7 @@ enum Column {
     Time(f64),
     /// Bytes per second of its unit.
     Rate(f64),
-    /// It tells series apart.
+    /// Text that tells series apart.
     Series,
 }
 

@@ -23,9 +23,9 @@ pub const DIRECTIONS: [Direction; 2 * DIMENSIONS] = [
 /// Position of a site's neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
-    /// In the same node: its index.
+    /// In the same node: the index of the site.
     Inside(usize),
-    /// In the next node of that direction: its place in the face that comes from there.
+    /// In the next node of that direction: the position in the face that comes from there.
     Outside(usize),
 }
 

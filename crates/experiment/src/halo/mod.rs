@@ -38,7 +38,7 @@ pub struct HaloOptions {
     pub site_bytes: u64,
     /// Exchanges, one behind the other.
     pub exchanges: u32,
-    /// Of the data.
+    /// Seed of the data.
     pub seed: u64,
     /// An exchange that takes longer than this has failed.
     pub timeout: Picoseconds,
@@ -62,7 +62,7 @@ impl HaloOptions {
         self.lattice.face_sites(dimension) as u64 * self.site_bytes
     }
 
-    /// Their problem, if there is one.
+    /// Returns the first problem of the options, if there is one.
     fn problem(&self) -> Option<String> {
         if self.site_bytes == 0 || !self.site_bytes.is_multiple_of(WORD_BYTES) {
             return Some(format!("{} B of a site; a multiple of 4 is needed", self.site_bytes));
@@ -77,15 +77,15 @@ impl HaloOptions {
 /// Measurements of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaloMeasured {
-    /// When its first exchange began.
+    /// Start of the node's first exchange.
     pub begun: Picoseconds,
-    /// When each exchange had ended: all its faces sent, all its neighbours' there.
+    /// End of each exchange: all its faces sent, all its neighbours' there.
     pub ended: Vec<Picoseconds>,
     /// Bytes that it has sent, and as many that have come.
     pub bytes: u64,
     /// Faces that have come and were compared by their checksum.
     pub checked: u64,
-    /// Those whose checksum was not that of what the neighbour had sent.
+    /// Number of faces with another checksum than the neighbour sent.
     pub wrong: u64,
 }
 

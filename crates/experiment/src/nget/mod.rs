@@ -71,14 +71,14 @@ pub struct NgetMeasured {
     pub stamps: Vec<Picoseconds>,
     /// Time stamp #E: behind the drain.
     pub ended: Picoseconds,
-    /// From before a get's request until its notification has been seen, of all of them.
+    /// Time from before a get's request until its notification has been seen, over all gets.
     pub durations: Latencies,
     /// Datagrams that the links have taken.
     pub datagrams: u64,
     /// Gets whose data were compared after the measurement; 0 if no link has a cable, without which
     /// none can loop data back.
     pub compared: u32,
-    /// Those whose data were wrong.
+    /// Number of gets whose data were wrong.
     pub wrong: u32,
 }
 
@@ -113,7 +113,7 @@ struct Flight<'a, B: Bus> {
     links: u64,
     /// One for each get in flight.
     buffers: Vec<Buffer<B>>,
-    /// How many have been started.
+    /// Number of gets that have been started.
     started: u64,
     waiting: VecDeque<(InFlight<B>, Picoseconds)>,
     durations_ps: Vec<u64>,

@@ -20,7 +20,7 @@ pub const fn kind_word(kind: FlowKind) -> &'static str {
     }
 }
 
-/// How a flow is written.
+/// Form of a flow's argument.
 const FORM: &str = "FROM:TO:KIND:SIZE or FROM:TO:KIND:SIZE:PAYLOAD";
 
 /// A flow as the user wrote it; names are not looked up yet.

@@ -40,7 +40,7 @@ pub struct Choices {
 /// A flow as it is asked for; names are not looked up yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRequest {
-    /// Its name in errors.
+    /// Name of the flow in errors.
     pub label: String,
     /// The requester: an endpoint, or a host (its processor).
     pub from: String,
@@ -65,7 +65,7 @@ impl FlowRequest {
 /// A flow that is ready to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedFlow {
-    /// For the fabric.
+    /// Flow as the fabric runs it.
     pub flow: Flow,
     /// Name of the requester in the lab.
     pub from: String,
@@ -138,7 +138,7 @@ fn find(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId> {
 /// A memory that flows move data to or from.
 #[derive(Clone, Debug, PartialEq)]
 struct TargetMemory {
-    /// As results call it: `host0`, `fpga2 BAR1`.
+    /// Name of the memory as results have it: `host0`, `fpga2 BAR1`.
     name: String,
     addresses: Range<u64>,
 }

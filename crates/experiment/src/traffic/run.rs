@@ -108,11 +108,11 @@ pub struct TrafficOutcome {
     pub figure: Figure,
     /// Simulated time at the end.
     pub simulated: Picoseconds,
-    /// That nothing could happen any more before the flows had ended, as a sentence.
+    /// Sentence about a deadlock: nothing could happen any more before the flows had ended.
     pub deadlock: Option<String>,
     /// Other errors, a sentence each; no more than the fabric keeps.
     pub errors: Vec<String>,
-    /// How many errors there were, the deadlock among them.
+    /// Number of errors, the deadlock among them.
     pub error_count: u64,
     /// TLPs times links.
     pub tlp_hops: u64,

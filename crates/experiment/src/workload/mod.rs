@@ -142,9 +142,9 @@ impl Workload {
 /// Measurement of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measurement {
-    /// Of flows of data.
+    /// Measurement of flows of data.
     Flows(Together),
-    /// Of a ping-pong.
+    /// Measurement of a ping-pong.
     RoundTrips(RoundTrips),
 }
 
@@ -180,7 +180,7 @@ impl Measurement {
 pub struct Flow<B: Bus> {
     /// A write, a read or a peer write.
     pub workload: Workload,
-    /// Its cards, in the order of the data's path.
+    /// Cards of the flow, in the order of the data's path.
     pub devices: Vec<Device<B>>,
     /// The core that its thread runs on.
     pub core: u16,
@@ -240,7 +240,7 @@ impl Together {
         self.flows.iter().map(Measured::hardware_bytes_per_second).sum()
     }
 
-    /// The same as the applications see it.
+    /// Returns the sum of the rates as the applications see them, bytes per second.
     pub fn application_sum(&self) -> f64 {
         self.flows.iter().map(Measured::application_bytes_per_second).sum()
     }
@@ -336,7 +336,7 @@ impl Samples {
 /// Outcome of one flow.
 #[derive(Clone, Debug)]
 pub struct WorkloadFlow {
-    /// Its measurement.
+    /// Measurement of the flow.
     pub measured: Measured,
     /// The rate that the links allow, where they are known.
     pub ceiling: Option<Ceiling>,

@@ -82,7 +82,7 @@ struct Layer<'a> {
 #[derive(Clone)]
 pub(super) struct Table<'a> {
     pub source: &'a Source,
-    /// Its keys: bounds, and what holds where one is left out.
+    /// Keys of the table: their bounds, and the value of one that is left out.
     pub keys: &'static KeyTable,
     /// Uppermost first; never empty.
     layers: Vec<Layer<'a>>,
