@@ -441,7 +441,7 @@ impl Carrier {
     }
 }
 
-/// One direction of a link on the way of the data, and the DLLPs that a run sent in it.
+/// One direction of a link on the path of the data, and the DLLPs that a run sent in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkLoad<Id> {
     /// The direction of the link.
@@ -457,7 +457,7 @@ pub struct LinkLoad<Id> {
 /// A flow's ceiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceiling<Id> {
-    /// Bytes of data per second, no DLLPs taken off.
+    /// Rate of the data without taking off DLLPs, bytes per second.
     pub bytes_per_second: f64,
     /// Ceiling less the DLLPs that the run sent in that direction, bytes per second.
     pub less_dllps_bytes_per_second: f64,

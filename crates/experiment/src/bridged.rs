@@ -52,12 +52,12 @@ setters!(BridgedOptions {
 /// Measurements of bridged transfers.
 #[derive(Clone, Debug)]
 pub struct BridgedMeasured {
-    /// Bytes of each.
+    /// Bytes of each transfer.
     pub size_bytes: u64,
-    /// Of each, as the client has it: from the request until it knows that all has arrived; of a
-    /// naive transfer from before it gets and registers its memory.
+    /// Time of each transfer, as the client has it: from the request until it knows that all has
+    /// arrived; of a naive transfer from before it gets and registers its memory.
     pub times: Vec<Picoseconds>,
-    /// Of that the client's memory, for a naive one.
+    /// Time of registering the client's memory, for a naive transfer.
     pub registrations: Vec<Picoseconds>,
     /// The server's report on each.
     pub reports: Vec<Report>,

@@ -94,8 +94,8 @@ fn check(place: &str, options: &Options) -> Result<()> {
 pub struct CardMeasured {
     /// Options of the run.
     pub options: Options,
-    /// Of each transfer in order, from its start (behind the setting of parameters) until the host
-    /// knows that it is complete: the interval that the paper's program times.
+    /// Time of each transfer in order, from its start (behind the setting of parameters) until the
+    /// host knows that it is complete: the interval that the paper's program times.
     pub times: Vec<Picoseconds>,
     /// Time from before the first transfer was posted until all were known to be complete.
     pub elapsed: Picoseconds,

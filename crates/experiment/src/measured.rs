@@ -183,22 +183,22 @@ pub struct Measured {
     /// (with system call and registration where they belong to it) until it is known to be
     /// complete.
     pub latencies: Vec<Picoseconds>,
-    /// The application began.
+    /// Time at which the application began.
     pub started: Picoseconds,
-    /// The application had the last completion.
+    /// Time at which the application had the last completion.
     pub ended: Picoseconds,
     /// Time by the engines' timers, from the first data TLP to the last.
     pub hardware: Option<HardwareTime>,
-    /// The channels that took part, in the order of the data's way.
+    /// The channels that took part, in the order of the data's path.
     pub channels: Vec<Channel>,
     /// The receive queues that took part, in the order of the data's path.
     pub lanes: Vec<ReceiveQueue>,
-    /// From the beginning of the first post to the first data TLP, or the first read request; of
-    /// a chain, from the post of the first read.
+    /// Time from the beginning of the first post to the first data TLP, or the first read request;
+    /// of a chain, from the post of the first read.
     pub post_to_first_tlp: Option<Picoseconds>,
-    /// Time of registering all of the memory; none where there is none.
+    /// Time of registering all of the memory; `None` where there is none.
     pub registration: Option<Picoseconds>,
-    /// The way of the data; of a chain, its first part.
+    /// The path of the data; of a chain, its first part.
     pub plan: Plan,
     /// Words that arrived different from those sent.
     pub data_errors: DataErrors,

@@ -16,7 +16,7 @@ use crate::measured::{DataErrors, rate};
 use crate::pattern::{WORD_BYTES, pattern_bytes};
 use crate::scenario::{Outcome, Scenario, Work, execute};
 
-/// Data of up to so many bytes are compared whole; of more, one word of each line of 64 B.
+/// Longest data that are compared whole, bytes; of more, one word of each line of 64 B.
 const COMPARED_BYTES: u64 = 64 << 10;
 
 /// Routine that makes the stores.

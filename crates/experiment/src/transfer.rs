@@ -383,7 +383,7 @@ fn check_peer(place: &str, options: &Options) -> Result<()> {
     Err(ExperimentError::refused(place, problem))
 }
 
-/// Waits until a receive queue has passed on so many bytes since it was claimed.
+/// Waits until a receive queue has passed on a number of bytes since it was claimed.
 pub(crate) async fn wait_drained<B: Bus>(
     bus: &B,
     peer: &Peer<B>,

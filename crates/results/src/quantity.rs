@@ -131,7 +131,7 @@ pub fn parse_payload(text: &str) -> Result<u32, String> {
     }
 }
 
-/// One size, or each double of the first up to the last.
+/// A single size, or each double of the first up to the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeRange {
     first_bytes: u64,

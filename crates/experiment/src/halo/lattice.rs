@@ -36,8 +36,8 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// A part with so many sites in each dimension; `None` where one is 0 or there are more than
-    /// [`MAX_SITES`].
+    /// A part with this number of sites in each dimension; `None` where one is 0 or there are more
+    /// than [`MAX_SITES`].
     pub fn new(extents: [u32; DIMENSIONS]) -> Option<Self> {
         let sites = extents.iter().try_fold(1_u64, |all, &one| all.checked_mul(one.into()))?;
         (1..=MAX_SITES).contains(&sites).then_some(Self { extents })

@@ -81,9 +81,9 @@ pub struct HaloMeasured {
     pub begun: Picoseconds,
     /// End of each exchange: all its faces sent, all its neighbours' there.
     pub ended: Vec<Picoseconds>,
-    /// Bytes that it has sent, and as many that have come.
+    /// Number of bytes that the node has sent, and as many that have come.
     pub bytes: u64,
-    /// Faces that have come and were compared by their checksum.
+    /// Number of faces that have come and were compared by their checksum.
     pub checked: u64,
     /// Number of faces with another checksum than the neighbour sent.
     pub wrong: u64,

@@ -456,15 +456,15 @@ fn figure_of(reports: &[FlowReport]) -> Figure {
     total_rate(reports.iter().map(|report| (report.bytes, report.first_post, report.last_done)))
 }
 
-/// All that went wrong.
+/// Errors of a run.
 struct Errors {
     deadlock: Option<String>,
     sentences: Vec<String>,
     count: u64,
 }
 
-/// All that went wrong: the deadlock, apart, since it must not be lost among many others; then
-/// what ports and devices found, what the flows say, and what hangs.
+/// Collects the errors of a run: the deadlock, apart, since it must not be lost among many others;
+/// then what ports and devices found, what the flows say, and what hangs.
 fn errors_of(
     fabric: &Fabric,
     planned: &[PlannedFlow],

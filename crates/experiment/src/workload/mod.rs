@@ -229,13 +229,14 @@ impl Observer for NoObserver {
 pub struct Together {
     /// Each flow, in the order in which they were given.
     pub flows: Vec<Measured>,
-    /// While all were active; none where there was no such time, or no observer.
+    /// Measurement of the time in which all were active; `None` where there was no such time, or no
+    /// observer.
     pub common: Option<results::Together>,
 }
 
 impl Together {
-    /// Sum of the flows' rates by the engines' timers, bytes per second. It exceeds what the
-    /// shared channel carries where flows begin and end at different times.
+    /// Returns the sum of the flows' rates by the engines' timers, bytes per second. It exceeds what
+    /// the shared channel carries where flows begin and end at different times.
     pub fn hardware_sum(&self) -> f64 {
         self.flows.iter().map(Measured::hardware_bytes_per_second).sum()
     }

@@ -188,7 +188,7 @@ impl<'a> Table<'a> {
         self.error(key, Problem::BadValue { key: self.path_of(key), problem })
     }
 
-    /// Rejects more things than are possible, at the key that makes them so many.
+    /// Rejects more things than are possible, at the key that sets their number.
     pub fn limit(&self, key: &str, what: &str, count: usize, limit: usize) -> Result<()> {
         match count <= limit {
             true => Ok(()),
