@@ -150,7 +150,7 @@ pub fn check_named<'a>(
         None => Ok(()),
         Some(unknown) => {
             let first = all[..all.len().min(SHOWN_NAMES)].join(", ");
-            Err(usage(format!("{unknown} is no {kind}; there are {first}")))
+            Err(usage(format!("no {kind} is named {unknown}; there are {first}")))
         }
     }
 }

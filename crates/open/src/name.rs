@@ -40,7 +40,7 @@ pub struct LabDevice {
 #[non_exhaustive]
 pub enum OpenError {
     /// A text that is not the name of a device.
-    #[error("{name:?} is no device: {why}")]
+    #[error("{name:?} is not a device: {why}")]
     Name {
         /// The name as given.
         name: String,

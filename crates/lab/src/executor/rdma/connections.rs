@@ -285,7 +285,7 @@ impl State {
             Some(created) => created.map_err(|error| {
                 Reason::new(ErrorKind::Busy, format!("{}: {error}", adapter.name))
             }),
-            None => Err(Reason::new(ErrorKind::Unsupported, "it is no NIC")),
+            None => Err(Reason::new(ErrorKind::Unsupported, "it is not a NIC")),
         };
         if created.is_err() {
             self.unpin(adapter.host, memory.id(), adapter.function);
