@@ -90,7 +90,7 @@ pub trait Watch {
         let _ = bytes;
     }
 
-    /// Notes that the transfer was interrupted, and goes on from what has arrived.
+    /// Notes that the transfer was interrupted, and resumes behind the data that have arrived.
     fn resumed(&self, error: &BridgeError) {
         let _ = error;
     }
@@ -340,8 +340,8 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         Ok(Buffers { region: region.at(Stage::Registration)?, piece_bytes })
     }
 
-    /// Makes the transfer of a piece; after an interruption it goes on from what has arrived.
-    /// Returns the server's checksum, if one connection moved all of the piece.
+    /// Makes the transfer of a piece; after an interruption it resumes behind the data that have
+    /// arrived. Returns the server's checksum, if one connection moved all of the piece.
     async fn transfer<F>(
         &mut self,
         bytes: Range<u64>,

@@ -21,7 +21,7 @@ use crate::progress::Steps;
 /// Runs a reproduction, or lists those that there are.
 ///
 /// # Errors
-/// A name that there is not, an experiment that does not run, or an output that cannot be written.
+/// An unknown name, an experiment that fails, or an output that cannot be written.
 pub fn run(arguments: &ReproduceArguments) -> Result<()> {
     let Some(name) = &arguments.name else { return list() };
     let file = report_of(arguments.report.as_deref())?;

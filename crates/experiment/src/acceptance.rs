@@ -202,7 +202,7 @@ impl<B: Bus> One<'_, B> {
         compared(measured.data_errors)
     }
 
-    /// Checks that the card answers and that its time goes on.
+    /// Checks that the card answers and that its clock runs.
     async fn registers(&self) -> Result<(), String> {
         let device = self.device;
         let answer = |error: crosslane_driver::DriverError| error.to_string();

@@ -75,7 +75,7 @@ impl MmioOptions {
 pub struct MmioMeasured {
     /// Options of the run.
     pub options: MmioOptions,
-    /// Time from before the first store until the core may go on behind the last.
+    /// Time from before the first store until the core may continue after the last.
     pub elapsed: Picoseconds,
     /// Time of the fence behind the last store.
     pub fence: Picoseconds,
