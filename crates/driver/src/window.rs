@@ -257,7 +257,7 @@ impl<B: Bus> Window<B> {
         loaded.map_err(|source| self.failed(source))
     }
 
-    /// Fences: waits until everything that this core has stored has left it, in whole.
+    /// Waits until everything that this core has stored has left it completely (a fence).
     ///
     /// # Errors
     /// See [`Bus::fence`].

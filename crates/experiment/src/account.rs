@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Activity of links in a run: their counters, read again and again, so that any span of a run can
-//! be cut out afterwards; of a span the use of each direction, the ceiling of a flow, and the account
-//! of the busiest direction's time.
+//! be cut out afterwards; of a span the use of each direction, the ceiling of a flow, and the
+//! account of the busiest direction's time.
 //!
 //! Read first: [`Samples`], then [`Counted`]; [`least_ceiling`] and [`crosslane_pcie::ceiling`].
 
@@ -432,7 +432,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// `writes`, `completions`.
+    /// Returns the word in results: `writes`, `completions`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Writes => "writes",
@@ -485,7 +485,7 @@ impl<Id> Ceiling<Id> {
     }
 }
 
-/// The least ceiling along `links`, or `None` where there is no link.
+/// Returns the least ceiling along `links`, or `None` where there is no link.
 pub fn least_ceiling<Id>(
     links: impl IntoIterator<Item = LinkLoad<Id>>,
     tlps: DataTlps,

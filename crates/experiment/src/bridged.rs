@@ -16,7 +16,7 @@ use crate::pattern::{WORD_BYTES, compare_memory, compare_with, fill_memory};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BridgedOptions {
-    /// The way.
+    /// Path of the data.
     pub path: Path,
     /// Pipelined or naive.
     pub mode: Mode,
@@ -90,7 +90,7 @@ pub type PeekCard<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
 /// Makes bridged transfers.
 ///
 /// # Errors
-/// An invalid request, and a failure on the way.
+/// An invalid request, and a failure of the run.
 pub async fn bridged<R: Rdma, C: Clock>(
     client: &Client<R, C>,
     options: &BridgedOptions,
@@ -258,7 +258,7 @@ impl BridgePlan {
     /// `address` on.
     ///
     /// # Errors
-    /// Impossible transfers, and failures on the way.
+    /// Impossible transfers, and failures of the run.
     pub async fn measure<R: Rdma, C: Clock>(
         &self,
         clients: &[Client<R, C>],

@@ -34,7 +34,7 @@ impl CardDirection {
     /// Both.
     pub const ALL: [Self; 2] = [Self::ToCard, Self::FromCard];
 
-    /// `host to card`, `card to host`.
+    /// Returns the direction in words: `host to card`, `card to host`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::ToCard => "host to card",
@@ -124,7 +124,7 @@ impl CardMeasured {
 /// about pages, registration, system calls and credits do not matter.
 ///
 /// # Errors
-/// An impossible request, or a failure on the way.
+/// An impossible request, or a failure of the run.
 pub async fn card_transfer<B: Bus>(
     device: &Device<B>,
     direction: CardDirection,
@@ -183,7 +183,7 @@ impl<B: Bus> Run<'_, B> {
         start..start + self.options.size_bytes
     }
 
-    /// First word of what lies in a place on the card: what the last transfer to it has.
+    /// Returns the first word of a place on the card: that of the last transfer to it.
     fn first_word(&self, index: u64) -> u64 {
         let index = match self.direction {
             CardDirection::ToCard => index,

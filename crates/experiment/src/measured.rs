@@ -73,7 +73,7 @@ impl EngineTime {
         }
     }
 
-    /// The host's time when the engine's clock stood at `clocks`.
+    /// Returns the host's time at which the engine's clock stood at `clocks`.
     pub(crate) fn host(self, clocks: u64) -> Picoseconds {
         let engine_ps = i128::from(clocks) * i128::from(self.clock.0);
         Picoseconds((engine_ps + self.offset_ps).clamp(0, i128::from(u64::MAX)) as u64)
@@ -249,7 +249,7 @@ impl Measured {
     }
 }
 
-/// The median of times, the later of two in the middle; zero of none.
+/// Returns the median of times, the later of two in the middle; zero if there are none.
 pub(crate) fn median(times: &[Picoseconds]) -> Picoseconds {
     let mut times = times.to_vec();
     times.sort();
@@ -261,7 +261,7 @@ pub(crate) fn rate(bytes: u64, span: Picoseconds) -> f64 {
     if span == Picoseconds::ZERO { 0.0 } else { bytes as f64 / span.as_seconds() }
 }
 
-/// All bytes of flows, from the first beginning to the last end.
+/// Returns the rate of all bytes of flows, from the first beginning to the last end.
 pub(crate) fn total_rate(flows: impl Iterator<Item = (u64, Picoseconds, Picoseconds)>) -> Figure {
     let (mut bytes, mut started, mut ended) = (0, None::<Picoseconds>, Picoseconds::ZERO);
     for (moved, from, to) in flows {

@@ -100,7 +100,7 @@ impl MmioMeasured {
 /// Stores into the card's memory, from its beginning on.
 ///
 /// # Errors
-/// A size that cannot be, a window that cannot be mapped so, and what fails on the way.
+/// An impossible size, a window that cannot be mapped so, and a failure of the run.
 pub async fn mmio<B: Bus>(
     bus: &B,
     card: &MemoryCard<B>,
@@ -156,7 +156,7 @@ async fn pass<B: Bus>(
     Ok(())
 }
 
-/// The stores of a library's copy routine.
+/// Makes the stores of a library's copy routine.
 async fn library_copy<B: Bus>(
     bus: &B,
     window: &Window<B>,

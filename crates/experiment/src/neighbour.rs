@@ -28,7 +28,7 @@ impl SendWay {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Put, Self::Get];
 
-    /// `put`, `get`.
+    /// Returns the word in results: `put`, `get`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -77,7 +77,7 @@ pub struct OneWay {
 }
 
 impl OneWay {
-    /// The median.
+    /// Returns the median time of a message.
     pub fn typical(&self) -> Picoseconds {
         median(&self.times)
     }

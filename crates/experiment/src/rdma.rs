@@ -44,7 +44,7 @@ impl RdmaDirection {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Read, Self::Write];
 
-    /// `RDMA read`, `RDMA write`.
+    /// Returns the operation in words: `RDMA read`, `RDMA write`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Read => "RDMA read",
@@ -131,8 +131,8 @@ impl RdmaMeasured {
     }
 }
 
-/// The far end of [`rdma`]: gives memory of this size to the node at the other end and waits until
-/// that is done with it.
+/// Serves as the far end of [`rdma`]: gives memory of this size to the node at the other end and
+/// waits until that is done with it.
 ///
 /// # Errors
 /// A refusal by the network.
@@ -212,7 +212,7 @@ async fn run<R: Rdma, C: Clock>(
     Ok(RdmaMeasured { options: *options, time, latencies, data_errors })
 }
 
-/// All operations: the time of all, and of each.
+/// Times all operations: together, and each.
 async fn timed<R: Rdma, C: Clock>(
     connection: &R::Connection,
     clock: &C,
@@ -248,7 +248,7 @@ async fn timed<R: Rdma, C: Clock>(
     Ok((clock.now().since(begun), latencies))
 }
 
-/// The memory that the far end gives.
+/// Returns the memory that the far end gives.
 fn offered(message: &[u8], connection: &impl RdmaConnection) -> Result<RemoteMemory> {
     let number = |at: usize| message[at..].first_chunk().copied().map_or(0, u64::from_le_bytes);
     if message.len() != OFFER_BYTES {

@@ -27,7 +27,7 @@ const LAST_ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1_000_000);
 /// Card to host: the generator's pattern is written to host memory, where every byte is compared.
 ///
 /// # Errors
-/// An invalid request, and a failure on the way.
+/// An invalid request, and a failure of the run.
 pub async fn write<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured> {
     Prepared::host(device, ChannelKind::C2h, options).await?.measured().await
 }
@@ -46,7 +46,7 @@ pub async fn read<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measu
 /// all has arrived.
 ///
 /// # Errors
-/// An invalid request, and a failure on the way.
+/// An invalid request, and a failure of the run.
 pub async fn peer_write<B: Bus>(
     from: &Device<B>,
     to: &Device<B>,

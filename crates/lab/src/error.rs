@@ -64,7 +64,7 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
-/// `its variants are A, B`.
+/// Formats the names of variants: `its variants are A, B`.
 fn variants(known: &[String]) -> String {
     match known {
         [] => "it has no variants".to_owned(),

@@ -162,12 +162,12 @@ impl Measurements {
         Ok(Self { file: file.to_owned(), samples, has_links })
     }
 
-    /// The measurements, in the order of the file.
+    /// Returns the measurements, in the order of the file.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// The series, in the order in which they come.
+    /// Returns the series, in the order in which they come.
     pub fn series(&self) -> Vec<&str> {
         let mut series: Vec<&str> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -190,7 +190,7 @@ impl Measurements {
     }
 }
 
-/// Gen1 x1, encoding taken off: 250 MB/s.
+/// Returns the rate of Gen1 x1, encoding taken off: 250 MB/s.
 fn one_lane_bytes_per_second() -> f64 {
     let width = Width::new(1).expect("there are links of one lane");
     LinkRate { generation: Generation::Gen1, width }.bytes_per_second()
@@ -274,8 +274,8 @@ fn number(heading: &str, field: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("{heading} \"{field}\" is not a number more than 0"))
 }
 
-/// The fields of one line of comma-separated values (RFC 4180, but for line breaks in fields),
-/// without blanks around them; none where a quote is left open.
+/// Returns the fields of one line of comma-separated values (RFC 4180, but for line breaks in
+/// fields), without blanks around them; none where a quote is left open.
 fn fields(line: &str) -> Option<Vec<String>> {
     let mut fields = Vec::new();
     let (mut field, mut quoted) = (String::new(), false);

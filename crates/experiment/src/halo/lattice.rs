@@ -48,7 +48,7 @@ impl Lattice {
         self.extents
     }
 
-    /// All sites.
+    /// Returns the number of all sites.
     pub fn sites(&self) -> usize {
         self.extents.iter().map(|&extent| extent as usize).product()
     }
@@ -68,13 +68,14 @@ impl Lattice {
         })
     }
 
-    /// The site at these coordinates.
+    /// Returns the index of the site at these coordinates.
     pub fn site(&self, coordinates: [u32; DIMENSIONS]) -> usize {
         let both = coordinates.iter().zip(self.extents).rev();
         both.fold(0, |site, (&coordinate, extent)| site * extent as usize + coordinate as usize)
     }
 
-    /// Place of a site in a face of that dimension: its index without that coordinate.
+    /// Returns the position of a site in a face of that dimension: its index without that
+    /// coordinate.
     fn place_in_face(&self, site: usize, dimension: usize) -> usize {
         let inner: usize =
             self.extents[..dimension].iter().map(|&extent| extent as usize).product();
@@ -96,7 +97,7 @@ impl Lattice {
             .map(move |place| place / inner * inner * extent + first + place % inner)
     }
 
-    /// The neighbour of a site.
+    /// Returns the position of a site's neighbour.
     pub fn neighbour(&self, site: usize, direction: Direction) -> Neighbour {
         let dimension = usize::from(direction.dimension());
         let mut coordinates = self.coordinates(site);

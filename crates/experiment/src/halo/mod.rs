@@ -108,7 +108,7 @@ pub struct HaloNode<B: Bus> {
     received: Buffer<B>,
 }
 
-/// The word from which the data of a face are made: another one for each node, link and exchange.
+/// Returns the seed of a face's data: another one for each node, link and exchange.
 fn seed_of(seed: u64, node: u16, direction: Direction, exchange: u32) -> u32 {
     let whence = u32::from(node) << 8 | u32::from(direction.link());
     let words = [seed as u32, (seed >> 32) as u32, whence, exchange];
@@ -117,7 +117,7 @@ fn seed_of(seed: u64, node: u16, direction: Direction, exchange: u32) -> u32 {
     })
 }
 
-/// A sum of data that depends on the place of each word.
+/// Returns a sum of data that depends on the position of each word.
 fn checksum(data: &[u8]) -> u64 {
     let words = data.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
     words.fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
@@ -190,7 +190,7 @@ impl<B: Bus> HaloNode<B> {
         }
     }
 
-    /// RX_i in all directions, TX_i in all directions, and then RX_f and TX_f.
+    /// Makes one exchange: RX_i in all directions, TX_i in all directions, and then RX_f and TX_f.
     async fn exchange_once(&self, number: u32) -> Result<()> {
         let mut receiving: Vec<Begun<B>> = Vec::new();
         for face in &self.faces {

@@ -119,8 +119,8 @@ struct Flight<'a, B: Bus> {
     durations_ps: Vec<u64>,
 }
 
-/// Key of the get with a number: those in flight differ, and so do their links, as far as there
-/// are links.
+/// Returns the key of the get with a number: those in flight differ, and so do their links, as far
+/// as there are links.
 fn key(number: u64, links: u64) -> Key {
     let channels = number / links;
     Key::Neighbour {
@@ -205,7 +205,7 @@ fn check(place: &str, options: &NgetOptions) -> Result<()> {
 /// data. The links are in mode `normal` afterwards.
 ///
 /// # Errors
-/// Invalid options, or a failure on the way.
+/// Invalid options, or a failure of the run.
 pub async fn nget<B: Bus>(
     processor: &NetworkProcessor<B>,
     options: &NgetOptions,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From flows as they are asked for to flows of a fabric: names looked up, windows handed out,
-//! ways through the tree found.
+//! paths through the tree found.
 
 use std::ops::Range;
 
@@ -104,7 +104,7 @@ impl PlannedFlow {
         u64::from(self.flow.outstanding).min(self.flow.operations)
     }
 
-    /// `fpga1 -> host, write`.
+    /// Returns the flow in words: `fpga1 -> host, write`.
     pub fn words(&self) -> String {
         format!("{} -> {}, {}", self.from, self.to, kind_word(self.flow.kind))
     }
@@ -214,8 +214,8 @@ struct Window {
     operations: u64,
 }
 
-/// The share of a memory that one of `count` flows gets, and how much of it it walks through:
-/// room for the operations in flight at least, where the user names their number.
+/// Returns the share of a memory that one of `count` flows gets, and how much of it it walks
+/// through: room for the operations in flight at least, where the user names their number.
 fn window(
     memory: &TargetMemory,
     (index, count): (u64, u64),

@@ -451,7 +451,7 @@ fn used_directions(planned: &[PlannedFlow]) -> impl Iterator<Item = DirectionId>
     planned.iter().flat_map(|flow| flow.requests.iter().chain(&flow.completions)).copied()
 }
 
-/// All data of all flows, from the first post to the last end.
+/// Returns the rate of all data of all flows, from the first post to the last end.
 fn figure_of(reports: &[FlowReport]) -> Figure {
     total_rate(reports.iter().map(|report| (report.bytes, report.first_post, report.last_done)))
 }

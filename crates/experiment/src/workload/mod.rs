@@ -107,7 +107,7 @@ impl Workload {
     /// chains are of the first flow.
     ///
     /// # Errors
-    /// Options that exclude each other, and a failure on the way.
+    /// Options that exclude each other, and a failure of the run.
     ///
     /// # Panics
     /// If a flow has fewer cards than the workload takes.
@@ -235,8 +235,8 @@ pub struct Together {
 }
 
 impl Together {
-    /// Returns the sum of the flows' rates by the engines' timers, bytes per second. It exceeds what
-    /// the shared channel carries where flows begin and end at different times.
+    /// Returns the sum of the flows' rates by the engines' timers, bytes per second. It exceeds
+    /// what the shared channel carries where flows begin and end at different times.
     pub fn hardware_sum(&self) -> f64 {
         self.flows.iter().map(Measured::hardware_bytes_per_second).sum()
     }
@@ -514,12 +514,12 @@ impl Outcome for WorkloadOutcome {
     }
 }
 
-/// All bytes of all flows, from the first beginning to the last end.
+/// Returns the rate of all bytes of all flows, from the first beginning to the last end.
 fn rate_of<'a>(flows: impl Iterator<Item = &'a Measured>) -> Figure {
     total_rate(flows.map(|flow| (flow.bytes, flow.started, flow.ended)))
 }
 
-/// The typical time one way.
+/// Returns the typical one-way time.
 fn one_way_of(round_trips: &RoundTrips) -> Figure {
     Figure { value: round_trips.one_way().typical_ps as f64, better: Better::Lower }
 }

@@ -100,8 +100,8 @@ fn messages_of_every_fitting_size_come_back() {
     }
 }
 
-/// As the driver of the rosta paper does it: a system call that pins the pages of 4 KiB, fills the table,
-/// sleeps until the interrupt.
+/// As the driver of the rosta paper does it: a system call that pins the pages of 4 KiB,
+/// fills the table, sleeps until the interrupt.
 #[test]
 fn registering_within_the_transfer_is_in_its_time() {
     let scene = Scene::new("rosta");
