@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast the host stores into a window of a memory card, by which program and through which
-//! mapping.
+//! Rates at which the host stores into a window of a memory card, by which program and through
+//! which mapping.
 
 use crosslane_driver::{
     CardMetrics, Contents, LINE_BYTES, MEMORY_BAR, MemoryCard, Window, WindowOptions,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long a short message takes from one node's program to its neighbour's memory, by a get of
+//! Times that a short message takes from one node's program to its neighbour's memory, by a get of
 //! the network processor or by a put of the processor.
 
 use crosslane_host::{Bus, setters};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a workload is run.
+//! Options of a workload's run.
 
 use std::ops::RangeInclusive;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sweeps in a lab: each point in a lab of its own.
+//! Sweeps in a lab: each point in a new lab.
 
 use std::sync::Arc;
 

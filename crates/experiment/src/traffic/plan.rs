@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From flows as they are asked for to flows of a fabric: names looked up, windows handed out,
-//! paths through the tree found.
+//! Turns requested flows into flows of a fabric: names looked up, windows handed out, paths through
+//! the tree found.
 
 use std::ops::Range;
 
