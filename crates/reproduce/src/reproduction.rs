@@ -14,7 +14,7 @@ use crate::study::{Reproducible, reproducible, study};
 /// A reproduction, after its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reproduction {
-    /// Its name.
+    /// Name of the reproduction.
     pub name: &'static str,
     /// The experiments, in order.
     pub experiments: Vec<Experiment>,

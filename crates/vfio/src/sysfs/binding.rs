@@ -59,7 +59,7 @@ pub struct Bound {
     pub before: Option<String>,
     /// The driver now, if it has one.
     pub now: Option<String>,
-    /// Its IOMMU group.
+    /// IOMMU group of the function.
     pub group: Option<u32>,
     /// Functions of the group that other drivers hold: until those are released, the kernel opens
     /// no function of the group for a program.
