@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# What a person types. `make run` shows the system at work, `make test` is all that CI checks.
+# Targets to type. `make run` shows the system at work, `make test` is all that CI checks.
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON ?= python3
-# What is slow to make and the same in every clone.
+# Build results that are slow to make and the same in every clone.
 export CROSSLANE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crosslane
 export PIP_CACHE_DIR ?= $(CROSSLANE_CACHE)/pip
 # Python tools, in a folder that git ignores. The file says that all of them are there.
@@ -31,7 +31,7 @@ RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)
 REMEMBERED := CARGO_TARGET_$(HOST)_RUNNER="$(PYTHON) -B $(CURDIR)/tools/test_runner.py"
 
-# What runs in the virtual machine, as `make check-tests` has built it.
+# Programs that run in the virtual machine, as `make check-tests` has built it.
 VM_PROGRAMS := test --no-run --workspace --locked $(RTL)
 
 # Clients of a bridge may be Arm nodes. Needs `rustup target add` of this name.

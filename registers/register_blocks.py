@@ -124,7 +124,7 @@ class Block:
         return "\n".join(lines)
 
     def by_register(self, statements_of) -> list[str]:
-        """What happens to the fields of each register while it is addressed."""
+        """Cases of the registers by address, with the statements for their fields."""
         lines = ["    case (address)"]
         for fields in self.registers.values():
             statements = [
@@ -216,7 +216,7 @@ Statement = tuple[list[str], str]
 
 
 def by_hardware(item: FieldNode) -> list[Statement]:
-    """What changes a field in a clock without a write of software."""
+    """Statements that change a field in a clock without a write of software."""
     value = stored(item)
     if item.get_property("singlepulse"):
         return [([], f"{value} <= '0;")]
@@ -229,7 +229,7 @@ def by_hardware(item: FieldNode) -> list[Statement]:
 
 
 def by_software(item: FieldNode) -> list[Statement]:
-    """What a write of a field's register does to it."""
+    """Statements that apply a write of a field's register to the field."""
     if not item.is_sw_writable:
         return []
     terms = [f"in.{place(item)}.swwe"] if item.get_property("swwe") else []
@@ -237,7 +237,7 @@ def by_software(item: FieldNode) -> list[Statement]:
 
 
 def by_reading(item: FieldNode) -> list[Statement]:
-    """What a read of a field's register shows of it."""
+    """Statements that put a field into the answer to a read of its register."""
     value = reset(item)
     if item.implements_storage:
         value = stored(item)

@@ -127,7 +127,7 @@ def committed(page: str) -> dict[str, int]:
 
 
 def part(page: str, name: str, new: str | None = None) -> str:
-    """What stands between two marks of the page; with `new`, the page with that instead."""
+    """The text between two marks of the page; with `new`, the page with that text instead."""
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     before, _, rest = page.partition(begin)
     old, found, after = rest.partition(end)

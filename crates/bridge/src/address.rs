@@ -44,7 +44,7 @@ impl FromStr for CardAddress {
                     Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16),
                     _ => digits.parse(),
                 };
-                (card, number.map_err(|_| wrong(&format!("{address} is no address")))?)
+                (card, number.map_err(|_| wrong(&format!("{address} is not an address")))?)
             }
             None => (rest, 0),
         };

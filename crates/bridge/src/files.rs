@@ -90,7 +90,7 @@ pub trait Watch {
         let _ = bytes;
     }
 
-    /// Notes that the transfer was interrupted, and goes on from what has arrived.
+    /// Notes that the transfer was interrupted, and resumes behind the data that have arrived.
     fn resumed(&self, error: &BridgeError) {
         let _ = error;
     }
@@ -209,8 +209,8 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
     /// Moves `bytes` bytes of a card's memory to a writer, in order.
     ///
     /// # Errors
-    /// As [`put`](Self::put), and a writer that fails. What was written by then is complete as far
-    /// as it goes, but for the last piece, whose checksum may be the error.
+    /// As [`put`](Self::put), and a writer that fails. The bytes written by then are
+    /// right, but for the last piece, whose checksum may be the error.
     pub async fn get(
         &mut self,
         from: &CardPlace,
@@ -340,8 +340,8 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         Ok(Buffers { region: region.at(Stage::Registration)?, piece_bytes })
     }
 
-    /// Makes the transfer of a piece; after an interruption it goes on from what has arrived.
-    /// Returns the server's checksum, if one connection moved all of the piece.
+    /// Makes the transfer of a piece; after an interruption it resumes behind the data that have
+    /// arrived. Returns the server's checksum, if one connection moved all of the piece.
     async fn transfer<F>(
         &mut self,
         bytes: Range<u64>,

@@ -205,8 +205,8 @@ pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
 }
 
 impl TransferRequest {
-    /// Makes a pipelined request of so many bytes without memory, which the path needs, and without
-    /// time.
+    /// Makes a pipelined request for a number of bytes without memory, which the path needs, and
+    /// without time.
     pub fn new(path: Path, card: &str, address: u64, bytes: u64) -> Self {
         Self {
             path,

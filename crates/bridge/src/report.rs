@@ -56,7 +56,7 @@ impl fmt::Display for Mode {
 pub struct Step {
     /// The work of the step.
     pub what: String,
-    /// Its duration, ps.
+    /// Duration of the step, ps.
     pub time_ps: u64,
 }
 

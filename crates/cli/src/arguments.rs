@@ -489,7 +489,7 @@ fn parse_integers(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text)?;
     match bytes / 4 {
         integers @ 1..=MAX_INTEGERS if bytes.is_multiple_of(4) => Ok(integers),
-        _ => Err(format!("{text} is no multiple of 4 B from 4 B to 64 MiB")),
+        _ => Err(format!("{text} is not a multiple of 4 B from 4 B to 64 MiB")),
     }
 }
 

@@ -106,7 +106,7 @@ impl<'a> Bench<'a> {
         Ok(Self { name, place, seed, is_json, page, notes: Notes::default(), is_verbose: false })
     }
 
-    /// Makes runs in a lab, each a simulation of its own, searches for their limits, and shows
+    /// Makes runs in a lab, each in a separate simulation, searches for their limits, and shows
     /// them.
     ///
     /// # Errors

@@ -15,8 +15,8 @@ use crate::output::show;
 /// Compares two outcomes.
 ///
 /// # Errors
-/// A file that cannot be read or is no outcome, two outcomes without a common figure, and an output
-/// that cannot be written.
+/// A file that cannot be read or is not an outcome, two outcomes without a common figure, and an
+/// output that cannot be written.
 pub fn run(arguments: &CompareArguments) -> Result<()> {
     let report = report_of(arguments.shown.report.as_deref())?;
     let comparison = Comparison::of(read(&arguments.first)?, read(&arguments.second)?);

@@ -44,7 +44,7 @@ pub enum CommandError {
     Output(#[from] io::Error),
 }
 
-/// Converts errors that have no exit code of their own.
+/// Converts errors without an exit code.
 macro_rules! failed {
     ($($error:ty),* $(,)?) => {
         $(impl From<$error> for CommandError {
@@ -162,7 +162,7 @@ impl CommandError {
         Self::Failed(format!("bottleneck search failed: {error}"))
     }
 
-    /// Makes the error of a failure that names no exit code of its own.
+    /// Makes the error of a failure that names no exit code.
     pub fn failed(error: impl ToString) -> Self {
         Self::Failed(error.to_string())
     }

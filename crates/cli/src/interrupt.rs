@@ -63,7 +63,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of so many steps, each one of `what` (a plural).
+    /// Begins to watch a run of this number of steps, each one of `what` (a plural).
     pub fn begin(total: u64, what: &'static str) -> Self {
         listen();
         DONE.store(0, Ordering::SeqCst);

@@ -25,7 +25,8 @@ const ENOUGH_BYTES: u64 = 256 << 10;
 /// Runs it.
 ///
 /// # Errors
-/// A lab without such a card, a card that is none, an impossible window, wrong data.
+/// A lab without such a card, an endpoint that is not a memory card, an impossible window, wrong
+/// data.
 pub fn run(arguments: &MmioArguments) -> Result<()> {
     match arguments.place.named()? {
         Named::Lab { lab, endpoints } => {

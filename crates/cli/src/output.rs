@@ -28,7 +28,7 @@ pub fn measure(is_wide: bool) {
     let _ = LIMITS.set(Columns { sentences: columns, tables });
 }
 
-/// The variable goes before the terminal; one that is no number is as if it were not set.
+/// The variable goes before the terminal; one that is not a number is ignored.
 fn columns_of(variable: Option<&str>, terminal: impl Fn() -> Option<usize>) -> Option<usize> {
     let set = variable.and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
     set.or_else(terminal).map(|columns: usize| columns.max(LEAST_COLUMNS))

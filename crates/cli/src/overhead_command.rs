@@ -51,7 +51,7 @@ pub struct OverheadArguments {
 pub fn parse_words(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         bytes @ 4..=0x4000_0000 if bytes.is_multiple_of(4) => Ok(bytes),
-        _ => Err(format!("{text} is no multiple of 4 B from 4 B to 1 GiB")),
+        _ => Err(format!("{text} is not a multiple of 4 B from 4 B to 1 GiB")),
     }
 }
 

@@ -29,7 +29,7 @@ impl PlaceArguments {
     /// The lab or the cards that they name.
     ///
     /// # Errors
-    /// A name that is none, and cards that cannot be used together.
+    /// A text that is not a name, and cards that cannot be used together.
     pub fn named(&self) -> Result<Named> {
         Named::of(self.lab.as_deref(), &self.device)
     }
@@ -53,7 +53,7 @@ impl Named {
     /// The lab or the cards that these name; the lab if both are given.
     ///
     /// # Errors
-    /// A name that is none, and cards that cannot be used together.
+    /// A text that is not a name, and cards that cannot be used together.
     pub fn of(lab: Option<&str>, devices: &[String]) -> Result<Self> {
         if let Some(lab) = lab {
             return Ok(Self::Lab { lab: lab.to_owned(), endpoints: Vec::new() });
@@ -76,7 +76,7 @@ impl Named {
         Ok(Self::Lab { lab: first.lab.clone(), endpoints })
     }
 
-    /// The same, where a benchmark has a lab of its own that is meant if nothing is named.
+    /// The lab or the cards that they name; this default lab if they name nothing.
     ///
     /// # Errors
     /// As [`of`](Self::of).
@@ -150,7 +150,7 @@ pub fn check_named<'a>(
         None => Ok(()),
         Some(unknown) => {
             let first = all[..all.len().min(SHOWN_NAMES)].join(", ");
-            Err(usage(format!("{unknown} is no {kind}; there are {first}")))
+            Err(usage(format!("no {kind} is named {unknown}; there are {first}")))
         }
     }
 }

@@ -73,7 +73,7 @@ finish!(Progress.0, Steps.line, Explaining.0, Transferred.0);
 pub struct Progress(Line);
 
 impl Progress {
-    /// Begins work that is to move so many bytes.
+    /// Begins work that is to move this number of bytes.
     pub fn new(total_bytes: u64) -> Self {
         Self(Line::new(total_bytes, TEMPLATE))
     }
@@ -116,7 +116,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Begins so many steps, each one of `what` (a plural).
+    /// Begins this number of steps, each one of `what` (a plural).
     pub fn new(total: u64, what: &'static str) -> Self {
         let (line, watch) = (Line::new(total, STEPS_TEMPLATE), Watch::begin(total, what));
         Self { line, what, watch }
@@ -150,7 +150,7 @@ impl experiment::Progress for Steps {
 pub struct Explaining(Line);
 
 impl Explaining {
-    /// Begins the search for so many runs.
+    /// Begins the search for this number of runs.
     pub fn new(total: u64) -> Self {
         Self(Line::new(total, EXPLAINING_TEMPLATE))
     }
@@ -178,7 +178,7 @@ impl experiment::Progress for Explaining {
 pub struct Transferred(Line);
 
 impl Transferred {
-    /// Begins a transfer of so many bytes.
+    /// Begins a transfer of this number of bytes.
     pub fn new(total_bytes: u64) -> Self {
         Self(Line::new(total_bytes, TRANSFERRED_TEMPLATE))
     }

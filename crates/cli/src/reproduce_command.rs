@@ -21,7 +21,7 @@ use crate::progress::Steps;
 /// Runs a reproduction, or lists those that there are.
 ///
 /// # Errors
-/// A name that there is not, an experiment that does not run, or an output that cannot be written.
+/// An unknown name, an experiment that fails, or an output that cannot be written.
 pub fn run(arguments: &ReproduceArguments) -> Result<()> {
     let Some(name) = &arguments.name else { return list() };
     let file = report_of(arguments.report.as_deref())?;
@@ -53,7 +53,7 @@ fn list() -> Result<()> {
 /// Validates sets of measurements: all of them where none is named.
 ///
 /// # Errors
-/// A set that there is not, or an experiment that does not run.
+/// An unknown set, or an experiment that fails.
 pub fn run_validation(arguments: &ValidateArguments) -> Result<()> {
     let names: Vec<&str> = if arguments.sets.is_empty() {
         studies().collect()

@@ -50,8 +50,8 @@ fn parse_constant(text: &str) -> Result<(String, Vec<f64>), String> {
 /// Arguments of `bench sweep`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Every combination of what is given is a point; points share the machine's cores. What is left out
-is as the lab has it. --set changes any number of the lab file by its path, as
+Every combination of the given values is a point; points share the machine's cores. Values left
+out are as the lab has them. --set changes any number of the lab file by its path, as
 `crosslane lab show LAB` lists them. A card of --device stays as it is: --link, --mps, --tags and
 --set are for labs.
 

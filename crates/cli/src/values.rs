@@ -33,7 +33,7 @@ where
         }
         match text.parse::<T>() {
             Ok(number) if range.contains(&number) => Ok(number),
-            // Of digits alone only those are none that are too many.
+            // Digits alone fail to parse only where there are too many of them.
             _ => Err(format!("{text} is out of range: {least} to {most}")),
         }
     }

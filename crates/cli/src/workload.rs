@@ -48,7 +48,7 @@ pub struct WorkloadArguments {
     /// Bytes of one write TLP or read request; see below.
     #[arg(long, value_name = "N", value_parser = parse_payload)]
     pub payload: Option<u32>,
-    /// First set Max_Payload_Size to N bytes in every port on the way, and in no other.
+    /// First set Max_Payload_Size to N bytes in every port on the path, and in no other.
     #[arg(long, value_name = "N", value_parser = parse_register_size)]
     pub mps: Option<u32>,
     /// Random seed; it also makes the data.
@@ -89,7 +89,7 @@ pub struct HostMemoryArguments {
     pub pages: PageSize,
 }
 
-/// Engines at the ends of a way, and the credits between them.
+/// Engines at the ends of a path, and the credits between them.
 #[derive(Args, Clone, Debug)]
 pub struct BetweenArguments {
     /// The endpoint that sends, or that a chain begins with.
@@ -263,7 +263,8 @@ Examples:
   crosslane bench latency --lab rosta --size 4..128
 
 FROM sends a message, TO's circuit sends it straight back, and FROM's timer stops as its data
-begin to come in. Times are half of a round trip, in microseconds. What comes back is compared.")]
+begin to come in. Times are half of a round trip, in microseconds. The data that come back are
+compared.")]
 pub struct LatencyArguments {
     #[command(flatten)]
     pub between: BetweenArguments,

@@ -201,7 +201,7 @@ pub(crate) struct Refused {
 /// Memory of a card and its AXI ports, one per direction.
 pub(crate) struct CardMemory {
     pub parameters: CardMemoryParameters,
-    /// In ascending order of address.
+    /// Channels in ascending order of address.
     channels: Vec<Dram>,
     memory: Memory,
     /// Times at which the data buses are free.

@@ -23,7 +23,7 @@ pub(crate) const REGISTER_BAR: u8 = 0;
 pub(crate) struct Circuit {
     /// Name for messages: `engine`.
     pub name: &'static str,
-    /// Its BARs, each with the least size that it must have.
+    /// BARs of the circuit, each with the least size that it must have.
     pub bars: &'static [(u8, u64)],
     /// Register that says what it is, and its value.
     pub id: (u32, u32),
@@ -108,7 +108,7 @@ impl Access {
             let found = self.function.bars.iter().find(|it| it.index == usize::from(bar));
             let have = found.map_or(0, |bar| bar.size_bytes);
             if have < need {
-                let problem = format!("it is no {name}: BAR{bar} has {have} B and needs {need} B");
+                let problem = format!("it has no {name}: BAR{bar} has {have} B and needs {need} B");
                 return Err(self.refused(Unsupported, problem));
             }
         }
@@ -120,7 +120,7 @@ impl Access {
         let id = self.read(bus, register).await?;
         if id != want {
             let problem =
-                format!("it is no {name}: its first register is {id:#x} and not {want:#x}");
+                format!("it has no {name}: its first register is {id:#x} and not {want:#x}");
             return Err(self.refused(Unsupported, problem));
         }
         let (register, version) = circuit.version;

@@ -157,7 +157,7 @@ impl<B: Bus> Device<B> {
     /// devices is a separate buffer for each, and those do not know each other's transfers.
     ///
     /// # Errors
-    /// It cannot be pinned, or has no bytes.
+    /// The memory cannot be pinned, or has no bytes.
     pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>> {
         if memory.size_bytes() == 0 {
             return Err(self.shared.refused(InvalidArgument, "memory of 0 B cannot be registered"));

@@ -118,10 +118,10 @@ pub enum TransferFault {
         /// The undefined code.
         code: u32,
     },
-    /// It was cancelled, or queued behind a failed one.
+    /// The transfer was cancelled, or queued behind a failed one.
     #[error("cancelled")]
     Cancelled,
-    /// It was never posted: the request was refused.
+    /// The transfer was never posted: the request was refused.
     #[error(transparent)]
     Refused(Box<DriverError>),
 }

@@ -271,8 +271,8 @@ impl Plan {
 
     /// Adapts the plan to an engine at one of its ends that reads or writes `memory_bytes` of host
     /// memory, in pages of this size, again and again: the rate is limited by the IOMMU's walks if
-    /// its constants are known. Assumes that it has the IOMMU to itself and enough in flight to
-    /// keep the walks busy.
+    /// its constants are known. Assumes that nothing else uses the IOMMU and that the engine has
+    /// enough in flight to keep the walks busy.
     #[must_use]
     pub fn streaming(mut self, memory_bytes: u64, pages: PageSize) -> Self {
         let memory = Streamed { bytes: memory_bytes, pages };

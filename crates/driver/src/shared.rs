@@ -180,7 +180,7 @@ impl<B: Bus> Drop for Shared<B> {
 pub(crate) struct OpenChannel<B: Bus> {
     pub shared: Arc<Shared<B>>,
     pub key: ChannelKey,
-    /// Its interrupt vector, if it has one.
+    /// Interrupt vector of the channel, if it has one.
     pub vector: Option<u16>,
 }
 

@@ -98,7 +98,7 @@ impl<B: Bus> Window<B> {
             return Err(self.refused(InvalidArgument, "there is no such BAR"));
         };
         if range.is_empty() || range.end > bar_bytes {
-            let problem = format!("{range:#x?} is no part of its {bar_bytes} B");
+            let problem = format!("{range:#x?} is not a part of its {bar_bytes} B");
             return Err(self.refused(InvalidArgument, problem));
         }
         if *mapping == Mapping::Uncached {
@@ -223,12 +223,12 @@ impl<B: Bus> Window<B> {
     /// line may leave in any order.
     pub async fn push(&self, bytes: &[u8]) -> Result<()> {
         let Contents::Fifo { decoded_bytes } = self.options.contents else {
-            return Err(self.refused(InvalidArgument, "it is no FIFO"));
+            return Err(self.refused(InvalidArgument, "it is not a FIFO"));
         };
         let (step, width) = match self.options.mapping {
             Mapping::WriteCombined if !(bytes.len() as u64).is_multiple_of(LINE_BYTES) => {
                 return Err(self.refused(InvalidArgument, format!(
-                    "{} B are no whole lines of {LINE_BYTES} B, and the pieces of a part may come \
+                    "{} B are not whole lines of {LINE_BYTES} B, and the pieces of a part may come \
                      in any order",
                     bytes.len()
                 )));
@@ -257,7 +257,7 @@ impl<B: Bus> Window<B> {
         loaded.map_err(|source| self.failed(source))
     }
 
-    /// Fences: waits until everything that this core has stored has left it, in whole.
+    /// Waits until everything that this core has stored has left it completely (a fence).
     ///
     /// # Errors
     /// See [`Bus::fence`].

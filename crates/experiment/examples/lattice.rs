@@ -159,7 +159,7 @@ fn reference(steps: u32) -> (Lattice, Vec<Site>) {
     (lattice, field)
 }
 
-/// What came of it.
+/// Result of a run.
 struct Outcome {
     /// Simulated time of all steps.
     time: Picoseconds,

@@ -39,7 +39,7 @@ const INTERRUPTS: u64 = 16;
 /// Round trips between two cards.
 const ROUND_TRIPS: u64 = 20;
 
-/// How cards are accepted.
+/// Options of the acceptance of cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcceptanceOptions {
@@ -202,7 +202,7 @@ impl<B: Bus> One<'_, B> {
         compared(measured.data_errors)
     }
 
-    /// It answers, and its time goes on.
+    /// Checks that the card answers and that its clock runs.
     async fn registers(&self) -> Result<(), String> {
         let device = self.device;
         let answer = |error: crosslane_driver::DriverError| error.to_string();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What links did in a run: their counters, read again and again, so that any span of a run can be
-//! cut out afterwards; of a span the use of each direction, the ceiling of a flow, and the account
-//! of the busiest direction's time.
+//! Activity of links in a run: their counters, read again and again, so that any span of a run can
+//! be cut out afterwards; of a span the use of each direction, the ceiling of a flow, and the
+//! account of the busiest direction's time.
 //!
 //! Read first: [`Samples`], then [`Counted`]; [`least_ceiling`] and [`crosslane_pcie::ceiling`].
 
@@ -398,11 +398,11 @@ pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
 /// The TLPs that carry a flow's data, on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DataTlps {
-    /// How many.
+    /// Number of TLPs.
     pub tlps: u64,
     /// Data in all of them, bytes.
     pub data_bytes: u64,
-    /// The same as the wire has it, in whole double words.
+    /// Payload as the wire has it, in whole double words.
     pub wire_payload_bytes: u64,
     /// Length of their header in double words.
     pub header_dw: u32,
@@ -432,7 +432,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// `writes`, `completions`.
+    /// Returns the word in results: `writes`, `completions`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Writes => "writes",
@@ -441,25 +441,25 @@ impl Carrier {
     }
 }
 
-/// One direction of a link on the way of the data, and the DLLPs that a run sent in it.
+/// One direction of a link on the path of the data, and the DLLPs that a run sent in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkLoad<Id> {
     /// The direction of the link.
     pub link: Id,
-    /// Its rate.
+    /// Rate of the link.
     pub rate: LinkRate,
     /// DLLPs in `span`, bytes on the wire.
     pub dllp_bytes: u64,
-    /// How long they were counted.
+    /// Time over which the DLLPs were counted.
     pub span: Picoseconds,
 }
 
 /// A flow's ceiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceiling<Id> {
-    /// Bytes of data per second, no DLLPs taken off.
+    /// Rate of the data without taking off DLLPs, bytes per second.
     pub bytes_per_second: f64,
-    /// The same less the DLLPs that the run sent in that direction.
+    /// Ceiling less the DLLPs that the run sent in that direction, bytes per second.
     pub less_dllps_bytes_per_second: f64,
     /// The direction that sets the latter.
     pub link: Id,
@@ -485,7 +485,7 @@ impl<Id> Ceiling<Id> {
     }
 }
 
-/// The least ceiling along `links`, or `None` where there is no link.
+/// Returns the least ceiling along `links`, or `None` where there is no link.
 pub fn least_ceiling<Id>(
     links: impl IntoIterator<Item = LinkLoad<Id>>,
     tlps: DataTlps,

@@ -15,11 +15,11 @@ use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, median, rate};
 use crate::pattern::{WORD_BYTES, compare_memory, compare_with, fill_memory};
 
-/// How bridged transfers are made.
+/// Options of bridged transfers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BridgedOptions {
-    /// The way.
+    /// Path of the data.
     pub path: Path,
     /// Pipelined or naive.
     pub mode: Mode,
@@ -55,12 +55,12 @@ setters!(BridgedOptions {
 /// Measurements of bridged transfers.
 #[derive(Clone, Debug)]
 pub struct BridgedMeasured {
-    /// Bytes of each.
+    /// Bytes of each transfer.
     pub size_bytes: u64,
-    /// Of each, as the client has it: from the request until it knows that all has arrived; of a
-    /// naive transfer from before it gets and registers its memory.
+    /// Time of each transfer, as the client has it: from the request until it knows that all has
+    /// arrived; of a naive transfer from before it gets and registers its memory.
     pub times: Vec<Picoseconds>,
-    /// Of that the client's memory, for a naive one.
+    /// Time of registering the client's memory, for a naive transfer.
     pub registrations: Vec<Picoseconds>,
     /// The server's report on each.
     pub reports: Vec<Report>,
@@ -93,7 +93,7 @@ pub type PeekCard<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
 /// Makes bridged transfers.
 ///
 /// # Errors
-/// An invalid request, and a failure on the way.
+/// An invalid request, and a failure of the run.
 pub async fn bridged<R: Rdma, C: Clock>(
     client: &Client<R, C>,
     options: &BridgedOptions,
@@ -266,7 +266,7 @@ impl BridgePlan {
     /// `address` on. If `progress` is over, those that have been made are returned.
     ///
     /// # Errors
-    /// Impossible transfers, and failures on the way.
+    /// Impossible transfers, and failures of the run.
     pub async fn measure<R: Rdma, C: Clock>(
         &self,
         clients: &[Client<R, C>],

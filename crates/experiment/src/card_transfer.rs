@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transfers between host memory and addresses of a card's memory. What is written there is read
-//! back, and what is read was written before: every byte is compared, outside of what is timed.
+//! Transfers between host memory and addresses of a card's memory. Data written there are read
+//! back, data to be read are written before: every byte is compared, outside of the timed span.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ impl CardDirection {
     /// Both.
     pub const ALL: [Self; 2] = [Self::ToCard, Self::FromCard];
 
-    /// `host to card`, `card to host`.
+    /// Returns the direction in words: `host to card`, `card to host`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::ToCard => "host to card",
@@ -94,10 +94,10 @@ fn check(place: &str, options: &Options) -> Result<()> {
 pub struct CardMeasured {
     /// Options of the run.
     pub options: Options,
-    /// Of each transfer in order, from its start (behind the setting of parameters) until the host
-    /// knows that it is complete: the interval that the paper's program times.
+    /// Time of each transfer in order, from its start (behind the setting of parameters) until the
+    /// host knows that it is complete: the interval that the paper's program times.
     pub times: Vec<Picoseconds>,
-    /// From before the first was posted until all were known to be complete.
+    /// Time from before the first transfer was posted until all were known to be complete.
     pub elapsed: Picoseconds,
     /// Words that differ from the data sent.
     pub data_errors: DataErrors,
@@ -124,7 +124,7 @@ impl CardMeasured {
 /// about pages, registration, system calls and credits do not matter.
 ///
 /// # Errors
-/// An impossible request, or a failure on the way.
+/// An impossible request, or a failure of the run.
 pub async fn card_transfer<B: Bus>(
     device: &Device<B>,
     direction: CardDirection,
@@ -183,7 +183,7 @@ impl<B: Bus> Run<'_, B> {
         start..start + self.options.size_bytes
     }
 
-    /// First word of what lies in a place on the card: what the last transfer to it has.
+    /// Returns the first word of a place on the card: that of the last transfer to it.
     fn first_word(&self, index: u64) -> u64 {
         let index = match self.direction {
             CardDirection::ToCard => index,

@@ -14,12 +14,12 @@ use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::transfer::Timing;
 
-/// The first card reads host memory and writes to the second, that to the third, and the last
-/// writes to host memory, where what has come is compared. A transfer's time is from its post to
-/// its completion in host memory. One transfer is under way at a time.
+/// Runs a chain: the first card reads host memory and writes to the second, that to the third, and
+/// the last writes to host memory, where what has come is compared. A transfer's time is from its
+/// post to its completion in host memory. One transfer is under way at a time.
 ///
 /// # Errors
-/// No card, a card twice, and what fails on the way.
+/// No card, a card twice, and a failure of the run.
 pub async fn chain<B: Bus>(devices: &[Device<B>], options: &Options) -> Result<Measured> {
     let mut chain = Chain::prepare(devices, options).await?;
     chain.run(Loopback::AtOnce).await?;
@@ -35,7 +35,8 @@ pub enum Loopback {
     AtOnce,
 }
 
-/// The card writes back what it reads; the host compares. One transfer is under way at a time.
+/// Runs a loopback: the card writes back what it reads; the host compares. One transfer is under
+/// way at a time.
 ///
 /// # Errors
 /// More [`InTurn`](Loopback::InTurn) than the card holds (at the deadline), and what fails on the
@@ -56,7 +57,7 @@ pub(crate) struct Chain<B: Bus> {
     options: Options,
     name: String,
     plan: Plan,
-    /// From each card to the next.
+    /// Peer path from each card to the next.
     peers: Vec<Peer<B>>,
     peer_channels: Vec<Channel<B>>,
     reading: Channel<B>,
@@ -64,7 +65,7 @@ pub(crate) struct Chain<B: Bus> {
     source: Buffer<B>,
     target: Buffer<B>,
     registration: Picoseconds,
-    /// Of each card.
+    /// Engine time of the reset of each card.
     reset_at_clocks: Vec<u64>,
     timing: Timing,
     data_errors: DataErrors,
@@ -153,7 +154,8 @@ impl<B: Bus> Chain<B> {
         Ok(())
     }
 
-    /// From the end to the beginning, so that whatever comes finds its way open.
+    /// Transfers all at once, set up from the end to the beginning, so that data find their path
+    /// open.
     async fn transfer_at_once(&mut self) -> Result<()> {
         let deadline = self.options.deadline(self.devices[0].bus());
         let write = self.transfer(&self.target);
@@ -223,7 +225,7 @@ impl<B: Bus> Chain<B> {
     }
 }
 
-/// The interconnect modes: host to next card, card to next card, card to host.
+/// Sets the interconnect modes: host to next card, card to next card, card to host.
 async fn route<B: Bus>(devices: &[Device<B>], peers: &[Peer<B>]) -> Result<()> {
     let last = devices.len() - 1;
     for (position, device) in devices.iter().enumerate() {

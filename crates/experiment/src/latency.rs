@@ -26,21 +26,21 @@ impl Options {
 /// Measurements of a ping-pong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundTrips {
-    /// From where to where.
+    /// Ends of the ping-pong.
     pub name: String,
     /// Bytes of a message.
     pub message_bytes: u64,
     /// Time of each round trip by the initiator's timer, from the first TLP begun until data
     /// enter its receive queue.
     pub round_trips: Vec<Picoseconds>,
-    /// The way there.
+    /// Path of the messages to the second card.
     pub plan: Plan,
     /// Words that came back different from those sent.
     pub data_errors: DataErrors,
 }
 
 impl RoundTrips {
-    /// One-way latencies, half of each round trip, in five numbers.
+    /// Returns the one-way latencies, half of each round trip, in five numbers.
     pub fn one_way(&self) -> Latencies {
         Latencies::of(self.round_trips.iter().map(|time| time.0 / 2).collect())
     }
@@ -59,10 +59,11 @@ impl RoundTrips {
 }
 
 /// Ping-pong: the first card sends a message, the second sends what it receives straight back,
-/// and the first card's timer stops as it begins to come in. What comes back is compared.
+/// and the first card's timer stops as it begins to come in. The data that come back are
+/// compared.
 ///
 /// # Errors
-/// A message that does not fit, and what fails on the way.
+/// A message that does not fit, and a failure of the run.
 pub async fn latency<B: Bus>(
     from: &Device<B>,
     to: &Device<B>,
@@ -113,8 +114,8 @@ pub async fn latency<B: Bus>(
     })
 }
 
-/// The payload of every TLP: what the way takes, or the message where that is shorter, so that
-/// the far engine sends it back as soon as it is whole.
+/// Returns the payload of every TLP: the longest that the path allows, or the message where that is
+/// shorter, so that the far engine sends it back as soon as it is whole.
 fn payload_bytes<B: Bus>(
     name: &str,
     from: &Device<B>,

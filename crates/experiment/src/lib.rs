@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Workloads and their runs, in a lab or on cards. What is moved is checked, timed by the
-//! application and by the engine, and compared with what the links can carry.
+//! Workloads and their runs, in a lab or on cards. The data moved are checked; the run is
+//! timed by the application and by the engine, and compared with what the links can carry.
 //!
 //! Read first: [`Workload`], transfers by the driver; [`Scenario`], a run in a lab of
 //! [engines](EngineWork), [generic requesters](TrafficWork), [stores](StoreWork), [gets](GetWork),

@@ -73,7 +73,7 @@ impl EngineTime {
         }
     }
 
-    /// The host's time when the engine's clock stood at `clocks`.
+    /// Returns the host's time at which the engine's clock stood at `clocks`.
     pub(crate) fn host(self, clocks: u64) -> Picoseconds {
         let engine_ps = i128::from(clocks) * i128::from(self.clock.0);
         Picoseconds((engine_ps + self.offset_ps).clamp(0, i128::from(u64::MAX)) as u64)
@@ -155,7 +155,7 @@ pub(crate) fn lane<B: Bus>(
 /// Words of 4 B that were not what was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataErrors {
-    /// How many.
+    /// Number of such words.
     pub words: u64,
     /// Number of the first of them in the stream, if there is one.
     pub first_word: Option<u64>,
@@ -171,7 +171,7 @@ impl From<Check> for DataErrors {
 /// Measurements of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// From where to where.
+    /// Ends of the workload.
     pub name: String,
     /// Bytes of one transfer.
     pub size_bytes: u64,
@@ -183,22 +183,22 @@ pub struct Measured {
     /// (with system call and registration where they belong to it) until it is known to be
     /// complete.
     pub latencies: Vec<Picoseconds>,
-    /// The application began.
+    /// Time at which the application began.
     pub started: Picoseconds,
-    /// The application had the last completion.
+    /// Time at which the application had the last completion.
     pub ended: Picoseconds,
-    /// The same by the engines' timers, from the first data TLP to the last.
+    /// Time by the engines' timers, from the first data TLP to the last.
     pub hardware: Option<HardwareTime>,
-    /// The channels that took part, in the order of the data's way.
+    /// The channels that took part, in the order of the data's path.
     pub channels: Vec<Channel>,
     /// The receive queues that took part, in the order of the data's path.
     pub lanes: Vec<ReceiveQueue>,
-    /// From the beginning of the first post to the first data TLP, or the first read request; of
-    /// a chain, from the post of the first read.
+    /// Time from the beginning of the first post to the first data TLP, or the first read request;
+    /// of a chain, from the post of the first read.
     pub post_to_first_tlp: Option<Picoseconds>,
-    /// Time of registering all of the memory; none where there is none.
+    /// Time of registering all of the memory; `None` where there is none.
     pub registration: Option<Picoseconds>,
-    /// The way of the data; of a chain, its first part.
+    /// The path of the data; of a chain, its first part.
     pub plan: Plan,
     /// Words that arrived different from those sent.
     pub data_errors: DataErrors,
@@ -249,7 +249,7 @@ impl Measured {
     }
 }
 
-/// The median of times, the later of two in the middle; zero of none.
+/// Returns the median of times, the later of two in the middle; zero if there are none.
 pub(crate) fn median(times: &[Picoseconds]) -> Picoseconds {
     let mut times = times.to_vec();
     times.sort();
@@ -261,7 +261,7 @@ pub(crate) fn rate(bytes: u64, span: Picoseconds) -> f64 {
     if span == Picoseconds::ZERO { 0.0 } else { bytes as f64 / span.as_seconds() }
 }
 
-/// All bytes of flows, from the first beginning to the last end.
+/// Returns the rate of all bytes of flows, from the first beginning to the last end.
 pub(crate) fn total_rate(flows: impl Iterator<Item = (u64, Picoseconds, Picoseconds)>) -> Figure {
     let (mut bytes, mut started, mut ended) = (0, None::<Picoseconds>, Picoseconds::ZERO);
     for (moved, from, to) in flows {

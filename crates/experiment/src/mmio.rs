@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast the host stores into a window of a memory card, by which program and through which
-//! mapping.
+//! Rates at which the host stores into a window of a memory card, by which program and through
+//! which mapping.
 
 use crosslane_driver::{
     CardMetrics, Contents, LINE_BYTES, MEMORY_BAR, MemoryCard, Window, WindowOptions,
@@ -16,7 +16,7 @@ use crate::measured::{DataErrors, rate};
 use crate::pattern::{WORD_BYTES, pattern_bytes};
 use crate::scenario::{Outcome, Scenario, Work, execute};
 
-/// Data of up to so many bytes are compared whole; of more, one word of each line of 64 B.
+/// Longest data that are compared whole, bytes; of more, one word of each line of 64 B.
 const COMPARED_BYTES: u64 = 64 << 10;
 
 /// Routine that makes the stores.
@@ -44,7 +44,7 @@ pub struct MmioOptions {
     pub program: Program,
     /// Through which mapping.
     pub mapping: Mapping,
-    /// Of the data.
+    /// Seed of the data.
     pub seed: u32,
 }
 
@@ -75,7 +75,7 @@ impl MmioOptions {
 pub struct MmioMeasured {
     /// Options of the run.
     pub options: MmioOptions,
-    /// From before the first store until the core may go on behind the last.
+    /// Time from before the first store until the core may continue after the last.
     pub elapsed: Picoseconds,
     /// Time of the fence behind the last store.
     pub fence: Picoseconds,
@@ -100,7 +100,7 @@ impl MmioMeasured {
 /// Stores into the card's memory, from its beginning on.
 ///
 /// # Errors
-/// A size that cannot be, a window that cannot be mapped so, and what fails on the way.
+/// An impossible size, a window that cannot be mapped so, and a failure of the run.
 pub async fn mmio<B: Bus>(
     bus: &B,
     card: &MemoryCard<B>,
@@ -156,7 +156,7 @@ async fn pass<B: Bus>(
     Ok(())
 }
 
-/// The stores of a library's copy routine.
+/// Makes the stores of a library's copy routine.
 async fn library_copy<B: Bus>(
     bus: &B,
     window: &Window<B>,

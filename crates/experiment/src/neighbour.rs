@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long a short message takes from one node's program to its neighbour's memory, by a get of
+//! Times that a short message takes from one node's program to its neighbour's memory, by a get of
 //! the network processor or by a put of the processor.
 
 use crosslane_host::{Bus, setters};
@@ -28,7 +28,7 @@ impl SendWay {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Put, Self::Get];
 
-    /// `put`, `get`.
+    /// Returns the word in results: `put`, `get`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -45,9 +45,9 @@ pub struct OneWayOptions {
     pub bytes: u64,
     /// Messages, each when the one before is there.
     pub rounds: u32,
-    /// How they are sent.
+    /// Method of sending the messages.
     pub way: SendWay,
-    /// Of the data.
+    /// Seed of the data.
     pub seed: u32,
     /// A message that takes longer than this has failed.
     pub timeout: Picoseconds,
@@ -69,14 +69,15 @@ setters!(OneWayOptions {
 /// Measurements of one-way messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneWay {
-    /// From before a message's first store until the program at the other end sees it there.
+    /// Time of each message, from before its first store until the program at the other end sees
+    /// it.
     pub times: Vec<Picoseconds>,
     /// Messages that were not what was sent.
     pub wrong: u32,
 }
 
 impl OneWay {
-    /// The median.
+    /// Returns the median time of a message.
     pub fn typical(&self) -> Picoseconds {
         median(&self.times)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a workload is run.
+//! Options of a workload's run.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +10,7 @@ use crosslane_results::quantity::size_words;
 
 use crate::error::{ExperimentError, Result};
 
-/// When memory is registered.
+/// Time at which memory is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Registration {
     /// Once, before anything is timed.
@@ -20,7 +20,7 @@ pub enum Registration {
     Within,
 }
 
-/// How a workload is run.
+/// Options of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
@@ -33,7 +33,7 @@ pub struct Options {
     /// Place of descriptors. [`CommandPort`](DescriptorSource::CommandPort) is for peer writes,
     /// [`Table`](DescriptorSource::Table) for transfers with host memory.
     pub descriptors: DescriptorSource,
-    /// How completions are learnt.
+    /// Method of learning of completions.
     pub notification: Notification,
     /// Longest write payload or read request, bytes; none for the most that is allowed.
     pub payload_bytes: Option<u32>,
@@ -41,7 +41,7 @@ pub struct Options {
     pub oversize: bool,
     /// Pages of the host memory.
     pub pages: PageSize,
-    /// When it is registered.
+    /// Time at which the memory is registered.
     pub registration: Registration,
     /// Charge the processor one system call for each transfer.
     pub system_call: bool,
@@ -49,8 +49,8 @@ pub struct Options {
     pub credits: bool,
     /// Seed of the generator's pattern. Flows that share a device share the seed.
     pub seed: u32,
-    /// Compare every byte in host memory. What an engine receives its own checker compares
-    /// whatever is said here.
+    /// Compare every byte in host memory. An engine's checker compares what the engine
+    /// receives in any case.
     pub check: bool,
     /// A transfer that takes longer than this has failed.
     pub timeout: Picoseconds,
@@ -190,7 +190,7 @@ impl Options {
             .with_oversize(self.oversize)
     }
 
-    /// When a transfer that begins now has failed.
+    /// Returns the time by which a transfer that begins now has to be complete.
     pub(crate) fn deadline<B: Bus>(&self, bus: &B) -> Picoseconds {
         Picoseconds(bus.now().0.saturating_add(self.timeout.0))
     }

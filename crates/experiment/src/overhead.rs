@@ -82,11 +82,11 @@ impl<'a, B: Bus, C: Clock> Stopwatch<'a, B, C> {
     }
 }
 
-/// Measures register accesses, the way from a doorbell to its interrupt, and small and large
+/// Measures register accesses, the time from a doorbell to its interrupt, and small and large
 /// transfers one at a time. The data of one transfer of each kind are compared.
 ///
 /// # Errors
-/// A failure on the way, and [`ExperimentError::Refused`] where data are not what was sent.
+/// A failure of the run, and [`ExperimentError::Refused`] where data are not what was sent.
 pub async fn overhead<B: Bus, C: Clock>(
     device: &Device<B>,
     clock: &C,

@@ -44,7 +44,7 @@ impl RdmaDirection {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Read, Self::Write];
 
-    /// `RDMA read`, `RDMA write`.
+    /// Returns the operation in words: `RDMA read`, `RDMA write`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Read => "RDMA read",
@@ -53,7 +53,7 @@ impl RdmaDirection {
     }
 }
 
-/// How reads or writes are made.
+/// Options of timed reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RdmaOptions {
@@ -61,9 +61,9 @@ pub struct RdmaOptions {
     pub direction: RdmaDirection,
     /// Bytes of each, at least 1.
     pub size_bytes: u64,
-    /// How many are timed.
+    /// Number of timed operations.
     pub iterations: u64,
-    /// How many are kept in flight.
+    /// Number of operations that are kept in flight.
     pub in_flight: u32,
     /// Seed of the data.
     pub seed: u32,
@@ -84,7 +84,7 @@ impl RdmaOptions {
         (1..=23).map(|power| 1 << power)
     }
 
-    /// As perftest does it, with fewer iterations of large sizes.
+    /// Options as perftest has them, with fewer iterations of large sizes.
     pub fn like_perftest(direction: RdmaDirection, size_bytes: u64, seed: u32) -> Self {
         let [most, least] = PERFTEST_ITERATIONS;
         let iterations = (PERFTEST_BYTES / size_bytes.max(1)).clamp(least, most);
@@ -113,11 +113,12 @@ impl RdmaOptions {
 /// Measurements of RDMA reads or writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RdmaMeasured {
-    /// How they were made.
+    /// Options of the run.
     pub options: RdmaOptions,
-    /// From the first that began to the last that ended.
+    /// Time from the first operation that began to the last that ended.
     pub time: Picoseconds,
-    /// From the beginning of each to its end, with all that were in flight before it.
+    /// Time of each operation from its beginning to its end, with all that were in flight before
+    /// it.
     pub latencies: Latencies,
     /// Words that differ from the data sent.
     pub data_errors: DataErrors,
@@ -130,8 +131,8 @@ impl RdmaMeasured {
     }
 }
 
-/// The far end of [`rdma`]: gives memory of this size to the node at the other end and waits until
-/// that is done with it.
+/// Serves as the far end of [`rdma`]: gives memory of this size to the node at the other end and
+/// waits until that is done with it.
 ///
 /// # Errors
 /// A refusal by the network.
@@ -211,7 +212,7 @@ async fn run<R: Rdma, C: Clock>(
     Ok(RdmaMeasured { options: *options, time, latencies, data_errors })
 }
 
-/// All operations: the time of all, and of each.
+/// Times all operations: together, and each.
 async fn timed<R: Rdma, C: Clock>(
     connection: &R::Connection,
     clock: &C,
@@ -247,7 +248,7 @@ async fn timed<R: Rdma, C: Clock>(
     Ok((clock.now().since(begun), latencies))
 }
 
-/// The memory that the far end gives.
+/// Returns the memory that the far end gives.
 fn offered(message: &[u8], connection: &impl RdmaConnection) -> Result<RemoteMemory> {
     let number = |at: usize| message[at..].first_chunk().copied().map_or(0, u64::from_le_bytes);
     if message.len() != OFFER_BYTES {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The way of a flow's packets through the tree, and of a workload's data, by the engines that send
+//! Path of a flow's packets through the tree, and of a workload's data, by the engines that send
 //! them on.
 
 use crosslane_driver::ChannelKind;
@@ -14,7 +14,7 @@ struct Step {
     node: NodeId,
 }
 
-/// The links from a node up to its root complex.
+/// Returns the links from a node up to its root complex.
 fn way_up(fabric: &Fabric, node: NodeId) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut at = node;
@@ -39,9 +39,9 @@ pub enum Cargo {
     Completions,
 }
 
-/// The directions that a packet crosses from one node to another of the same host: up to the
-/// lowest node that is above both, or to the root complex where a port on the way redirects
-/// what goes to its peers, then down.
+/// The directions that a packet crosses from one node to another of the same host: up to the lowest
+/// node that is above both, or to the root complex where a port on the path redirects what goes to
+/// its peers, then down.
 pub fn route(fabric: &Fabric, from: NodeId, to: NodeId, cargo: Cargo) -> Vec<DirectionId> {
     let down = way_up(fabric, to);
     let mut route = Vec::new();
@@ -82,7 +82,7 @@ fn is_above(
     }
 }
 
-/// A part of the way, in which one channel moves the data.
+/// A part of the path, in which one channel moves the data.
 #[derive(Clone, Debug)]
 pub struct Segment {
     /// Directions that the data cross, in order.
@@ -91,11 +91,11 @@ pub struct Segment {
     pub carrier: Carrier,
     /// The endpoint whose engine asks for them or sends them.
     pub engine: NodeId,
-    /// By which of its channels.
+    /// Channel of the engine that moves the data.
     pub channel: ChannelKind,
 }
 
-/// The parts of a flow's way, in order.
+/// Returns the parts of a flow's path, in order.
 pub fn segments(fabric: &Fabric, workload: &Workload, flow: &FlowEnds) -> Vec<Segment> {
     let (host, first) = (flow.memory.node, flow.cards[0].node);
     let mut segments = Vec::new();

@@ -32,7 +32,7 @@ pub struct Scenario<W> {
 
 /// Work of a scenario.
 pub trait Work: Clone + Send + Sync {
-    /// Its outcome.
+    /// Outcome of the work.
     type Outcome: Outcome + Send + Sync;
 
     /// Returns its name in progress and errors.

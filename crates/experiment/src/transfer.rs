@@ -27,7 +27,7 @@ const LAST_ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1_000_000);
 /// Card to host: the generator's pattern is written to host memory, where every byte is compared.
 ///
 /// # Errors
-/// An invalid request, and a failure on the way.
+/// An invalid request, and a failure of the run.
 pub async fn write<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured> {
     Prepared::host(device, ChannelKind::C2h, options).await?.measured().await
 }
@@ -46,7 +46,7 @@ pub async fn read<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measu
 /// all has arrived.
 ///
 /// # Errors
-/// An invalid request, and a failure on the way.
+/// An invalid request, and a failure of the run.
 pub async fn peer_write<B: Bus>(
     from: &Device<B>,
     to: &Device<B>,
@@ -203,7 +203,7 @@ struct HostMemory<B: Bus> {
     plan: Plan,
     /// Memory that is registered within each transfer, while it is not.
     memory: Option<B::Memory>,
-    /// The same while it is registered.
+    /// Buffer of the memory while it is registered.
     buffer: Option<Buffer<B>>,
     registration: Picoseconds,
     data_errors: DataErrors,
@@ -383,7 +383,7 @@ fn check_peer(place: &str, options: &Options) -> Result<()> {
     Err(ExperimentError::refused(place, problem))
 }
 
-/// Waits until a receive queue has passed on so many bytes since it was claimed.
+/// Waits until a receive queue has passed on a number of bytes since it was claimed.
 pub(crate) async fn wait_drained<B: Bus>(
     bus: &B,
     peer: &Peer<B>,
@@ -416,9 +416,9 @@ pub(crate) async fn wait_drained<B: Bus>(
 /// A run as the application has seen it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing {
-    /// It began.
+    /// Start of the run.
     pub(crate) started: Picoseconds,
-    /// It had the last completion.
+    /// Time of the last completion.
     pub(crate) ended: Picoseconds,
     /// The first post began.
     pub(crate) first_post: Option<Picoseconds>,
@@ -437,13 +437,13 @@ pub(crate) trait Source<B: Bus> {
     /// The bus of the core that posts.
     fn bus(&self) -> &B;
 
-    /// How the run is made.
+    /// Returns the options of the run.
     fn options(&self) -> &Options;
 
     /// Transfer number `index`, ready to be posted.
     fn transfer(&mut self, index: u64) -> Result<Transfer<B>>;
 
-    /// That transfer is complete.
+    /// Called when the transfer with this index is complete.
     fn completed(&mut self, _index: u64) -> Result<()> {
         Ok(())
     }
@@ -462,7 +462,7 @@ struct Posted {
 }
 
 /// Posts all transfers of a source and waits for them, with as many on their way as the options
-/// say. What completes together is posted anew together, with one doorbell.
+/// say. Transfers that complete together are posted anew together, with one doorbell.
 pub(crate) async fn run_posted<B: Bus, S: Source<B>>(
     channel: &mut Channel<B>,
     source: &mut S,

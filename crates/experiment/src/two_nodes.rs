@@ -77,8 +77,8 @@ impl TwoNodes {
         &self.card
     }
 
-    /// Runs a program with a number of clients beside a server, in a lab of its own; it may look at
-    /// the lab. Returns the program's result, and the simulated time at the end.
+    /// Runs a program with a number of clients beside a server, in a new lab; it may look at the
+    /// lab. Returns the program's result, and the simulated time at the end.
     ///
     /// # Errors
     /// A lab that cannot be built, or a run that fails.

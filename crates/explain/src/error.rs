@@ -21,9 +21,7 @@ pub enum ExplainError {
         source: Box<Self>,
     },
     /// There are more limits than can be tried.
-    #[error(
-        "{limits} limits could hold the run, and no more than {runs} runs are made to find the one"
-    )]
+    #[error("cannot try {limits} limits: the search makes no more than {runs} runs")]
     TooManyLimits {
         /// Number of limits.
         limits: usize,

@@ -19,7 +19,7 @@ use crate::packet::{NONE, Packet, PacketIndex};
 use crate::topology::{NodeId, PortId};
 use crate::trace::HeaderLine;
 
-/// When the receive buffer of a TLP becomes free.
+/// Time at which the receive buffer of a TLP becomes free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consumed {
     /// At once.
@@ -73,7 +73,7 @@ pub enum ChannelKind {
 /// first two reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelWaits {
-    /// From the first TLP until the last one is handed on, or the last data arrive.
+    /// Time from the first TLP until the last one is handed on, or the last data arrive.
     pub moving: Picoseconds,
     /// The host had posted nothing.
     pub nothing_posted: Picoseconds,
@@ -141,7 +141,7 @@ pub trait Device: Any + Send {
         None
     }
 
-    /// For downcasts to the device's type.
+    /// Returns the device as `Any`, for downcasts to its type.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
@@ -332,7 +332,7 @@ impl DevicePort<'_> {
         self.fabric.events.schedule(time_ps, EventKind::DeviceTimer, node.0, token);
     }
 
-    /// Another device as a `T`; `None` if it has another type or is this one.
+    /// Returns another device as a `T`; `None` if it has another type or is this one.
     pub fn other<T: 'static>(&mut self, node: NodeId) -> Option<&mut T> {
         self.fabric.device_as(node)
     }

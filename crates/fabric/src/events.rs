@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const FINE_BITS: u32 = 10;
 const TURN_BITS: [u32; 3] = [22, 32, 42];
 
-/// Kind of an event; its two numbers are given in brackets. Those that are no work come last.
+/// Kind of an event; its two numbers are given in brackets. Kinds that are not work come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 #[repr(u8)]
 pub(crate) enum EventKind {

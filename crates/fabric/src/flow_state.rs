@@ -80,11 +80,11 @@ fn scatter(number: u64, count: u64) -> u64 {
 /// Whether and when the next operation can be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Posting {
-    /// It can be posted now.
+    /// The operation can be posted now.
     Now,
-    /// It can be posted from this time on (ps).
+    /// The operation can be posted from this time on (ps).
     At(u64),
-    /// It must wait until some operation is done.
+    /// The operation must wait until some other one is done.
     Wait,
     /// Every operation has been posted.
     Finished,

@@ -98,7 +98,7 @@ pub enum LoadError {
     },
     /// All tags belong to loads that timed out. Reusing one could match a late completion with the
     /// wrong load.
-    #[error("a load of {bytes} B at {address} cannot be sent: loads that timed out hold every tag")]
+    #[error("cannot load {bytes} B at {address}: loads that timed out hold every tag")]
     NoTag {
         /// Address of the load.
         address: BusAddress,
@@ -120,7 +120,7 @@ pub enum HostAccessError {
         core: u16,
     },
     /// The load is not 1, 2, 4 or 8 bytes wide, or not naturally aligned.
-    #[error("a load of {bytes} B at {address}: 1, 2, 4 or 8 B, naturally aligned, are possible")]
+    #[error("cannot load {bytes} B at {address}: 1, 2, 4 or 8 B, naturally aligned, are possible")]
     BadLoad {
         /// Address of the load.
         address: BusAddress,
@@ -128,7 +128,9 @@ pub enum HostAccessError {
         bytes: u32,
     },
     /// The store width is not supported.
-    #[error("stores of {width_bytes} B: a power of two of at most {MAX_STORE_BYTES} is possible")]
+    #[error(
+        "cannot store {width_bytes} B at once: a power of two up to {MAX_STORE_BYTES} is possible"
+    )]
     BadStoreWidth {
         /// Width asked for, in bytes.
         width_bytes: u32,
@@ -148,7 +150,7 @@ pub enum HostAccessError {
         node: u32,
     },
     /// Too many accesses wait for the core already.
-    #[error("core {core} has {accesses} accesses with {bytes} B of stores waiting")]
+    #[error("cannot queue more at core {core}: {accesses} accesses with {bytes} B of stores wait")]
     TooManyAccesses {
         /// Number of the core.
         core: u16,

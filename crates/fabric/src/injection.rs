@@ -117,7 +117,6 @@ impl Fabric {
     /// # Panics
     /// If requests are to be duplicated (a duplicate write looks like a second one), or a
     /// probability is not between 0 and 1.
-    /// probability is none.
     pub fn inject_fault(
         &mut self,
         direction: DirectionId,

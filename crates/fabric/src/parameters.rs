@@ -18,8 +18,8 @@ use crate::flow_state::MAX_STORE_BYTES;
 use crate::iommu::{IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES, MAX_IO_WALKS, MAX_IOTLB_ENTRIES};
 use crate::parameters;
 
-/// When a receiver sends a DLLP for several TLPs (Ack, UpdateFC): after `tlps` TLPs, or when the
-/// oldest has waited for `within`, whichever comes first.
+/// Rule for sending a DLLP for several TLPs (Ack, UpdateFC): after `tlps` TLPs, or when the oldest
+/// has waited for `within`, whichever comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalescing {
     /// TLPs per DLLP, at least 1.
@@ -44,10 +44,9 @@ pub struct PortParameters {
     pub receive_credits: [Credits; 3],
     /// Wire bytes of TLPs that may wait for their Ack; `u32::MAX` for unlimited.
     pub replay_buffer_bytes: u32,
-    /// When the port acknowledges.
+    /// Rule for Acks.
     pub ack: Coalescing,
-    /// When the port returns credits. They also return at once when less than one largest TLP is
-    /// left.
+    /// Rule for returning credits. They also return at once when less than one largest TLP is left.
     pub update_fc: Coalescing,
     /// Time from the last byte of a TLP on the wire to the logic behind the port. Switches include
     /// theirs in [`SwitchParameters::latency`].
@@ -72,7 +71,7 @@ pub struct LinkParameters {
     pub skp: bool,
 }
 
-/// When a switch passes a TLP on.
+/// Time at which a switch passes a TLP on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
     /// Once its header has arrived, but late enough that a faster egress link does not run out of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routes of a node, and the way of a TLP that has arrived: checks at the port, then through a
+//! Routes of a node, and the path of a TLP that has arrived: checks at the port, then through a
 //! switch or to a root complex or device.
 
 use crosslane_pcie::config::PortType;

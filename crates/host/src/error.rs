@@ -45,7 +45,7 @@ pub enum BusError {
         most: u32,
     },
     /// A BAR that cannot be mapped write-combined.
-    #[error("BAR{bar} of {function} cannot be write-combined: {why}")]
+    #[error("cannot map BAR{bar} of {function} write-combined: {why}")]
     CannotCombine {
         /// The function.
         function: RoutingId,
@@ -55,7 +55,7 @@ pub enum BusError {
         why: String,
     },
     /// The device did not answer a read: Unsupported Request, or a link that is down.
-    #[error("reading {at} got no data: {why}")]
+    #[error("cannot read {at}: {why}")]
     NoAnswer {
         /// First byte of the read.
         at: RegisterAddress,
@@ -64,7 +64,7 @@ pub enum BusError {
         why: Reason,
     },
     /// The core has too much waiting to take more.
-    #[error("the core takes no more: {why}")]
+    #[error("cannot queue another access of the core: {why}")]
     Busy {
         /// The work that waits.
         #[source]
@@ -172,7 +172,7 @@ pub enum TopologyError {
         offset: u16,
     },
     /// The platform does not permit this program the access.
-    #[error("configuration space of {function}: {why}")]
+    #[error("cannot access the configuration space of {function}: {why}")]
     Refused {
         /// The function.
         function: RoutingId,

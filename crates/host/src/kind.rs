@@ -136,7 +136,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Makes the reason of a sentence, or of an error that has no kind of its own.
+    /// Makes the reason of a sentence, or of an error without a kind.
     pub fn new(kind: ErrorKind, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind, cause: cause.into().into() }
     }

@@ -275,7 +275,7 @@ pub enum RdmaError {
         why: Reason,
     },
     /// Memory that cannot be registered.
-    #[error("{bytes} B of memory cannot be registered: {why}")]
+    #[error("cannot register {bytes} B of memory: {why}")]
     Registration {
         /// Size of the memory.
         bytes: u64,

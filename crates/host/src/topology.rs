@@ -13,7 +13,7 @@ pub struct FunctionInfo {
     pub id: RoutingId,
     /// The bridge above it; none for a root port.
     pub parent: Option<RoutingId>,
-    /// Its human-readable name: as the lab has it, or its slot on a real machine.
+    /// Human-readable name of the function: as the lab has it, or its slot on a real machine.
     pub name: String,
     /// Endpoint, root port or switch port.
     pub port_type: PortType,
@@ -21,7 +21,7 @@ pub struct FunctionInfo {
     pub vendor: u16,
     /// Device ID.
     pub device: u16,
-    /// Its BARs as placed, in the order of their numbers.
+    /// BARs of the function as placed, in the order of their numbers.
     pub bars: Vec<Bar>,
 }
 
@@ -30,7 +30,7 @@ pub struct FunctionInfo {
 pub struct IoTranslation {
     /// Pages that its IOTLB holds for all functions together.
     pub iotlb_pages: u32,
-    /// Its largest pages, bytes.
+    /// Size of the IOMMU's largest pages, bytes.
     pub largest_page_bytes: u64,
     /// Time of a walk of its page table, for a page that the IOTLB does not hold.
     pub walk: Picoseconds,

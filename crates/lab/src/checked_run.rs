@@ -16,7 +16,7 @@ use crate::lab::Lab;
 /// run simulates in an hour, so that only code that waits for ever reaches it.
 pub const TIME_LIMIT: Picoseconds = Picoseconds::from_secs(1000);
 
-/// A run of host code in a simulation of its own.
+/// A run of host code in a separate simulation.
 ///
 /// ```
 /// use crosslane_host::Bus;

@@ -64,7 +64,7 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
-/// `its variants are A, B`.
+/// Formats the names of variants: `its variants are A, B`.
 fn variants(known: &[String]) -> String {
     match known {
         [] => "it has no variants".to_owned(),
@@ -189,7 +189,7 @@ pub enum Problem {
     /// A part or node of the wrong kind.
     #[error("{name} is {found}, but {needed} is needed here")]
     WrongKind {
-        /// Its name.
+        /// Name of the part or node.
         name: String,
         /// The kind found.
         found: String,
@@ -199,7 +199,7 @@ pub enum Problem {
     /// A switch or an endpoint without a link above it.
     #[error("{name} is not connected: no link has it as its lower end")]
     NotLinked {
-        /// Its name.
+        /// Name of the switch or endpoint.
         name: String,
     },
     /// Links in a ring.
@@ -221,7 +221,7 @@ pub enum Problem {
     TooMany {
         /// The things counted.
         what: String,
-        /// Their number.
+        /// Number of things in the file.
         count: usize,
         /// The limit.
         limit: usize,

@@ -350,17 +350,17 @@ impl RunningLab {
 /// One host of a running lab.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningHost {
-    /// Its number in the fabric.
+    /// Number of the host in the fabric.
     pub id: HostId,
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Its root complex.
+    /// Root complex of the host.
     pub root_complex: NodeId,
     /// The tree found by its enumeration.
     pub tree: HostTree,
     /// Memory from which its programs get their DMA buffers.
     pub buffers: Range<u64>,
-    /// Its processor.
+    /// Constants of the host's processor.
     pub cpu: CpuParameters,
     /// With an IOMMU: the functions of generic endpoints, for which its buffers and all BARs are
     /// mapped one to one.

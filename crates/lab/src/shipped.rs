@@ -4,9 +4,9 @@
 /// A lab compiled into the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShippedLab {
-    /// Its name, as on the command line.
+    /// Name of the lab, as on the command line.
     pub name: &'static str,
-    /// Its description, one sentence.
+    /// Description of the lab, one sentence.
     pub summary: &'static str,
     /// The text of its file.
     pub text: &'static str,

@@ -40,7 +40,7 @@ pub struct LabDevice {
 #[non_exhaustive]
 pub enum OpenError {
     /// A text that is not the name of a device.
-    #[error("{name:?} is no device: {why}")]
+    #[error("{name:?} is not a device: {why}")]
     Name {
         /// The name as given.
         name: String,
@@ -71,9 +71,9 @@ pub enum OpenError {
     /// Cards that cannot be opened together.
     #[error("{first} and {other} cannot be used together: {why}")]
     Together {
-        /// One of them.
+        /// Name of one of the two cards.
         first: String,
-        /// Another one.
+        /// Name of the other card.
         other: String,
         /// The reason.
         why: &'static str,

@@ -45,11 +45,11 @@ setters!(SessionOptions {
 /// A card of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// Its endpoint in the lab, or the name by which it was opened.
+    /// Name of the card's endpoint in the lab, or the name by which the card was opened.
     pub name: String,
     /// Name of its function in the topology: the endpoint in the lab, or the slot.
     pub endpoint: String,
-    /// Its function.
+    /// Function of the card.
     pub function: RoutingId,
 }
 
@@ -69,7 +69,7 @@ pub struct Card {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Session {
-    /// None for real and served cards.
+    /// Simulation of the lab; `None` for real and served cards.
     simulation: Option<Simulation>,
     bus: AnyBus,
     cards: Vec<Card>,

@@ -142,7 +142,7 @@ impl FromStr for Width {
 /// Interval and length of the SKP ordered sets that interrupt a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkpRule {
-    /// From one SKP ordered set's due time to the next, in ticks.
+    /// Time from one SKP ordered set's due time to the next, in ticks.
     pub interval_ticks: u64,
     /// Wire time of one SKP ordered set, in ticks (with the EDS token of 128b/130b).
     pub length_ticks: u64,

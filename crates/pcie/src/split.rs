@@ -109,9 +109,9 @@ pub struct CompletionCuts {
 
 #[derive(Clone, Copy, Debug)]
 enum CutRule {
-    /// At the last multiple of these bytes within reach of one payload.
+    /// Cuts at the last multiple of these bytes within reach of one payload.
     LastReached(u32),
-    /// At every multiple of the longest payload.
+    /// Cuts at every multiple of the longest payload.
     EveryMultiple,
 }
 

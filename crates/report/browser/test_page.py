@@ -20,7 +20,7 @@ TREE = Path(__file__).resolve().parents[3]
 TARGET = TREE / os.environ.get("CARGO_TARGET_DIR", "target")
 SAMPLE = TARGET / "report-sample" / "index.html"
 BROWSERS = ["chromium", "chromium-browser", "google-chrome"]
-# What a table says where it has no value.
+# Text of a table's cell without a value.
 NO_NUMBER = "\u2013"
 WIDTHS = [360, 768, 1280]
 THEMES = ["light", "dark"]
@@ -31,7 +31,7 @@ LEAST_CONTRAST_LARGE = 3.0
 # Every text that is seen, with its contrast: colours as the browser computed them.
 CONTRASTS = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
 
-# What has the focus, and how that is shown.
+# The element that has the focus, and how that is shown.
 FOCUSED = """(() => {
   const { tagName, className, type } = document.activeElement;
   const { outlineStyle } = getComputedStyle(document.activeElement);
@@ -104,7 +104,7 @@ class InBrowser(unittest.TestCase):
 
 
 class EveryPage(InBrowser):
-    """What holds for any page."""
+    """Checks that hold for any page."""
 
     @staticmethod
     def pages() -> list[Path]:
@@ -282,7 +282,7 @@ class Tables(InBrowser):
             heading.get_by_role("button").click()
             self.assertEqual(heading.get_attribute("aria-sort"), "ascending")
             up = self.column(page, 5)
-            # What is no number stays at the end.
+            # Cells without a number stay at the end.
             self.assertEqual(up[-1], NO_NUMBER)
             self.assertEqual(up[:-1], sorted((t for t in before if t != NO_NUMBER), key=float))
             heading.get_by_role("button").press("Enter")

@@ -49,7 +49,7 @@ pub enum OutputError {
     /// The file cannot be written.
     #[error("{path} cannot be written: {source}", path = .path.display())]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -57,7 +57,7 @@ pub enum OutputError {
     /// The folder of a report cannot be made.
     #[error("the folder {path} cannot be made: {source}", path = .path.display())]
     Folder {
-        /// Its path.
+        /// Path of the folder.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -68,7 +68,7 @@ pub enum OutputError {
         path = .path.display()
     )]
     Foreign {
-        /// Its path.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The expected content.
         kind: &'static str,
@@ -135,7 +135,7 @@ impl Kind {
 /// A place where a file can be written.
 #[derive(Debug)]
 pub struct OutputFile {
-    /// As the user named it, for words.
+    /// Path as the user named it, for words.
     path: PathBuf,
     /// The file itself: links are followed.
     target: PathBuf,

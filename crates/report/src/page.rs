@@ -10,14 +10,14 @@ use crate::table::Table;
 /// A report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// Its title.
+    /// Title of the report.
     pub title: String,
-    /// Its subject, in a sentence or two.
+    /// Subject of the report, in a sentence or two.
     pub summary: String,
-    /// Its origin as names and values: command, version, lab, seed. No date, so that the same run
-    /// gives the same page.
+    /// Origin of the report as names and values: command, version, lab, seed. No date, so that the
+    /// same run gives the same page.
     pub facts: Vec<(String, String)>,
-    /// Its sections, in order.
+    /// Sections of the report, in order.
     pub sections: Vec<Section>,
 }
 
@@ -26,7 +26,7 @@ pub struct Page {
 pub struct Section {
     /// Heading.
     pub title: String,
-    /// Its blocks, in order.
+    /// Blocks of the section, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -59,7 +59,7 @@ pub struct Bars {
 /// A whole and its parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Its name.
+    /// Name of the whole.
     pub name: String,
     /// Name and share of each part, 0 to 1; together one or a little less. A name has the same
     /// colour in all bars of a page.

@@ -17,7 +17,7 @@ pub enum Scale {
 pub struct Axis {
     /// The quantity that it shows.
     pub label: String,
-    /// Its unit; empty for a plain number. `B` is written as B, KiB, MiB.
+    /// Unit of the axis; empty for a plain number. `B` is written as B, KiB, MiB.
     pub unit: String,
     /// Mapping of values to it. A linear axis of rates begins at 0.
     pub scale: Scale,
@@ -56,10 +56,10 @@ impl SeriesKind {
 /// Values of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name in the legend. Series of the same name have the same colour and the same shape of
-    /// mark in a plot, so that a published value is easy to find beside ours.
+    /// Name of the series in the legend. Series of the same name have the same colour and the same
+    /// shape of mark in a plot, so that a published value is easy to find beside ours.
     pub name: String,
-    /// Its kind.
+    /// Kind of the series.
     pub kind: SeriesKind,
     /// Values of x and y, by x.
     pub points: Vec<(f64, f64)>,
@@ -84,7 +84,7 @@ impl Series {
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// Its title.
+    /// Title of the plot.
     pub title: String,
     /// The axis from left to right.
     pub x: Axis,

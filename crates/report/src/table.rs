@@ -27,16 +27,16 @@ pub enum Align {
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its heading.
+    /// Heading of the column.
     pub heading: String,
-    /// Its alignment.
+    /// Alignment of the column.
     pub align: Align,
 }
 
 /// A cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Its text.
+    /// Text of the cell.
     pub text: String,
     /// Whether it deserves attention: outside its tolerance, or an error.
     pub is_bad: bool,
@@ -57,7 +57,7 @@ impl From<&str> for Cell {
 /// Rows of cells under one heading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Its title; may be empty.
+    /// Title of the table; may be empty.
     pub title: String,
     /// The columns.
     pub columns: Vec<Column>,
@@ -174,11 +174,11 @@ const TEXT_COLUMNS: usize = 24;
 struct Span {
     /// Nothing is folded.
     whole: usize,
-    /// Its heading is folded at every blank, its texts a little.
+    /// Width with the heading folded at every blank, its texts a little.
     folded: usize,
-    /// Its heading and its texts are folded at every blank.
+    /// Width with heading and texts folded at every blank.
     words: usize,
-    /// Its texts are folded at every dot too: paths of constants.
+    /// Width with the texts folded at every dot too: paths of constants.
     pieces: usize,
 }
 

@@ -45,7 +45,7 @@ pub struct Row {
     pub simulated: Option<f64>,
     /// (simulated - published) / published, if there are both.
     pub error: Option<f64>,
-    /// Its worth.
+    /// Kind of the figure: what its comparison is worth.
     pub kind: Kind,
     /// Largest absolute error that is allowed; `None` for context.
     pub tolerance: Option<f64>,

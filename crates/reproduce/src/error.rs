@@ -33,7 +33,7 @@ pub enum ReproduceError {
     Published {
         /// The file, as the lab file names it.
         file: String,
-        /// Its line, from 1.
+        /// Line in the file, from 1.
         line: u64,
         /// The problem.
         problem: String,

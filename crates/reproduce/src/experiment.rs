@@ -10,13 +10,13 @@ use crate::explained::Explained;
 /// One experiment of a paper, after its run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Experiment {
-    /// Its subject, with the paper's figure or table.
+    /// Subject of the experiment, with the paper's figure or table.
     pub title: &'static str,
     /// Remarks, each a paragraph.
     pub text: Vec<String>,
     /// The results as tables for people.
     pub tables: Vec<Table>,
-    /// The same as plots, with the paper's points.
+    /// Figures of the experiment as plots, with the paper's points.
     pub plots: Vec<Plot>,
     /// Explanations of its runs; empty until they have been made.
     pub why: Vec<Explained>,

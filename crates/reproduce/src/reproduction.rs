@@ -15,7 +15,7 @@ use crate::study::{Reproducible, reproducible, study};
 /// A reproduction, after its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reproduction {
-    /// Its name.
+    /// Name of the reproduction.
     pub name: &'static str,
     /// The experiments, in order.
     pub experiments: Vec<Experiment>,
@@ -140,8 +140,7 @@ impl Reproduction {
         }
         let outside = match self.missed().count() {
             0 => "all within their tolerance".to_owned(),
-            1 => "1 OUTSIDE its tolerance".to_owned(),
-            count => format!("{count} OUTSIDE their tolerance"),
+            count => format!("{count} out of tolerance"),
         };
         let figures = if compared.len() == 1 { "figure" } else { "figures" };
         format!(
@@ -243,7 +242,8 @@ mod tests {
         };
         let model = of(&row, EngineKind::Model);
         assert_eq!(model.missed().count(), 1);
-        assert!(model.summary().starts_with("1 figure compared, 1 OUTSIDE"), "{}", model.summary());
+        let summary = model.summary();
+        assert!(summary.starts_with("1 figure compared, 1 out of tolerance;"), "{summary}");
         assert_eq!(model.result().engine, None);
         as_context(&mut row);
         let gateware = of(&row, EngineKind::Rtl);

@@ -19,7 +19,7 @@ pub enum Effort {
 /// The reproduction of a study's experiments.
 #[derive(Clone, Copy, Debug)]
 pub struct Reproducible {
-    /// Its name.
+    /// Name of the reproduction.
     pub name: &'static str,
     /// The system and the measurements, one sentence.
     pub summary: &'static str,

@@ -27,7 +27,7 @@ pub struct Bench {
     pub version: String,
     /// One run for each point of a sweep.
     pub scenarios: Vec<ScenarioResult>,
-    /// How far it came, if it was interrupted.
+    /// Progress of the benchmark, if it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
 }
@@ -43,12 +43,12 @@ impl Bench {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Platform {
-    /// In simulated time.
+    /// A lab, in simulated time.
     Lab {
         /// Name of the lab.
         lab: String,
     },
-    /// On cards opened by name, in the time of this machine.
+    /// Cards opened by name, in the time of this machine.
     Cards {
         /// Names of the cards.
         devices: Vec<String>,

@@ -107,7 +107,7 @@ pub struct BridgeReport {
 pub struct BridgeStage {
     /// The stage: `RdmaRead`, ….
     pub stage: String,
-    /// The same in words: `RDMA read`.
+    /// Name of the stage in words: `RDMA read`.
     #[serde(default)]
     pub words: String,
     /// Bytes moved.
@@ -127,7 +127,7 @@ pub struct BridgeStage {
 pub struct BridgeStep {
     /// The work of the step.
     pub what: String,
-    /// Its duration, ps.
+    /// Duration of the step, ps.
     pub time_ps: u64,
 }
 
@@ -140,16 +140,16 @@ pub struct BridgeCopy {
     pub bytes: u64,
     /// Duration, seconds.
     pub seconds: f64,
-    /// Their quotient.
+    /// Rate of the transfer, bytes per second.
     pub bytes_per_second: f64,
     /// CRC-32 of the data, the same at both ends, in hexadecimal digits.
     pub crc32: Option<String>,
-    /// Name of the network.
+    /// Number of times that the transfer was resumed.
     pub network: String,
     /// Number of times that it was resumed.
     pub retries: u32,
     /// The server's reports of the transfers.
     pub transfers: Vec<BridgeReport>,
-    /// For each the slowest stage, in a sentence.
+    /// Slowest stage of each transfer, in a sentence.
     pub why_not_faster: Vec<String>,
 }

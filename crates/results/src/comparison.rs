@@ -31,11 +31,11 @@ pub struct ComparedFigure {
     pub conditions: String,
     /// The figure: `rate`, `p99 time`.
     pub quantity: String,
-    /// Its unit.
+    /// Unit of both values.
     pub unit: String,
-    /// Its value in the first outcome.
+    /// Value of the figure in the first outcome.
     pub first: f64,
-    /// Its value in the second.
+    /// Value of the figure in the second outcome.
     pub second: f64,
     /// Change from the first to the second as a fraction of the first; `None` if that is 0.
     pub change: Option<f64>,
@@ -84,7 +84,7 @@ pub struct SingleFigure {
     pub quantity: String,
     /// `MB/s`, `us`, `%`, or the unit of a row.
     pub unit: String,
-    /// Its value in that unit.
+    /// Value of the figure in that unit.
     pub value: f64,
     /// Direction in which it gets better, if it has one.
     #[serde(skip)]
@@ -96,8 +96,8 @@ pub struct SingleFigure {
 pub struct ComparedBottleneck {
     /// Size of the scenario's transfers.
     pub size: String,
-    /// Its bottleneck in the first outcome.
+    /// Bottleneck of the scenario in the first outcome.
     pub first: String,
-    /// Its bottleneck in the second.
+    /// Bottleneck of the scenario in the second outcome.
     pub second: String,
 }

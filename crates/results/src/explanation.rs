@@ -22,7 +22,7 @@ pub enum Better {
 /// The figure of a run that its explanation tries to improve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its value: bytes per second of all flows together, or picoseconds one way.
+    /// Value of the figure: bytes per second of all flows together, or picoseconds one way.
     pub value: f64,
     /// Direction in which it gets better.
     pub better: Better,
@@ -65,8 +65,8 @@ pub struct Explanation {
     pub figure: Figure,
     /// The figure of the whole run as it was measured; `None` if unknown.
     pub measured: Option<Figure>,
-    /// How the run was shortened, in words, if it was. The figures of steps and trials are then
-    /// those of equally short runs, comparable only with each other.
+    /// The shortening of the run, in words, if there was one. The figures of steps and trials are
+    /// then those of equally short runs, comparable only with each other.
     pub shortened: Option<String>,
     /// Whether the search ran the model in place of the measured gateware.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -99,9 +99,9 @@ pub struct Consequence {
     /// The wait of the sender of the busiest direction.
     #[serde(rename = "use")]
     pub what: Use,
-    /// Its share of the time in the explained run, 0 to 1.
+    /// Share of the wait in the time of the explained run, 0 to 1.
     pub share: f64,
-    /// Its share in the run without the bottleneck.
+    /// Share of the wait in the run without the bottleneck.
     pub share_without: f64,
 }
 
@@ -206,7 +206,7 @@ listed! {
         /// A link at its ports' full width and generation that several flows share; lifted: twice
         /// the rate.
         SharedLink,
-        /// The same for a single flow.
+        /// A link as above with a single flow.
         Link,
     }
 }
@@ -229,9 +229,9 @@ impl LimitKind {
 /// A limit in a lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// Its kind.
+    /// Kind of the limit.
     pub kind: LimitKind,
-    /// Its place: a node, port, link or flow.
+    /// Place of the limit: a node, port, link or flow.
     pub place: String,
     /// The limit in words, such as `16 tags of fpga1`: subject of a sentence.
     pub words: String,

@@ -29,7 +29,7 @@ pub struct Fit {
     pub size_bytes: Option<u64>,
     /// Fitted rate of a link of k = 1.
     pub bytes_per_second: Option<f64>,
-    /// The same as a share of the link's rate, if it is known.
+    /// Fitted rate as a share of the link's rate, if it is known.
     pub of_theory: Option<f64>,
     /// Time of a byte on a link of k = 1, nanoseconds.
     pub link_ns_per_byte: f64,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Outcome of one flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Its ends: `fpga1 -> host`.
+    /// Name of the flow, made of its ends: `fpga1 -> host`.
     pub name: String,
     /// Bytes of one transfer.
     pub bytes: u64,
@@ -83,7 +83,7 @@ pub struct Hardware {
 pub struct Ceiling {
     /// Rate with nothing but TLPs on the link.
     pub bytes_per_second: f64,
-    /// The same less the DLLPs of the run.
+    /// Ceiling less the DLLPs of the run, bytes per second.
     pub less_dllps_bytes_per_second: f64,
     /// Average payload of a TLP, bytes.
     #[serde(default)]
@@ -277,7 +277,7 @@ pub struct Gets {
     /// Rate that the link allows for these completions; in a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_bytes_per_second: Option<f64>,
-    /// The same less DLLPs; in a lab.
+    /// Ceiling less DLLPs; in a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_less_dllps_bytes_per_second: Option<f64>,
 }
@@ -335,7 +335,7 @@ pub struct Stores {
 pub struct WritesByLength {
     /// Largest length in the class.
     pub up_to_bytes: u32,
-    /// Their number.
+    /// Number of writes in the class.
     pub writes: u32,
 }
 

@@ -13,20 +13,20 @@ pub struct LabList {
 /// A lab that is shipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabSummary {
-    /// Its name.
+    /// Name of the lab.
     pub name: String,
-    /// Its purpose.
+    /// Purpose of the lab.
     pub summary: String,
-    /// Its variants.
+    /// Variants of the lab.
     pub variants: Vec<VariantSummary>,
 }
 
 /// A variant of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariantSummary {
-    /// Its name.
+    /// Name of the variant.
     pub name: String,
-    /// Its purpose.
+    /// Purpose of the variant.
     pub summary: String,
 }
 
@@ -35,13 +35,13 @@ pub struct VariantSummary {
 pub struct LabConstants {
     /// Name of the lab.
     pub lab: String,
-    /// Its purpose.
+    /// Purpose of the lab.
     pub summary: String,
     /// The paper that it reproduces.
     pub source: Option<String>,
     /// The variant in force.
     pub variant: Option<String>,
-    /// Its variants.
+    /// Variants of the lab.
     pub variants: Vec<VariantSummary>,
     /// The constants in force.
     pub constants: Vec<LabConstant>,
@@ -50,17 +50,17 @@ pub struct LabConstants {
 /// A constant of a lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LabConstant {
-    /// Its table and key.
+    /// Table and key of the constant.
     pub path: String,
-    /// Its value.
+    /// Value of the constant.
     pub value: String,
     /// Unit of the value; may be empty.
     pub unit: String,
     /// Kind of its source: `fit`, `assumption`.
     pub provenance: String,
-    /// Its source.
+    /// Source of the value.
     pub source: String,
-    /// Its line in the file.
+    /// Line of the constant in the file.
     pub line: usize,
 }
 

@@ -33,7 +33,7 @@ pub struct DirectionLoad {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Link {
-    /// Its two ports: `fpga1 -> rc47a.down0`.
+    /// Ports that the direction joins: `fpga1 -> rc47a.down0`.
     pub direction: String,
     /// Generation of the link.
     pub generation: u8,

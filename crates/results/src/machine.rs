@@ -80,7 +80,7 @@ pub struct Function {
     pub driver: Option<String>,
     /// The only driver that may take it.
     pub driver_override: Option<String>,
-    /// Its IOMMU group.
+    /// IOMMU group of the function.
     pub iommu_group: Option<IommuGroup>,
     /// The nearest NUMA node.
     pub numa_node: Option<u32>,
@@ -130,7 +130,7 @@ pub struct Function {
 /// Functions that the IOMMU cannot tell apart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IommuGroup {
-    /// Its number.
+    /// Number of the group.
     pub number: u32,
     /// Translation for the kernel's own drivers: `DMA`, `DMA-FQ`, `identity`; may be empty.
     #[serde(rename = "type")]
@@ -161,7 +161,7 @@ impl fmt::Display for LinkCode {
 /// A memory BAR.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bar {
-    /// Its number.
+    /// Number of the BAR.
     pub index: usize,
     /// First bus address.
     pub address: String,
@@ -239,7 +239,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The property.
     pub what: String,
-    /// Its value, and why that matters.
+    /// Value of the property, and why it matters.
     pub found: String,
     /// The remedy, a command if there is one; may be empty.
     pub help: String,
@@ -341,11 +341,11 @@ pub struct MeasuredRate {
 /// A function that was bound to a driver, or given back to the kernel's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// Its address.
+    /// Address of the function.
     pub address: String,
-    /// Its driver before.
+    /// Driver of the function before.
     pub before: Option<String>,
-    /// Its driver now.
+    /// Driver of the function now.
     pub driver: Option<String>,
     /// Number of its IOMMU group.
     pub iommu_group: Option<u32>,
@@ -356,9 +356,9 @@ pub struct Binding {
 /// A function with its driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundFunction {
-    /// Its address.
+    /// Address of the function.
     pub address: String,
-    /// Its driver.
+    /// Driver of the function.
     pub driver: String,
 }
 
@@ -371,7 +371,7 @@ pub struct Reload {
     pub port: String,
     /// Time until it was restored.
     pub took_seconds: f64,
-    /// Its driver now.
+    /// Driver of the card now.
     pub driver: Option<String>,
     /// Settings that could not be restored, a sentence each.
     pub notes: Vec<String>,
@@ -402,7 +402,7 @@ pub struct PortPayload {
 /// Max_Payload_Size of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionPayload {
-    /// Its address.
+    /// Address of the function.
     pub address: String,
     /// The size.
     pub bytes: u32,
@@ -432,6 +432,6 @@ pub struct TestStep {
     pub what: String,
     /// The error, if it failed.
     pub error: Option<String>,
-    /// Its duration by the clock of the card's bus.
+    /// Duration of the step by the clock of the card's bus, ps.
     pub took_ps: u64,
 }

@@ -20,7 +20,7 @@ pub const MAX_OUTCOME_BYTES: usize = 256 << 20;
 #[non_exhaustive]
 pub enum OutcomeError {
     /// Invalid or incomplete JSON.
-    #[error("line {line}, column {column}: this is no JSON: {problem}")]
+    #[error("line {line}, column {column}: this is not JSON: {problem}")]
     Syntax {
         /// Line, from 1.
         line: usize,
@@ -31,8 +31,8 @@ pub enum OutcomeError {
     },
     /// JSON that is not an outcome.
     #[error(
-        "neither a benchmark nor a reproduction: {problem}; compared is what `crosslane bench`, \
-         `crosslane bridge bench` and `crosslane reproduce` print with `--json`"
+        "neither a benchmark nor a reproduction: {problem}; `crosslane compare` reads the output \
+         of `crosslane bench`, `crosslane bridge bench` and `crosslane reproduce` with `--json`"
     )]
     Unknown {
         /// The missing or unexpected part.
@@ -41,17 +41,17 @@ pub enum OutcomeError {
     /// A benchmark that this version does not know.
     #[error("cannot compare `bench {bench}`: its JSON has neither scenarios nor known rows")]
     Kind {
-        /// Its name.
+        /// Name of the benchmark.
         bench: String,
     },
     /// A newer schema.
-    #[error("its schema is {schema}, and this version reads up to {SCHEMA}")]
+    #[error("cannot read schema {schema}: this version reads schemas up to {SCHEMA}")]
     Schema {
         /// Number of the schema.
         schema: u64,
     },
     /// An impossible number.
-    #[error("{place}: {value} is no {what}")]
+    #[error("{place}: {value} is not a {what}")]
     Number {
         /// Path of the key.
         place: String,
@@ -61,9 +61,9 @@ pub enum OutcomeError {
         value: String,
     },
     /// A file that is too long.
-    #[error("{bytes} B are more than the {MAX_OUTCOME_BYTES} B of the longest run that is read")]
+    #[error("cannot read {bytes} B: the limit is {MAX_OUTCOME_BYTES} B")]
     TooLong {
-        /// Its length.
+        /// Length of the file, bytes.
         bytes: usize,
     },
 }

@@ -140,11 +140,11 @@ pub fn parse_register_size(text: &str) -> Result<u32, String> {
 pub fn parse_payload(text: &str) -> Result<u32, String> {
     match parse_size(text)? {
         bytes @ 4..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
-        _ => Err(format!("{text} is no power of two from 4 to 4096 bytes")),
+        _ => Err(format!("{text} is not a power of two from 4 to 4096 bytes")),
     }
 }
 
-/// One size, or each double of the first up to the last.
+/// A single size, or each double of the first up to the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeRange {
     first_bytes: u64,
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(parse_payload("4K"), Ok(4096));
         for text in ["2", "96", "8K"] {
             let error = parse_payload(text).unwrap_err();
-            assert_eq!(error, format!("{text} is no power of two from 4 to 4096 bytes"));
+            assert_eq!(error, format!("{text} is not a power of two from 4 to 4096 bytes"));
         }
     }
 

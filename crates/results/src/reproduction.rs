@@ -26,7 +26,7 @@ pub struct Reproduction {
     /// Explanations of some of the runs.
     #[serde(default)]
     pub why_not_faster: Vec<Explained>,
-    /// How far it came, if it was interrupted.
+    /// Progress of the reproduction, if it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
 }
@@ -49,7 +49,7 @@ pub struct Row {
     pub quantity: String,
     /// The conditions of its measurement.
     pub conditions: String,
-    /// Its unit.
+    /// Unit of the figure.
     pub unit: String,
     /// The published value.
     pub published: Option<f64>,

@@ -63,7 +63,7 @@ pub struct Sweep {
     pub version: String,
     /// The points.
     pub rows: Vec<SweepRow>,
-    /// How far it came, if it was interrupted.
+    /// Progress of the sweep, if it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,
 }

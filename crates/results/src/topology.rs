@@ -135,7 +135,7 @@ impl Function {
 /// A BAR as programmed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bar {
-    /// Its number.
+    /// Number of the BAR.
     pub index: usize,
     /// First bus address.
     pub base: u64,
@@ -150,7 +150,7 @@ pub struct Bar {
 /// One PCI Express link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Its name.
+    /// Name of the link.
     pub name: String,
     /// The port at its upper end.
     pub upper: String,
@@ -201,9 +201,9 @@ impl Link {
 /// Rates of one direction of a link, without time for DLLPs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkCeiling {
-    /// After encoding.
+    /// Rate after encoding.
     pub raw_bytes_per_second: f64,
-    /// After encoding and SKP ordered sets.
+    /// Rate after encoding and SKP ordered sets.
     pub packet_bytes_per_second: f64,
     /// Payload in TLPs with 3 DW headers.
     pub payload_3dw_bytes_per_second: f64,
@@ -238,9 +238,9 @@ pub struct PayloadCeiling {
 /// A torus of network processors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Torus {
-    /// Its first node.
+    /// Name of the first node.
     pub first: String,
-    /// Its last node.
+    /// Name of the last node.
     pub last: String,
     /// Nodes in each dimension.
     pub sizes: Vec<u16>,

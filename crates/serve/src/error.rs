@@ -32,7 +32,7 @@ pub enum ServeError {
     /// A socket that cannot be made.
     #[error("cannot create a socket at {}: {why}", path.display())]
     Socket {
-        /// Its path.
+        /// Path of the socket.
         path: PathBuf,
         /// The reason.
         #[source]

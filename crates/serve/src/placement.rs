@@ -43,7 +43,7 @@ impl Bridges {
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub function: RoutingId,
-    /// Its BARs, at the addresses that the client wrote.
+    /// BARs of the function, at the addresses that the client wrote.
     pub bars: Vec<Bar>,
 }
 

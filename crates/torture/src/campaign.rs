@@ -21,7 +21,7 @@ const MOST_FAILURES: usize = 20;
 /// A seed that failed a checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its number.
+    /// Number of the seed.
     pub seed: u64,
     /// The checker and its finding.
     pub violation: Violation,
@@ -97,9 +97,9 @@ pub trait SeedOutcome: Clone + fmt::Debug + Default + PartialEq + Send {
 /// A number of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// Its key in JSON.
+    /// Key of the number in JSON.
     pub key: &'static str,
-    /// Its name in words.
+    /// Name of the number in words.
     pub words: &'static str,
     /// The number.
     pub value: u64,

@@ -64,7 +64,7 @@ pub(crate) struct BadWord {
     /// The memory address; differs behind an IOMMU.
     pub target: u64,
     pub fault: Fault,
-    /// Its number in the diary.
+    /// Number of the fault in the diary.
     entry: usize,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Line {
     pub rng: Random,
     /// Seed of its stream.
     pub seed: u32,
-    /// Its own engine.
+    /// Engine of the channel.
     pub own: Engines,
     /// All engines on the path of its stream.
     pub touches: Engines,

@@ -40,7 +40,7 @@ pub(crate) const fn us(us: u64) -> Picoseconds {
 /// An engine of the lab.
 pub(crate) struct EngineOfLab {
     pub name: String,
-    /// Its completion time-out.
+    /// Completion time-out of the engine.
     pub timeout: Picoseconds,
     /// Time in which the data that an H2C channel holds have been compared. The model compares them
     /// as it is asked.

@@ -87,8 +87,8 @@ impl Line {
         self.world.sleep(engine.compares_within).await;
     }
 
-    /// Whether the checker, which took so many bytes, may compare with this stream. The stores that
-    /// set it up are posted, so the first fault may meet them on their way.
+    /// Whether the checker, which took a number of bytes, may compare with this stream. The stores
+    /// that set it up are posted, so the first fault may meet them on their way.
     pub fn compares(&mut self, found: Found, delivered: u64) -> bool {
         let is_right = found.errors == 0;
         self.is_set_up |= is_right && delivered > 0;

@@ -244,7 +244,7 @@ impl Edu {
         match self.bus.reset(self.function) {
             Ok(()) => println!("reset: done"),
             Err(error) => {
-                println!("reset: not to be had: {error}");
+                println!("reset: not supported: {error}");
                 return Ok(());
             }
         }

@@ -235,8 +235,8 @@ impl Region {
 pub struct Part {
     /// Offset in the BAR, bytes.
     pub offset: u64,
-    /// Its uncached mapping (of a server's memory: the plain one). If `combined` is set this one
-    /// may combine too, so each access is fenced.
+    /// Uncached mapping of the part (of a server's memory: the plain one). If `combined` is set
+    /// this one may combine too, so each access is fenced.
     pub uncached: Mapped,
     /// A second, write-combined mapping of the same bytes.
     pub combined: Option<Mapped>,

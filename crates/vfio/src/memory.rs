@@ -53,7 +53,7 @@ impl Mapped {
         self.bytes as u64
     }
 
-    /// Its address in this process, for system calls that take one.
+    /// Returns the address in this process, for system calls that take one.
     pub fn address(&self) -> usize {
         self.pointer.addr().get()
     }
@@ -198,12 +198,12 @@ impl Pages {
         self.file.as_fd()
     }
 
-    /// Their mapping in this process.
+    /// Returns the mapping of the pages in this process.
     pub const fn mapped(&self) -> &Mapped {
         &self.mapped
     }
 
-    /// Their size in bytes, a multiple of [`page_bytes`](Self::page_bytes).
+    /// Returns the size of the pages in bytes, a multiple of [`page_bytes`](Self::page_bytes).
     pub const fn bytes(&self) -> u64 {
         self.mapped.bytes()
     }

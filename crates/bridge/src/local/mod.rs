@@ -115,7 +115,7 @@ impl<B: Bus> LocalDma<B> {
         self.arrived.clone()
     }
 
-    /// Makes a transfer. [`Picoseconds::NEVER`] is no deadline.
+    /// Makes a transfer. [`Picoseconds::NEVER`] means no deadline.
     ///
     /// # Errors
     /// If the request is invalid, the device does not answer, or the transfer fails; then with the

@@ -63,7 +63,7 @@ pub struct ServerOptions {
     /// Longest naive transfer, bytes: the server allocates memory for all of it.
     pub most_naive_bytes: u64,
     /// For measurements: least time of each stage for a KiB, so that stages of equal length show
-    /// the gain of their overlap. Zero, the default, is no limit.
+    /// the gain of their overlap. Zero, the default, means no limit.
     pub pace: Picoseconds,
     /// Time for a client to authenticate.
     pub greeting_time: Picoseconds,
@@ -107,14 +107,14 @@ setters!(ServerOptions {
 pub enum ServerEvent {
     /// A client has authenticated.
     Greeted {
-        /// Its name.
+        /// Name of the client in the policy.
         client: String,
-        /// Its address.
+        /// Network address of the client.
         peer: String,
     },
     /// A client was not admitted, or its connection was lost.
     Lost {
-        /// Its address.
+        /// Network address of the client.
         peer: String,
         /// The reason.
         error: BridgeError,

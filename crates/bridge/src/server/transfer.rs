@@ -62,7 +62,7 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     pub control: &'a Control<R::Connection>,
     pub client: ClientId,
     pub request: &'a TransferRequest,
-    /// By the server's clock.
+    /// Deadline of the transfer by the server's clock.
     pub deadline: Picoseconds,
     pub pipeline: Pipeline<C>,
     /// Messages to the client.

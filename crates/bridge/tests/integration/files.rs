@@ -214,7 +214,7 @@ fn changed_data_and_failing_streams_are_errors() {
         assert!(matches!(error, FileError::Write(_)), "{error}");
         assert_eq!(full.data.len() as u64, PIECE + 1000);
 
-        // What the card refuses is not tried again, and the client can be used after it.
+        // A refusal of the card is not tried again, and the client can be used after it.
         let beyond = place(CARD, (1 << 30) - PIECE);
         let error = client.put(&mut &sent[..], 0..bytes, &beyond, &()).await.expect_err("beyond");
         assert!(matches!(&error, FileError::Bridge(it) if it.stage == Stage::Dma), "{error}");

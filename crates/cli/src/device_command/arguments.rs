@@ -147,8 +147,8 @@ what was read: links as they were trained, payload and read sizes as they are se
 allowed. Values that no register shows, such as the memory's latency, are assumptions; in the lab
 file each names its source. An unused card on vfio-pci with this project's engine is opened and
 measured as well, unless --no-measure is given. The exit code is 1 where there is a problem, also
-where a lab was written; notes do not count. What the system uses is never proposed for a
-program.")]
+where a lab was written; notes do not count. Functions that the system uses are
+never proposed for a program.")]
 pub struct DoctorArguments {
     /// The card; left out: the machine, and the functions that programs may have.
     pub address: Option<Address>,
@@ -216,11 +216,11 @@ Examples:
   crosslane device set-mps --path 03:00.0 host 256
   crosslane device set-mps --path 03:00.0 04:00.0 512
 
-Needs root. Every port on the way is set, or none: a size that one of them does not support is
+Needs root. Every port on the path is set, or none: a size that one of them does not support is
 refused. A function that is set to less than a port above it may be sent packets that it takes for
-malformed, so those are named. What is set is lost at the next start of the machine.")]
+malformed, so those are named. The setting is lost at the next start of the machine.")]
 pub struct SetMpsArguments {
-    /// The ends of the way: two functions, or a function and `host`.
+    /// The ends of the path: two functions, or a function and `host`.
     #[arg(long, num_args = 2, value_names = ["A", "B"], required = true)]
     pub path: Vec<String>,
     /// 128 to 4096, a power of two.

@@ -219,7 +219,7 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
 }
 
 #[test]
-fn a_card_that_is_no_lab_s_serves_many_at_once_and_outlives_those_that_die() {
+fn vfio_user_card_survives_client_death() {
     let folder = folder("served");
     let card = Served::start("bridge_served_card", "sbdt:crosslane", ["pac"]);
     let start = |network: &str| {

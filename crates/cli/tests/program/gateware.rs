@@ -112,7 +112,7 @@ fn a_storm_finds_nothing_in_the_gateware() {
     assert!(report["words"].as_u64() > Some(10_000), "{report}");
 }
 
-/// What feeds a write channel is restarted in the middle of one of its TLPs: in 378 a lane under
+/// The source of a write channel is restarted in the middle of one of its TLPs: in 378 a lane under
 /// C2H, in 729 H2C under a peer channel, in 845 H2C under C2H.
 #[test]
 fn a_restart_of_a_source_tears_no_write() {

@@ -47,6 +47,6 @@ fn two_runs_can_be_compared() {
 fn size_is_bytes_of_the_integers() {
     let integers = stdout_of("bench mmio --lab aws-f1 --integers 1024 --passes 3");
     assert_eq!(stdout_of("bench mmio --lab aws-f1 --size 4K --iterations 3"), integers);
-    let words = "6 is no multiple of 4 B from 4 B to 64 MiB";
+    let words = "6 is not a multiple of 4 B from 4 B to 64 MiB";
     assert_refused([("bench mmio --lab aws-f1 --size 6", 2, words)]);
 }

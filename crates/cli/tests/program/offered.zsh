@@ -18,5 +18,5 @@ finish() { exit }
 comppostfuncs=(finish)
 bindkey "^I" complete-word'
 zpty -w -n shell "$3"$'\t'
-# What it says, errors among it, until it ends.
+# Its output, with errors, until it ends.
 while zpty -r shell line; do print -rn -- $line; done

@@ -116,7 +116,7 @@ fn what_cannot_be_compared_is_refused() {
     let broken = write("broken.json", "{\"bench\": ");
     for (files, complaint) in [
         (format!("{latency} {traffic}"), "no figure in common"),
-        (format!("{latency} {broken}"), "broken.json: line 1, column 10: this is no JSON"),
+        (format!("{latency} {broken}"), "broken.json: line 1, column 10: this is not JSON"),
         (format!("{latency} {latency}.not"), "latency.json.not cannot be read: No such file"),
         (format!("{latency} {dance}"), "dance.json: cannot compare `bench dance`"),
     ] {

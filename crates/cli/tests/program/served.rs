@@ -140,8 +140,8 @@ fn stores_into_a_served_memory_card() {
     let [card] = &served.cards;
     let page = run_as_written(&format!("bench mmio --device {card} -i 16"));
     assert!(page.code == 0 && page.stdout.contains("burst"), "{page:?}");
-    // It is no engine, and no network processor.
-    for (bench, what) in [("write", "is no engine"), ("nget", "is no network processor")] {
+    // The card has no engine, and no network processor.
+    for (bench, what) in [("write", "has no engine"), ("nget", "has no network processor")] {
         let refused = run(&format!("bench {bench} --device {card}"));
         assert!(refused.code == 1 && refused.stderr.contains(what), "{refused:?}");
     }

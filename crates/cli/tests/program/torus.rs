@@ -61,7 +61,11 @@ fn halos_of_several_tori_are_compared_whole() {
 fn what_cannot_be_is_answered() {
     assert_refused([
         ("bench nget --lab rosta", 2, "lab rosta has no network processor"),
-        ("bench nget --node fpga9", 2, "fpga9 is no network processor; there are fpga1, fpga2"),
+        (
+            "bench nget --node fpga9",
+            2,
+            "no network processor is named fpga9; there are fpga1, fpga2",
+        ),
         ("bench nget -n 2 -m 3", 2, "-m 3 is more than the 2 gets in flight"),
         ("bench nget --size 2M", 2, "a get has 1 MiB at most"),
         ("bench halo --lab rosta", 2, "lab rosta does not have one torus"),

@@ -278,7 +278,10 @@ fn what_cannot_be_is_said_by_name() {
             "p2p --lab rosta --descriptors command --outstanding 2",
             "--outstanding: the command port takes one transfer at a time".to_owned(),
         ),
-        ("write --lab rosta --payload 96", "96 is no power of two from 4 to 4096 bytes".to_owned()),
+        (
+            "write --lab rosta --payload 96",
+            "96 is not a power of two from 4 to 4096 bytes".to_owned(),
+        ),
         (
             "write --lab rosta --size 4K..16K --trace t",
             "--trace writes one run; give --size one size".to_owned(),

@@ -132,7 +132,7 @@ fn name(word: &str, address: Address) -> String {
 
 /// The ports and links above one card.
 struct Way<'a> {
-    /// From the root port down, the card last.
+    /// Functions from the root port down, the card last.
     functions: Vec<(&'a PciFunction, Express)>,
 }
 

@@ -15,7 +15,7 @@ pub const SEQUENCE_NEEDS_INCREMENTAL_STATE: u32 = 2;
 /// A whole file, or any part of one.
 #[derive(Clone, PartialEq, Message)]
 pub struct Trace {
-    /// Its packets.
+    /// Packets of the trace.
     #[prost(message, repeated, tag = "1")]
     pub packet: Vec<TracePacket>,
 }
@@ -26,7 +26,7 @@ pub struct TracePacket {
     /// Nanoseconds.
     #[prost(uint64, optional, tag = "8")]
     pub timestamp: Option<u64>,
-    /// Its writer: the same number in the whole file.
+    /// Number of the packet's writer: the same in the whole file.
     #[prost(uint32, optional, tag = "10")]
     pub trusted_packet_sequence_id: Option<u32>,
     /// Names that later packets use by number.
@@ -35,7 +35,7 @@ pub struct TracePacket {
     /// See the constants of this module.
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
-    /// Its content.
+    /// Content of the packet.
     #[prost(oneof = "PacketData", tags = "11, 60")]
     pub data: Option<PacketData>,
 }
@@ -54,10 +54,10 @@ pub enum PacketData {
 /// A track.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackDescriptor {
-    /// Its number.
+    /// Number of the track.
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
-    /// Its name.
+    /// Name of the track.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
     /// Set for a process: a group of tracks.
@@ -72,7 +72,7 @@ pub struct TrackDescriptor {
     /// Order of the tracks below it.
     #[prost(enumeration = "ChildOrder", optional, tag = "11")]
     pub child_ordering: Option<i32>,
-    /// Its rank among its siblings, for an explicit order.
+    /// Rank of the track among its siblings, for an explicit order.
     #[prost(int32, optional, tag = "12")]
     pub sibling_order_rank: Option<i32>,
 }
@@ -90,10 +90,10 @@ pub enum ChildOrder {
 /// A process.
 #[derive(Clone, PartialEq, Message)]
 pub struct ProcessDescriptor {
-    /// Its number.
+    /// Number of the process.
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
-    /// Its name.
+    /// Name of the process.
     #[prost(string, optional, tag = "6")]
     pub process_name: Option<String>,
 }
@@ -132,7 +132,7 @@ pub struct TrackEvent {
     /// The track.
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
-    /// Its name, which was interned.
+    /// Number of the event's name, which was interned.
     #[prost(uint64, optional, tag = "10")]
     pub name_iid: Option<u64>,
     /// The value of a counter.
@@ -143,10 +143,10 @@ pub struct TrackEvent {
 /// A detail of an event.
 #[derive(Clone, PartialEq, Message)]
 pub struct DebugAnnotation {
-    /// Its name, if it was interned.
+    /// Number of the detail's name, if it was interned.
     #[prost(uint64, optional, tag = "1")]
     pub name_iid: Option<u64>,
-    /// Its value.
+    /// Value of the detail.
     #[prost(oneof = "AnnotationValue", tags = "3, 6")]
     pub value: Option<AnnotationValue>,
 }
@@ -165,10 +165,10 @@ pub enum AnnotationValue {
 /// Names by number.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
-    /// Of events.
+    /// Names of events.
     #[prost(message, repeated, tag = "2")]
     pub event_names: Vec<InternedName>,
-    /// Of details.
+    /// Names of details.
     #[prost(message, repeated, tag = "3")]
     pub debug_annotation_names: Vec<InternedName>,
 }

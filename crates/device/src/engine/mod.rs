@@ -223,11 +223,11 @@ const TABLE_ENTRY_BYTES: usize = crosslane_regs::table_descriptor::BYTES as usiz
 /// Outcome of taking a TLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
-    /// It is done, and its receive buffer is free.
+    /// The TLP is done, and its receive buffer is free.
     Now,
-    /// It will be done later, and its receive buffer freed then.
+    /// The TLP will be done later, and its receive buffer freed then.
     Later,
-    /// It must wait for room in a receive queue.
+    /// The TLP must wait for room in a receive queue.
     Full,
 }
 

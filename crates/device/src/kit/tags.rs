@@ -18,14 +18,14 @@ const READ_COMPLETION_BOUNDARY_BYTES: u64 = 64;
 /// State of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TagState {
-    /// It can be taken.
+    /// The tag can be taken.
     #[default]
     Free,
-    /// Its read is waiting for completions.
+    /// The tag's read is waiting for completions.
     Waiting,
-    /// Its read is fully answered; the data wait to be taken.
+    /// The tag's read is fully answered; the data wait to be taken.
     Answered,
-    /// Its read was given up; further completions are dropped.
+    /// The tag's read was given up; further completions are dropped.
     Orphan,
     /// Timed out. Unusable until its deadline.
     Quarantine,

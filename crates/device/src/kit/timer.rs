@@ -18,7 +18,7 @@ impl Timer {
         Self { next_ps: u64::MAX, token, is_deadline: false }
     }
 
-    /// Creates a timer for time-outs, which occur only while something else goes on.
+    /// Creates a timer for time-outs, which occur only while something else happens.
     pub const fn of_deadlines(token: u32) -> Self {
         Self { is_deadline: true, ..Self::new(token) }
     }

@@ -50,7 +50,7 @@ pub(super) enum State {
     Connected,
     /// Ended with this status; reads for it may still be in flight.
     Ending(Status),
-    /// Its last entry has been made.
+    /// The pair's last entry has been made.
     Ended,
 }
 

@@ -13,7 +13,7 @@ use support::{fabric_support::express, *};
 /// Device Control: payloads of 128 B, reads of 512 B.
 const READS_OF_512: u32 = 2 << 12;
 
-/// A largest payload of so many bytes, at every port.
+/// Settings with this largest payload, bytes, at every port.
 fn settings_of(max_payload: u16) -> Settings {
     let mut settings = settings();
     settings.max_payload = max_payload;

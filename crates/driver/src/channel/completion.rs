@@ -50,11 +50,11 @@ pub(super) type Outcome = Result<Completed, TransferError>;
 /// Knowledge about a ticket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It has ended with this result.
+    /// The ticket's operation has ended with this result.
     Ended(Box<Outcome>),
-    /// Its result was given out already, or is forgotten.
+    /// The ticket's result was given out already, or is forgotten.
     Gone,
-    /// It has not ended.
+    /// The ticket's operation has not ended.
     NotYet,
 }
 

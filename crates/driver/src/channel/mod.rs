@@ -59,7 +59,7 @@ enum State {
     Running,
     /// Must be stopped and restarted; not finished.
     Recovering(Cause),
-    /// Has stopped with this fault.
+    /// Stopped with this fault.
     Stopped(TransferFault),
 }
 

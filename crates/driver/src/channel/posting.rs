@@ -203,7 +203,8 @@ impl<B: Bus> Channel<B> {
             (Target::Card(_, part, card), true)
                 if card.checked_add(part.end.saturating_sub(part.start)).is_none() =>
             {
-                format!("no card has memory behind address {card:#x} for so many bytes")
+                let bytes = part.end.saturating_sub(part.start);
+                format!("no card has memory behind address {card:#x} for {bytes} B")
             }
             (Target::Card(..), false) => {
                 "it was not opened for the card's memory, and a card address was given".to_owned()
@@ -238,7 +239,8 @@ impl<B: Bus> Channel<B> {
             }
             ChannelKind::C2h if bytes == 0 => format!("0 B at card address {from:#x}"),
             ChannelKind::C2h if end.is_none() => {
-                format!("no card has memory behind address {:#x} for so many bytes", from.max(to))
+                let last = from.max(to);
+                format!("no card has memory behind address {last:#x} for {bytes} B")
             }
             ChannelKind::C2h if from.abs_diff(to) < bytes => format!(
                 "{bytes} B from card address {from:#x} overlap those from {to:#x}, to which they \

@@ -13,7 +13,7 @@ use crate::error::DriverError;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NetworkFault {
-    /// It was never posted: the request was refused.
+    /// The message was never posted: the request was refused.
     #[error(transparent)]
     Refused(Box<DriverError>),
     /// The network processor refused the request.
@@ -31,7 +31,7 @@ pub enum NetworkFault {
     /// The link is not enabled, or its training has failed.
     #[error("the link is not enabled, or its training has failed")]
     LinkDown,
-    /// It was cancelled.
+    /// The message was cancelled.
     #[error("cancelled")]
     Cancelled,
     /// The sender gave up in the middle of the message.

@@ -157,8 +157,8 @@ impl<B: Bus> NetworkProcessor<B> {
             Ok(runs) => runs,
             Err(CutWithin { at }) => {
                 let problem = format!(
-                    "its memory goes on elsewhere after {at} B, which is no multiple of the {} B \
-                     of a datagram: copied or mapped buffers are contiguous",
+                    "its memory goes on elsewhere after {at} B, which is not a multiple of the {} \
+                     B of a datagram: copied or mapped buffers are contiguous",
                     message.key.payload_bytes()
                 );
                 return Err(self.refuse(message.key, Unsupported, problem));

@@ -164,7 +164,8 @@ impl<B: Bus> NetworkProcessor<B> {
     /// node loses its position in a torus.
     ///
     /// # Errors
-    /// It does not answer, or does not become quiet: then the memory of messages in flight is kept.
+    /// The device does not answer, or does not become quiet: then the memory of messages in flight
+    /// is kept.
     pub async fn reset(&self) -> Result<()> {
         self.send_off().await.map_err(|error| self.shared.access.failed(error))?;
         reset_and_wait(&self.bus, &self.shared.access).await?;
@@ -246,7 +247,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// [`Buffers::Copied`].
     ///
     /// # Errors
-    /// It cannot be pinned, or has no bytes.
+    /// The memory cannot be pinned, or has no bytes.
     pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>> {
         use crosslane_host::DmaMemory;
         if memory.size_bytes() == 0 {

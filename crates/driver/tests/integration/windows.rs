@@ -76,11 +76,11 @@ fn combining_is_refused_where_it_would_be_wrong() {
             0,
             0..4096,
             Contents::Memory,
-            "f1: BAR0 of 01:00.0 cannot be write-combined: it is not prefetchable, so its device \
+            "f1: cannot map BAR0 of 01:00.0 write-combined: it is not prefetchable, so its device \
              may not bear merged writes",
         ),
         (3, 0..64, Contents::Memory, "f1 BAR3: there is no such BAR"),
-        (2, 0..65_537, Contents::Memory, "f1 BAR2: 0x0..0x10001 is no part of its 65536 B"),
+        (2, 0..65_537, Contents::Memory, "f1 BAR2: 0x0..0x10001 is not a part of its 65536 B"),
     ] {
         let options = WindowOptions::new(bar, range).with_mapping(COMBINED).with_contents(contents);
         fails(Window::open(bench.bus.clone(), bench.card, options), sentence);
@@ -185,7 +185,7 @@ fn a_fifo_gets_what_is_sprayed() {
         window.push(&data[..30]).await.unwrap();
         assert_eq!(card.drain_fifo().await.unwrap(), data[..30]);
         let memory = bench.memory(64, COMBINED);
-        fails(memory.push(&data).await, "f1 BAR4: it is no FIFO");
+        fails(memory.push(&data).await, "f1 BAR4: it is not a FIFO");
     });
 }
 

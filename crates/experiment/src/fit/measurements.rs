@@ -22,7 +22,7 @@ const SIZES: [&str; 2] = ["bytes", "size_bytes"];
 
 /// Column with a measurement: its name, and seconds of its unit.
 const TIMES: [(&str, f64); 4] = [("seconds", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)];
-/// The same of rates: bytes per second of the unit.
+/// Units of rates: bytes per second of the unit.
 const RATES: [(&str, f64); 4] = [
     ("bytes_per_second", 1.0),
     ("mb_per_s", 1e6),
@@ -36,7 +36,7 @@ const RATES: [(&str, f64); 4] = [
 pub struct FitError {
     /// The file.
     pub file: String,
-    /// Its line, from 1.
+    /// Line in the file, from 1.
     pub line: usize,
     /// The problem there, a sentence with its values.
     pub problem: String,
@@ -86,7 +86,7 @@ enum Column {
     Time(f64),
     /// Bytes per second of its unit.
     Rate(f64),
-    /// It tells series apart.
+    /// Text that tells series apart.
     Series,
 }
 
@@ -162,12 +162,12 @@ impl Measurements {
         Ok(Self { file: file.to_owned(), samples, has_links })
     }
 
-    /// The measurements, in the order of the file.
+    /// Returns the measurements, in the order of the file.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// The series, in the order in which they come.
+    /// Returns the series, in the order in which they come.
     pub fn series(&self) -> Vec<&str> {
         let mut series: Vec<&str> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -190,7 +190,7 @@ impl Measurements {
     }
 }
 
-/// Gen1 x1, encoding taken off: 250 MB/s.
+/// Returns the rate of Gen1 x1, encoding taken off: 250 MB/s.
 fn one_lane_bytes_per_second() -> f64 {
     let width = Width::new(1).expect("there are links of one lane");
     LinkRate { generation: Generation::Gen1, width }.bytes_per_second()
@@ -274,8 +274,8 @@ fn number(heading: &str, field: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("{heading} \"{field}\" is not a number more than 0"))
 }
 
-/// The fields of one line of comma-separated values (RFC 4180, but for line breaks in fields),
-/// without blanks around them; none where a quote is left open.
+/// Returns the fields of one line of comma-separated values (RFC 4180, but for line breaks in
+/// fields), without blanks around them; none where a quote is left open.
 fn fields(line: &str) -> Option<Vec<String>> {
     let mut fields = Vec::new();
     let (mut field, mut quoted) = (String::new(), false);

@@ -22,8 +22,8 @@ pub struct Line {
     pub fixed: f64,
 }
 
-/// The line with the least sum of squares of residuals, each times its weight; none where all
-/// values of u are the same, or there are none.
+/// Returns the line with the least sum of squares of residuals, each times its weight; none where
+/// all values of u are the same, or there are none.
 pub fn least_squares(points: impl IntoIterator<Item = (f64, f64, f64)> + Clone) -> Option<Line> {
     let (mut sum, mut sum_u, mut sum_y) = (0.0, 0.0, 0.0);
     for (u, y, weight) in points.clone() {
@@ -101,7 +101,7 @@ fn fit(
     })
 }
 
-/// All fits of some measurements: for each series one over the links for each size that was
+/// Returns all fits of some measurements: for each series one over the links for each size that was
 /// measured with several, and one over everything where there are several sizes.
 ///
 /// # Errors
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(least_squares([(1.0, f64::MAX, 1.0), (2.0, -f64::MAX, 1.0)]), None);
     }
 
-    /// The kc705 document's model, turned round: 0.86 of 250 MB/s, and 17 us beside.
+    /// The model of the kc705 paper, turned round: 0.86 of 250 MB/s, and 17 us beside.
     #[test]
     fn a_fit_gives_rate_fixed_time_and_half_rate() {
         let mut text = "generation,width,bytes,us\n".to_owned();

@@ -23,9 +23,9 @@ pub const DIRECTIONS: [Direction; 2 * DIMENSIONS] = [
 /// Position of a site's neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
-    /// In the same node: its index.
+    /// In the same node: the index of the site.
     Inside(usize),
-    /// In the next node of that direction: its place in the face that comes from there.
+    /// In the next node of that direction: the position in the face that comes from there.
     Outside(usize),
 }
 
@@ -36,8 +36,8 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// A part with so many sites in each dimension; `None` where one is 0 or there are more than
-    /// [`MAX_SITES`].
+    /// A part with this number of sites in each dimension; `None` where one is 0 or there are more
+    /// than [`MAX_SITES`].
     pub fn new(extents: [u32; DIMENSIONS]) -> Option<Self> {
         let sites = extents.iter().try_fold(1_u64, |all, &one| all.checked_mul(one.into()))?;
         (1..=MAX_SITES).contains(&sites).then_some(Self { extents })
@@ -48,7 +48,7 @@ impl Lattice {
         self.extents
     }
 
-    /// All sites.
+    /// Returns the number of all sites.
     pub fn sites(&self) -> usize {
         self.extents.iter().map(|&extent| extent as usize).product()
     }
@@ -68,13 +68,14 @@ impl Lattice {
         })
     }
 
-    /// The site at these coordinates.
+    /// Returns the index of the site at these coordinates.
     pub fn site(&self, coordinates: [u32; DIMENSIONS]) -> usize {
         let both = coordinates.iter().zip(self.extents).rev();
         both.fold(0, |site, (&coordinate, extent)| site * extent as usize + coordinate as usize)
     }
 
-    /// Place of a site in a face of that dimension: its index without that coordinate.
+    /// Returns the position of a site in a face of that dimension: its index without that
+    /// coordinate.
     fn place_in_face(&self, site: usize, dimension: usize) -> usize {
         let inner: usize =
             self.extents[..dimension].iter().map(|&extent| extent as usize).product();
@@ -96,7 +97,7 @@ impl Lattice {
             .map(move |place| place / inner * inner * extent + first + place % inner)
     }
 
-    /// The neighbour of a site.
+    /// Returns the position of a site's neighbour.
     pub fn neighbour(&self, site: usize, direction: Direction) -> Neighbour {
         let dimension = usize::from(direction.dimension());
         let mut coordinates = self.coordinates(site);

@@ -38,7 +38,7 @@ pub struct HaloOptions {
     pub site_bytes: u64,
     /// Exchanges, one behind the other.
     pub exchanges: u32,
-    /// Of the data.
+    /// Seed of the data.
     pub seed: u64,
     /// An exchange that takes longer than this has failed.
     pub timeout: Picoseconds,
@@ -62,7 +62,7 @@ impl HaloOptions {
         self.lattice.face_sites(dimension) as u64 * self.site_bytes
     }
 
-    /// Their problem, if there is one.
+    /// Returns the first problem of the options, if there is one.
     fn problem(&self) -> Option<String> {
         if self.site_bytes == 0 || !self.site_bytes.is_multiple_of(WORD_BYTES) {
             return Some(format!("{} B of a site; a multiple of 4 is needed", self.site_bytes));
@@ -77,15 +77,15 @@ impl HaloOptions {
 /// Measurements of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaloMeasured {
-    /// When its first exchange began.
+    /// Start of the node's first exchange.
     pub begun: Picoseconds,
-    /// When each exchange had ended: all its faces sent, all its neighbours' there.
+    /// End of each exchange: all its faces sent, all its neighbours' there.
     pub ended: Vec<Picoseconds>,
-    /// Bytes that it has sent, and as many that have come.
+    /// Number of bytes that the node has sent, and as many that have come.
     pub bytes: u64,
-    /// Faces that have come and were compared by their checksum.
+    /// Number of faces that have come and were compared by their checksum.
     pub checked: u64,
-    /// Those whose checksum was not that of what the neighbour had sent.
+    /// Number of faces with another checksum than the neighbour sent.
     pub wrong: u64,
 }
 
@@ -108,7 +108,7 @@ pub struct HaloNode<B: Bus> {
     received: Buffer<B>,
 }
 
-/// The word from which the data of a face are made: another one for each node, link and exchange.
+/// Returns the seed of a face's data: another one for each node, link and exchange.
 fn seed_of(seed: u64, node: u16, direction: Direction, exchange: u32) -> u32 {
     let whence = u32::from(node) << 8 | u32::from(direction.link());
     let words = [seed as u32, (seed >> 32) as u32, whence, exchange];
@@ -117,7 +117,7 @@ fn seed_of(seed: u64, node: u16, direction: Direction, exchange: u32) -> u32 {
     })
 }
 
-/// A sum of data that depends on the place of each word.
+/// Returns a sum of data that depends on the position of each word.
 fn checksum(data: &[u8]) -> u64 {
     let words = data.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
     words.fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
@@ -190,7 +190,7 @@ impl<B: Bus> HaloNode<B> {
         }
     }
 
-    /// RX_i in all directions, TX_i in all directions, and then RX_f and TX_f.
+    /// Makes one exchange: RX_i in all directions, TX_i in all directions, and then RX_f and TX_f.
     async fn exchange_once(&self, number: u32) -> Result<()> {
         let mut receiving: Vec<Begun<B>> = Vec::new();
         for face in &self.faces {

@@ -226,7 +226,7 @@ impl Scenario<HaloOptions> {
 /// node of a row to its first. Each node comes with the modes of its driver.
 ///
 /// # Errors
-/// No such network processor, links that do not come up, or a failure on the way.
+/// No such network processor, links that do not come up, or a failure of the run.
 pub async fn halo_on<B: Bus>(
     bus: &B,
     nodes: &[(&str, Modes)],

@@ -71,14 +71,14 @@ pub struct NgetMeasured {
     pub stamps: Vec<Picoseconds>,
     /// Time stamp #E: behind the drain.
     pub ended: Picoseconds,
-    /// From before a get's request until its notification has been seen, of all of them.
+    /// Time from before a get's request until its notification has been seen, over all gets.
     pub durations: Latencies,
     /// Datagrams that the links have taken.
     pub datagrams: u64,
     /// Gets whose data were compared after the measurement; 0 if no link has a cable, without which
     /// none can loop data back.
     pub compared: u32,
-    /// Those whose data were wrong.
+    /// Number of gets whose data were wrong.
     pub wrong: u32,
 }
 
@@ -113,14 +113,14 @@ struct Flight<'a, B: Bus> {
     links: u64,
     /// One for each get in flight.
     buffers: Vec<Buffer<B>>,
-    /// How many have been started.
+    /// Number of gets that have been started.
     started: u64,
     waiting: VecDeque<(InFlight<B>, Picoseconds)>,
     durations_ps: Vec<u64>,
 }
 
-/// Key of the get with a number: those in flight differ, and so do their links, as far as there
-/// are links.
+/// Returns the key of the get with a number: those in flight differ, and so do their links, as far
+/// as there are links.
 fn key(number: u64, links: u64) -> Key {
     let channels = number / links;
     Key::Neighbour {
@@ -205,7 +205,7 @@ fn check(place: &str, options: &NgetOptions) -> Result<()> {
 /// data. The links are in mode `normal` afterwards.
 ///
 /// # Errors
-/// Invalid options, or a failure on the way.
+/// Invalid options, or a failure of the run.
 pub async fn nget<B: Bus>(
     processor: &NetworkProcessor<B>,
     options: &NgetOptions,

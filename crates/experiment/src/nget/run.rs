@@ -202,7 +202,7 @@ fn down_to(simulation: &Simulation, name: &str) -> Option<DirectionId> {
 /// Opens a network processor, runs the micro-benchmark on it and releases it.
 ///
 /// # Errors
-/// No such network processor, invalid options, or a failure on the way.
+/// No such network processor, invalid options, or a failure of the run.
 pub async fn nget_on<B: Bus>(
     bus: B,
     processor: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sweeps in a lab: each point in a lab of its own.
+//! Sweeps in a lab: each point in a new lab.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl<'a> LabSweep<'a> {
     /// Chooses the card: the lab's first endpoint with an engine, or the one with a name.
     ///
     /// # Errors
-    /// A lab without an engine, or an endpoint that is none.
+    /// A lab without an engine, or an endpoint without one.
     pub fn new(
         lab: &'a Lab,
         card: Option<&str>,

@@ -116,7 +116,7 @@ pub fn csv(points: &[SweepPoint]) -> String {
 /// are used. Every byte is compared.
 ///
 /// # Errors
-/// Impossible transfers, or a failure on the way.
+/// Impossible transfers, or a failure of the run.
 pub async fn measure_point<B: Bus>(
     device: &Device<B>,
     point: &Point,

@@ -20,7 +20,7 @@ pub const fn kind_word(kind: FlowKind) -> &'static str {
     }
 }
 
-/// How a flow is written.
+/// Form of a flow's argument.
 const FORM: &str = "FROM:TO:KIND:SIZE or FROM:TO:KIND:SIZE:PAYLOAD";
 
 /// A flow as the user wrote it; names are not looked up yet.
@@ -107,8 +107,8 @@ mod tests {
             (":b:write:64", ":b:write:64 lacks a name; "),
             ("a:b:copy:64", "copy is not a kind of flow; known are write, read, writeread"),
             ("a:b:write:64Q", "64Q is not a size"),
-            ("a:b:write:64:100", "a payload of 100 is no power of two from 4 to 4096 bytes"),
-            ("a:b:write:64:8K", "a payload of 8K is no power of two from 4 to 4096 bytes"),
+            ("a:b:write:64:100", "a payload of 100 is not a power of two from 4 to 4096 bytes"),
+            ("a:b:write:64:8K", "a payload of 8K is not a power of two from 4 to 4096 bytes"),
         ] {
             let found = text.parse::<FlowArgument>().unwrap_err();
             assert!(found.starts_with(error), "{found}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From flows as they are asked for to flows of a fabric: names looked up, windows handed out,
-//! ways through the tree found.
+//! Turns requested flows into flows of a fabric: names looked up, windows handed out, paths through
+//! the tree found.
 
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ pub struct Choices {
 /// A flow as it is asked for; names are not looked up yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRequest {
-    /// Its name in errors.
+    /// Name of the flow in errors.
     pub label: String,
     /// The requester: an endpoint, or a host (its processor).
     pub from: String,
@@ -65,7 +65,7 @@ impl FlowRequest {
 /// A flow that is ready to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedFlow {
-    /// For the fabric.
+    /// Flow as the fabric runs it.
     pub flow: Flow,
     /// Name of the requester in the lab.
     pub from: String,
@@ -104,7 +104,7 @@ impl PlannedFlow {
         u64::from(self.flow.outstanding).min(self.flow.operations)
     }
 
-    /// `fpga1 -> host, write`.
+    /// Returns the flow in words: `fpga1 -> host, write`.
     pub fn words(&self) -> String {
         format!("{} -> {}, {}", self.from, self.to, kind_word(self.flow.kind))
     }
@@ -138,7 +138,7 @@ fn find(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId> {
 /// A memory that flows move data to or from.
 #[derive(Clone, Debug, PartialEq)]
 struct TargetMemory {
-    /// As results call it: `host0`, `fpga2 BAR1`.
+    /// Name of the memory as results have it: `host0`, `fpga2 BAR1`.
     name: String,
     addresses: Range<u64>,
 }
@@ -214,8 +214,8 @@ struct Window {
     operations: u64,
 }
 
-/// The share of a memory that one of `count` flows gets, and how much of it it walks through:
-/// room for the operations in flight at least, where the user names their number.
+/// Returns the share of a memory that one of `count` flows gets, and how much of it it walks
+/// through: room for the operations in flight at least, where the user names their number.
 fn window(
     memory: &TargetMemory,
     (index, count): (u64, u64),

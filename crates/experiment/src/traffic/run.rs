@@ -108,11 +108,11 @@ pub struct TrafficOutcome {
     pub figure: Figure,
     /// Simulated time at the end.
     pub simulated: Picoseconds,
-    /// That nothing could happen any more before the flows had ended, as a sentence.
+    /// Sentence about a deadlock: nothing could happen any more before the flows had ended.
     pub deadlock: Option<String>,
     /// Other errors, a sentence each; no more than the fabric keeps.
     pub errors: Vec<String>,
-    /// How many errors there were, the deadlock among them.
+    /// Number of errors, the deadlock among them.
     pub error_count: u64,
     /// TLPs times links.
     pub tlp_hops: u64,
@@ -451,20 +451,20 @@ fn used_directions(planned: &[PlannedFlow]) -> impl Iterator<Item = DirectionId>
     planned.iter().flat_map(|flow| flow.requests.iter().chain(&flow.completions)).copied()
 }
 
-/// All data of all flows, from the first post to the last end.
+/// Returns the rate of all data of all flows, from the first post to the last end.
 fn figure_of(reports: &[FlowReport]) -> Figure {
     total_rate(reports.iter().map(|report| (report.bytes, report.first_post, report.last_done)))
 }
 
-/// All that went wrong.
+/// Errors of a run.
 struct Errors {
     deadlock: Option<String>,
     sentences: Vec<String>,
     count: u64,
 }
 
-/// All that went wrong: the deadlock, apart, since it must not be lost among many others; then
-/// what ports and devices found, what the flows say, and what hangs.
+/// Collects the errors of a run: the deadlock, apart, since it must not be lost among many others;
+/// then what ports and devices found, what the flows say, and what hangs.
 fn errors_of(
     fabric: &Fabric,
     planned: &[PlannedFlow],

@@ -70,7 +70,7 @@ impl Cuts {
         }
     }
 
-    /// The same for another number of operations.
+    /// Returns the shape for another number of operations.
     fn scaled(self, planned: &PlannedFlow, operations: u64, header_dw: u32) -> Option<DataTlps> {
         let scale = |count: u64| {
             (u128::from(count) * u128::from(operations) / u128::from(self.operations.max(1))) as u64
@@ -94,8 +94,7 @@ fn addresses(planned: &PlannedFlow) -> impl Iterator<Item = BusAddress> {
     (0..count).map(move |index| target.offset(index * stride))
 }
 
-/// How a completer cuts reads one after the other, when its port is set to payloads of so many
-/// bytes.
+/// Cutting of a sequence of reads by a completer whose port is set to payloads of a given size.
 pub struct Completions {
     completer: CompleterParameters,
     payload_bytes: u32,

@@ -153,8 +153,8 @@ impl Ends<'_> {
     /// name none.
     ///
     /// # Errors
-    /// A name of nothing of the kind, more flows than cards, a card to itself, or an order that is
-    /// not the lab file's.
+    /// A name that nothing of the kind has, more flows than cards, a card to itself, or an order
+    /// that is not the lab file's.
     pub fn in_lab(
         self,
         (lab, running): (&Lab, &RunningLab),
@@ -198,8 +198,8 @@ impl Ends<'_> {
     /// cards among them, in the order of its data. `is_card` says whether a card has a name.
     ///
     /// # Errors
-    /// A name of none of the cards, more flows than cards, a card to itself, or an order that is
-    /// not theirs.
+    /// A name that no card has, more flows than cards, a card to itself, or an order that is not
+    /// theirs.
     pub fn on_cards(
         self,
         names: &[String],

@@ -107,7 +107,7 @@ impl Workload {
     /// chains are of the first flow.
     ///
     /// # Errors
-    /// Options that exclude each other, and a failure on the way.
+    /// Options that exclude each other, and a failure of the run.
     ///
     /// # Panics
     /// If a flow has fewer cards than the workload takes.
@@ -142,9 +142,9 @@ impl Workload {
 /// Measurement of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measurement {
-    /// Of flows of data.
+    /// Measurement of flows of data.
     Flows(Together),
-    /// Of a ping-pong.
+    /// Measurement of a ping-pong.
     RoundTrips(RoundTrips),
 }
 
@@ -180,7 +180,7 @@ impl Measurement {
 pub struct Flow<B: Bus> {
     /// A write, a read or a peer write.
     pub workload: Workload,
-    /// Its cards, in the order of the data's path.
+    /// Cards of the flow, in the order of the data's path.
     pub devices: Vec<Device<B>>,
     /// The core that its thread runs on.
     pub core: u16,
@@ -229,18 +229,19 @@ impl Observer for NoObserver {
 pub struct Together {
     /// Each flow, in the order in which they were given.
     pub flows: Vec<Measured>,
-    /// While all were active; none where there was no such time, or no observer.
+    /// Measurement of the time in which all were active; `None` where there was no such time, or no
+    /// observer.
     pub common: Option<results::Together>,
 }
 
 impl Together {
-    /// Sum of the flows' rates by the engines' timers, bytes per second. It exceeds what the
-    /// shared channel carries where flows begin and end at different times.
+    /// Returns the sum of the flows' rates by the engines' timers, bytes per second. It exceeds
+    /// what the shared channel carries where flows begin and end at different times.
     pub fn hardware_sum(&self) -> f64 {
         self.flows.iter().map(Measured::hardware_bytes_per_second).sum()
     }
 
-    /// The same as the applications see it.
+    /// Returns the sum of the rates as the applications see them, bytes per second.
     pub fn application_sum(&self) -> f64 {
         self.flows.iter().map(Measured::application_bytes_per_second).sum()
     }
@@ -336,7 +337,7 @@ impl Samples {
 /// Outcome of one flow.
 #[derive(Clone, Debug)]
 pub struct WorkloadFlow {
-    /// Its measurement.
+    /// Measurement of the flow.
     pub measured: Measured,
     /// The rate that the links allow, where they are known.
     pub ceiling: Option<Ceiling>,
@@ -513,12 +514,12 @@ impl Outcome for WorkloadOutcome {
     }
 }
 
-/// All bytes of all flows, from the first beginning to the last end.
+/// Returns the rate of all bytes of all flows, from the first beginning to the last end.
 fn rate_of<'a>(flows: impl Iterator<Item = &'a Measured>) -> Figure {
     total_rate(flows.map(|flow| (flow.bytes, flow.started, flow.ended)))
 }
 
-/// The typical time one way.
+/// Returns the typical one-way time.
 fn one_way_of(round_trips: &RoundTrips) -> Figure {
     Figure { value: round_trips.one_way().typical_ps as f64, better: Better::Lower }
 }

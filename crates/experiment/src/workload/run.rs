@@ -92,7 +92,7 @@ struct Watch<'a> {
     arriving: Vec<DirectionId>,
     interval: Picoseconds,
     samples: RefCell<Samples>,
-    /// Every so many questions a sample is taken.
+    /// Number of questions after which a sample is taken.
     stride: Cell<u64>,
     asked: Cell<u64>,
     progress: &'a dyn Progress,

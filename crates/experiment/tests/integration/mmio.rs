@@ -26,7 +26,7 @@ fn measure(size_bytes: u64, passes: u64, program: Program, mapping: Mapping) -> 
     measured
 }
 
-/// As the document's metrics command shows: 16 integers are 16 beats, or one.
+/// As the metrics command of the aws-f1 paper shows: 16 integers are 16 beats, or one.
 #[test]
 fn sixteen_integers_are_sixteen_beats_or_one() {
     let uncached = measure(64, 1, Program::Burst, Mapping::Uncached);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What single accesses cost in a lab: exact, as its time is simulated.
+//! Costs of single accesses in a lab: exact, as its time is simulated.
 
 use crosslane_driver::Device;
 use crosslane_experiment::{OverheadOptions, overhead};

@@ -188,7 +188,7 @@ struct Spot {
     /// Role of its place in the run: only limits of the same role are grouped.
     role: &'static str,
     place: String,
-    /// Its words; `{}` stands for the place, `{s}` for the plural `s`.
+    /// Words of the limit; `{}` stands for the place, `{s}` for the plural `s`.
     words: String,
     lifted: String,
     edit: Edit,

@@ -64,7 +64,7 @@ pub(super) enum Target {
 /// Source of an engine's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feed {
-    /// Its generator, or none: the requester is not an engine, or it reads.
+    /// The requester's generator, or none: the requester is not an engine, or it reads.
     Own,
     /// Data that its H2C channel reads.
     Stream,

@@ -47,9 +47,9 @@ pub enum ParameterKind {
 /// Meaning of a parameter's or key's absence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Absent {
-    /// It must be there.
+    /// The key must be there.
     Error,
-    /// It has this value: a number, 1 for true, or infinity for none.
+    /// The parameter has this value: a number, 1 for true, or infinity for none.
     Is(f64),
     /// The subject of the key is absent, or its words say what holds.
     Nothing,
@@ -62,7 +62,7 @@ pub enum Value {
     Whole(u64),
     /// Real number.
     Real(f64),
-    /// It is left out.
+    /// The key is left out.
     Absent,
 }
 

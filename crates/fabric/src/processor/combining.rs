@@ -36,8 +36,8 @@ impl Line {
         self.filled == u64::MAX
     }
 
-    /// Offset and length of its first write at or behind `from`, which must exist: the whole of a
-    /// full line, else the first contiguous bytes within 8.
+    /// Returns offset and length of the line's first write at or behind `from`, which must exist:
+    /// the whole of a full line, else the first contiguous bytes within 8.
     const fn write_from(&self, from: u32) -> (u32, u32) {
         if self.is_full() {
             return (0, LINE_BYTES as u32);

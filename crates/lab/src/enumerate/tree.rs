@@ -12,9 +12,9 @@ use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 /// A function: a port of a root complex, of a switch or of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its port in the fabric.
+    /// Port of the function in the fabric.
     pub port: PortId,
-    /// Its node.
+    /// Node of the function in the fabric.
     pub node: NodeId,
     /// Name of the port.
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Function {
     pub device: u16,
     /// Class code, 24 bits.
     pub class_code: u32,
-    /// Its BARs, placed.
+    /// BARs of the function, placed.
     pub bars: Vec<Bar>,
     /// Buses below a bridge.
     pub buses: Option<RangeInclusive<u8>>,
@@ -61,7 +61,7 @@ pub struct Function {
 pub struct HostTree {
     /// The host.
     pub host: HostId,
-    /// Its functions; each follows the bridge above it.
+    /// Functions of the tree; each follows the bridge above it.
     pub functions: Vec<Function>,
     /// Host memory: below the hole for 32-bit windows, and above it.
     pub memory: Vec<Range<u64>>,

@@ -67,7 +67,7 @@ impl LabBus {
         port.ok_or(TopologyError::NoSuchFunction(function))
     }
 
-    /// Returns the BAR that an access of so many bytes names, at its current address.
+    /// Returns the BAR that an access of this length names, at its current address.
     fn bar(&self, state: &State, at: RegisterAddress, bytes: u64) -> BusResult<Bar> {
         let port = self.port(state, at.function)?;
         let bar = state.fabric.port(port).config.bar(at.bar.into());

@@ -132,11 +132,11 @@ pub(super) struct HostMemory {
 
 pub(super) struct State {
     pub fabric: Fabric,
-    /// By host.
+    /// Memories by host.
     pub memories: Vec<HostMemory>,
     pub interrupts: Interrupts,
     pub networks: Networks,
-    /// By host.
+    /// Identifiers in the fabric by host.
     pub hosts: Vec<HostId>,
     pub host_names: Vec<String>,
     waits: BTreeMap<u64, Waiting>,

@@ -22,7 +22,7 @@ pub enum WhyStuck {
 /// A run that was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// When it was given up; for a deadlock, the time of the last event.
+    /// Time at which the run was given up; for a deadlock, the time of the last event.
     pub time: Picoseconds,
     /// The reason.
     pub why: WhyStuck,

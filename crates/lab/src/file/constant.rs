@@ -66,11 +66,11 @@ impl fmt::Display for Provenance {
 pub struct Constant {
     /// Dotted path of its table: `part.v7.requester`.
     pub place: String,
-    /// Its key: `idle_clocks_per_tlp`.
+    /// Key of the constant: `idle_clocks_per_tlp`.
     pub key: String,
-    /// Its value as written in the file, or as replaced.
+    /// Value as written in the file, or as replaced.
     pub value: String,
-    /// Its unit; empty for a plain number or a word.
+    /// Unit of the value; empty for a plain number or a word.
     pub unit: &'static str,
     /// Kind of its source.
     pub provenance: Provenance,

@@ -25,9 +25,9 @@ pub enum HostBuffers {
 /// A host of a lab file.
 #[derive(Clone, Debug)]
 pub struct HostInstance {
-    /// Its name, unique in the lab.
+    /// Name of the host, unique in the lab.
     pub name: String,
-    /// Its constants.
+    /// Constants of the host.
     pub part: Arc<RootComplexPart>,
     /// Location of its programs' DMA buffers.
     pub buffers: HostBuffers,
@@ -43,9 +43,9 @@ pub struct HostInstance {
 /// A switch of a lab file.
 #[derive(Clone, Debug)]
 pub struct SwitchInstance {
-    /// Its name, unique in the lab.
+    /// Name of the switch, unique in the lab.
     pub name: String,
-    /// Its constants.
+    /// Constants of the switch.
     pub part: Arc<SwitchPart>,
     /// Whether its downstream ports redirect peer-to-peer requests (ACS).
     pub acs: bool,
@@ -55,9 +55,9 @@ pub struct SwitchInstance {
 /// An endpoint of a lab file.
 #[derive(Clone, Debug)]
 pub struct EndpointInstance {
-    /// Its name, unique in the lab.
+    /// Name of the endpoint, unique in the lab.
     pub name: String,
-    /// Its constants.
+    /// Constants of the endpoint.
     pub part: Arc<EndpointPart>,
     pub(crate) span: Range<usize>,
 }
@@ -71,7 +71,7 @@ pub struct LinkInstance {
     pub upper_port: Option<String>,
     /// Name of the switch or endpoint below it.
     pub lower: String,
-    /// Its constants.
+    /// Constants of the link.
     pub parameters: LinkParameters,
     pub(crate) path: String,
     pub(crate) upper_span: Range<usize>,

@@ -41,9 +41,9 @@ pub struct Measurements {
 /// A variant of a lab: other constants for the same topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// Its name, asked for as `lab:variant`.
+    /// Name of the variant, asked for as `lab:variant`.
     pub name: String,
-    /// Its description, one sentence.
+    /// Description of the variant, one sentence.
     pub summary: String,
 }
 
@@ -70,7 +70,7 @@ pub struct LabFile {
     pub tori: Vec<TorusInstance>,
     /// Published measurements to compare with.
     pub measurements: Vec<Measurements>,
-    /// Its variants.
+    /// Variants of the lab.
     pub variants: Vec<Variant>,
     /// Constants in force, in the order of the file.
     pub constants: Vec<Constant>,

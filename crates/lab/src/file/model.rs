@@ -81,7 +81,7 @@ pub(super) fn all<P: Parameters>(table: &Table<'_>) -> Result<P> {
     P::of(|parameter| value(table, parameter))
 }
 
-/// What an endpoint's BARs are for: the number of each, its least size and its use.
+/// Uses of an endpoint's BARs: the number of each, its least size and its use.
 type Apertures = Vec<(usize, u64, Cow<'static, str>)>;
 
 /// Reads a device from the table `key` of an endpoint's part, and checks that its BARs have room

@@ -25,7 +25,7 @@ pub struct NetworkInstance {
     pub first: String,
     /// Name of the endpoint at the other end.
     pub second: String,
-    /// Its constants.
+    /// Constants of the network link.
     pub parameters: NetworkParameters,
     pub(crate) path: String,
     pub(crate) first_span: Range<usize>,
@@ -35,9 +35,9 @@ pub struct NetworkInstance {
 /// A torus of network processors.
 #[derive(Clone, Debug)]
 pub struct TorusInstance {
-    /// Its nodes: names of endpoints, in the order of their numbers.
+    /// Nodes of the torus: names of endpoints, in the order of their numbers.
     pub nodes: Vec<String>,
-    /// Its dimensions, and which of them wrap around.
+    /// Dimensions of the torus, and which of them wrap around.
     pub torus: Torus,
     /// The constants of each cable.
     pub parameters: CableParameters,

@@ -82,7 +82,7 @@ struct Layer<'a> {
 #[derive(Clone)]
 pub(super) struct Table<'a> {
     pub source: &'a Source,
-    /// Its keys: bounds, and what holds where one is left out.
+    /// Keys of the table: their bounds, and the value of one that is left out.
     pub keys: &'static KeyTable,
     /// Uppermost first; never empty.
     layers: Vec<Layer<'a>>,
@@ -188,7 +188,7 @@ impl<'a> Table<'a> {
         self.error(key, Problem::BadValue { key: self.path_of(key), problem })
     }
 
-    /// Rejects more things than are possible, at the key that makes them so many.
+    /// Rejects more things than are possible, at the key that sets their number.
     pub fn limit(&self, key: &str, what: &str, count: usize, limit: usize) -> Result<()> {
         match count <= limit {
             true => Ok(()),

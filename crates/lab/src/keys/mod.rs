@@ -31,13 +31,13 @@ pub const INFINITE: &str = "infinite";
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name; it ends in its unit.
+    /// Name of the key; it ends in its unit.
     pub name: &'static str,
     /// Type and bounds of its value.
     pub kind: Kind,
     /// Meaning of its absence.
     pub absent: Absent,
-    /// Its meaning.
+    /// Meaning of the key.
     pub words: &'static str,
 }
 
@@ -97,11 +97,11 @@ pub enum Kind {
 /// The keys of a table.
 #[derive(Debug)]
 pub struct KeyTable {
-    /// Its name among the tables.
+    /// Name of the table among all tables.
     pub name: &'static str,
     /// The subject of the table.
     pub words: &'static str,
-    /// Its keys, in the order of the page.
+    /// Keys of the table, in the order of the page.
     keys: LazyLock<Vec<Key>>,
     /// A table whose keys it has as well: all of a memory's, say, or those of the part that an
     /// instance may overrule.

@@ -120,7 +120,7 @@ fn a_function_that_decodes_nothing_does_not_answer() {
     let error = simulation.run("load", bus.read_register(at)).unwrap().unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, BusError::NoAnswer { .. }));
-    assert!(text.starts_with("reading 01:00.0 BAR0 + 0x40 got no data: "), "{text}");
+    assert!(text.starts_with("cannot read 01:00.0 BAR0 + 0x40: "), "{text}");
     assert!(text.contains("Unsupported Request"), "{text}");
 }
 

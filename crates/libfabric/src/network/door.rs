@@ -225,7 +225,7 @@ impl Door {
         let mut room = [0; HELLO_BYTES];
         let missing = HELLO_BYTES - self.hello.len();
         match recv(&self.socket, &mut room[..missing], RecvFlags::empty()) {
-            Ok((0, _)) => return Err("it hung up before it said who it is".into()),
+            Ok((0, _)) => return Err("it hung up before its greeting".into()),
             Ok((count, _)) => self.hello.extend(&room[..count]),
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(error) => return Err(error.to_string()),
@@ -237,7 +237,7 @@ impl Door {
         let (length, name) = rest.split_at(2);
         let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
         if greeting != GREETING || length > MAX_NAME_BYTES {
-            return Err("it is no program of this kind, or of another version".into());
+            return Err("it is not a program of this kind, or has another version".into());
         }
         Ok(Some(name[..length].to_vec()))
     }

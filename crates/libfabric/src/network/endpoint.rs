@@ -66,7 +66,7 @@ pub enum What {
 }
 
 impl RawEndpoint {
-    /// Makes an endpoint with a queue for so many operations at once.
+    /// Makes an endpoint with a queue for this number of operations at once.
     pub fn new(network: &Arc<Handle>, info: &Info, slots: u32) -> Result<Self> {
         let domain = network.domain.get();
         // SAFETY: the domain is open.

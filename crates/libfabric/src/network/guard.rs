@@ -82,7 +82,7 @@ struct Watched {
     /// Readable once the process has died.
     process: Arc<OwnedFd>,
     memories: Vec<Memory>,
-    /// When the process died or the program closed the connection.
+    /// Time at which the process died or the program closed the connection.
     over: Option<Instant>,
 }
 

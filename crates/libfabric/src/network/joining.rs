@@ -165,7 +165,7 @@ impl State {
                     .get(&id)
                     .is_some_and(|member| matches!(member.connection.phase, Phase::Connecting(_)));
                 if connecting && greeting != GREETING {
-                    self.refuse(id, "it is no program of this kind, or of another version");
+                    self.refuse(id, "it is not a program of this kind, or has another version");
                 } else {
                     self.opened(id);
                 }

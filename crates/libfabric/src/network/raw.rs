@@ -54,7 +54,7 @@ impl Handle {
         unsafe { ((*(*fabric).ops).trywait)(fabric, &raw mut queue, 1) == 0 }
     }
 
-    /// Returns the text of an error: of its number in the provider, or of its own.
+    /// Returns the text of an error: the provider's for its number, or libfabric's.
     pub fn why(&self, number: c_int, text: impl FnOnce() -> *const c_char, error: c_int) -> String {
         // The providers in software leave in their number whatever errno was.
         let known = self.is_hardware && number != 0;

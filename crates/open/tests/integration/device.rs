@@ -41,7 +41,7 @@ fn names_are_read() {
         ("lab:kc705/", "the endpoint behind the slash is missing"),
     ] {
         let error = name.parse::<DeviceName>().unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{name:?} is no device: {why}")), "{error}");
+        assert!(error.starts_with(&format!("{name:?} is not a device: {why}")), "{error}");
     }
 }
 

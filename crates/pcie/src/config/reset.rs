@@ -13,7 +13,8 @@ pub(super) const MSIX: u16 = 0x80;
 /// Max_Read_Request_Size after reset: code 2, 512 bytes (PCIe 6.x 7.5.3.4).
 const MAX_READ_RESET_CODE: u32 = 2;
 
-/// Speed in bits 3:0 and width in bits 9:4, as Link Capabilities and Link Status hold them.
+/// Returns the code of a rate: speed in bits 3:0 and width in bits 9:4, as Link Capabilities and
+/// Link Status hold them.
 pub(super) const fn rate_code(rate: LinkRate) -> u32 {
     rate.generation.number() as u32 | (rate.width.lanes() as u32) << LINK_CAPABILITIES_WIDTH_SHIFT
 }

@@ -14,11 +14,11 @@ const HEADROOM: f64 = 0.06;
 /// Reason for which a value is not drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is NaN or infinite, or too large for a drawing.
+    /// The value is NaN or infinite, or too large for a drawing.
     NotANumber,
-    /// It is 0 or less, and the axis logarithmic.
+    /// The value is 0 or less, and the axis logarithmic.
     NotPositive,
-    /// It is not an index of the axis's names.
+    /// The value is not an index of the axis's names.
     NoCategory,
 }
 
@@ -40,9 +40,9 @@ pub fn fault(value: f64, scale: &Scale) -> Option<Fault> {
 /// A value with a grid line and a label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
-    /// Its value.
+    /// Value at the tick.
     pub value: f64,
-    /// Its label.
+    /// Label of the tick.
     pub label: String,
 }
 

@@ -14,11 +14,11 @@ const DASHES: usize = 4;
 /// The look of a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Its classes: its kind, and its colour or dashes.
+    /// CSS classes of the series: its kind, and its colour or dashes.
     pub class: String,
     /// Shape of its marks.
     pub shape: usize,
-    /// Its label in the legend.
+    /// Label of the series in the legend.
     pub label: String,
     kind: SeriesKind,
 }

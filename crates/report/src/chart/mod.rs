@@ -29,9 +29,9 @@ pub struct Size {
     font: f64,
 }
 
-/// For a screen or a sheet of paper.
+/// Size for a screen or a sheet of paper.
 pub const WIDE: Size = Size { class: "wide", width: 820.0, height: 400.0, font: 12.5 };
-/// For a phone.
+/// Size for a phone.
 pub const NARROW: Size = Size { class: "narrow", width: 360.0, height: 320.0, font: 11.5 };
 
 /// Room above the grid, for the name of the axis upward.

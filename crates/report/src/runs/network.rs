@@ -20,7 +20,7 @@ pub fn gets(bench: &Bench) -> Vec<(&Flow, &Gets)> {
 pub struct Halo<'a> {
     /// The flow.
     pub flow: &'a Flow,
-    /// Its exchanges.
+    /// Exchanges of the torus.
     pub exchange: &'a Exchange,
     /// Duration of an exchange in the first torus, nanoseconds.
     pub first_ns: f64,

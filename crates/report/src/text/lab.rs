@@ -72,7 +72,7 @@ struct Drawing {
     lines: String,
     /// Columns of the terminal; `None`: as many as `lspci -tv` takes.
     columns: Option<usize>,
-    /// In a narrow drawing the blanks and branches before the functions of a bus.
+    /// Blanks and branches before the functions of a bus in a narrow drawing.
     stems: String,
 }
 

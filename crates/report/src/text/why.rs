@@ -42,7 +42,7 @@ fn kind_words(kind: LimitKind) -> String {
     words.as_str().unwrap_or_default().replace('_', " ").replace("dllps", "DLLPs")
 }
 
-/// Formats the explanation of a run as a block of its own; empty if none was asked for.
+/// Formats the explanation of a run as a separate block; empty if none was asked for.
 pub fn block(scenario: &ScenarioResult) -> String {
     let lines = match (&scenario.why_not_faster, &scenario.not_explained) {
         (Some(explanation), _) => lines(explanation),

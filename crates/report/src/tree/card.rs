@@ -17,13 +17,13 @@ pub const MOST_CHARACTERS: usize = 56;
 pub struct Card<'a> {
     /// Class of its style.
     pub class: &'static str,
-    /// Its name in full.
+    /// Name of the node in full.
     pub full_name: String,
-    /// Its detail in full; may be empty.
+    /// Detail of the node in full; may be empty.
     pub full_detail: String,
-    /// Its name as drawn.
+    /// Name of the node as drawn.
     pub name: String,
-    /// Its detail as drawn.
+    /// Detail of the node as drawn.
     pub detail: String,
     /// Cards to its right, each with the link to it.
     pub links: Vec<(CardLink<'a>, Self)>,
@@ -41,7 +41,7 @@ pub struct Card<'a> {
 
 /// A link between two cards.
 pub struct CardLink<'a> {
-    /// Its name; empty, like those of its ports, if loads are drawn.
+    /// Name of the link; empty, like those of its ports, if loads are drawn.
     pub name: String,
     /// The port at its upper end.
     pub upper: String,

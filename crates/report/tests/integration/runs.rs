@@ -188,7 +188,7 @@ fn what_is_no_run_is_refused_with_its_place() {
     let wrong = bench([500.0, 1000.0], "2 tags").replacen("0.9}", "1.9}", 1);
     assert_eq!(
         error(&wrong).to_string(),
-        "scenarios[0].why_not_faster.account: 1.9 is no share of time"
+        "scenarios[0].why_not_faster.account: 1.9 is not a share of time"
     );
 }
 

@@ -68,7 +68,7 @@ pub enum Statistic {
 /// The test of a published row.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Test {
-    /// Its name, such as `BW_DMA_RD`.
+    /// Name of the test, such as `BW_DMA_RD`.
     #[serde(rename = "test")]
     pub name: String,
     /// The statistic of the row.
@@ -84,9 +84,9 @@ pub struct Test {
 /// A published row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its test.
+    /// Test that the row is of.
     pub test: Test,
-    /// Its figure.
+    /// Published figure of the row.
     pub figure: PublishedFigure,
 }
 
@@ -102,7 +102,7 @@ impl Row {
 pub struct Compared {
     /// The row.
     pub row: Row,
-    /// The same figure in the lab.
+    /// Figure in the lab.
     pub simulated: f64,
     /// Share of the requests that had to walk in an IOMMU.
     pub misses: f64,

@@ -31,8 +31,8 @@ fn compared(scene: &Scene<'_>, measured: &Measured) -> Row {
     scene.figures().compare("chain_rate", CONDITIONS, rate)
 }
 
-/// Runs the paper's engine alone.
-pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>> {
+/// Returns the rows with a published figure, with the paper's engine alone.
+pub(super) fn published_rows(scene: &Scene<'_>) -> Result<Vec<Row>> {
     Ok(vec![compared(scene, &measure(scene, Engine::Paper)?)])
 }
 

@@ -201,7 +201,7 @@ fn rows_of(
 
 /// Returns the rows with a published figure, with the paper's engine alone: the fewest and the most
 /// devices of each figure.
-pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>> {
+pub(super) fn published_rows(scene: &Scene<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (direction, count) in [
         (Direction::Write, 2),

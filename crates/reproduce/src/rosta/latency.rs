@@ -59,8 +59,8 @@ fn compared(scene: &Scene<'_>, one: f64, three: f64) -> Vec<Row> {
     figures.iter().map(row).collect()
 }
 
-/// Runs the paper's engine alone.
-pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>> {
+/// Returns the rows with a published figure, with the paper's engine alone.
+pub(super) fn published_rows(scene: &Scene<'_>) -> Result<Vec<Row>> {
     let [one, three] = WAYS.map(|way| measure(scene, Engine::Paper, way));
     Ok(compared(scene, one_way_ns(&one?), one_way_ns(&three?)))
 }

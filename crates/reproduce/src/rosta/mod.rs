@@ -74,10 +74,10 @@ fn compared(context: &Context<'_>, effort: Effort) -> Result<Vec<Row>> {
     let mut rows = limits::run(scene.figures()).rows;
     for run in [
         payload::one_device,
-        devices::document,
-        chain::document,
-        peers::document,
-        latency::document,
+        devices::published_rows,
+        chain::published_rows,
+        peers::published_rows,
+        latency::published_rows,
     ] {
         rows.extend(run(&scene)?);
     }

@@ -125,7 +125,7 @@ fn row_of(scene: &Scene<'_>, engine: Engine, case: Case, payload: u32, rate: f64
 }
 
 /// Returns the rows with a published figure, with the paper's engine alone.
-pub(super) fn document(scene: &Scene<'_>) -> Result<Vec<Row>> {
+pub(super) fn published_rows(scene: &Scene<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (case, payload) in [(ONE, 128), (ONE, 256), (ACROSS, 128)] {
         let together = measure(scene, Engine::Paper, case, payload, false)?;

@@ -64,7 +64,7 @@ impl Engine {
 pub(super) struct Scene<'a> {
     context: &'a Context<'a>,
     own: Lab,
-    /// The same with the kind of engine that runs use.
+    /// Lab of this project's engine with the kind of engine that runs use.
     own_in_runs: Lab,
     pub(super) transfer_bytes: u64,
     pub(super) idle_clocks: u32,

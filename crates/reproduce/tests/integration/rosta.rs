@@ -42,7 +42,7 @@ fn every_figure_is_within_its_tolerance() {
 }
 
 #[test]
-fn tolerances_are_those_of_the_issue() {
+fn tolerances_match_the_specification() {
     for row in rows().iter().filter(|row| row.is_compared()) {
         let expected = match row.quantity.as_str() {
             "limit" => 0.002,

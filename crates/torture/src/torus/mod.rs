@@ -25,9 +25,9 @@ pub struct TorusStory {
     pub nodes: u64,
     /// Messages that ended as expected.
     pub messages: u64,
-    /// Those of them that were puts.
+    /// Number of messages that were puts.
     pub puts: u64,
-    /// Those of them that were routed.
+    /// Number of messages that were routed.
     pub routed: u64,
     /// Messages cancelled.
     pub cancels: u64,

@@ -39,7 +39,7 @@ type Processor = NetworkProcessor<LabBus>;
 struct World {
     torus: Torus,
     nodes: Vec<Processor>,
-    /// Their nodes in the fabric.
+    /// Nodes of the processors in the fabric.
     models: Vec<NodeId>,
 }
 

@@ -35,7 +35,7 @@ fn command(operation: Operation, sequence: u8, freed: u16) -> Result<Frame, Dama
     Ok(Frame::Command(Command { operation, sequence, channel: CHANNEL, freed }))
 }
 
-/// What an end says next: a datagram by its number, a command by its name and number.
+/// Next frame of an end: a datagram by its number, a command by its name and number.
 fn next(end: &mut LinkEnd, now_ps: u64) -> Option<String> {
     Some(match end.next_frame(now_ps)? {
         Frame::Datagram(datagram) => datagram.header.sequence.to_string(),

@@ -59,7 +59,7 @@ pub struct Bound {
     pub before: Option<String>,
     /// The driver now, if it has one.
     pub now: Option<String>,
-    /// Its IOMMU group.
+    /// IOMMU group of the function.
     pub group: Option<u32>,
     /// Functions of the group that other drivers hold: until those are released, the kernel opens
     /// no function of the group for a program.
@@ -214,7 +214,7 @@ pub fn bind(machine: &Machine, address: Address, options: &BindOptions) -> Resul
     let refuse =
         |kind, why: String, remedy: &str| Err(SysfsError::cannot(address, kind, why, remedy));
     if wanted.is_empty() || wanted.contains(['/', '\n']) {
-        let why = format!("\"{}\" is no driver's name", super::shown(wanted));
+        let why = format!("\"{}\" is not a driver's name", super::shown(wanted));
         return refuse(InvalidArgument, why, "");
     }
     if let Some(why) = why_bridge_kept(function) {

@@ -56,7 +56,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its port type in the tree of a host; `None` for bridges that are not PCI Express ports.
+    /// Returns the port type in the tree of a host; `None` for bridges that are not PCI Express
+    /// ports.
     pub const fn port_type(self) -> Option<PortType> {
         match self {
             Self::Endpoint

@@ -25,7 +25,7 @@ pub enum SysfsError {
         text: String,
     },
     /// The machine shows no PCI bus.
-    #[error("{path} cannot be read, so no PCI functions can be listed: {why}",
+    #[error("cannot list the PCI functions: cannot read {path}: {why}",
         path = .path.display())]
     NoBus {
         /// The folder that should list the functions.

@@ -24,7 +24,7 @@ const COUNTER_LINES: usize = 64;
 /// The IOMMU group of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IommuGroup {
-    /// Its number.
+    /// Number of the group.
     pub number: u32,
     /// Translation of addresses for the kernel's own drivers: `DMA`, `DMA-FQ` (translated),
     /// `identity` (not); empty if the kernel does not tell.
@@ -49,9 +49,9 @@ pub struct ErrorCounters {
 /// One PCI function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PciFunction {
-    /// Its address.
+    /// Address of the function.
     pub address: Address,
-    /// Its folder in sysfs.
+    /// Folder of the function in sysfs.
     pub folder: PathBuf,
     /// The bridge above it.
     pub parent: Option<Address>,
@@ -70,15 +70,15 @@ pub struct PciFunction {
     pub class: u32,
     /// Revision ID.
     pub revision: u8,
-    /// Its configuration space at the time when the tree was read.
+    /// Configuration space of the function at the time when the tree was read.
     pub configuration: Configuration,
-    /// Its memory BARs as placed.
+    /// Memory BARs of the function as placed.
     pub bars: Vec<Bar>,
     /// BARs with a write-combined mapping in sysfs (`resourceN_wc`).
     pub combined_bars: Vec<u8>,
     /// The nearest NUMA node; `None` on a machine with only one.
     pub numa_node: Option<u32>,
-    /// Its IOMMU group.
+    /// IOMMU group of the function.
     pub iommu_group: Option<IommuGroup>,
     /// The driver that it is bound to, if any.
     pub driver: Option<String>,

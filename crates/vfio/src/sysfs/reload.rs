@@ -40,9 +40,9 @@ const DEVICE_CONTROL_KEPT: u32 = 0x7fff;
 /// Condition under which a card counts as reconfigured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardReady {
-    /// Its link has gone down, and is up again.
+    /// The card's link has gone down, and is up again.
     LinkDownAndUp,
-    /// Its link is up, after [`ReloadOptions::reconfigure`] has returned.
+    /// The card's link is up, after [`ReloadOptions::reconfigure`] has returned.
     LinkUp,
 }
 

@@ -71,7 +71,7 @@ impl UserFunction {
         let reply = client.request(Command::DeviceInfo, &question, &[], what)?;
         let info = understood(&client, what, DeviceInfo::decode(&reply.payload))?;
         if !info.is_pci || info.regions <= CONFIG_REGION {
-            let why = format!("{} regions, and it is no PCI device", info.regions);
+            let why = format!("{} regions, and it is not a PCI device", info.regions);
             return Err(client.malformed(what, why));
         }
         let mut function = Self {
@@ -178,7 +178,7 @@ impl UserFunction {
                 return Err(malformed(format!("{bytes} B at {offset:#x} are beyond its end")));
             };
             if offset < end || !is_page(offset) || !is_page(bytes) || !is_page(first) {
-                return Err(malformed(format!("{bytes} B at {offset:#x} are no pages")));
+                return Err(malformed(format!("{bytes} B at {offset:#x} are not whole pages")));
             }
             if file_end.is_none_or(|file_end| file_end > file_bytes) {
                 return Err(malformed(format!("its file has {file_bytes} B")));

@@ -89,7 +89,7 @@ fn a_window_is_stored_to_through_either_mapping() {
     assert_eq!(bus.check_mapping(fake.id(), 0, Mapping::Uncached), Ok(()));
     fails(
         bus.check_mapping(fake.id(), 0, Mapping::WriteCombined),
-        "BAR0 of 01:00.0 cannot be write-combined: it is not prefetchable",
+        "cannot map BAR0 of 01:00.0 write-combined: it is not prefetchable",
     );
     let widest = bus.widest_store_bytes();
     assert_eq!(widest as usize, StoreWidth::widest().bytes());
@@ -161,7 +161,7 @@ fn configuration_space_and_memory_decoding() {
     bus.config_write(fake.id(), reg::COMMAND, reg::COMMAND_BUS_MASTER, 0b0011).unwrap();
     fails(
         block_on(bus.read_register(at(fake, 0, 0))),
-        "reading 01:00.0 BAR0 + 0x0 got no data: fake0 does not decode memory accesses",
+        "cannot read 01:00.0 BAR0 + 0x0: fake0 does not decode memory accesses",
     );
     bus.config_write(fake.id(), reg::COMMAND, on, 0b0001).unwrap();
     assert_eq!(block_on(bus.read_register(at(fake, 0, 0))), Ok(0));

@@ -232,7 +232,7 @@ fn devices() {
         let switch = function(&bus, "rc47a.up");
         fails(
             Device::open(bus.clone(), switch).await,
-            "rc47a.up: it is no engine: BAR0 has 0 B and needs 65536 B",
+            "rc47a.up: it has no engine: BAR0 has 0 B and needs 65536 B",
         );
         let [device] = open_all(&bus, ["fpga1"]).await;
         fails(device.buffer(0, PageSize::Small).await, "fpga1: a buffer of 0 B is not possible");
@@ -252,7 +252,7 @@ fn an_endpoint_that_is_no_engine() {
         set_bus_master(&bus, "fpga1", false);
         let error = Device::open_by_name(bus.clone(), "fpga1").await.unwrap_err();
         let sentence = error.to_string();
-        assert!(sentence.starts_with("fpga1: it is no engine: its first register is 0x"));
+        assert!(sentence.starts_with("fpga1: it has no engine: its first register is 0x"));
         // The device is left unchanged.
         use crosslane_host::Topology;
         use crosslane_pcie::config::registers::{COMMAND, COMMAND_BUS_MASTER};

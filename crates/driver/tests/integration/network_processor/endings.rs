@@ -81,7 +81,7 @@ fn what_cannot_be_is_refused_before_it_is_written() {
             (
                 Message { part: 100..5000, ..good.clone() },
                 "fpga1 link 0 channel 0 tag 0: its memory goes on elsewhere after 3996 B, which \
-                 is no multiple of the 128 B of a datagram: copied or mapped buffers are \
+                 is not a multiple of the 128 B of a datagram: copied or mapped buffers are \
                  contiguous",
             ),
             (
@@ -337,7 +337,7 @@ fn what_is_no_network_processor_is_not_opened() {
     );
     assert_eq!(
         refusal(crosslane_lab::open("minimal").unwrap(), "card0").to_string(),
-        "card0: it is no network processor: BAR2 has 0 B and needs 32768 B"
+        "card0: it has no network processor: BAR2 has 0 B and needs 32768 B"
     );
 }
 

@@ -150,7 +150,7 @@ fn a_mode_that_the_host_does_not_have_is_refused() {
         (
             "combining",
             Modes::default().with_requests(Requests::Stores(Mapping::WriteCombined)),
-            "fpga1: BAR2 of 01:00.0 cannot be write-combined: the processor has no \
+            "fpga1: cannot map BAR2 of 01:00.0 write-combined: the processor has no \
              write-combining buffers",
         ),
     ] {

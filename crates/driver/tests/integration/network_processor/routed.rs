@@ -85,8 +85,8 @@ fn what_cannot_be_routed_is_refused_before_it_is_written() {
         );
         assert_eq!(
             refusal(routed(1), 16_384).await,
-            "fpga1 node 1 tag 0: its memory goes on elsewhere after 4096 B, which is no multiple \
-             of the 120 B of a datagram: copied or mapped buffers are contiguous"
+            "fpga1 node 1 tag 0: its memory goes on elsewhere after 4096 B, which is not a \
+             multiple of the 120 B of a datagram: copied or mapped buffers are contiguous"
         );
         assert_eq!(
             refusal(key(0, 6, 0), 8).await,

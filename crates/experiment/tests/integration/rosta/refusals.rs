@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What cannot be run is refused in a sentence, and what went wrong on the way is found.
+//! A workload that cannot run is refused in a sentence; errors on the way are found.
 
 use std::convert::Infallible;
 use std::pin::pin;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Chains, loopbacks, ping-pong, and the document's way to make transfers.
+//! Chains, loopbacks, ping-pong, and transfers as the driver of the rosta paper makes them.
 
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_experiment::{
@@ -54,7 +54,7 @@ fn both_loopbacks_bring_everything_back() {
     assert!((2_400_000_000..4_000_000_000).contains(&time.0), "{time}");
 }
 
-/// What does not fit into the card does not come back, and is said so at the deadline.
+/// Transfers beyond the card's room do not come back; the deadline reports them.
 #[test]
 fn more_in_turn_than_the_card_holds_ends_at_the_deadline() {
     let scene = Scene::new("rosta");
@@ -100,8 +100,8 @@ fn messages_of_every_fitting_size_come_back() {
     }
 }
 
-/// As the document's driver does it: a system call that pins the pages of 4 KiB, fills the table,
-/// sleeps until the interrupt.
+/// As the driver of the rosta paper does it: a system call that pins the pages of 4 KiB,
+/// fills the table, sleeps until the interrupt.
 #[test]
 fn registering_within_the_transfer_is_in_its_time() {
     let scene = Scene::new("rosta");

@@ -60,9 +60,9 @@ struct Queued {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Open,
-    /// Its NIC has been told to end it.
+    /// The connection's NIC has been told to end it.
     Closing,
-    /// It has ended, for this reason.
+    /// The connection has ended, for this reason.
     Lost(String),
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Connection {
     pub core: u16,
     pub peer: Arc<str>,
     pub pair: PairNumber,
-    /// Its queues until it is lost, and their registration.
+    /// Queues of the connection until it is lost, and their registration.
     pub memory: Option<LabMemory>,
     pub key: u32,
     pub life: Life,
@@ -105,7 +105,7 @@ pub(in super::super) struct Networks {
     last_port: u16,
     /// Registrations of each memory with each NIC: host, memory, function.
     pins: BTreeMap<(usize, u64, u16), u32>,
-    /// By host and port.
+    /// Listeners by host and port.
     listeners: BTreeMap<(usize, u16), Listening>,
     pub(super) connections: BTreeMap<u64, Connection>,
     /// Connection of each watch token.
@@ -285,7 +285,7 @@ impl State {
             Some(created) => created.map_err(|error| {
                 Reason::new(ErrorKind::Busy, format!("{}: {error}", adapter.name))
             }),
-            None => Err(Reason::new(ErrorKind::Unsupported, "it is no NIC")),
+            None => Err(Reason::new(ErrorKind::Unsupported, "it is not a NIC")),
         };
         if created.is_err() {
             self.unpin(adapter.host, memory.id(), adapter.function);

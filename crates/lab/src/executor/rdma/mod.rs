@@ -73,7 +73,7 @@ impl LabRdma {
         let function = port.map(|port| state.fabric.routing_id(port));
         drop(state);
         let function = match (network, function) {
-            (None, _) | (_, None) => return unusable(Unsupported, "it is no NIC"),
+            (None, _) | (_, None) => return unusable(Unsupported, "it is not a NIC"),
             (Some(false), _) => return unusable(Unsupported, "no network link leads from it"),
             _ if !is_here => return unusable(InvalidArgument, "it belongs to another host"),
             (Some(true), Some(function)) => function,
@@ -109,7 +109,7 @@ impl LabRdma {
             );
         };
         let Ok(port) = port.parse() else {
-            return refused(InvalidArgument, format!("{port} is no port from 0 to 65535"));
+            return refused(InvalidArgument, format!("{port} is not a port from 0 to 65535"));
         };
         match self.shared.hosts.iter().position(|host| host.name == name) {
             Some(host) => Ok((host, port)),

@@ -22,8 +22,8 @@ fn addresses() {
             let connect = |to| nodes.client.connect(to, NEVER);
             for (address, why) in [
                 ("fpga-node", "like fpga-node:7471"),
-                ("fpga-node:x", "x is no port"),
-                ("fpga-node:70000", "70000 is no port"),
+                ("fpga-node:x", "x is not a port"),
+                ("fpga-node:70000", "70000 is not a port"),
                 ("elsewhere:1", "no host elsewhere"),
                 ("fpga-node:7471", "nobody listens"),
             ] {
@@ -53,7 +53,7 @@ fn networks_that_cannot_be_used() {
     let simulation = Simulation::new(lab.build_engines(1).unwrap());
     for (host, name, why) in [
         (0, "nothing", "the lab has nothing of that name"),
-        (0, "pac", "it is no NIC"),
+        (0, "pac", "it is not a NIC"),
         (0, "rnic", "it belongs to another host"),
     ] {
         let error = simulation.rdma(HostId(host), name).unwrap_err().to_string();

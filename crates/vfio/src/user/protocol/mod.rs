@@ -165,7 +165,7 @@ impl Header {
         Self { bytes, flags: TYPE_REPLY | FLAG_ERROR, errno: errno.unsigned_abs(), ..self }
     }
 
-    /// The same command, without a request for a reply.
+    /// Returns the same command without a request for a reply.
     #[must_use]
     pub const fn without_reply(self) -> Self {
         Self { flags: self.flags | FLAG_NO_REPLY, ..self }

@@ -63,9 +63,9 @@ payload! {
         numbers {
             /// Offset in the file.
             offset: u64,
-            /// Its first I/O virtual address.
+            /// First I/O virtual address of the range.
             address: u64,
-            /// Its length in bytes.
+            /// Length of the range in bytes.
             bytes: u64,
         }
     }
@@ -91,9 +91,9 @@ payload! {
     /// Description of a device; zeros in the command.
     DeviceInfo("what the device is", 16 B) {
         flags {
-            /// It can be reset.
+            /// The device can be reset.
             resets: 0,
-            /// It is a PCI device.
+            /// The device is a PCI device.
             is_pci: 1,
         }
         numbers {
@@ -126,7 +126,7 @@ payload! {
 pub struct Area {
     /// Offset in the region.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length of the area in bytes.
     pub bytes: u64,
 }
 
@@ -135,15 +135,15 @@ pub struct Area {
 pub struct RegionInfo {
     /// Bytes that a reply may have or, in a reply, that a complete one has.
     pub room_bytes: u32,
-    /// It can be read.
+    /// The region can be read.
     pub readable: bool,
-    /// It can be written.
+    /// The region can be written.
     pub writable: bool,
-    /// It can be mapped, through the descriptor that comes with the reply.
+    /// The region can be mapped, through the descriptor that comes with the reply.
     pub mappable: bool,
     /// Index of the region.
     pub index: u32,
-    /// Its length in bytes.
+    /// Length of the region in bytes.
     pub bytes: u64,
     /// Offset of the region in the descriptor's file.
     pub file_offset: u64,
