@@ -6,8 +6,9 @@
 //! faster.
 //!
 //! Rates are in bytes per second, times in picoseconds unless the name says otherwise, shares are
-//! fractions of one. Every outcome contains the number of its [schema](SCHEMA), which increases
-//! when a key changes its meaning or disappears; new keys do not change it.
+//! fractions of one. Whatever the program prints with `--json`, lists excepted, contains the number
+//! of its [schema](SCHEMA), which increases when a key changes its meaning or disappears; new keys
+//! do not change it.
 
 #![forbid(unsafe_code)]
 
