@@ -58,6 +58,9 @@ const HOUSE: [(&str, &str); 24] = [
     ),
     ("cli", "cosim vfio serve torture report reproduce crosslane"),
 ];
+/// Files that write JSON whose format is another's: JSON Schema, and vfio-user's versions.
+const FOREIGN_JSON: [&str; 2] =
+    ["crates/lab/src/keys/schema.rs", "crates/vfio/src/user/protocol/mod.rs"];
 /// Most files and bytes of one fuzz target's corpus, as `tools/corpus.py` writes it.
 const MAX_CORPUS_FILES: usize = 60;
 const MAX_CORPUS_BYTES: u64 = 60_000;
@@ -209,6 +212,18 @@ fn nothing_is_unfinished() {
         .map(|parts| parts.concat());
     let is_marked = |line: &str| marks.iter().any(|mark| line.contains(mark));
     assert_none("unfinished", &lines_that(is_marked, TextFile::is_source));
+}
+
+/// What `--json` prints has types, in crate `results`; only formats of others are written by hand.
+#[test]
+fn json_is_made_of_types() {
+    let macro_name = ["js", "on!"].concat();
+    let is_looked_at = |file: &TextFile| {
+        let is_code = file.path.starts_with("crates/") && file.path.contains("/src/");
+        is_code && file.ending() == "rs" && !FOREIGN_JSON.contains(&&*file.path)
+    };
+    let is_written_by_hand = |line: &str| line.contains(&macro_name);
+    assert_none("JSON without a type", &lines_that(is_written_by_hand, is_looked_at));
 }
 
 #[test]

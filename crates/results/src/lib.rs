@@ -41,6 +41,8 @@ pub mod quantity;
 mod reproduction;
 mod rows;
 pub mod topology;
+mod torture;
+mod validation;
 
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, ScenarioResult, Together};
 pub use bridge::{
@@ -63,6 +65,8 @@ pub use links::{Account, DirectionLoad, IDLE_REASONS, IommuUse, Link, LinkShares
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
 pub use rows::{Overhead, OverheadRow, Parameter, Sweep, SweepRow};
+pub use torture::{FailedSeed, Torture, TortureEvents};
+pub use validation::{Influence, RowErrors, ValidatedSet, Validation};
 
 /// Returns each item once, in the order in which they come first.
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
