@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use crosslane::results::Interrupted;
 use crosslane_report::output::end_without_unfinished;
 use rayon::prelude::*;
-use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -108,13 +107,6 @@ impl Watch {
     pub fn interrupted(&self) -> Option<Interrupted> {
         let done = DONE.load(Ordering::SeqCst);
         is_asked().then_some(Interrupted { done, of: self.total })
-    }
-
-    /// Writes into a document how far the work came, if it was interrupted.
-    pub fn mark(&self, document: &mut Value) {
-        if let Some(interrupted) = self.interrupted() {
-            document["interrupted"] = json!(interrupted);
-        }
     }
 
     /// The end of a command whose work was interrupted; `more` is said behind how far it came.

@@ -7,9 +7,11 @@ use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
+use crosslane::results::SCHEMA;
 use crosslane_report::Table;
 use crosslane_report::text::{Columns, folded, without_error_numbers};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::Result;
 
@@ -66,13 +68,17 @@ pub fn print_unfolded(page: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes JSON to standard output, indented, with a newline at its end.
+/// Writes JSON to standard output, indented, with a newline at its end. An object contains the
+/// number of its schema; a list stays a plain list.
 ///
 /// # Errors
 /// As [`print()`].
 pub fn print_json(value: &impl Serialize) -> Result<()> {
     // By way of a value, which sorts the keys.
-    let value = serde_json::to_value(value).map_err(std::io::Error::from)?;
+    let mut value = serde_json::to_value(value).map_err(std::io::Error::from)?;
+    if let Value::Object(keys) = &mut value {
+        keys.entry("schema").or_insert_with(|| SCHEMA.into());
+    }
     let mut text = serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?;
     text.push('\n');
     print_unfolded(&text)

@@ -3,12 +3,13 @@
 
 use std::time::Instant;
 
-use crosslane::results::{Outcome, Reproduction as Figures};
+use crosslane::results::{Outcome, Reproduction as Figures, Validation};
 use crosslane_report::Table;
 use crosslane_report::output::not_written;
 use crosslane_reproduce::reproduction::{find, reproduce_with};
 use crosslane_reproduce::study::{reproducible, studies};
-use crosslane_reproduce::validation::{CHANGE, Validation, numbers, validate};
+use crosslane_reproduce::text;
+use crosslane_reproduce::validation::{CHANGE, numbers, validate};
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::Result;
@@ -65,23 +66,23 @@ pub fn run_validation(arguments: &ValidateArguments) -> Result<()> {
         counts.push(numbers(name)? as u64);
     }
     let steps = Steps::new(counts.iter().sum(), "constants");
-    let mut validations: Vec<Validation> = Vec::new();
+    let mut sets = Vec::new();
     for name in names {
         if is_asked() {
             break;
         }
-        validations.push(validate(name, &steps)?);
+        sets.push(validate(name, &steps)?);
     }
     steps.finish();
-    let mut document = serde_json::json!({
-        "change": CHANGE,
-        "sets": validations,
-        "version": env!("CARGO_PKG_VERSION"),
-    });
-    steps.watch.mark(&mut document);
-    show(arguments.json, &document, |columns| {
-        let texts: Vec<String> = validations.iter().map(|set| set.text(columns)).collect();
-        texts.join("\n")
+    let validation = Validation {
+        change: CHANGE,
+        sets,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        interrupted: steps.watch.interrupted(),
+    };
+    show(arguments.json, &validation, |columns| {
+        let texts = validation.sets.iter().map(|set| text::validation(set, columns));
+        texts.collect::<Vec<String>>().join("\n")
     })?;
     steps.watch.end("")
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane torture`: random labs, workloads and faults by seed.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use std::time::Instant;
 
 use clap::{Args, ValueHint};
 use crosslane::lab::EngineKind;
+use crosslane::results::{FailedSeed, Torture, TortureEvents};
 use crosslane_report::Table;
 use crosslane_report::output::Kind;
 use crosslane_torture::{
     Check, Failure, Fault, LabText, SeedOutcome, Setup, Summary, campaign, lab_of, parse_seeds,
     torus_campaign,
 };
-use serde_json::{Map, Value, json};
 
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
@@ -106,11 +107,12 @@ pub fn run(arguments: &TortureArguments) -> Result<()> {
     let run = Campaign::begin(arguments);
     let summary = campaign(seeds, &setup, false, &run.steps);
     let faults = Fault::ALL.map(|fault| (fault, summary.all.faults.of(fault)));
-    let words = faults.map(|(fault, count)| (fault.word().to_owned(), count.into()));
-    let mut document = keyed(&summary);
-    document.insert("faults".to_owned(), Map::from_iter(words).into());
-    document.insert("checks".to_owned(), json!(Check::ALL.map(Check::word)));
-    run.show("seeds", summary, document, &faults)
+    let events = TortureEvents::Trees {
+        checks: Check::ALL.map(|check| check.word().to_owned()).into(),
+        faults: faults.iter().map(|(fault, count)| (fault.word().to_owned(), *count)).collect(),
+        counts: keyed(&summary),
+    };
+    run.show("seeds", summary, events, &faults)
 }
 
 /// Runs seeds as tori.
@@ -121,13 +123,13 @@ fn run_tori(arguments: &TortureArguments) -> Result<()> {
     }
     let run = Campaign::begin(arguments);
     let summary = torus_campaign(arguments.seeds.clone(), &setup, false, &run.steps);
-    let document = Map::from_iter([("tori".to_owned(), keyed(&summary).into())]);
-    run.show("tori of seeds", summary, document, &[])
+    let events = TortureEvents::Tori { tori: keyed(&summary) };
+    run.show("tori of seeds", summary, events, &[])
 }
 
-fn keyed<S: SeedOutcome>(summary: &Summary<S>) -> Map<String, Value> {
+fn keyed<S: SeedOutcome>(summary: &Summary<S>) -> BTreeMap<String, u64> {
     let counts = summary.all.counts().into_iter();
-    counts.map(|count| (count.key.to_owned(), count.value.into())).collect()
+    counts.map(|count| (count.key.to_owned(), count.value)).collect()
 }
 
 /// A campaign that has begun.
@@ -143,13 +145,12 @@ impl<'a> Campaign<'a> {
         Self { arguments, begun: Instant::now(), steps: Steps::new(count, "seeds") }
     }
 
-    /// Prints the campaign, says which seeds have failed, and whether not all were run. `document`
-    /// has what is printed as JSON beside the seeds.
+    /// Prints the campaign, says which seeds have failed, and whether not all were run.
     fn show<S: SeedOutcome>(
         self,
         name: &str,
         summary: Summary<S>,
-        document: Map<String, Value>,
+        events: TortureEvents,
         faults: &[(Fault, u64)],
     ) -> Result<()> {
         let Self { arguments, begun, steps } = self;
@@ -157,27 +158,23 @@ impl<'a> Campaign<'a> {
         arguments.engines.print_speed(begun);
         let (Range { start, end }, Summary { seeds, all, failed, failures }) =
             (arguments.seeds.clone(), summary);
-        let failure = |failure: &Failure| {
-            json!({
-                "seed": failure.seed,
-                "check": failure.violation.check.word(),
-                "what": failure.violation.what,
-                "replay": failure.replay(),
-            })
+        let failed_seed = |failure: &Failure| FailedSeed {
+            seed: failure.seed,
+            check: failure.violation.check.word().to_owned(),
+            what: failure.violation.what.clone(),
+            replay: failure.replay(),
         };
-        let mut document = Value::Object(document);
-        for (key, value) in [
-            ("first_seed", start.into()),
-            ("end_seed", end.into()),
-            ("seeds", seeds.into()),
-            ("failed", failed.into()),
-            ("failures", failures.iter().map(failure).collect()),
-            ("version", env!("CARGO_PKG_VERSION").into()),
-        ] {
-            document[key] = value;
-        }
-        steps.watch.mark(&mut document);
-        show(arguments.json, &document, |columns| {
+        let torture = Torture {
+            first_seed: start,
+            end_seed: end,
+            seeds,
+            failed,
+            failures: failures.iter().map(failed_seed).collect(),
+            events,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            interrupted: steps.watch.interrupted(),
+        };
+        show(arguments.json, &torture, |columns| {
             let rate = seeds as f64 / begun.elapsed().as_secs_f64().max(1e-3);
             let mut table = Table::headed("what | count:");
             for count in all.counts() {

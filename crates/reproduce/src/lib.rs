@@ -23,7 +23,7 @@ pub mod reproduction;
 pub mod rosta;
 pub mod sbdt;
 pub mod study;
-mod text;
+pub mod text;
 pub mod validation;
 
 pub use context::Context;

@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use crosslane_lab::EngineKind;
 use crosslane_report::Table;
 use crosslane_report::text::{Columns, paragraph};
+use crosslane_results::ValidatedSet;
 use crosslane_results::quantity::change;
 
 use crate::reproduction::Reproduction;
-use crate::validation::{CHANGE, Validation};
+use crate::validation::CHANGE;
 
 impl Reproduction {
     /// Formats the experiments, and the figures beside the paper's.
@@ -41,56 +42,46 @@ impl Reproduction {
     }
 }
 
-impl Validation {
-    /// Formats the errors of a set, and the constants that move it most.
-    pub fn text(&self, columns: Columns) -> String {
-        let percent = |fraction: f64| format!("{} %", change(fraction));
-        let mut text = format!(
-            "{}: {} published rows, {} compared, {} of them predicted; {} of {} constants fitted\n",
-            self.set,
-            self.rows,
-            self.compared.rows,
-            self.predicted.rows,
-            self.fitted,
-            self.constants,
-        );
-        for (what, errors) in [("compared", self.compared), ("predicted", self.predicted)] {
-            let (worst, median) = (percent(errors.worst), 100.0 * errors.median);
-            let _ = writeln!(text, "  {what}: worst error {worst}, median {median:.1} %");
-        }
-        if !self.outside.is_empty() {
-            let outside = self.outside.join(", ");
-            let _ = writeln!(text, "  OUTSIDE their tolerance: {outside}");
-        }
-        let note = format!(
-            "  constants that move the compared rows most when raised by {:.0} % (counts by 1 at \
-             least), in shorter runs; {} numbers were raised, {} are zero or cannot have other \
-             values",
-            100.0 * CHANGE,
-            self.changed,
-            self.fixed,
-        );
-        text.push_str(&paragraph(&note, columns));
-        text.push('\n');
-        if self.not_raised > 0 {
-            let _ = writeln!(text, "  interrupted: {} more were not raised\n", self.not_raised);
-        }
-        let mut table =
-            Table::headed("constant | value: | raised to: | rows change: | most: | row")
-                .least_first(&["value", "raised to"]);
-        for one in &self.influences {
-            table.row([
-                one.constant.clone(),
-                one.value.to_string(),
-                format!("{} {}", (one.changed_to * 1e3).round() / 1e3, one.unit)
-                    .trim_end()
-                    .to_owned(),
-                format!("{:.2} %", 100.0 * one.average),
-                percent(one.largest),
-                one.row.clone(),
-            ]);
-        }
-        text.push_str(&table.to_text(columns.tables));
-        text
+/// Formats the errors of a set, and the constants that move it most.
+pub fn validation(set: &ValidatedSet, columns: Columns) -> String {
+    let percent = |fraction: f64| format!("{} %", change(fraction));
+    let mut text = format!(
+        "{}: {} published rows, {} compared, {} of them predicted; {} of {} constants fitted\n",
+        set.set, set.rows, set.compared.rows, set.predicted.rows, set.fitted, set.constants,
+    );
+    for (what, errors) in [("compared", set.compared), ("predicted", set.predicted)] {
+        let (worst, median) = (percent(errors.worst), 100.0 * errors.median);
+        let _ = writeln!(text, "  {what}: worst error {worst}, median {median:.1} %");
     }
+    if !set.outside.is_empty() {
+        let outside = set.outside.join(", ");
+        let _ = writeln!(text, "  OUTSIDE their tolerance: {outside}");
+    }
+    let note = format!(
+        "  constants that move the compared rows most when raised by {:.0} % (counts by 1 at \
+         least), in shorter runs; {} numbers were raised, {} are zero or cannot have other \
+         values",
+        100.0 * CHANGE,
+        set.changed,
+        set.fixed,
+    );
+    text.push_str(&paragraph(&note, columns));
+    text.push('\n');
+    if set.not_raised > 0 {
+        let _ = writeln!(text, "  interrupted: {} more were not raised\n", set.not_raised);
+    }
+    let mut table = Table::headed("constant | value: | raised to: | rows change: | most: | row")
+        .least_first(&["value", "raised to"]);
+    for one in &set.influences {
+        table.row([
+            one.constant.clone(),
+            one.value.to_string(),
+            format!("{} {}", (one.changed_to * 1e3).round() / 1e3, one.unit).trim_end().to_owned(),
+            format!("{:.2} %", 100.0 * one.average),
+            percent(one.largest),
+            one.row.clone(),
+        ]);
+    }
+    text.push_str(&table.to_text(columns.tables));
+    text
 }

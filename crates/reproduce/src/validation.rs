@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use crosslane_lab::{Constant, Progress, Provenance};
+use crosslane_results::{Influence, RowErrors, ValidatedSet};
 use rayon::prelude::*;
-use serde::Serialize;
 
 use crate::comparison::{Kind, Row, worst_and_median};
 use crate::context::Context;
@@ -19,70 +19,11 @@ const NAMED: usize = 5;
 /// The seed of the runs; in these labs it affects only jitter.
 const SEED: u64 = 1;
 
-/// Errors of some rows.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Errors {
-    /// Number of rows.
-    pub rows: usize,
-    /// The largest error, with its sign, as a fraction.
-    pub worst: f64,
-    /// The median of the errors' sizes, as a fraction.
-    pub median: f64,
-}
-
-impl Errors {
-    fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
-        let errors: Vec<f64> = rows.into_iter().filter_map(|row| row.error).collect();
-        let (worst, median) = worst_and_median(errors.iter().copied()).unwrap_or_default();
-        Self { rows: errors.len(), worst, median }
-    }
-}
-
-/// Effect of a change of one constant.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Influence {
-    /// Path of the constant.
-    pub constant: String,
-    /// Its value.
-    pub value: f64,
-    /// Its changed value.
-    pub changed_to: f64,
-    /// Its unit; empty for a plain number.
-    pub unit: &'static str,
-    /// Average size of the change of a compared row, as a fraction of the row.
-    pub average: f64,
-    /// The row that changes most.
-    pub row: String,
-    /// Its change, as a fraction, with its sign.
-    pub largest: f64,
-}
-
-/// Outcome of the validation of one set.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Validation {
-    /// Name of its lab.
-    pub set: &'static str,
-    /// Published rows.
-    pub rows: usize,
-    /// Number of constants of the lab, including those of its variants that the set needs.
-    pub constants: usize,
-    /// Number of fitted constants.
-    pub fitted: usize,
-    /// Errors of the compared rows.
-    pub compared: Errors,
-    /// Errors of the predicted rows.
-    pub predicted: Errors,
-    /// Rows outside their tolerance, by label.
-    pub outside: Vec<String>,
-    /// The constants with the most influence on the compared rows, in descending order.
-    pub influences: Vec<Influence>,
-    /// Number of changed constants.
-    pub changed: usize,
-    /// Number of constants that allow only certain values (powers of two, generations), or with
-    /// whose changed value the experiments fail.
-    pub fixed: usize,
-    /// Number of constants that were not changed, because the validation was interrupted before.
-    pub not_raised: usize,
+/// Returns the errors of some rows.
+fn errors_of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> RowErrors {
+    let errors: Vec<f64> = rows.into_iter().filter_map(|row| row.error).collect();
+    let (worst, median) = worst_and_median(errors.iter().copied()).unwrap_or_default();
+    RowErrors { rows: errors.len(), worst, median }
 }
 
 /// Lists the constants of a study's labs; equal lines of several labs appear once.
@@ -116,7 +57,7 @@ pub fn numbers(name: &str) -> Result<usize> {
 ///
 /// # Errors
 /// An unknown set, or an experiment that fails with unchanged constants.
-pub fn validate(name: &str, watch: &dyn Progress) -> Result<Validation> {
+pub fn validate(name: &str, watch: &dyn Progress) -> Result<ValidatedSet> {
     let study = study(name)?;
     let context = Context::of(study, SEED, &())?;
     let constants = constants(&context);
@@ -143,13 +84,13 @@ pub fn validate(name: &str, watch: &dyn Progress) -> Result<Validation> {
     let mut influences: Vec<Influence> = tried.into_iter().flatten().collect();
     influences.sort_by(|a, b| b.average.total_cmp(&a.average));
     influences.truncate(NAMED);
-    Ok(Validation {
-        set: study.labs[0],
+    Ok(ValidatedSet {
+        set: study.labs[0].to_owned(),
         rows: context.figures.count(),
         constants: constants.len(),
         fitted: constants.iter().filter(|one| one.provenance == Provenance::Fit).count(),
-        compared: Errors::of(compared.iter().copied()),
-        predicted: Errors::of(predicted),
+        compared: errors_of(compared.iter().copied()),
+        predicted: errors_of(predicted),
         outside: outside.map(|row| row.label.clone()).collect(),
         influences,
         changed,
@@ -175,7 +116,7 @@ fn influence(study: &Study, constant: &Constant, base: &[Row]) -> Option<Influen
         constant: constant.path(),
         value,
         changed_to,
-        unit: constant.unit,
+        unit: constant.unit.to_owned(),
         average,
         row: row.to_owned(),
         largest,

@@ -6,8 +6,9 @@
 //! faster.
 //!
 //! Rates are in bytes per second, times in picoseconds unless the name says otherwise, shares are
-//! fractions of one. Every outcome contains the number of its [schema](SCHEMA), which increases
-//! when a key changes its meaning or disappears; new keys do not change it.
+//! fractions of one. Whatever the program prints with `--json`, lists excepted, contains the number
+//! of its [schema](SCHEMA), which increases when a key changes its meaning or disappears; new keys
+//! do not change it.
 
 #![forbid(unsafe_code)]
 
@@ -40,6 +41,8 @@ pub mod quantity;
 mod reproduction;
 mod rows;
 pub mod topology;
+mod torture;
+mod validation;
 
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, ScenarioResult, Together};
 pub use bridge::{
@@ -62,6 +65,8 @@ pub use links::{Account, DirectionLoad, IDLE_REASONS, IommuUse, Link, LinkShares
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
 pub use rows::{Overhead, OverheadRow, Parameter, Sweep, SweepRow};
+pub use torture::{FailedSeed, Torture, TortureEvents};
+pub use validation::{Influence, RowErrors, ValidatedSet, Validation};
 
 /// Returns each item once, in the order in which they come first.
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::namespaces;
 use crate::proxy::Proxy;
-use crate::run::{assert_refused, json_of};
+use crate::run::{assert_refused, document, json_of};
 use crate::served::Served;
 
 /// A card whose model is fast.
@@ -72,7 +72,7 @@ fn succeed(mut command: Command) -> serde_json::Value {
     let output = command.arg("--json").output().expect("the program starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("it prints JSON")
+    document(&text(&output.stdout))
 }
 
 fn folder(name: &str) -> PathBuf {

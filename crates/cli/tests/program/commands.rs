@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use crate::bridge::Server;
 use crate::device::machine_that_binds;
-use crate::run::{assert_refused, command, folder, json_of, run, stdout_of};
+use crate::run::{
+    assert_refused, command, document, folder, json_of, run, stdout_as_written, stdout_of,
+};
 
 /// Every command that has a help page.
 const PAGES: [&str; 40] = [
@@ -232,6 +234,32 @@ fn network_links_are_shown() {
     assert_eq!((&json["tori"][0]["cables"], &json["tori"][0]["lanes"]), (&64.into(), &8.into()));
     assert!(!stdout_of("topo rosta").contains("Network links"));
     assert_eq!(json_of("topo rosta --json")["networks"].as_array().unwrap().len(), 0);
+}
+
+/// Tests of cards of this machine, of served ones and of files look at the others.
+#[test]
+fn json_contains_the_number_of_its_schema() {
+    let minimal = folder("json_contains_the_number_of_its_schema").join("minimal.toml");
+    std::fs::write(&minimal, stdout_of("lab show minimal --file")).unwrap();
+    for arguments in [
+        "lab list",
+        "lab show rosta",
+        &format!("lab check {}", minimal.display()),
+        "topo torus",
+        "bench traffic --lab minimal --flow card0:host:write:4K --operations 4 --no-why",
+        "bench write --lab rosta:crosslane --iterations 4",
+        "bench overhead --device lab:kc705:crosslane --rounds 2",
+        "bench sweep --lab minimal --way write --size 1K --iterations 2",
+        "bridge bench --lab sbdt:crosslane --size 64K --iterations 1",
+        "torture --seeds 0..1",
+        "torture --tori --seeds 0..1",
+        "device test lab:kc705:crosslane",
+    ] {
+        // It is looked for as this is read.
+        document(&stdout_as_written(&format!("{arguments} --json")));
+    }
+    let providers: Value = stdout_of("bridge providers --json").parse().unwrap();
+    assert!(providers.is_array(), "a list has no place for it: {providers}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::machine::{ACS, Card, EXPRESS, Fake, Space, bind_and_unbind, remove_and_rescan};
-use crate::run::{Run, folder, json_of, run, run_as_written, stdout_of};
+use crate::run::{Run, document, folder, json_of, run, run_as_written, stdout_of};
 
 /// The program on a machine in a folder.
 fn on(fake: &Fake, arguments: &str) -> Run {
@@ -25,7 +25,7 @@ fn page(fake: &Fake, arguments: &str) -> String {
 
 #[track_caller]
 fn json(fake: &Fake, arguments: &str) -> Value {
-    serde_json::from_str(&page(fake, &format!("{arguments} --json"))).unwrap()
+    document(&page(fake, &format!("{arguments} --json")))
 }
 
 /// A machine whose kernel binds and unbinds, removes and looks again.

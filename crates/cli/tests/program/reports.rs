@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::run::{assert_refused, folder, run, run_well, stdout_of};
+use crate::run::{assert_refused, document, folder, run, run_well, stdout_of};
 
 /// Runs a benchmark with a report into `folder`, and gives its JSON and its page.
 #[track_caller]
@@ -71,7 +71,7 @@ fn two_runs_are_laid_side_by_side() {
     let page = folder.join("both");
     let json =
         run(&format!("compare {} {} --json --report {}", files[0], files[1], page.display()));
-    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let json = document(&json.stdout);
     let figures = json["figures"].as_array().unwrap();
     let rate = figures.iter().find(|figure| figure["quantity"] == "rate by timers").unwrap();
     assert!(rate["change"].as_f64().unwrap() > 0.1, "{rate}");

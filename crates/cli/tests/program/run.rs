@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
+
 /// Output of one run of the program.
 #[derive(Debug)]
 pub struct Run {
@@ -67,8 +69,16 @@ pub fn stdout_of(arguments: &str) -> String {
 
 /// The same, read as JSON.
 #[track_caller]
-pub fn json_of(arguments: &str) -> serde_json::Value {
-    serde_json::from_str(&stdout_of(arguments)).expect("--json prints JSON")
+pub fn json_of(arguments: &str) -> Value {
+    document(&stdout_of(arguments))
+}
+
+/// Reads what `--json` has printed: an object that contains the number of its schema.
+#[track_caller]
+pub fn document(text: &str) -> Value {
+    let document: Value = serde_json::from_str(text).expect("--json prints JSON");
+    assert_eq!(document["schema"], 1, "{text}");
+    document
 }
 
 /// Runs the program with each of these arguments: it ends with the code, prints nothing on standard
@@ -95,7 +105,7 @@ pub fn stdout_as_written(arguments: &str) -> String {
 
 /// A number of a JSON document.
 #[track_caller]
-pub fn number(value: &serde_json::Value) -> f64 {
+pub fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 

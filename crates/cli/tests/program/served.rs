@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::run::{assert_refused, command, folder, run, run_as_written, run_well};
+use crate::run::{assert_refused, command, document, folder, run, run_as_written, run_well};
 
 /// How long a server may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ impl<const N: usize> Served<N> {
 
     /// Returns its output as JSON.
     fn json(&self, arguments: &str) -> serde_json::Value {
-        serde_json::from_str(&self.stdout(&format!("{arguments} --json"))).unwrap()
+        document(&self.stdout(&format!("{arguments} --json")))
     }
 
     /// Has a page of it made, and of its JSON a comparison with itself.
