@@ -55,7 +55,7 @@ pub fn validation(set: &ValidatedSet, columns: Columns) -> String {
     }
     if !set.outside.is_empty() {
         let outside = set.outside.join(", ");
-        let _ = writeln!(text, "  OUTSIDE their tolerance: {outside}");
+        let _ = writeln!(text, "  out of tolerance: {outside}");
     }
     let note = format!(
         "  constants that move the compared rows most when raised by {:.0} % (counts by 1 at \
