@@ -32,7 +32,7 @@ use std::task::Poll;
 
 use crc32fast::Hasher;
 use crosslane_host::{
-    Clock, DmaMemory, ErrorKind, PageSize, Rdma, RdmaRegion, RemoteAccess, setters,
+    Clock, DmaMemory, ErrorKind, PageSize, Rdma, RdmaRegion, RemoteAccess, kinds, setters,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_util::try_join;
@@ -145,6 +145,12 @@ pub enum FileError {
         from: u64,
     },
 }
+
+kinds!(FileError {
+    Self::Bridge(error) => error.kind(),
+    Self::Read(error) | Self::Write(error) => error.kind().into(),
+    Self::Changed { .. } | Self::Differs { .. } => Data,
+});
 
 /// A client that moves streams of any length, and connects again after a lost connection.
 pub struct FileClient<R: Rdma, C: Clock> {

@@ -61,6 +61,10 @@ const HOUSE: [(&str, &str); 24] = [
 /// Files that write JSON whose format is another's: JSON Schema, and vfio-user's versions.
 const FOREIGN_JSON: [&str; 2] =
     ["crates/lab/src/keys/schema.rs", "crates/vfio/src/user/protocol/mod.rs"];
+/// Places whose errors have no kind; `ErrorKind` of crate `pcie` says why. The program's own has an
+/// exit code.
+const WITHOUT_KINDS: [&str; 4] =
+    ["crates/torus-link/", "crates/report/", "crates/fabric/src/errors.rs", "crates/cli/"];
 /// Most files and bytes of one fuzz target's corpus, as `tools/corpus.py` writes it.
 const MAX_CORPUS_FILES: usize = 60;
 const MAX_CORPUS_BYTES: u64 = 60_000;
@@ -224,6 +228,30 @@ fn json_is_made_of_types() {
     };
     let is_written_by_hand = |line: &str| line.contains(&macro_name);
     assert_none("JSON without a type", &lines_that(is_written_by_hand, is_looked_at));
+}
+
+/// An error without a kind tells a caller nothing of what can be done about it.
+#[test]
+fn every_error_has_a_kind() {
+    let mut places = Vec::new();
+    for file in tree() {
+        let is_exempt = WITHOUT_KINDS.iter().any(|place| file.path.starts_with(place));
+        if is_exempt || !file.path.contains("/src/") {
+            continue;
+        }
+        for derived in file.text.split("\n#[derive(").skip(1) {
+            let (traits, behind) = derived.split_once(')').expect("a derive has an end");
+            let mut items = behind.lines().filter_map(|line| {
+                line.strip_prefix("pub enum ").or_else(|| line.strip_prefix("pub struct "))
+            });
+            let name = items.next().and_then(|item| item.split([' ', '(', ';', '<']).next());
+            let name = name.filter(|_| traits.contains("Error")).unwrap_or_default();
+            if !file.text.contains(&format!("kinds!({name} {{")) && !name.is_empty() {
+                places.push(format!("{}: {name}", file.path));
+            }
+        }
+    }
+    assert_none("no kind", &places);
 }
 
 #[test]

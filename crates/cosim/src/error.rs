@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crosslane_pcie::kinds;
 use thiserror::Error;
 
 /// Error of using the gateware in place of an engine.
@@ -36,3 +37,8 @@ pub enum CosimError {
         file: PathBuf,
     },
 }
+
+kinds!(CosimError {
+    Self::NotBuilt | Self::NoConfiguration { .. } | Self::NoTrace => Unsupported,
+    Self::TraceFile { .. } => Failed,
+});

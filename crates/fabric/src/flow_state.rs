@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crosslane_pcie::kinds;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use thiserror::Error;
 
@@ -49,6 +50,10 @@ pub enum FlowError {
         problem: String,
     },
 }
+
+kinds!(FlowError {
+    _ => InvalidArgument,
+});
 
 #[derive(Clone, Copy, Debug)]
 struct Operation {

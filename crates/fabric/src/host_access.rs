@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
+use crosslane_pcie::kinds;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use thiserror::Error;
 
@@ -107,6 +108,12 @@ pub enum LoadError {
     },
 }
 
+kinds!(LoadError {
+    Self::Refused { .. } => LinkDown,
+    Self::TimedOut { .. } => Timeout,
+    Self::NoTag { .. } => Busy,
+});
+
 /// Error of requesting a host access.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -158,6 +165,14 @@ pub enum HostAccessError {
         bytes: usize,
     },
 }
+
+kinds!(HostAccessError {
+    Self::NoSuchCore { .. } => NotFound,
+    Self::BadLoad { .. } | Self::BadStoreWidth { .. } | Self::BeyondAddresses { .. }
+        => InvalidArgument,
+    Self::NoCombining { .. } => Unsupported,
+    Self::TooManyAccesses { .. } => Busy,
+});
 
 /// Mapping of the addresses of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
+use crosslane_pcie::kinds;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use thiserror::Error;
 
@@ -63,6 +64,13 @@ pub enum IommuError {
         address: BusAddress,
     },
 }
+
+kinds!(IommuError {
+    Self::NoIommu(_) => Unsupported,
+    Self::NoPages { .. } => InvalidArgument,
+    Self::Overlap { .. } => Busy,
+    Self::NotMapped { .. } => NotFound,
+});
 
 /// Counters of an IOMMU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 use crosslane_pcie::config::{
     BarRequest, ConfigError, ConfigSpace, Identity, MsixRequest, PortType,
 };
+use crosslane_pcie::kinds;
 use crosslane_pcie::link::{LinkRate, MAX_PAYLOAD_BYTES};
 use crosslane_pcie::units::HostId;
 use thiserror::Error;
@@ -218,6 +219,11 @@ pub enum BuildError {
         source: ConfigError,
     },
 }
+
+kinds!(BuildError {
+    Self::Config { source, .. } => source.kind(),
+    _ => InvalidArgument,
+});
 
 pub(crate) enum Behaviour {
     RootComplex(Box<RootComplexParameters>),

@@ -6,8 +6,7 @@ use crosslane_pcie::units::{Picoseconds, RoutingId};
 use thiserror::Error;
 
 use crate::bus::{RegisterAddress, Waiting};
-use crate::kind::Reason;
-use crate::kinds;
+use crate::{Reason, kinds};
 
 /// Outcome of an access to a device or to memory, or of a wait.
 pub type BusResult<T> = Result<T, BusError>;
@@ -210,7 +209,7 @@ mod tests {
         Busy, Data, Denied, Failed, InvalidArgument, LinkDown, NotFound, Timeout, Unsupported,
     };
 
-    use crate::kind::ErrorKind;
+    use crate::ErrorKind;
 
     use super::*;
     use crate::rdma::RdmaError;

@@ -14,7 +14,6 @@ mod bus;
 mod clock;
 mod error;
 mod forward;
-mod kind;
 mod layer;
 mod lock;
 mod rdma;
@@ -26,8 +25,9 @@ pub use bus::{
     Bus, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores, Waiting,
 };
 pub use clock::Clock;
+pub use crosslane_pcie::kind::{ErrorKind, Reason};
+pub use crosslane_pcie::kinds;
 pub use error::{BusError, BusResult, TopologyError};
-pub use kind::{ErrorKind, Reason};
 pub use layer::Layer;
 pub use lock::lock;
 pub use rdma::{

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::bus::{DmaMemory, PageSize};
-use crate::kind::Reason;
-use crate::kinds;
+use crate::{Reason, kinds};
 
 /// Longest message that every network carries, bytes.
 pub const MAX_RDMA_MESSAGE_BYTES: usize = 4096;

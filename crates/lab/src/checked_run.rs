@@ -2,10 +2,12 @@
 //! Runs of host code with the checks that every run in a lab gets: a time limit, nothing left
 //! unfinished at the end, and no error on any port.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 
 use crosslane_fabric::ErrorRecord;
+use crosslane_host::{ErrorKind, Reason};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::Result;
@@ -150,6 +152,27 @@ impl<T, E> Ending<T, E> {
             }),
             None => Ok(Ended { value, ended: self.ended }),
         }
+    }
+}
+
+impl<E: Clone + Into<Reason>> RunError<E> {
+    /// Returns the kind of the error: that of the program's own, if it failed.
+    pub fn kind(&self) -> ErrorKind {
+        Reason::from(self.clone()).kind()
+    }
+}
+
+impl<E: Into<Reason>> From<RunError<E>> for Reason {
+    fn from(error: RunError<E>) -> Self {
+        let (kind, error) = match error {
+            RunError::Program(error) => return error.into(),
+            RunError::Stuck(stuck) => return stuck.into(),
+            RunError::Left(stuck) => (stuck.kind(), RunError::<Infallible>::Left(stuck)),
+            RunError::Fabric { first, count } => {
+                (ErrorKind::Failed, RunError::<Infallible>::Fabric { first, count })
+            }
+        };
+        Self::new(kind, error)
     }
 }
 

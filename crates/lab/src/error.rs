@@ -289,13 +289,14 @@ impl Problem {
 kinds!(Problem {
     Self::NoSuchLab { .. } | Self::NoSuchVariant { .. } => NotFound,
     Self::Unreadable { reason, .. } => reason.kind(),
-    Self::Gateware { .. } => Unsupported,
+    Self::Gateware { source, .. } => source.kind(),
     Self::Enumeration { source } => source.kind(),
+    Self::Build { source } => source.kind(),
     Self::Syntax { .. } | Self::Empty | Self::UnknownKey { .. } | Self::MissingKey { .. }
     | Self::WrongType { .. } | Self::BadValue { .. } | Self::Provenance { .. }
     | Self::UnknownName { .. } | Self::Overruled { .. } | Self::DuplicateName { .. }
     | Self::WrongKind { .. } | Self::NotLinked { .. } | Self::Loop { .. } | Self::PortTaken { .. }
-    | Self::TooMany { .. } | Self::Build { .. } => InvalidArgument,
+    | Self::TooMany { .. } => InvalidArgument,
 });
 
 /// An error of a lab: the problem and its position. Prints as one line that begins with the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parsing of any outcome from JSON.
 
+use crosslane_pcie::kinds;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -67,6 +68,11 @@ pub enum OutcomeError {
         bytes: usize,
     },
 }
+
+kinds!(OutcomeError {
+    Self::Kind { .. } | Self::Schema { .. } | Self::TooLong { .. } => Unsupported,
+    Self::Syntax { .. } | Self::Unknown { .. } | Self::Number { .. } => InvalidArgument,
+});
 
 /// Outcome of any command that measures.
 #[derive(Clone, Debug, PartialEq, Serialize)]

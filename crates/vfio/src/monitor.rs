@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crosslane_host::ErrorKind;
+use crosslane_host::kinds;
 
 /// The error of a processor that does not have the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +20,9 @@ impl fmt::Display for NoUserMonitor {
 
 impl std::error::Error for NoUserMonitor {}
 
-impl NoUserMonitor {
-    /// Returns the kind of the error.
-    pub const fn kind(self) -> ErrorKind {
-        ErrorKind::Unsupported
-    }
-}
+kinds!(NoUserMonitor {
+    Self => Unsupported,
+});
 
 /// Proof that the processor has the instructions.
 #[derive(Clone, Copy, Debug)]

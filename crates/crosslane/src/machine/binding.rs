@@ -3,6 +3,7 @@
 //! reconfiguration while the machine runs.
 
 use crosslane_driver::{PathEnd, PlanError, set_max_payload_on_path};
+use crosslane_host::kinds;
 use crosslane_results::machine::{
     Binding, BoundFunction, FunctionPayload, PayloadSizes, PortPayload, Reload,
 };
@@ -81,6 +82,12 @@ pub enum PathError {
     #[error(transparent)]
     Plan(#[from] PlanError),
 }
+
+kinds!(PathError {
+    Self::NoFunction | Self::Domains(..) => InvalidArgument,
+    Self::Function(error) => error.kind(),
+    Self::Plan(error) => error.kind(),
+});
 
 /// Sets Max_Payload_Size of every port on the path between two ends, or of none. An end without an
 /// address is host memory.

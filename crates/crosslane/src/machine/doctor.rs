@@ -3,7 +3,7 @@
 //! paths.
 
 use crosslane_explain::ExplainError;
-use crosslane_host::setters;
+use crosslane_host::{kinds, setters};
 use crosslane_results::machine::{Candidate, CardDiagnosis, MachineDiagnosis, problems};
 use crosslane_vfio::sysfs::{Address, Machine, PciFunction, SysfsError, why_kept};
 use thiserror::Error;
@@ -50,6 +50,11 @@ pub enum DoctorError {
     #[error(transparent)]
     Prediction(#[from] ExplainError),
 }
+
+kinds!(DoctorError {
+    Self::Function(error) => error.kind(),
+    Self::Prediction(error) => error.kind(),
+});
 
 /// Examines whether a machine is ready for cards, and lists the functions that a program may use.
 ///

@@ -11,6 +11,7 @@ use crosslane_experiment::{
 };
 use crosslane_explain::{ExplainError, Why, explain_all};
 use crosslane_fabric::FlowKind;
+use crosslane_host::kinds;
 use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_results::Step;
@@ -53,6 +54,11 @@ pub enum PredictionError {
     #[error(transparent)]
     Run(#[from] ExplainError),
 }
+
+kinds!(PredictionError {
+    Self::Unsupported(_) => Unsupported,
+    Self::Run(error) => error.kind(),
+});
 
 /// Predicts the rates of writes to host memory, reads of it, and writes to a peer. `has_engine`
 /// says whether the cards have this project's engine.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crosslane_driver::{ChannelKind, ChannelOptions, Device, DriverError, StreamSource, Transfer};
 use crosslane_experiment::{AcceptanceOptions, accept};
-use crosslane_host::{Bus, BusError, DmaMemory, PageSize, setters};
+use crosslane_host::{Bus, BusError, DmaMemory, PageSize, kinds, setters};
 use crosslane_lab::Stuck;
 use crosslane_open::{Card, CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane_pcie::config::registers as reg;
@@ -66,6 +66,12 @@ pub enum TestError {
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }
+
+kinds!(TestError {
+    Self::Open(error) => error.kind(),
+    Self::Card(error) => error.kind(),
+    Self::Stuck(error) => error.kind(),
+});
 
 /// Tests cards: registers, transfers, interrupts, writes between them, and a reset of each while it
 /// writes. A failed step does not end the test; `made` is called with each step as it ends.

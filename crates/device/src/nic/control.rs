@@ -4,6 +4,7 @@
 
 use crosslane_fabric::parameters::Parameters;
 use crosslane_fabric::{DevicePort, Fabric, NodeId};
+use crosslane_pcie::kinds;
 use thiserror::Error;
 
 use super::layout::{DOORBELL_BYTES, QueueLayout, Status};
@@ -43,6 +44,11 @@ pub enum NicError {
     #[error("two queue pairs cannot be connected: {0}")]
     Connect(&'static str),
 }
+
+kinds!(NicError {
+    Self::NoPairLeft(_) => Busy,
+    Self::Rings { .. } | Self::Connect(_) => InvalidArgument,
+});
 
 /// Page size: queue memory consists of runs of whole pages.
 const PAGE_BYTES: u64 = 4096;

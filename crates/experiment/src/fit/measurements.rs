@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crosslane_host::ErrorKind;
+use crosslane_host::kinds;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use thiserror::Error;
 
@@ -42,12 +42,9 @@ pub struct FitError {
     pub problem: String,
 }
 
-impl FitError {
-    /// Returns the kind of the error.
-    pub const fn kind(&self) -> ErrorKind {
-        ErrorKind::InvalidArgument
-    }
-}
+kinds!(FitError {
+    _ => InvalidArgument,
+});
 
 /// One measured transfer.
 #[derive(Clone, Debug, PartialEq)]

@@ -28,6 +28,7 @@ mod axes;
 mod in_lab;
 mod point;
 
+use crosslane_host::kinds;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -57,6 +58,11 @@ pub enum SweepError {
     #[error(transparent)]
     Run(#[from] ExperimentError),
 }
+
+kinds!(SweepError {
+    Self::Value { .. } | Self::TooManyPoints => InvalidArgument,
+    Self::Run(error) => error.kind(),
+});
 
 impl From<LabError> for SweepError {
     fn from(error: LabError) -> Self {

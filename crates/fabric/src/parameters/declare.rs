@@ -2,6 +2,7 @@
 //! Parameters of a device or another part from one declaration: structure, bounds, check, and keys
 //! in lab files.
 
+use crosslane_pcie::kinds;
 use crosslane_pcie::units::Picoseconds;
 use thiserror::Error;
 
@@ -118,6 +119,10 @@ pub enum ParameterError {
         value: u64,
     },
 }
+
+kinds!(ParameterError {
+    _ => InvalidArgument,
+});
 
 /// Name of a parameter, with its unit, and its key in lab files.
 pub type Name = (&'static str, &'static str);

@@ -5,12 +5,10 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, MutexGuard};
 
-use crosslane_fabric::{
-    CoreWork, Fabric, HostAccessError, LoadError, NodeId, PortId, Region, StoreRun,
-};
+use crosslane_fabric::{CoreWork, Fabric, HostAccessError, NodeId, PortId, Region, StoreRun};
 use crosslane_host::{
-    Bus, BusError, BusResult, Clock, ErrorKind, FunctionInfo, HostWork, IoTranslation, Mapping,
-    PageSize, Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
+    Bus, BusError, BusResult, Clock, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
+    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
 };
 use crosslane_pcie::config::{Bar, find_capability, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
@@ -117,14 +115,7 @@ impl LabBus {
     async fn load_one(&self, at: RegisterAddress, bytes: u32, mapping: Mapping) -> BusResult<u64> {
         match self.begin_load(at, bytes, mapping)?.await {
             Outcome::Loaded(Ok(value)) => Ok(value),
-            Outcome::Loaded(Err(error)) => {
-                let kind = match error {
-                    LoadError::TimedOut { .. } => ErrorKind::Timeout,
-                    LoadError::NoTag { .. } => ErrorKind::Busy,
-                    _ => ErrorKind::LinkDown,
-                };
-                Err(BusError::NoAnswer { at, why: Reason::new(kind, error) })
-            }
+            Outcome::Loaded(Err(error)) => Err(BusError::NoAnswer { at, why: error.into() }),
             Outcome::Happened => unreachable!("a load ends with its data or an error"),
         }
     }
@@ -271,9 +262,7 @@ fn aligned(at: RegisterAddress) -> BusResult<()> {
 /// Converts the fabric's refusal of an access.
 fn refused(error: HostAccessError, at: RegisterAddress, bytes: u64) -> BusError {
     match error {
-        HostAccessError::TooManyAccesses { .. } => {
-            BusError::Busy { why: Reason::new(ErrorKind::Busy, error) }
-        }
+        HostAccessError::TooManyAccesses { .. } => BusError::Busy { why: error.into() },
         _ => BusError::NoSuchRegister { at, bytes, why: error.to_string() },
     }
 }
@@ -371,7 +360,7 @@ impl Bus for LabBus {
         let asked = self.ask(self.shared.lock(), what, |fabric, host, token| {
             fabric.host_fence(host, self.core, token)
         });
-        let busy = |error| BusError::Busy { why: Reason::new(ErrorKind::Busy, error) };
+        let busy = |error: HostAccessError| BusError::Busy { why: error.into() };
         asked.map_err(busy)?.await;
         Ok(())
     }

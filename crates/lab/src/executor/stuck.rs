@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crosslane_host::ErrorKind;
+use crosslane_host::kinds;
 use crosslane_pcie::units::Picoseconds;
 
 use super::MAX_POLLS_AT_ONE_TIME;
@@ -53,12 +53,7 @@ impl fmt::Display for Stuck {
 
 impl std::error::Error for Stuck {}
 
-impl Stuck {
-    /// Returns the kind of the error.
-    pub const fn kind(&self) -> ErrorKind {
-        match self.why {
-            WhyStuck::TimeLimit => ErrorKind::Timeout,
-            WhyStuck::NothingLeft | WhyStuck::NoProgress => ErrorKind::Failed,
-        }
-    }
-}
+kinds!(Stuck {
+    Self { why: WhyStuck::TimeLimit, .. } => Timeout,
+    Self { why: WhyStuck::NothingLeft | WhyStuck::NoProgress, .. } => Failed,
+});

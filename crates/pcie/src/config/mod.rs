@@ -32,6 +32,7 @@ mod reset;
 mod tests;
 mod views;
 
+use crate::kinds;
 use crate::link::LinkRate;
 use crate::units::BusAddress;
 use thiserror::Error;
@@ -280,6 +281,10 @@ pub enum ConfigError {
         class_code: u32,
     },
 }
+
+kinds!(ConfigError {
+    _ => InvalidArgument,
+});
 
 /// Errors that a function records in its Device Status register (PCIe 6.x 7.5.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

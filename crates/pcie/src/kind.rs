@@ -9,6 +9,11 @@ use std::sync::Arc;
 
 /// Kind of an error. Every public error has one: `error.kind()`. The numbers are stable; 0 means
 /// success where a number stands for the outcome of a call.
+///
+/// Errors of two crates have none, as neither stands on this one: `torus-link`, whose errors are
+/// about parameters and single frames, and reach users as those of lab and driver; and `report`,
+/// which writes files for the program alone. What ports of the simulated fabric detect
+/// (`fabric::ErrorRecord`) is an entry of a log, not an error of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -87,7 +92,7 @@ impl From<io::ErrorKind> for ErrorKind {
 /// to a [`Reason`]. Kinds are written without a path.
 ///
 /// ```
-/// # use crosslane_host::ErrorKind;
+/// # use crosslane_pcie::kind::ErrorKind;
 /// #[derive(Debug, thiserror::Error)]
 /// enum CardError {
 ///     #[error("there is no card {0}")]
@@ -96,7 +101,7 @@ impl From<io::ErrorKind> for ErrorKind {
 ///     Failed(std::io::Error),
 /// }
 ///
-/// crosslane_host::kinds!(CardError {
+/// crosslane_pcie::kinds!(CardError {
 ///     Self::Missing(_) => NotFound,
 ///     Self::Failed(error) => error.kind().into(),
 /// });
@@ -108,16 +113,16 @@ macro_rules! kinds {
     ($error:ty { $($pattern:pat => $kind:expr,)+ }) => {
         impl $error {
             /// Returns the kind of the error.
-            pub fn kind(&self) -> $crate::ErrorKind {
+            pub fn kind(&self) -> $crate::kind::ErrorKind {
                 #[allow(unused_imports)]
-                use $crate::ErrorKind::*;
+                use $crate::kind::ErrorKind::*;
                 match self {
                     $($pattern => $kind,)+
                 }
             }
         }
 
-        impl From<$error> for $crate::Reason {
+        impl From<$error> for $crate::kind::Reason {
             fn from(error: $error) -> Self {
                 Self::new(error.kind(), error)
             }
