@@ -2,7 +2,7 @@
 //! The bridge's error, with its stage and the bytes that have arrived.
 
 use crosslane_driver::TransferError;
-use crosslane_host::{BusError, ErrorKind, Reason};
+use crosslane_host::{BusError, ErrorKind, Reason, kinds};
 use thiserror::Error;
 
 use crate::stage::Stage;
@@ -10,7 +10,8 @@ use crate::stage::Stage;
 /// Outcome of a transfer, or of an operation of client or server.
 pub(crate) type Result<T, E = BridgeError> = std::result::Result<T, E>;
 
-/// A failure of a transfer, a client or a server.
+/// A failure of a transfer, a client or a server. The kind of one which the other end reports is
+/// [`Failed`](ErrorKind::Failed): only its sentence is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{stage}: {why}{}", crate::error::arrived_words(*arrived_bytes, *total_bytes))]
 pub struct BridgeError {
@@ -24,6 +25,10 @@ pub struct BridgeError {
     /// Length of the transfer, bytes; 0 if none had begun.
     pub total_bytes: u64,
 }
+
+kinds!(BridgeError {
+    error => error.why.kind(),
+});
 
 /// Describes the bytes that have arrived, if a transfer had begun.
 fn arrived_words(arrived_bytes: u64, total_bytes: u64) -> String {
@@ -42,12 +47,6 @@ impl BridgeError {
     /// Makes the error of a stage from its cause, without a transfer.
     pub fn of(stage: Stage, cause: impl Into<Reason>) -> Self {
         Self { stage, why: cause.into(), arrived_bytes: 0, total_bytes: 0 }
-    }
-
-    /// Returns the kind of the error. That of a failure which the other end reports is
-    /// [`Failed`](ErrorKind::Failed): only its sentence is sent.
-    pub const fn kind(&self) -> ErrorKind {
-        self.why.kind()
     }
 
     /// Returns the same error with the bytes that have arrived.

@@ -5,7 +5,7 @@ use crosslane_bridge::BridgeError;
 use crosslane_driver::network_processor::NetworkError;
 use crosslane_driver::{DriverError, TransferError};
 use crosslane_fabric::FlowError;
-use crosslane_host::{BusError, RdmaError, kinds};
+use crosslane_host::{BusError, RdmaError, Reason, kinds};
 use crosslane_lab::LabError;
 use crosslane_torus::TorusError;
 use thiserror::Error;
@@ -51,7 +51,8 @@ pub enum ExperimentError {
         /// Name of the run.
         run: String,
         /// The first thing that went wrong.
-        problem: String,
+        #[source]
+        problem: Reason,
     },
     /// An impossible request.
     #[error("{place}: {problem}")]
@@ -75,7 +76,8 @@ pub enum ExperimentError {
         /// The requested size, bytes.
         bytes: u32,
         /// The reason.
-        problem: String,
+        #[source]
+        problem: Reason,
     },
     /// The observer ended the run before its time.
     #[error("interrupted")]
@@ -106,29 +108,28 @@ kinds!(ExperimentError {
     Self::Bridge(error) => error.kind(),
     Self::Rdma(error) => error.kind(),
     Self::Lab(error) => error.kind(),
-    Self::Run { .. } => Failed,
+    Self::Run { problem, .. } | Self::MaxPayload { problem, .. } => problem.kind(),
     Self::Flow(error) => error.kind(),
     Self::Refused { .. } => InvalidArgument,
     Self::Forbidden { .. } => Denied,
-    Self::MaxPayload { .. } => Unsupported,
     Self::Interrupted => Cancelled,
     Self::Lost { .. } => Timeout,
 });
 
 impl ExperimentError {
     /// Makes the error of a run whose figure says nothing.
-    pub fn failed(problem: impl ToString) -> Self {
+    pub fn failed(problem: impl Into<Reason>) -> Self {
         Self::run("the run failed", problem)
     }
 
     /// Makes the error of a run that went wrong.
-    pub(crate) fn run(run: &str, problem: impl ToString) -> Self {
-        Self::Run { run: run.to_owned(), problem: problem.to_string() }
+    pub(crate) fn run(run: &str, problem: impl Into<Reason>) -> Self {
+        Self::Run { run: run.to_owned(), problem: problem.into() }
     }
 
     /// Makes the error of an impossible request.
-    pub(crate) fn refused(place: impl ToString, problem: impl ToString) -> Self {
-        Self::Refused { place: place.to_string(), problem: problem.to_string() }
+    pub(crate) fn refused(place: impl ToString, problem: impl Into<String>) -> Self {
+        Self::Refused { place: place.to_string(), problem: problem.into() }
     }
 
     /// Returns an error if there is a problem.

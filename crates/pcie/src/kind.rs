@@ -181,6 +181,19 @@ impl PartialEq for Reason {
 
 impl Eq for Reason {}
 
+/// A sentence alone is a failure, unless [`Reason::new`] says otherwise.
+impl From<String> for Reason {
+    fn from(sentence: String) -> Self {
+        Self::new(ErrorKind::Failed, sentence)
+    }
+}
+
+impl From<&str> for Reason {
+    fn from(sentence: &str) -> Self {
+        sentence.to_owned().into()
+    }
+}
+
 impl From<io::Error> for Reason {
     fn from(error: io::Error) -> Self {
         let kind = error.raw_os_error().map(ErrorKind::from_errno);

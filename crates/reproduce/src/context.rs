@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The labs and figures of a study, and the way to run host code in a lab.
 
-use std::fmt;
-
 use crosslane_experiment::Verified;
+use crosslane_host::Reason;
 use crosslane_lab::{CheckedRun, Ending, EngineKind, Lab, Progress, Simulation};
 use crosslane_pcie::units::Picoseconds;
 
@@ -86,7 +85,7 @@ impl<'a> Context<'a> {
     }
 
     /// Runs host code in a separate lab, as a scenario, with the checks of [`CheckedRun`].
-    pub(crate) fn run<T, E: fmt::Display>(
+    pub(crate) fn run<T, E: Into<Reason>>(
         &self,
         scenario: &str,
         lab: &Lab,
@@ -112,7 +111,7 @@ impl<'a> Context<'a> {
     }
 
     /// Runs a workload like [`run`](Self::run); words that arrived wrong are an error.
-    pub(crate) fn run_verified<T: Verified, E: fmt::Display>(
+    pub(crate) fn run_verified<T: Verified, E: Into<Reason>>(
         &self,
         scenario: &str,
         lab: &Lab,

@@ -3,7 +3,7 @@
 
 use crosslane_experiment::ExperimentError;
 use crosslane_explain::ExplainError;
-use crosslane_host::kinds;
+use crosslane_host::{Reason, kinds};
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -47,7 +47,8 @@ pub enum ReproduceError {
         /// The experiment and its conditions.
         experiment: String,
         /// The problem.
-        problem: String,
+        #[source]
+        problem: Reason,
     },
 }
 
@@ -56,7 +57,7 @@ kinds!(ReproduceError {
     Self::Unknown { .. } => NotFound,
     Self::Published { .. } => InvalidArgument,
     Self::Interrupted => Cancelled,
-    Self::Experiment { .. } => Failed,
+    Self::Experiment { problem, .. } => problem.kind(),
 });
 
 impl From<ExplainError> for ReproduceError {
@@ -86,7 +87,7 @@ impl From<LabError> for ReproduceError {
 
 impl ReproduceError {
     /// Makes the error of a failed experiment.
-    pub(crate) fn experiment(experiment: impl ToString, problem: impl ToString) -> Self {
-        Self::Experiment { experiment: experiment.to_string(), problem: problem.to_string() }
+    pub(crate) fn experiment(experiment: impl ToString, problem: impl Into<Reason>) -> Self {
+        Self::Experiment { experiment: experiment.to_string(), problem: problem.into() }
     }
 }

@@ -215,9 +215,8 @@ impl Scenario<TrafficWork> {
             let mut touched: Vec<_> = ends.flat_map(|(from, to)| [from, to]).collect();
             touched.sort_unstable();
             touched.dedup();
-            set_max_payload(&mut lab.fabric, &touched, bytes).map_err(|error| {
-                ExperimentError::MaxPayload { bytes, problem: error.to_string() }
-            })?;
+            set_max_payload(&mut lab.fabric, &touched, bytes)
+                .map_err(|error| ExperimentError::MaxPayload { bytes, problem: error.into() })?;
         }
         lab.fabric.set_shuffle(self.work.shuffle);
         lab.fabric.set_dllps_free(self.dllps_free);

@@ -179,7 +179,7 @@ impl Scenario<EngineWork> {
                 let set = set_max_payload_on_path(&bus(simulation, flow), pair[0], pair[1], bytes);
                 let refused = |error: crosslane_driver::PlanError| ExperimentError::MaxPayload {
                     bytes,
-                    problem: error.to_string(),
+                    problem: error.into(),
                 };
                 ports.extend(set.map_err(refused)?);
             }

@@ -3,7 +3,7 @@
 //! fit`.
 
 use crosslane_experiment::CardDirection;
-use crosslane_experiment::fit::{Measurements, fits};
+use crosslane_experiment::fit::{FitError, Measurements, fits};
 use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind, Table};
 use crosslane_results::Fit;
 
@@ -31,10 +31,9 @@ fn as_file(points: &[Point]) -> String {
 
 /// Fits each size, in the order of the points.
 fn fits_of(points: &[Point]) -> Result<Vec<Fit>> {
-    let failed = |problem: String| ReproduceError::experiment("fit", problem);
+    let failed = |error: FitError| ReproduceError::experiment("fit", error);
     let measurements = Measurements::parse("sweep", &as_file(points));
-    let measurements = measurements.map_err(|error| failed(error.to_string()))?;
-    let all = fits(&measurements).map_err(|error| failed(error.to_string()))?;
+    let all = measurements.and_then(|measurements| fits(&measurements)).map_err(failed)?;
     Ok(all.into_iter().filter(|fit| fit.size_bytes.is_some()).collect())
 }
 

@@ -22,7 +22,7 @@ const DATAGRAM_BYTES: u64 = 136;
 /// Bytes of a datagram's payload, and of a full line of stores.
 const LINE_BYTES: u64 = 64;
 
-type Problem = Box<dyn std::error::Error>;
+type Problem = crosslane_host::Reason;
 
 /// Returns the time of messages of one size from fpga1 to fpga2 in a lab, ns.
 pub(super) fn one_way_ns(

@@ -9,7 +9,7 @@ use crosslane_driver::{
 };
 use crosslane_experiment::{ExperimentError, Observer, Options, Registration, Verified};
 use crosslane_fabric::{DirectionId, Fabric, LinkDirection, PortId};
-use crosslane_host::{FunctionInfo, PageSize, Topology};
+use crosslane_host::{ErrorKind, FunctionInfo, PageSize, Reason, Topology};
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::link::LinkRate;
@@ -263,11 +263,12 @@ impl<'a> Host<'a> {
         port: &str,
         bytes: u32,
     ) -> Result<(), ExperimentError> {
-        let refused = |problem: String| ExperimentError::MaxPayload { bytes, problem };
+        let refused = |problem: Reason| ExperimentError::MaxPayload { bytes, problem };
         let found = self.simulation.find_port(port);
-        let found = found.ok_or_else(|| refused(format!("the lab has no port {port}")))?;
+        let missing = || Reason::new(ErrorKind::NotFound, format!("the lab has no port {port}"));
+        let found = found.ok_or_else(|| refused(missing()))?;
         let set = self.simulation.with_fabric(|fabric| set_max_payload(fabric, &[found], bytes));
-        set.map_err(|error| refused(error.to_string()))
+        set.map_err(|error| refused(error.into()))
     }
 
     /// Sets whether Ack and UpdateFC DLLPs take no time.

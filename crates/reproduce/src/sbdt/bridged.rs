@@ -13,8 +13,8 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
 use rayon::prelude::*;
 
-use super::Curve;
 use super::local::figures::plot;
+use super::{Curve, Problem};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::{ReproduceError, Result};
@@ -94,7 +94,7 @@ fn run(
         Mode::Naive => "bridged, naive round trip".to_owned(),
         Mode::Pipelined => format!("bridged, {path}, buffers of {}", size_words(buffer_bytes)),
     };
-    let failed = |problem: String| ReproduceError::experiment(&name, problem);
+    let failed = |problem: Problem| ReproduceError::experiment(&name, problem);
     context.may_begin()?;
     let lab = context.lab();
     let nodes = TwoNodes::find(lab)?;
@@ -109,10 +109,9 @@ fn run(
                     .with_seed(context.seed as u32);
                 // Transfers back are checked too; after the last one nothing is timed.
                 let peek: Option<PeekCard<'_>> = (number == sizes.len()).then_some(&peek);
-                let measured = bridged_checked_by(client, &options, peek).await;
-                let measured = measured.map_err(|e| e.to_string())?;
+                let measured = bridged_checked_by(client, &options, peek).await?;
                 if measured.data_errors.words > 0 {
-                    return Err(format!("{} words are wrong", measured.data_errors.words));
+                    return Err(format!("{} words are wrong", measured.data_errors.words).into());
                 }
                 let report = measured.report().ok_or("a transfer has no report")?.clone();
                 let elapsed = measured.median();

@@ -21,7 +21,7 @@ const CARD: &str = "pac";
 const HOST: &str = "fpga-node";
 
 /// Error of a program.
-type Problem = Box<dyn std::error::Error>;
+type Problem = crosslane_host::Reason;
 
 /// Returns a host of the lab by its name.
 fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost> {

@@ -11,6 +11,7 @@ use crosslane_lab::{Lab, LabRegion, Simulation};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
 
+use super::Problem;
 use super::bridged::further;
 use crate::comparison::Row;
 use crate::context::Context;
@@ -82,10 +83,10 @@ fn card_link(simulation: &Simulation, card: &str) -> Option<LinkId> {
     simulation.with_fabric(|fabric| fabric.port(port).link)
 }
 
-async fn memory(client: &LabClient, bytes: u64) -> Result<MemoryPart<LabRegion>, String> {
-    let memory = client.rdma().allocate(bytes, PageSize::Huge).map_err(|e| e.to_string())?;
-    let registered = client.register(&memory, RemoteAccess::READ_WRITE).await;
-    Ok(MemoryPart { region: registered.map_err(|e| e.to_string())?, range: 0..bytes })
+async fn memory(client: &LabClient, bytes: u64) -> Result<MemoryPart<LabRegion>, Problem> {
+    let memory = client.rdma().allocate(bytes, PageSize::Huge)?;
+    let region = client.register(&memory, RemoteAccess::READ_WRITE).await?;
+    Ok(MemoryPart { region, range: 0..bytes })
 }
 
 /// Puts and gets data of each size. Returns the points of each of [`Direction::ALL`].
@@ -95,7 +96,7 @@ async fn measure(
     card: &str,
     payload_bytes: [u64; 2],
     seed: u32,
-) -> Result<[Vec<Point>; 2], String> {
+) -> Result<[Vec<Point>; 2], Problem> {
     let link = card_link(simulation, card).ok_or("no link leads to the card")?;
     let dllps = |direction: Direction| {
         let id = DirectionId { link, heading: direction.heading() };
@@ -107,17 +108,16 @@ async fn measure(
     let mut points = [Vec::new(), Vec::new()];
     for bytes in SIZES {
         let (from, back) = (memory(client, bytes).await?, memory(client, bytes).await?);
-        fill_memory(from.region.memory(), bytes, seed).map_err(|e| e.to_string())?;
+        fill_memory(from.region.memory(), bytes, seed)?;
         let before = Direction::ALL.map(dllps);
-        let put = client.put(&from, &place, &options, |_| {}).await.map_err(|e| e.to_string())?;
+        let put = client.put(&from, &place, &options, |_| {}).await?;
         let between = Direction::ALL.map(dllps);
-        let got = client.get(&place, &back, &options, |_| {}).await.map_err(|e| e.to_string())?;
+        let got = client.get(&place, &back, &options, |_| {}).await?;
         let after = Direction::ALL.map(dllps);
         let mut errors = DataErrors::default();
-        let compared = compare_memory(back.region.memory(), 0, bytes, seed, &mut errors);
-        compared.map_err(|e| e.to_string())?;
+        compare_memory(back.region.memory(), 0, bytes, seed, &mut errors)?;
         if errors.words > 0 {
-            return Err(format!("data of {bytes} B are wrong"));
+            return Err(format!("data of {bytes} B are wrong").into());
         }
         let runs = [(put.elapsed, between[0] - before[0]), (got.elapsed, after[1] - between[1])];
         for (at, (elapsed, dllp_bytes)) in runs.into_iter().enumerate() {
