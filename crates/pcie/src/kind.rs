@@ -92,7 +92,7 @@ impl From<io::ErrorKind> for ErrorKind {
 /// to a [`Reason`]. Kinds are written without a path.
 ///
 /// ```
-/// # use crosslane_pcie::ErrorKind;
+/// # use crosslane_pcie::kind::ErrorKind;
 /// #[derive(Debug, thiserror::Error)]
 /// enum CardError {
 ///     #[error("there is no card {0}")]
@@ -141,7 +141,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Makes the reason of a sentence, or of an error without a kind.
+    /// Makes the reason of a sentence, or of an error that has no kind of its own.
     pub fn new(kind: ErrorKind, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind, cause: cause.into().into() }
     }

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 
-use crosslane_host::{Bus, RegisterAddress, Topology};
+use crosslane_host::{Bus, BusError, ErrorKind, Reason, RegisterAddress, Topology};
 use crosslane_lab::{CheckedRun, RunError, Simulation, TIME_LIMIT, WhyStuck, open};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::HostId;
@@ -16,7 +16,7 @@ fn checked() -> CheckedRun {
 }
 
 /// Loads from a card that does not decode its BARs.
-async fn load_astray(simulation: &Simulation) -> Result<(), Infallible> {
+async fn load_astray(simulation: &Simulation) -> Result<(), BusError> {
     let bus = simulation.bus(HostId(0));
     let card = function(&bus, "card0");
     let at = RegisterAddress { function: card.id, bar: 0, offset_bytes: 0 };
@@ -90,6 +90,9 @@ fn errors_of_ports_are_errors_of_the_run() {
     assert!(matches!(error, RunError::Fabric { count: 2, .. }), "{sentence}");
     assert!(sentence.starts_with("card0 at "), "{sentence}");
     assert!(sentence.ends_with(" (the first of 2 errors)"), "{sentence}");
+    // As the cause of another error it says the same.
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    assert_eq!(Reason::from(error).to_string(), sentence);
     let run = checked();
     let ending = run.run_to_errors("main", load_astray(run.simulation()));
     assert!(matches!(ending.program, Ok(Ok(()))));
