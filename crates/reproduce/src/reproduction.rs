@@ -213,7 +213,7 @@ pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
             figure(row.published, 0),
             figure(row.simulated, more),
             row.unit.clone(),
-            row.error.map_or(String::new(), |error| change(error)),
+            row.error.map_or(String::new(), change),
             row.tolerance.map_or(String::new(), |most| format!("{:.1}", 100.0 * most)),
             row.kind.to_string(),
         ];
