@@ -470,7 +470,6 @@ fn pages_for_newcomers_exist() {
     let wanted = [
         "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "docs/glossary.md",
         "docs/decisions/README.md", ".github/workflows/ci.yml", ".github/pull_request_template.md",
-        ".gitattributes",
     ];
     let missing: Vec<String> = wanted
         .iter()
