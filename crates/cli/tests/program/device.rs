@@ -137,7 +137,7 @@ fn wrong_addresses_and_missing_functions() {
     }
     let run = run_as_written("device list --root /nowhere");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("no PCI functions can be listed"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot list the PCI functions"), "{}", run.stderr);
 }
 
 /// Without the right to write, the sentence says who has it.
