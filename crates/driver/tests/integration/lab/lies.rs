@@ -145,7 +145,9 @@ fn an_engine_that_does_not_answer_keeps_its_buffers_until_it_does() {
         // No deadline, and still no hang: the wait checks for faults.
         let error = channel.wait(ticket).await.unwrap_err();
         let sentence = error.to_string();
-        assert!(sentence.starts_with("fpga1 C2H 0: the engine does not answer (fpga1: cannot read"));
+        assert!(
+            sentence.starts_with("fpga1 C2H 0: the engine does not answer (fpga1: cannot read")
+        );
         assert!(sentence.ends_with(": 0 of 4096 B were moved"), "{sentence}");
         // It may come back and write: the memory must not be reused.
         assert!(buffer.read(0, &mut [0]).is_err());
