@@ -4,6 +4,7 @@
 //! COLUMNS is set.
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
@@ -22,12 +23,18 @@ static LIMITS: OnceLock<Columns> = OnceLock::new();
 /// Looks how wide standard output may be. Before that, and with `is_wide` for tables, there is no
 /// limit.
 pub fn measure(is_wide: bool) {
-    let columns = std::env::var("COLUMNS").ok();
-    let terminal = || terminal_size::terminal_size_of(std::io::stdout());
-    let columns = columns_of(columns.as_deref(), || terminal().map(|(width, _)| width.0.into()));
+    let columns = columns_on(std::io::stdout());
     let tables = columns.filter(|_| !is_wide);
     // The first call decides.
     let _ = LIMITS.set(Columns { sentences: columns, tables });
+}
+
+/// Returns the columns that a stream may have: by COLUMNS, or as its terminal has; `None` without
+/// either.
+fn columns_on(stream: impl AsFd) -> Option<usize> {
+    let variable = std::env::var("COLUMNS").ok();
+    let terminal = || terminal_size::terminal_size_of(&stream).map(|(width, _)| width.0.into());
+    columns_of(variable.as_deref(), terminal)
 }
 
 /// The variable goes before the terminal; one that is not a number is ignored.
@@ -101,10 +108,8 @@ pub fn show(
 
 /// Folds a sentence that standard error is to show, where that is a terminal or COLUMNS is set.
 fn fitted(sentence: &str) -> String {
-    let variable = std::env::var("COLUMNS").ok();
-    let terminal = || terminal_size::terminal_size_of(std::io::stderr());
     let text = without_error_numbers(sentence);
-    match columns_of(variable.as_deref(), || terminal().map(|(width, _)| width.0.into())) {
+    match columns_on(std::io::stderr()) {
         Some(columns) => folded(&text, columns),
         None => text,
     }
@@ -114,9 +119,10 @@ fn fitted(sentence: &str) -> String {
 pub fn print_error(sentence: &str) {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     let text = fitted(&format!("error: {sentence}"));
+    let text = text.strip_prefix("error:").unwrap_or(&text);
     let mut output = anstream::stderr().lock();
     // With standard error closed there is nowhere left to complain.
-    let _ = writeln!(output, "{red}error:{red:#}{}", text.trim_start_matches("error:"));
+    let _ = writeln!(output, "{red}error:{red:#}{text}");
 }
 
 /// Writes a line that helps to standard error.

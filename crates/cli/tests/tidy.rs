@@ -218,7 +218,7 @@ fn nothing_is_unfinished() {
     assert_none("unfinished", &lines_that(is_marked, TextFile::is_source));
 }
 
-/// What `--json` prints has types, in crate `results`; only formats of others are written by hand.
+/// Types of crate `results` make the output of `--json`; only foreign formats are written by hand.
 #[test]
 fn json_is_made_of_types() {
     let macro_name = ["js", "on!"].concat();

@@ -2,8 +2,6 @@
 //! Transfers between a remote node's memory and a card's, through a bridge: any network, any
 //! clock. All data are compared, outside of what is timed.
 
-use std::time::Duration;
-
 use crosslane_bridge::{CardPlace, Client, MemoryPart, Mode, Path, Report, TransferOptions};
 use crosslane_host::{Clock, PageSize, Rdma, RdmaRegion, RemoteAccess, setters};
 use crosslane_lab::Progress;
@@ -294,8 +292,8 @@ impl BridgePlan {
                         .map(async |(client, index)| bridged(client, &options(index)).await);
                     let measured = try_join_all(runs).await?;
                     let transfer = transfer_of(path, mode, size_bytes, &measured);
-                    let seconds = Duration::from_secs_f64(transfer.seconds.iter().sum());
-                    progress.done(&transfer.path, seconds.into());
+                    let times = measured[0].times.iter();
+                    progress.done(&transfer.path, Picoseconds(times.map(|time| time.0).sum()));
                     transfers.push(transfer);
                 }
             }

@@ -19,12 +19,11 @@ const SMALL: f64 = 1e-4;
 /// Formats a number with at most `decimals` decimals and no zero at the end.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
-    let text = if text.contains('.') {
+    quantity::without_sign_of_zero(if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
         text
-    };
-    if text == "-0" { "0".to_owned() } else { text }
+    })
 }
 
 /// Formats a plain number with about five significant digits: `1672.8`, `0.125`, `3e12`.

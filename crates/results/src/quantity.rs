@@ -11,17 +11,21 @@ use crosslane_pcie::units::Picoseconds;
 const BINARY: [(&str, u64); 4] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
+/// Removes the sign of a formatted number that is zero after rounding.
+pub fn without_sign_of_zero(number: String) -> String {
+    let digits = number.trim_start_matches(['+', '-']);
+    let is_zero = digits.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    if is_zero { digits.to_owned() } else { number }
+}
+
 /// Formats a number with one decimal; zero after rounding has no sign.
 pub fn one_decimal(value: f64) -> String {
-    let text = format!("{value:.1}");
-    if text == "-0.0" { "0.0".to_owned() } else { text }
+    without_sign_of_zero(format!("{value:.1}"))
 }
 
 /// Formats a number with its sign and that many decimals; zero after rounding has no sign.
 pub fn signed(value: f64, decimals: usize) -> String {
-    let text = format!("{value:+.decimals$}");
-    let is_zero = text.trim_matches(['+', '-', '0', '.']).is_empty();
-    if is_zero { text[1..].to_owned() } else { text }
+    without_sign_of_zero(format!("{value:+.decimals$}"))
 }
 
 /// Formats a change, given as a fraction, in percent with its sign and one decimal, without the

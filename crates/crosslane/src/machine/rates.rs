@@ -16,7 +16,7 @@ use crosslane_lab::Lab;
 use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_results::Step;
 use crosslane_results::machine::{MeasuredRate, PredictedRate};
-use crosslane_vfio::sysfs::{PciFunction, Tree, why_kept};
+use crosslane_vfio::sysfs::{PciFunction, Tree, why_unavailable};
 use rayon::prelude::*;
 use thiserror::Error;
 
@@ -196,11 +196,8 @@ const TRANSFERS: u32 = 16;
 pub fn measure(card: &PciFunction) -> Result<Vec<MeasuredRate>, String> {
     if !card.is_bound_to_vfio() {
         let address = card.address;
-        return Err(match why_kept(card) {
+        return Err(match why_unavailable(card) {
             Some(why) => format!("no program may open it: {why}"),
-            None if card.iommu_group.is_none() => {
-                "no program may open it: it is in no IOMMU group".to_owned()
-            }
             None => format!(
                 "no program may open it; `sudo crosslane device bind {address}` permits that"
             ),

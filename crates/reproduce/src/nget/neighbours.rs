@@ -4,6 +4,7 @@
 use crosslane_driver::network_processor::{Modes, TorusDimension};
 use crosslane_experiment::{OneWayOptions, SendWay, host_of, one_way};
 use crosslane_fabric::parameters::PortParameters;
+use crosslane_host::Reason;
 use crosslane_lab::Lab;
 use crosslane_lab::file::HostBuffers;
 use crosslane_pcie::link::{LinkRate, TLP_FRAMING_BYTES};
@@ -22,8 +23,6 @@ const DATAGRAM_BYTES: u64 = 136;
 /// Bytes of a datagram's payload, and of a full line of stores.
 const LINE_BYTES: u64 = 64;
 
-type Problem = crosslane_host::Reason;
-
 /// Returns the time of messages of one size from fpga1 to fpga2 in a lab, ns.
 pub(super) fn one_way_ns(
     context: &Context<'_>,
@@ -38,7 +37,7 @@ pub(super) fn one_way_ns(
             let options = NodeOptions::default().with_modes(Modes::FASTEST);
             let name = ["fpga1", "fpga2"][at];
             let bus = simulation.bus(host_of(simulation, name)?);
-            Ok::<_, Problem>(Node::open(bus, name, Coordinates::new(&[dimension]), options).await?)
+            Ok::<_, Reason>(Node::open(bus, name, Coordinates::new(&[dimension]), options).await?)
         };
         let (from, to) = (open(0).await?, open(1).await?);
         from.links_up(TIME_LIMIT).await?;
@@ -48,7 +47,7 @@ pub(super) fn one_way_ns(
             .with_rounds(ROUNDS)
             .with_seed(seed)
             .with_timeout(TIMEOUT);
-        Ok::<_, Problem>(one_way(&from, &to, Direction::Up(0), &options).await?)
+        Ok::<_, Reason>(one_way(&from, &to, Direction::Up(0), &options).await?)
     })?;
     Ok(found.typical().as_ns())
 }

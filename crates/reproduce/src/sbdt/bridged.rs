@@ -9,12 +9,13 @@
 use crosslane_bridge::{CardWorking, Mode, Path, Report, ServerOptions};
 use crosslane_driver::Notification;
 use crosslane_experiment::{BridgedOptions, PeekCard, TwoNodes, bridged_checked_by};
+use crosslane_host::Reason;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
 use rayon::prelude::*;
 
+use super::Curve;
 use super::local::figures::plot;
-use super::{Curve, Problem};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::{ReproduceError, Result};
@@ -94,7 +95,7 @@ fn run(
         Mode::Naive => "bridged, naive round trip".to_owned(),
         Mode::Pipelined => format!("bridged, {path}, buffers of {}", size_words(buffer_bytes)),
     };
-    let failed = |problem: Problem| ReproduceError::experiment(&name, problem);
+    let failed = |problem: Reason| ReproduceError::experiment(&name, problem);
     context.may_begin()?;
     let lab = context.lab();
     let nodes = TwoNodes::find(lab)?;

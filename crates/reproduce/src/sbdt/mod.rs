@@ -20,9 +20,6 @@ use crate::study::{Effort, Reproducible, Study};
 const CARD: &str = "pac";
 const HOST: &str = "fpga-node";
 
-/// Error of a program.
-type Problem = crosslane_host::Reason;
-
 /// Returns a host of the lab by its name.
 fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost> {
     simulation

@@ -6,12 +6,11 @@ use crosslane_bridge::{CardPlace, MemoryPart, ServerOptions, TransferOptions};
 use crosslane_experiment::pattern::{compare_memory, fill_memory};
 use crosslane_experiment::{DataErrors, DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
 use crosslane_fabric::{DirectionId, LinkDirection, LinkId};
-use crosslane_host::{PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_host::{PageSize, Rdma, RdmaRegion, Reason, RemoteAccess};
 use crosslane_lab::{Lab, LabRegion, Simulation};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
 
-use super::Problem;
 use super::bridged::further;
 use crate::comparison::Row;
 use crate::context::Context;
@@ -83,7 +82,7 @@ fn card_link(simulation: &Simulation, card: &str) -> Option<LinkId> {
     simulation.with_fabric(|fabric| fabric.port(port).link)
 }
 
-async fn memory(client: &LabClient, bytes: u64) -> Result<MemoryPart<LabRegion>, Problem> {
+async fn memory(client: &LabClient, bytes: u64) -> Result<MemoryPart<LabRegion>, Reason> {
     let memory = client.rdma().allocate(bytes, PageSize::Huge)?;
     let region = client.register(&memory, RemoteAccess::READ_WRITE).await?;
     Ok(MemoryPart { region, range: 0..bytes })
@@ -96,7 +95,7 @@ async fn measure(
     card: &str,
     payload_bytes: [u64; 2],
     seed: u32,
-) -> Result<[Vec<Point>; 2], Problem> {
+) -> Result<[Vec<Point>; 2], Reason> {
     let link = card_link(simulation, card).ok_or("no link leads to the card")?;
     let dllps = |direction: Direction| {
         let id = DirectionId { link, heading: direction.heading() };

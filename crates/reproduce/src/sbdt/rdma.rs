@@ -3,12 +3,12 @@
 //! with the FPGA, by size, as perftest makes them.
 
 use crosslane_experiment::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
-use crosslane_host::{Rdma, RdmaListener};
+use crosslane_host::{Rdma, RdmaListener, Reason};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
 use rayon::prelude::*;
 
-use super::{HOST, Problem, host};
+use super::{HOST, host};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::Result;
@@ -87,7 +87,7 @@ fn run(context: &Context<'_>, direction: RdmaDirection, all: &[RdmaOptions]) -> 
             measured.push(rdma(&near, &connection, &clock, options).await?);
         }
         target.await?;
-        Ok::<_, Problem>(measured)
+        Ok::<_, Reason>(measured)
     })?;
     let points = measured.iter().map(|one| (one.options.size_bytes, one.bytes_per_second() / 1e6));
     Ok(Points { direction, points: points.collect() })

@@ -34,7 +34,7 @@ pub use machine::{Machine, User};
 pub use reload::{CardReady, ReloadOptions, Reloaded, reload};
 pub use rights::{
     ENOUGH_LOCKED_BYTES, HugePages, Right, huge_pages, iommu_groups, iommu_help, locking_right,
-    rights, vfio_right,
+    rights, vfio_right, why_unavailable,
 };
 pub use segment::{ConfigurationWrites, Segment};
 

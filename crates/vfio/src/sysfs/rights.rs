@@ -95,11 +95,10 @@ pub fn rights(machine: &Machine, function: &PciFunction) -> Vec<Right> {
         ),
         right(
             "bind it to vfio-pci",
-            match (why_kept(function), function.iommu_group.is_some()) {
-                (Some(why), _) => Err((why, String::new())),
-                // Binding has no use here; the right to open it names the remedy.
-                (None, false) => Err((NO_GROUP.to_owned(), String::new())),
-                (None, true) => may(&function.folder.join("driver_override"), Access::WRITE_OK)
+            match why_unavailable(function) {
+                // Without a group the right to open it names the remedy.
+                Some(why) => Err((why, String::new())),
+                None => may(&function.folder.join("driver_override"), Access::WRITE_OK)
                     .map(|()| "its driver can be changed".to_owned())
                     .map_err(|why| (why, sudo(format!("crosslane device bind {address}")))),
             },
@@ -108,6 +107,13 @@ pub fn rights(machine: &Machine, function: &PciFunction) -> Vec<Right> {
     rights.push(open_right(machine, function, both));
     rights.push(locking_right(machine));
     rights
+}
+
+/// Returns the reason that no program can have a function, bound or not: it stays with its driver,
+/// or VFIO has no group for it. `None` if `bind` makes it available.
+pub fn why_unavailable(function: &PciFunction) -> Option<String> {
+    let no_group = || function.iommu_group.is_none().then(|| NO_GROUP.to_owned());
+    why_kept(function).or_else(no_group)
 }
 
 /// The right to lock the memory that devices reach.

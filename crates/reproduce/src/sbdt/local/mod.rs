@@ -12,12 +12,12 @@ pub(super) mod figures;
 use crosslane_bridge::local::{HostSink, HostSource, Job, LocalDma, LocalOptions, Moved};
 use crosslane_driver::{Buffer, Device};
 use crosslane_experiment::{DataErrors, ExperimentError, pattern};
-use crosslane_host::PageSize;
+use crosslane_host::{PageSize, Reason};
 use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::units::Picoseconds;
 use rayon::prelude::*;
 
-use super::{CARD, Curve, HOST, Problem, host};
+use super::{CARD, Curve, HOST, host};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::Result;
@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
         context: &Context<'_>,
         simulation: &'a Simulation,
         scenario: Scenario<'a>,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, Reason> {
         let bus = simulation.bus(host(simulation, HOST)?.id);
         let device = &Device::open_by_name(bus, CARD).await?;
         let most = scenario.sizes.iter().copied().max().unwrap_or(0);
@@ -172,7 +172,7 @@ impl<'a> Run<'a> {
 
     /// Moves bytes over one path. If an earlier path of the scenario copied data within the card,
     /// the read from the card returns the copy.
-    async fn move_bytes(&mut self, way: Way, bytes: u64) -> Result<Moved, Problem> {
+    async fn move_bytes(&mut self, way: Way, bytes: u64) -> Result<Moved, Reason> {
         let Caller { seed, arrived, registered } = &mut self.caller;
         let seed = *seed;
         let make = |at, out: &mut [u8]| pattern::fill_slice(out, seed, words(at));
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
     }
 
     /// Checks that the data of the last transfer arrived as they were sent.
-    fn check(&mut self, bytes: u64) -> Result<(), Problem> {
+    fn check(&mut self, bytes: u64) -> Result<(), Reason> {
         let Caller { seed, arrived, registered } = &mut self.caller;
         if let Some([_, sink]) = registered {
             *arrived = Arrived { bytes, errors: DataErrors::default() };
@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
     }
 
     /// Checks the data in the card's memory.
-    fn check_card(&self, bytes: u64) -> Result<(), Problem> {
+    fn check_card(&self, bytes: u64) -> Result<(), Reason> {
         let read = |at, piece: &mut [u8]| match self.simulation.peek_card(CARD, at, piece) {
             true => Ok(()),
             false => Err(ExperimentError::Refused {
@@ -234,7 +234,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn go(mut self) -> Result<Vec<Point>, Problem> {
+    async fn go(mut self) -> Result<Vec<Point>, Reason> {
         // Opening and pinning, which happen once, are not timed.
         for way in self.scenario.ways {
             self.move_bytes(*way, KIB).await?;
