@@ -166,11 +166,12 @@ impl<B: Bus> Prepared<B> {
         };
         match end {
             End::Host(host) => {
+                channel.close().await?;
                 let errors = match kind {
+                    // All is compared: a channel stops when its staging memory is empty.
                     ChannelKind::H2c => device.user().h2c_check_result().await?.into(),
                     _ => host.data_errors,
                 };
-                channel.close().await?;
                 if let Some(buffer) = host.buffer {
                     buffer.unregister().await?;
                 }
