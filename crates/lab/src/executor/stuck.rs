@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crosslane_fabric::RunEnd;
 use crosslane_host::ErrorKind;
 use crosslane_pcie::units::Picoseconds;
 
@@ -54,6 +55,16 @@ impl fmt::Display for Stuck {
 impl std::error::Error for Stuck {}
 
 impl Stuck {
+    /// Makes an error of a fabric whose run ended at this time, unless it is quiet.
+    pub(crate) fn unless_quiet(end: RunEnd, time: Picoseconds) -> Result<(), Self> {
+        let (why, waiting) = match end {
+            RunEnd::Quiet => return Ok(()),
+            RunEnd::Limit => (WhyStuck::TimeLimit, vec!["the fabric is not quiet".into()]),
+            RunEnd::Stuck(waiting) => (WhyStuck::NothingLeft, waiting),
+        };
+        Err(Self { time, why, waiting })
+    }
+
     /// Returns the kind of the error.
     pub const fn kind(&self) -> ErrorKind {
         match self.why {
