@@ -39,6 +39,6 @@ pub use client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptio
 pub use error::BridgeError;
 pub use key::Key;
 pub use policy::{Access, Guard, Policy, is_loopback};
-pub use report::{Mode, Path, Report, Step, stages_of};
+pub use report::{Mode, NaiveStep, Path, Report, Step, stages_of};
 pub use server::{Server, ServerEvent, ServerOptions};
 pub use stage::{Stage, StageStatistics};

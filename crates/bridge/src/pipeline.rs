@@ -17,7 +17,7 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesOrdered, Stream, StreamExt};
 
 use crate::error::Result;
-use crate::report::Step;
+use crate::report::{NaiveStep, Step};
 use crate::stage::{Stage, StageStatistics};
 
 /// The stages of one transfer at work, and the account of what has arrived.
@@ -170,11 +170,11 @@ impl<C: Clock> Pipeline<C> {
     }
 
     /// Notes the end of a step, if the stages follow each other.
-    pub fn took(&self, what: &str) {
+    pub fn took(&self, what: NaiveStep) {
         let elapsed_ps = self.elapsed().0;
         let steps = &mut lock(&self.state).steps;
         let before_ps: u64 = steps.iter().map(|step| step.time_ps).sum();
-        steps.push(Step { what: what.to_owned(), time_ps: elapsed_ps - before_ps });
+        steps.push(Step { what, time_ps: elapsed_ps - before_ps });
     }
 
     /// Returns the steps so far.

@@ -51,11 +51,60 @@ impl fmt::Display for Mode {
     }
 }
 
+/// Work of a naive transfer's step, numbered as in the sbdt paper; the client does the first two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
+pub enum NaiveStep {
+    /// Step 3: memory is allocated and registered.
+    Registration,
+    /// Step 4.
+    RdmaRead,
+    /// Step 5: the copy through the card's rings.
+    Dma,
+    /// Step 6: memory for the way back is registered, and the client told.
+    WayBack,
+    /// Step 7.
+    RdmaWrite,
+}
+
+impl NaiveStep {
+    /// All of them, in order.
+    pub const ALL: [Self; 5] =
+        [Self::Registration, Self::RdmaRead, Self::Dma, Self::WayBack, Self::RdmaWrite];
+}
+
+impl From<NaiveStep> for &'static str {
+    fn from(step: NaiveStep) -> Self {
+        match step {
+            NaiveStep::Registration => "3: memory is got and registered",
+            NaiveStep::RdmaRead => "4: RDMA read of all",
+            NaiveStep::Dma => "5: DMA call",
+            NaiveStep::WayBack => "6: memory is registered, and the client told",
+            NaiveStep::RdmaWrite => "7: RDMA write of all",
+        }
+    }
+}
+
+impl fmt::Display for NaiveStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str((*self).into())
+    }
+}
+
+impl TryFrom<String> for NaiveStep {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|step| <&str>::from(*step) == text);
+        known.ok_or_else(|| format!("no step of a naive transfer: {text}"))
+    }
+}
+
 /// One step of a naive transfer, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The work of the step.
-    pub what: String,
+    pub what: NaiveStep,
     /// Duration of the step, ps.
     pub time_ps: u64,
 }

@@ -56,7 +56,6 @@ macro_rules! failed {
 }
 failed!(
     crosslane::bridge::BridgeError,
-    crosslane::driver::PlanError,
     crosslane::experiment::fit::FitError,
     crosslane::host::RdmaError,
     crosslane::lab::Stuck,
@@ -129,7 +128,7 @@ impl From<PathError> for CommandError {
     fn from(error: PathError) -> Self {
         match error {
             PathError::Function(error) => error.into(),
-            PathError::Plan(error) => error.into(),
+            PathError::Plan(error) => Self::Failed(error.to_string()),
             error => Self::Usage(format!("--path: {error}")),
         }
     }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use crosslane::driver::network_processor::{Modes, Requests};
 use crosslane::experiment::{HaloOptions, Lattice, Scenario, Tori, halo_on, parse_size};
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 use crosslane::pcie::units::Picoseconds;
+use crosslane::torus::{Modes, Requests};
 
 use crate::arguments::ShownArguments;
 use crate::bench::{Bench, Runs, opened};

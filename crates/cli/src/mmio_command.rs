@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane::driver::MemoryCard;
-use crosslane::experiment::{MmioOptions, Program, Scenario, StoreWork, mmio};
+use crosslane::experiment::{MemoryCard, MmioOptions, Program, Scenario, StoreWork, mmio};
 use crosslane::host::{Mapping, Routines};
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use crosslane::driver::network_processor::{Buffers, Modes, Requests};
 use crosslane::experiment::{GetWork, NgetMeasured, NgetOptions, Scenario, SizeRange, nget_on};
 use crosslane::host::{Mapping, Waiting};
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
+use crosslane::torus::{Buffers, Modes, Requests};
 
 use crate::arguments::ShownArguments;
 use crate::bench::{Bench, Runs, opened};

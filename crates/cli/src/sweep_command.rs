@@ -5,13 +5,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use crosslane::driver::Notification;
 use crosslane::experiment::Progress as _;
 use crosslane::experiment::sweep::{
     Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
     measure_point,
 };
-use crosslane::experiment::{ExperimentError, SizeRange, parse_register_size, unless_over};
+use crosslane::experiment::{
+    ExperimentError, Notification, SizeRange, parse_register_size, unless_over,
+};
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 use crosslane::pcie::link::LinkRate;

@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
-use crosslane::driver::{DescriptorSource, Notification};
 use crosslane::experiment::{
-    Ends, EngineWork, NoObserver, Options, Scenario, SizeRange, Workload, WorkloadOutcome,
-    parse_payload, parse_register_size,
+    DescriptorSource, Ends, EngineWork, NoObserver, Notification, Options, Scenario, SizeRange,
+    Workload, WorkloadOutcome, parse_payload, parse_register_size,
 };
 use crosslane::host::PageSize;
 use crosslane::lab::{EngineKind, Lab, RunningLab};

@@ -301,6 +301,15 @@ fn crates_stand_only_on_crates_below_them() {
     assert_none("crooked", &places);
 }
 
+/// The facade has every floor; the program names none below `lab`.
+#[test]
+fn the_program_imports_no_driver_and_no_fabric() {
+    let hidden = ["driver", "fabric", "device", "{"].map(|name| format!("crosslane::{name}"));
+    let names_one = |line: &str| hidden.iter().any(|path| line.contains(path));
+    let is_programs = |file: &TextFile| file.path.starts_with("crates/cli/src/");
+    assert_none("a floor below the program's", &lines_that(names_one, is_programs));
+}
+
 /// Folders in which bolero looks for the inputs of a file's fuzz targets, as paths from the root.
 /// It makes their names from the target's module and function.
 fn fuzz_folders(file: &TextFile) -> Vec<String> {

@@ -209,7 +209,7 @@ impl<B: Bus> Connection<B> {
             }
         }
         let problem = "data keep arriving while it is restarted";
-        Err(DriverError::refused(self.place(), Busy, problem))
+        Err(DriverError::StillArriving { place: self.place(), kind: Busy, problem })
     }
 
     /// Writes the sender's credit window and aperture.
@@ -360,7 +360,8 @@ pub(crate) async fn restart<B: Bus>(
         // A credit write of the old account was still in flight: restart again to forget it.
     }
     let place = device.shared().place((kind, number));
-    Err(DriverError::refused(place, Failed, "it does not restart, or credits keep arriving"))
+    let problem = "it does not restart, or credits keep arriving";
+    Err(DriverError::StillArriving { place, kind: Failed, problem })
 }
 
 /// A connection from one engine's peer channel to a receive queue of another. The queue is free

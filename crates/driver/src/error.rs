@@ -36,6 +36,44 @@ pub enum DriverError {
         /// Description of the problem, with its values.
         problem: String,
     },
+    /// More descriptors were posted at once than the channel has places for.
+    #[error("{channel}: {needed} descriptors were posted at once, its {store} has {capacity}")]
+    TooManyDescriptors {
+        /// The channel.
+        channel: String,
+        /// Number of descriptors posted.
+        needed: u64,
+        /// Place of its descriptors: ring or table.
+        store: &'static str,
+        /// Number of descriptors that it holds.
+        capacity: u32,
+    },
+    /// The channel has stopped at a fault.
+    #[error("{channel}: it has stopped ({fault}) and has to be restarted first")]
+    Stopped {
+        /// The channel.
+        channel: String,
+        /// The fault.
+        fault: Box<TransferFault>,
+    },
+    /// Data or credits still arrive at what is restarted.
+    #[error("{place}: {problem}")]
+    StillArriving {
+        /// The channel or receive queue.
+        place: String,
+        /// Kind of the problem.
+        kind: ErrorKind,
+        /// Description of what arrives.
+        problem: &'static str,
+    },
+    /// The result of a transfer was given out before.
+    #[error("{channel}: the result of transfer {ticket} has been given")]
+    Given {
+        /// The channel.
+        channel: String,
+        /// Number of the transfer's ticket.
+        ticket: u64,
+    },
 }
 
 impl DriverError {
@@ -51,8 +89,20 @@ impl DriverError {
 kinds!(DriverError {
     Self::Bus { source, .. } => source.kind(),
     Self::Plan(error) => error.kind(),
-    Self::Refused { kind, .. } => *kind,
+    Self::Refused { kind, .. } | Self::StillArriving { kind, .. } => *kind,
+    Self::TooManyDescriptors { .. } | Self::Given { .. } => InvalidArgument,
+    Self::Stopped { fault, .. } => fault.kind(),
 });
+
+/// Errors that a port has detected.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{port}: {errors} detected")]
+pub struct PortErrors {
+    /// Name of the port.
+    pub port: String,
+    /// The errors, separated by commas.
+    pub errors: String,
+}
 
 /// Reason for which a transfer failed. Its words begin a sentence that the address may follow.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -95,10 +145,10 @@ pub enum TransferFault {
     },
     /// The engine has sent the data, with payloads longer than the path takes, and these ports have
     /// detected errors: how much got through is unknown.
-    #[error("refused on the way ({})", ports.join(", "))]
+    #[error("refused on the way ({})", listed(ports))]
     Detected {
-        /// Each port's name with its errors.
-        ports: Vec<String>,
+        /// The ports with their errors.
+        ports: Vec<PortErrors>,
     },
     /// The deadline passed.
     #[error("not complete at the deadline, {deadline}{}", in_brackets(detected))]
@@ -107,7 +157,7 @@ pub enum TransferFault {
         deadline: Picoseconds,
         /// Ports of the path that have detected errors since the channel was opened, with the
         /// errors.
-        detected: Vec<String>,
+        detected: Vec<PortErrors>,
     },
     /// The engine does not answer register reads, though no link of the path is down.
     #[error("the engine does not answer ({0})")]
@@ -127,11 +177,23 @@ pub enum TransferFault {
 }
 
 /// Formats the errors of ports: ` (rc0.down1: ..., ...)`, or nothing if there are none.
-fn in_brackets(ports: &[String]) -> String {
-    if ports.is_empty() { String::new() } else { format!(" ({})", ports.join(", ")) }
+fn in_brackets(ports: &[PortErrors]) -> String {
+    if ports.is_empty() { String::new() } else { format!(" ({})", listed(ports)) }
+}
+
+fn listed(ports: &[PortErrors]) -> String {
+    ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl TransferFault {
+    /// Returns the ports that have detected errors, as far as the fault names them.
+    pub fn detected(&self) -> &[PortErrors] {
+        match self {
+            Self::Detected { ports } | Self::Deadline { detected: ports, .. } => ports,
+            _ => &[],
+        }
+    }
+
     /// Decodes an engine's error code.
     pub(crate) fn from_code(code: u32) -> Self {
         match ChannelError::from_bits(code) {
@@ -215,7 +277,8 @@ mod tests {
             error(TransferFault::UnsupportedRequest, Some(BusAddress(0x8000_0000))).to_string(),
             "fpga1 H2C 0: Unsupported Request at 0x80000000: 8192 of 65536 B were moved"
         );
-        let detected = vec!["rc47a.down2: fatal error detected".to_owned()];
+        let (port, errors) = ("rc47a.down2".to_owned(), "fatal error".to_owned());
+        let detected = vec![PortErrors { port, errors }];
         let deadline = TransferFault::Deadline { deadline: Picoseconds::from_us(2), detected };
         assert_eq!(
             error(deadline, None).to_string(),

@@ -71,7 +71,7 @@ pub use channel::{
 };
 pub use connection::{Peer, PeerOptions, ReceiveQueueCounters, ReceiveQueuePolicy};
 pub use device::{Description, Device};
-pub use error::{DriverError, TransferError, TransferFault};
+pub use error::{DriverError, PortErrors, TransferError, TransferFault};
 pub use memory_card::{CardMetrics, FIFO_BAR, MEMORY_BAR, MemoryCard};
 pub use plan::{Addressing, PathEnd, Plan, PlanError, Refusal, set_max_payload_on_path};
 pub use slots::{MAX_MESSAGE_BYTES, SLOT_BYTES, SlotReceiver, SlotSender};

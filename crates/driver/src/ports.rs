@@ -10,6 +10,8 @@ use crosslane_pcie::config::{self, registers as reg, size_of_code};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::RoutingId;
 
+use crate::error::PortErrors;
+
 /// Payload size of the smallest code, bytes.
 pub(crate) const LEAST_PAYLOAD_BYTES: u32 = 128;
 /// Payload size of the largest code, bytes.
@@ -119,11 +121,11 @@ impl<'a, T: Topology> Port<'a, T> {
     }
 }
 
-/// Formats the errors of a port: `rc47a.down2: fatal error, unsupported request detected`.
-pub(crate) fn detected_words(name: &str, bits: u32) -> String {
+/// Names the errors of a port: `rc47a.down2: fatal error, unsupported request detected`.
+pub(crate) fn detected_by(port: &str, bits: u32) -> PortErrors {
     let words: Vec<&str> =
         (0..).zip(DETECTED).filter(|(n, _)| bits >> n & 1 != 0).map(|(_, word)| word).collect();
-    format!("{name}: {} detected", words.join(", "))
+    PortErrors { port: port.to_owned(), errors: words.join(", ") }
 }
 
 #[cfg(test)]
@@ -132,9 +134,10 @@ mod tests {
 
     #[test]
     fn detected_errors_are_named() {
-        assert_eq!(detected_words("rc47a.down2", 0b100), "rc47a.down2: fatal error detected");
+        let fatal = detected_by("rc47a.down2", 0b100);
+        assert_eq!(fatal.to_string(), "rc47a.down2: fatal error detected");
         assert_eq!(
-            detected_words("fpga1", 0b1001),
+            detected_by("fpga1", 0b1001).to_string(),
             "fpga1: correctable error, unsupported request detected"
         );
     }

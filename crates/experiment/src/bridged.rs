@@ -348,7 +348,9 @@ pub fn bridge_report(report: &Report) -> BridgeReport {
         chunks: report.chunks,
         is_zero_copy: report.is_zero_copy,
         stages: stages.collect(),
-        steps: steps.map(|it| BridgeStep { what: it.what.clone(), time_ps: it.time_ps }).collect(),
+        steps: steps
+            .map(|it| BridgeStep { what: it.what.to_string(), time_ps: it.time_ps })
+            .collect(),
         processor_ps: report.processor_ps,
         checksum: report.checksum,
     }

@@ -48,6 +48,7 @@ pub use bridged::{
 };
 pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
 pub use chain::{Loopback, chain, loopback};
+pub use crosslane_driver::{DescriptorSource, MemoryCard, Notification};
 pub use crosslane_lab::Progress;
 pub use crosslane_results::quantity::{
     MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size,

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs of host code with the checks that every run in a lab gets: a time limit, nothing left
-//! unfinished at the end, and no error on any port.
+//! Runs with the checks that every run in a lab gets: a time limit, nothing left unfinished at the
+//! end, and no error on any port. [`CheckedRun`] runs host code, [`CheckedFlows`] the flows of a
+//! fabric without any.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 
-use crosslane_fabric::ErrorRecord;
+use crosslane_fabric::{ErrorRecord, Fabric, RunEnd};
 use crosslane_host::{ErrorKind, Reason};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::Result;
-use crate::executor::{Simulation, Stuck};
+use crate::executor::{Simulation, Stuck, WhyStuck};
 use crate::lab::Lab;
 
 /// Simulated time after which a run is given up, unless it sets another limit: far beyond what a
@@ -129,13 +130,82 @@ impl CheckedRun {
             Ok(Ok(_)) => self.simulation.finish().err(),
             _ => None,
         };
-        let (errors, error_count) =
-            self.simulation.with_fabric(|fabric| (fabric.errors().to_vec(), fabric.error_count()));
-        Ending { program, ended, left, errors, error_count }
+        self.simulation.with_fabric(|fabric| Ending::new(program, ended, left, fabric))
+    }
+}
+
+/// A run of the flows of a fabric, without host code.
+pub struct CheckedFlows<'a> {
+    fabric: &'a mut Fabric,
+    limit: Picoseconds,
+}
+
+impl<'a> CheckedFlows<'a> {
+    /// A run of the flows that were started, up to [`TIME_LIMIT`].
+    pub const fn new(fabric: &'a mut Fabric) -> Self {
+        Self { fabric, limit: TIME_LIMIT }
+    }
+
+    /// Gives the run up at another simulated time.
+    #[must_use]
+    pub fn with_limit(self, limit: impl Into<Picoseconds>) -> Self {
+        Self { limit: limit.into(), ..self }
+    }
+
+    /// Runs the flows to their end, and the fabric until it is quiet, with nothing left in it.
+    /// Counters of links are settled for later times by that.
+    ///
+    /// # Errors
+    /// The first thing that went wrong.
+    pub fn run(self) -> Result<Ended<()>, RunError<Infallible>> {
+        let Self { fabric, limit } = self;
+        let flows = CheckedFlows { fabric: &mut *fabric, limit };
+        let ended = flows.run_in_slices(limit, |_, _| Ok(limit)).into_result()?;
+        match fabric.check_quiet() {
+            waiting if waiting.is_empty() => Ok(ended),
+            waiting => Err(RunError::Left(Stuck {
+                time: ended.ended,
+                why: WhyStuck::NothingLeft,
+                waiting,
+            })),
+        }
+    }
+
+    /// Runs in slices of simulated time, and leaves what went wrong to the caller. After
+    /// each slice `next` gets the fabric, and whether it was the last one; it returns the length
+    /// of the next slice, or an error that ends the run.
+    pub fn run_in_slices<E>(
+        self,
+        first: Picoseconds,
+        mut next: impl FnMut(&mut Fabric, bool) -> Result<Picoseconds, E>,
+    ) -> Ending<(), E> {
+        let Self { fabric, limit } = self;
+        let mut slice = first;
+        let program = loop {
+            let until = Picoseconds(fabric.now().0.saturating_add(slice.0)).min(limit);
+            let end = fabric.run(Some(until));
+            let is_over = end != RunEnd::Limit || until == limit;
+            match next(fabric, is_over) {
+                Err(error) => break Ok(Err(error)),
+                Ok(_) if is_over => break Stuck::unless_quiet(end, fabric.now()).map(Ok),
+                Ok(length) => slice = length,
+            }
+        };
+        Ending::new(program, fabric.now(), None, fabric)
     }
 }
 
 impl<T, E> Ending<T, E> {
+    fn new(
+        program: Result<Result<T, E>, Stuck>,
+        ended: Picoseconds,
+        left: Option<Stuck>,
+        fabric: &Fabric,
+    ) -> Self {
+        let (errors, error_count) = (fabric.errors().to_vec(), fabric.error_count());
+        Self { program, ended, left, errors, error_count }
+    }
+
     /// Returns the program's result, if nothing went wrong.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ mod shipped;
 mod tori;
 mod wiring;
 
-pub use checked_run::{CheckedRun, Ended, Ending, RunError, TIME_LIMIT};
+pub use checked_run::{CheckedFlows, CheckedRun, Ended, Ending, RunError, TIME_LIMIT};
 pub use crosslane_device as device;
 pub use engines::EngineKind;
 pub use error::{LabError, Position, Problem};

@@ -12,6 +12,7 @@ mod pool;
 mod session;
 
 pub use bus::{AnyBus, AnyMemory};
+pub use crosslane_driver::Device;
 pub use name::{DeviceName, LabDevice, OpenError};
 pub use network::{AnyConnection, AnyListener, AnyRdma, AnyRegion};
 pub use session::{Card, CardError, Session, SessionOptions};

@@ -4,7 +4,8 @@
 use std::rc::Rc;
 
 use crosslane_driver::{
-    ChannelKind, Completed, CompletionLevel, Ticket, Transfer, TransferError, TransferFault,
+    ChannelKind, Completed, CompletionLevel, DriverError, Ticket, Transfer, TransferError,
+    TransferFault,
 };
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
@@ -55,8 +56,12 @@ impl Line {
             };
             if self.rng.u8(..4) == 0 {
                 let again = self.channel().wait(ticket).await;
+                let is_given = |fault: &TransferFault| match fault {
+                    TransferFault::Refused(error) => matches!(**error, DriverError::Given { .. }),
+                    _ => false,
+                };
+                let is_refused = again.as_ref().is_err_and(|error| is_given(&error.fault));
                 let again = again.map_err(|error| error.to_string());
-                let is_refused = again.as_ref().is_err_and(|text| text.contains("has been given"));
                 check!(Check::Whole, is_refused, "{}: given twice: {again:?}", self.name());
             }
         }

@@ -170,16 +170,17 @@ impl Line {
 
     /// Checks that an error was caused by a fault, or is an expected refusal.
     pub fn expect(&self, error: &DriverError) {
-        let text = error.to_string();
-        let is_refusal = text.contains("descriptors were posted at once");
-        let is_known = is_refusal
-            || text.contains("keep arriving")
-            || text.contains("has stopped")
-            || self.world.has_lately(self.touches, Fault::cuts_off);
+        let is_refusal = matches!(
+            error,
+            DriverError::TooManyDescriptors { .. }
+                | DriverError::StillArriving { .. }
+                | DriverError::Stopped { .. }
+        );
+        let is_known = is_refusal || self.world.has_lately(self.touches, Fault::cuts_off);
         check!(
             Check::RightError,
             is_known,
-            "{}: nothing was done to it, and yet: {text}",
+            "{}: nothing was done to it, and yet: {error}",
             self.name()
         );
     }

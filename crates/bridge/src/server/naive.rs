@@ -13,7 +13,7 @@ use super::transfer::{Chunk, Replies, Transfer, out_of_place};
 use crate::chunks::{Chunking, Chunks};
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{Reply, Request};
-use crate::report::Path;
+use crate::report::{NaiveStep, Path};
 use crate::stage::Stage;
 
 /// Size of a page, bytes; each is touched on first use.
@@ -44,20 +44,20 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         let send = memory_if(path != Path::ToFpga)?;
         if let Some(memory) = &receive {
             let near = self.register(memory).await?;
-            self.pipeline.took("3: memory is got and registered");
+            self.pipeline.took(NaiveStep::Registration);
             self.network(Stage::RdmaRead, &near, 0, bytes).await?;
-            self.pipeline.took("4: RDMA read of all");
+            self.pipeline.took(NaiveStep::RdmaRead);
         }
         self.dma_call(receive.as_ref(), send.as_ref()).await?;
-        self.pipeline.took("5: DMA call");
+        self.pipeline.took(NaiveStep::Dma);
         if let Some(memory) = &send {
             let near = self.register(memory).await?;
             self.control.send(&Reply::Ready).await?;
             let lost = || BridgeError::new(Stage::Connection, LinkDown, "the client is not ready");
             is_ready.next().await.ok_or_else(lost)?;
-            self.pipeline.took("6: memory is registered, and the client told");
+            self.pipeline.took(NaiveStep::WayBack);
             self.network(Stage::RdmaWrite, &near, 0, bytes).await?;
-            self.pipeline.took("7: RDMA write of all");
+            self.pipeline.took(NaiveStep::RdmaWrite);
         }
         self.has_arrived(bytes);
         Ok(())

@@ -2,10 +2,9 @@
 //! `crosslane bridge serve`: a card, of this machine or of a lab, beside a real network.
 
 use crosslane::bridge::{Guard, Identity, Policy, Server, ServerEvent, ServerOptions};
-use crosslane::driver::Device;
 use crosslane::host::{Rdma, RdmaListener};
 use crosslane::network::{MachineClock, Network};
-use crosslane::open::{AnyBus, AnyRdma, Session};
+use crosslane::open::{AnyBus, AnyRdma, Device, Session};
 
 use super::arguments::{RingArguments, ServeArguments};
 use super::{open_network, random_key, read_key};

@@ -13,7 +13,7 @@ use super::descriptors::{Report, StatusBlock, pieces};
 use super::options::{ChannelKind, Completed, CompletionLevel, Notification, Statistics, Ticket};
 use super::recovery::Cause;
 use super::{Channel, Pending, State};
-use crate::error::{Result, TransferError, TransferFault};
+use crate::error::{DriverError, PortErrors, Result, TransferError, TransferFault};
 
 /// Time without news before a wait first checks for faults; doubled each time. Long compared with
 /// any transfer that moves, short compared with a person's patience.
@@ -152,10 +152,7 @@ impl<B: Bus> Channel<B> {
         }
         match self.results.take(ticket) {
             Known::Ended(outcome) => return Some(*outcome),
-            Known::Gone => {
-                let problem = format!("the result of transfer {} has been given", ticket.0);
-                return Some(Err(self.refusal(self.refused(InvalidArgument, problem), 0)));
-            }
+            Known::Gone => return Some(Err(self.given(ticket))),
             Known::NotYet => {}
         }
         let behind = (self.next_ticket - ticket.0) as usize;
@@ -165,11 +162,15 @@ impl<B: Bus> Channel<B> {
             return None;
         }
         if std::mem::replace(&mut pending.is_given, true) {
-            let problem = format!("the result of transfer {} has been given", ticket.0);
-            return Some(Err(self.refusal(self.refused(InvalidArgument, problem), 0)));
+            return Some(Err(self.given(ticket)));
         }
         let (bytes, posted) = (pending.total_bytes, pending.posted);
         Some(Ok(Completed { bytes, posted, completed: posted }))
+    }
+
+    /// Error of a result that is asked for again.
+    fn given(&self, Ticket(ticket): Ticket) -> TransferError {
+        self.refusal(DriverError::Given { channel: self.place(), ticket }, 0)
     }
 
     /// Takes one step towards the end of a transfer: sleeps until news, a deadline or the next
@@ -325,7 +326,7 @@ impl<B: Bus> Channel<B> {
         &mut self,
         fault: &TransferFault,
         report: Option<&Report>,
-        expired: Option<(Picoseconds, &[String])>,
+        expired: Option<(Picoseconds, &[PortErrors])>,
     ) {
         self.unwritten.clear();
         let handed = self.pending.iter().map(|pending| self.handed_bytes(pending, report));

@@ -123,8 +123,8 @@ impl<B: Bus> Channel<B> {
     fn check_running(&self) -> Result<()> {
         match &self.state {
             State::Stopped(fault) => {
-                let problem = format!("it has stopped ({fault}) and has to be restarted first");
-                Err(self.refused(fault.kind(), problem))
+                let fault = Box::new(fault.clone());
+                Err(DriverError::Stopped { channel: self.place(), fault })
             }
             State::Running | State::Recovering(_) => Ok(()),
         }
@@ -275,15 +275,12 @@ impl<B: Bus> Channel<B> {
     }
 
     fn too_large(&self, needed: u64) -> DriverError {
-        let what = match self.descriptors {
+        let store = match self.descriptors {
             Descriptors::Table { .. } => "table",
             Descriptors::Ring { .. } | Descriptors::CommandPort => "ring",
         };
         let capacity = self.descriptors.capacity();
-        self.refused(
-            InvalidArgument,
-            format!("{needed} descriptors were posted at once, its {what} has {capacity}"),
-        )
+        DriverError::TooManyDescriptors { channel: self.place(), needed, store, capacity }
     }
 
     /// Waits until `needed` more descriptors can be posted.

@@ -13,9 +13,9 @@ use super::options::{ChannelKind, Target};
 use super::{Channel, State};
 use crate::connection;
 use crate::device::Device;
-use crate::error::{DriverError, Result, TransferFault};
+use crate::error::{DriverError, PortErrors, Result, TransferFault};
 use crate::plan::{self, PathEnd};
-use crate::ports::{Port, detected_words};
+use crate::ports::{Port, detected_by};
 
 /// Time that a stopped channel may show no progress while it finishes its TLPs and waits for
 /// completions. After that it is restarted anyway: its link is stuck.
@@ -221,19 +221,19 @@ impl<B: Bus> Channel<B> {
 
     /// Lists the ports of the path that have detected errors since the channel was opened. Clears
     /// their bits, so that they show the next error.
-    pub(super) fn detected(&self) -> Vec<String> {
-        let mut words = Vec::new();
+    pub(super) fn detected(&self) -> Vec<PortErrors> {
+        let mut detected = Vec::new();
         for info in self.path() {
             let Ok(port) = Port::new(self.device.bus(), &info) else { continue };
             let before = self.baseline.iter().find(|(id, _)| *id == info.id);
             let Ok(bits) = port.detected_errors() else { continue };
             let new = bits & !before.map_or(0, |(_, bits)| *bits);
             if new != 0 {
-                words.push(detected_words(&info.name, new));
+                detected.push(detected_by(&info.name, new));
                 // A bit that cannot be cleared is reported again.
                 let _ = port.clear_errors(new);
             }
         }
-        words
+        detected
     }
 }

@@ -140,7 +140,11 @@ impl NetworkError {
     pub(super) fn refused(error: DriverError) -> Self {
         let place = match &error {
             DriverError::Bus { device, .. } => device.clone(),
-            DriverError::Refused { place, .. } => place.clone(),
+            DriverError::Refused { place, .. }
+            | DriverError::StillArriving { place, .. }
+            | DriverError::TooManyDescriptors { channel: place, .. }
+            | DriverError::Stopped { channel: place, .. }
+            | DriverError::Given { channel: place, .. } => place.clone(),
             DriverError::Plan(_) => String::new(),
         };
         let fault = NetworkFault::Refused(Box::new(error));

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{
-    DirectionId, Fabric, FlowId, FlowReport, FlowSource, LinkCounters, NodeKind, RunEnd,
+    DirectionId, Fabric, FlowId, FlowReport, FlowSource, LinkCounters, NodeKind,
 };
 use crosslane_lab::enumerate::set_max_payload;
-use crosslane_lab::{Lab, Progress, RunningLab};
+use crosslane_lab::{CheckedFlows, Ending, Lab, Progress, RunningLab, Stuck, TIME_LIMIT};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{
     Account, Ceiling, Detail, DirectionLoad, Figure, Flow, Latencies, Link, ScenarioResult,
@@ -108,7 +108,7 @@ pub struct TrafficOutcome {
     pub figure: Figure,
     /// Simulated time at the end.
     pub simulated: Picoseconds,
-    /// Sentence about a deadlock: nothing could happen any more before the flows had ended.
+    /// Sentence about flows that could not end, or not by the time limit.
     pub deadlock: Option<String>,
     /// Other errors, a sentence each; no more than the fabric keeps.
     pub errors: Vec<String>,
@@ -244,17 +244,19 @@ impl Work for TrafficWork {
             fabric.set_trace(trace);
         }
         let mut samples = Samples::new(fabric, used_directions(&started.planned));
-        let end = run_to_the_end(fabric, &started.planned, &mut samples, progress)?;
+        let ending = run_to_the_end(fabric, &started.planned, &mut samples, progress)?;
         // The trace ends where the fabric rests: the sink must not outlive the run.
         drop(fabric.take_trace());
-        Ok(scenario.gather(started, end, &samples))
+        Ok(scenario.gather(started, ending, &samples))
     }
 
     fn figure(scenario: &Scenario<Self>) -> Result<Figure> {
         let mut started = scenario.start()?;
-        let end = started.lab.fabric.run(None);
+        let run = CheckedFlows::new(&mut started.lab.fabric);
+        let ending = run.run_in_slices(TIME_LIMIT, |_, _| Ok(TIME_LIMIT));
         let reports = started.reports();
-        let errors = errors_of(&started.lab.fabric, &started.planned, &reports, end);
+        let errors = errors_of(ending, &started.planned, &reports);
+        let errors = errors.and_left(&mut started.lab.fabric);
         match errors.deadlock.or(errors.sentences.into_iter().next()) {
             Some(error) => Err(ExperimentError::failed(error)),
             None => Ok(figure_of(&reports)),
@@ -276,11 +278,11 @@ impl Started {
 }
 
 impl Scenario<TrafficWork> {
-    fn gather(&self, mut started: Started, end: RunEnd, samples: &Samples) -> TrafficOutcome {
+    fn gather(&self, mut started: Started, ending: Flown, samples: &Samples) -> TrafficOutcome {
         let simulated = started.lab.fabric.now();
         let reports = started.reports();
         let Started { mut lab, planned, .. } = started;
-        let errors = errors_of(&lab.fabric, &planned, &reports, end);
+        let errors = errors_of(ending, &planned, &reports);
         let figure = figure_of(&reports);
         let begun = reports.iter().map(|report| report.first_post).min().unwrap_or_default();
         let ended = reports.iter().map(|report| report.last_done).max().unwrap_or_default();
@@ -319,6 +321,7 @@ impl Scenario<TrafficWork> {
             TrafficFlow { planned: planned.clone(), report, latencies, ceiling }
         };
         let flows = planned.iter().zip(reports).map(flow).collect();
+        let errors = errors.and_left(&mut lab.fabric);
         TrafficOutcome {
             flows,
             links,
@@ -388,6 +391,9 @@ fn losses(counted: &Counted<'_>, flow: &PlannedFlow, id: DirectionId) -> Vec<Tim
     losses
 }
 
+/// The end of a run of flows that was not interrupted.
+type Flown = Ending<(), ExperimentError>;
+
 /// Runs until the flows have ended, in slices of simulated time; the result is the same whatever
 /// their length.
 ///
@@ -398,22 +404,20 @@ fn run_to_the_end(
     planned: &[PlannedFlow],
     samples: &mut Samples,
     progress: &dyn Progress,
-) -> Result<RunEnd> {
+) -> Result<Flown> {
     let mut slice = FIRST_SLICE;
     let mut reported = (0, Picoseconds::ZERO);
     let mut shown = Instant::now();
     samples.take(fabric);
-    loop {
-        let end = fabric.run(Some(fabric.now() + slice));
+    let ending = CheckedFlows::new(fabric).run_in_slices(slice, |fabric, is_over| {
         if samples.take(fabric) {
             slice = Picoseconds(slice.0 * 2);
         }
-        let is_over = end != RunEnd::Limit;
         if !is_over && progress.is_over() {
             return Err(ExperimentError::Interrupted);
         }
         if !is_over && (!progress.is_watched() || shown.elapsed() < SHOWN_INTERVAL) {
-            continue;
+            return Ok(slice);
         }
         let total = total_bytes(planned);
         let bytes = if is_over { total } else { moved_bytes(fabric, planned).min(total) };
@@ -421,9 +425,11 @@ fn run_to_the_end(
         progress.moved(bytes.saturating_sub(reported.0), now.since(reported.1));
         reported = (bytes.max(reported.0), now);
         shown = Instant::now();
-        if is_over {
-            return Ok(end);
-        }
+        Ok(slice)
+    });
+    match ending.program {
+        Ok(Err(error)) => Err(error),
+        _ => Ok(ending),
     }
 }
 
@@ -462,26 +468,32 @@ struct Errors {
     count: u64,
 }
 
-/// Collects the errors of a run: the deadlock, apart, since it must not be lost among many others;
-/// then what ports and devices found, what the flows say, and what hangs.
-fn errors_of(
-    fabric: &Fabric,
-    planned: &[PlannedFlow],
-    reports: &[FlowReport],
-    end: RunEnd,
-) -> Errors {
+impl Errors {
+    /// Adds what a run without errors has left in the fabric, though it is quiet. Counters of links
+    /// are settled by that.
+    fn and_left(mut self, fabric: &mut Fabric) -> Self {
+        if self.count == 0 {
+            self.sentences = fabric.check_quiet();
+            self.count = self.sentences.len() as u64;
+        }
+        self
+    }
+}
+
+/// Collects the errors of a run: the deadlock, apart, since it must not be lost among many others; then
+/// what ports and devices found, what the flows say, and what hangs.
+fn errors_of(ending: Flown, planned: &[PlannedFlow], reports: &[FlowReport]) -> Errors {
     let mut deadlock = None;
-    let mut sentences: Vec<String> = fabric.errors().iter().map(ToString::to_string).collect();
-    let mut count = fabric.error_count();
+    let mut sentences: Vec<String> = ending.errors.iter().map(ToString::to_string).collect();
+    let mut count = ending.error_count;
     for (flow, report) in planned.iter().zip(reports) {
         let said = report.errors.iter();
         sentences.extend(said.map(|sentence| format!("{}: {sentence}", flow.words())));
         count += report.failed.max(report.errors.len() as u64);
     }
-    if let RunEnd::Stuck(waiting) = end {
+    if let Err(Stuck { time, why, waiting }) = ending.program {
         count += 1 + waiting.len() as u64;
-        let now = fabric.now();
-        deadlock = Some(format!("the simulation stopped at {now} with unfinished work"));
+        deadlock = Some(Stuck { time, why, waiting: Vec::new() }.to_string());
         sentences.extend(waiting);
     }
     Errors { deadlock, sentences, count }

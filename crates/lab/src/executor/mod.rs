@@ -250,17 +250,8 @@ impl Simulation {
         }
         let limit = self.time_limit.get();
         let mut state = self.shared.lock();
-        match state.fabric.run(limit) {
-            RunEnd::Quiet => Ok(()),
-            RunEnd::Limit => {
-                let (time, why) = (state.fabric.now(), WhyStuck::TimeLimit);
-                Err(Stuck { time, why, waiting: vec!["the fabric is not quiet".into()] })
-            }
-            RunEnd::Stuck(waiting) => {
-                let (time, why) = (state.fabric.now(), WhyStuck::NothingLeft);
-                Err(Stuck { time, why, waiting })
-            }
-        }
+        let end = state.fabric.run(limit);
+        Stuck::unless_quiet(end, state.fabric.now())
     }
 
     fn add(&self, name: &str, future: Option<BoxedTask>) -> Arc<TaskWaker> {

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crosslane_fabric::RunEnd;
 use crosslane_host::kinds;
 use crosslane_pcie::units::Picoseconds;
 
@@ -57,3 +58,15 @@ kinds!(Stuck {
     Self { why: WhyStuck::TimeLimit, .. } => Timeout,
     Self { why: WhyStuck::NothingLeft | WhyStuck::NoProgress, .. } => Failed,
 });
+
+impl Stuck {
+    /// Makes an error of a fabric whose run ended at this time, unless it is quiet.
+    pub(crate) fn unless_quiet(end: RunEnd, time: Picoseconds) -> Result<(), Self> {
+        let (why, waiting) = match end {
+            RunEnd::Quiet => return Ok(()),
+            RunEnd::Limit => (WhyStuck::TimeLimit, vec!["the fabric is not quiet".into()]),
+            RunEnd::Stuck(waiting) => (WhyStuck::NothingLeft, waiting),
+        };
+        Err(Self { time, why, waiting })
+    }
+}

@@ -4,10 +4,13 @@
 use std::convert::Infallible;
 use std::future::pending;
 
+use crosslane_fabric::{Flow, FlowKind, FlowSource};
 use crosslane_host::{Bus, BusError, ErrorKind, Reason, RegisterAddress, Topology};
-use crosslane_lab::{CheckedRun, RunError, Simulation, TIME_LIMIT, WhyStuck, open};
+use crosslane_lab::{
+    CheckedFlows, CheckedRun, RunError, RunningLab, Simulation, TIME_LIMIT, WhyStuck, open,
+};
 use crosslane_pcie::config::registers as reg;
-use crosslane_pcie::units::HostId;
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 
 use crate::scenes::{function, ns};
 
@@ -97,4 +100,43 @@ fn errors_of_ports_are_errors_of_the_run() {
     let ending = run.run_to_errors("main", load_astray(run.simulation()));
     assert!(matches!(ending.program, Ok(Ok(()))));
     assert_eq!((ending.errors.len(), ending.error_count), (1, 1));
+}
+
+/// The lab with a flow of two operations at this address.
+fn with_flow(kind: FlowKind, target: impl FnOnce(&RunningLab) -> u64) -> RunningLab {
+    let mut lab = open("minimal").unwrap().build(1).unwrap();
+    let flow = Flow {
+        name: "flow".to_owned(),
+        source: FlowSource::Endpoint(lab.find("card0").unwrap()),
+        kind,
+        target: BusAddress(target(&lab)),
+        window_bytes: 4096,
+        operation_bytes: 4096,
+        tlp_bytes: None,
+        force: false,
+        operations: 2,
+        outstanding: 1,
+        relaxed_ordering: false,
+        scattered: false,
+        start: Picoseconds::ZERO,
+    };
+    lab.fabric.start_flow(flow).unwrap();
+    lab
+}
+
+#[test]
+fn flows_have_a_limit_and_errors_of_ports() {
+    let memory = |lab: &RunningLab| lab.hosts[0].buffers.start;
+    let mut whole = with_flow(FlowKind::Write, memory);
+    let ended = CheckedFlows::new(&mut whole.fabric).run().unwrap().ended;
+    assert_eq!(ended, whole.fabric.now());
+    let mut late = with_flow(FlowKind::Write, memory);
+    let limit = Picoseconds(ended.0 / 2);
+    let error = CheckedFlows::new(&mut late.fabric).with_limit(limit).run().unwrap_err();
+    let RunError::Stuck(stuck) = error else { panic!("it is stuck: {error}") };
+    assert_eq!((stuck.why, stuck.time), (WhyStuck::TimeLimit, limit));
+    // No memory, no BAR.
+    let mut astray = with_flow(FlowKind::Read, |_| 1 << 50);
+    let error = CheckedFlows::new(&mut astray.fabric).run().unwrap_err();
+    assert!(matches!(error, RunError::Fabric { .. }), "{error}");
 }

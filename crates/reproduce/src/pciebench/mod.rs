@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crosslane_fabric::{Flow, FlowKind, FlowReport, FlowSource};
-use crosslane_lab::{Constant, Lab, Provenance, open};
+use crosslane_lab::{CheckedFlows, Constant, Lab, Provenance, open};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use crosslane_report::{Field, Table};
 use crosslane_results::quantity::change;
@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::comparison::{self, Kind, worst_and_median};
-use crate::context::Context;
+use crate::context::{Context, TIME_LIMIT};
 use crate::document::{fits, with_blocks};
 use crate::error::{ReproduceError, Result};
 use crate::published::{PublishedFigure, read};
@@ -298,10 +298,8 @@ fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64)> {
         flows.push(flow.map_err(|error| failed(error.to_string()))?);
         target += load.window_bytes;
     }
-    running.fabric.run(None);
-    if let Some(error) = running.fabric.errors().first() {
-        return Err(failed(error.to_string()));
-    }
+    let run = CheckedFlows::new(&mut running.fabric).with_limit(TIME_LIMIT);
+    run.run().map_err(|error| failed(error.to_string()))?;
     let mut figure = f64::INFINITY;
     for flow in flows {
         let report = running.fabric.flow_report(flow);

@@ -4,7 +4,9 @@
 //! support, and of 256 B, set on the paths alone.
 
 use crosslane_driver::DescriptorSource;
-use crosslane_experiment::{Flow, Measured, Options, Together, Workload, peer_write, together};
+use crosslane_experiment::{
+    ExperimentError, Flow, Measured, Options, Together, Workload, peer_write, together,
+};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
@@ -156,7 +158,11 @@ pub(super) fn oversized(scene: &Scene<'_>) -> Result<String> {
     })?;
     match said {
         Ok(_) => Err(ReproduceError::experiment(NAME, "it was not detected")),
-        Err(error) if error.to_string().contains(PORT_LEFT_BEHIND) => Ok(error.to_string()),
+        Err(ExperimentError::Transfer(error))
+            if error.fault.detected().iter().any(|it| it.port == PORT_LEFT_BEHIND) =>
+        {
+            Ok(error.to_string())
+        }
         Err(error) => Err(ReproduceError::experiment(NAME, error)),
     }
 }

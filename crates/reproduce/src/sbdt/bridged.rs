@@ -6,7 +6,7 @@
 //! every chunk takes as long as the one before it. The time of a longer transfer is therefore
 //! extrapolated linearly from the two longest here.
 
-use crosslane_bridge::{CardWorking, Mode, Path, Report, ServerOptions};
+use crosslane_bridge::{CardWorking, Mode, NaiveStep, Path, Report, ServerOptions};
 use crosslane_driver::Notification;
 use crosslane_experiment::{BridgedOptions, PeekCard, TwoNodes, bridged_checked_by};
 use crosslane_host::Reason;
@@ -195,19 +195,19 @@ pub(super) fn experiments(context: &Context<'_>, local: &[Curve]) -> Result<Vec<
 }
 
 /// The paper's steps after the first, which is the client's own: names in the file of figures, and
-/// numbers of our steps.
-const STEPS: [(&str, &str); 5] = [
-    ("server buffers and registration", "3:"),
-    ("RDMA read", "4:"),
-    ("DMA", "5:"),
-    ("client registration and notice for the way back", "6:"),
-    ("RDMA write", "7:"),
+/// our steps.
+const STEPS: [(&str, NaiveStep); 5] = [
+    ("server buffers and registration", NaiveStep::Registration),
+    ("RDMA read", NaiveStep::RdmaRead),
+    ("DMA", NaiveStep::Dma),
+    ("client registration and notice for the way back", NaiveStep::WayBack),
+    ("RDMA write", NaiveStep::RdmaWrite),
 ];
 
 fn naive_steps(context: &Context<'_>, points: &[Point]) -> Experiment {
-    let step_ps = |point: &Point, number: &str| -> u64 {
+    let step_ps = |point: &Point, of: NaiveStep| -> u64 {
         let steps = point.report.steps.iter();
-        steps.filter(|step| step.what.starts_with(number)).map(|step| step.time_ps).sum()
+        steps.filter(|step| step.what == of).map(|step| step.time_ps).sum()
     };
     let mut rows = rows_of_naive(context, points);
     let mut table = Table::headed("step | paper s: | lab s:");
@@ -218,8 +218,8 @@ fn naive_steps(context: &Context<'_>, points: &[Point]) -> Experiment {
         rows.push(figure.compare(seconds));
     };
     add("client buffers, registration, notice", &|point| point.registration.0);
-    for (words, number) in STEPS {
-        add(words, &|point| step_ps(point, number));
+    for (words, step) in STEPS {
+        add(words, &|point| step_ps(point, step));
     }
     let text = paragraphs([
         "320 MB from the other node through the FPGA and back, one step after the other. What a \

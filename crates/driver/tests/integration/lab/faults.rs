@@ -4,7 +4,7 @@
 
 use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification, PathEnd,
-    PeerOptions, StreamSource, Target, TransferFault, set_max_payload_on_path,
+    PeerOptions, PortErrors, StreamSource, Target, TransferFault, set_max_payload_on_path,
 };
 use crosslane_fabric::MemoryFault;
 use crosslane_host::{Bus, PageSize, Topology};
@@ -397,7 +397,8 @@ fn payloads_that_a_port_does_not_take_are_found_by_its_name() {
         let transfer = within(&from, us(300), transfer);
         let deadline = transfer.deadline;
         let error = channel.transfer(transfer).await.unwrap_err();
-        let detected = vec!["fpga2: fatal error detected".to_owned()];
+        let (port, errors) = ("fpga2".to_owned(), "fatal error".to_owned());
+        let detected = vec![PortErrors { port, errors }];
         assert_eq!(error.fault, TransferFault::Deadline { deadline, detected });
         assert_eq!(error.moved_bytes, 0, "all of it was handed to the link and lost: {error}");
         channel.close().await.unwrap();
