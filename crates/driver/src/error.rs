@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors: an impossible request, a device that does not answer, a failed transfer.
 
+use std::fmt;
+
 use crosslane_host::{BusError, ErrorKind, kinds};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::engine::ChannelError;
@@ -95,13 +97,18 @@ kinds!(DriverError {
 });
 
 /// Errors that a port has detected.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{port}: {errors} detected")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortErrors {
     /// Name of the port.
     pub port: String,
     /// The errors, separated by commas.
     pub errors: String,
+}
+
+impl fmt::Display for PortErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} detected", self.port, self.errors)
+    }
 }
 
 /// Reason for which a transfer failed. Its words begin a sentence that the address may follow.

@@ -480,8 +480,8 @@ impl Errors {
     }
 }
 
-/// Collects the errors of a run: the deadlock, apart, since it must not be lost among many others; then
-/// what ports and devices found, what the flows say, and what hangs.
+/// Collects the errors of a run: the deadlock, apart, since it must not be lost among many others;
+/// then what ports and devices found, what the flows say, and what hangs.
 fn errors_of(ending: Flown, planned: &[PlannedFlow], reports: &[FlowReport]) -> Errors {
     let mut deadlock = None;
     let mut sentences: Vec<String> = ending.errors.iter().map(ToString::to_string).collect();
