@@ -22,7 +22,8 @@ use crate::egress::{Egress, Room};
 use crate::events::{EventKind, Events};
 use crate::injection::Disturbance;
 use crate::packet::PacketIndex;
-use crate::receiver::{CreditCount, Dllp, Habit, Outbound, Receiver, UNLIMITED};
+use crate::receiver::{CreditCount, Dllp, Habit, Outbound, Pool, Receiver};
+use crate::ring::Ring;
 use crate::topology::{DirectionId, NodeKind};
 use crate::trace::DllpKind;
 use crate::wire::{Wire, WireTime};
@@ -65,15 +66,14 @@ pub(crate) struct Direction {
     /// Whether the receiver passes a TLP on once its header has arrived.
     pub receiver_cuts_through: bool,
     idle_reason: IdleReason,
-    /// Bytes of wire time per DLLP: its length, or 0 in a diagnosis.
-    pub dllp_time_bytes: u32,
+    /// Wire time of a DLLP in ticks, or 0 in a diagnosis.
+    pub dllp_ticks: u64,
     /// DLLPs that wait for this direction's wire.
     pub outbound: Outbound,
     pub egress: Egress,
     pub wire: Wire,
+    /// Time up to which the wire was taken, or idle time is recorded.
     idle_since: WireTime,
-    /// Credits left.
-    available: [CreditCount; 3],
     /// TLPs sent for the first time since the start; their wire bytes.
     pub sent: u64,
     pub sent_bytes: u64,
@@ -90,9 +90,7 @@ pub(crate) struct Direction {
     pub receiving_place: u32,
     pub id: DirectionId,
     /// DLLPs on their way to this direction's transmitter, by arrival.
-    pub inbound: VecDeque<Dllp>,
-    /// Credits granted by the receiver since the start.
-    limit: [CreditCount; 3],
+    pub inbound: Ring<Dllp>,
     acked: u64,
     idle_skp_ticks: u64,
     idle_ticks: [u64; IdleReason::COUNT],
@@ -150,14 +148,13 @@ impl Direction {
             intake: setup.intake,
             last_arrival_ps: 0,
             flight_ps: setup.flight_ps,
+            dllp_ticks: u64::from(DLLP_BYTES) * setup.wire.byte_ticks,
             wire: setup.wire,
             pick_ps: u64::MAX,
             wake_ps: u64::MAX,
             blocked: None,
             eager: setup.bit_error_rate > 0.0,
             log_clean_bit: (-setup.bit_error_rate).ln_1p(),
-            available: setup.capacity,
-            limit: setup.capacity,
             egress: Egress::new(setup.sources, setup.first_source_is_mixed),
             sent: 0,
             sent_bytes: 0,
@@ -172,11 +169,10 @@ impl Direction {
             replay_event_ps: u64::MAX,
             retrain_ps: setup.retrain_ps,
             silent_until_ps: 0,
-            dllp_time_bytes: DLLP_BYTES,
             is_down: false,
             up_ps: u64::MAX,
             free_when_up: WireTime::default(),
-            inbound: VecDeque::new(),
+            inbound: Ring::new(),
             outbound: Outbound::new(),
             receiver: Receiver::new(setup.capacity),
             disturbance: None,
@@ -194,7 +190,13 @@ impl Direction {
     pub fn egress_and_room(&mut self, stale: bool) -> (&mut Egress, Room<'_>) {
         let unacked_bytes = self.sent_bytes - self.acked_bytes;
         let replay_bytes = self.replay_capacity.saturating_sub(unacked_bytes);
-        (&mut self.egress, Room { credits: &self.available, replay_bytes, stale })
+        (&mut self.egress, Room { pools: &self.receiver.pools, replay_bytes, stale })
+    }
+
+    /// Whether the wire can take a new TLP now, as far as DLLPs and replays are concerned.
+    #[inline]
+    pub fn is_free(&self, now_ps: u64) -> bool {
+        self.silent_until_ps <= now_ps && self.replay_at.is_none() && !self.dllp_waits()
     }
 
     /// Schedules a Pick at `time_ps`, or now if that has passed, unless an earlier one is.
@@ -210,31 +212,33 @@ impl Direction {
     /// Whether any class has fewer credits than one largest TLP needs.
     #[inline]
     pub fn is_short_of_credits(&self) -> bool {
-        self.available.iter().any(|left| left.header == 0)
-            || self.available[0].data < self.receiver.largest_data
-            || self.available[2].data < self.receiver.largest_data
+        let [posted, nonposted, completions] = &self.receiver.pools;
+        let is_short = |pool: &Pool, data: u64| {
+            let left = pool.available();
+            left.header == 0 || left.data < data
+        };
+        let largest = self.receiver.largest_data;
+        is_short(posted, largest) || is_short(nonposted, 0) || is_short(completions, largest)
     }
 
     /// Whether non-posted requests must wait for credits, as far as is known.
     pub fn lacks_nonposted_credits(&self) -> bool {
-        self.available[Class::NonPosted.index()].header == 0
+        self.receiver.pools[Class::NonPosted.index()].available().header == 0
     }
 
     /// Uses the credits of a TLP that is sent for the first time.
     #[inline(always)]
     pub fn consume(&mut self, class: Class, data: u32, wire_bytes: u32) {
-        let available = &mut self.available[class.index()];
+        let pool = &mut self.receiver.pools[class.index()];
+        pool.consumed = pool.consumed.plus(CreditCount::of_tlp(data));
+        let (consumed, limit) = (pool.consumed, pool.limit);
         assert_of!(
-            available.header >= 1 && available.data >= u64::from(data),
-            [class, data, available],
-            "{:?} sends a TLP of {class:?} with {data} data credits, and has {available:?}",
+            consumed.header <= limit.header && consumed.data <= limit.data,
+            [class, data, consumed, limit],
+            "{:?} sends a TLP of {class:?} with {data} data credits, which makes {consumed:?}, and \
+             may send {limit:?}",
             self.id
         );
-        available.header -= 1;
-        available.data -= u64::from(data);
-        let outstanding = &mut self.receiver.pools[class.index()].outstanding;
-        outstanding.header += 1;
-        outstanding.data += u64::from(data);
         self.sent += 1;
         self.sent_bytes += u64::from(wire_bytes);
         let (sent, acked, room) = (self.sent_bytes, self.acked_bytes, self.replay_capacity);
@@ -265,10 +269,8 @@ impl Direction {
     /// Whether a full receive buffer, and not the return of its credits, blocks a TLP of this
     /// class.
     pub fn receiver_is_full(&self, class: Class) -> bool {
-        let r = &self.receiver;
-        let pool = &r.pools[class.index()];
-        let free = pool.unreturned.tlps > 0 || pool.granted != self.limit[class.index()];
-        !free
+        let pool = &self.receiver.pools[class.index()];
+        pool.freed == pool.returned && pool.granted() == pool.limit
     }
 
     /// Records idle time up to `now` and continues with another reason.
@@ -292,6 +294,7 @@ impl Direction {
     }
 
     /// Records idle time. An ordered set that extends beyond its end is deducted from the next.
+    #[inline]
     fn note_idle(&mut self, until: WireTime) {
         let gap = until.ticks_since(self.idle_since);
         if gap > 0 {
@@ -302,12 +305,12 @@ impl Direction {
         }
     }
 
-    /// Takes the wire for `bytes` that are ready at `ready`; returns start and end.
+    /// Takes the wire for `ticks` for what is ready at `ready`; returns start and end.
     #[inline(always)]
-    pub fn occupy(&mut self, ready: WireTime, bytes: u32) -> (WireTime, WireTime) {
-        assert_of!(!self.is_down, [bytes], "{:?} is down, and sends {bytes} B", self.id);
+    pub fn occupy(&mut self, ready: WireTime, ticks: u64) -> (WireTime, WireTime) {
+        assert_of!(!self.is_down, [ticks], "{:?} is down, and sends for {ticks} ticks", self.id);
         let start = self.wire.begin(ready);
-        let end = start.plus_ticks(u64::from(bytes) * self.wire.byte_ticks);
+        let end = start.plus_ticks(ticks);
         self.wire.free = end;
         if start == self.idle_since {
             self.idle_since = end;
@@ -357,18 +360,14 @@ impl Direction {
         self.wire.free = self.free_when_up.max(WireTime::at(now_ps));
         self.outbound.clear();
         self.receiver.begin_anew(self.sent, self.sent_bytes);
-        for (class, pool) in self.receiver.pools.iter().enumerate() {
-            let (capacity, used) = (pool.capacity, pool.outstanding);
+        for pool in &mut self.receiver.pools {
+            let (capacity, used) = (pool.capacity, pool.outstanding());
             assert_of!(
                 used.header <= capacity.header && used.data <= capacity.data,
                 [capacity, used],
                 "a buffer of {capacity:?} has {used:?} in use as its link comes up"
             );
-            self.limit[class] = pool.granted;
-            self.available[class] = CreditCount {
-                header: pool.capacity.header - pool.outstanding.header,
-                data: pool.capacity.data - pool.outstanding.data,
-            };
+            pool.limit = pool.granted();
         }
     }
 
@@ -376,14 +375,10 @@ impl Direction {
     pub fn read_counters(&mut self, now_ps: u64) -> LinkCounters {
         self.note_idle_up_to(now_ps);
         let mut counters = self.counters;
-        let (tlps, sent) = (counters.tlps, self.sent);
-        assert_of!(tlps == sent, [tlps, sent], "{tlps} TLPs are counted, and {sent} were sent");
-        let (bytes, sent) = (counters.payload_bytes + counters.header_bytes, self.sent_bytes);
-        assert_of!(
-            bytes == sent,
-            [bytes, sent],
-            "{bytes} B of TLPs are counted, and {sent} B were sent"
-        );
+        counters.tlps = self.sent;
+        counters.header_bytes = self.sent_bytes - counters.payload_bytes;
+        let dllps = counters.acks + counters.naks + counters.update_fcs;
+        counters.dllp_bytes = dllps * u64::from(DLLP_BYTES);
         let idle = WireTime::default().plus_ticks(self.idle_ticks.iter().sum()).ps;
         assert_of!(
             idle <= now_ps,
@@ -419,15 +414,12 @@ impl Direction {
     /// its transmitter knows no credits, and a device whose answers cannot leave keeps what it
     /// received: there, each used credit must belong to a TLP that the device holds.
     pub fn is_quiet(&self) -> bool {
-        let credits = (0..3).all(|class| {
-            let pool = &self.receiver.pools[class];
+        let credits = self.receiver.pools.iter().all(|pool| {
             if self.is_down {
-                return pool.outstanding == pool.held;
+                return pool.outstanding() == pool.held;
             }
-            let capacity = pool.capacity;
-            let back = self.available[class] == capacity
-                || capacity == CreditCount { header: UNLIMITED, data: UNLIMITED };
-            back && pool.outstanding == CreditCount::default()
+            let back = pool.available() == pool.capacity || pool.is_infinite();
+            back && pool.consumed == pool.freed
         });
         credits && self.egress.is_empty() && self.replay.is_empty() && self.acked == self.sent
     }
@@ -449,6 +441,7 @@ impl Direction {
         self.receiver.update_fc = update_fc;
         self.receiver.max_payload_bytes = max_payload_bytes;
         self.receiver.largest_data = u64::from(max_payload_bytes / DATA_CREDIT_BYTES);
+        self.receiver.next_due_ps = self.receiver.next_due_ps.min(self.receiver.next_event_ps());
     }
 
     /// Whether another DLLP is due when the wire becomes free.
@@ -461,22 +454,15 @@ impl Direction {
     /// longer needed go to `acknowledged`.
     pub fn take_inbound(&mut self, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) -> News {
         let mut news = News::default();
-        while let Some(first) = self.inbound.front()
-            && first.time_ps <= now_ps
+        while let Some(dllp) = self.inbound.front().copied()
+            && dllp.time_ps <= now_ps
         {
-            let Some(dllp) = self.inbound.pop_front() else { break };
+            self.inbound.pop_front();
             news.any = true;
             match dllp.kind {
                 DllpKind::UpdateFc(class) => {
-                    let limit = &mut self.limit[class.index()];
-                    let available = &mut self.available[class.index()];
-                    let header = limit.header.max(dllp.count);
-                    let data = limit.data.max(dllp.amount);
-                    available.header += header - limit.header;
-                    available.data += data - limit.data;
-                    *limit = CreditCount { header, data };
-                    let pool = &self.receiver.pools[class.index()];
-                    pool.assert_agrees(class, *limit, *available);
+                    let pool = &mut self.receiver.pools[class.index()];
+                    pool.update_limit(class, dllp.count, dllp.amount);
                 }
                 DllpKind::Ack | DllpKind::Nak => {
                     news.nak |= dllp.kind == DllpKind::Nak;
@@ -542,7 +528,7 @@ impl Direction {
             return None;
         }
         let start = reverse.wire.free.max(WireTime::at(due));
-        let end = start.plus_ticks(u64::from(reverse.dllp_time_bytes) * reverse.wire.byte_ticks);
+        let end = start.plus_ticks(reverse.dllp_ticks);
         Some(end.ceil_ps() + reverse.flight_ps)
     }
 }

@@ -10,7 +10,7 @@ use crosslane_pcie::tlp::Class;
 use crosslane_random::Random;
 
 use crate::packet::{NONE, Packet, PacketIndex, Packets};
-use crate::receiver::CreditCount;
+use crate::receiver::Pool;
 
 /// Depth to which the shuffle mode searches a queue for a TLP that may pass.
 const SHUFFLE_DEPTH: usize = 16;
@@ -40,14 +40,28 @@ struct SourceQueue {
     posted_last: bool,
 }
 
-/// Resources for sending now: header and data credits left, by class.
+/// Resources for sending now.
 pub(crate) struct Room<'a> {
-    pub credits: &'a [CreditCount; 3],
+    /// Credits of each class.
+    pub pools: &'a [Pool; 3],
     /// Wire bytes left in the replay buffer.
     pub replay_bytes: u64,
     /// Whether DLLPs may have arrived that were not taken in; if so, no TLP is passed over for lack
     /// of credits.
     pub stale: bool,
+}
+
+impl Room<'_> {
+    #[inline]
+    fn has_credits(&self, head: &Packet, class: usize) -> bool {
+        self.pools[class].has_room(head.data_credits)
+    }
+
+    /// Whether a TLP finds credits and replay buffer.
+    #[inline]
+    fn takes(&self, head: &Packet, class: usize) -> bool {
+        self.has_credits(head, class) && self.replay_bytes >= u64::from(head.wire_bytes)
+    }
 }
 
 /// Reasons why nothing can be sent.
@@ -156,6 +170,32 @@ impl Egress {
         }
         queue.last = index;
         (ready_ps, class)
+    }
+
+    /// Takes the next TLP where only one class of one source waits, if it may go now: what
+    /// [`choose`](Self::choose) would take.
+    #[inline(always)]
+    pub fn take_only(
+        &mut self,
+        packets: &Packets,
+        now_ps: u64,
+        room: &Room<'_>,
+    ) -> Option<PacketIndex> {
+        if !self.waiting.is_power_of_two() {
+            return None;
+        }
+        let number = self.waiting.trailing_zeros();
+        let source = &self.sources[number as usize];
+        if !source.classes.is_power_of_two() {
+            return None;
+        }
+        let class = source.classes.trailing_zeros() as usize % 3;
+        let first = packets.get(source.queues[class].first);
+        if first.ready_ps > now_ps || !room.takes(first, class) {
+            return None;
+        }
+        self.turn = (number + 1) % 64;
+        Some(self.take_first(packets, number, class))
     }
 
     /// Chooses and takes the next TLP.
@@ -379,11 +419,9 @@ fn is_ready(
 ) -> bool {
     if head.ready_ps > now_ps {
         refusal.later_ps = refusal.later_ps.min(head.ready_ps);
-    } else if room.credits[class].header == 0
-        || room.credits[class].data < u64::from(head.data_credits)
-    {
+    } else if !room.has_credits(head, class) {
         refusal.no_credit |= 1 << class;
-    } else if room.replay_bytes < u64::from(head.wire_bytes) {
+    } else if !room.takes(head, class) {
         refusal.replay_buffer = true;
     } else {
         return true;

@@ -45,30 +45,6 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    /// Each kind at its number, up to four bits.
-    const ALL: [Self; 16] = {
-        let mut all = [Self::LinkUp; 16];
-        let kinds = [
-            Self::Arrive,
-            Self::Pick,
-            Self::Wake,
-            Self::ReplayTimer,
-            Self::ReadReady,
-            Self::DeviceTimer,
-            Self::Core,
-            Self::StallEnd,
-            Self::Translated,
-            Self::Deadline,
-            Self::LoadTimeout,
-        ];
-        let mut at = 0;
-        while at < kinds.len() {
-            all[at] = kinds[at];
-            at += 1;
-        }
-        all
-    };
-
     /// Whether the event is work to be done before the fabric is quiet.
     #[inline]
     const fn is_work(self) -> bool {
@@ -76,28 +52,10 @@ impl EventKind {
     }
 }
 
-/// Bits of an event's target; the kind is above them.
-const TARGET_BITS: u32 = 28;
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    time_ps: u64,
-    kind_and_target: u32,
-    data: u32,
-}
-
-impl Entry {
-    #[inline]
-    fn event(&self) -> Event {
-        let kind = EventKind::ALL[(self.kind_and_target >> TARGET_BITS) as usize];
-        let target = self.kind_and_target & ((1 << TARGET_BITS) - 1);
-        Event { kind, target, data: self.data }
-    }
-}
-
-/// A due event.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
+    pub time_ps: u64,
     pub kind: EventKind,
     pub target: u32,
     pub data: u32,
@@ -109,19 +67,40 @@ const NONE: u32 = u32::MAX;
 /// A pending event, and the one behind it in its list.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    entry: Entry,
+    time_ps: u64,
+    target: u32,
+    data: u32,
     next: u32,
+    kind: EventKind,
 }
 
-/// Storage of all pending events. A list is known by its last event, which is followed by the
-/// first; an empty one is `NONE`.
+impl Pending {
+    #[inline]
+    fn event(&self) -> Event {
+        let Self { time_ps, target, data, kind, .. } = *self;
+        Event { time_ps, kind, target, data }
+    }
+}
+
+/// A list of events: its first and its last; both are `NONE` in an empty one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self { first: NONE, last: NONE };
+}
+
+/// Storage of all pending events.
 #[derive(Debug)]
 struct Arena {
     all: Vec<Pending>,
     /// First of the unused places, which are joined by `next`.
     free: u32,
     /// Number of events.
-    used: usize,
+    used: u64,
     /// Event put into the middle of a list last: others of the same time follow it.
     middle: u32,
 }
@@ -132,86 +111,90 @@ impl Arena {
         &self.all[at as usize]
     }
 
-    /// Stores an event, for now as a list by itself.
+    /// Stores an event, for now in no list.
     #[inline]
-    fn add(&mut self, entry: Entry) -> u32 {
+    fn add(&mut self, event: Event) -> u32 {
         self.used += 1;
         let at = self.free;
+        let Event { time_ps, kind, target, data } = event;
+        let pending = Pending { time_ps, target, data, next: NONE, kind };
         if let Some(place) = self.all.get_mut(at as usize) {
             self.free = place.next;
-            *place = Pending { entry, next: at };
+            *place = pending;
             return at;
         }
-        let at = self.all.len() as u32;
-        self.all.push(Pending { entry, next: at });
-        at
+        self.all.push(pending);
+        self.all.len() as u32 - 1
     }
 
     /// Appends an event to a list.
     #[inline]
-    fn append(&mut self, list: &mut u32, entry: Entry) {
-        let at = self.add(entry);
-        if let Some(last) = self.all.get_mut(*list as usize) {
-            let first = std::mem::replace(&mut last.next, at);
-            self.all[at as usize].next = first;
+    fn append(&mut self, list: &mut List, event: Event) {
+        let at = self.add(event);
+        match self.all.get_mut(list.last as usize) {
+            Some(last) => last.next = at,
+            None => list.first = at,
         }
-        *list = at;
+        list.last = at;
     }
 
     /// Puts an event into a list that is sorted by time, behind all that are not later.
     #[inline]
-    fn insert(&mut self, list: &mut u32, entry: Entry) {
-        match self.all.get(*list as usize) {
-            Some(last) if last.entry.time_ps > entry.time_ps => {
-                self.insert_in_middle(*list, entry);
-            }
-            _ => self.append(list, entry),
+    fn insert(&mut self, list: &mut List, event: Event) {
+        match self.all.get(list.last as usize) {
+            Some(last) if last.time_ps > event.time_ps => self.insert_in_middle(list, event),
+            _ => self.append(list, event),
         }
     }
 
-    fn insert_in_middle(&mut self, list: u32, entry: Entry) {
-        let at = self.add(entry);
-        let is_before = |other: &Pending| other.entry.time_ps <= entry.time_ps;
+    /// Puts an event that is not the last into a sorted list.
+    fn insert_in_middle(&mut self, list: &mut List, event: Event) {
+        let at = self.add(event);
+        let is_before = |other: &Pending| other.time_ps <= event.time_ps;
         // `middle` is of another list if it lies in another slot.
-        let same_slot = |time_ps: u64| time_ps >> FINE_BITS == entry.time_ps >> FINE_BITS;
+        let same_slot = |time_ps: u64| time_ps >> FINE_BITS == event.time_ps >> FINE_BITS;
         let mut before = match self.all.get(self.middle as usize) {
-            Some(other) if same_slot(other.entry.time_ps) && is_before(other) => self.middle,
-            _ => list,
+            Some(other) if same_slot(other.time_ps) && is_before(other) => self.middle,
+            _ if is_before(self.get(list.first)) => list.first,
+            _ => NONE,
         };
+        self.middle = at;
+        if before == NONE {
+            self.all[at as usize].next = std::mem::replace(&mut list.first, at);
+            return;
+        }
         while is_before(self.get(self.get(before).next)) {
             before = self.get(before).next;
         }
         let next = std::mem::replace(&mut self.all[before as usize].next, at);
         self.all[at as usize].next = next;
-        self.middle = at;
     }
 
     /// Takes the first event of a list that is not empty.
     #[inline]
-    fn take_first(&mut self, list: &mut u32) -> Entry {
-        let first = self.get(*list).next;
-        let Pending { entry, next } = *self.get(first);
-        if first == *list {
-            *list = NONE;
-        } else {
-            self.all[*list as usize].next = next;
+    fn take_first(&mut self, list: &mut List) -> Event {
+        let first = list.first;
+        let place = &mut self.all[first as usize];
+        let event = place.event();
+        list.first = std::mem::replace(&mut place.next, self.free);
+        if list.first == NONE {
+            list.last = NONE;
         }
+        self.free = first;
+        self.used -= 1;
         if first == self.middle {
             self.middle = NONE;
         }
-        self.all[first as usize].next = self.free;
-        self.free = first;
-        self.used -= 1;
-        entry
+        event
     }
 
     /// Keeps the events of a list for which `keep` returns true, in their order.
-    fn retain(&mut self, list: &mut u32, keep: &mut impl FnMut(&Entry) -> bool) {
-        let mut old = std::mem::replace(list, NONE);
-        while old != NONE {
-            let entry = self.take_first(&mut old);
-            if keep(&entry) {
-                self.append(list, entry);
+    fn retain(&mut self, list: &mut List, keep: &mut impl FnMut(&Event) -> bool) {
+        let mut old = std::mem::replace(list, List::EMPTY);
+        while old != List::EMPTY {
+            let event = self.take_first(&mut old);
+            if keep(&event) {
+                self.append(list, event);
             }
         }
     }
@@ -222,7 +205,7 @@ impl Arena {
 /// slot.
 struct Wheel<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> {
     turn: u64,
-    slots: Box<[u32; SLOTS]>,
+    slots: Box<[List; SLOTS]>,
     occupied: Box<[u64; WORDS]>,
     /// One bit for each word of `occupied` that is not 0.
     words: u64,
@@ -231,14 +214,19 @@ struct Wheel<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> {
 impl<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> Wheel<SHIFT, SLOTS, WORDS> {
     fn new() -> Self {
         const { assert!(SLOTS == WORDS * 64 && WORDS <= 64 && SLOTS.is_power_of_two()) };
-        Self { turn: 0, slots: Box::new([NONE; SLOTS]), occupied: Box::new([0; WORDS]), words: 0 }
+        Self {
+            turn: 0,
+            slots: Box::new([List::EMPTY; SLOTS]),
+            occupied: Box::new([0; WORDS]),
+            words: 0,
+        }
     }
 
     /// The list of the slot of a time in this turn, to add to.
     #[inline]
-    fn slot(&mut self, time_ps: u64) -> &mut u32 {
+    fn slot(&mut self, time_ps: u64) -> &mut List {
         let at = (time_ps >> SHIFT) as usize % SLOTS;
-        if self.slots[at] == NONE {
+        if self.slots[at].first == NONE {
             self.occupied[at / 64] |= 1 << (at % 64);
             self.words |= 1 << (at / 64);
         }
@@ -273,22 +261,22 @@ impl<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> Wheel<SHIFT, SLOT
 
     /// Empties the first slot that is not empty, if it begins by `limit_ps`. Returns when it
     /// begins, and its list.
-    fn take_first(&mut self, limit_ps: u64) -> Option<(u64, u32)> {
+    fn take_first(&mut self, limit_ps: u64) -> Option<(u64, List)> {
         let slot = self.first()?;
         let begins_ps = self.begins_ps(slot);
         if begins_ps > limit_ps {
             return None;
         }
         self.note_empty(slot);
-        Some((begins_ps, std::mem::replace(&mut self.slots[slot], NONE)))
+        Some((begins_ps, std::mem::replace(&mut self.slots[slot], List::EMPTY)))
     }
 
     /// Keeps the events for which `keep` returns true.
-    fn retain(&mut self, arena: &mut Arena, keep: &mut impl FnMut(&Entry) -> bool) {
+    fn retain(&mut self, arena: &mut Arena, keep: &mut impl FnMut(&Event) -> bool) {
         for slot in 0..SLOTS {
-            if self.slots[slot] != NONE {
+            if self.slots[slot] != List::EMPTY {
                 arena.retain(&mut self.slots[slot], keep);
-                if self.slots[slot] == NONE {
+                if self.slots[slot] == List::EMPTY {
                     self.note_empty(slot);
                 }
             }
@@ -304,8 +292,9 @@ pub(crate) struct Events {
     middle: Wheel<{ TURN_BITS[0] }, 1024, 16>,
     coarse: Wheel<{ TURN_BITS[1] }, 1024, 16>,
     /// Events beyond the turn of the last coarse wheel, by turn.
-    distant: BTreeMap<u64, u32>,
-    work: u64,
+    distant: BTreeMap<u64, List>,
+    /// Number of pending events that are not work.
+    idle: u64,
     /// Events handled since the start.
     pub processed: u64,
 }
@@ -319,7 +308,7 @@ impl Events {
             middle: Wheel::new(),
             coarse: Wheel::new(),
             distant: BTreeMap::new(),
-            work: 0,
+            idle: 0,
             processed: 0,
         }
     }
@@ -333,7 +322,7 @@ impl Events {
     /// Number of pending events that are work.
     #[inline]
     pub fn work(&self) -> u64 {
-        self.work
+        self.arena.used - self.idle
     }
 
     /// Whether no event is pending.
@@ -344,38 +333,35 @@ impl Events {
     /// Schedules an event; a time in the past counts as now.
     #[inline]
     pub fn schedule(&mut self, time_ps: u64, kind: EventKind, target: u32, data: u32) {
-        assert_of!(
-            target < 1 << TARGET_BITS,
-            [target, kind],
-            "an event for number {target} of {kind:?}"
-        );
         let time_ps = time_ps.max(self.now_ps);
-        let entry = Entry { time_ps, kind_and_target: (kind as u32) << TARGET_BITS | target, data };
-        self.work += u64::from(kind.is_work());
+        let event = Event { time_ps, kind, target, data };
+        if !kind.is_work() {
+            self.idle += 1;
+        }
         if time_ps >> TURN_BITS[0] == self.fine.turn {
-            self.arena.insert(self.fine.slot(time_ps), entry);
+            self.arena.insert(self.fine.slot(time_ps), event);
         } else {
-            self.schedule_later(entry);
+            self.schedule_later(event);
         }
     }
 
     /// Schedules an event outside the turn of the fine wheel.
-    fn schedule_later(&mut self, entry: Entry) {
-        let [fine, middle, last] = TURN_BITS.map(|bits| entry.time_ps >> bits);
+    fn schedule_later(&mut self, event: Event) {
+        let [fine, middle, last] = TURN_BITS.map(|bits| event.time_ps >> bits);
         if fine < self.fine.turn {
             // The clock has not moved to the turn yet; what comes before it goes first.
             let begins_ps = self.fine.begins_ps(0);
-            self.arena.insert(self.fine.slot(begins_ps), entry);
+            self.arena.insert(self.fine.slot(begins_ps), event);
             return;
         }
         let list = if middle == self.middle.turn {
-            self.middle.slot(entry.time_ps)
+            self.middle.slot(event.time_ps)
         } else if last == self.coarse.turn {
-            self.coarse.slot(entry.time_ps)
+            self.coarse.slot(event.time_ps)
         } else {
-            self.distant.entry(last).or_insert(NONE)
+            self.distant.entry(last).or_insert(List::EMPTY)
         };
-        self.arena.append(list, entry);
+        self.arena.append(list, event);
     }
 
     /// Turns the wheels on to the turn of the next event, unless it begins after `limit_ps`.
@@ -395,30 +381,30 @@ impl Events {
         let Some((begins_ps, mut list)) = begun else { return false };
         let [fine, middle, coarse] = TURN_BITS.map(|bits| begins_ps >> bits);
         (self.fine.turn, self.middle.turn, self.coarse.turn) = (fine, middle, coarse);
-        while list != NONE {
-            let entry = self.arena.take_first(&mut list);
+        while list != List::EMPTY {
+            let event = self.arena.take_first(&mut list);
             assert_of!(
-                entry.time_ps >= begins_ps,
-                [begins_ps, entry],
-                "{entry:?} lies in the turn that begins at {begins_ps} ps"
+                event.time_ps >= begins_ps,
+                [begins_ps, event],
+                "{event:?} lies in the turn that begins at {begins_ps} ps"
             );
-            if entry.time_ps >> TURN_BITS[0] == fine {
-                self.arena.insert(self.fine.slot(entry.time_ps), entry);
+            if event.time_ps >> TURN_BITS[0] == fine {
+                self.arena.insert(self.fine.slot(event.time_ps), event);
             } else {
-                self.schedule_later(entry);
+                self.schedule_later(event);
             }
         }
         true
     }
 
-    /// Returns the next event, if it is due by `limit_ps`, with its slot.
+    /// Returns the slot of the next event, which is in the fine wheel then, if that is due by
+    /// `limit_ps`.
     #[inline]
-    fn first(&mut self, limit_ps: u64) -> Option<(usize, Entry)> {
+    fn first(&mut self, limit_ps: u64) -> Option<usize> {
         loop {
             if let Some(slot) = self.fine.first() {
-                let first = self.arena.get(self.fine.slots[slot]).next;
-                let entry = self.arena.get(first).entry;
-                return (entry.time_ps <= limit_ps).then_some((slot, entry));
+                let first = self.arena.get(self.fine.slots[slot].first);
+                return (first.time_ps <= limit_ps).then_some(slot);
             }
             if !self.begin_turn(limit_ps) {
                 return None;
@@ -426,64 +412,63 @@ impl Events {
         }
     }
 
+    /// Takes the first event of a slot that is not empty.
     #[inline]
-    fn drop_first(&mut self, slot: usize) {
+    fn take(&mut self, slot: usize) -> Event {
         let list = &mut self.fine.slots[slot];
-        self.arena.take_first(list);
-        if *list == NONE {
+        let event = self.arena.take_first(list);
+        if list.first == NONE {
             self.fine.note_empty(slot);
         }
+        if !event.kind.is_work() {
+            self.idle -= 1;
+        }
+        event
     }
 
     /// Returns the next event without taking it.
     pub fn peek(&mut self) -> Option<Event> {
-        self.first(u64::MAX).map(|(_, entry)| entry.event())
+        let slot = self.first(u64::MAX)?;
+        Some(self.arena.get(self.fine.slots[slot].first).event())
     }
 
     /// Drops the next event unless it is work. The clock does not move.
     pub fn discard(&mut self) {
-        if let Some((slot, entry)) = self.first(u64::MAX)
-            && !entry.event().kind.is_work()
+        if let Some(slot) = self.first(u64::MAX)
+            && !self.arena.get(self.fine.slots[slot].first).kind.is_work()
         {
-            self.drop_first(slot);
+            self.take(slot);
         }
     }
 
     /// Takes the next event if it is due by `limit_ps`, and moves the clock to it.
     #[inline]
     pub fn pop(&mut self, limit_ps: u64) -> Option<Event> {
-        let (slot, entry) = self.first(limit_ps)?;
-        self.drop_first(slot);
+        let slot = self.first(limit_ps)?;
+        let event = self.take(slot);
         let now_ps = self.now_ps;
-        assert_of!(
-            entry.time_ps >= now_ps,
-            [entry, now_ps],
-            "{:?} of {} ps comes at {now_ps} ps",
-            entry.event(),
-            entry.time_ps
-        );
-        self.now_ps = entry.time_ps;
+        assert_of!(event.time_ps >= now_ps, [event, now_ps], "{event:?} comes at {now_ps} ps");
+        self.now_ps = event.time_ps;
         self.processed += 1;
-        let event = entry.event();
-        self.work -= u64::from(event.kind.is_work());
         Some(event)
     }
 
     /// Advances the clock without an event, but never past one.
     pub fn advance_to(&mut self, time_ps: u64) {
-        let next_ps = self.first(time_ps).map_or(time_ps, |(_, entry)| entry.time_ps);
+        let first = self.first(time_ps).map(|slot| self.fine.slots[slot].first);
+        let next_ps = first.map_or(time_ps, |first| self.arena.get(first).time_ps);
         self.now_ps = self.now_ps.max(next_ps);
     }
 
     /// Removes a direction's arrivals for which `is_lost` returns true, and returns their packets,
     /// earliest first. Visits every pending event.
     pub fn remove_arrivals(&mut self, direction: u32, is_lost: impl Fn(u32) -> bool) -> Vec<u32> {
-        let arrival = (EventKind::Arrive as u32) << TARGET_BITS | direction;
         let mut lost = Vec::new();
-        let mut keep = |entry: &Entry| {
-            let goes = entry.kind_and_target == arrival && is_lost(entry.data);
+        let mut keep = |event: &Event| {
+            let is_arrival = event.kind == EventKind::Arrive && event.target == direction;
+            let goes = is_arrival && is_lost(event.data);
             if goes {
-                lost.push((entry.time_ps, entry.data));
+                lost.push((event.time_ps, event.data));
             }
             !goes
         };
@@ -492,15 +477,8 @@ impl Events {
         self.coarse.retain(&mut self.arena, &mut keep);
         self.distant.retain(|_, list| {
             self.arena.retain(list, &mut keep);
-            *list != NONE
+            *list != List::EMPTY
         });
-        let (work, all) = (self.work, lost.len() as u64);
-        assert_of!(
-            work >= all,
-            [all, work],
-            "{all} arrivals are lost, of {work} events that are work"
-        );
-        self.work -= all;
         // A wire carries one after the other, so the times differ.
         lost.sort_unstable();
         lost.into_iter().map(|(_, packet)| packet).collect()

@@ -286,7 +286,9 @@ impl Fabric {
     pub fn set_dllps_free(&mut self, free: bool) {
         for direction in 0..self.directions.len() as u32 {
             self.settle(direction, self.events.now_ps());
-            self.directions[direction as usize].dllp_time_bytes = if free { 0 } else { DLLP_BYTES };
+            let state = &mut self.directions[direction as usize];
+            let ticks = u64::from(DLLP_BYTES) * state.wire.byte_ticks;
+            state.dllp_ticks = if free { 0 } else { ticks };
         }
     }
 
@@ -396,9 +398,11 @@ impl Fabric {
     }
 
     /// Handles the next event if it is due by `limit_ps`; returns whether there was one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn handle(&mut self, limit_ps: u64) -> bool {
-        let Some(Event { kind, target, data }) = self.events.pop(limit_ps) else { return false };
+        let Some(Event { kind, target, data, .. }) = self.events.pop(limit_ps) else {
+            return false;
+        };
         match kind {
             EventKind::Arrive => self.arrive(target, data),
             EventKind::Pick => self.pick(target),
@@ -550,9 +554,17 @@ impl Fabric {
         left
     }
 
+    /// Brings the wire of a direction up to `now_ps`: see [`LinkPair::settle`].
+    #[inline]
     pub(crate) fn settle(&mut self, index: u32, now_ps: u64) {
+        if pair(&mut self.directions, index).has_due(now_ps) {
+            self.settle_due(index, now_ps);
+        }
+    }
+
+    fn settle_due(&mut self, index: u32, now_ps: u64) {
         let mut link = pair(&mut self.directions, index);
-        if link.has_due(now_ps) && link.settle(now_ps, &mut self.random, &mut self.trace) {
+        if link.settle(now_ps, &mut self.random, &mut self.trace) {
             let port = link.wire.receiving_port;
             self.detect(port, DetectedError::Correctable);
         }

@@ -610,7 +610,9 @@ impl Fabric {
 
     /// Drops time-out checks of cores that wait for no load, so that they do not advance the clock.
     fn forget_idle_timeouts(&mut self) {
-        while let Some(Event { kind: EventKind::LoadTimeout, target, data }) = self.events.peek() {
+        while let Some(Event { kind: EventKind::LoadTimeout, target, data, .. }) =
+            self.events.peek()
+        {
             let forgotten = self.with_root(target, |root, _| root.processor.forget_timeout(data));
             if forgotten != Some(true) {
                 return;

@@ -46,6 +46,7 @@ pub mod parameters;
 mod pattern;
 mod processor;
 mod receiver;
+mod ring;
 mod root_complex;
 mod routing;
 mod topology;

@@ -3,8 +3,6 @@
 //! that it sends take the wire of the other direction, so both directions of a link work together
 //! here ([`LinkPair`]).
 
-use std::collections::VecDeque;
-
 use crosslane_pcie::credits::UPDATE_FC_LIMIT_PS;
 use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::tlp::Class;
@@ -12,6 +10,7 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_random::Random;
 
 use crate::direction::Direction;
+use crate::ring::Ring;
 use crate::trace::{DllpKind, TraceEvent, TraceRecord, TraceSink};
 use crate::wire::WireTime;
 
@@ -29,6 +28,26 @@ pub(crate) struct CreditCount {
     pub data: u64,
 }
 
+impl CreditCount {
+    /// The credits of a TLP.
+    #[inline]
+    pub fn of_tlp(data: u32) -> Self {
+        Self { header: 1, data: u64::from(data) }
+    }
+
+    /// The sum of both counts.
+    #[inline]
+    pub fn plus(self, other: Self) -> Self {
+        Self { header: self.header + other.header, data: self.data + other.data }
+    }
+
+    /// What is left without another count, which must not be greater.
+    #[inline]
+    pub fn less(self, other: Self) -> Self {
+        Self { header: self.header - other.header, data: self.data - other.data }
+    }
+}
+
 /// A DLLP, queued (time = due) or on its way (time = arrival).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dllp {
@@ -43,14 +62,14 @@ pub(crate) struct Dllp {
 /// DLLPs that wait for a wire, by due time.
 #[derive(Debug)]
 pub(crate) struct Outbound {
-    waiting: VecDeque<Dllp>,
+    waiting: Ring<Dllp>,
     /// Due time of the first; `u64::MAX` for none.
     pub first_ps: u64,
 }
 
 impl Outbound {
     pub const fn new() -> Self {
-        Self { waiting: VecDeque::new(), first_ps: u64::MAX }
+        Self { waiting: Ring::new(), first_ps: u64::MAX }
     }
 
     pub fn clear(&mut self) {
@@ -67,7 +86,7 @@ impl Outbound {
     /// Adds one behind all that are not due later.
     #[inline]
     pub fn put(&mut self, dllp: Dllp) {
-        insert_by_time(&mut self.waiting, dllp, |dllp| dllp.time_ps);
+        self.waiting.insert_by(dllp, |dllp| dllp.time_ps);
         self.first_ps = self.first_ps.min(dllp.time_ps);
     }
 
@@ -85,27 +104,18 @@ impl Outbound {
 
     fn merge(&mut self, dllp: &mut Dllp, start_ps: u64) {
         let mut at = 0;
-        while at < self.waiting.len() && self.waiting[at].time_ps <= start_ps {
-            if self.waiting[at].kind != dllp.kind || dllp.kind == DllpKind::Nak {
+        while let Some(other) = self.waiting.get(at).copied()
+            && other.time_ps <= start_ps
+        {
+            if other.kind != dllp.kind || dllp.kind == DllpKind::Nak {
                 at += 1;
-            } else if let Some(other) = self.waiting.remove(at) {
+            } else {
                 // Either may be newer, since the repeat of a lost UpdateFC waits long for its turn.
+                self.waiting.remove(at);
                 dllp.count = dllp.count.max(other.count);
                 dllp.amount = dllp.amount.max(other.amount);
             }
         }
-    }
-}
-
-/// Puts an item into a queue that is sorted by time, behind all that are not later.
-#[inline]
-fn insert_by_time<T>(queue: &mut VecDeque<T>, item: T, time_ps: impl Fn(&T) -> u64) {
-    let own_ps = time_ps(&item);
-    if queue.back().is_none_or(|last| time_ps(last) <= own_ps) {
-        queue.push_back(item);
-    } else {
-        let at = queue.partition_point(|other| time_ps(other) <= own_ps);
-        queue.insert(at, item);
     }
 }
 
@@ -117,14 +127,6 @@ struct Release {
     data: u32,
 }
 
-/// Free credits not yet returned (or TLPs not yet acknowledged).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Unreturned {
-    pub tlps: u32,
-    pub data: u64,
-    pub since_ps: u64,
-}
-
 /// Limits for covering several TLPs with one DLLP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habit {
@@ -132,49 +134,81 @@ pub(crate) struct Habit {
     pub within_ps: u64,
 }
 
-/// The buffer of one class as credits, laid out so that the fields for one TLP are adjacent.
+/// The buffer of one class in credits, all counted since the start, as both ends of the direction
+/// know them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pool {
     /// Credits advertised at the start; `UNLIMITED` for an infinite pool.
     pub capacity: CreditCount,
-    /// Credits used by TLPs in the buffer or on the wire.
-    pub outstanding: CreditCount,
-    /// Credits used by TLPs that a device holds.
+    /// Credits that the transmitter may consume, as far as UpdateFCs have told it.
+    pub limit: CreditCount,
+    /// Credits consumed by TLPs that were sent.
+    pub consumed: CreditCount,
+    /// Credits of TLPs that have left the buffer.
+    pub freed: CreditCount,
+    /// Those of them that were returned by UpdateFCs.
+    pub returned: CreditCount,
+    /// Credits of TLPs in the buffer that a device holds.
     pub held: CreditCount,
-    /// Credits granted since the start, including the advertisement.
-    pub granted: CreditCount,
-    /// Free credits not yet returned.
-    pub unreturned: Unreturned,
+    /// Time at which the first of those not yet returned was freed.
+    pub freed_since_ps: u64,
 }
 
 impl Pool {
-    /// Asserts that a TLP leaving the buffer is in it, or on its way to it.
+    /// Credits left to the transmitter.
     #[inline]
-    fn assert_used(&self, class: Class, data: u32) {
-        let used = self.outstanding;
+    pub fn available(&self) -> CreditCount {
+        self.limit.less(self.consumed)
+    }
+
+    /// Whether the transmitter has the credits of one more TLP.
+    #[inline]
+    pub fn has_room(&self, data: u32) -> bool {
+        let consumed = self.consumed.plus(CreditCount::of_tlp(data));
+        consumed.header <= self.limit.header && consumed.data <= self.limit.data
+    }
+
+    /// Credits used by TLPs in the buffer or on the wire.
+    #[inline]
+    pub fn outstanding(&self) -> CreditCount {
+        self.consumed.less(self.freed)
+    }
+
+    /// Credits granted, including the advertisement.
+    #[inline]
+    pub fn granted(&self) -> CreditCount {
+        self.capacity.plus(self.freed)
+    }
+
+    /// Whether the pool is infinite: it is never updated.
+    #[inline]
+    pub fn is_infinite(&self) -> bool {
+        self.capacity.header >= UNLIMITED && self.capacity.data >= UNLIMITED
+    }
+
+    /// Takes the credits of a TLP out of the buffer, or off the wire on the way to it.
+    #[inline]
+    fn free(&mut self, class: Class, data: u32) {
+        self.freed = self.freed.plus(CreditCount::of_tlp(data));
+        let (freed, consumed) = (self.freed, self.consumed);
         assert_of!(
-            used.header >= 1 && used.data >= u64::from(data),
-            [class, data, used],
-            "a TLP of {class:?} with {data} data credits leaves a buffer that has {used:?} in use"
+            freed.header <= consumed.header && freed.data <= consumed.data,
+            [class, data, freed, consumed],
+            "with a TLP of {class:?} with {data} data credits {freed:?} are free, and {consumed:?} \
+             were used"
         );
     }
 
-    /// Asserts that the transmitter's used and remaining credits add up to those granted, and that
-    /// the credits outstanding do not exceed the buffer.
+    /// Takes the limit of an UpdateFC.
     #[inline]
-    pub fn assert_agrees(&self, class: Class, limit: CreditCount, available: CreditCount) {
-        let Self { capacity, outstanding, granted, .. } = *self;
-        let agrees = |limit: u64, available: u64, granted: u64, capacity: u64, used: u64| {
-            used <= capacity && limit <= granted && limit - available == granted - capacity + used
-        };
+    pub fn update_limit(&mut self, class: Class, header: u64, data: u64) {
+        self.limit.header = self.limit.header.max(header);
+        self.limit.data = self.limit.data.max(data);
+        let (limit, granted) = (self.limit, self.granted());
         assert_of!(
-            agrees(
-                limit.header, available.header, granted.header, capacity.header, outstanding.header
-            ) && agrees(limit.data, available.data, granted.data, capacity.data, outstanding.data),
-            [class, available, limit, granted, capacity, outstanding],
-            "credits of {class:?} do not agree: the transmitter has {available:?} left of \
-             {limit:?}, the receiver has granted {granted:?} for {capacity:?}, of which \
-             {outstanding:?} are used"
+            limit.header <= granted.header && limit.data <= granted.data,
+            [class, limit, granted],
+            "the transmitter may use {limit:?} of {class:?}, and {granted:?} was granted"
         );
     }
 }
@@ -189,7 +223,7 @@ pub(crate) struct Receiver {
     /// Max_Payload_Size of the port, bytes, and data credits of one largest TLP.
     pub max_payload_bytes: u32,
     pub largest_data: u64,
-    releases: VecDeque<Release>,
+    releases: Ring<Release>,
     /// Classes with free credits not yet returned, one bit each.
     waiting: u8,
     /// Time before which no DLLP becomes due here.
@@ -199,7 +233,9 @@ pub(crate) struct Receiver {
     /// TLPs accepted in order.
     pub accepted: u64,
     pub accepted_bytes: u64,
-    pub unacknowledged: Unreturned,
+    /// TLPs not yet acknowledged, and the time at which the first of them arrived.
+    pub unacknowledged: u32,
+    unacknowledged_since_ps: u64,
     /// Whether a Nak has been sent and its TLP has not come yet.
     pub nak_scheduled: bool,
 }
@@ -213,38 +249,38 @@ impl Receiver {
             update_fc: at_once,
             pools: capacity.map(|capacity| Pool {
                 capacity,
-                outstanding: CreditCount::default(),
+                limit: capacity,
+                consumed: CreditCount::default(),
+                freed: CreditCount::default(),
+                returned: CreditCount::default(),
                 held: CreditCount::default(),
-                granted: capacity,
-                unreturned: Unreturned::default(),
+                freed_since_ps: 0,
             }),
             waiting: 0,
             max_payload_bytes: 0,
             largest_data: 0,
-            releases: VecDeque::new(),
+            releases: Ring::new(),
             next_due_ps: u64::MAX,
             update_due_ps: u64::MAX,
             accepted: 0,
             accepted_bytes: 0,
-            unacknowledged: Unreturned::default(),
+            unacknowledged: 0,
+            unacknowledged_since_ps: 0,
             nak_scheduled: false,
         }
     }
 
     /// Removes the credits of an expected TLP that was lost.
     pub fn forget(&mut self, class: Class, data: u32) {
-        self.pools[class.index()].assert_used(class, data);
-        let outstanding = &mut self.pools[class.index()].outstanding;
-        outstanding.header -= 1;
-        outstanding.data -= u64::from(data);
+        self.pools[class.index()].free(class, data);
     }
 
     /// Hands a TLP to a device, which frees its buffer later.
     #[inline]
     pub fn hold(&mut self, class: Class, data: u32) {
-        let Pool { held, outstanding, .. } = &mut self.pools[class.index()];
-        held.header += 1;
-        held.data += u64::from(data);
+        let pool = &mut self.pools[class.index()];
+        pool.held = pool.held.plus(CreditCount::of_tlp(data));
+        let (held, outstanding) = (pool.held, pool.outstanding());
         assert_of!(
             held.header <= outstanding.header && held.data <= outstanding.data,
             [held, class, outstanding],
@@ -270,11 +306,11 @@ impl Receiver {
     /// whole buffer again. `accepted` TLPs of `accepted_bytes` have been sent.
     pub fn begin_anew(&mut self, accepted: u64, accepted_bytes: u64) {
         (self.accepted, self.accepted_bytes) = (accepted, accepted_bytes);
-        self.unacknowledged = Unreturned::default();
+        self.unacknowledged = 0;
         self.nak_scheduled = false;
         self.waiting = 0;
         for pool in &mut self.pools {
-            pool.unreturned = Unreturned::default();
+            pool.returned = pool.freed;
         }
         self.update_due_ps = u64::MAX;
         self.next_due_ps = self.next_event_ps();
@@ -285,12 +321,12 @@ impl Receiver {
     pub fn release(&mut self, time_ps: u64, class: Class, data: u32) -> bool {
         self.next_due_ps = self.next_due_ps.min(time_ps);
         let release = Release { time_ps, class, data };
-        insert_by_time(&mut self.releases, release, |release| release.time_ps);
+        self.releases.insert_by(release, |release| release.time_ps);
         let leaving = self.releases.len();
         if leaving <= LATE_LIMIT {
             return false;
         }
-        let used: u64 = self.pools.iter().map(|pool| pool.outstanding.header).sum();
+        let used: u64 = self.pools.iter().map(|pool| pool.outstanding().header).sum();
         assert_of!(
             leaving as u64 <= used,
             [leaving, used],
@@ -343,8 +379,8 @@ impl Receiver {
         let mut first = (Class::Posted, u64::MAX);
         for class in Class::ALL {
             if self.waiting & (1 << class.index()) != 0 {
-                let unreturned = &self.pools[class.index()].unreturned;
-                let due = unreturned.since_ps + self.update_fc.within_ps;
+                let since_ps = self.pools[class.index()].freed_since_ps;
+                let due = since_ps + self.update_fc.within_ps;
                 if due < first.1 {
                     first = (class, due);
                 }
@@ -360,15 +396,15 @@ impl Receiver {
     }
 
     pub fn ack_timer_ps(&self) -> u64 {
-        if self.unacknowledged.tlps == 0 {
+        if self.unacknowledged == 0 {
             u64::MAX
         } else {
-            self.unacknowledged.since_ps + self.ack.within_ps
+            self.unacknowledged_since_ps + self.ack.within_ps
         }
     }
 
     pub fn acknowledge(&mut self, kind: DllpKind, time_ps: u64) -> Dllp {
-        self.unacknowledged.tlps = 0;
+        self.unacknowledged = 0;
         Dllp { time_ps, kind, count: self.accepted, amount: self.accepted_bytes }
     }
 
@@ -376,45 +412,37 @@ impl Receiver {
     /// accumulated, or if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
     #[inline]
     fn note_release(&mut self, release: Release, outbound: &mut Outbound) {
-        let class = release.class.index();
-        self.pools[class].assert_used(release.class, release.data);
-        let Pool { capacity, outstanding, granted, unreturned, .. } = &mut self.pools[class];
+        let Release { time_ps, class, data } = release;
+        let (largest_data, most_tlps) = (self.largest_data, u64::from(self.update_fc.tlps));
+        let pool = &mut self.pools[class.index()];
         // Credits that the transmitter cannot use: the buffer in use, and freed parts not yet
-        // reported.
-        let header_taken = outstanding.header + u64::from(unreturned.tlps);
-        let data_taken = outstanding.data + unreturned.data;
-        let starving = header_taken >= capacity.header
-            || (release.data > 0 && capacity.data.saturating_sub(data_taken) < self.largest_data);
-        if unreturned.tlps == 0 {
-            unreturned.since_ps = release.time_ps;
-            self.waiting |= 1 << class;
-            let due_ps = release.time_ps + self.update_fc.within_ps;
-            self.update_due_ps = self.update_due_ps.min(due_ps);
-        }
-        unreturned.tlps += 1;
-        unreturned.data += u64::from(release.data);
-        let full = unreturned.tlps >= self.update_fc.tlps;
-        outstanding.header -= 1;
-        outstanding.data -= u64::from(release.data);
-        granted.header += 1;
-        granted.data += u64::from(release.data);
-        if capacity.header >= UNLIMITED && capacity.data >= UNLIMITED {
-            // An infinite pool is never updated.
-            *unreturned = Unreturned::default();
-            self.waiting &= !(1 << class);
-            self.update_due_ps = self.first_update_timer().1;
-        } else if full || starving {
-            outbound.put(self.update(release.class, release.time_ps));
+        // returned.
+        let taken = pool.consumed.less(pool.returned);
+        let starving = taken.header >= pool.capacity.header
+            || (data > 0 && pool.capacity.data.saturating_sub(taken.data) < largest_data);
+        pool.free(class, data);
+        let unreturned_tlps = pool.freed.header - pool.returned.header;
+        if pool.is_infinite() {
+            pool.returned = pool.freed;
+        } else if unreturned_tlps >= most_tlps || starving {
+            outbound.put(self.update(class, time_ps));
+        } else if unreturned_tlps == 1 {
+            pool.freed_since_ps = time_ps;
+            self.waiting |= 1 << class.index();
+            self.update_due_ps = self.update_due_ps.min(time_ps + self.update_fc.within_ps);
         }
     }
 
     #[inline]
     fn update(&mut self, class: Class, time_ps: u64) -> Dllp {
         let pool = &mut self.pools[class.index()];
-        pool.unreturned = Unreturned::default();
-        let CreditCount { header, data } = pool.granted;
-        self.waiting &= !(1 << class.index());
-        self.update_due_ps = if self.waiting == 0 { u64::MAX } else { self.first_update_timer().1 };
+        pool.returned = pool.freed;
+        let CreditCount { header, data } = pool.granted();
+        if self.waiting & (1 << class.index()) != 0 {
+            self.waiting &= !(1 << class.index());
+            self.update_due_ps =
+                if self.waiting == 0 { u64::MAX } else { self.first_update_timer().1 };
+        }
         Dllp { time_ps, kind: DllpKind::UpdateFc(class), count: header, amount: data }
     }
 }
@@ -445,6 +473,19 @@ pub(crate) fn pair(directions: &mut [Direction], index: u32) -> LinkPair<'_> {
     }
 }
 
+impl Direction {
+    /// Counts a DLLP that is corrupt at the end of the wire. Credits are repeated after at most
+    /// 30 us.
+    #[cold]
+    fn lose(&mut self, dllp: Dllp, end: WireTime) {
+        self.counters.corrupt_dllps += 1;
+        if let DllpKind::UpdateFc(_) = dllp.kind {
+            let again = Dllp { time_ps: end.ceil_ps() + UPDATE_FC_LIMIT_PS, ..dllp };
+            self.outbound.put(again);
+        }
+    }
+}
+
 impl LinkPair<'_> {
     /// Brings `wire` up to `now`: works out the DLLPs that the receiver of `other` had to send by
     /// then, and sends those that find the wire free. Returns whether one of them was corrupt.
@@ -458,7 +499,7 @@ impl LinkPair<'_> {
         let mut corrupt = false;
         while self.wire.outbound.first_ps <= now_ps && self.wire.wire.free.ceil_ps() <= now_ps {
             let ready = WireTime::at(self.wire.outbound.first_ps);
-            let (start, end) = self.wire.occupy(ready, self.wire.dllp_time_bytes);
+            let (start, end) = self.wire.occupy(ready, self.wire.dllp_ticks);
             let Some(dllp) = self.wire.outbound.take_merged(start.ps) else { break };
             corrupt |= self.send(dllp, start, end, random, trace);
         }
@@ -472,6 +513,7 @@ impl LinkPair<'_> {
     }
 
     /// Sends a DLLP. Returns whether it arrives corrupt.
+    #[inline]
     fn send(
         &mut self,
         dllp: Dllp,
@@ -481,7 +523,6 @@ impl LinkPair<'_> {
         trace: &mut Option<Box<dyn TraceSink>>,
     ) -> bool {
         let wire = &mut *self.wire;
-        wire.counters.dllp_bytes += u64::from(DLLP_BYTES);
         match dllp.kind {
             DllpKind::Ack => wire.counters.acks += 1,
             DllpKind::Nak => wire.counters.naks += 1,
@@ -489,34 +530,23 @@ impl LinkPair<'_> {
         }
         let corrupt = wire.is_corrupted(DLLP_BYTES, random);
         if let Some(sink) = trace {
-            sink.record(&TraceRecord {
-                time: Picoseconds(start.ps),
-                direction: wire.id,
-                event: TraceEvent::Dllp {
-                    kind: dllp.kind,
-                    end: Picoseconds(end.ceil_ps()),
-                    corrupt,
-                },
-            });
+            let event =
+                TraceEvent::Dllp { kind: dllp.kind, end: Picoseconds(end.ceil_ps()), corrupt };
+            sink.record(&TraceRecord { time: Picoseconds(start.ps), direction: wire.id, event });
         }
         if corrupt {
-            wire.counters.corrupt_dllps += 1;
-            if let DllpKind::UpdateFc(_) = dllp.kind {
-                // Credits are repeated after at most 30 us.
-                let again = Dllp { time_ps: end.ceil_ps() + UPDATE_FC_LIMIT_PS, ..dllp };
-                wire.outbound.put(again);
-            }
-        } else {
-            let time_ps = end.ceil_ps() + wire.flight_ps;
-            let last_ps = self.other.inbound.back().map_or(0, |last| last.time_ps);
-            assert_of!(
-                time_ps >= last_ps,
-                [time_ps, last_ps],
-                "a DLLP of {time_ps} ps overtakes that of {last_ps} ps"
-            );
-            self.other.inbound.push_back(Dllp { time_ps, ..dllp });
+            wire.lose(dllp, end);
+            return true;
         }
-        corrupt
+        let time_ps = end.ceil_ps() + wire.flight_ps;
+        let last_ps = self.other.inbound.back().map_or(0, |last| last.time_ps);
+        assert_of!(
+            time_ps >= last_ps,
+            [time_ps, last_ps],
+            "a DLLP of {time_ps} ps overtakes that of {last_ps} ps"
+        );
+        self.other.inbound.push_back(Dllp { time_ps, ..dllp });
+        false
     }
 
     /// Turns freed buffers and received TLPs into DLLPs, as far as they are due by `now`. Whether
@@ -537,25 +567,45 @@ impl LinkPair<'_> {
         corrupt: bool,
         tail_ps: u64,
     ) -> Reception {
-        let (eager, sent) = (self.wire.eager, self.wire.sent);
         let receiver = &mut self.wire.receiver;
         let due = receiver.ack_timer_ps();
-        assert_of!(
-            sequence < sent,
-            [sequence, sent],
-            "TLP {sequence} arrives, and {sent} were sent"
-        );
-        // Without bit errors nothing is lost, so nothing comes twice.
-        let accepted = receiver.accepted;
-        assert_of!(
-            eager || sequence == accepted,
-            [sequence, accepted],
-            "TLP {sequence} arrives, {accepted} are here"
-        );
         if due <= tail_ps {
             let dllp = receiver.acknowledge(DllpKind::Ack, due);
             self.other.outbound.put(dllp);
         }
+        if self.wire.eager {
+            if self.drops(sequence, corrupt, tail_ps) {
+                return Reception::Dropped;
+            }
+        } else {
+            // Without bit errors nothing is lost, so nothing comes twice.
+            let accepted = self.wire.receiver.accepted;
+            assert_of!(
+                sequence == accepted,
+                [sequence, accepted],
+                "TLP {sequence} arrives, {accepted} are here"
+            );
+        }
+        let receiver = &mut self.wire.receiver;
+        receiver.accepted += 1;
+        receiver.accepted_bytes += u64::from(wire_bytes);
+        if receiver.unacknowledged == 0 {
+            receiver.unacknowledged_since_ps = tail_ps;
+            receiver.next_due_ps = receiver.next_due_ps.min(tail_ps + receiver.ack.within_ps);
+        }
+        receiver.unacknowledged += 1;
+        if receiver.unacknowledged >= receiver.ack.tlps {
+            let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
+            self.other.outbound.put(dllp);
+        }
+        Reception::Accepted
+    }
+
+    /// Whether the data link layer drops a TLP, because it is corrupt, behind a gap, or a duplicate.
+    #[cold]
+    fn drops(&mut self, sequence: u64, corrupt: bool, tail_ps: u64) -> bool {
+        let sent = self.wire.sent;
+        assert!(sequence < sent, "TLP {sequence} arrives, and {sent} were sent");
         let receiver = &mut self.wire.receiver;
         if corrupt || sequence > receiver.accepted {
             self.wire.counters.corrupt_tlps += u64::from(corrupt);
@@ -564,28 +614,15 @@ impl LinkPair<'_> {
                 let dllp = receiver.acknowledge(DllpKind::Nak, tail_ps);
                 self.other.outbound.put(dllp);
             }
-            return Reception::Dropped;
+            return true;
         }
         if sequence < receiver.accepted {
             // A duplicate, because its Ack was lost.
             let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
             self.other.outbound.put(dllp);
-            return Reception::Dropped;
+            return true;
         }
         receiver.nak_scheduled = false;
-        receiver.accepted += 1;
-        receiver.accepted_bytes += u64::from(wire_bytes);
-        let pending = &mut receiver.unacknowledged;
-        if pending.tlps == 0 {
-            pending.since_ps = tail_ps;
-        }
-        pending.tlps += 1;
-        let timer_ps = pending.since_ps + receiver.ack.within_ps;
-        receiver.next_due_ps = receiver.next_due_ps.min(timer_ps);
-        if pending.tlps >= receiver.ack.tlps {
-            let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
-            self.other.outbound.put(dllp);
-        }
-        Reception::Accepted
+        false
     }
 }

@@ -61,17 +61,29 @@ impl Fabric {
     /// Lets the transmitter of a direction choose a TLP.
     #[inline]
     pub(crate) fn pick(&mut self, direction: u32) {
-        // If not, an earlier event took its place.
-        if self.directions[direction as usize].pick_ps == self.events.now_ps() {
-            self.pick_now(direction, false);
-        }
-    }
-
-    /// Like [`pick`](Self::pick); `fresh` if all arrived DLLPs were taken in just now.
-    fn pick_now(&mut self, direction: u32, fresh: bool) {
         let now_ps = self.events.now_ps();
+        if self.directions[direction as usize].pick_ps != now_ps {
+            // An earlier event took its place.
+            return;
+        }
         // Due DLLPs take the wire first; the chosen TLP follows them.
         self.settle(direction, now_ps);
+        let state = &mut self.directions[direction as usize];
+        // If credits are plentiful, those on their way back do not matter.
+        if state.is_free(now_ps) && !state.is_short_of_credits() && !self.shuffle {
+            let (egress, room) = state.egress_and_room(true);
+            if let Some(index) = egress.take_only(&self.packets, now_ps, &room) {
+                state.pick_ps = u64::MAX;
+                return self.send(direction, index);
+            }
+        }
+        self.pick_among(direction, false);
+    }
+
+    /// Chooses a TLP among those of several sources and classes, or sends again what was lost, or
+    /// nothing; `fresh` if all arrived DLLPs were taken in just now.
+    fn pick_among(&mut self, direction: u32, fresh: bool) {
+        let now_ps = self.events.now_ps();
         let state = &mut self.directions[direction as usize];
         state.pick_ps = u64::MAX;
         if state.silent_until_ps > now_ps {
@@ -88,7 +100,6 @@ impl Fabric {
             self.send_again(direction, at);
             return;
         }
-        // If credits are plentiful, those on their way back do not matter.
         if !fresh && !state.is_short_of_credits() {
             match self.choose(direction, true) {
                 Choice::Send(index) => return self.send(direction, index),
@@ -137,7 +148,6 @@ impl Fabric {
         }
     }
 
-    #[inline(always)]
     fn choose(&mut self, direction: u32, stale: bool) -> Choice {
         let now_ps = self.events.now_ps();
         let (egress, room) = self.directions[direction as usize].egress_and_room(stale);
@@ -201,7 +211,8 @@ impl Fabric {
         let state = &mut self.directions[direction as usize];
         let waiting = state.blocked.is_some() && state.pick_ps == u64::MAX;
         if waiting && news.any {
-            self.pick_now(direction, true);
+            self.settle(direction, now_ps);
+            self.pick_among(direction, true);
         } else if waiting || state.eager {
             self.arrange_wake(direction);
         }
@@ -238,7 +249,7 @@ impl Fabric {
         let now_ps = self.events.now_ps();
         let packet = self.packets.get(index);
         let (class, data_credits, ingress) = (packet.class(), packet.data_credits, packet.ingress);
-        let ready_ps = packet.ready_ps;
+        let (ready_ps, wire_bytes) = (packet.ready_ps, packet.wire_bytes);
         assert_of!(
             ready_ps <= now_ps,
             [ready_ps, now_ps],
@@ -248,21 +259,20 @@ impl Fabric {
         state.receiver.absorb(now_ps, &mut other.outbound);
         state.blocked = None;
         let sequence = state.sent;
-        let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), packet.wire_bytes);
-        state.consume(class, data_credits, packet.wire_bytes);
-        let payload_bytes = packet.payload_bytes();
-        state.counters.tlps += 1;
-        state.counters.payload_bytes += u64::from(payload_bytes);
-        state.counters.header_bytes += u64::from(packet.wire_bytes - payload_bytes);
+        let ticks = u64::from(wire_bytes) * state.wire.byte_ticks;
+        let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), ticks);
+        state.consume(class, data_credits, wire_bytes);
+        state.counters.payload_bytes += u64::from(packet.payload_bytes());
         self.hops += 1;
+        let end_ps = end.ceil_ps();
         if state.eager {
-            self.keep(direction, index, sequence, end.ceil_ps());
+            self.keep(direction, index, sequence, end_ps);
         }
         self.fly(direction, index, sequence, (start, end), false);
         if ingress != NONE {
-            self.release(ingress, end.ceil_ps(), class, data_credits);
+            self.release(ingress, end_ps, class, data_credits);
         }
-        self.after_send(direction, end.ceil_ps());
+        self.after_send(direction, end_ps);
     }
 
     /// Keeps a copy of the TLP that has just been sent until its Ack comes.
@@ -291,7 +301,8 @@ impl Fabric {
         );
         state.replay_at = (at + 1 < state.replay.len()).then_some(at + 1);
         let wire_bytes = self.packets.get(unacked.packet).wire_bytes;
-        let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), wire_bytes);
+        let ticks = u64::from(wire_bytes) * state.wire.byte_ticks;
+        let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), ticks);
         state.counters.replayed_tlps += 1;
         state.counters.replayed_bytes += u64::from(wire_bytes);
         if at == 0 {
