@@ -111,8 +111,6 @@ pub(crate) struct Egress {
     pub bytes: u64,
     /// Wire bytes queued of non-posted requests.
     pub nonposted_bytes: u64,
-    /// TLPs queued.
-    pub length: u32,
     /// Posted requests queued from the first source.
     pub posted_of_first: u32,
 }
@@ -135,7 +133,6 @@ impl Egress {
             order: 0,
             bytes: 0,
             nonposted_bytes: 0,
-            length: 0,
             posted_of_first: 0,
         }
     }
@@ -145,11 +142,16 @@ impl Egress {
         self.waiting == 0
     }
 
+    /// Number of TLPs queued.
+    pub fn count(&self, packets: &Packets) -> usize {
+        let queues = self.sources.iter().flat_map(|source| &source.queues);
+        queues.map(|queue| queue.iter(packets).count()).sum()
+    }
+
     /// Queues a TLP. Returns when it is ready, and its class.
     #[inline(always)]
     pub fn push(&mut self, packets: &mut Packets, source: u32, index: PacketIndex) -> (u64, Class) {
         self.order += 1;
-        self.length += 1;
         let packet = packets.get_mut(index);
         (packet.next, packet.order) = (NONE, self.order);
         let (ready_ps, class) = (packet.ready_ps, packet.class());
@@ -299,14 +301,13 @@ impl Egress {
     fn note_taken(&mut self, packets: &Packets, source: u32, class: usize, index: PacketIndex) {
         self.sources[source as usize].posted_last = class == Class::Posted.index();
         let taken_bytes = u64::from(packets.get(index).wire_bytes);
-        let (bytes, length) = (self.bytes, self.length);
+        let bytes = self.bytes;
         assert_of!(
-            bytes >= taken_bytes && length > 0,
-            [taken_bytes, bytes, length],
-            "{taken_bytes} B leave a queue of {bytes} B in {length} TLPs"
+            bytes >= taken_bytes,
+            [taken_bytes, bytes],
+            "{taken_bytes} B leave a queue of {bytes} B"
         );
         self.bytes -= taken_bytes;
-        self.length -= 1;
         if class == Class::NonPosted.index() {
             let bytes = self.nonposted_bytes;
             assert_of!(
@@ -383,14 +384,10 @@ impl Egress {
         }
         all.sort_unstable_by_key(|index| packets.get(*index).order);
         let bytes: u64 = all.iter().map(|index| u64::from(packets.get(*index).wire_bytes)).sum();
-        let (length, counted) = (all.len(), (self.length as usize, self.bytes));
-        assert_of!(
-            (length, bytes) == counted,
-            [length, bytes, counted],
-            "{length} TLPs of {bytes} B were counted {counted:?}"
-        );
+        let counted = self.bytes;
+        assert_of!(bytes == counted, [bytes, counted], "{bytes} B were counted as {counted}");
         (self.waiting, self.bytes, self.nonposted_bytes) = (0, 0, 0);
-        (self.length, self.posted_of_first) = (0, 0);
+        self.posted_of_first = 0;
         all
     }
 

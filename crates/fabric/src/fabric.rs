@@ -433,7 +433,8 @@ impl Fabric {
         let queues = self.directions.iter().filter(|state| !state.egress.is_empty()).map(|state| {
             let (from, to) = self.direction_ends(state.id);
             let (from, to) = (&self.port(from).name, &self.port(to).name);
-            format!("{from} to {to}: {} TLPs wait ({})", state.egress.length, state.reason())
+            let count = state.egress.count(&self.packets);
+            format!("{from} to {to}: {count} TLPs wait ({})", state.reason())
         });
         flows.chain(devices).chain(queues).collect()
     }
