@@ -3,21 +3,21 @@
 
 use crosslane::driver::Device;
 use crosslane::experiment::{Options, read};
-use crosslane::lab::{Lab, Simulation};
+use crosslane::lab::{CheckedRun, Lab};
 use crosslane::pcie::units::HostId;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lab = Lab::load("rosta:crosslane")?;
     for tags in [1.0, 2.0, 4.0] {
         let lab = lab.with_constant("variant.crosslane.part.v7.requester.tags", tags)?;
-        let simulation = Simulation::new(lab.build_engines(1)?);
-        let bus = simulation.bus(HostId(0));
-        let measured = simulation.run("sweep", async {
+        let run = CheckedRun::new(&lab, 1)?;
+        let bus = run.simulation().bus(HostId(0));
+        let measured = run.run("sweep", async {
             let device = Device::open_by_name(bus, "fpga1").await?;
             let options = Options::default().with_size_bytes(65_536).with_iterations(32);
             read(&device, &options.with_outstanding(4)).await
-        })??;
-        println!("{tags} tags: {:.1} MB/s", measured.hardware_bytes_per_second() / 1e6);
+        })?;
+        println!("{tags} tags: {:.1} MB/s", measured.value.hardware_bytes_per_second() / 1e6);
     }
     Ok(())
 }

@@ -7,9 +7,9 @@ use crosslane::prelude::*;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lab = crosslane::lab::open("aws-f1")?;
-    let simulation = crosslane::lab::Simulation::new(lab.build_engines(1)?);
-    let bus = simulation.bus(crosslane::pcie::units::HostId(0));
-    simulation.run("window", async {
+    let run = crosslane::lab::CheckedRun::new(&lab, 1)?;
+    let bus = run.simulation().bus(crosslane::pcie::units::HostId(0));
+    run.run("window", async {
         let card = MemoryCard::open_by_name(bus.clone(), "f1").await?;
         for mapping in [Mapping::Uncached, Mapping::WriteCombined] {
             let contents = crosslane::driver::Contents::Memory;
@@ -25,6 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let writes = card.take_metrics().await?.writes_in_words();
             println!("{mapping:?}: 4096 B in {took}; the card saw {writes}");
         }
-        Ok(())
-    })?
+        Ok::<_, crosslane::driver::DriverError>(())
+    })?;
+    Ok(())
 }

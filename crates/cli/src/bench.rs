@@ -196,6 +196,7 @@ impl<'a> Bench<'a> {
             }
         }
         steps.finish();
+        let failed = failed.or_else(|| session.finish().err().map(CommandError::from));
         match failed {
             Some(error) if made.scenarios.is_empty() => Err(error),
             failed => self.show(&steps, made, failed),

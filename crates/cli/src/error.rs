@@ -58,6 +58,7 @@ failed!(
     crosslane::bridge::BridgeError,
     crosslane::experiment::fit::FitError,
     crosslane::host::RdmaError,
+    crosslane::lab::RunError<std::convert::Infallible>,
     crosslane::lab::Stuck,
     crosslane::open::CardError,
     crosslane_report::output::OutputError,
@@ -148,7 +149,7 @@ macro_rules! wrapping {
 }
 wrapping! {
     DoctorError: Function, Prediction;
-    TestError: Open, Card, Stuck;
+    TestError: Open, Card, Stuck, Run;
 }
 
 /// Makes the error of an impossible command line.

@@ -74,6 +74,7 @@ pub fn run(arguments: &OverheadArguments) -> Result<()> {
         let rows = overhead(&cards[0], &clock, &options).await;
         rows.map_err(|error| CommandError::failed(format!("{name}: {error}")))
     })?;
+    session.finish()?;
     let outcome = Outcome::Overhead(Overhead {
         schema: SCHEMA,
         bench: "overhead".to_owned(),

@@ -13,7 +13,7 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::error::Result;
 use crate::executor::{Simulation, Stuck, WhyStuck};
-use crate::lab::Lab;
+use crate::lab::{Lab, RunningLab};
 
 /// Simulated time after which a run is given up, unless it sets another limit: far beyond what a
 /// run simulates in an hour, so that only code that waits for ever reaches it.
@@ -87,9 +87,14 @@ impl CheckedRun {
     /// # Errors
     /// A lab that cannot be built.
     pub fn new(lab: &Lab, seed: u64) -> Result<Self> {
-        let simulation = Simulation::new(lab.build_engines(seed)?);
+        Ok(Self::of(lab.build_engines(seed)?))
+    }
+
+    /// Takes a lab that was built.
+    pub fn of(lab: RunningLab) -> Self {
+        let simulation = Simulation::new(lab);
         simulation.set_time_limit(Some(TIME_LIMIT));
-        Ok(Self { simulation })
+        Self { simulation }
     }
 
     /// Gives the run up at another simulated time.
@@ -117,8 +122,20 @@ impl CheckedRun {
         self.run_to_errors(name, program).into_result()
     }
 
-    /// Does the same, and leaves what went wrong to the caller. Nothing more is run after a program
-    /// that failed.
+    /// Runs what programs of the [`simulation`](Self::simulation) have left.
+    ///
+    /// # Errors
+    /// The first thing that went wrong, in those programs too.
+    pub fn finish(&self) -> Result<(), RunError<Infallible>> {
+        let left = self.simulation.finish().err();
+        let now = self.simulation.now();
+        let ending =
+            self.simulation.with_fabric(|fabric| Ending::new(Ok(Ok(())), now, left, fabric));
+        ending.into_result().map(|_| ())
+    }
+
+    /// Runs as [`run`](Self::run), and leaves what went wrong to the caller. Nothing more is run
+    /// after a program that failed.
     pub fn run_to_errors<T, E>(
         &self,
         name: &str,

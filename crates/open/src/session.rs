@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Cards opened by name, on any kind of bus, and programs that run on them.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 
 use crosslane_driver::{Device, DriverError};
 use crosslane_host::{Bus, BusError, Topology, kinds, setters};
-use crosslane_lab::{EngineKind, Lab, LabBus, Simulation, Stuck};
+use crosslane_lab::{CheckedRun, EngineKind, Lab, LabBus, RunError, Simulation, Stuck};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_vfio::sysfs::ConfigurationWrites;
 use crosslane_vfio::user::{self, REQUEST_DEADLINE};
@@ -70,7 +71,7 @@ pub struct Card {
 /// ```
 pub struct Session {
     /// Simulation of the lab; `None` for real and served cards.
-    simulation: Option<Simulation>,
+    run: Option<CheckedRun>,
     bus: AnyBus,
     cards: Vec<Card>,
 }
@@ -122,7 +123,7 @@ impl Session {
             let endpoint = info.map_or_else(|| function.to_string(), |info| info.name.clone());
             Card { name: name.to_string(), endpoint, function }
         });
-        Ok(Self { simulation: None, cards: cards.collect(), bus: AnyBus::Vfio(bus) })
+        Ok(Self { run: None, cards: cards.collect(), bus: AnyBus::Vfio(bus) })
     }
 
     fn open_lab(
@@ -182,9 +183,9 @@ impl Session {
                 return Err(no_card(endpoint, "it is no engine of the same host".to_owned()));
             }
         }
-        let simulation = Simulation::new(running);
-        let bus = AnyBus::Lab(simulation.bus(host));
-        Ok(Self { simulation: Some(simulation), bus, cards })
+        let run = CheckedRun::of(running);
+        let bus = AnyBus::Lab(run.simulation().bus(host));
+        Ok(Self { run: Some(run), bus, cards })
     }
 
     /// Returns the bus of the cards' host.
@@ -198,8 +199,8 @@ impl Session {
     }
 
     /// Returns the simulation, if the cards are a lab's.
-    pub const fn simulation(&self) -> Option<&Simulation> {
-        self.simulation.as_ref()
+    pub fn simulation(&self) -> Option<&Simulation> {
+        self.run.as_ref().map(CheckedRun::simulation)
     }
 
     /// Opens the engine of a card, by its index in [`cards`](Self::cards).
@@ -230,18 +231,28 @@ impl Session {
     /// Runs a program to its end on this thread.
     ///
     /// # Errors
-    /// In a lab, a program that can never end.
+    /// In a lab, a program that can never end, or reaches its time limit,
+    /// [`TIME_LIMIT`](crosslane_lab::TIME_LIMIT).
     pub fn block_on<F: Future>(&self, program: F) -> Result<F::Output, Stuck> {
-        match &self.simulation {
+        match self.simulation() {
             Some(simulation) => simulation.run("program", program),
             None => Ok(block_on(program)),
         }
     }
 
+    /// In a lab, runs what programs have left, such as TLPs, to its end. Programs that expect no
+    /// error of a port end with it.
+    ///
+    /// # Errors
+    /// In a lab, work that can never end, and errors that ports have detected in the session.
+    pub fn finish(&self) -> Result<(), RunError<Infallible>> {
+        self.run.as_ref().map_or(Ok(()), CheckedRun::finish)
+    }
+
     /// Runs a program that also waits for the outside world, such as a network. A lab then runs as
-    /// fast as possible beside it; see [`Simulation::run_free`].
+    /// fast as possible beside it, without the time limit; see [`Simulation::run_free`].
     pub fn run_free<F: Future>(&self, program: F) -> F::Output {
-        match &self.simulation {
+        match self.simulation() {
             Some(simulation) => simulation.run_free("program", program),
             None => block_on(program),
         }
@@ -253,7 +264,7 @@ impl Session {
     /// # Errors
     /// A card that cannot be reset.
     pub async fn reset(&self, function: RoutingId) -> Result<(), BusError> {
-        match (&self.bus, &self.simulation) {
+        match (&self.bus, self.simulation()) {
             (AnyBus::Lab(bus), Some(simulation)) => {
                 retrain(simulation, bus, function).await;
                 Ok(())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Kinds of errors, by what a caller can do about them.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -149,6 +150,13 @@ impl Reason {
     /// Returns the kind.
     pub const fn kind(&self) -> ErrorKind {
         self.kind
+    }
+}
+
+/// Of no error there is no reason.
+impl From<Infallible> for Reason {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

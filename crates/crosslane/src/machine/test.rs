@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The test of cards: the acceptance steps, then a reset of each card while it writes to memory.
 
+use std::convert::Infallible;
 use std::slice;
 use std::time::Duration;
 
 use crosslane_driver::{ChannelKind, ChannelOptions, Device, DriverError, StreamSource, Transfer};
 use crosslane_experiment::{AcceptanceOptions, accept};
 use crosslane_host::{Bus, BusError, DmaMemory, PageSize, kinds, setters};
-use crosslane_lab::Stuck;
+use crosslane_lab::{RunError, Stuck};
 use crosslane_open::{Card, CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
@@ -65,12 +66,16 @@ pub enum TestError {
     /// A program in the lab can never end.
     #[error(transparent)]
     Stuck(#[from] Stuck),
+    /// A port of the lab has detected an error, or something that was begun can never end.
+    #[error(transparent)]
+    Run(#[from] RunError<Infallible>),
 }
 
 kinds!(TestError {
     Self::Open(error) => error.kind(),
     Self::Card(error) => error.kind(),
     Self::Stuck(error) => error.kind(),
+    Self::Run(error) => error.kind(),
 });
 
 /// Tests cards: registers, transfers, interrupts, writes between them, and a reset of each while it
@@ -104,6 +109,7 @@ pub fn test_cards(
             accept(&cards, &acceptance, &mut note).await;
             Ok::<_, CardError>(())
         })??;
+        session.finish()?;
     }
     // Each card is opened once more, separately.
     let acceptance = acceptance

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of devices, and the cards that they open.
 
-use crosslane_host::{Bus, BusError, DmaMemory, PageSize};
+use crosslane_host::{Bus, BusError, DmaMemory, ErrorKind, PageSize, RegisterAddress, Topology};
+use crosslane_lab::{RunError, TIME_LIMIT};
 use crosslane_open::{AnyMemory, DeviceName, LabDevice, OpenError, Session, SessionOptions};
+use crosslane_pcie::config::registers;
+use crosslane_pcie::units::Picoseconds;
 
 fn lab(name: &str) -> LabDevice {
     let DeviceName::Lab(device) = name.parse().unwrap() else { panic!("{name} is a lab's card") };
@@ -110,6 +113,31 @@ fn a_free_run_waits_for_other_threads_too() {
     });
     assert!(clocks.unwrap() > 0);
     assert_eq!(thread.join().unwrap(), Ok(()));
+}
+
+#[test]
+fn a_lab_s_session_is_checked() {
+    let session = Session::open("lab:kc705:crosslane").unwrap();
+    let bus = session.bus();
+    assert_eq!(session.finish(), Ok(()));
+    // A card whose memory space is off refuses the load, and its port notes that.
+    let function = session.cards()[0].function;
+    bus.config_write(function, registers::COMMAND, 0, 0b0011).unwrap();
+    let register = RegisterAddress { function, bar: 0, offset_bytes: 0 };
+    let answer = session.block_on(bus.read_register(register));
+    assert!(answer.unwrap().is_err());
+    let error = session.finish().unwrap_err();
+    assert!(matches!(error, RunError::Fabric { count: 1, .. }), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    // A program that polls for ever ends at the time limit.
+    let stuck = session.block_on(async {
+        loop {
+            bus.sleep_until(bus.now() + Picoseconds::from_secs(60)).await;
+        }
+    });
+    let stuck = stuck.unwrap_err();
+    assert_eq!(stuck.kind(), ErrorKind::Timeout);
+    assert_eq!(stuck.time, TIME_LIMIT);
 }
 
 #[test]
