@@ -192,16 +192,15 @@ fn axes(arguments: &SweepArguments) -> Result<Axes> {
         DescriptorWord::Ring => Ok(Descriptors::Ring),
         DescriptorWord::Command => Err(usage("--descriptors command: the command port is for p2p")),
     });
-    Ok(Axes {
-        kinds: arguments.way.clone(),
-        links: arguments.link.clone(),
-        payload_bytes: arguments.mps.clone(),
-        tags: arguments.tags.clone(),
-        descriptors: descriptors.collect::<Result<_, _>>()?,
-        outstanding: arguments.outstanding.clone(),
-        constants: arguments.set.clone(),
-        sizes: arguments.size.iter().flat_map(SizeRange::sizes).collect(),
-    })
+    Ok(Axes::default()
+        .with_kinds(&arguments.way[..])
+        .with_links(&arguments.link[..])
+        .with_payload_bytes(&arguments.mps[..])
+        .with_tags(&arguments.tags[..])
+        .with_descriptors(descriptors.collect::<Result<Vec<_>>>()?)
+        .with_outstanding(&arguments.outstanding[..])
+        .with_constants(&arguments.set[..])
+        .with_sizes(arguments.size.iter().flat_map(SizeRange::sizes).collect::<Vec<_>>()))
 }
 
 /// Outputs of a sweep.

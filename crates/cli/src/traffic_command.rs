@@ -21,12 +21,10 @@ pub fn run(arguments: &TrafficArguments) -> Result<()> {
     let lab = Arc::new(Lab::load(&arguments.place.named()?.whole_lab(why)?)?);
     let scenario = |sizes: Vec<u64>| {
         let flows = arguments.flows.iter().zip(sizes).map(|(f, size)| f.request(size)).collect();
-        let choices = Choices {
-            operations: arguments.operations,
-            outstanding: arguments.outstanding,
-            relaxed: arguments.relaxed,
-            relaxed_reads: false,
-        };
+        let choices = Choices::default()
+            .with_operations(arguments.operations)
+            .with_outstanding(arguments.outstanding)
+            .with_relaxed(arguments.relaxed);
         let work = TrafficWork { flows, choices, shuffle: arguments.shuffle };
         let scenario = Scenario::new(Arc::clone(&lab), work).with_seed(arguments.seed);
         Scenario { max_payload_bytes: arguments.mps, ..scenario }

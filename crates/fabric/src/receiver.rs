@@ -595,7 +595,7 @@ impl LinkPair<'_> {
         Reception::Accepted
     }
 
-    /// Whether the data link layer drops a TLP, because it is corrupt, behind a gap, or a duplicate.
+    /// Whether the data link layer drops a TLP: one that is corrupt, behind a gap, or a duplicate.
     #[cold]
     fn drops(&mut self, sequence: u64, corrupt: bool, tail_ps: u64) -> bool {
         let sent = self.wire.sent;

@@ -26,8 +26,11 @@
 /// ```
 #[macro_export]
 macro_rules! setters {
-    ($options:ident { $($setter:ident($field:ident: $type:ty)),+ $(,)? }) => {
-        impl $options {
+    (
+        $options:ident $(<$lifetime:lifetime>)?
+        { $($setter:ident($field:ident: $type:ty)),+ $(,)? }
+    ) => {
+        impl $options $(<$lifetime>)? {
             $(
                 #[doc = concat!("Sets `", stringify!($field), "`.")]
                 #[must_use]

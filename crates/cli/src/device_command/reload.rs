@@ -44,13 +44,10 @@ pub fn run(arguments: &ReloadArguments) -> Result<()> {
             }
         }
     };
-    let mut options = ReloadOptions {
-        deadline: Duration::from_secs(seconds),
-        force: arguments.force,
-        ready,
-        reconfigure: &mut reconfigure,
-        interrupted: &interrupted,
-    };
+    let mut options = ReloadOptions::new(&mut reconfigure, &interrupted)
+        .with_deadline(Duration::from_secs(seconds))
+        .with_force(arguments.force)
+        .with_ready(ready);
     let reload = reload(&machine(&arguments.output.root), address, &mut options)?;
     output::show(arguments.output.json, &reload, |_| text::reload(&reload))
 }

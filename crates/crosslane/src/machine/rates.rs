@@ -128,19 +128,11 @@ fn paths<'a>(
 impl Path<'_> {
     fn run(&self) -> Result<Scenario<TrafficWork>, ExplainError> {
         let lab = Arc::new(Lab::from_text("this machine", &self.lab.text)?);
-        let request = FlowRequest {
-            label: self.what.clone(),
-            from: self.from.to_owned(),
-            to: self.to.to_owned(),
-            kind: self.kind,
-            operation_bytes: self.operation_bytes,
-            payload_bytes: None,
-        };
-        let choices = Choices {
-            operations: Some(PREDICTED_BYTES / self.operation_bytes),
-            outstanding: Some(OUTSTANDING),
-            ..Choices::default()
-        };
+        let request = FlowRequest::new(self.from, self.to, self.kind, self.operation_bytes)
+            .with_label(&self.what);
+        let choices = Choices::default()
+            .with_operations(PREDICTED_BYTES / self.operation_bytes)
+            .with_outstanding(OUTSTANDING);
         let work = TrafficWork { flows: vec![request], choices, shuffle: false };
         Ok(Scenario::new(lab, work))
     }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crosslane_host::setters;
 use crosslane_pcie::link::LinkRate;
 use crosslane_results::Parameter;
 use crosslane_results::quantity::size_words;
@@ -60,6 +61,7 @@ impl Descriptors {
 /// values stays as the lab has it, or has its default. Only labs have links, payloads, tags and
 /// constants as axes.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Axes {
     /// Kinds of transfers [default: those with the card's memory, if it has one, else with its
     /// streams].
@@ -79,6 +81,17 @@ pub struct Axes {
     /// Bytes of a transfer, multiples of 4.
     pub sizes: Vec<u64>,
 }
+
+setters!(Axes {
+    with_kinds(kinds: impl Into<Vec<TransferKind>>),
+    with_links(links: impl Into<Vec<LinkRate>>),
+    with_payload_bytes(payload_bytes: impl Into<Vec<u32>>),
+    with_tags(tags: impl Into<Vec<u16>>),
+    with_descriptors(descriptors: impl Into<Vec<Descriptors>>),
+    with_outstanding(outstanding: impl Into<Vec<u32>>),
+    with_constants(constants: impl Into<Vec<(String, Vec<f64>)>>),
+    with_sizes(sizes: impl Into<Vec<u64>>),
+});
 
 /// A point of a sweep. Parameters without a value are as the lab has them, or have their defaults.
 #[derive(Clone, Debug, PartialEq)]

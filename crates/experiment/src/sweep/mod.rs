@@ -10,11 +10,7 @@
 //!
 //! let lab = crosslane_lab::open("rosta:crosslane")?;
 //! let sweep = LabSweep::new(&lab, None, SweepOptions::default())?;
-//! let axes = Axes {
-//!     kinds: vec![TransferKind::Write],
-//!     sizes: vec![1024, 65_536],
-//!     ..Axes::default()
-//! };
+//! let axes = Axes::default().with_kinds([TransferKind::Write]).with_sizes([1024, 65_536]);
 //! let mut measured = Vec::new();
 //! for point in sweep.axes(axes)?.points()? {
 //!     measured.push(sweep.measure(&point, &|| false)?);

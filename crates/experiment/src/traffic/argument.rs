@@ -42,14 +42,9 @@ pub struct FlowArgument {
 impl FlowArgument {
     /// The flow with operations of this size.
     pub fn request(&self, operation_bytes: u64) -> FlowRequest {
-        FlowRequest {
-            label: format!("--flow {self}"),
-            from: self.from.clone(),
-            to: self.to.clone(),
-            kind: self.kind,
-            operation_bytes,
-            payload_bytes: self.payload_bytes,
-        }
+        FlowRequest::new(&self.from, &self.to, self.kind, operation_bytes)
+            .with_label(format!("--flow {self}"))
+            .with_payload_bytes(self.payload_bytes)
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use crosslane_fabric::{DirectionId, NodeId};
 use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, NodeKind};
+use crosslane_host::setters;
 use crosslane_lab::RunningLab;
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
@@ -26,6 +27,7 @@ const ONLY_HOST: &str = "host";
 
 /// Options of all flows of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Choices {
     /// Operations of each flow, or by size.
     pub operations: Option<u64>,
@@ -37,8 +39,16 @@ pub struct Choices {
     pub relaxed_reads: bool,
 }
 
+setters!(Choices {
+    with_operations(operations: impl Into<Option<u64>>),
+    with_outstanding(outstanding: impl Into<Option<u32>>),
+    with_relaxed(relaxed: bool),
+    with_relaxed_reads(relaxed_reads: bool),
+});
+
 /// A flow as it is asked for; names are not looked up yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FlowRequest {
     /// Name of the flow in errors.
     pub label: String,
@@ -56,7 +66,19 @@ pub struct FlowRequest {
     pub payload_bytes: Option<u32>,
 }
 
+setters!(FlowRequest {
+    with_label(label: impl Into<String>),
+    with_payload_bytes(payload_bytes: impl Into<Option<u32>>),
+});
+
 impl FlowRequest {
+    /// Asks for a flow from a requester to a memory, with operations of so many bytes.
+    pub fn new(from: &str, to: &str, kind: FlowKind, operation_bytes: u64) -> Self {
+        let label = format!("{from}:{to}:{}", kind_word(kind));
+        let (from, to) = (from.to_owned(), to.to_owned());
+        Self { label, from, to, kind, operation_bytes, payload_bytes: None }
+    }
+
     fn refused(&self, problem: String) -> ExperimentError {
         ExperimentError::refused(&self.label, problem)
     }

@@ -38,15 +38,8 @@ fn traffic_in(
     bytes: u64,
     count: u64,
 ) -> TrafficOutcome {
-    let flow = FlowRequest {
-        label: format!("{from}:{to}"),
-        from: from.to_owned(),
-        to: to.to_owned(),
-        kind,
-        operation_bytes: bytes,
-        payload_bytes: None,
-    };
-    let choices = Choices { operations: Some(count), ..Choices::default() };
+    let flow = FlowRequest::new(from, to, kind, bytes);
+    let choices = Choices::default().with_operations(count);
     let work = TrafficWork { flows: vec![flow], choices, shuffle: false };
     let run = Scenario::new(Arc::new(lab), work);
     let outcome = run.run(&(), None).unwrap();

@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crosslane_host::ErrorKind::{Denied, Failed, InvalidArgument, Unsupported};
-use crosslane_host::{Topology, TopologyError};
+use crosslane_host::{Topology, TopologyError, setters};
 use crosslane_pcie::config::registers as reg;
 
 use super::attribute::{text, write};
@@ -47,6 +47,7 @@ pub enum CardReady {
 }
 
 /// Options of a reload.
+#[non_exhaustive]
 pub struct ReloadOptions<'a> {
     /// Longest time from the removal until the function is back.
     pub deadline: Duration,
@@ -60,6 +61,23 @@ pub struct ReloadOptions<'a> {
     /// Set by the caller to interrupt the reload.
     pub interrupted: &'a AtomicBool,
 }
+
+impl<'a> ReloadOptions<'a> {
+    /// Waits up to 30 s for the link to go down and up, and does not force anything.
+    pub fn new(
+        reconfigure: &'a mut dyn FnMut() -> Result<(), String>,
+        interrupted: &'a AtomicBool,
+    ) -> Self {
+        let (deadline, ready) = (Duration::from_secs(30), CardReady::LinkDownAndUp);
+        Self { deadline, force: false, ready, reconfigure, interrupted }
+    }
+}
+
+setters!(ReloadOptions<'_> {
+    with_deadline(deadline: Duration),
+    with_force(force: bool),
+    with_ready(ready: CardReady),
+});
 
 /// Outcome of a reload.
 #[derive(Clone, Debug, PartialEq)]

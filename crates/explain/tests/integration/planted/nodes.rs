@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in nodes that forward TLPs: switches, root complex, ordering.
 
-use crosslane_experiment::{Choices, Options, Workload};
+use crosslane_experiment::{Options, Workload};
 use crosslane_fabric::FlowKind;
 use crosslane_fabric::parameters::PeerToPeer as Passing;
 use crosslane_pcie::units::Picoseconds;
@@ -49,7 +49,7 @@ fn completions_behind_posted_writes() {
         let read = ("card1", "host0", FlowKind::Read, 16 << 10);
         let flows = [read, ("card5", "card1", FlowKind::Write, 1024)];
         let mut run = generic(lab, 64, &flows);
-        run.work.choices = Choices { relaxed_reads, ..run.work.choices };
+        run.work.choices = run.work.choices.with_relaxed_reads(relaxed_reads);
         run
     };
     let base = explained(&run(false, false));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crosslane_experiment::{
-    Choices, EngineWork, FlowEnds, FlowRequest, Options, Scenario, TrafficWork, Workload, kind_word,
+    Choices, EngineWork, FlowEnds, FlowRequest, Options, Scenario, TrafficWork, Workload,
 };
 use crosslane_fabric::FlowKind;
 use crosslane_lab::file::parts::{EndpointPart, RootComplexPart};
@@ -108,15 +108,8 @@ pub fn generic(
     operations: u64,
     flows: &[(&str, &str, FlowKind, u64)],
 ) -> Scenario<TrafficWork> {
-    let flows = flows.iter().map(|(from, to, kind, operation_bytes)| FlowRequest {
-        label: format!("{from}:{to}:{}", kind_word(*kind)),
-        from: (*from).to_owned(),
-        to: (*to).to_owned(),
-        kind: *kind,
-        operation_bytes: *operation_bytes,
-        payload_bytes: None,
-    });
-    let choices = Choices { operations: Some(operations), ..Choices::default() };
+    let flows = flows.iter().map(|(from, to, kind, size)| FlowRequest::new(from, to, *kind, *size));
+    let choices = Choices::default().with_operations(operations);
     let work = TrafficWork { flows: flows.collect(), choices, shuffle: false };
     Scenario::new(Arc::new(lab), work)
 }

@@ -62,7 +62,8 @@ fn attempt(
     interrupted: &AtomicBool,
     reconfigure: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Reloaded, SysfsError> {
-    let mut options = ReloadOptions { deadline, force: false, ready, reconfigure, interrupted };
+    let options = ReloadOptions::new(reconfigure, interrupted);
+    let mut options = options.with_deadline(deadline).with_ready(ready);
     reload(&fake.machine(), address(CARD), &mut options)
 }
 
@@ -172,13 +173,7 @@ fn what_cannot_be_reloaded_is_left_alone() {
     let fake = machine("what_cannot_be_reloaded_is_left_alone");
     let mut never = || -> Result<(), String> { panic!("nothing is removed") };
     let mut refused = |at: &str, ready: CardReady| {
-        let mut options = ReloadOptions {
-            deadline: LONG,
-            force: false,
-            ready,
-            reconfigure: &mut never,
-            interrupted: &NEVER,
-        };
+        let mut options = ReloadOptions::new(&mut never, &NEVER).with_ready(ready);
         reload(&fake.machine(), address(at), &mut options).unwrap_err().to_string()
     };
     assert!(refused("02:00.0", CardReady::LinkUp).contains("it is a port"));
