@@ -23,12 +23,17 @@ use crate::table::{Field, Table};
 const OF_LINKS: [Field<Flow>; 7] =
     [PAYLOAD, APPLICATION, RATE, BINARY_RATE, CEILING, LESS_DLLPS, SHARE];
 /// Columns of generated traffic.
-const OF_TRAFFIC: [Field<Flow>; 6] = [PAYLOAD, RATE, BINARY_RATE, CEILING, LESS_DLLPS, SHARE];
+const OF_TRAFFIC: [Field<Flow>; 6] = [
+    (PAYLOAD.0, |flow| marked(flow, PAYLOAD)),
+    RATE,
+    BINARY_RATE,
+    (CEILING.0, |flow| marked(flow, CEILING)),
+    (LESS_DLLPS.0, |flow| marked(flow, LESS_DLLPS)),
+    (SHARE.0, |flow| marked(flow, SHARE)),
+];
 /// Columns of cards. Served ones have the first alone: their engines' timers may run in another
 /// time.
 const OF_CARDS: [Field<Flow>; 5] = [APPLICATION, RATE, BINARY_RATE, PLAN, SHARE_OF_PLAN];
-/// Headings of values that are estimated for some traffic.
-const ESTIMATED: [&str; 4] = ["TLP B", "ceiling MB/s", "less DLLPs", "of it %"];
 
 /// Columns that a narrow terminal leaves out, the least important first.
 const SPARE: [&str; 10] = [
@@ -124,6 +129,12 @@ fn traffic_heading(flow: &Flow, scenario: &ScenarioResult, notes: Notes<'_>) -> 
     heading
 }
 
+/// Formats a field with a mark if it is estimated.
+fn marked(flow: &Flow, (_, text): Field<Flow>) -> String {
+    let text = text(flow);
+    if is_estimate(flow) && text != "-" { format!("~{text}") } else { text }
+}
+
 fn is_estimate(flow: &Flow) -> bool {
     flow.ceiling.as_ref().is_some_and(|ceiling| ceiling.is_estimate)
 }
@@ -133,16 +144,7 @@ fn traffic_table(bench: &Bench, flows: usize) -> Table {
     let rows = (0..flows).flat_map(|index| bench.scenarios.iter().map(move |one| (one, index)));
     let rows: Vec<(&ScenarioResult, &Flow)> =
         rows.map(|(one, index)| (one, &one.flows[index])).collect();
-    let mut table = rows_of(bench, flows > 1, &rows, &OF_TRAFFIC);
-    let estimates = rows.iter().zip(&mut table.rows).filter(|((_, flow), _)| is_estimate(flow));
-    for (_, row) in estimates {
-        for (column, cell) in table.columns.iter().zip(row) {
-            if ESTIMATED.contains(&column.heading.as_str()) && cell.text != "-" {
-                cell.text.insert(0, '~');
-            }
-        }
-    }
-    table
+    rows_of(bench, flows > 1, &rows, &OF_TRAFFIC)
 }
 
 /// Returns a table with the flows of the first run, then those of the next one.
