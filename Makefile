@@ -31,8 +31,9 @@ RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)
 REMEMBERED := CARGO_TARGET_$(HOST)_RUNNER="$(PYTHON) -B $(CURDIR)/tools/test_runner.py"
 
-# Programs that run in the virtual machine, as `make check-tests` has built it.
-VM_PROGRAMS := test --no-run --workspace --locked $(RTL)
+# Builds all test programs, examples and the program itself. The checks that run one of these build
+# by this command: with other features cargo would build it anew.
+BUILD_TESTS := $(CARGO) test --no-run --workspace --locked $(RTL)
 
 # Clients of a bridge may be Arm nodes. Needs `rustup target add` of this name.
 ARM := aarch64-unknown-linux-gnu
@@ -88,7 +89,7 @@ check-registers: $(TOOLS) ## whether what is generated is what the register maps
 	cd registers && ../$(VENV)/bin/python -B -m unittest --quiet
 
 build-tests: $(TOOLS) ## build what `check-tests`, `check-rtl` and `check-vm` run
-	$(CARGO) test --no-run --workspace --locked $(RTL)
+	$(BUILD_TESTS)
 
 check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the README and of the program
 	$(REMEMBERED) $(CARGO) test --workspace --locked --no-fail-fast $(RTL)
@@ -111,7 +112,8 @@ check-rtl: $(TOOLS) ## the driver's tests, also over sockets, and gateware and m
 		lab:: same_tlps:: served:: --skip a_thousand_restarts --skip sixty_four_mib
 
 check-report: $(TOOLS) ## reports in a browser: needs chromium
-	$(CARGO) run --quiet --locked -p crosslane-report --example sample -- $(TARGET_DIR)/report-sample
+	$(BUILD_TESTS)
+	$(TARGET_DIR)/debug/examples/sample $(TARGET_DIR)/report-sample
 	CROSSLANE_PAGES=$$(ls $(TESTED_PAGES) 2>/dev/null | paste -s -d :) \
 		$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
 
@@ -122,11 +124,11 @@ test-gateware: $(TOOLS) ## the same with every width, size and seed
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware examples
 
 check-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
-	$(CARGO) $(VM_PROGRAMS)
+	$(BUILD_TESTS)
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider vm
 
 test-vm-iommufd: $(TOOLS) ## the same of cards by iommufd, on a kernel that is built for it, once: some minutes
-	$(CARGO) $(VM_PROGRAMS)
+	$(BUILD_TESTS)
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider --iommufd -k "not bridge" \
 		vm/test_edu.py vm/test_served.py vm/test_errors.py
 

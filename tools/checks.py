@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs the checks of `make test`, two at a time, and prints how long each took.
 
-Each check is a make target and can be run alone. Cargo holds a lock while it builds, so the steps
-that build with it run one after the other; the rest run beside them. The gateware's simulations run
-with a lower priority: they use the remaining time of the cores. Every step's output goes to
-`target/checks/STEP.log`; that of a failed step is printed when it ends. A step that hangs is
-stopped and fails. A step that needs a failed one is not run, all others are, and the exit status is
-1.
+Each check is a make target and can be run alone. Cargo locks the folder in which it builds, and
+test programs use the same files, so steps that write one folder run one after the other. The
+gateware's simulations run with a lower priority: they use the remaining time of the cores. Every
+step's output goes to `target/checks/STEP.log`; that of a failed step is printed when it ends. A
+step that hangs is stopped and fails. A step that needs a failed one is not run, all others are, and
+the exit status is 1.
 """
 
 import argparse
@@ -28,7 +28,7 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 LOGS = TARGET / "checks"
 # Largest part of a failed step's output that is printed, in bytes; the rest is in its log.
 SHOWN_BYTES = 60_000
-# Steps at a time: one that builds with cargo, one beside it.
+# Steps at a time.
 LANES = 2
 # Increase of the nice value of a step in the background.
 NICE = 15
@@ -40,7 +40,8 @@ class Step:
 
     target: str
     after: tuple[str, ...] = ()
-    cargo: bool = False
+    # Folder below `target` that it alone writes meanwhile: one that cargo builds in, or the tests'.
+    writes: str | None = None
     background: bool = False
     # Limit after which it counts as hanging.
     limit_seconds: float | None = 45 * 60
@@ -55,25 +56,26 @@ class Step:
         return LOGS / f"{self.target}.log"
 
 
-# In the order in which they are started, other things being equal.
+# In the order in which they are started, other things being equal: long ones first.
 STEPS = [
+    Step("check-lint", writes="debug"),
+    Step("build-tests", writes="debug"),
+    Step("check-tests", after=("build-tests",), writes="tmp"),
     Step("check-format"),
-    Step("check-lint", cargo=True),
     Step("check-gateware-lint"),
     Step("check-tools"),
     Step("check-registers"),
-    Step("build-tests", cargo=True),
-    Step("check-tests", after=("build-tests",), cargo=True),
-    Step("check-rtl", after=("build-tests",), cargo=True),
+    Step("check-run", writes="release"),
     Step("check-vm", after=("build-tests",)),
+    Step("check-rtl", after=("build-tests",), writes="tmp"),
+    Step("check-report", after=("check-tests", "check-run")),
+    Step("check-doc", writes="debug"),
+    # Programs that run while it builds are the host's, in the same folder.
+    Step("check-arm", writes="debug"),
     Step("check-gateware", background=True, limit_seconds=75 * 60),
     Step("check-area", background=True, limit_seconds=75 * 60),
-    Step("check-run", cargo=True),
-    Step("check-report", after=("check-tests", "check-run")),
-    Step("check-arm", cargo=True),
-    Step("check-doc", cargo=True),
+    Step("check-speed", writes="release"),
     Step("check-deny"),
-    Step("check-speed", cargo=True),
 ]
 
 # Summary lines of the test runners in use, whose counts are added up.
@@ -111,13 +113,10 @@ class Run:
         running = [step for step in self.steps if step.process and step.passed is None]
         if len(running) >= LANES:
             return None
-        cargo = any(step.cargo for step in running)
+        locked = {step.writes for step in running} - {None}
         by_name = {step.target: step for step in self.steps}
         for step in self.steps:
-            if step.process or step.passed is not None or (cargo and step.cargo):
-                continue
-            # One lane is kept for steps that build with cargo as long as any are left.
-            if running and not cargo and not step.cargo and self.cargo_left():
+            if step.process or step.passed is not None or step.writes in locked:
                 continue
             before = [by_name[name].passed for name in step.after if name in by_name]
             if all(before):
@@ -126,10 +125,6 @@ class Run:
                 step.passed = False
                 print(f"---- {step.target} is not run: what it needs has failed", flush=True)
         return None
-
-    def cargo_left(self) -> bool:
-        """Whether a step that builds with cargo could begin."""
-        return any(step.cargo and not step.process and step.passed is None for step in self.steps)
 
     def begin(self, step: Step) -> None:
         """Starts a step and the thread that waits for its end."""

@@ -32,14 +32,14 @@ def seeds(count: int) -> str:
 # Each with its description in the table.
 STEPS = {
     Step("test-gateware"): "every width, size and seed of the gateware's tests and proofs",
-    Step("test-rtl", cargo=True): "driver, comparison TLP by TLP and the reproduction with engines "
-    f"of our own, on the gateware; torture on it, seeds {seeds(RTL_SEEDS)}",
-    Step("torture", cargo=True): f"torture, seeds {seeds(TORTURE_SEEDS)}; "
+    Step("test-rtl", writes="debug"): "driver, comparison TLP by TLP and the reproduction with "
+    f"engines of our own, on the gateware; torture on it, seeds {seeds(RTL_SEEDS)}",
+    Step("torture", writes="debug"): f"torture, seeds {seeds(TORTURE_SEEDS)}; "
     f"tori, seeds {seeds(TORI_SEEDS)}",
-    Step("mutations", cargo=True): "every mutation, each found by its seed",
-    Step("fuzz", cargo=True): "every fuzz target for 10 minutes",
-    Step("miri", cargo=True): "the pure crates under miri",
-    Step("test-vm-iommufd", cargo=True): "cards by iommufd, on a kernel that is built for it",
+    Step("mutations", writes="debug"): "every mutation, each found by its seed",
+    Step("fuzz", writes="debug"): "every fuzz target for 10 minutes",
+    Step("miri", writes="debug"): "the pure crates under miri",
+    Step("test-vm-iommufd", writes="debug"): "cards by iommufd, on a kernel that is built for it",
 }
 
 PAGE = """<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->

@@ -8,7 +8,7 @@ import pytest
 from checks import ROOT, STEPS, Run, Step, counts_in
 
 MAKEFILE = """
-one: ; @echo 'test result: ok. 7 passed; 0 failed; 2 ignored; 0 measured'
+one: ; @sleep 0.3; echo 'test result: ok. 7 passed; 0 failed; 2 ignored; 0 measured'
 two: ; @echo '==== 1 failed, 3 passed in 0.50s ====' && false
 three: ; @touch three-has-run
 five: ; @echo 'it waits for good' && sleep 1000
@@ -31,7 +31,7 @@ def run(tmp_path, monkeypatch, capsys):
 
 
 def test_counts_of_a_step_are_in_the_table_and_the_last_line(run):
-    passed, printed = run(Step("one"), Step("four", cargo=True))
+    passed, printed = run(Step("one"), Step("four", writes="debug"))
     assert passed
     assert "\n7 passed, 0 failed\n" in printed
     assert re.search(r"one +\d+   7\n", printed)
@@ -45,6 +45,14 @@ def test_failure_stops_what_needs_it(run, tmp_path):
     assert "\n3 passed, 1 failed\n" in printed
     assert not (tmp_path / "three-has-run").exists()
     assert (tmp_path / "four-has-run").exists()
+
+
+def test_steps_that_write_one_folder_wait_for_each_other(run):
+    """Of two steps that write one folder the second waits; one of another folder runs beside."""
+    folders = (("one", "debug"), ("four", "debug"), ("three", "release"))
+    passed, printed = run(*(Step(target, writes=folder) for target, folder in folders))
+    assert passed
+    assert printed.index("three ...") < printed.index("one: passed") < printed.index("four ...")
 
 
 def test_what_hangs_is_ended(run):

@@ -2,19 +2,25 @@
 """Pages in a browser: the sample, and every page named in CROSSLANE_PAGES (parted by colons).
 
 `make check-report` writes the sample and runs this. Every page is opened from disk; an error on
-its console, and a request for anything but the page, fail the test.
+its console, and a request for anything but the page, fail the test. A page that has passed all
+tests is not opened again by the same tests in the same browser (tools/cache.py).
 """
 
 import itertools
 import os
 import re
 import shutil
+import subprocess
+import sys
 import unittest
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, Page, Playwright, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
+import cache
 
 TREE = Path(__file__).resolve().parents[3]
 TARGET = TREE / os.environ.get("CARGO_TARGET_DIR", "target")
@@ -106,14 +112,15 @@ class InBrowser(unittest.TestCase):
 class EveryPage(InBrowser):
     """Checks that hold for any page."""
 
-    @staticmethod
-    def pages() -> list[Path]:
-        """The sample and those that are named."""
-        named = [Path(name) for name in os.environ.get("CROSSLANE_PAGES", "").split(":") if name]
-        return [path.resolve() for path in [SAMPLE, *named]]
+    # The sample and those that are named.
+    pages = tuple(
+        Path(name).resolve()
+        for name in [SAMPLE, *os.environ.get("CROSSLANE_PAGES", "").split(":")]
+        if name
+    )
 
     def test_no_page_scrolls_sideways(self) -> None:
-        for path in self.pages():
+        for path in self.pages:
             for width in WIDTHS:
                 with self.subTest(page=str(path)), self.opened(path, width) as page:
                     self.assertLessEqual(
@@ -121,7 +128,7 @@ class EveryPage(InBrowser):
                     )
 
     def test_text_has_contrast_in_both_themes(self) -> None:
-        for path in self.pages():
+        for path in self.pages:
             for theme in THEMES:
                 with self.subTest(page=str(path)), self.opened(path, theme=theme) as page:
                     page.evaluate(
@@ -134,7 +141,7 @@ class EveryPage(InBrowser):
                         self.assertGreaterEqual(text["contrast"], least, f"{theme}: {text}")
 
     def test_print_has_pages_on_white(self) -> None:
-        for path in self.pages():
+        for path in self.pages:
             with self.subTest(page=str(path)), self.opened(path, theme="dark") as page:
                 pdf = page.pdf(format="A4", print_background=True)
                 sheets = len(re.findall(rb"/Type\s*/Page\b", pdf))
@@ -146,7 +153,7 @@ class EveryPage(InBrowser):
                 self.assertFalse(page.locator("#theme").is_visible())
 
     def test_headings_and_landmarks(self) -> None:
-        for path in self.pages():
+        for path in self.pages:
             with self.subTest(page=str(path)), self.opened(path) as page:
                 levels = page.evaluate(
                     "[...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))"
@@ -161,7 +168,7 @@ class EveryPage(InBrowser):
                 self.assertEqual(page.locator(unnamed).count(), 0)
 
     def test_all_can_be_read_without_javascript(self) -> None:
-        for path in self.pages():
+        for path in self.pages:
             with self.subTest(page=str(path)), self.opened(path, javascript=False) as page:
                 self.assertFalse(page.locator("#theme").is_visible())
                 self.assertEqual(page.locator(".legend button, th button").count(), 0)
@@ -370,5 +377,21 @@ class Frame(InBrowser):
             self.assertLessEqual(outer, 800)
 
 
+def main() -> None:
+    """Runs all tests, or those named, on the pages that have not passed all of them before."""
+    version = subprocess.run([browser_path(), "--version"], capture_output=True, check=True).stdout
+    keys = {page: cache.key(page, Path(__file__), CONTRASTS, version) for page in EveryPage.pages}
+    EveryPage.pages = tuple(page for page, key in keys.items() if not cache.remembered(key))
+    print(f"{len(keys) - len(EveryPage.pages)} of {len(keys)} pages remembered")
+    # The other tests look at the sample.
+    default = None if SAMPLE.resolve() in EveryPage.pages else "EveryPage"
+    done = unittest.main(defaultTest=default, exit=False)
+    if not done.result.wasSuccessful():
+        sys.exit(1)
+    if set(sys.argv[1:]) <= {"--quiet"}:
+        for page in EveryPage.pages:
+            cache.remember(keys[page], f"page {page.parent.name}")
+
+
 if __name__ == "__main__":
-    unittest.main()
+    main()
