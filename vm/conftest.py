@@ -11,8 +11,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from lab import Serve, ServedLab
-from machine import Image, Machine, Start
+from lab import Serve, ServedLab, root_port
+from machine import PORTS, Image, Machine, Plug
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -21,6 +21,8 @@ PROGRAMS = {
     "crosslane": TARGET / "debug" / "crosslane",
     "edu": TARGET / "debug" / "examples" / "edu",
 }
+# Devices of the shared machine: QEMU's `edu`, and empty root ports.
+DEVICES = ("edu,addr=0x5", *(root_port(bus) for bus in range(1, PORTS + 1)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,19 +51,42 @@ def image(tmp_path_factory: pytest.TempPathFactory, interface: str) -> Image:
     return Image(folder, programs, iommufd=interface == "iommufd")
 
 
-@pytest.fixture
-def start(image: Image, tmp_path: Path) -> Iterator[Start]:
-    """Starts a machine with these devices; it ends with the test."""
+@pytest.fixture(scope="session")
+def idle() -> Iterator[list[Machine]]:
+    """The shared machine between two tests, if there is one."""
     machines: list[Machine] = []
-
-    def begin(*devices: str | dict) -> Machine:
-        machine = Machine(image, tmp_path / f"machine{len(machines)}", devices)
-        machines.append(machine)
-        return machine
-
-    yield begin
+    yield machines
     for machine in machines:
         machine.close()
+
+
+@pytest.fixture
+def machine(
+    image: Image, tmp_path: Path, idle: list[Machine], request: pytest.FixtureRequest
+) -> Iterator[Machine]:
+    """The machine that tests share. It is cleared after each; a test takes back all else that it
+    has changed. A test that fails takes the machine with it, and the next starts one."""
+    machine = idle.pop() if idle else Machine(image, tmp_path / "machine", DEVICES)
+    failed = request.session.testsfailed
+    yield machine
+    try:
+        if request.session.testsfailed == failed and machine.has_room():
+            machine.clear()
+            idle.append(machine)
+    finally:
+        if not idle:
+            machine.close()
+
+
+@pytest.fixture
+def plug(machine: Machine, tmp_path: Path) -> Plug:
+    """Plugs endpoints of a lab into the shared machine, a new lab each time."""
+
+    def begin(lab: str, *endpoints: str) -> list[str]:
+        folder = tmp_path / f"lab{len(machine.labs)}"
+        return machine.plug(ServedLab(PROGRAMS["crosslane"], folder, lab, endpoints))
+
+    return begin
 
 
 @pytest.fixture
@@ -77,9 +102,3 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     yield begin
     for one in served:
         one.close()
-
-
-@pytest.fixture
-def start_with(start: Start, serve: Serve) -> Start:
-    """Starts a machine with endpoints of a lab, each below a root port."""
-    return lambda lab, *endpoints: start(*serve(lab, *endpoints).devices())

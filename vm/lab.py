@@ -10,7 +10,7 @@ from packages import VmError
 
 # Seconds until the server's sockets exist.
 START_SECONDS = 60
-# The root ports of served devices have guest addresses from this slot on.
+# The root port of bus 1 is at this slot of bus 0, and those of the buses after it behind it.
 FIRST_SLOT = 8
 # The card of `aws-f1` with less memory: a kernel that maps a BAR maps it page by page.
 BAR_BYTES, BANK_BYTES = 16 << 20, 2 << 20
@@ -26,6 +26,31 @@ def memory_card(folder: Path, bank_bytes: int = BANK_BYTES) -> Path:
     file = folder / "card.toml"
     file.write_text(text)
     return file
+
+
+def root_port(bus: int) -> dict:
+    """QEMU's option of a root port, named by the bus below it."""
+    return {
+        "driver": "pcie-root-port",
+        "id": f"port{bus}",
+        "addr": f"0x{FIRST_SLOT + bus - 1:x}",
+        "chassis": bus,
+    }
+
+
+def card_on(bus: int) -> str:
+    """The guest's address of a device below a root port."""
+    return f"0000:{bus:02x}:00.0"
+
+
+def bus_of(card: str) -> int:
+    """The bus of such a device."""
+    return int(card.split(":")[1], 16)
+
+
+def port_above(card: str) -> str:
+    """The guest's address of the root port above such a device."""
+    return f"0000:00:{FIRST_SLOT + bus_of(card) - 1:02x}.0"
 
 
 class ServedLab:
@@ -51,35 +76,32 @@ class ServedLab:
                 raise VmError(f"the lab is not served:\n{self.said()}")
             time.sleep(0.02)
 
-    def devices(self) -> list[str | dict]:
-        """QEMU's options: a root port for each endpoint, and the endpoint below it."""
-        options: list[str | dict] = []
-        for index in range(len(self.sockets)):
-            slot, port = f"0x{FIRST_SLOT + index:x}", f"root{index}"
-            options.append(
-                {"driver": "pcie-root-port", "id": port, "addr": slot, "chassis": index + 1}
-            )
-            options.append(self._device(index, port))
-        return options
+    def cards(self) -> list[dict]:
+        """QEMU's options of the endpoints."""
+        return [
+            {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": str(socket)}}
+            for socket in self.sockets
+        ]
 
-    def devices_below_a_switch(self) -> list[str | dict]:
+    def devices(self) -> list[dict]:
+        """The same with a root port above each."""
+        return [
+            option
+            for bus, card in enumerate(self.cards(), start=1)
+            for option in (root_port(bus), card | {"bus": f"port{bus}"})
+        ]
+
+    def devices_below_a_switch(self) -> list[dict]:
         """The same with one root port, a switch below it, and the endpoints below that: it has no
         Access Control Services, so their peer-to-peer traffic stays in the switch."""
-        options: list[str | dict] = [
-            {"driver": "pcie-root-port", "id": "root", "addr": f"0x{FIRST_SLOT:x}", "chassis": 1},
-            {"driver": "x3130-upstream", "id": "up", "bus": "root"},
-        ]
-        for index in range(len(self.sockets)):
-            port = f"down{index}"
+        options = [root_port(1), {"driver": "x3130-upstream", "id": "up", "bus": "port1"}]
+        for chassis, card in enumerate(self.cards(), start=2):
+            port = f"down{chassis}"
             options.append(
-                {"driver": "xio3130-downstream", "id": port, "bus": "up", "chassis": index + 2}
+                {"driver": "xio3130-downstream", "id": port, "bus": "up", "chassis": chassis}
             )
-            options.append(self._device(index, port))
+            options.append(card | {"bus": port})
         return options
-
-    def _device(self, index: int, port: str) -> dict:
-        socket = {"type": "unix", "path": str(self.sockets[index])}
-        return {"driver": "vfio-user-pci", "id": f"card{index}", "bus": port, "socket": socket}
 
     def said(self) -> str:
         """The server's output."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from image import file_system, kernel
+from lab import ServedLab, bus_of, card_on
 from own_kernel import own_kernel
 from packages import VmError, prepare
 
@@ -19,6 +20,11 @@ BOOT_SECONDS = 120
 # Default limit of a command in seconds.
 COMMAND_SECONDS = 120
 MEMORY = "1G"
+# Root ports of a machine that many tests share. A port takes one device in the machine's life: QEMU
+# 11 ends by an assertion when a vfio-user device is unplugged.
+PORTS = 20
+# Most of them that a test takes.
+PORTS_OF_A_TEST = 2
 
 
 class Image:
@@ -53,13 +59,18 @@ class CommandError(AssertionError):
 class Machine:
     """A running virtual machine; it ends with the `with` block.
 
-    `devices` are QEMU options, one `-device` each, which also set the PCI addresses.
+    `devices` are QEMU options, one `-device` each, which also set the PCI addresses. More can be
+    plugged in below root ports of theirs that are `root_port` of bus 1 to `PORTS`.
     """
 
     def __init__(self, image: Image, folder: Path, devices: Sequence[str | dict] = ()) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.console = folder / "console.log"
+        # Buses that have had a device, devices plugged in, and labs that end with the machine.
+        self.buses = 0
+        self.plugged: list[str] = []
+        self.labs: list[ServedLab] = []
         command = [
             *image.command(),
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
@@ -68,8 +79,12 @@ class Machine:
             *("-object", f"memory-backend-memfd,id=mem,size={MEMORY},share=on"),
             *("-device", "intel-iommu,intremap=on,caching-mode=on"),
             *("-kernel", str(image.kernel), "-initrd", str(image.file_system)),
-            # On a busy host the kernel's test of its timer may report a broken one.
-            *("-append", "console=ttyS0 intel_iommu=on no_timer_check quiet panic=-1"),
+            # On a busy host the kernel's test of its timer may report a broken one. What is plugged
+            # in is found by `plug_device` only, which has the kernel make room for its BARs.
+            *(
+                "-append",
+                "console=ttyS0 intel_iommu=on no_timer_check acpiphp.disable=1 quiet panic=-1",
+            ),
             *("-serial", f"file:{self.console}"),
             *("-chardev", f"socket,id=commands,path={folder}/commands,server=on,wait=off"),
             *("-serial", "chardev:commands"),
@@ -105,6 +120,8 @@ class Machine:
         self.process.kill()
         self.process.wait()
         self.log.close()
+        for lab in self.labs:
+            lab.close()
 
     def _said(self) -> str:
         """The last lines of the guest's console and of QEMU, for messages."""
@@ -183,8 +200,41 @@ class Machine:
                     raise VmError(f"{name}: {answer['error']['desc']}")
         return answer["return"]
 
-    def inject(self, port: str, error: str) -> None:
-        """Has a port report an error of its link (AER), by QEMU's name for it."""
+    def plug_device(self, device: dict) -> str:
+        """Plugs a device in below the next root port; returns its address in the guest."""
+        self.buses += 1
+        self.monitor("device_add", bus=f"port{self.buses}", **device)
+        card = card_on(self.buses)
+        self.plugged.append(card)
+        self.rescan(card)
+        return card
+
+    def rescan(self, card: str) -> None:
+        """Has the guest look for a device on its bus; others may have those of earlier tests."""
+        self.run(f"echo 1 >/sys/class/pci_bus/{card.removesuffix(':00.0')}/rescan")
+
+    def plug(self, lab: ServedLab) -> list[str]:
+        """The same for all endpoints of a lab, which ends with the machine."""
+        self.labs.append(lab)
+        return [self.plug_device(card) for card in lab.cards()]
+
+    def clear(self) -> None:
+        """Ends what a test has started, and takes its devices from the guest, its files and the
+        kernel's messages."""
+        # A card is released when its program has ended.
+        script = "while killall -q -9 crosslane edu; do sleep 0.1; done\nrm -rf /tmp/*"
+        for card in self.plugged:
+            script += f" && echo 1 >/sys/bus/pci/devices/{card}/remove"
+        self.run(f"{script} && dmesg -c >/dev/null")
+        self.plugged = []
+
+    def has_room(self) -> bool:
+        """Whether there are ports for another test."""
+        return self.buses + PORTS_OF_A_TEST <= PORTS
+
+    def inject(self, card: str, error: str) -> None:
+        """Has the root port above a card report an error of its link (AER), by QEMU's name."""
+        port = f"port{bus_of(card)}"
         said = self.monitor(
             "human-monitor-command", **{"command-line": f"pcie_aer_inject_error {port} {error}"}
         )
@@ -192,5 +242,5 @@ class Machine:
             raise VmError(f"{port} reports no {error}: {said}")
 
 
-# Starts a machine: with these devices, or with these endpoints of a lab.
-Start = Callable[..., Machine]
+# Plugs endpoints of a lab into the shared machine; returns their addresses in the guest.
+Plug = Callable[..., list[str]]

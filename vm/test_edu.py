@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """QEMU's `edu` device, an independent model, through VFIO of a stock kernel."""
 
-from machine import Start
+from machine import Machine
 
 EDU = "0000:00:05.0"
 
@@ -12,8 +12,7 @@ NAMES = {"group": "group and container", "iommufd": "iommufd"}
 MISSING = {"group": "CONFIG_VFIO_GROUP", "iommufd": "/dev/iommu"}
 
 
-def test_it_is_driven(start: Start, interface: str) -> None:
-    machine = start("edu,addr=0x5")
+def test_it_is_driven(machine: Machine, interface: str) -> None:
     # Before it is bound the error names the command to run.
     code, said = machine.attempt(f"edu {EDU}")
     assert code == 1 and f"crosslane device bind {EDU}" in said
@@ -32,3 +31,4 @@ def test_it_is_driven(start: Start, interface: str) -> None:
     (other,) = NAMES.keys() - {interface}
     code, said = machine.attempt(f"edu {EDU} {other}")
     assert code == 1 and MISSING[other] in said, said
+    machine.run(f"crosslane device unbind {EDU}; echo 0 >/proc/sys/vm/nr_hugepages")

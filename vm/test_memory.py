@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 from lab import BANK_BYTES, Serve, memory_card
-from machine import Machine, Start
+from machine import Image, Machine
 
 CARD = "0000:01:00.0"
 # Four banks are at the beginning of BAR 4.
@@ -72,25 +72,25 @@ class Client:
         return self.ask(REGION_READ, struct.pack("=QII", offset, region, count))[16:]
 
 
-def test_a_guest_maps_a_cards_memory(serve: Serve, start: Start, tmp_path: Path) -> None:
+def test_a_guest_maps_a_cards_memory(image: Image, serve: Serve, tmp_path: Path) -> None:
     served = serve(str(memory_card(tmp_path)), "f1")
-    machine = start(*served.devices())
-    flat = machine.monitor("human-monitor-command", **{"command-line": "info mtree"})
-    # In BAR 4 the part that is memory is mapped; registers and the FIFO are not.
-    mapped = [line for line in flat.splitlines() if "mmaps[" in line]
-    assert mapped and all("BAR 4 mmaps[0]" in line for line in mapped), flat
-    guest = Guest(machine)
-    guest.requests()
     places = (0, 0x1238, BANK_BYTES, BANKS_BYTES - 8)
-    for index, place in enumerate(places):
-        guest.access(4, place, 64, MARK + index)
-    for index, place in enumerate(places):
-        assert guest.access(4, place, 64) == MARK + index, f"{place:#x}"
-    assert guest.requests() == 0
-    # Accesses behind the memory in the BAR reach the card, which refuses them.
-    assert guest.access(4, BANKS_BYTES, 32) == 0xFFFFFFFF
-    assert "Unsupported Request" in served.said()
-    machine.close()
+    # A machine of its own: the card takes its next client when this one has ended.
+    with Machine(image, tmp_path / "machine", served.devices()) as machine:
+        flat = machine.monitor("human-monitor-command", **{"command-line": "info mtree"})
+        # In BAR 4 the part that is memory is mapped; registers and the FIFO are not.
+        mapped = [line for line in flat.splitlines() if "mmaps[" in line]
+        assert mapped and all("BAR 4 mmaps[0]" in line for line in mapped), flat
+        guest = Guest(machine)
+        guest.requests()
+        for index, place in enumerate(places):
+            guest.access(4, place, 64, MARK + index)
+        for index, place in enumerate(places):
+            assert guest.access(4, place, 64) == MARK + index, f"{place:#x}"
+        assert guest.requests() == 0
+        # Accesses behind the memory in the BAR reach the card, which refuses them.
+        assert guest.access(4, BANKS_BYTES, 32) == 0xFFFFFFFF
+        assert "Unsupported Request" in served.said()
     # The next client reads from the card itself the data that the guest has stored.
     client = Client(served.sockets[0])
     client.write(CONFIG, BAR4, struct.pack("=Q", 1 << 40))

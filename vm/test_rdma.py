@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The bridge end to end over verbs, on the kernel's software RDMA device (Soft-RoCE)."""
 
-from machine import Machine, Start
+from machine import Machine, Plug
 
 ADDRESS = "10.9.0.1"
 BYTES = (1 << 20) + 1
@@ -34,15 +34,15 @@ END
 CLIENT = "--network verbs --as guest --key /tmp/guest.key"
 
 
-def test_what_is_put_over_verbs_comes_back(start: Start) -> None:
-    round_trip(start(), "lab:sbdt:crosslane", ", copied: ")
+def test_what_is_put_over_verbs_comes_back(machine: Machine) -> None:
+    round_trip(machine, "lab:sbdt:crosslane", ", copied: ")
 
 
-def test_the_network_reaches_the_buffers_of_a_card(start_with: Start) -> None:
-    machine = start_with("kc705:crosslane", "kc705")
-    machine.run("crosslane device bind 0000:01:00.0")
+def test_the_network_reaches_the_buffers_of_a_card(machine: Machine, plug: Plug) -> None:
+    [card] = plug("kc705:crosslane", "kc705")
+    machine.run(f"crosslane device bind {card}")
     # The adapter and the card read and write the same pages, both through the kernel's mappings.
-    round_trip(machine, "vfio:0000:01:00.0", "in the card's own buffers")
+    round_trip(machine, f"vfio:{card}", "in the card's own buffers")
 
 
 def round_trip(machine: Machine, card: str, ways: str) -> None:
@@ -68,4 +68,5 @@ def round_trip(machine: Machine, card: str, ways: str) -> None:
         f"crosslane bridge get {ADDRESS}:7471/fpga0:0x0 /tmp/none --bytes 64 {CLIENT}"
     )
     assert code == 1, said
-    machine.run("kill -0 $(cat /tmp/server)")
+    machine.run("kill $(cat /tmp/server)")
+    machine.run("/bin/ip link del rdma0")
