@@ -183,6 +183,20 @@ mod tests {
     }
 
     #[test]
+    fn names_of_runs_have_the_variant_of_the_lab() {
+        let name = |variant: &str, more: &str| {
+            let head = r#""lab": "kc705", "seed": 1, "version": "1""#;
+            Outcome::parse(&format!("{{{variant} {head}, {more}}}")).unwrap().name()
+        };
+        let sweep = r#""bench": "sweep", "card": "fpga", "rows": []"#;
+        let (p2p, next) = (r#""bench": "p2p", "scenarios": []"#, r#""variant": "next","#);
+        assert_eq!(name("", sweep), "bench sweep, fpga of lab kc705");
+        assert_eq!(name(next, sweep), "bench sweep, fpga of lab kc705:next");
+        assert_eq!(name("", p2p), "bench p2p, lab kc705");
+        assert_eq!(name(next, p2p), "bench p2p, lab kc705:next");
+    }
+
+    #[test]
     fn a_benchmark_that_is_not_known_is_named() {
         let error = Outcome::parse(r#"{"bench": "dance", "lab": "minimal"}"#).unwrap_err();
         assert!(matches!(&error, OutcomeError::Kind { bench } if bench == "dance"), "{error}");
