@@ -55,7 +55,7 @@ Set NO_COLOR to have no colours. Tables and sentences fit the terminal, or as ma
 COLUMNS says; with --wide tables have all their columns."
 )]
 pub struct Cli {
-    /// Show all columns of tables, however narrow the terminal is.
+    /// Show all columns of tables and whole lines of lab files, however narrow the terminal is.
     #[arg(long, global = true)]
     pub wide: bool,
     #[command(subcommand)]

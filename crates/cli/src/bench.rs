@@ -251,7 +251,9 @@ pub fn run_on<T>(session: &Session, program: impl Future<Output = Result<T>>) ->
 /// Returns the platform of an outcome.
 pub fn platform(place: Where<'_>) -> Platform {
     match place {
-        Where::Lab(lab) => Platform::Lab { lab: lab.name().to_owned() },
+        Where::Lab(lab) => {
+            Platform::Lab { lab: lab.name().to_owned(), variant: lab.variant().map(str::to_owned) }
+        }
         Where::Cards(names) => Platform::Cards {
             devices: names.iter().map(ToString::to_string).collect(),
             served: is_served(names),

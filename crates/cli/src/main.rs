@@ -86,8 +86,10 @@ fn bench(command: &BenchCommand) -> Result<()> {
 /// Says on standard error why the command fails: a lab's problem with the line of its file.
 fn report(error: &CommandError) {
     match error {
-        CommandError::Lab(problem) if problem.place.is_some() => {
-            output::print_diagnostic(&**problem);
+        CommandError::Lab(problem) => {
+            output::print_error(&error.to_string());
+            problem.place.iter().for_each(|place| output::print_snippet(place));
+            problem.help().iter().for_each(|help| output::print_hint(help));
         }
         CommandError::Run => {}
         CommandError::Interrupted { sentence, .. } => output::print_hint(sentence),

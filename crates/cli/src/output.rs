@@ -3,11 +3,12 @@
 //! terminal, or NO_COLOR. Output that does not go to a terminal is as wide as it has to be, unless
 //! COLUMNS is set.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
+use crosslane::lab::Position;
 use crosslane::results::SCHEMA;
 use crosslane_report::Table;
 use crosslane_report::text::{Columns, folded, without_error_numbers};
@@ -19,14 +20,16 @@ use crate::error::Result;
 /// The least width that is kept to: in less no table can be read.
 const LEAST_COLUMNS: usize = 40;
 static LIMITS: OnceLock<Columns> = OnceLock::new();
+static IS_WIDE: OnceLock<bool> = OnceLock::new();
 
-/// Looks how wide standard output may be. Before that, and with `is_wide` for tables, there is no
-/// limit.
+/// Looks how wide standard output may be. Before that, and with `is_wide` for tables and lines of
+/// lab files, there is no limit.
 pub fn measure(is_wide: bool) {
     let columns = columns_on(std::io::stdout());
     let tables = columns.filter(|_| !is_wide);
     // The first call decides.
     let _ = LIMITS.set(Columns { sentences: columns, tables });
+    let _ = IS_WIDE.set(is_wide);
 }
 
 /// Returns the columns that a stream may have: by COLUMNS, or as its terminal has; `None` without
@@ -131,20 +134,11 @@ pub fn print_hint(sentence: &str) {
     let _ = writeln!(output, "{}", fitted(sentence));
 }
 
-/// Writes a problem with the place in the file that it is about to standard error.
-pub fn print_diagnostic(diagnostic: &dyn miette::Diagnostic) {
-    let theme = if std::io::stderr().is_terminal() {
-        miette::GraphicalTheme::unicode()
-    } else {
-        miette::GraphicalTheme::ascii()
-    };
-    let mut text = String::new();
-    let handler = miette::GraphicalReportHandler::new_themed(theme).without_cause_chain();
-    if handler.render_report(&mut text, diagnostic).is_err() {
-        text = format!("error: {diagnostic}\n");
-    }
+/// Writes the lines of a lab file around a problem to standard error.
+pub fn print_snippet(place: &Position) {
+    let columns = columns_on(std::io::stderr()).filter(|_| IS_WIDE.get() != Some(&true));
     let mut output = anstream::stderr().lock();
-    let _ = output.write_all(without_error_numbers(&text).as_bytes());
+    let _ = output.write_all(place.snippet(columns.unwrap_or(usize::MAX)).as_bytes());
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lab errors: a problem, and its position in the lab file.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::sync::Arc;
 
 use crosslane_cosim::CosimError;
 use crosslane_fabric::BuildError;
 use crosslane_host::{Reason, kinds};
-use miette::{Diagnostic, LabeledSpan, SourceCode};
 use thiserror::Error;
 
 use crate::enumerate::EnumerationError;
@@ -43,6 +42,61 @@ impl Position {
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
         Self { file, span, line, column, key, text }
     }
+
+    /// Shows the line at fault between its neighbours, numbered, with a mark under the fault and
+    /// the key beside it. Rows of more than `columns` characters are folded.
+    pub fn snippet(&self, columns: usize) -> String {
+        let gutter = (self.line + 1).to_string().len();
+        let margin = format!("{:gutter$} | ", "");
+        let room = columns.saturating_sub(margin.len()).max(1);
+        let mut text = String::new();
+        let mut begin = 0;
+        for (number, line) in (1..).zip(self.text.split('\n')) {
+            let [start, end] = [self.span.start, self.span.end].map(|at| at.saturating_sub(begin));
+            begin += line.len() + 1;
+            if self.line.abs_diff(number) > 1 {
+                continue;
+            }
+            // A fault at the end of the line has a blank to stand under.
+            let line = line.replace(|c: char| c.is_ascii_control(), " ") + " ";
+            let end = end.min(line.len());
+            let mut numbered = number.to_string();
+            for row in rows(&line, room) {
+                let row_text = format!("{numbered:>gutter$} | {}", &line[row.clone()]);
+                let _ = writeln!(text, "{}", row_text.trim_end());
+                numbered.clear();
+                if number != self.line || start >= row.end || end.max(start + 1) <= row.start {
+                    continue;
+                }
+                let from = start.max(row.start);
+                let parts = [row.start..from, from..end.clamp(from, row.end)];
+                let [blanks, marks] = parts.map(|part| line[part].chars().count());
+                let marks = " ".repeat(blanks) + &"^".repeat(marks.max(1));
+                let _ = write!(text, "{margin}{marks}");
+                if end <= row.end && !self.key.is_empty() {
+                    let is_beside = marks.len() + 1 + self.key.chars().count() <= room;
+                    let gap = if is_beside { " " } else { &*format!("\n{margin}") };
+                    let _ = write!(text, "{gap}{}", self.key);
+                }
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+/// Divides a line that ends with a blank into rows of at most `room` characters, behind blanks
+/// where there are any; the blank behind a row does not count.
+fn rows(line: &str, room: usize) -> Vec<Range<usize>> {
+    let (mut rows, mut from) = (Vec::new(), 0);
+    while from < line.len() {
+        let rest = &line[from..];
+        let end = |count| rest.char_indices().nth(count).map_or(rest.len(), |(at, _)| at);
+        let length = rest[..end(room + 1)].rfind(' ').map_or(end(room), |at| at + 1);
+        rows.push(from..from + length);
+        from += length;
+    }
+    rows
 }
 
 /// Prints the position as compilers do: `labs/rosta.toml:12:9`.
@@ -300,7 +354,7 @@ kinds!(Problem {
 });
 
 /// An error of a lab: the problem and its position. Prints as one line that begins with the
-/// position; as a [`Diagnostic`] it shows the line of the file.
+/// position; [`Position::snippet`] shows the line of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabError {
     /// The problem.
@@ -338,49 +392,15 @@ impl std::error::Error for LabError {
     }
 }
 
-impl Diagnostic for LabError {
-    fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        Some(Box::new(format!("lab::{}", self.problem.code())))
-    }
-
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+impl LabError {
+    /// Returns a sentence that helps, if there is more to say: the keys of a table.
+    pub fn help(&self) -> Option<String> {
         match &*self.problem {
             Problem::UnknownKey { known, .. } => {
-                Some(Box::new(format!("the keys here are {}", known.join(", "))))
+                Some(format!("the keys here are {}", known.join(", ")))
             }
             _ => None,
         }
-    }
-
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.place.as_deref().map(|place| place as &dyn SourceCode)
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let place = self.place.as_deref()?;
-        let label = (!place.key.is_empty()).then(|| place.key.clone());
-        let span = LabeledSpan::new(label, place.span.start, place.span.len());
-        Some(Box::new(std::iter::once(span)))
-    }
-}
-
-/// Shows the text of the file under the file's name.
-impl SourceCode for Position {
-    fn read_span<'a>(
-        &'a self,
-        span: &miette::SourceSpan,
-        lines_before: usize,
-        lines_after: usize,
-    ) -> Result<Box<dyn miette::SpanContents<'a> + 'a>, miette::MietteError> {
-        let inner = self.text.read_span(span, lines_before, lines_after)?;
-        Ok(Box::new(miette::MietteSpanContents::new_named(
-            self.file.to_string(),
-            inner.data(),
-            *inner.span(),
-            inner.line(),
-            inner.column(),
-            inner.line_count(),
-        )))
     }
 }
 
@@ -462,6 +482,21 @@ mod tests {
     fn near_words_are_found_and_far_ones_are_not() {
         assert_eq!(nearest("tag", ["tags", "clock_ns"]), Some("tags".into()));
         assert_eq!(nearest("colour", ["tags", "clock_ns"]), None);
+    }
+
+    #[test]
+    fn long_lines_are_folded_and_marked_in_every_row() {
+        let text = "[a]\r\nkey = \"one two three\"\nü = 1";
+        let place = |span| Position::new("f".into(), text.into(), span, "a.key".to_owned());
+        let value = place(text.find('"').unwrap()..text.rfind('\n').unwrap());
+        let whole = "1 | [a]\n2 | key = \"one two three\"\n  |       ^^^^^^^^^^^^^^^ a.key\n\
+                     3 | ü = 1\n";
+        assert_eq!(value.snippet(usize::MAX), whole);
+        let folded = "1 | [a]\n2 | key = \"one\n  |       ^^^^^\n  | two three\"\n  | ^^^^^^^^^^\n\
+                      \x20 | a.key\n3 | ü = 1\n";
+        assert_eq!(value.snippet(16), folded);
+        let letters = place(text.len()..text.len()).snippet(5);
+        assert!(letters.ends_with("\n3 | ü\n  | =\n  | 1\n  |  ^\n  | a.key\n"), "{letters}");
     }
 
     #[test]

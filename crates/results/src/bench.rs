@@ -47,6 +47,9 @@ pub enum Platform {
     Lab {
         /// Name of the lab.
         lab: String,
+        /// The chosen variant of the lab, if any. Older files do not name it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        variant: Option<String>,
     },
     /// Cards opened by name, in the time of this machine.
     Cards {
@@ -59,20 +62,18 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// Returns the name of the lab, if the run was in one.
-    pub fn lab(&self) -> Option<&str> {
+    /// Returns the name of the lab with its variant, `rosta:crosslane`, or the names of the cards.
+    pub fn name(&self) -> String {
         match self {
-            Self::Lab { lab } => Some(lab),
-            Self::Cards { .. } => None,
+            Self::Lab { lab, variant: Some(variant) } => format!("{lab}:{variant}"),
+            Self::Lab { lab, variant: None } => lab.clone(),
+            Self::Cards { devices, .. } => devices.join(", "),
         }
     }
 
-    /// Returns the name of the lab, or the names of the cards.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Lab { lab } => lab.clone(),
-            Self::Cards { devices, .. } => devices.join(", "),
-        }
+    /// Returns whether the run was in a lab.
+    pub const fn is_lab(&self) -> bool {
+        matches!(self, Self::Lab { .. })
     }
 
     /// Returns whether a program serves the cards.

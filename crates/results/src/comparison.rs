@@ -50,7 +50,7 @@ const LEAST_CHANGE: f64 = 1e-9;
 impl ComparedFigure {
     /// Lays the value of a second outcome beside a figure of the first.
     pub fn new(figure: SingleFigure, second: f64) -> Self {
-        let SingleFigure { subject, conditions, quantity, unit, value: first, better } = figure;
+        let SingleFigure { subject, conditions, quantity, unit, value: first, better, .. } = figure;
         let change = (second - first) / first;
         let is_small = change.abs() < LEAST_CHANGE;
         let change = change.is_finite().then_some(if is_small { 0.0 } else { change });
@@ -69,7 +69,9 @@ impl ComparedFigure {
     /// Returns the figure of the second outcome beside that of the first.
     pub fn swapped(&self) -> Self {
         let Self { subject, conditions, quantity, unit, second: value, better, .. } = self.clone();
-        Self::new(SingleFigure { subject, conditions, quantity, unit, value, better }, self.first)
+        let bytes = None;
+        let figure = SingleFigure { subject, conditions, quantity, unit, value, bytes, better };
+        Self::new(figure, self.first)
     }
 }
 
@@ -86,6 +88,9 @@ pub struct SingleFigure {
     pub unit: String,
     /// Value of the figure in that unit.
     pub value: f64,
+    /// Bytes of a transfer, if the figure is of transfers of one size.
+    #[serde(skip)]
+    pub bytes: Option<u64>,
     /// Direction in which it gets better, if it has one.
     #[serde(skip)]
     pub better: Option<Better>,

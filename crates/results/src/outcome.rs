@@ -152,18 +152,18 @@ impl Outcome {
         }
     }
 
-    /// Returns a name: `bench write, lab rosta`.
+    /// Returns a name: `bench write, lab rosta:crosslane`.
     pub fn name(&self) -> String {
         match self {
-            Self::Bench(run) => match run.platform.lab() {
-                Some(lab) => format!("bench {}, lab {lab}", run.bench),
-                None => format!("bench {}, {}", run.bench, run.platform.name()),
-            },
+            Self::Bench(run) => {
+                let lab = if run.platform.is_lab() { "lab " } else { "" };
+                format!("bench {}, {lab}{}", run.bench, run.platform.name())
+            }
             Self::Overhead(run) => format!("bench overhead, {}", run.device),
-            Self::Sweep(run) => match run.platform.lab() {
-                Some(lab) => format!("bench sweep, {} of lab {lab}", run.card),
-                None => format!("bench sweep, {}", run.card),
-            },
+            Self::Sweep(run) if run.platform.is_lab() => {
+                format!("bench sweep, {} of lab {}", run.card, run.platform.name())
+            }
+            Self::Sweep(run) => format!("bench sweep, {}", run.card),
             Self::Bridge(run) => format!("bridge bench, {}", run.place),
             Self::Reproduction(run) => format!("reproduction {}", run.reproduction),
         }

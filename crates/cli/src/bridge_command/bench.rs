@@ -14,9 +14,9 @@ use crosslane_report::text::Notes;
 use super::arguments::{BenchArguments, PATHS};
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
 use super::{identity, open_network};
-use crate::bench::print_outcome;
+use crate::bench::{platform, print_outcome};
 use crate::error::{CommandError, Result, usage};
-use crate::files::{report_of, write_outcome_page};
+use crate::files::{Where, report_of, write_outcome_page};
 use crate::progress::Steps;
 
 /// Largest number of bytes that a naive transfer may have: its memory is got for it.
@@ -128,7 +128,8 @@ fn in_lab(
         async |_: &Simulation, clients: Vec<_>| plan.measure(&clients, (&card, 0), steps).await;
     let name = format!("bridge in lab {}", lab.name());
     let (lines, _) = nodes.run(lab, arguments.seed, &name, options, clients, program)?;
-    Ok((lines.map_err(failed)?, format!("lab {}, simulated time", lab.name())))
+    let place = format!("lab {}, simulated time", platform(Where::Lab(lab)).name());
+    Ok((lines.map_err(failed)?, place))
 }
 
 /// A server within this program, and a real network.

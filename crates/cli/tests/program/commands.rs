@@ -306,8 +306,9 @@ fn a_problem_of_a_lab_file_names_line_and_key() {
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8(output.stderr).unwrap();
     let line = 1 + good[..good.find("max_width =").unwrap()].matches('\n').count();
-    assert!(stderr.contains(&format!("bad.toml:{line}:1")), "{stderr}");
-    assert!(stderr.contains("max_widht") && stderr.contains("did you mean max_width?"), "{stderr}");
+    let sentence = format!("error: bad.toml:{line}:1: ");
+    assert!(stderr.starts_with(&sentence) && stderr.contains("max_widht"), "{stderr}");
+    assert!(stderr.contains("did you mean max_width?"), "{stderr}");
     assert!(stderr.is_ascii(), "no drawing characters where no terminal is: {stderr}");
 
     std::fs::write(&path, good).unwrap();

@@ -61,7 +61,9 @@ fn two_runs_are_laid_side_by_side() {
         files.push(file.display().to_string());
     }
     let both = stdout_of(&format!("compare {} {}", files[0], files[1]));
-    assert!(both.contains("document  ") && both.contains("ours"), "{both}");
+    for head in ["document: bench p2p, lab rosta, v", "\nours: bench p2p, lab rosta:crosslane, v"] {
+        assert!(both.contains(head), "{both}");
+    }
     let limits = both.split("What limits each\n").nth(1).unwrap_or_default();
     assert!(limits.starts_with("4 KiB: the datapath of fpga1"), "{both}");
     assert!(limits.contains("\n8 KiB: Max_Payload_Size of 128 B"), "{both}");

@@ -121,6 +121,24 @@ fn lab_files_and_json_are_never_folded() {
 }
 
 #[test]
+fn lines_of_a_lab_file_at_fault_are_whole_only_if_wide() {
+    let folder = folder("lines_of_a_lab_file_at_fault_are_whole_only_if_wide");
+    let long = format!("max_widht = [\"{}\"] # ", "word ".repeat(40));
+    let text = stdout_of("lab show minimal --file").replacen("max_width = ", &long, 1);
+    std::fs::write(folder.join("lab.toml"), text).unwrap();
+    let shown = |arguments: &str| {
+        let output = command(arguments).current_dir(&folder).env("COLUMNS", "80").output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.starts_with("error: lab.toml:"), "{text}");
+        (text.lines().map(|line| line.chars().count()).max(), text)
+    };
+    let (longest, text) = shown("lab check lab.toml");
+    assert!(longest <= Some(80) && text.matches("word").count() == 40, "{text}");
+    let (longest, text) = shown("lab check lab.toml --wide");
+    assert!(longest > Some(200) && text.contains("\nthe keys here are "), "{text}");
+}
+
+#[test]
 fn errors_fit_too() {
     for arguments in ["topo nowhere", "bench p2p --lab kc705:crosslane --from a --to b"] {
         let output = command(arguments).env("COLUMNS", "60").output().unwrap();

@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 
 use crosslane_results::quantity::{count_words, signed};
 use crosslane_results::{
-    Bench, Compared, ComparedBottleneck, ComparedFigure, Flow, Outcome, ScenarioResult,
-    SingleFigure,
+    Compared, ComparedBottleneck, ComparedFigure, Outcome, ScenarioResult, SingleFigure, distinct,
 };
 
-use super::run_page::{by_size, flow_names, limit_words, rate_axis, size_words, sizes, time_axis};
-use super::values::values;
+use super::rows_page::Lines;
+use super::run_page::{limit_words, size_words, sizes, time_axis};
+use super::values::{AT_APPLICATION, BY_TIMERS, values};
 use crate::page::{Block, Page, Section};
-use crate::plot::{Plot, Series};
+use crate::plot::{Axis, Plot, Scale, SeriesKind};
 use crate::table::{Align, Cell, Column, Table};
 use crate::text::Columns;
 
@@ -191,45 +191,82 @@ impl Comparison {
         (!blocks.is_empty()).then(|| Section { title: "Figures of one only".to_owned(), blocks })
     }
 
-    /// Returns plots of rates and times by size, if both runs are sweeps.
+    /// Returns plots of the rates and typical times of both runs.
     fn plots(&self, names: [&str; 2]) -> Option<Section> {
-        let bench = |run: &Outcome| match run {
-            Outcome::Bench(bench) if bench.scenarios.len() > 1 => Some(bench.clone()),
-            _ => None,
+        let runs = self.outcomes.each_ref().map(values);
+        let all = || runs.iter().flatten();
+        let has_timers = all().any(|figure| figure.quantity == BY_TIMERS);
+        let is_rate = |figure: &SingleFigure| {
+            figure.unit.ends_with("/s") && !(has_timers && figure.quantity == AT_APPLICATION)
         };
-        let [first, second] = &self.outcomes;
-        let runs = [bench(first)?, bench(second)?];
-        let rate = |flow: &Flow| flow.rate().map(|rate| rate / 1e6);
-        let time = |flow: &Flow| Some(flow.latency.as_ref()?.typical_ps as f64 / 1e6);
-        let blocks = vec![
-            Block::Plot(Plot {
-                title: "Rate by size".into(),
-                x: sizes(),
-                y: rate_axis(),
-                series: lines(&runs, names, rate),
-            }),
-            Block::Plot(Plot {
-                title: "Typical time of a transfer by size".into(),
-                x: sizes(),
-                y: time_axis(),
-                series: lines(&runs, names, time),
-            }),
-        ];
-        Some(Section { title: "Side by side".to_owned(), blocks })
+        let is_typical =
+            |figure: &SingleFigure| matches!(&*figure.quantity, "typical time" | "time");
+        let mut blocks = Vec::new();
+        for unit in distinct(all().filter(|figure| is_rate(figure)).map(|figure| &figure.unit)) {
+            let is_of_unit = |figure: &SingleFigure| is_rate(figure) && figure.unit == *unit;
+            let axis = Axis::new("rate", unit, Scale::Linear);
+            blocks.extend(plot("Rate", axis, names, &runs, is_of_unit));
+        }
+        blocks.extend(plot("Typical time", time_axis(), names, &runs, is_typical));
+        (!blocks.is_empty()).then(|| Section { title: "Side by side".to_owned(), blocks })
     }
 }
 
-fn lines(runs: &[Bench; 2], names: [&str; 2], value: impl Fn(&Flow) -> Option<f64>) -> Vec<Series> {
-    let mut series = Vec::new();
-    for (run, name) in runs.iter().zip(names) {
-        let flows = flow_names(run);
-        for flow in &flows {
-            let points = by_size(run, flow, &value);
-            let name = if flows.len() > 1 { format!("{name}: {flow}") } else { name.to_owned() };
-            series.push(Series::ours(name, points));
+/// Returns a plot of the chosen figures of both runs: lines by size, or if each is of one size
+/// only, bars beside each other.
+fn plot(
+    title: &str,
+    mut y: Axis,
+    names: [&str; 2],
+    runs: &[Vec<SingleFigure>; 2],
+    is_chosen: impl Fn(&SingleFigure) -> bool,
+) -> Option<Block> {
+    let runs = runs.each_ref().map(|run| run.iter().filter(|figure| is_chosen(figure)).collect());
+    let all = || runs.iter().flat_map(|run: &Vec<&SingleFigure>| run);
+    let first = parts(all().next()?);
+    let differs = [0, 1, 2].map(|at| all().any(|figure| parts(figure)[at] != first[at]));
+    // The first parts of a figure's name, without those that all figures have.
+    let label = |figure: &SingleFigure, most: usize| {
+        let parts = parts(figure).into_iter().zip(differs).take(most);
+        let parts = parts.filter(|(part, differs)| *differs && !part.is_empty());
+        parts.map(|(part, _)| part).collect::<Vec<_>>().join(", ")
+    };
+    let has_lines = |run: &Vec<&SingleFigure>| {
+        distinct(run.iter().map(|figure| label(figure, 2))).len() < run.len()
+    };
+    let is_by_size = all().all(|figure| figure.bytes.is_some()) && runs.iter().any(has_lines);
+    let places = distinct(all().map(|figure| label(figure, 3)));
+    let mut lines = Lines::default();
+    for (run, (name, figures)) in names.into_iter().zip(&runs).enumerate() {
+        for figure in figures {
+            let (line, x) = match (figure.bytes, label(figure, 2)) {
+                (Some(bytes), line) if is_by_size => (line, bytes as f64),
+                _ => {
+                    let place = places.iter().position(|place| *place == label(figure, 3))?;
+                    (String::new(), (2 * place + run) as f64)
+                }
+            };
+            let line = if line.is_empty() { name.to_owned() } else { format!("{name}: {line}") };
+            lines.add(line, (x, figure.value));
         }
     }
-    series
+    if is_by_size {
+        let title = format!("{title} by size");
+        return Some(Block::Plot(Plot { title, x: sizes(), y, series: lines.0 }));
+    }
+    lines.0.iter_mut().for_each(|line| line.kind = SeriesKind::Stacked);
+    y.scale = Scale::Linear;
+    let places = match &places[..] {
+        [_] => names.map(str::to_owned).into(),
+        places => places.iter().flat_map(|place| [place.clone(), place.clone()]).collect(),
+    };
+    let x = Axis::new("", "", Scale::Categories(places));
+    Some(Block::Plot(Plot { title: title.to_owned(), x, y, series: lines.0 }))
+}
+
+/// Returns the parts of a figure's name.
+fn parts(figure: &SingleFigure) -> [&str; 3] {
+    [&figure.subject, &figure.quantity, &figure.conditions]
 }
 
 /// Formats a number with six significant digits, and at most three decimals.

@@ -17,10 +17,10 @@ use crate::table::{Align, Cell, Field, Table, or_none};
 
 /// Names and points of a plot's lines, in order of appearance.
 #[derive(Default)]
-struct Lines(Vec<Series>);
+pub(super) struct Lines(pub(super) Vec<Series>);
 
 impl Lines {
-    fn add(&mut self, name: String, point: (f64, f64)) {
+    pub(super) fn add(&mut self, name: String, point: (f64, f64)) {
         match self.0.iter_mut().find(|known| known.name == name) {
             Some(known) => known.points.push(point),
             None => self.0.push(Series::ours(name, [point])),

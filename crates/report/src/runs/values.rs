@@ -3,8 +3,8 @@
 
 use crosslane_results::quantity::size_words;
 use crosslane_results::{
-    Bench, Better, Bridge, BridgeTransfer, Latencies, Outcome, Overhead, Reproduction, Row,
-    ScenarioResult, SingleFigure, Sweep,
+    Bench, Better, Bridge, BridgeTransfer, Latencies, Outcome, Overhead, OverheadRow, Reproduction,
+    Row, ScenarioResult, SingleFigure, Sweep,
 };
 
 /// Returns the values of an outcome, in the order of the file.
@@ -21,20 +21,26 @@ pub fn values(outcome: &Outcome) -> Vec<SingleFigure> {
     }
 }
 
+/// Rate of a flow as the application sees it.
+pub(super) const AT_APPLICATION: &str = "rate at the application";
+/// Rate of a flow by the engines' timers.
+pub(super) const BY_TIMERS: &str = "rate by timers";
+
 /// A figure: its quantity, unit, value, and the direction in which it gets better.
 type Figure<'a> = (&'a str, &'a str, f64, Option<Better>);
 
 fn value(
     subject: &str,
-    conditions: &str,
+    bytes: Option<u64>,
     (quantity, unit, value, better): Figure<'_>,
 ) -> SingleFigure {
     SingleFigure {
         subject: subject.to_owned(),
-        conditions: conditions.to_owned(),
+        conditions: bytes.map_or(String::new(), size_words),
         quantity: quantity.to_owned(),
         unit: unit.to_owned(),
         value,
+        bytes,
         better,
     }
 }
@@ -53,8 +59,8 @@ fn of_scenario(scenario: &ScenarioResult, run: &Bench) -> Vec<SingleFigure> {
     for flow in &scenario.flows {
         let timer = flow.hardware.as_ref().filter(|_| !run.platform.is_served());
         let rates = [
-            ("rate at the application", flow.application_bytes_per_second),
-            ("rate by timers", timer.map(|timer| timer.bytes_per_second)),
+            (AT_APPLICATION, flow.application_bytes_per_second),
+            (BY_TIMERS, timer.map(|timer| timer.bytes_per_second)),
             ("rate", flow.bytes_per_second),
         ];
         let rates = rates.into_iter().filter_map(|(name, one)| Some(rate(name, one?)));
@@ -62,14 +68,12 @@ fn of_scenario(scenario: &ScenarioResult, run: &Bench) -> Vec<SingleFigure> {
         let share = share.map(|part| ("of the ceiling", "%", part * 1e2, Some(Better::Higher)));
         let exchange = flow.exchange().map(|it| time("an exchange", it.exchange_ns / 1e3));
         let figures = rates.chain(share).chain(flow.latency.iter().flat_map(times)).chain(exchange);
-        let conditions = size_words(flow.bytes);
-        values.extend(figures.map(|figure| value(&flow.name, &conditions, figure)));
+        values.extend(figures.map(|figure| value(&flow.name, Some(flow.bytes), figure)));
     }
     if let Some(latency) = &scenario.latency {
         let subject = format!("{}, one way", latency.name);
-        let conditions = scenario.bytes.map_or(String::new(), size_words);
         let figures = times(&latency.one_way).into_iter();
-        values.extend(figures.map(|figure| value(&subject, &conditions, figure)));
+        values.extend(figures.map(|figure| value(&subject, scenario.bytes, figure)));
     }
     values
 }
@@ -91,18 +95,16 @@ fn reproduction(run: &Reproduction) -> Vec<SingleFigure> {
             _ => None,
         };
         let figure = ("simulated", row.unit.as_str(), row.simulated?, better);
-        Some(value(&row.quantity, &row.conditions, figure))
+        let conditions = row.conditions.clone();
+        Some(SingleFigure { conditions, ..value(&row.quantity, None, figure) })
     };
     run.rows.iter().filter_map(of_row).collect()
 }
 
 /// Only times by the clock of the card's bus: those by the machine's clock say nothing of the card.
 fn overhead(run: &Overhead) -> Vec<SingleFigure> {
-    let values = run.rows.iter().map(|row| {
-        let conditions = row.bytes.map_or(String::new(), size_words);
-        value(&row.what, &conditions, time("time", row.bus_ps as f64 / 1e6))
-    });
-    values.collect()
+    let time = |row: &OverheadRow| time("time", row.bus_ps as f64 / 1e6);
+    run.rows.iter().map(|row| value(&row.what, row.bytes, time(row))).collect()
 }
 
 fn sweep(run: &Sweep) -> Vec<SingleFigure> {
@@ -111,7 +113,7 @@ fn sweep(run: &Sweep) -> Vec<SingleFigure> {
         let parameters = parameters.map(|(name, value)| format!("{name} {value}"));
         let subject = parameters.collect::<Vec<_>>().join(", ");
         let figures = [rate("rate", row.bytes_per_second), time("time", row.transfer_ns / 1e3)];
-        figures.map(|figure| value(&subject, &size_words(row.size_bytes), figure))
+        figures.map(|figure| value(&subject, Some(row.size_bytes), figure))
     });
     values.collect()
 }
@@ -126,12 +128,16 @@ pub fn typical(seconds: &[f64]) -> Option<f64> {
 fn bridge(run: &Bridge) -> Vec<SingleFigure> {
     let values = run.transfers.iter().flat_map(|transfer| {
         let subject = format!("{}, {}", transfer.path, transfer.mode);
-        let conditions = format!("{}{}", size_words(transfer.bytes), clients_words(transfer));
         let typical = typical(&transfer.seconds);
         let time = typical.map(|time| ("typical time", "ms", time * 1e3, Some(Better::Lower)));
         let rate = rate("rate", transfer.bytes_per_second);
         let figures = std::iter::once(rate).chain(time);
-        figures.map(|figure| value(&subject, &conditions, figure)).collect::<Vec<_>>()
+        let of_clients = |figure| {
+            let mut figure = value(&subject, Some(transfer.bytes), figure);
+            figure.conditions += &clients_words(transfer);
+            figure
+        };
+        figures.map(of_clients).collect::<Vec<_>>()
     });
     values.collect()
 }
@@ -180,6 +186,20 @@ mod tests {
             values(bridge),
             [format!("{of_bridge} rate 4 MB/s"), format!("{of_bridge} typical time 2 ms")]
         );
+    }
+
+    #[test]
+    fn names_of_runs_have_the_variant_of_the_lab() {
+        let name = |variant: &str, more: &str| {
+            let head = r#""lab": "kc705", "seed": 1, "version": "1""#;
+            Outcome::parse(&format!("{{{variant} {head}, {more}}}")).unwrap().name()
+        };
+        let sweep = r#""bench": "sweep", "card": "fpga", "rows": []"#;
+        let (p2p, next) = (r#""bench": "p2p", "scenarios": []"#, r#""variant": "next","#);
+        assert_eq!(name("", sweep), "bench sweep, fpga of lab kc705");
+        assert_eq!(name(next, sweep), "bench sweep, fpga of lab kc705:next");
+        assert_eq!(name("", p2p), "bench p2p, lab kc705");
+        assert_eq!(name(next, p2p), "bench p2p, lab kc705:next");
     }
 
     #[test]

@@ -57,11 +57,11 @@ fn get_fields(is_lab: bool) -> Vec<Field<Flow>> {
 /// Formats gets.
 pub fn gets(bench: &Bench, columns: Columns) -> String {
     let times = match &bench.platform {
-        Platform::Lab { lab } => format!("lab {lab}, simulated time"),
+        Platform::Lab { .. } => format!("lab {}, simulated time", bench.platform.name()),
         Platform::Cards { .. } => "times are this machine's".to_owned(),
     };
     let gets = network::gets(bench);
-    let fields = get_fields(bench.platform.lab().is_some());
+    let fields = get_fields(bench.platform.is_lab());
     let flows = gets.iter().map(|(flow, _)| *flow);
     let mut table = Table::of(&fields, flows).least_first(&SPARE_OF_GETS);
     push_bottlenecks(&mut table, &bench.scenarios, &bench.scenarios);
@@ -102,12 +102,12 @@ fn halo_fields<'a>() -> [Field<Halo<'a>>; 12] {
 
 /// Formats exchanges of a halo.
 pub fn exchanges(bench: &Bench, columns: Columns) -> String {
-    let Some(lab) = bench.platform.lab() else {
+    if !bench.platform.is_lab() {
         return format!(
             "times are this machine's\n\n{}",
             card_table(bench).to_text(columns.tables)
         );
-    };
+    }
     let halos = halos(bench);
     let mut table = Table::of(&halo_fields(), &halos).least_first(&SPARE_OF_HALO);
     push_bottlenecks(&mut table, &bench.scenarios, &bench.scenarios);
@@ -119,5 +119,5 @@ pub fn exchanges(bench: &Bench, columns: Columns) -> String {
         )
     });
     let (table, why) = (table.to_text(columns.tables), last_block(&bench.scenarios));
-    format!("lab {lab}, simulated time\n{rates}\n{table}{why}")
+    format!("lab {}, simulated time\n{rates}\n{table}{why}", bench.platform.name())
 }

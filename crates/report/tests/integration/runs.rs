@@ -2,7 +2,7 @@
 //! Runs that are read back and compared.
 
 use crosslane_report::runs::{self, Comparison, values};
-use crosslane_report::{Block, Page, Section};
+use crosslane_report::{Block, Page, Section, Series, SeriesKind};
 use crosslane_results::{Better, Outcome, OutcomeError};
 
 /// A run of two sizes with these rates in MB/s and this bottleneck.
@@ -71,6 +71,42 @@ fn figures_of_one_run_only_are_not_lost() {
     let comparison = Comparison::of(parsed(&text), second);
     assert_eq!((comparison.result.figures.len(), comparison.result.only_first.len()), (0, 8));
     assert_eq!(comparison.result.only_second.len(), 8);
+}
+
+/// Titles and series of the plots of a comparison.
+fn compared_plots(first: &str, second: &str) -> Vec<(String, Vec<Series>)> {
+    let page = Comparison::of(parsed(first), parsed(second)).page("a command", ["old", "new"]);
+    let blocks = page.sections.into_iter().flat_map(|section| section.blocks);
+    let plots = blocks.filter_map(|block| match block {
+        Block::Plot(plot) => Some((plot.title, plot.series)),
+        _ => None,
+    });
+    plots.collect()
+}
+
+#[test]
+fn compared_rates_are_lines_by_size_or_bars() {
+    let (old, new) = (bench([500.0, 1000.0], "2 tags"), bench([600.0, 900.0], "64 tags"));
+    let times = |name| Series::ours(name, [(64.0, 2.0), (128.0, 2.0)]);
+    let rates = [[(64.0, 500.0), (128.0, 1000.0)], [(64.0, 600.0), (128.0, 900.0)]];
+    let [old_rates, new_rates] = rates;
+    let by_size = vec![
+        (
+            "Rate by size".into(),
+            vec![Series::ours("old", old_rates), Series::ours("new", new_rates)],
+        ),
+        ("Typical time by size".into(), vec![times("old"), times("new")]),
+    ];
+    assert_eq!(compared_plots(&old, &new), by_size);
+    let row = |rate: f64| {
+        format!(
+            r#"{{"reproduction": "x", "seed": 1, "version": "1", "rows": [{{"quantity": "rate",
+            "conditions": "reads", "unit": "MB/s", "simulated": {rate}, "kind": "fit"}}]}}"#
+        )
+    };
+    let bar = |name, point| Series::new(name, SeriesKind::Stacked, [point]);
+    let bars = vec![bar("old", (0.0, 700.0)), bar("new", (1.0, 770.0))];
+    assert_eq!(compared_plots(&row(700.0), &row(770.0)), [("Rate".into(), bars)]);
 }
 
 #[test]
