@@ -151,13 +151,12 @@ impl Witness {
         let id = header.requester;
         let mut at = start;
         while at < end {
-            let place = (id, 0)..=(id, at);
-            let pinned = self.pinned.range(place.clone()).next_back().map(|(_, end)| *end);
+            let pinned = last_of(&self.pinned, id, at).copied();
             if pinned.is_some_and(|piece_end| piece_end >= end) {
                 return None;
             }
-            let before = self.given_back.range(place).next_back();
-            let before = before.filter(|(_, (_, when))| *when > since).map(|(_, (end, _))| *end);
+            let before = last_of(&self.given_back, id, at).filter(|(_, when)| *when > since);
+            let before = before.map(|(end, _)| *end);
             match pinned.max(before) {
                 Some(piece_end) if piece_end > at => at = piece_end,
                 _ => return Some(at),
@@ -219,6 +218,12 @@ impl Witness {
             ));
         }
     }
+}
+
+/// Returns a function's last entry up to an address.
+fn last_of<T>(map: &BTreeMap<(RoutingId, u64), T>, id: RoutingId, at: u64) -> Option<&T> {
+    let (key, value) = map.range(..=(id, at)).next_back()?;
+    (key.0 == id).then_some(value)
 }
 
 fn simulation_host(fabric: &crosslane_fabric::Fabric) -> crosslane_pcie::units::HostId {
