@@ -27,21 +27,21 @@ impl Fabric {
         if id.function() != 0 {
             return None;
         }
-        let mut bus = 0;
-        let mut on_bus: Vec<PortId> = root.ports.clone();
+        let (mut bus, mut on_bus, mut above) = (0, &root.ports[..], None);
         loop {
             let port = |id: &PortId| self.port(*id);
+            let mut on_bus_below = on_bus.iter().copied().filter(|id| Some(*id) != above);
             if id.bus() == bus {
-                return on_bus.into_iter().find(|p| port(p).device_number == id.device());
+                return on_bus_below.find(|p| port(p).device_number == id.device());
             }
-            let bridge = on_bus.into_iter().find(|p| {
+            let bridge = on_bus_below.find(|p| {
                 let config = &port(p).config;
                 config.port_type() != PortType::Endpoint
                     && (config.secondary_bus()..=config.subordinate_bus()).contains(&id.bus())
                     && config.secondary_bus() != 0
             })?;
             bus = self.port(bridge).config.secondary_bus();
-            on_bus = self.below(bridge);
+            (on_bus, above) = (self.below(bridge), Some(bridge));
             if self.port(bridge).config.port_type().is_above_its_link()
                 && self.port(bridge).link.is_some_and(|link| !self.is_link_up(link))
             {
@@ -50,14 +50,13 @@ impl Fabric {
         }
     }
 
-    /// Functions on the bus behind a bridge.
-    fn below(&self, bridge: PortId) -> Vec<PortId> {
+    /// Ports on the bus behind a bridge, and the bridge itself if it is a switch's.
+    fn below(&self, bridge: PortId) -> &[PortId] {
         let port = self.port(bridge);
         if port.config.port_type() == PortType::UpstreamPort {
-            let ports = &self.node(port.node).ports;
-            return ports.iter().copied().filter(|id| *id != bridge).collect();
+            return &self.node(port.node).ports;
         }
-        port.link.map(|link| self.link(link).lower).into_iter().collect()
+        port.link.map_or(&[], |link| std::slice::from_ref(&self.link(link).lower))
     }
 
     /// Routing ID of a port's function, from the current bus numbers of the bridges.
@@ -104,7 +103,7 @@ impl Fabric {
             self.ports[port.0 as usize].config.write(offset, value, byte_enables);
             self.apply_config(port.0);
             if self.port(port).config.port_type().is_bridge() {
-                for below in self.below(port) {
+                for below in self.below(port).to_vec() {
                     self.port_states[below.0 as usize].routing_id = self.find_routing_id(below);
                 }
             }

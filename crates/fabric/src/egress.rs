@@ -107,6 +107,8 @@ pub(crate) struct Egress {
     /// Source after the one served last.
     turn: u32,
     order: u64,
+    /// TLPs that may go now, in shuffle mode: kept for its memory.
+    able: Vec<(u32, usize, PacketIndex)>,
     /// Wire bytes queued.
     pub bytes: u64,
     /// Wire bytes queued of non-posted requests.
@@ -131,6 +133,7 @@ impl Egress {
             waiting: 0,
             turn: 0,
             order: 0,
+            able: Vec::new(),
             bytes: 0,
             nonposted_bytes: 0,
             posted_of_first: 0,
@@ -349,23 +352,30 @@ impl Egress {
         random: &mut Random,
     ) -> Choice {
         let mut refusal = Refusal::NOTHING;
-        let mut able: Vec<(u32, usize, PacketIndex)> = Vec::new();
-        for source in (0..64).filter(|source| self.waiting & (1 << source) != 0) {
-            let queued = self.in_order(packets, source);
-            for (rank, (class, second)) in queued.iter().enumerate() {
-                let second = packets.get(*second);
-                let free = queued[..rank].iter().all(|(_, first)| {
+        let mut able = std::mem::take(&mut self.able);
+        able.clear();
+        let mut waiting = self.waiting;
+        while waiting != 0 {
+            let source = waiting.trailing_zeros();
+            waiting &= waiting - 1;
+            let mut older = [NONE; SHUFFLE_DEPTH];
+            for (rank, (class, index)) in self.in_order(packets, source).enumerate() {
+                let second = packets.get(index);
+                let free = older[..rank].iter().all(|first| {
                     may_pass(&second.header, &packets.get(*first).header) != Passing::No
                 });
-                if free && is_ready(second, *class, now_ps, room, &mut refusal) {
-                    able.push((source, *class, queued[rank].1));
+                if free && is_ready(second, class, now_ps, room, &mut refusal) {
+                    able.push((source, class, index));
                 }
+                older[rank] = index;
             }
         }
-        if able.is_empty() || room.stale && refusal.lacks_something() {
-            return Choice::Refuse(refusal);
-        }
-        let (source, class, index) = able[random.usize(..able.len())];
+        let chosen = match able.is_empty() || room.stale && refusal.lacks_something() {
+            true => None,
+            false => Some(able[random.usize(..able.len())]),
+        };
+        self.able = able;
+        let Some((source, class, index)) = chosen else { return Choice::Refuse(refusal) };
         let is_first = self.sources[source as usize].queues[class].first == index;
         Choice::Send(match is_first {
             true => self.take_first(packets, source, class),
@@ -392,16 +402,20 @@ impl Egress {
     }
 
     /// The first packets of a source, oldest first, with their classes.
-    fn in_order(&self, packets: &Packets, source: u32) -> Vec<(usize, PacketIndex)> {
-        let queues = self.sources[source as usize].queues.iter().enumerate();
-        let mut all: Vec<_> = queues
-            .flat_map(|(class, queue)| {
-                queue.iter(packets).take(SHUFFLE_DEPTH).map(move |index| (class, index))
-            })
-            .collect();
-        all.sort_by_key(|(_, index)| packets.get(*index).order);
-        all.truncate(SHUFFLE_DEPTH);
-        all
+    fn in_order(
+        &self,
+        packets: &Packets,
+        source: u32,
+    ) -> impl Iterator<Item = (usize, PacketIndex)> {
+        let mut heads = self.sources[source as usize].queues.map(|queue| queue.first);
+        let next = move || {
+            let waiting = (0..3).filter(|class| heads[*class] != NONE);
+            let class = waiting.min_by_key(|class| packets.get(heads[*class]).order)?;
+            let index = heads[class];
+            heads[class] = packets.get(index).next;
+            Some((class, index))
+        };
+        std::iter::from_fn(next).take(SHUFFLE_DEPTH)
     }
 }
 
