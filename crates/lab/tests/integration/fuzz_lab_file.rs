@@ -144,6 +144,7 @@ fn check_built(text: &str, build: impl FnOnce(Lab) -> Result<RunningLab, LabErro
             let place = error.place.as_deref().expect("an error of a file has a place");
             assert!(place.line >= 1 && place.line <= text.lines().count() + 1, "{error}");
             assert!(text.get(place.span.clone()).is_some(), "{error}");
+            assert!(place.snippet(30).contains('^'), "{error}");
             assert!(!error.problem.to_string().is_empty());
         }
     }

@@ -10,10 +10,10 @@ use crosslane_results::{
 };
 
 use super::rows_page::Lines;
-use super::run_page::{limit_words, size_words, sizes, time_axis};
+use super::run_page::{limit_words, size_words, sizes};
 use super::values::{AT_APPLICATION, BY_TIMERS, values};
 use crate::page::{Block, Page, Section};
-use crate::plot::{Axis, Plot, Scale, SeriesKind};
+use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Align, Cell, Column, Table};
 use crate::text::Columns;
 
@@ -191,38 +191,39 @@ impl Comparison {
         (!blocks.is_empty()).then(|| Section { title: "Figures of one only".to_owned(), blocks })
     }
 
-    /// Returns plots of the rates and typical times of both runs.
+    /// Returns plots of the rates and typical times of both runs, one for each unit.
     fn plots(&self, names: [&str; 2]) -> Option<Section> {
         let runs = self.outcomes.each_ref().map(values);
         let all = || runs.iter().flatten();
         let has_timers = all().any(|figure| figure.quantity == BY_TIMERS);
-        let is_rate = |figure: &SingleFigure| {
-            figure.unit.ends_with("/s") && !(has_timers && figure.quantity == AT_APPLICATION)
+        let kind = |figure: &SingleFigure| match &*figure.quantity {
+            AT_APPLICATION if has_timers => None,
+            "typical time" | "time" => Some(("Typical time", Scale::Logarithmic)),
+            _ => figure.unit.ends_with("/s").then_some(("Rate", Scale::Linear)),
         };
-        let is_typical =
-            |figure: &SingleFigure| matches!(&*figure.quantity, "typical time" | "time");
         let mut blocks = Vec::new();
-        for unit in distinct(all().filter(|figure| is_rate(figure)).map(|figure| &figure.unit)) {
-            let is_of_unit = |figure: &SingleFigure| is_rate(figure) && figure.unit == *unit;
-            let axis = Axis::new("rate", unit, Scale::Linear);
-            blocks.extend(plot("Rate", axis, names, &runs, is_of_unit));
+        for (kind_of_plot, unit) in
+            distinct(all().filter_map(|figure| Some((kind(figure)?, &*figure.unit))))
+        {
+            let is_in = |figure: &&SingleFigure| {
+                figure.unit == unit && kind(figure).as_ref() == Some(&kind_of_plot)
+            };
+            let shown = runs.each_ref().map(|run| run.iter().filter(is_in).collect());
+            blocks.extend(plot(kind_of_plot, unit, names, &shown).map(Block::Plot));
         }
-        blocks.extend(plot("Typical time", time_axis(), names, &runs, is_typical));
         (!blocks.is_empty()).then(|| Section { title: "Side by side".to_owned(), blocks })
     }
 }
 
-/// Returns a plot of the chosen figures of both runs: lines by size, or if each is of one size
-/// only, bars beside each other.
+/// Returns a plot of figures of both runs: lines by size, or if each is of one size only, bars
+/// beside each other on a linear scale.
 fn plot(
-    title: &str,
-    mut y: Axis,
+    (title, scale): (&str, Scale),
+    unit: &str,
     names: [&str; 2],
-    runs: &[Vec<SingleFigure>; 2],
-    is_chosen: impl Fn(&SingleFigure) -> bool,
-) -> Option<Block> {
-    let runs = runs.each_ref().map(|run| run.iter().filter(|figure| is_chosen(figure)).collect());
-    let all = || runs.iter().flat_map(|run: &Vec<&SingleFigure>| run);
+    runs: &[Vec<&SingleFigure>; 2],
+) -> Option<Plot> {
+    let all = || runs.iter().flatten();
     let first = parts(all().next()?);
     let differs = [0, 1, 2].map(|at| all().any(|figure| parts(figure)[at] != first[at]));
     // The first parts of a figure's name, without those that all figures have.
@@ -234,34 +235,32 @@ fn plot(
     let has_lines = |run: &Vec<&SingleFigure>| {
         distinct(run.iter().map(|figure| label(figure, 2))).len() < run.len()
     };
-    let is_by_size = all().all(|figure| figure.bytes.is_some()) && runs.iter().any(has_lines);
-    let places = distinct(all().map(|figure| label(figure, 3)));
-    let mut lines = Lines::default();
-    for (run, (name, figures)) in names.into_iter().zip(&runs).enumerate() {
-        for figure in figures {
-            let (line, x) = match (figure.bytes, label(figure, 2)) {
-                (Some(bytes), line) if is_by_size => (line, bytes as f64),
-                _ => {
-                    let place = places.iter().position(|place| *place == label(figure, 3))?;
-                    (String::new(), (2 * place + run) as f64)
-                }
-            };
-            let line = if line.is_empty() { name.to_owned() } else { format!("{name}: {line}") };
-            lines.add(line, (x, figure.value));
+    let both = names.into_iter().zip(runs);
+    if all().all(|figure| figure.bytes.is_some()) && runs.iter().any(has_lines) {
+        let mut lines = Lines::default();
+        for (name, figure) in both.flat_map(|(name, run)| run.iter().map(move |one| (name, one))) {
+            let label = label(figure, 2);
+            let line = if label.is_empty() { name.to_owned() } else { format!("{name}: {label}") };
+            lines.add(line, (figure.bytes? as f64, figure.value));
         }
+        let y = Axis::new(&title.to_lowercase(), unit, scale);
+        return Some(Plot { title: format!("{title} by size"), x: sizes(), y, series: lines.0 });
     }
-    if is_by_size {
-        let title = format!("{title} by size");
-        return Some(Block::Plot(Plot { title, x: sizes(), y, series: lines.0 }));
-    }
-    lines.0.iter_mut().for_each(|line| line.kind = SeriesKind::Stacked);
-    y.scale = Scale::Linear;
+    let places = distinct(all().map(|figure| label(figure, 3)));
+    let place = |figure: &SingleFigure| places.iter().position(|place| *place == label(figure, 3));
+    let bars = both.enumerate().map(|(index, (name, run))| {
+        let bar =
+            |figure: &&SingleFigure| Some(((2 * place(figure)? + index) as f64, figure.value));
+        Series::new(name, SeriesKind::Stacked, run.iter().filter_map(bar))
+    });
+    let series = bars.collect();
     let places = match &places[..] {
         [_] => names.map(str::to_owned).into(),
         places => places.iter().flat_map(|place| [place.clone(), place.clone()]).collect(),
     };
     let x = Axis::new("", "", Scale::Categories(places));
-    Some(Block::Plot(Plot { title: title.to_owned(), x, y, series: lines.0 }))
+    let y = Axis::new(&title.to_lowercase(), unit, Scale::Linear);
+    Some(Plot { title: title.to_owned(), x, y, series })
 }
 
 /// Returns the parts of a figure's name.

@@ -98,15 +98,28 @@ fn compared_rates_are_lines_by_size_or_bars() {
         ("Typical time by size".into(), vec![times("old"), times("new")]),
     ];
     assert_eq!(compared_plots(&old, &new), by_size);
-    let row = |rate: f64| {
+    let row = |quantity: &str, rate: f64| {
         format!(
-            r#"{{"reproduction": "x", "seed": 1, "version": "1", "rows": [{{"quantity": "rate",
-            "conditions": "reads", "unit": "MB/s", "simulated": {rate}, "kind": "fit"}}]}}"#
+            r#"{{"quantity": "{quantity}", "conditions": "", "unit": "MB/s", "simulated": {rate},
+            "kind": "fit"}}"#
         )
     };
-    let bar = |name, point| Series::new(name, SeriesKind::Stacked, [point]);
-    let bars = vec![bar("old", (0.0, 700.0)), bar("new", (1.0, 770.0))];
-    assert_eq!(compared_plots(&row(700.0), &row(770.0)), [("Rate".into(), bars)]);
+    let rows = |rows: &[String]| {
+        let head = r#""reproduction": "x", "seed": 1, "version": "1""#;
+        format!(r#"{{{head}, "rows": [{}]}}"#, rows.join(", "))
+    };
+    let bars = |name, points: &[(f64, f64)]| {
+        Series::new(name, SeriesKind::Stacked, points.iter().copied())
+    };
+    let (old, new) = (rows(&[row("a", 7.0)]), rows(&[row("b", 9.0), row("a", 8.0)]));
+    let found = vec![bars("old", &[(0.0, 7.0)]), bars("new", &[(3.0, 9.0), (1.0, 8.0)])];
+    assert_eq!(compared_plots(&old, &new), [("Rate".into(), found)]);
+    // A transfer's time has the unit of its outcome.
+    let bridge = r#"{"bench": "bridge", "where": "lab sbdt", "seed": 1, "version": "1",
+        "overlap": [], "transfers": [{"path": "put", "mode": "naive", "bytes": 8, "clients": 1,
+        "seconds": [0.004], "bytes_per_second": 4e6}]}"#;
+    let times = vec![bars("old", &[(0.0, 4.0)]), bars("new", &[(1.0, 4.0)])];
+    assert_eq!(compared_plots(bridge, bridge)[1], ("Typical time".into(), times));
 }
 
 #[test]
