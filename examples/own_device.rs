@@ -9,8 +9,8 @@ use crosslane::device::kit::{
     Answer, Arrival, Completer, Function, Timer, send_write, whole_words,
 };
 use crosslane::fabric::{Consumed, Device, DevicePort, Received};
-use crosslane::host::RegisterAddress;
-use crosslane::lab::Simulation;
+use crosslane::host::{Reason, RegisterAddress};
+use crosslane::lab::CheckedRun;
 use crosslane::pcie::config::{ConfigSpace, registers};
 use crosslane::pcie::tlp::Class;
 use crosslane::pcie::units::HostId;
@@ -83,14 +83,14 @@ impl Device for Adder {
     }
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Reason> {
     // The card of a shipped lab, with its BARs and its link, behaves as an adder.
     let mut lab = crosslane::lab::open("minimal")?.build(1)?;
     let card = lab.find("card0").ok_or("the lab has a card")?;
     assert!(lab.fabric.set_device(card, Box::new(Adder::new())));
-    let simulation = Simulation::new(lab);
-    let bus = simulation.bus(HostId(0));
-    simulation.run("adder", async {
+    let run = CheckedRun::of(lab);
+    let bus = run.simulation().bus(HostId(0));
+    run.run("adder", async {
         let functions = bus.functions()?;
         let card = functions.iter().find(|info| info.name == "card0").ok_or("it is enumerated")?;
         let on = registers::COMMAND_MEMORY_SPACE | registers::COMMAND_BUS_MASTER;
@@ -109,13 +109,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
         let memory = bus.allocate(4096, PageSize::Small)?;
         let address = bus.pin(card.id, &memory).await?[0].address.0;
+        let address = u32::try_from(address).expect("the lab's memory is below 4 GiB");
         let begin = bus.now();
-        bus.write_register(register(REPORT), u32::try_from(address)?).await?;
+        bus.write_register(register(REPORT), address).await?;
         let deadline = bus.after(Duration::from_millis(1));
         let reported = bus.wait_memory(&memory, 0, 0, deadline).await?;
         assert_eq!(reported, sum);
         println!("the same in host memory after {}", bus.now().since(begin));
         bus.unpin(card.id, &memory).await?;
-        Ok(())
-    })?
+        Ok::<_, Reason>(())
+    })?;
+    Ok(())
 }

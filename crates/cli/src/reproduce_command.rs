@@ -3,10 +3,11 @@
 
 use std::time::Instant;
 
+use crosslane::explain::{STEPS, explain};
 use crosslane::results::{Outcome, Reproduction as Figures, Validation};
 use crosslane_report::Table;
 use crosslane_report::output::not_written;
-use crosslane_reproduce::reproduction::{find, reproduce_with};
+use crosslane_reproduce::reproduction::{find, reproduce};
 use crosslane_reproduce::study::{reproducible, studies};
 use crosslane_reproduce::text;
 use crosslane_reproduce::validation::{CHANGE, numbers, validate};
@@ -29,7 +30,9 @@ pub fn run(arguments: &ReproduceArguments) -> Result<()> {
     let steps = Steps::new(find(name)?.scenarios, "scenarios");
     let begun = Instant::now();
     let engines = arguments.engines.kind()?;
-    let reproduction = reproduce_with(name, arguments.seed, engines, &steps);
+    let reproduction = reproduce(name, arguments.seed, engines, &steps, &|run| {
+        Ok(explain(run, None, STEPS, &|_| ())?)
+    });
     steps.finish();
     let reproduction = reproduction?;
     arguments.engines.print_speed(begun);

@@ -176,7 +176,8 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
         output.steps.done(point.kind.word(), measured.elapsed);
         all.push(measured);
     }
-    output.show(&all)
+    output.show(&all)?;
+    Ok(session.finish()?)
 }
 
 fn options(arguments: &SweepArguments) -> SweepOptions {

@@ -51,7 +51,7 @@ const HOUSE: [(&str, &str); 24] = [
     ("serve", "pcie host fabric vfio lab"),
     ("torture", "random pcie regs torus-link host fabric device cosim driver lab"),
     ("report", "results"),
-    ("reproduce", "pcie host results fabric driver bridge torus lab experiment explain report"),
+    ("reproduce", "pcie host results fabric driver bridge torus lab experiment report"),
     (
         "crosslane",
         "pcie host results fabric driver bridge torus vfio libfabric lab open experiment explain",

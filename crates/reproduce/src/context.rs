@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The labs and figures of a study, and the way to run host code in a lab.
 
-use crosslane_experiment::Verified;
+use crosslane_experiment::{EngineWork, Scenario, Verified};
 use crosslane_host::Reason;
 use crosslane_lab::{CheckedRun, Ending, EngineKind, Lab, Progress, Simulation};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::Explanation;
 
 use crate::error::{ReproduceError, Result};
 use crate::published::PublishedFigures;
@@ -12,6 +13,9 @@ use crate::study::{self, Study};
 
 /// Longest simulated time of one scenario; the longest takes 0.7 s.
 pub(crate) const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
+
+/// Finds what limits a run, in as few runs of a shortened one as that takes.
+pub type Explain<'a> = dyn Fn(&Scenario<EngineWork>) -> Result<Explanation, Reason> + Sync + 'a;
 
 /// A study's labs and figures, and the settings of its runs.
 pub struct Context<'a> {
@@ -23,6 +27,8 @@ pub struct Context<'a> {
     pub(crate) seed: u64,
     /// Kind of this project's own engines.
     pub(crate) own: EngineKind,
+    /// The way to explain runs, if any are to be explained.
+    pub(crate) explain: Option<&'a Explain<'a>>,
     watch: &'a dyn Progress,
 }
 
@@ -42,13 +48,19 @@ impl<'a> Context<'a> {
             [] => PublishedFigures::of(&labs[0])?,
             files => PublishedFigures::read(files.iter().copied())?,
         };
-        Ok(Self { labs, figures, seed, own: EngineKind::Model, watch })
+        Ok(Self { labs, figures, seed, own: EngineKind::Model, explain: None, watch })
     }
 
     /// Sets the kind of this project's own engines.
     #[must_use]
     pub fn with_own(self, own: EngineKind) -> Self {
         Self { own, ..self }
+    }
+
+    /// Sets the way to explain runs; without it, none is explained.
+    #[must_use]
+    pub fn with_explain(self, explain: &'a Explain<'a>) -> Self {
+        Self { explain: Some(explain), ..self }
     }
 
     /// Sets one constant to another number, in each lab that has it.

@@ -2,7 +2,6 @@
 //! Errors of reproductions and validations.
 
 use crosslane_experiment::ExperimentError;
-use crosslane_explain::ExplainError;
 use crosslane_host::{Reason, kinds};
 use crosslane_lab::LabError;
 use thiserror::Error;
@@ -59,15 +58,6 @@ kinds!(ReproduceError {
     Self::Interrupted => Cancelled,
     Self::Experiment { problem, .. } => problem.kind(),
 });
-
-impl From<ExplainError> for ReproduceError {
-    fn from(error: ExplainError) -> Self {
-        match error {
-            ExplainError::Run(ExperimentError::Lab(error)) => Self::Lab(error),
-            other => Self::experiment("why not faster", other),
-        }
-    }
-}
 
 impl From<ExperimentError> for ReproduceError {
     fn from(error: ExperimentError) -> Self {

@@ -26,6 +26,6 @@ pub mod study;
 pub mod text;
 pub mod validation;
 
-pub use context::Context;
+pub use context::{Context, Explain};
 pub use error::{ReproduceError, Result};
 pub use published::{PublishedFigure, PublishedFigures};

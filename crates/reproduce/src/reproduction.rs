@@ -7,7 +7,7 @@ use crosslane_results::SCHEMA;
 use crosslane_results::quantity::change;
 
 use crate::comparison::{Kind, Row};
-use crate::context::Context;
+use crate::context::{Context, Explain};
 use crate::error::{ReproduceError, Result};
 use crate::experiment::Experiment;
 use crate::study::{Reproducible, reproducible, study};
@@ -31,25 +31,19 @@ const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The 
                            figures are beside that model, as context. What limits a run was \
                            looked for with models.";
 
-/// Runs a reproduction.
+/// Runs a reproduction with this project's own engines of some kind. Engines of papers are models,
+/// and so are those of the runs that are given to `explain`. If `watch` wants no more scenarios to
+/// begin, the result contains the finished experiments.
 ///
 /// # Errors
-/// An unknown name, or an experiment that fails.
-pub fn reproduce(name: &str, seed: u64, watch: &dyn Progress) -> Result<Reproduction> {
-    reproduce_with(name, seed, EngineKind::Model, watch)
-}
-
-/// Does the same with this project's own engines of some kind. Engines of papers are models, and so
-/// are those of explained runs. If `watch` wants no more scenarios to begin, the result contains
-/// the finished experiments.
-///
-/// # Errors
-/// Those of [`reproduce`], and the gateware in a reproduction without engines of this project.
-pub fn reproduce_with(
+/// An unknown name, an experiment that fails, and the gateware in a reproduction without engines of
+/// this project.
+pub fn reproduce(
     name: &str,
     seed: u64,
     own: EngineKind,
     watch: &dyn Progress,
+    explain: &Explain<'_>,
 ) -> Result<Reproduction> {
     let found = find(name)?;
     if own != EngineKind::Model && !found.has_engines {
@@ -58,7 +52,7 @@ pub fn reproduce_with(
     }
     let mut experiments = Vec::new();
     let study = study(found.name)?;
-    let context = Context::of(study, seed, watch)?.with_own(own);
+    let context = Context::of(study, seed, watch)?.with_own(own).with_explain(explain);
     match (found.experiments)(&context, &mut experiments) {
         // Finished experiments are worth showing.
         Ok(()) | Err(ReproduceError::Interrupted) => {}

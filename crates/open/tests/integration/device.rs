@@ -141,6 +141,16 @@ fn a_lab_s_session_is_checked() {
 }
 
 #[test]
+fn what_is_left_at_the_end_is_an_error() {
+    let session = Session::open("lab:minimal").unwrap();
+    session.simulation().unwrap().spawn("idle", std::future::pending::<()>());
+    session.block_on(async {}).unwrap();
+    let sentence = session.finish().unwrap_err().to_string();
+    assert!(sentence.starts_with("after the end of the program: "), "{sentence}");
+    assert!(sentence.ends_with("idle: waits for nothing of the lab"), "{sentence}");
+}
+
+#[test]
 fn memory_belongs_to_one_simulation() {
     let near = Session::open("lab:kc705:crosslane").unwrap();
     let memory = near.bus().allocate(4096, PageSize::Small).unwrap();

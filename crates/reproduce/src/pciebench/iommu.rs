@@ -7,7 +7,6 @@
 
 use std::fmt::Write as _;
 
-use crosslane_fabric::FlowKind;
 use crosslane_lab::{Lab, open};
 use crosslane_report::{Field, Table};
 use crosslane_results::quantity::change;
@@ -65,15 +64,13 @@ pub fn results() -> Result<Vec<Compared>> {
 /// # Errors
 /// A lab that cannot be built, or a wrong byte.
 pub fn simulate(lab: &Lab, row: &Row, operations: u64) -> Result<(f64, f64)> {
-    let Test { name, size_bytes, window_bytes, .. } = &row.test;
+    let Test { size_bytes, window_bytes, .. } = row.test;
     let outstanding = match row.is_latency() {
         true => 1,
         // As many as have separate places.
         false => (window_bytes / size_bytes).min(BANDWIDTH_OUTSTANDING.into()) as u32,
     };
-    let kind = if name.ends_with("WR") { FlowKind::Write } else { FlowKind::Read };
-    let (kinds, window_bytes) = (vec![kind], *window_bytes);
-    measure(lab, &row.test, &Load { kinds, window_bytes, operations, outstanding, scattered: true })
+    measure(lab, &row.test, &Load { window_bytes, operations, outstanding, scattered: true })
 }
 
 /// Returns all rows, as Markdown.

@@ -65,12 +65,56 @@ pub enum Statistic {
     Median,
 }
 
+/// Tests of the study: requests by the DMA engine of the card, or by its command interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum TestName {
+    /// Bandwidth of reads.
+    BwDmaRd,
+    /// Bandwidth of writes.
+    BwDmaWr,
+    /// Bandwidth of reads and writes at once.
+    BwDmaRw,
+    /// Latency of reads.
+    LatDmaRd,
+    /// Latency of a write and a read of the same place.
+    LatDmaWrrd,
+    /// Latency of reads by the command interface.
+    LatCmdRd,
+    /// Latency of a write and a read by the command interface.
+    LatCmdWrrd,
+}
+
+impl TestName {
+    /// Returns the name in the study's data.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::BwDmaRd => "BW_DMA_RD",
+            Self::BwDmaWr => "BW_DMA_WR",
+            Self::BwDmaRw => "BW_DMA_RW",
+            Self::LatDmaRd => "LAT_DMA_RD",
+            Self::LatDmaWrrd => "LAT_DMA_WRRD",
+            Self::LatCmdRd => "LAT_CMD_RD",
+            Self::LatCmdWrrd => "LAT_CMD_WRRD",
+        }
+    }
+
+    const fn kinds(self) -> &'static [FlowKind] {
+        match self {
+            Self::BwDmaRd | Self::LatDmaRd | Self::LatCmdRd => &[FlowKind::Read],
+            Self::BwDmaWr => &[FlowKind::Write],
+            Self::BwDmaRw => &[FlowKind::Write, FlowKind::Read],
+            Self::LatDmaWrrd | Self::LatCmdWrrd => &[FlowKind::WriteRead],
+        }
+    }
+}
+
 /// The test of a published row.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Test {
-    /// Name of the test, such as `BW_DMA_RD`.
+    /// Name of the test.
     #[serde(rename = "test")]
-    pub name: String,
+    pub name: TestName,
     /// The statistic of the row.
     pub statistic: Statistic,
     /// Bytes of one operation.
@@ -195,20 +239,16 @@ impl Labs {
     /// # Errors
     /// A lab that cannot be built, or a wrong byte.
     pub fn simulate(&self, row: &Row, effort: Effort) -> Result<(f64, f64)> {
-        let lab = if row.test.name.starts_with("LAT_CMD_") { &self.command } else { &self.dma };
-        let kinds = match row.test.name.split('_').next_back() {
-            Some("RD") => vec![FlowKind::Read],
-            Some("WR") => vec![FlowKind::Write],
-            Some("RW") => vec![FlowKind::Write, FlowKind::Read],
-            Some("WRRD") => vec![FlowKind::WriteRead],
-            _ => return Err(ReproduceError::experiment(&row.test.name, "no test of the study")),
+        let lab = match row.test.name {
+            TestName::LatCmdRd | TestName::LatCmdWrrd => &self.command,
+            _ => &self.dma,
         };
         let (of_bandwidth, of_latency) = operations(effort);
         let (operations, outstanding) =
             if row.is_latency() { (of_latency, 1) } else { (of_bandwidth, BANDWIDTH_OUTSTANDING) };
         let stride = row.test.size_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
         let window_bytes = stride * u64::from(outstanding);
-        let load = Load { kinds, window_bytes, operations, outstanding, scattered: false };
+        let load = Load { window_bytes, operations, outstanding, scattered: false };
         measure(lab, &row.test, &load)
     }
 
@@ -258,7 +298,6 @@ impl Labs {
 
 /// Requests by which a row is measured.
 struct Load {
-    kinds: Vec<FlowKind>,
     /// Memory of each kind.
     window_bytes: u64,
     operations: u64,
@@ -271,7 +310,7 @@ struct Load {
 fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64)> {
     let Test { name, statistic, size_bytes, window_bytes } = test;
     let failed = |what: String| {
-        let name = format!("{name} {size_bytes} B, {window_bytes} B window");
+        let name = format!("{} {size_bytes} B, {window_bytes} B window", name.word());
         ReproduceError::experiment(name, what)
     };
     let mut running = lab.build(SEED)?;
@@ -279,7 +318,7 @@ fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64)> {
     // Buffers begin at a page boundary.
     let mut target = running.hosts[0].buffers.start;
     let mut flows = Vec::new();
-    for &kind in &load.kinds {
+    for &kind in name.kinds() {
         let flow = running.fabric.start_flow(Flow {
             name: format!("{kind:?}"),
             source: FlowSource::Endpoint(card),
@@ -328,7 +367,7 @@ fn figure_of(statistic: Statistic, report: FlowReport) -> f64 {
     }
 }
 
-const TEST: Field<Compared> = ("Test", |it| it.row.test.name.clone());
+const TEST: Field<Compared> = ("Test", |it| it.row.test.name.word().to_owned());
 const SIZE: Field<Compared> = ("Size, B:", |it| it.row.test.size_bytes.to_string());
 const PUBLISHED: Field<Compared> = ("Published:", |it| it.words(it.row.figure.value));
 const SIMULATED: Field<Compared> = ("Simulated:", |it| it.words(it.simulated));

@@ -63,8 +63,10 @@ fn experiments(context: &Context<'_>, done: &mut Vec<Experiment>) -> Result<()> 
             other => other?,
         });
     }
-    for (number, explained) in why::explained(&scene)? {
-        done[number - 1].why.push(explained);
+    if let Some(explain) = context.explain {
+        for (number, explained) in why::explained(&scene, explain)? {
+            done[number - 1].why.push(explained);
+        }
     }
     Ok(())
 }

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use crosslane_experiment::{EngineWork, FlowEnds, Scenario, Workload};
-use crosslane_explain::{STEPS, explain};
+use crosslane_results::Explanation;
 use rayon::prelude::*;
 
 use super::devices::ORDER;
 use super::scene::{Engine, Scene};
 use super::{latency, own, payload, peers};
+use crate::context::Explain;
 use crate::error::{ReproduceError, Result};
 use crate::explained::Explained;
 use crate::page::topology;
@@ -100,13 +101,18 @@ fn runs(scene: &Scene<'_>) -> Result<Vec<Run>> {
 ///
 /// # Errors
 /// A run that cannot be made or fails.
-pub(super) fn explained(scene: &Scene<'_>) -> Result<Vec<(usize, Explained)>> {
-    let explain = |run: &Run| {
+pub(super) fn explained(
+    scene: &Scene<'_>,
+    explain: &Explain<'_>,
+) -> Result<Vec<(usize, Explained)>> {
+    let explained = |run: &Run| {
         scene.may_begin()?;
         let outcome = run.run.run(&(), None)?;
         // The shortest run: the page says that its figures are those of a shortened run.
-        let mut explanation = explain(&run.run, None, STEPS, &|_| ())?;
-        explanation.account = outcome.account;
+        let explanation = explain(&run.run);
+        let explanation =
+            explanation.map_err(|why| ReproduceError::experiment("why not faster", why))?;
+        let explanation = Explanation { account: outcome.account, ..explanation };
         scene.done(&format!("why: {}", run.name), outcome.simulated);
         let explained = Explained {
             topology: topology(&run.run.lab, &run.name, &outcome.loads)?,
@@ -115,5 +121,5 @@ pub(super) fn explained(scene: &Scene<'_>) -> Result<Vec<(usize, Explained)>> {
         };
         Ok((run.experiment, explained))
     };
-    runs(scene)?.par_iter().map(explain).collect()
+    runs(scene)?.par_iter().map(explained).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_lab::{EngineKind, Progress};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_reproduce::reproduction::{find, reproduce_with};
+use crosslane_reproduce::reproduction::{find, reproduce};
 use crosslane_reproduce::validation::validate;
 
 /// Ends the work after this many scenarios.
@@ -27,7 +27,8 @@ fn interrupted_reproduction_has_whole_experiments() {
     let all = find("aws-f1").unwrap().scenarios;
     let run = |scenarios| {
         let watch = Impatient(AtomicU64::new(scenarios));
-        reproduce_with("aws-f1", 1, EngineKind::Model, &watch).unwrap()
+        let explain = |_: &_| unreachable!("its runs are not explained");
+        reproduce("aws-f1", 1, EngineKind::Model, &watch, &explain).unwrap()
     };
     // Its last experiment runs some scenarios separately.
     let early = run(all - 1);

@@ -6,14 +6,14 @@ use std::sync::LazyLock;
 
 use crosslane_reproduce::comparison::Kind;
 use crosslane_reproduce::pciebench::iommu::{document, results};
-use crosslane_reproduce::pciebench::{Compared, Statistic};
+use crosslane_reproduce::pciebench::{Compared, Statistic, TestName};
 
 /// The rows, simulated once for all tests.
 static RESULTS: LazyLock<Vec<Compared>> = LazyLock::new(|| results().unwrap());
 
 fn of(test: &str, statistic: Statistic) -> impl Iterator<Item = &'static Compared> {
     let is_of =
-        move |it: &&Compared| it.row.test.name == test && it.row.test.statistic == statistic;
+        move |it: &&Compared| it.row.test.name.word() == test && it.row.test.statistic == statistic;
     RESULTS.iter().filter(is_of)
 }
 
@@ -37,7 +37,7 @@ fn latencies_and_writes_are_as_published() {
 fn only_reads_that_walk_now_and_then_or_are_long_deviate() {
     for compared in RESULTS.iter().filter(|it| it.row.figure.kind != Kind::Context) {
         let row = &compared.row.test;
-        let is_named = row.name == "BW_DMA_RD"
+        let is_named = row.name == TestName::BwDmaRd
             && (row.window_bytes >= 512 << 10 && row.window_bytes <= 3 << 20
                 || row.size_bytes == 256 && row.window_bytes > 1 << 20);
         let is_beyond = compared.error().abs() > 0.11;

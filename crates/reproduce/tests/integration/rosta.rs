@@ -7,7 +7,7 @@ use crate::support;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use crosslane_lab::Provenance;
+use crosslane_lab::{EngineKind, Provenance};
 use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::reproduction::{Reproduction, reproduce};
 use crosslane_reproduce::study::Effort;
@@ -242,7 +242,8 @@ fn the_document_shows_the_tables_as_they_are() {
 
 #[test]
 fn an_unknown_reproduction_is_answered_with_those_that_are_there() {
-    let error = reproduce("nowhere", SEED, &()).unwrap_err().to_string();
+    let found = reproduce("nowhere", SEED, EngineKind::Model, &(), &|_| unreachable!());
+    let error = found.unwrap_err().to_string();
     assert_eq!(
         error,
         "there is no reproduction nowhere; there are aws-f1, kc705, nget, rosta, sbdt"

@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crosslane_lab::Progress;
+use crosslane_explain::{STEPS, explain};
+use crosslane_lab::{EngineKind, Progress};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::Context;
 use crosslane_reproduce::comparison::Row;
@@ -24,7 +25,10 @@ impl Progress for Count {
 /// Runs a reproduction; checks that it takes the announced number of scenarios.
 pub fn reproduced(name: &str) -> Reproduction {
     let count = Count(AtomicU64::new(0));
-    let reproduction = reproduce(name, 1, &count).unwrap_or_else(|error| panic!("{error}"));
+    let reproduction = reproduce(name, 1, EngineKind::Model, &count, &|run| {
+        Ok(explain(run, None, STEPS, &|_| ())?)
+    });
+    let reproduction = reproduction.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(count.0.into_inner(), find(name).unwrap().scenarios);
     reproduction
 }
