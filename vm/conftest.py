@@ -64,8 +64,8 @@ def idle() -> Iterator[list[Machine]]:
 def machine(
     image: Image, tmp_path: Path, idle: list[Machine], request: pytest.FixtureRequest
 ) -> Iterator[Machine]:
-    """The machine that tests share. It is cleared after each; a test takes back all else that it
-    has changed. A test that fails takes the machine with it, and the next starts one."""
+    """The machine that tests share. It is cleared after each test, which undoes whatever else it
+    has changed. A test that fails takes the machine with it, and the next starts another."""
     machine = idle.pop() if idle else Machine(image, tmp_path / "machine", DEVICES)
     failed = request.session.testsfailed
     yield machine

@@ -59,15 +59,15 @@ class CommandError(AssertionError):
 class Machine:
     """A running virtual machine; it ends with the `with` block.
 
-    `devices` are QEMU options, one `-device` each, which also set the PCI addresses. More can be
-    plugged in below root ports of theirs that are `root_port` of bus 1 to `PORTS`.
+    `devices` are QEMU options, one `-device` each, which also set the PCI addresses. If they have
+    an empty `root_port` for each bus from 1 to `PORTS`, others can be plugged in there.
     """
 
     def __init__(self, image: Image, folder: Path, devices: Sequence[str | dict] = ()) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.console = folder / "console.log"
-        # Buses that have had a device, devices plugged in, and labs that end with the machine.
+        # The last bus that was given a device, the devices, and labs that end with the machine.
         self.buses = 0
         self.plugged: list[str] = []
         self.labs: list[ServedLab] = []
@@ -210,7 +210,7 @@ class Machine:
         return card
 
     def rescan(self, card: str) -> None:
-        """Has the guest look for a device on its bus; others may have those of earlier tests."""
+        """Has the guest scan the bus of a device: others may have the devices of earlier tests."""
         self.run(f"echo 1 >/sys/class/pci_bus/{card.removesuffix(':00.0')}/rescan")
 
     def plug(self, lab: ServedLab) -> list[str]:
@@ -219,9 +219,8 @@ class Machine:
         return [self.plug_device(card) for card in lab.cards()]
 
     def clear(self) -> None:
-        """Ends what a test has started, and takes its devices from the guest, its files and the
-        kernel's messages."""
-        # A card is released when its program has ended.
+        """Kills a test's programs and removes its devices, files and kernel messages."""
+        # A device is released when its program has ended.
         script = "while killall -q -9 crosslane edu; do sleep 0.1; done\nrm -rf /tmp/*"
         for card in self.plugged:
             script += f" && echo 1 >/sys/bus/pci/devices/{card}/remove"

@@ -75,7 +75,7 @@ class Client:
 def test_a_guest_maps_a_cards_memory(image: Image, serve: Serve, tmp_path: Path) -> None:
     served = serve(str(memory_card(tmp_path)), "f1")
     places = (0, 0x1238, BANK_BYTES, BANKS_BYTES - 8)
-    # A machine of its own: the card takes its next client when this one has ended.
+    # Not the shared machine: the card takes its next client when this one has ended.
     with Machine(image, tmp_path / "machine", served.devices()) as machine:
         flat = machine.monitor("human-monitor-command", **{"command-line": "info mtree"})
         # In BAR 4 the part that is memory is mapped; registers and the FIFO are not.

@@ -71,7 +71,7 @@ def test_the_bridge_serves_a_card_of_the_machine(machine: Machine, plug: Plug) -
 def test_two_cards_below_a_switch_write_to_each_other(
     image: Image, serve: Serve, tmp_path: Path
 ) -> None:
-    # As in the lab, where both are below one switch: a machine of its own has that.
+    # As in the lab, where both are below one switch. QEMU cannot plug one into the shared machine.
     devices = serve("rosta:crosslane", "fpga1", "fpga2").devices_below_a_switch()
     card, other = "0000:03:00.0", "0000:04:00.0"
     with Machine(image, tmp_path / "machine", devices) as machine:
