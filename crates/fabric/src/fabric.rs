@@ -555,7 +555,7 @@ impl Fabric {
         left
     }
 
-    /// Brings the wire of a direction up to `now_ps`: see [`LinkPair::settle`].
+    /// Brings a wire up to `now_ps`: see [`settle`](crate::receiver::LinkPair::settle).
     #[inline]
     pub(crate) fn settle(&mut self, index: u32, now_ps: u64) {
         if pair(&mut self.directions, index).has_due(now_ps) {
