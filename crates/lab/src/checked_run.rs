@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 
 use crosslane_fabric::{ErrorRecord, Fabric, RunEnd};
 use crosslane_host::{ErrorKind, Reason};
@@ -127,11 +127,7 @@ impl CheckedRun {
     /// # Errors
     /// The first thing that went wrong, in those programs too.
     pub fn finish(&self) -> Result<(), RunError<Infallible>> {
-        let left = self.simulation.finish().err();
-        let now = self.simulation.now();
-        let ending =
-            self.simulation.with_fabric(|fabric| Ending::new(Ok(Ok(())), now, left, fabric));
-        ending.into_result().map(|_| ())
+        self.run("finish", ready(Ok(()))).map(|_| ())
     }
 
     /// Runs as [`run`](Self::run), and leaves what went wrong to the caller. Nothing more is run

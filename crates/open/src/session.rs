@@ -70,7 +70,7 @@ pub struct Card {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Session {
-    /// Simulation of the lab; `None` for real and served cards.
+    /// Run in the lab; `None` for real and served cards.
     run: Option<CheckedRun>,
     bus: AnyBus,
     cards: Vec<Card>,
