@@ -193,12 +193,6 @@ impl Direction {
         (&mut self.egress, Room { pools: &self.receiver.pools, replay_bytes, stale })
     }
 
-    /// Whether the wire can take a new TLP now, as far as DLLPs and replays are concerned.
-    #[inline]
-    pub fn is_free(&self, now_ps: u64) -> bool {
-        self.silent_until_ps <= now_ps && self.replay_at.is_none() && !self.dllp_waits()
-    }
-
     /// Schedules a Pick at `time_ps`, or now if that has passed, unless an earlier one is.
     #[inline(always)]
     pub fn schedule_pick(&mut self, events: &mut Events, time_ps: u64) {

@@ -51,19 +51,6 @@ pub(crate) struct Room<'a> {
     pub stale: bool,
 }
 
-impl Room<'_> {
-    #[inline]
-    fn has_credits(&self, head: &Packet, class: usize) -> bool {
-        self.pools[class].has_room(head.data_credits)
-    }
-
-    /// Whether a TLP finds credits and replay buffer.
-    #[inline]
-    fn takes(&self, head: &Packet, class: usize) -> bool {
-        self.has_credits(head, class) && self.replay_bytes >= u64::from(head.wire_bytes)
-    }
-}
-
 /// Reasons why nothing can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -175,32 +162,6 @@ impl Egress {
         }
         queue.last = index;
         (ready_ps, class)
-    }
-
-    /// Takes the next TLP where only one class of one source waits, if it may go now: what
-    /// [`choose`](Self::choose) would take.
-    #[inline(always)]
-    pub fn take_only(
-        &mut self,
-        packets: &Packets,
-        now_ps: u64,
-        room: &Room<'_>,
-    ) -> Option<PacketIndex> {
-        if !self.waiting.is_power_of_two() {
-            return None;
-        }
-        let number = self.waiting.trailing_zeros();
-        let source = &self.sources[number as usize];
-        if !source.classes.is_power_of_two() {
-            return None;
-        }
-        let class = source.classes.trailing_zeros() as usize % 3;
-        let first = packets.get(source.queues[class].first);
-        if first.ready_ps > now_ps || !room.takes(first, class) {
-            return None;
-        }
-        self.turn = (number + 1) % 64;
-        Some(self.take_first(packets, number, class))
     }
 
     /// Chooses and takes the next TLP.
@@ -430,9 +391,9 @@ fn is_ready(
 ) -> bool {
     if head.ready_ps > now_ps {
         refusal.later_ps = refusal.later_ps.min(head.ready_ps);
-    } else if !room.has_credits(head, class) {
+    } else if !room.pools[class].has_room(head.data_credits) {
         refusal.no_credit |= 1 << class;
-    } else if !room.takes(head, class) {
+    } else if room.replay_bytes < u64::from(head.wire_bytes) {
         refusal.replay_buffer = true;
     } else {
         return true;

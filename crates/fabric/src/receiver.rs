@@ -41,7 +41,7 @@ impl CreditCount {
         Self { header: self.header + other.header, data: self.data + other.data }
     }
 
-    /// What is left without another count, which must not be greater.
+    /// The difference to another count, which must not be greater.
     #[inline]
     pub fn less(self, other: Self) -> Self {
         Self { header: self.header - other.header, data: self.data - other.data }

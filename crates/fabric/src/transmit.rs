@@ -61,29 +61,17 @@ impl Fabric {
     /// Lets the transmitter of a direction choose a TLP.
     #[inline]
     pub(crate) fn pick(&mut self, direction: u32) {
-        let now_ps = self.events.now_ps();
-        if self.directions[direction as usize].pick_ps != now_ps {
-            // An earlier event took its place.
-            return;
+        // If not, an earlier event took its place.
+        if self.directions[direction as usize].pick_ps == self.events.now_ps() {
+            self.pick_now(direction, false);
         }
-        // Due DLLPs take the wire first; the chosen TLP follows them.
-        self.settle(direction, now_ps);
-        let state = &mut self.directions[direction as usize];
-        // If credits are plentiful, those on their way back do not matter.
-        if state.is_free(now_ps) && !state.is_short_of_credits() && !self.shuffle {
-            let (egress, room) = state.egress_and_room(true);
-            if let Some(index) = egress.take_only(&self.packets, now_ps, &room) {
-                state.pick_ps = u64::MAX;
-                return self.send(direction, index);
-            }
-        }
-        self.pick_among(direction, false);
     }
 
-    /// Chooses a TLP among those of several sources and classes, or sends again what was lost, or
-    /// nothing; `fresh` if all arrived DLLPs were taken in just now.
-    fn pick_among(&mut self, direction: u32, fresh: bool) {
+    /// Like [`pick`](Self::pick); `fresh` if all arrived DLLPs were taken in just now.
+    fn pick_now(&mut self, direction: u32, fresh: bool) {
         let now_ps = self.events.now_ps();
+        // Due DLLPs take the wire first; the chosen TLP follows them.
+        self.settle(direction, now_ps);
         let state = &mut self.directions[direction as usize];
         state.pick_ps = u64::MAX;
         if state.silent_until_ps > now_ps {
@@ -100,6 +88,7 @@ impl Fabric {
             self.send_again(direction, at);
             return;
         }
+        // If credits are plentiful, those on their way back do not matter.
         if !fresh && !state.is_short_of_credits() {
             match self.choose(direction, true) {
                 Choice::Send(index) => return self.send(direction, index),
@@ -148,6 +137,7 @@ impl Fabric {
         }
     }
 
+    #[inline(always)]
     fn choose(&mut self, direction: u32, stale: bool) -> Choice {
         let now_ps = self.events.now_ps();
         let (egress, room) = self.directions[direction as usize].egress_and_room(stale);
@@ -211,8 +201,7 @@ impl Fabric {
         let state = &mut self.directions[direction as usize];
         let waiting = state.blocked.is_some() && state.pick_ps == u64::MAX;
         if waiting && news.any {
-            self.settle(direction, now_ps);
-            self.pick_among(direction, true);
+            self.pick_now(direction, true);
         } else if waiting || state.eager {
             self.arrange_wake(direction);
         }
