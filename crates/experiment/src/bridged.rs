@@ -323,6 +323,8 @@ fn transfer_of(
         wrong_words: measured.iter().map(|one| one.data_errors.words).sum(),
         report: Some(bridge_report(report)),
         why_not_faster: report.why_not_faster(),
+        explanation: None,
+        not_explained: None,
     }
 }
 

@@ -170,7 +170,11 @@ fn program(case: &EngineWork) -> Vec<Lever<EngineWork>> {
 
 fn outstanding(case: &EngineWork, options: &Options, host: &str) -> Option<Lever<EngineWork>> {
     let one_at_a_time = options.registration == Registration::Within
-        || options.descriptors == DescriptorSource::CommandPort
+        || match options.descriptors {
+            DescriptorSource::CommandPort => true,
+            DescriptorSource::Table => case.workload.has_card_memory(),
+            DescriptorSource::Ring { .. } => false,
+        }
         || matches!(case.workload, Workload::Chain(_));
     let now = u64::from(options.outstanding);
     let many = (MANY_BYTES / options.size_bytes).clamp(2, MANY_TRANSFERS).min(options.iterations);

@@ -139,7 +139,8 @@ impl Transfers {
             true => (held_bytes / at_once + 1).next_multiple_of(PAGE_BYTES),
             false => 0,
         };
-        let most = most.max(beyond);
+        // Transfers are whole words.
+        let most = most.max(beyond) / 4 * 4;
         Self { count, size_bytes: self.size_bytes.min(most), ..self }
     }
 

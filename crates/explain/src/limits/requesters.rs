@@ -251,7 +251,11 @@ fn staging(spots: &mut Spots<'_>) {
         let Some(p) = endpoint.part.engine else { continue };
         let requester = Requester::Engine(index);
         let mut own = spots.ways.transfers.iter().filter(|it| it.requester == requester);
-        let is_taken = own.any(|it| it.feed == Feed::Stream);
+        let is_taken = own.any(|it| match it.feed {
+            Feed::Stream => true,
+            Feed::CardMemory => it.reads,
+            Feed::Own | Feed::Lane => false,
+        });
         let is_short = p.staging_bytes < u32::from(p.tags) * p.max_read_bytes;
         let bytes = p.staging_bytes;
         if bytes < LARGE_FIFO_BYTES && (is_taken || is_short && spots.reads(requester)) {

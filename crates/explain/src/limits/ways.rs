@@ -61,15 +61,17 @@ pub(super) enum Target {
     Memory(usize),
 }
 
-/// Source of an engine's writes.
+/// Source of an engine's writes, or target of its reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feed {
-    /// The requester's generator, or none: the requester is not an engine, or it reads.
+    /// The requester's generator or checker, or none: the requester is not an engine.
     Own,
     /// Data that its H2C channel reads.
     Stream,
     /// A receive queue.
     Lane,
+    /// The memory of its card.
+    CardMemory,
 }
 
 /// Requests of one requester to one target.
@@ -345,28 +347,25 @@ pub(super) fn workload_ways(run: &Scenario<EngineWork>) -> Result<Ways, ExplainE
         let lane = |at: usize| (cards[at].0, Target::Lane(cards[at].1));
         let memory = (ends.memory.node, Target::Host(ends.host));
         let last = cards.len() - 1;
-        match run.work.workload {
-            Workload::Write(_) => {
-                transfers.push(found.transfer(engine(0), memory, WRITES, Feed::Own));
-            }
-            Workload::Read(_) => {
-                transfers.push(found.transfer(engine(0), memory, READS, Feed::Own))
-            }
-            Workload::Peer(_) => {
-                transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
-            }
-            Workload::Latency(_) => {
-                transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
-                transfers.push(found.transfer(engine(1), lane(0), WRITES, Feed::Lane));
-            }
-            Workload::Chain(_) => {
-                let feed = |at: usize| if at == 0 { Feed::Stream } else { Feed::Lane };
-                transfers.push(found.transfer(engine(0), memory, READS, Feed::Own));
-                for at in 0..last {
-                    transfers.push(found.transfer(engine(at), lane(at + 1), WRITES, feed(at)));
-                }
-                transfers.push(found.transfer(engine(last), memory, WRITES, feed(last)));
-            }
+        let workload = &run.work.workload;
+        let feed = |at: usize| match at {
+            0 if workload.has_card_memory() => Feed::CardMemory,
+            0 if workload.reads_host() => Feed::Stream,
+            0 => Feed::Own,
+            _ => Feed::Lane,
+        };
+        if workload.reads_host() {
+            let feed = if workload.has_card_memory() { Feed::CardMemory } else { Feed::Own };
+            transfers.push(found.transfer(engine(0), memory, READS, feed));
+        }
+        for at in 0..last {
+            transfers.push(found.transfer(engine(at), lane(at + 1), WRITES, feed(at)));
+        }
+        if let Workload::Latency(_) = workload {
+            transfers.push(found.transfer(engine(1), lane(0), WRITES, feed(1)));
+        }
+        if workload.writes_host() {
+            transfers.push(found.transfer(engine(last), memory, WRITES, feed(last)));
         }
     }
     Ok(Ways::new(file, &running, transfers, run.max_payload_bytes))
