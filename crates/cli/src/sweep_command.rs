@@ -16,7 +16,7 @@ use crosslane::explain::{Ran, Why};
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 use crosslane::pcie::link::LinkRate;
-use crosslane::results::{Better, Figure, Outcome, SCHEMA, Sweep, SweepRow};
+use crosslane::results::{Outcome, SCHEMA, Sweep, SweepRow};
 use crosslane_report::output::{Kind, OutputFile, not_written};
 use crosslane_report::text::Notes;
 
@@ -157,16 +157,12 @@ fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(
         true => {
             let scenarios = measured.iter().map(|one| sweep.scenario(&one.point));
             let scenarios = scenarios.collect::<Result<Vec<_>, _>>()?;
-            explained(&scenarios, measured.iter().map(ran), arguments.json)
+            let ran = measured.iter().map(|one| Ran::rate(one.bytes_per_second, one.wrong_words));
+            explained(&scenarios, ran, arguments.json)
         }
         false => vec![None; measured.len()],
     };
     output.show(&measured, whys)
-}
-
-fn ran(measured: &SweepPoint) -> Ran {
-    let figure = Figure { value: measured.bytes_per_second, better: Better::Higher };
-    Ran { figure: Some(figure), account: None, has_errors: measured.wrong_words > 0 }
 }
 
 fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {

@@ -74,7 +74,7 @@ pub use traffic::{
     kind_word,
 };
 pub use transfer::{peer_write, read, write};
-pub use two_nodes::{LabClient, TwoNodes};
+pub use two_nodes::{BridgeOutcome, BridgeWork, LabClient, TwoNodes};
 pub use workload::{
     End, Ends, EngineWork, Flow, FlowEnds, Measurement, NoObserver, Observer, Together, Workload,
     WorkloadFlow, WorkloadOutcome, observed, together,

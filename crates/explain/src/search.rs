@@ -134,6 +134,12 @@ pub struct Ran {
 }
 
 impl Ran {
+    /// A run of that rate, bytes per second, that ended with this number of wrong words.
+    pub const fn rate(value: f64, wrong_words: u64) -> Self {
+        let figure = Some(Figure { value, better: Better::Higher });
+        Self { figure, account: None, has_errors: wrong_words > 0 }
+    }
+
     /// Takes an outcome.
     pub fn of(outcome: &impl Outcome) -> Self {
         let (figure, account) = (outcome.figure(), outcome.account().cloned());

@@ -326,7 +326,7 @@ fn in_flight(
 }
 
 /// Work with payloads.
-trait Asked: Explainable {
+pub(super) trait Asked: Explainable {
     /// Returns the longest payload or read request that the run asks for, bytes, if any.
     fn asked_bytes(&self) -> Option<u32>;
 
@@ -362,7 +362,7 @@ fn names(file: &LabFile, endpoints: &[usize]) -> String {
     list(&names.collect::<Vec<_>>())
 }
 
-fn payload_levers<W: Asked>(case: &Scenario<W>, ways: &Ways) -> Vec<Lever<W>> {
+pub(super) fn payload_levers<W: Asked>(case: &Scenario<W>, ways: &Ways) -> Vec<Lever<W>> {
     max_payload(case, ways).into_iter().chain(max_read_request(case, ways)).collect()
 }
 

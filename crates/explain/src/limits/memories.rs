@@ -110,7 +110,9 @@ fn uses(ways: &Ways) -> Vec<Use> {
         if let Some(memory) = memory {
             add(Use { memory, written, read, touched: written, payload_bytes });
         }
-        if let Requester::Engine(_) | Requester::Processor(_) = transfer.requester {
+        if let Requester::Engine(_) | Requester::Processor(_) | Requester::Nic(_) =
+            transfer.requester
+        {
             // Status blocks are written there, and descriptors read from there.
             let (memory, payload_bytes) = (Memory::Host(transfer.host), u32::MAX);
             add(Use { memory, written: false, read: false, touched: true, payload_bytes });

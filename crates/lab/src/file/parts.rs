@@ -3,7 +3,7 @@
 
 use crosslane_device::MemoryCardParameters;
 use crosslane_device::network_processor::NetworkProcessorParameters;
-use crosslane_device::nic::NicParameters;
+pub use crosslane_device::nic::NicParameters;
 pub use crosslane_device::{CardMemoryParameters, Copying, EngineParameters};
 use crosslane_fabric::parameters::{
     Coalescing, CompleterParameters, CpuParameters, EndpointParameters, Forwarding, LinkParameters,
