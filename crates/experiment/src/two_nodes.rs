@@ -173,15 +173,40 @@ impl TwoNodes {
     }
 }
 
-/// Bridged transfers between the two nodes of a lab, in a new lab.
+/// Bytes of transfers that only prepare others, for each client.
+const FEW_BYTES: u64 = 4096;
+
+/// Bridged transfers between the two nodes of a lab.
 #[derive(Clone, Debug)]
 pub struct BridgeWork {
+    /// Transfers to be made before: the first ones open channels.
+    pub before: Vec<BridgePlan>,
     /// The transfers; the figure is that of the last kind.
     pub plan: BridgePlan,
     /// Options of the server.
     pub server: ServerOptions,
     /// Clients at once, each with a share of the bytes.
     pub clients: usize,
+}
+
+impl BridgeWork {
+    /// Returns each kind of transfers of a plan as it was measured there: behind a short transfer of
+    /// each kind before, and, of a median that is not the first transfer's, of its own.
+    pub fn kinds(plan: &BridgePlan, server: &ServerOptions, clients: usize) -> Vec<Self> {
+        let mut before: Vec<BridgePlan> = Vec::new();
+        let with = |plan: BridgePlan| {
+            let sizes = vec![FEW_BYTES * clients as u64];
+            let short = BridgePlan { sizes, iterations: 1, ..plan.clone() };
+            let of_own = (plan.iterations > 2).then(|| short.clone());
+            let prepared = before.iter().cloned().chain(of_own).collect();
+            let same = |one: &BridgePlan| (&one.paths, &one.modes) == (&short.paths, &short.modes);
+            if !before.iter().any(same) {
+                before.push(short);
+            }
+            Self { before: prepared, plan, server: server.clone(), clients }
+        };
+        plan.kinds().into_iter().map(with).collect()
+    }
 }
 
 /// Outcome of bridged transfers in a lab.
@@ -229,7 +254,7 @@ impl Work for BridgeWork {
         progress: &dyn Progress,
         trace: Option<Box<dyn TraceSink>>,
     ) -> Result<BridgeOutcome> {
-        let Self { plan, server, clients } = &scenario.work;
+        let Self { before, plan, server, clients } = &scenario.work;
         let scenario = scenario.edited(|file| {
             for host in file.hosts.iter_mut().filter(|_| scenario.max_payload_bytes.is_some()) {
                 host.max_payload_limit_bytes = scenario.max_payload_bytes;
@@ -238,7 +263,11 @@ impl Work for BridgeWork {
         let nodes = TwoNodes::find(&scenario.lab)?;
         let (run, name) = (scenario.begin(trace)?, scenario.name());
         let program = async |_: &Simulation, clients: Vec<_>| {
-            plan.measure(&clients, (nodes.card(), 0), progress).await
+            let place = (nodes.card(), 0);
+            for before in before {
+                before.measure(&clients, place, &()).await?;
+            }
+            plan.measure(&clients, place, progress).await
         };
         let (transfers, simulated) = nodes.run_in(run, &name, server.clone(), *clients, program)?;
         Ok(BridgeOutcome { transfers: transfers?, simulated })

@@ -75,7 +75,7 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
     let is_wrong = lines.iter().any(|line| line.wrong_words > 0);
     steps.finish();
     let lines = match &lab {
-        Some(lab) if arguments.why => with_why(arguments, &plan, options, lab, lines),
+        Some(lab) if arguments.why => with_why(arguments, &plan, &options, lab, lines),
         _ => lines,
     };
     let outcome = outcome(arguments, lines, place, steps.watch.interrupted());
@@ -145,16 +145,14 @@ fn in_lab(
 fn with_why(
     arguments: &BenchArguments,
     plan: &BridgePlan,
-    server: ServerOptions,
+    server: &ServerOptions,
     lab: &Lab,
     lines: Vec<BridgeTransfer>,
 ) -> Vec<BridgeTransfer> {
     let (lab, clients) = (Arc::new(lab.clone()), arguments.clients.into());
-    let scenario = |plan| {
-        let work = BridgeWork { plan, server: server.clone(), clients };
-        Scenario::new(Arc::clone(&lab), work).with_seed(arguments.seed)
-    };
-    let scenarios: Vec<_> = plan.kinds().into_iter().take(lines.len()).map(scenario).collect();
+    let scenario = |work| Scenario::new(Arc::clone(&lab), work).with_seed(arguments.seed);
+    let kinds = BridgeWork::kinds(plan, server, clients).into_iter();
+    let scenarios: Vec<_> = kinds.take(lines.len()).map(scenario).collect();
     let ran = lines.iter().map(|line| Ran::rate(line.bytes_per_second, line.wrong_words));
     let whys = explained(&scenarios, ran, arguments.client.json);
     let with = |(line, why)| {

@@ -23,7 +23,7 @@ fn run(path: Path, mode: Mode, server: ServerOptions, edit: impl FnOnce(&mut Lab
         timeout: Picoseconds::from_ms(1000),
     };
     let lab = Arc::new(open("sbdt:crosslane").unwrap().edited(edit).unwrap());
-    Scenario::new(lab, BridgeWork { plan, server, clients: 1 })
+    Scenario::new(lab, BridgeWork { before: Vec::new(), plan, server, clients: 1 })
 }
 
 #[track_caller]
