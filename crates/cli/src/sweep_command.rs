@@ -110,7 +110,7 @@ pub struct SweepArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Look for what limits each point, in a lab: that takes many more runs.
-    #[arg(long, conflicts_with = "device")]
+    #[arg(long)]
     pub why: bool,
     /// Print JSON.
     #[arg(long)]
@@ -171,6 +171,9 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
     }
     if names.len() > 1 {
         return Err(usage("--device: one card is measured at a time"));
+    }
+    if arguments.why {
+        return Err(usage("--why: limits are lifted in a lab, lab:NAME: a card stays as it is"));
     }
     let axes = axes(arguments)?;
     axes.check_no_lab()?;

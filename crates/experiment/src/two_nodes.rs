@@ -190,8 +190,8 @@ pub struct BridgeWork {
 }
 
 impl BridgeWork {
-    /// Returns each kind of transfers of a plan as it was measured there: behind a short transfer of
-    /// each kind before, and, of a median that is not the first transfer's, of its own.
+    /// Returns each kind of transfers of a plan as it was measured there: behind a short transfer
+    /// of each kind before it, and of its own kind if the median is not that of the first.
     pub fn kinds(plan: &BridgePlan, server: &ServerOptions, clients: usize) -> Vec<Self> {
         let mut before: Vec<BridgePlan> = Vec::new();
         let with = |plan: BridgePlan| {

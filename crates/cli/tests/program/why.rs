@@ -186,7 +186,7 @@ fn points_of_a_sweep_have_their_bottleneck() {
     assert!(!plain.contains("bottleneck") && !plain.contains("Why not faster"), "{plain}");
     let json = document(&page_of(&format!("{sweep} --json")));
     assert_eq!(json["rows"][0].get("why_not_faster"), None, "{json}");
-    assert_refused([("bench sweep --device lab:kc705 --why", 2, "cannot be used with")]);
+    assert_refused([("bench sweep --device vfio-user:a --why", 2, "lifted in a lab")]);
 }
 
 #[test]

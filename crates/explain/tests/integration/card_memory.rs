@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits of transfers with a card's memory, as points of a sweep in the lab `kc705`: each is named,
-//! and the rate without it is that of a point that never had it.
+//! Planted bottlenecks of transfers with a card's memory, as points of a sweep in the lab `kc705`:
+//! each is named, and the rate without it is that of a point that never had it.
 
 use std::sync::Arc;
 
