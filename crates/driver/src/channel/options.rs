@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Options, transfers and counters of a channel.
 
-use std::fmt;
 use std::ops::Range;
 
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
+use strum::Display;
 
 use crate::buffer::Buffer;
 
 /// Kind of a channel: the direction in which it moves data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display)]
 pub enum ChannelKind {
     /// Host to card: the engine reads host memory.
+    #[strum(to_string = "H2C")]
     H2c,
     /// Card to host: the engine writes host memory.
+    #[strum(to_string = "C2H")]
     C2h,
     /// Card to any bus address: the engine writes to another device.
+    #[strum(to_string = "peer")]
     Peer,
 }
 
@@ -45,16 +48,6 @@ pub enum Notification {
     /// Sleep until an interrupt and look at nothing before, like software that waits once for each
     /// report.
     InterruptOnly,
-}
-
-impl fmt::Display for ChannelKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::H2c => "H2C",
-            Self::C2h => "C2H",
-            Self::Peer => "peer",
-        })
-    }
 }
 
 /// Options of a channel.
@@ -114,7 +107,8 @@ setters!(ChannelOptions {
 ///
 /// [`wait`](crate::Channel::wait) returns at once for `Accepted`, but the buffer stays in flight
 /// until the engine has reported the transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum CompletionLevel {
     /// The engine has been told.
     Accepted,
@@ -124,17 +118,6 @@ pub enum CompletionLevel {
     Visible,
     /// The peer has taken the data, as its credit counter shows.
     Acknowledged,
-}
-
-impl fmt::Display for CompletionLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Accepted => "accepted",
-            Self::Sent => "sent",
-            Self::Visible => "visible",
-            Self::Acknowledged => "acknowledged",
-        })
-    }
 }
 
 /// The far end of a transfer.

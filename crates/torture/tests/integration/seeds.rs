@@ -35,7 +35,7 @@ fn seeds() {
     assert!(summary.all.spoilt > count, "{summary:?}");
     // A seed in which nothing happens shows nothing.
     assert!(summary.all.words > count * 5_000 && summary.all.transfers > count * 20, "{summary:?}");
-    for fault in Fault::ALL {
+    for &fault in Fault::ALL {
         assert!(summary.all.faults.of(fault) > count / 50, "{fault}: {:?}", summary.all.faults);
     }
 }
@@ -80,7 +80,8 @@ fn a_lab_can_be_asked_for() {
 fn the_document_has_a_row_for_each_fault_and_each_checker() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/torture.md");
     let text = std::fs::read_to_string(path).unwrap();
-    for word in Fault::ALL.map(Fault::word).iter().chain(&Check::ALL.map(Check::word)) {
+    let faults = Fault::ALL.iter().map(|fault| fault.word());
+    for word in faults.chain(Check::ALL.iter().map(|check| check.word())) {
         assert!(text.contains(&format!("\n| {word} | ")), "docs/torture.md has no row for {word}");
     }
 }
