@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use crosslane_host::setters;
 use crosslane_host::{
-    Bus, BusError, BusResult, Clock, DmaMemory, ErrorKind, FunctionInfo, HostWork, Mapping,
-    PageSize, Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting, lock,
+    Bus, BusError, BusResult, DmaMemory, ErrorKind, FunctionInfo, HostWork, Mapping, PageSize,
+    Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting, lock,
 };
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
@@ -293,7 +293,9 @@ impl Topology for VfioBus {
     }
 }
 
-impl Clock for VfioBus {
+impl Bus for VfioBus {
+    type Memory = VfioMemory;
+
     fn now(&self) -> Picoseconds {
         self.time()
     }
@@ -308,18 +310,6 @@ impl Clock for VfioBus {
         let ns =
             (time.tv_sec as u64).checked_mul(1_000_000_000)?.checked_add(time.tv_nsec as u64)?;
         Some(Picoseconds(ns.checked_mul(PS_OF_NS)?))
-    }
-}
-
-impl Bus for VfioBus {
-    type Memory = VfioMemory;
-
-    fn now(&self) -> Picoseconds {
-        self.time()
-    }
-
-    async fn sleep_until(&self, time: Picoseconds) {
-        self.sleep(time).await;
     }
 
     /// Returns the same bus: accesses come from the core that runs the calling thread.
