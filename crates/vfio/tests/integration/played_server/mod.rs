@@ -40,7 +40,7 @@ pub fn server(play: impl FnOnce(UnixStream) + Send + 'static) -> (PathBuf, JoinH
 /// can be mapped.
 pub fn answer(message: &Message) -> (Vec<u8>, bool) {
     let plain = |payload| (payload, false);
-    match Command::from_number(message.header.command).unwrap() {
+    match Command::from_repr(message.header.command).unwrap() {
         Command::Version => {
             plain(Version { major: 0, minor: 0, capabilities: Capabilities::UNSAID }.encode())
         }
