@@ -22,6 +22,7 @@ use crosslane_host::{
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use rustix::time::ClockId;
+use smart_default::SmartDefault;
 
 use crate::dma_memory::VfioMemory;
 use crate::flat;
@@ -37,23 +38,18 @@ const PS_OF_NS: u64 = 1000;
 /// The tree that functions belong to: `sysfs` on Linux, a model in tests.
 pub type Tree = Arc<dyn Topology + Send + Sync>;
 
-/// Options of a bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Options of a bus. By default it keeps 64 MiB mapped and uses any address.
+#[derive(Clone, Copy, Debug, SmartDefault, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BusOptions {
     /// Bytes in each domain that may stay mapped after their last pin has ended. Pinning such
     /// memory again is free; until it is unmapped its device can still reach it. The memory
     /// unpinned longest ago is unmapped first, and freed memory at once.
+    #[default(64 << 20)]
     pub kept_bytes: u64,
     /// The highest I/O virtual address for devices: 2^28 - 1 for one with 28 address bits.
+    #[default(u64::MAX)]
     pub highest_address: u64,
-}
-
-impl Default for BusOptions {
-    /// Keeps 64 MiB mapped and uses any address.
-    fn default() -> Self {
-        Self { kept_bytes: 64 << 20, highest_address: u64::MAX }
-    }
 }
 
 setters!(BusOptions {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
+use smart_default::SmartDefault;
 use strum::Display;
 
 use crate::buffer::Buffer;
@@ -50,13 +51,16 @@ pub enum Notification {
     InterruptOnly,
 }
 
-/// Options of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Options of a channel. By default: a polled ring of 1024 descriptors with the longest TLPs
+/// allowed.
+#[derive(Clone, Copy, Debug, SmartDefault, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelOptions {
     /// Source of the descriptors.
+    #[default(DescriptorSource::Ring { entries: 1024 })]
     pub descriptors: DescriptorSource,
     /// Means of learning of completions.
+    #[default(Notification::Poll)]
     pub notification: Notification,
     /// Longest write payload or read request, a power of two in bytes; `None` for the longest
     /// allowed. For writes that is the least Max_Payload_Size of the ports of the path (to host
@@ -71,20 +75,6 @@ pub struct ChannelOptions {
     /// Move data to or from addresses of the card's memory instead of a stream (H2C 0 and C2H 0, if
     /// the engine supports it). Targets are then [`Target::Card`] or [`Target::CardToCard`].
     pub card_memory: bool,
-}
-
-impl Default for ChannelOptions {
-    /// A polled ring of 1024 descriptors with the longest TLPs allowed.
-    fn default() -> Self {
-        Self {
-            descriptors: DescriptorSource::Ring { entries: 1024 },
-            notification: Notification::Poll,
-            payload_bytes: None,
-            oversize: false,
-            relaxed_ordering: false,
-            card_memory: false,
-        }
-    }
 }
 
 setters!(ChannelOptions {
