@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use crosslane_torture::{Check, Fault, LabText, Setup, Summary, campaign, lab_of, run_seed};
+use crosslane_torture::{Check, Fault, LabText, Setup, campaign, lab_of, run_seed};
+
+use crate::assert_none_failed;
 
 /// Seeds run every time.
 const SEEDS: Range<u64> = 0..3000;
@@ -16,11 +18,6 @@ const ONCE_FAILED: [u64; 20] = [
     30_009_146, 30_019_515, 30_023_691, 30_026_902, 30_029_326, 30_068_736, 30_077_445, 30_097_710,
     20_417_001_447, 20_782_058_458,
 ];
-
-fn assert_none_failed(summary: &Summary) {
-    let failures: Vec<String> = summary.failures.iter().map(ToString::to_string).collect();
-    assert!(failures.is_empty(), "{} failed:\n{}", summary.failed, failures.join("\n"));
-}
 
 #[test]
 fn seeds() {
