@@ -75,5 +75,5 @@ pub use error::{DriverError, PortErrors, TransferError, TransferFault};
 pub use memory_card::{CardMetrics, FIFO_BAR, MEMORY_BAR, MemoryCard};
 pub use plan::{Addressing, PathEnd, Plan, PlanError, Refusal, set_max_payload_on_path};
 pub use slots::{MAX_MESSAGE_BYTES, SLOT_BYTES, SlotReceiver, SlotSender};
-pub use user::{Check, PingPong, StreamSource, User, pattern_word};
+pub use user::{Check, PingPong, StreamSource, User, fill_pattern, is_pattern, pattern_word};
 pub use window::{Contents, LINE_BYTES, Window, WindowOptions};

@@ -57,6 +57,29 @@ pub const fn pattern_word(seed: u32, n: u32) -> u32 {
     seed.wrapping_add(n.wrapping_mul(0x9e37_79b1))
 }
 
+/// Writes the generator's pattern from word `n` on; the last word may be cut off.
+pub fn fill_pattern(out: &mut [u8], seed: u32, n: u32) {
+    let (words, last) = out.as_chunks_mut();
+    let mut number = n;
+    for word in words {
+        *word = pattern_word(seed, number).to_le_bytes();
+        number = number.wrapping_add(1);
+    }
+    last.copy_from_slice(&pattern_word(seed, number).to_le_bytes()[..last.len()]);
+}
+
+/// Returns whether whole words are the generator's pattern from word `n` on.
+pub fn is_pattern(words: &[[u8; 4]], seed: u32, n: u32) -> bool {
+    // Many are compared at once.
+    let mut differs = 0;
+    let mut number = n;
+    for word in words {
+        differs |= u32::from_le_bytes(*word) ^ pattern_word(seed, number);
+        number = number.wrapping_add(1);
+    }
+    differs == 0
+}
+
 /// Result of a checker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {

@@ -13,6 +13,8 @@ use crosslane_reproduce::study::Effort;
 
 /// The reproduction, run once for all tests.
 static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("kc705"));
+/// Its compared rows at full length, also run once.
+static COMPARED: LazyLock<Vec<Row>> = LazyLock::new(|| support::compared("kc705", Effort::Full));
 
 fn rows(quantity: &str) -> Vec<&'static Row> {
     RUN.rows().filter(|row| row.quantity == quantity).collect()
@@ -33,8 +35,7 @@ fn the_page_is_what_is_simulated() {
 #[test]
 fn every_figure_is_within_its_tolerance_and_three_are_predicted() {
     let published: Vec<&Row> = RUN.rows().filter(|row| row.published.is_some()).collect();
-    let compared = support::compared("kc705", Effort::Full);
-    for row in published.iter().copied().chain(&compared) {
+    for row in published.iter().copied().chain(&*COMPARED) {
         let off = (row.simulated.unwrap() - row.published.unwrap()).abs();
         match row.unit.as_str() {
             "MB/s" => assert!(off <= 0.04 * row.published.unwrap(), "{row:?}"),
@@ -42,8 +43,8 @@ fn every_figure_is_within_its_tolerance_and_three_are_predicted() {
         }
         assert_eq!(row.is_met(), Some(true), "{row:?}");
     }
-    let kinds = |kind| compared.iter().filter(|row| row.kind == kind).count();
-    assert_eq!((compared.len(), kinds(Kind::Fit), kinds(Kind::Predicted)), (5, 2, 3));
+    let kinds = |kind| COMPARED.iter().filter(|row| row.kind == kind).count();
+    assert_eq!((COMPARED.len(), kinds(Kind::Fit), kinds(Kind::Predicted)), (5, 2, 3));
     assert_eq!(published.len(), 5);
     let lab = crosslane_lab::open("kc705").unwrap();
     assert_eq!(lab.constants().filter(|one| one.provenance == Provenance::Fit).count(), 1);
@@ -88,10 +89,7 @@ fn queued_transfers_are_25_times_as_fast() {
 
 #[test]
 fn shorter_transfers_of_a_sweep_say_the_same() {
-    for (short, long) in support::compared("kc705", Effort::Quick)
-        .iter()
-        .zip(support::compared("kc705", Effort::Full))
-    {
+    for (short, long) in support::compared("kc705", Effort::Quick).iter().zip(&*COMPARED) {
         assert_eq!(short.label, long.label);
         let (short, long) = (short.simulated.unwrap(), long.simulated.unwrap());
         assert!((short / long - 1.0).abs() < 0.1, "{short} and {long}");

@@ -15,6 +15,8 @@ use crate::support;
 
 /// The reproduction, run once for all tests.
 static RUN: LazyLock<Reproduction> = LazyLock::new(|| support::reproduced("nget"));
+/// Its compared rows at full length, also run once.
+static COMPARED: LazyLock<Vec<Row>> = LazyLock::new(|| support::compared("nget", Effort::Full));
 
 fn simulated(quantity: &str, conditions: &str) -> f64 {
     let row = RUN.rows().find(|row| row.quantity == quantity && row.conditions == conditions);
@@ -32,14 +34,13 @@ fn the_page_is_what_is_simulated() {
 #[test]
 fn every_figure_is_within_its_tolerance_and_most_are_predicted() {
     let context = Context::open("nget", 1, &()).unwrap();
-    let compared = support::compared("nget", Effort::Full);
-    for row in RUN.rows().chain(&compared) {
+    for row in RUN.rows().chain(&*COMPARED) {
         assert_ne!(row.is_met(), Some(false), "{row:?}");
     }
-    let kinds = |kind| compared.iter().filter(|row| row.kind == kind).count();
+    let kinds = |kind| COMPARED.iter().filter(|row| row.kind == kind).count();
     let found = (kinds(Kind::Fit), kinds(Kind::Predicted), kinds(Kind::Input));
     assert_eq!(found, (1, 7, 1));
-    for row in compared.iter().filter(|row| row.kind != Kind::Input) {
+    for row in COMPARED.iter().filter(|row| row.kind != Kind::Input) {
         let most = if row.label.ends_with(" 1 KiB") { 0.09 } else { 0.02 };
         assert!(row.error.unwrap().abs() <= most, "{row:?}");
     }
@@ -119,9 +120,8 @@ fn short_messages_take_the_sum_of_their_terms() {
 
 #[test]
 fn fewer_sizes_of_a_sweep_say_the_same() {
-    let all = support::compared("nget", Effort::Full);
     for short in support::compared("nget", Effort::Quick) {
-        let long = all.iter().find(|row| row.label == short.label).unwrap();
+        let long = COMPARED.iter().find(|row| row.label == short.label).unwrap();
         assert_eq!(short.simulated, long.simulated);
     }
 }
