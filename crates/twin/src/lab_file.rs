@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine, or the way to some of its cards, as a lab file: values of configuration space with the
-//! provenance `sysfs`, and values that are in no register as assumptions.
+//! A machine, or the way to some of its cards, as a lab file: values of configuration space with
+//! the provenance `sysfs`, and values that are in no register as assumptions.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,6 +9,9 @@ use crosslane_pcie::config::{Bar, BarKind, MINIMUM_BAR_BYTES};
 use crosslane_vfio::sysfs::{Address, Express, LinkCode, PciFunction, Tree};
 
 use crate::Machine;
+use crate::assumptions::{
+    ANY_PORT, CPU, Constant, ENGINE, HOST_MEMORY, IOMMU, LATENCY, PEER_TO_PEER, PORT, UNSEEN,
+};
 use crate::plan::{LinkPlan, Plan};
 
 /// Name of the host in the lab.
@@ -19,107 +22,6 @@ const BARS: usize = 6;
 const MOST_BAR_BYTES: u64 = 1 << 40;
 /// Most tags of a requester in a lab.
 const MOST_TAGS: u32 = 1024;
-
-/// A constant that is in no register: key, value as written in the file, source.
-type Constant = (&'static str, &'static str, &'static str);
-
-const NEVER: &str = "assumption: no register says it; never in the way";
-const SERVER: &str = "assumption: as the server of the lab pciebench";
-const NO_INFLUENCE: &str = "assumption: no influence on what devices send";
-const FITTED: &str = "assumption: as pciebench:iommu, where it is fitted";
-const OURS: &str = "assumption: this project's engine";
-const OPENED: &str = "assumption: the card says how many it has when it is opened";
-const TYPICAL: &str = "assumption: typical";
-const SECOND: &str = "assumption: every second";
-
-const UNSEEN: &str = "assumption: not in the dump; as most servers have it";
-
-/// A port that no dump shows.
-const ANY_PORT: [Constant; 5] = [
-    ("max_generation", "5", "assumption: not in the dump; never in the way"),
-    ("max_width", "16", "assumption: not in the dump; never in the way"),
-    ("max_payload_bytes", "512", "assumption: not in the dump; its links have their own limits"),
-    ("extended_tags", "true", UNSEEN),
-    ("acs", "true", UNSEEN),
-];
-
-/// Credits, buffers and latencies of a port, which are in no register.
-const PORT: [Constant; 9] = [
-    ("posted_headers", "\"infinite\"", NEVER),
-    ("posted_data", "\"infinite\"", NEVER),
-    ("nonposted_headers", "\"infinite\"", NEVER),
-    ("nonposted_data", "\"infinite\"", NEVER),
-    ("completion_headers", "\"infinite\"", NEVER),
-    ("completion_data", "\"infinite\"", NEVER),
-    ("replay_buffer_bytes", "\"infinite\"", NEVER),
-    ("ack_tlps", "2", SECOND),
-    ("update_fc_tlps", "2", SECOND),
-];
-
-const LATENCY: [Constant; 2] =
-    [("receive_latency_ns", "100", TYPICAL), ("transmit_latency_ns", "100", TYPICAL)];
-
-/// Host memory behind the root ports, without the read completion boundary.
-const HOST_MEMORY: [Constant; 4] = [
-    ("completion_cut", "\"aligned\"", SERVER),
-    ("read_slots", "64", SERVER),
-    (
-        "read_latency_ns",
-        "132",
-        "assumption: as the server of the lab pciebench, where it is fitted",
-    ),
-    ("write_latency_ns", "50", SERVER),
-];
-
-const PEER_TO_PEER: [Constant; 2] = [
-    ("allowed", "true", "assumption: no register says whether root ports pass on to each other"),
-    ("latency_ns", "500", SERVER),
-];
-
-const CPU: [Constant; 8] = [
-    ("cores", "4", NO_INFLUENCE),
-    ("uncached_store_ns", "100", NO_INFLUENCE),
-    ("store_queue", "8", NO_INFLUENCE),
-    ("uncached_load_ns", "50", NO_INFLUENCE),
-    ("interrupt_ns", "2000", NO_INFLUENCE),
-    ("system_call_ns", "200", NO_INFLUENCE),
-    ("pin_page_ns", "100", NO_INFLUENCE),
-    ("copy_gb_per_s", "8", NO_INFLUENCE),
-];
-
-/// The IOMMU, if the machine has one: the size of its IOTLB is in no register.
-const IOMMU: [Constant; 7] = [
-    ("iotlb_entries", "112", FITTED),
-    ("hit_ns", "0", FITTED),
-    ("walk_ns", "253", FITTED),
-    ("walks", "5", FITTED),
-    (
-        "largest_page_bytes",
-        "2_097_152",
-        "assumption: super pages of 2 MiB, as Linux uses for huge pages",
-    ),
-    ("map_page_ns", "50", "assumption: an entry of the table, written and flushed"),
-    ("invalidate_ns", "1000", "assumption: one queued invalidation, waited for"),
-];
-
-/// This project's engine, if the card has it.
-const ENGINE: [Constant; 15] = [
-    ("header_on_datapath", "false", OURS),
-    ("reading_descriptors", "64", OURS),
-    ("register_latency_ns", "20", "assumption: five clocks"),
-    ("request_latency_clocks", "11", "fit: gateware, from a descriptor to its first read"),
-    ("write_latency_clocks", "3", "fit: gateware, from a descriptor to its first write, less that"),
-    ("fetch_latency_clocks", "7", "fit: gateware, from the doorbell to the fetch"),
-    ("stream_latency_clocks", "11", "fit: gateware, from the last data to the status block"),
-    ("h2c_channels", "1", OPENED),
-    ("c2h_channels", "1", OPENED),
-    ("peer_channels", "1", OPENED),
-    ("lanes", "8", OPENED),
-    ("lane_fifo_bytes", "16_384", OPENED),
-    ("staging_bytes", "65_536", "assumption: a longest read for each tag"),
-    ("table_descriptors", "1024", OURS),
-    ("fetch_batch", "16", OURS),
-];
 
 /// Lines for a host or a switch whose ports redirect requests.
 const REDIRECTS: &str = "# ACS Control of a port: P2P Request Redirect is on.\nacs = true\n";
@@ -241,9 +143,9 @@ pub fn export(
         .write(lab_name, &summary, has_iommu)
 }
 
-/// Returns a machine as a lab file: every endpoint with a link above it, the switches and root ports
-/// above them, payload and read sizes as they are set. Links that no dump shows are left out, with
-/// what is below them.
+/// Returns a machine as a lab file: every endpoint with a link above it, the switches and root
+/// ports above them, payload and read sizes as they are set. Links that no dump shows are left out,
+/// with what is below them.
 ///
 /// # Errors
 /// The reason for which nothing can be described as a lab, a sentence.
@@ -280,11 +182,11 @@ pub fn export_machine(machine: &Machine, lab_name: &str) -> Result<Exported, Str
     for (address, why) in &plan.left_out {
         gaps.of(*address, format!("left out: {why}"));
     }
-    let translated = |function: &&PciFunction| {
+    let translated = |function: &PciFunction| {
         let group = function.iommu_group.as_ref();
         group.is_some_and(|group| !group.kind.is_empty()) && function.is_translated()
     };
-    let has_iommu = plan.endpoints.values().any(|function| translated(&function));
+    let has_iommu = plan.endpoints.values().any(|function| translated(function));
     let groups = plan.endpoints.values().filter_map(|function| function.iommu_group.as_ref());
     if groups.clone().next().is_some() && groups.clone().all(|group| group.kind.is_empty()) {
         gaps.general(
@@ -398,9 +300,8 @@ impl Writer<'_> {
     fn write(mut self, lab: &str, summary: &str, has_iommu: bool) -> Result<Exported, String> {
         let head = String::from(
             "# SPDX-License-Identifier: Apache-2.0 OR MIT\n#\n\
-             # Made by `crosslane lab import` or `crosslane device doctor` from a machine's PCI tree.\n\
-             # Values that no register says are assumptions: better ones may be written in their\n\
-             # place.\n",
+             # Made by `crosslane lab import` or `crosslane device doctor`. Values that no\n\
+             # register says are assumptions: better ones may be written in their place.\n",
         );
         let mut text = format!("[lab]\nformat = 1\nname = \"{lab}\"\nsummary = \"{summary}\"\n\n");
         host_part(&mut text, &self.plan.ports(None), self.plan.rates(None));

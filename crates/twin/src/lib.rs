@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The twin of a machine: a lab made of its PCI tree, read from dumps that people paste and send, or
-//! from the machine itself.
+//! The twin of a machine: a lab made of its PCI tree, read from dumps that people paste and send,
+//! or from the machine itself.
 //!
 //! Read first: [`read`], which takes dumps of one machine and returns its [`Tree`] with a list of
 //! what they do not show; then [`export`], which writes a tree, or the way to some of its cards, as
@@ -20,6 +20,7 @@
 //! \t\tLnkCtl:\tASPM Disabled; RCB 64 bytes, Disabled- CommClk+
 //! \t\tLnkSta:\tSpeed 8GT/s, Width x8, TrErr- Train- SlotClk+ DLActive+ BWMgmt- ABWMgmt-
 //! 01:00.0 Ethernet controller [0200]: Mellanox [15b3:1013]
+//! \tRegion 0: Memory at 90000000 (64-bit, prefetchable) [size=32M]
 //! \tCapabilities: [60] Express (v2) Endpoint, MSI 00
 //! \t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0
 //! \t\t\tExtTag+ RBE+ FLReset+
@@ -40,6 +41,7 @@
 
 #![forbid(unsafe_code)]
 
+mod assumptions;
 mod error;
 mod files;
 mod lab_file;

@@ -118,8 +118,8 @@ pub fn enumerate(
     Ok(HostTree { host, functions, memory, windows_32, windows_64, last_bus })
 }
 
-/// Returns the Max_Payload_Size of each function: the largest that all functions of the host support,
-/// but for those below root ports that have their own.
+/// Returns the Max_Payload_Size of each function: the largest that all functions of the host
+/// support, but for those below root ports that have their own.
 fn payloads(functions: &[Function], policy: &Policy) -> Vec<u32> {
     let mut trees: Vec<Option<usize>> = Vec::new();
     let mut least: BTreeMap<Option<usize>, u32> = BTreeMap::new();

@@ -247,6 +247,9 @@ pub fn lab_list(list: &LabList, columns: Columns) -> String {
     table.to_text(columns.tables)
 }
 
+/// Makes the cell of a pair.
+type CellOf<'a> = &'a dyn Fn(&MatrixPair) -> String;
+
 /// Formats what every pair of a lab's endpoints can move: the ways between them, then figures. Wide
 /// matrices are cut into blocks of columns.
 pub fn matrix(matrix: &Matrix, columns: Columns) -> String {
@@ -258,7 +261,7 @@ pub fn matrix(matrix: &Matrix, columns: Columns) -> String {
     let both_ways = |pair: &MatrixPair| gigabytes(pair.both_ways_bytes_per_second);
     let latency =
         |pair: &MatrixPair| pair.read_latency_ns.map_or_else(String::new, |ns| format!("{ns:.0}"));
-    let parts: [(&str, &dyn Fn(&MatrixPair) -> String); 4] = [
+    let parts: [(&str, CellOf<'_>); 4] = [
         ("Way", &way),
         ("One way, from row to column, GB/s of payload", &one_way),
         ("Both ways at once, together, GB/s of payload", &both_ways),
@@ -300,7 +303,7 @@ pub fn matrix(matrix: &Matrix, columns: Columns) -> String {
 fn matrix_blocks(
     matrix: &Matrix,
     pairs: &BTreeMap<(&str, &str), &MatrixPair>,
-    cell: &dyn Fn(&MatrixPair) -> String,
+    cell: CellOf<'_>,
     columns: Columns,
 ) -> String {
     let widest = matrix.nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0);

@@ -180,40 +180,10 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 /// The same server as hwloc has it.
-const HWLOC: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE topology SYSTEM "hwloc2.dtd">
-<topology version="2.0">
-  <object type="Machine" os_index="0">
-    <object type="Package" os_index="0">
-      <object type="NUMANode" os_index="0" cpuset="0x1"/>
-      <object type="Bridge" bridge_type="0-1" depth="0" bridge_pci="0000:[16-1b]">
-        <object type="Bridge" bridge_type="1-1" depth="1" bridge_pci="0000:[17-1b]" pci_busid="0000:16:01.0" pci_type="0604 [8086:347a] [0000:0000] 04" pci_link_speed="31.507692">
-          <object type="Bridge" bridge_type="1-1" depth="2" bridge_pci="0000:[18-1b]" pci_busid="0000:17:00.0" pci_type="0604 [1000:c010] [0000:0000] a0" pci_link_speed="31.507692">
-            <object type="Bridge" bridge_type="1-1" depth="3" bridge_pci="0000:[19-19]" pci_busid="0000:18:00.0" pci_type="0604 [1000:c010] [0000:0000] a0" pci_link_speed="31.507692">
-              <object type="PCIDev" pci_busid="0000:19:00.0" pci_type="0302 [10de:20b0] [10de:134f] a1" pci_link_speed="31.507692"/>
-            </object>
-          </object>
-        </object>
-      </object>
-    </object>
-  </object>
-</topology>
-"#;
+const HWLOC: &str = include_str!("../dumps/hwloc.xml");
 
 /// The same server as NCCL has it.
-const NCCL: &str = r#"<system version="1">
-  <cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="106">
-    <pci busid="0000:17:00.0" class="0x060400" vendor="0x1000" device="0xc010" subsystem_vendor="0x0" subsystem_device="0x0" link_speed="16.0 GT/s PCIe" link_width="16">
-      <pci busid="0000:19:00.0" class="0x030200" vendor="0x10de" device="0x20b0" link_speed="16.0 GT/s PCIe" link_width="16">
-        <gpu dev="0" sm="80" rank="0" gdr="1"/>
-      </pci>
-      <pci busid="0000:1b:00.0" class="0x020000" vendor="0x15b3" device="0x1017" link_speed="8.0 GT/s PCIe" link_width="8">
-        <nic><net name="mlx5_0" dev="0" speed="100000" port="1"/></nic>
-      </pci>
-    </pci>
-  </cpu>
-</system>
-"#;
+const NCCL: &str = include_str!("../dumps/nccl.xml");
 
 #[test]
 fn topologies_alone_are_labs_with_assumptions() {
