@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crosslane::experiment::{ExperimentError, Outcome as _, Progress as _, Scenario, Work};
-use crosslane::explain::{Explainable, Why, explain_all};
+use crosslane::explain::{Explainable, Ran, Why, explain_all};
 use crosslane::lab::{EngineKind, Lab, RunningLab};
 use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::results::{
@@ -83,11 +83,8 @@ struct Made {
 
 impl Made {
     fn add(&mut self, outcome: &impl crosslane::experiment::Outcome, why: Why, on_model: bool) {
-        let (why, not_explained) = match why {
-            Some(Ok(why)) => (Some(Explanation { on_model, ..why }), None),
-            Some(Err(reason)) => (None, Some(reason)),
-            None => (None, None),
-        };
+        let (why, not_explained) = parts_of(why);
+        let why = why.map(|why| Explanation { on_model, ..why });
         let result = outcome.result();
         self.scenarios.push(ScenarioResult { why_not_faster: why, not_explained, ..result });
         self.deadlocks.extend(outcome.deadlock().map(str::to_owned));
@@ -154,13 +151,10 @@ impl<'a> Bench<'a> {
             let model = Lab::clone(&scenario.lab).with_engines(EngineKind::Model);
             scenario.lab = Arc::new(model);
         }
-        let explaining = how.why.then(|| Explaining::new(scenarios.len() as u64));
-        let whys = explaining.as_ref().map_or_else(
-            || vec![None; outcomes.len()],
-            // JSON says all of every run.
-            |explaining| explain_all(&scenarios, &outcomes, self.is_json, explaining),
-        );
-        explaining.iter().for_each(Explaining::finish);
+        let whys = match how.why {
+            true => explained(&scenarios, outcomes.iter().map(Ran::of), self.is_json),
+            false => vec![None; outcomes.len()],
+        };
         let mut made = Made::default();
         outcomes.iter().zip(whys).for_each(|(outcome, why)| made.add(outcome, why, is_rtl));
         self.show(&steps, made, None)
@@ -229,6 +223,27 @@ impl<'a> Bench<'a> {
             None if has_errors || is_wrong => Err(CommandError::Run),
             None => Ok(()),
         }
+    }
+}
+
+/// Searches for the limits of runs in a lab; JSON says all of every run.
+pub fn explained<W: Explainable>(
+    scenarios: &[Scenario<W>],
+    ran: impl Iterator<Item = Ran>,
+    is_json: bool,
+) -> Vec<Why> {
+    let explaining = Explaining::new(scenarios.len() as u64);
+    let whys = explain_all(scenarios, &ran.collect::<Vec<_>>(), is_json, &explaining);
+    explaining.finish();
+    whys
+}
+
+/// Returns the explanation of a run, or the reason for which there is none.
+pub fn parts_of(why: Why) -> (Option<Explanation>, Option<String>) {
+    match why {
+        Some(Ok(why)) => (Some(why), None),
+        Some(Err(reason)) => (None, Some(reason)),
+        None => (None, None),
     }
 }
 

@@ -5,23 +5,23 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use crosslane::experiment::Progress as _;
 use crosslane::experiment::sweep::{
     Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
     measure_point,
 };
 use crosslane::experiment::{
-    ExperimentError, Notification, SizeRange, parse_register_size, unless_over,
+    ExperimentError, Notification, Progress as _, SizeRange, parse_register_size, unless_over,
 };
+use crosslane::explain::{Ran, Why};
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 use crosslane::pcie::link::LinkRate;
-use crosslane::results::{Outcome, SCHEMA, Sweep};
+use crosslane::results::{Outcome, SCHEMA, Sweep, SweepRow};
 use crosslane_report::output::{Kind, OutputFile, not_written};
 use crosslane_report::text::Notes;
 
 use crate::arguments::MAX_OPERATIONS;
-use crate::bench::{opened, platform, print_outcome, run_on};
+use crate::bench::{explained, opened, parts_of, platform, print_outcome, run_on};
 use crate::error::{CommandError, Result, usage};
 use crate::files::{Where, output_of, report_of, write_outcome_page};
 use crate::interrupt::is_asked;
@@ -65,6 +65,7 @@ Examples:
   crosslane bench sweep --lab kc705 --link 1x1,2x4 --size 1K,1M --csv sweep.csv
   crosslane bench sweep --lab kc705 --descriptors table --notify interrupt --size 1K..16K
   crosslane bench sweep --lab kc705:crosslane --size 1K --outstanding 1,4,16,64
+  crosslane bench sweep --lab kc705 --way from-card --size 64K --why
   crosslane bench sweep --lab rosta:crosslane --way read --tags 4,8,16,32,64 --size 64K
   crosslane bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=8,32 --report sweep")]
 pub struct SweepArguments {
@@ -108,6 +109,9 @@ pub struct SweepArguments {
     /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Look for what limits each point, in a lab: that takes many more runs.
+    #[arg(long)]
+    pub why: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -139,7 +143,7 @@ fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(
     let points = sweep.axes(axes(arguments)?)?.points()?;
     let output = Output::open(arguments, Where::Lab(lab), sweep.card(), points.len())?;
     let measured =
-        output.steps.watch.each(&points, true, |point| match sweep.measure(point, &is_asked) {
+        output.steps.watch.each(&points, true, |point| match sweep.measure(point, &output.steps) {
             Ok(measured) => {
                 output.steps.shown(point.kind.word(), measured.elapsed);
                 Ok(Some(measured))
@@ -147,8 +151,18 @@ fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(
             Err(SweepError::Run(ExperimentError::Interrupted)) => Ok(None),
             Err(error) => Err(CommandError::from(error)),
         });
-    let measured = measured?;
-    output.show(&measured.into_iter().flatten().collect::<Vec<_>>())
+    let measured: Vec<SweepPoint> = measured?.into_iter().flatten().collect();
+    output.steps.finish();
+    let whys = match arguments.why {
+        true => {
+            let scenarios = measured.iter().map(|one| sweep.scenario(&one.point));
+            let scenarios = scenarios.collect::<Result<Vec<_>, _>>()?;
+            let ran = measured.iter().map(|one| Ran::rate(one.bytes_per_second, one.wrong_words));
+            explained(&scenarios, ran, arguments.json)
+        }
+        false => vec![None; measured.len()],
+    };
+    output.show(&measured, whys)
 }
 
 fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
@@ -157,6 +171,9 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
     }
     if names.len() > 1 {
         return Err(usage("--device: one card is measured at a time"));
+    }
+    if arguments.why {
+        return Err(usage("--why: limits are lifted in a lab, lab:NAME: a card stays as it is"));
     }
     let axes = axes(arguments)?;
     axes.check_no_lab()?;
@@ -176,7 +193,8 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
         output.steps.done(point.kind.word(), measured.elapsed);
         all.push(measured);
     }
-    output.show(&all)?;
+    output.steps.finish();
+    output.show(&all, vec![None; all.len()])?;
     Ok(session.finish()?)
 }
 
@@ -227,9 +245,12 @@ impl<'a> Output<'a> {
         Ok(Self { arguments, place, card, rows, page, steps })
     }
 
-    fn show(self, measured: &[SweepPoint]) -> Result<()> {
+    fn show(self, measured: &[SweepPoint], whys: Vec<Why>) -> Result<()> {
         let Self { arguments, place, card, rows, page, steps } = self;
-        steps.finish();
+        let row = |(measured, why): (&SweepPoint, Why)| {
+            let (why_not_faster, not_explained) = parts_of(why);
+            SweepRow { why_not_faster, not_explained, ..measured.row() }
+        };
         let outcome = Outcome::Sweep(Sweep {
             schema: SCHEMA,
             bench: "sweep".to_owned(),
@@ -237,7 +258,7 @@ impl<'a> Output<'a> {
             card: card.to_owned(),
             seed: arguments.seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            rows: measured.iter().map(SweepPoint::row).collect(),
+            rows: measured.iter().zip(whys).map(row).collect(),
             interrupted: steps.watch.interrupted(),
         });
         let parameters = measured.first().map(SweepPoint::parameters).unwrap_or_default();

@@ -48,7 +48,7 @@ const HOUSE: [(&str, &str); 25] = [
     ("lab", "pcie torus-link host fabric device cosim"),
     ("open", "pcie host driver vfio libfabric lab"),
     ("experiment", "pcie host results fabric driver bridge torus lab"),
-    ("explain", "pcie host results fabric driver lab experiment"),
+    ("explain", "pcie host results fabric driver bridge lab experiment"),
     ("serve", "pcie host fabric vfio lab"),
     ("torture", "random pcie regs torus-link host fabric device cosim driver lab"),
     ("report", "results"),

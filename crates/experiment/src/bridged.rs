@@ -255,9 +255,19 @@ pub struct BridgePlan {
 }
 
 impl BridgePlan {
-    /// Kinds of transfers.
-    pub fn kinds(&self) -> usize {
-        self.paths.len() * self.sizes.len() * self.modes.len()
+    /// Returns a plan for each kind of transfers, in the order in which they are made.
+    pub fn kinds(&self) -> Vec<Self> {
+        let with = |path, size, mode| Self {
+            paths: vec![path],
+            sizes: vec![size],
+            modes: vec![mode],
+            ..self.clone()
+        };
+        let sizes = |path| self.sizes.iter().map(move |size| (path, *size));
+        let transfers = self.paths.iter().flat_map(|path| sizes(*path));
+        let kinds = transfers
+            .flat_map(|(path, size)| self.modes.iter().map(move |mode| with(path, size, *mode)));
+        kinds.collect()
     }
 
     /// Makes the transfers, all clients at once; each has its share of the card's memory from
@@ -269,34 +279,31 @@ impl BridgePlan {
         &self,
         clients: &[Client<R, C>],
         (card, address): (&str, u64),
-        progress: &impl Progress,
+        progress: &dyn Progress,
     ) -> Result<Vec<BridgeTransfer>> {
         let mut transfers = Vec::new();
-        for &path in &self.paths {
-            for &size_bytes in &self.sizes {
-                for &mode in &self.modes {
-                    if progress.is_over() {
-                        return Ok(transfers);
-                    }
-                    let size = size_bytes / clients.len() as u64;
-                    let options = |index: u64| {
-                        BridgedOptions::new(path, mode, card, size)
-                            .with_address(address + index * size)
-                            .with_iterations(self.iterations)
-                            .with_seed(self.seed.wrapping_add(index as u32))
-                            .with_timeout(self.timeout)
-                    };
-                    let runs = clients
-                        .iter()
-                        .zip(0..)
-                        .map(async |(client, index)| bridged(client, &options(index)).await);
-                    let measured = try_join_all(runs).await?;
-                    let transfer = transfer_of(path, mode, size_bytes, &measured);
-                    let times = measured[0].times.iter();
-                    progress.done(&transfer.path, Picoseconds(times.map(|time| time.0).sum()));
-                    transfers.push(transfer);
-                }
+        for kind in self.kinds() {
+            if progress.is_over() {
+                return Ok(transfers);
             }
+            let (path, size_bytes, mode) = (kind.paths[0], kind.sizes[0], kind.modes[0]);
+            let size = size_bytes / clients.len() as u64;
+            let options = |index: u64| {
+                BridgedOptions::new(path, mode, card, size)
+                    .with_address(address + index * size)
+                    .with_iterations(self.iterations)
+                    .with_seed(self.seed.wrapping_add(index as u32))
+                    .with_timeout(self.timeout)
+            };
+            let runs = clients
+                .iter()
+                .zip(0..)
+                .map(async |(client, index)| bridged(client, &options(index)).await);
+            let measured = try_join_all(runs).await?;
+            let transfer = transfer_of(path, mode, size_bytes, &measured);
+            let times = measured[0].times.iter();
+            progress.done(&transfer.path, Picoseconds(times.map(|time| time.0).sum()));
+            transfers.push(transfer);
         }
         Ok(transfers)
     }
@@ -323,6 +330,8 @@ fn transfer_of(
         wrong_words: measured.iter().map(|one| one.data_errors.words).sum(),
         report: Some(bridge_report(report)),
         why_not_faster: report.why_not_faster(),
+        explanation: None,
+        not_explained: None,
     }
 }
 

@@ -6,14 +6,14 @@ use std::ops::Range;
 
 use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, DescriptorSource,
-    Device, Notification, Target, Transfer,
+    Device, DriverError, Notification, PathEnd, Plan, Target, Transfer,
 };
 use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::quantity::size_words;
 
 use crate::error::{ExperimentError, Result};
-use crate::measured::{DataErrors, median, rate};
+use crate::measured::{DataErrors, Measured};
 use crate::options::Options;
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::transfer::{Source, run_posted};
@@ -89,39 +89,10 @@ fn check(place: &str, options: &Options) -> Result<()> {
     Err(ExperimentError::refused(place, problem))
 }
 
-/// Measurements of transfers with a card's memory.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CardMeasured {
-    /// Options of the run.
-    pub options: Options,
-    /// Time of each transfer in order, from its start (behind the setting of parameters) until the
-    /// host knows that it is complete: the interval that the paper's program times.
-    pub times: Vec<Picoseconds>,
-    /// Time from before the first transfer was posted until all were known to be complete.
-    pub elapsed: Picoseconds,
-    /// Words that differ from the data sent.
-    pub data_errors: DataErrors,
-}
-
-impl CardMeasured {
-    /// Median time of a transfer.
-    pub fn median(&self) -> Picoseconds {
-        median(&self.times)
-    }
-
-    /// Bytes per second of a transfer of median time, alone.
-    pub fn bytes_per_second_alone(&self) -> f64 {
-        rate(self.options.size_bytes, self.median())
-    }
-
-    /// Bytes per second of all of them together.
-    pub fn bytes_per_second(&self) -> f64 {
-        rate(self.options.size_bytes * self.options.iterations, self.elapsed)
-    }
-}
-
 /// Makes transfers with a card's memory: by a table, or queued in a ring. Of the options those
-/// about pages, registration, system calls and credits do not matter.
+/// about pages, registration, system calls and credits do not matter. The time of each transfer is
+/// from its start (behind the setting of parameters) until the host knows that it is complete: the
+/// interval that the kc705 paper's program times.
 ///
 /// # Errors
 /// An impossible request, or a failure of the run.
@@ -129,9 +100,15 @@ pub async fn card_transfer<B: Bus>(
     device: &Device<B>,
     direction: CardDirection,
     options: &Options,
-) -> Result<CardMeasured> {
+) -> Result<Measured> {
     let name = format!("{}, {}", device.function().name, direction.words());
     check(&name, options)?;
+    let (memory, card) = (PathEnd::HostMemory, PathEnd::Function(device.function().id));
+    let (from, to) = match direction {
+        CardDirection::ToCard => (memory, card),
+        CardDirection::FromCard => (card, memory),
+    };
+    let plan = Plan::new(device.bus(), from, to).map_err(DriverError::from)?;
     let slots = u64::from(options.outstanding).min(options.iterations);
     // As memory that is kept from the kernel: in one piece.
     let buffer = device.buffer(slots * options.size_bytes, PageSize::Huge).await?;
@@ -148,8 +125,7 @@ pub async fn card_transfer<B: Bus>(
     }
     let Run { buffer, data_errors, .. } = run;
     buffer.unregister().await?;
-    let elapsed = timing.ended.since(timing.started);
-    Ok(CardMeasured { options: *options, times: timing.latencies, elapsed, data_errors })
+    Ok(Measured::new(name, options, timing, None, plan, data_errors))
 }
 
 /// A run: a buffer with a slot for each transfer that is posted at once.

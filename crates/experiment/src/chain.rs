@@ -220,7 +220,8 @@ impl<B: Bus> Chain<B> {
             last: write_time.host(written.last_clocks),
         };
         let (timing, errors) = (self.timing, self.data_errors);
-        let measured = Measured::new(self.name, &self.options, timing, hardware, self.plan, errors);
+        let measured =
+            Measured::new(self.name, &self.options, timing, Some(hardware), self.plan, errors);
         Ok(Measured { channels, lanes, registration: Some(self.registration), ..measured })
     }
 }

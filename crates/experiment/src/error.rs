@@ -10,6 +10,9 @@ use crosslane_lab::LabError;
 use crosslane_torus::TorusError;
 use thiserror::Error;
 
+/// Name of a run whose figure says nothing.
+pub(crate) const FAILED: &str = "the run failed";
+
 /// Result of what may fail with an [`ExperimentError`].
 pub type Result<T, E = ExperimentError> = std::result::Result<T, E>;
 
@@ -119,7 +122,7 @@ kinds!(ExperimentError {
 impl ExperimentError {
     /// Makes the error of a run whose figure says nothing.
     pub fn failed(problem: impl Into<Reason>) -> Self {
-        Self::run("the run failed", problem)
+        Self::run(FAILED, problem)
     }
 
     /// Makes the error of a run that went wrong.

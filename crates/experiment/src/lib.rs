@@ -46,7 +46,7 @@ pub use bridged::{
     BridgePlan, BridgedMeasured, BridgedOptions, PeekCard, bridge_report, bridged,
     bridged_checked_by, overlaps,
 };
-pub use card_transfer::{CardDirection, CardMeasured, card_transfer};
+pub use card_transfer::{CardDirection, card_transfer};
 pub use chain::{Loopback, chain, loopback};
 pub use crosslane_driver::{DescriptorSource, MemoryCard, Notification};
 pub use crosslane_lab::Progress;
@@ -74,7 +74,7 @@ pub use traffic::{
     kind_word,
 };
 pub use transfer::{peer_write, read, write};
-pub use two_nodes::{LabClient, TwoNodes};
+pub use two_nodes::{BridgeOutcome, BridgeWork, LabClient, TwoNodes};
 pub use workload::{
     End, Ends, EngineWork, Flow, FlowEnds, Measurement, NoObserver, Observer, Together, Workload,
     WorkloadFlow, WorkloadOutcome, observed, together,

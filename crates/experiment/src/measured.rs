@@ -7,7 +7,6 @@ use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Better, Channel, Figure, Latencies, ReceiveQueue};
 
-use crate::card_transfer::CardMeasured;
 use crate::error::Result;
 use crate::latency::RoundTrips;
 use crate::mmio::MmioMeasured;
@@ -205,12 +204,12 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Makes the measurement of a run; `hardware` is its time by the engines' timers.
+    /// Makes the measurement of a run; `hardware` is its time by the engines' timers, if known.
     pub(crate) fn new(
         name: String,
         options: &Options,
         timing: Timing,
-        hardware: HardwareTime,
+        hardware: Option<HardwareTime>,
         plan: Plan,
         data_errors: DataErrors,
     ) -> Self {
@@ -222,10 +221,13 @@ impl Measured {
             latencies: timing.latencies,
             started: timing.started,
             ended: timing.ended,
-            hardware: Some(hardware),
+            hardware,
             channels: Vec::new(),
             lanes: Vec::new(),
-            post_to_first_tlp: timing.first_post.map(|post| hardware.first.since(post)),
+            post_to_first_tlp: timing
+                .first_post
+                .zip(hardware)
+                .map(|(post, it)| it.first.since(post)),
             registration: None,
             plan,
             data_errors,
@@ -241,6 +243,11 @@ impl Measured {
     pub fn hardware_bytes_per_second(&self) -> f64 {
         self.hardware
             .map_or_else(|| self.application_bytes_per_second(), |time| time.bytes_per_second())
+    }
+
+    /// Bytes per second of a transfer of median time, alone.
+    pub fn bytes_per_second_alone(&self) -> f64 {
+        rate(self.size_bytes, median(&self.latencies))
     }
 
     /// The latencies in five numbers.
@@ -290,7 +297,7 @@ macro_rules! verified {
         })*
     };
 }
-verified!(Measured, CardMeasured, MmioMeasured, RdmaMeasured, RoundTrips);
+verified!(Measured, MmioMeasured, RdmaMeasured, RoundTrips);
 
 impl Verified for Together {
     fn wrong_words(&self) -> u64 {

@@ -54,6 +54,9 @@ pub struct Options {
     pub check: bool,
     /// A transfer that takes longer than this has failed.
     pub timeout: Picoseconds,
+    /// If transfers are posted one at a time, their figure is the rate of one of typical time, not
+    /// of all.
+    pub of_one: bool,
 }
 
 impl Default for Options {
@@ -75,6 +78,7 @@ impl Default for Options {
             seed: 1,
             check: true,
             timeout: Picoseconds(1_000_000_000_000),
+            of_one: false,
         }
     }
 }
@@ -94,6 +98,7 @@ setters!(Options {
     with_seed(seed: u32),
     with_check(check: bool),
     with_timeout(timeout: impl Into<Picoseconds>),
+    with_of_one(of_one: bool),
 });
 
 /// Data that each flow moves unless the user says how many operations, bytes.

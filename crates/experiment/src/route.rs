@@ -99,7 +99,7 @@ pub struct Segment {
 pub fn segments(fabric: &Fabric, workload: &Workload, flow: &FlowEnds) -> Vec<Segment> {
     let (host, first) = (flow.memory.node, flow.cards[0].node);
     let mut segments = Vec::new();
-    if matches!(workload, Workload::Read(_) | Workload::Chain(_)) {
+    if workload.reads_host() {
         segments.push(Segment {
             way: route(fabric, host, first, Cargo::Completions),
             carrier: Carrier::Completions,
@@ -115,7 +115,7 @@ pub fn segments(fabric: &Fabric, workload: &Workload, flow: &FlowEnds) -> Vec<Se
             channel: ChannelKind::Peer,
         });
     }
-    if matches!(workload, Workload::Write(_) | Workload::Chain(_)) {
+    if workload.writes_host() {
         let last = flow.cards[flow.cards.len() - 1].node;
         segments.push(Segment {
             way: route(fabric, last, host, Cargo::Requests),

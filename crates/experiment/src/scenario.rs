@@ -19,8 +19,8 @@ pub struct Scenario<W> {
     /// The lab.
     pub lab: Arc<Lab>,
     /// The work: [`EngineWork`](crate::EngineWork), [`TrafficWork`](crate::TrafficWork),
-    /// [`StoreWork`](crate::StoreWork), [`GetWork`](crate::GetWork) or
-    /// [`HaloOptions`](crate::HaloOptions).
+    /// [`StoreWork`](crate::StoreWork), [`GetWork`](crate::GetWork),
+    /// [`HaloOptions`](crate::HaloOptions) or [`BridgeWork`](crate::BridgeWork).
     pub work: W,
     /// Random seed.
     pub seed: u64,

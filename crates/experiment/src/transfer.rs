@@ -161,7 +161,7 @@ impl<B: Bus> Prepared<B> {
         let hardware = time.span(&counters);
         let channels = vec![channel_of(&device, kind, counters, counted)];
         let measured = |plan, errors| {
-            let measured = Measured::new(name, &options, timing, hardware, plan, errors);
+            let measured = Measured::new(name, &options, timing, Some(hardware), plan, errors);
             Measured { channels, ..measured }
         };
         match end {

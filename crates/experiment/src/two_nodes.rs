@@ -4,12 +4,16 @@
 
 use crosslane_bridge::{BridgeError, Client, Identity, Server, ServerOptions};
 use crosslane_driver::Device;
-use crosslane_lab::{CheckedRun, Lab, LabBus, LabRdma, Simulation};
+use crosslane_fabric::trace::TraceSink;
+use crosslane_lab::{CheckedRun, Lab, LabBus, LabRdma, Progress, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_results::{Better, BridgeTransfer, Figure, ScenarioResult};
 use futures_channel::oneshot;
 use futures_util::join;
 
+use crate::bridged::BridgePlan;
 use crate::error::{ExperimentError, Result};
+use crate::scenario::{Outcome, Scenario, Work};
 
 /// Port of the server.
 const PORT: u16 = 7471;
@@ -77,6 +81,16 @@ impl TwoNodes {
         &self.card
     }
 
+    /// Names of the adapters of the server and of the client.
+    pub fn adapters(&self) -> [&str; 2] {
+        [&self.server.nic, &self.client.nic]
+    }
+
+    /// Name of the server's host.
+    pub fn server(&self) -> &str {
+        self.address.rsplit_once(':').map_or("", |(host, _)| host)
+    }
+
     /// Runs a program with a number of clients beside a server, in a new lab; it may look at the
     /// lab. Returns the program's result, and the simulated time at the end.
     ///
@@ -91,7 +105,18 @@ impl TwoNodes {
         clients: usize,
         program: impl AsyncFnOnce(&Simulation, Vec<LabClient>) -> T,
     ) -> Result<(T, Picoseconds)> {
-        let run = CheckedRun::new(lab, seed)?.with_limit(TIME_LIMIT);
+        self.run_in(CheckedRun::new(lab, seed)?, name, options, clients, program)
+    }
+
+    fn run_in<T>(
+        &self,
+        run: CheckedRun,
+        name: &str,
+        options: ServerOptions,
+        clients: usize,
+        program: impl AsyncFnOnce(&Simulation, Vec<LabClient>) -> T,
+    ) -> Result<(T, Picoseconds)> {
+        let run = run.with_limit(TIME_LIMIT);
         let program = self.beside(run.simulation(), options, clients, program);
         let ended = run.run(name, program).map_err(|error| ExperimentError::run(name, error))?;
         Ok((ended.value, run.simulation().now()))
@@ -145,5 +170,106 @@ impl TwoNodes {
         let (served, result) = join!(serving, programming);
         served?;
         result
+    }
+}
+
+/// Bytes of transfers that only prepare others, for each client.
+const FEW_BYTES: u64 = 4096;
+
+/// Bridged transfers between the two nodes of a lab.
+#[derive(Clone, Debug)]
+pub struct BridgeWork {
+    /// Transfers to be made before: the first ones open channels.
+    pub before: Vec<BridgePlan>,
+    /// The transfers; the figure is that of the last kind.
+    pub plan: BridgePlan,
+    /// Options of the server.
+    pub server: ServerOptions,
+    /// Clients at once, each with a share of the bytes.
+    pub clients: usize,
+}
+
+impl BridgeWork {
+    /// Returns each kind of transfers of a plan as it was measured there: behind a short transfer
+    /// of each kind before it, and of its own kind if the median is not that of the first.
+    pub fn kinds(plan: &BridgePlan, server: &ServerOptions, clients: usize) -> Vec<Self> {
+        let mut before: Vec<BridgePlan> = Vec::new();
+        let with = |plan: BridgePlan| {
+            let sizes = vec![FEW_BYTES * clients as u64];
+            let short = BridgePlan { sizes, iterations: 1, ..plan.clone() };
+            let of_own = (plan.iterations > 2).then(|| short.clone());
+            let prepared = before.iter().cloned().chain(of_own).collect();
+            let same = |one: &BridgePlan| (&one.paths, &one.modes) == (&short.paths, &short.modes);
+            if !before.iter().any(same) {
+                before.push(short);
+            }
+            Self { before: prepared, plan, server: server.clone(), clients }
+        };
+        plan.kinds().into_iter().map(with).collect()
+    }
+}
+
+/// Outcome of bridged transfers in a lab.
+#[derive(Clone, Debug)]
+pub struct BridgeOutcome {
+    /// Each kind of transfers.
+    pub transfers: Vec<BridgeTransfer>,
+    /// Simulated time at the end.
+    pub simulated: Picoseconds,
+}
+
+impl Outcome for BridgeOutcome {
+    fn result(&self) -> ScenarioResult {
+        ScenarioResult {
+            bytes: self.transfers.last().map(|last| last.bytes),
+            simulated_ps: Some(self.simulated.0),
+            ..ScenarioResult::default()
+        }
+    }
+
+    fn figure(&self) -> Option<Figure> {
+        let last = self.transfers.last()?;
+        Some(Figure { value: last.bytes_per_second, better: Better::Higher })
+    }
+
+    fn simulated(&self) -> Picoseconds {
+        self.simulated
+    }
+
+    fn wrong_data(&self) -> Option<String> {
+        let wrong: u64 = self.transfers.iter().map(|one| one.wrong_words).sum();
+        (wrong > 0).then(|| format!("{wrong} words of 4 B are not what was sent"))
+    }
+}
+
+impl Work for BridgeWork {
+    type Outcome = BridgeOutcome;
+
+    fn name(&self, lab: &Lab) -> String {
+        format!("bridge in lab {}", lab.name())
+    }
+
+    fn run(
+        scenario: &Scenario<Self>,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+    ) -> Result<BridgeOutcome> {
+        let Self { before, plan, server, clients } = &scenario.work;
+        let scenario = scenario.edited(|file| {
+            for host in file.hosts.iter_mut().filter(|_| scenario.max_payload_bytes.is_some()) {
+                host.max_payload_limit_bytes = scenario.max_payload_bytes;
+            }
+        })?;
+        let nodes = TwoNodes::find(&scenario.lab)?;
+        let (run, name) = (scenario.begin(trace)?, scenario.name());
+        let program = async |_: &Simulation, clients: Vec<_>| {
+            let place = (nodes.card(), 0);
+            for before in before {
+                before.measure(&clients, place, &()).await?;
+            }
+            plan.measure(&clients, place, progress).await
+        };
+        let (transfers, simulated) = nodes.run_in(run, &name, server.clone(), *clients, program)?;
+        Ok(BridgeOutcome { transfers: transfers?, simulated })
     }
 }

@@ -17,5 +17,5 @@ mod search;
 pub use error::ExplainError;
 pub use limits::{Explainable, Levers, Short};
 pub use search::{
-    CLEAR, Lever, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, Why, explain, explain_all,
+    CLEAR, Lever, MAX_RUNS, Ran, SAME, SAME_SHARE, STEPS, THRESHOLD, Why, explain, explain_all,
 };

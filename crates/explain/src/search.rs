@@ -79,7 +79,6 @@ pub struct Lever<W: Work> {
 /// is the figure of the run itself, if it was made: a run that is explained in its place is
 /// lengthened until its figure is [`CLOSE`] to that, as far as [`Explainable::shortened`] has
 /// longer ones. `watch` is told the number of runs made so far, after each.
-/// [`Explanation::account`] is left to the caller, who has it from the run itself.
 ///
 /// # Errors
 /// The first run that cannot be made or goes wrong, and more limits than can be tried.
@@ -116,31 +115,56 @@ pub fn explain<W: Explainable>(
             consequence = consequence_of(account.as_ref(), &current, &steps[0])?;
         }
     }
-    let (on_model, account) = (false, None);
+    let on_model = false;
     Ok(Explanation { figure, measured, shortened, on_model, account, steps, consequence, trials })
 }
 
 /// Explanation of a run, or the reason for which there is none; `None` if it was not asked for.
 pub type Why = Option<Result<Explanation, String>>;
 
+/// What is known of a run that was made.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// Its figure, if it has one.
+    pub figure: Option<Figure>,
+    /// Its account; `None`: that of the run that is explained stands for it.
+    pub account: Option<Account>,
+    /// Whether anything went wrong in it.
+    pub has_errors: bool,
+}
+
+impl Ran {
+    /// A run of that rate, bytes per second, that ended with this number of wrong words.
+    pub const fn rate(value: f64, wrong_words: u64) -> Self {
+        let figure = Some(Figure { value, better: Better::Higher });
+        Self { figure, account: None, has_errors: wrong_words > 0 }
+    }
+
+    /// Takes an outcome.
+    pub fn of(outcome: &impl Outcome) -> Self {
+        let (figure, account) = (outcome.figure(), outcome.account().cloned());
+        Self { figure, account, has_errors: outcome.has_errors() }
+    }
+}
+
 /// Explains runs that were made, up to an interruption. The last one is explained completely, of
 /// the others the bottleneck alone, unless `every` one is to be complete.
 pub fn explain_all<W: Explainable>(
     scenarios: &[Scenario<W>],
-    outcomes: &[W::Outcome],
+    ran: &[Ran],
     every: bool,
     progress: &impl Progress,
 ) -> Vec<Why> {
-    let runs = scenarios.par_iter().zip(outcomes).enumerate();
-    let whys = runs.map(|(index, (scenario, outcome))| {
+    let runs = scenarios.par_iter().zip(ran).enumerate();
+    let whys = runs.map(|(index, (scenario, ran))| {
         if progress.is_over() {
             return None;
         }
         let steps = if every || index + 1 == scenarios.len() { STEPS } else { 1 };
-        let why = match outcome.has_errors() {
+        let why = match ran.has_errors {
             true => Err("the run had errors".to_owned()),
-            false => explain(scenario, outcome.figure(), steps, &|_| progress.tried())
-                .map(|why| Explanation { account: outcome.account().cloned(), ..why })
+            false => explain(scenario, ran.figure, steps, &|_| progress.tried())
+                .map(|why| Explanation { account: ran.account.clone().or(why.account), ..why })
                 .map_err(|error| error.to_string()),
         };
         progress.explained();

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Interrupted;
+use crate::explanation::Explanation;
 
 /// Outcome of `crosslane bridge bench`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +57,12 @@ pub struct BridgeTransfer {
     /// The slowest stage, in a sentence.
     #[serde(default)]
     pub why_not_faster: String,
+    /// Explanation of the transfers; absent if it was not requested or is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
+    /// Reason for which there is no explanation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_explained: Option<String>,
 }
 
 /// Gain of overlapping the stages of a transfer.

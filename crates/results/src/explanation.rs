@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bench::ScenarioResult;
+use crate::bridge::BridgeTransfer;
 use crate::links::{Account, Use};
+use crate::rows::SweepRow;
 
 /// Largest difference, as a fraction, at which a shortened run stands for the whole one.
 pub const CLOSE: f64 = 0.03;
@@ -93,6 +96,25 @@ impl Explanation {
     }
 }
 
+/// A run that may be explained.
+pub trait HasWhy {
+    /// Returns its explanation, or the reason for which there is none; `None` if it was not asked
+    /// for.
+    fn why(&self) -> Option<Result<&Explanation, &str>>;
+}
+
+macro_rules! has_why {
+    ($($run:ident.$explanation:ident),*) => {
+        $(impl HasWhy for $run {
+            fn why(&self) -> Option<Result<&Explanation, &str>> {
+                let reason = || self.not_explained.as_deref().map(Err);
+                self.$explanation.as_ref().map(Ok).or_else(reason)
+            }
+        })*
+    };
+}
+has_why!(ScenarioResult.why_not_faster, SweepRow.why_not_faster, BridgeTransfer.explanation);
+
 /// A wait that disappears with the bottleneck, though it has another name.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Consequence {
@@ -153,14 +175,17 @@ listed! {
         DescriptorFetch,
         /// Descriptors of a reading channel in flight at once; lifted: any number.
         ReadingDescriptors,
+        /// Parts of a transfer that are made in turn: a burst of a card's memory is read whole and
+        /// then written, the stages of a bridge follow each other; lifted: all at once.
+        InTurn,
         /// Tags of the requester; lifted: all 8-bit tags.
         Tags,
         /// Delay with which a port returns credits; lifted: none.
         CreditReturn,
         /// Cost of writes of partial lines in a memory; lifted: none.
         PartialLines,
-        /// The drain of a receive queue, or of writes into the memory behind a BAR, at the
-        /// receiver; lifted: twice as wide (for a receive queue), or any rate.
+        /// The drain of a receive queue, or of writes into the memory behind a BAR or into that of
+        /// a card, at the receiver; lifted: twice as wide (for a receive queue), or any rate.
         SlowReader,
         /// Rate at which host memory takes writes; lifted: any.
         MemoryWrite,
@@ -168,6 +193,9 @@ listed! {
         ReadSlots,
         /// Length at which a memory cuts completions; lifted: Max_Payload_Size.
         CompletionSize,
+        /// Length of the pieces in which data are moved: bursts of a card's memory, chunks of a
+        /// bridge; lifted: the longest.
+        PieceLength,
         /// Rate at which a memory serves reads; lifted: any.
         MemoryRead,
         /// Rate and latency between ports of the root complex; lifted: any rate, no latency.

@@ -50,7 +50,7 @@ pub use bridge::{
 };
 pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure};
 pub use explanation::{
-    Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial,
+    Better, CLOSE, Consequence, Explanation, Figure, HasWhy, Limit, LimitKind, Step, Trial,
 };
 pub use fit::{BAD_RESIDUAL, Fit, FitResidual, Fits};
 pub use flow::{

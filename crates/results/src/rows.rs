@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::{Interrupted, Platform};
+use crate::explanation::Explanation;
 
 /// Outcome of `crosslane bench overhead`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,6 +81,12 @@ pub struct SweepRow {
     /// Words of 4 B that differ from those sent.
     #[serde(default)]
     pub wrong_words: u64,
+    /// Explanation of the point; absent if it was not requested or is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not_faster: Option<Explanation>,
+    /// Reason for which there is no explanation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_explained: Option<String>,
     /// The parameters of this point.
     #[serde(flatten)]
     pub parameters: BTreeMap<String, Parameter>,

@@ -235,6 +235,7 @@ const MODES: [(&str, &str, &[Mode]); 3] = [
 Examples:
   crosslane bridge bench --lab sbdt:crosslane --size 4M
   crosslane bridge bench --lab sbdt --path put --size 256K..4M --buffer-size 256K --report bridge
+  crosslane bridge bench --lab sbdt:crosslane --path put --size 4M --why
   crosslane bridge bench --network tcp --device lab:kc705:crosslane --mode both --size 4M
   crosslane bridge bench 10.0.0.2:7471/fpga0 --network tcp --path put --clients 4
 
@@ -284,6 +285,9 @@ pub struct BenchArguments {
     /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Look for what limits each kind of transfers, in a lab: that takes many more runs.
+    #[arg(long, requires = "lab")]
+    pub why: bool,
     /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,

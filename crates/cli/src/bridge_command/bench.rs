@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
 
+use std::sync::Arc;
+
 use crosslane::bridge::{BridgeError, Client, ServerOptions, Stage};
-use crosslane::experiment::{BridgePlan, ExperimentError, TwoNodes, overlaps};
+use crosslane::experiment::{
+    BridgePlan, BridgeWork, ExperimentError, Scenario, TwoNodes, overlaps,
+};
+use crosslane::explain::Ran;
 use crosslane::host::{Clock, Rdma};
 use crosslane::lab::{Lab, Simulation};
 use crosslane::network::{MachineClock, Provider};
@@ -14,7 +19,7 @@ use crosslane_report::text::Notes;
 use super::arguments::{BenchArguments, PATHS};
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
 use super::{identity, open_network};
-use crate::bench::{platform, print_outcome};
+use crate::bench::{explained, parts_of, platform, print_outcome};
 use crate::error::{CommandError, Result, usage};
 use crate::files::{Where, report_of, write_outcome_page};
 use crate::progress::Steps;
@@ -51,9 +56,9 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
     let pace = Picoseconds::from_ns(arguments.pace.unwrap_or(0).into());
     let options =
         server_options(&arguments.ring).with_most_naive_bytes(MOST_NAIVE_BYTES).with_pace(pace);
-    let steps = Steps::new(plan.kinds() as u64, "kinds of transfers");
+    let steps = Steps::new(plan.kinds().len() as u64, "kinds of transfers");
     let (lines, place) = match (&lab, &arguments.target) {
-        (Some(lab), _) => in_lab(arguments, &plan, options, lab, &steps)?,
+        (Some(lab), _) => in_lab(arguments, &plan, options.clone(), lab, &steps)?,
         (None, Some(target)) => {
             let (server, place) = (target.server.clone(), (target.card.as_str(), target.address));
             let clock = MachineClock::new();
@@ -65,10 +70,14 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
             let lines = futures_executor::block_on(running)?;
             (lines, format!("network: {}, because {why}", network.name()))
         }
-        (None, None) => in_this_program(arguments, &plan, options, &steps)?,
+        (None, None) => in_this_program(arguments, &plan, options.clone(), &steps)?,
     };
     let is_wrong = lines.iter().any(|line| line.wrong_words > 0);
     steps.finish();
+    let lines = match &lab {
+        Some(lab) if arguments.why => with_why(arguments, &plan, &options, lab, lines),
+        _ => lines,
+    };
     let outcome = outcome(arguments, lines, place, steps.watch.interrupted());
     print_outcome(&outcome, arguments.client.json, Notes::default())?;
     steps.watch.end(&not_written([&file]))?;
@@ -130,6 +139,27 @@ fn in_lab(
     let (lines, _) = nodes.run(lab, arguments.seed, &name, options, clients, program)?;
     let place = format!("lab {}, simulated time", platform(Where::Lab(lab)).name());
     Ok((lines.map_err(failed)?, place))
+}
+
+/// Searches for the limits of each kind of transfers that was made in a lab.
+fn with_why(
+    arguments: &BenchArguments,
+    plan: &BridgePlan,
+    server: &ServerOptions,
+    lab: &Lab,
+    lines: Vec<BridgeTransfer>,
+) -> Vec<BridgeTransfer> {
+    let (lab, clients) = (Arc::new(lab.clone()), arguments.clients.into());
+    let scenario = |work| Scenario::new(Arc::clone(&lab), work).with_seed(arguments.seed);
+    let kinds = BridgeWork::kinds(plan, server, clients).into_iter();
+    let scenarios: Vec<_> = kinds.take(lines.len()).map(scenario).collect();
+    let ran = lines.iter().map(|line| Ran::rate(line.bytes_per_second, line.wrong_words));
+    let whys = explained(&scenarios, ran, arguments.client.json);
+    let with = |(line, why)| {
+        let (explanation, not_explained) = parts_of(why);
+        BridgeTransfer { explanation, not_explained, ..line }
+    };
+    lines.into_iter().zip(whys).map(with).collect()
 }
 
 /// A server within this program, and a real network.

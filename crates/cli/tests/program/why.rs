@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use crate::run::{folder, run, run_as_written, stdout_as_written as page_of};
+use crate::run::{
+    assert_refused, document, folder, number, run, run_as_written, run_well,
+    stdout_as_written as page_of,
+};
 
 /// Of the only scenario.
 #[track_caller]
@@ -140,4 +143,72 @@ fn the_explained_run_is_as_fast_as_the_measured() {
     let value = |figure: &str| why[figure]["value"].as_f64().unwrap();
     let off = value("figure") / value("measured") - 1.0;
     assert!(off.abs() < 0.03, "{off}: {why}");
+}
+
+/// Checks the block of the last run: its bottleneck is what JSON says. Returns the block.
+#[track_caller]
+fn block_of<'a>(page: &'a str, why: &Value) -> &'a str {
+    let (_, block) = page.split_once("\nWhy not faster\n\n").unwrap_or_else(|| panic!("{page}"));
+    let (step, limit) = (&why["steps"][0], &why["steps"][0]["limits"][0]);
+    let expected = format!(
+        "bottleneck: {}; {}: {:.1} MB/s instead of {:.1} (+",
+        limit["words"].as_str().unwrap(),
+        limit["lifted"].as_str().unwrap(),
+        number(&step["value"]) / 1e6,
+        number(&why["figure"]["value"]) / 1e6
+    );
+    assert!(block.contains(&expected), "{expected}\n{page}");
+    block
+}
+
+/// The run of a point is explained as it is: what is explained is the rate of its row.
+#[test]
+fn points_of_a_sweep_have_their_bottleneck() {
+    let sweep = "bench sweep --lab kc705 --way from-card --size 1K,16K";
+    let report = folder("why-sweep");
+    let page = run_well(&format!("{sweep} --why --report {}", report.display())).stdout;
+    let json = document(&page_of(&format!("{sweep} --why --json")));
+    let rows = json["rows"].as_array().unwrap();
+    for (row, kind) in rows.iter().zip(["outstanding", "in_turn"]) {
+        let why = &row["why_not_faster"];
+        assert_eq!(why["steps"][0]["limits"][0]["kind"], kind, "{row}");
+        assert_eq!(why["figure"]["value"], row["bytes_per_second"], "{row}");
+        assert_eq!((&why["shortened"], &why["measured"]), (&Value::Null, &why["figure"]), "{row}");
+        let named = kind.replace('_', " ");
+        assert!(page.lines().any(|line| line.trim_end().ends_with(&named)), "{named}\n{page}");
+    }
+    let block = block_of(&page, &rows[1]["why_not_faster"]);
+    assert!(block.starts_with("kc705 -> host0.port0 (Gen2 x4): "), "{page}");
+    let html = std::fs::read_to_string(report.join("index.html")).unwrap();
+    assert!(html.contains("What limits each size") && html.contains("the copier of kc705"));
+    // Without being asked it says nothing of it.
+    let plain = page_of(sweep);
+    assert!(!plain.contains("bottleneck") && !plain.contains("Why not faster"), "{plain}");
+    let json = document(&page_of(&format!("{sweep} --json")));
+    assert_eq!(json["rows"][0].get("why_not_faster"), None, "{json}");
+    assert_refused([("bench sweep --device vfio-user:a --why", 2, "lifted in a lab")]);
+}
+
+#[test]
+fn bridged_transfers_have_their_bottleneck() {
+    let bench =
+        "bridge bench --lab sbdt:crosslane --path put --mode both --size 16K --iterations 1";
+    let page = page_of(&format!("{bench} --why"));
+    let json = document(&page_of(&format!("{bench} --why --json")));
+    let transfers = json["transfers"].as_array().unwrap();
+    let [naive, pipelined] = &transfers[..] else { panic!("{json}") };
+    let limit = &naive["explanation"]["steps"][0]["limits"][0];
+    assert_eq!(limit["kind"], "in_turn", "{naive}");
+    assert!(page.lines().any(|line| line.trim_end().ends_with("in turn")), "{page}");
+    block_of(&page, &pipelined["explanation"]);
+    // Each is explained as it was measured, behind those before it.
+    for transfer in transfers {
+        let why = &transfer["explanation"];
+        let off = number(&why["figure"]["value"]) / number(&transfer["bytes_per_second"]) - 1.0;
+        assert!(off.abs() < 0.002 && why["shortened"] == Value::Null, "{off}: {why}");
+    }
+    assert!(pipelined["why_not_faster"].is_string(), "the sentence on stages stays");
+    let plain = document(&page_of(&format!("{bench} --json")));
+    assert_eq!(plain["transfers"][0].get("explanation"), None, "{plain}");
+    assert_refused([("bridge bench --why", 2, "--lab <LAB>")]);
 }

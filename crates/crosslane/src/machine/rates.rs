@@ -9,7 +9,7 @@ use crosslane_driver::DescriptorSource;
 use crosslane_experiment::{
     Choices, FlowRequest, Options, Scenario, TrafficOutcome, TrafficWork, read, write,
 };
-use crosslane_explain::{ExplainError, Why, explain_all};
+use crosslane_explain::{ExplainError, Ran, Why, explain_all};
 use crosslane_fabric::FlowKind;
 use crosslane_host::kinds;
 use crosslane_lab::Lab;
@@ -148,7 +148,8 @@ fn run(
         runs.par_iter().map(|run| run.run(progress, None)).collect();
     let outcomes = outcomes?;
     progress.explain(runs.len());
-    let whys = explain_all(&runs, &outcomes, false, progress);
+    let ran: Vec<Ran> = outcomes.iter().map(Ran::of).collect();
+    let whys = explain_all(&runs, &ran, false, progress);
     let rates = paths.iter().zip(&outcomes).zip(whys);
     Ok(rates.map(|((path, outcome), why)| predicted(path, outcome, why)).collect())
 }

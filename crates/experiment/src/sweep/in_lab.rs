@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 
-use crosslane_driver::Device;
-use crosslane_lab::{CheckedRun, Lab, RunError};
-use crosslane_pcie::link::LinkRate;
+use crosslane_lab::{Lab, Progress};
 
 use super::SweepError;
 use super::axes::{Axes, Point};
-use super::point::{SweepOptions, SweepPoint, measure_point};
-use crate::error::ExperimentError;
-use crate::scenario::unless_over;
+use super::point::{SweepOptions, SweepPoint};
+use crate::scenario::Scenario;
+use crate::workload::{EngineWork, FlowEnds};
 
 /// A sweep with a card of a lab.
 #[derive(Clone, Debug)]
@@ -59,42 +57,38 @@ impl<'a> LabSweep<'a> {
         axes.for_card(&self.card, engine.is_some_and(|engine| engine.card_memory.is_some()))
     }
 
-    /// Measures a point, unless the caller says that the sweep is over; it is asked again and again
-    /// while the point is measured.
+    /// Returns the run of a point.
+    ///
+    /// # Errors
+    /// A lab that cannot be built.
+    pub fn scenario(&self, point: &Point) -> Result<Scenario<EngineWork>, SweepError> {
+        let lab = self.lab_of(point)?;
+        let running = lab.build_engines(self.options.seed)?;
+        let flows = vec![FlowEnds::find(&lab, &running, &[&self.card])?];
+        let work = EngineWork { workload: self.options.workload(point), flows };
+        Ok(Scenario::new(Arc::new(lab), work).with_seed(self.options.seed))
+    }
+
+    /// Measures a point, unless `progress` says that the sweep is over.
     ///
     /// # Errors
     /// A lab that cannot be built, a run that fails, or an interruption.
     pub fn measure(
         &self,
         point: &Point,
-        is_over: &dyn Fn() -> bool,
+        progress: &dyn Progress,
     ) -> Result<SweepPoint, SweepError> {
-        let (lab, link) = self.lab_of(point)?;
-        let name = format!("bench sweep, {point}");
-        let run = CheckedRun::new(&lab, self.options.seed)?;
-        let simulation = run.simulation();
-        let node = simulation.find(&self.card).expect("a lab that was built has its endpoints");
-        let bus = simulation.bus(simulation.with_fabric(|fabric| fabric.node(node).host));
-        let program = async {
-            let measuring = async {
-                let device = Device::open_by_name(bus, &self.card).await?;
-                measure_point(&device, point, &self.options).await
-            };
-            let measured = unless_over(measuring, is_over).await;
-            measured.unwrap_or(Err(ExperimentError::Interrupted))
-        };
-        let measured = match run.run("bench sweep", program) {
-            Ok(ended) => ended.value,
-            Err(RunError::Program(ExperimentError::Interrupted)) => {
-                return Err(ExperimentError::Interrupted.into());
-            }
-            Err(error) => return Err(ExperimentError::run(&name, error).into()),
-        };
-        Ok(SweepPoint { link: Some(link), elapsed: simulation.now(), ..measured })
+        let scenario = self.scenario(point)?;
+        let ended = scenario.measured(&format!("bench sweep, {point}"), progress)?;
+        let links = &scenario.lab.file().links;
+        let link = links.iter().find(|link| link.lower == self.card);
+        let link = link.map(|link| link.parameters.rate);
+        let measured = SweepPoint::of(point, link, &scenario.work.workload, ended.value);
+        Ok(SweepPoint { elapsed: ended.ended, ..measured })
     }
 
-    /// Returns the lab of a point, and the rate of the card's own link in it.
-    fn lab_of(&self, point: &Point) -> Result<(Lab, LinkRate), SweepError> {
+    /// Returns the lab of a point.
+    fn lab_of(&self, point: &Point) -> Result<Lab, SweepError> {
         let mut lab = self.lab.clone();
         for (path, value) in &point.constants {
             lab = lab.with_constant(path, *value)?;
@@ -112,11 +106,10 @@ impl<'a> LabSweep<'a> {
                 return Err(SweepError::value("mps", bytes, problem));
             }
         }
-        let (mut found, mut problem) = (None, None);
+        let mut problem = None;
         let edited = lab.edited(|file| {
             for link in file.links.iter_mut().filter(|link| link.lower == self.card) {
                 link.parameters.rate = point.link.unwrap_or(link.parameters.rate);
-                found = Some(link.parameters.rate);
             }
             if point.payload_bytes.is_some() {
                 let bytes = point.payload_bytes;
@@ -134,7 +127,6 @@ impl<'a> LabSweep<'a> {
         if let (Some(problem), Some(tags)) = (problem, point.tags) {
             return Err(SweepError::value("tags", tags, problem));
         }
-        let no_link = || SweepError::value("card", &self.card, "no link leads to it");
-        Ok((edited, found.ok_or_else(no_link)?))
+        Ok(edited)
     }
 }

@@ -13,7 +13,7 @@
 //! let axes = Axes::default().with_kinds([TransferKind::Write]).with_sizes([1024, 65_536]);
 //! let mut measured = Vec::new();
 //! for point in sweep.axes(axes)?.points()? {
-//!     measured.push(sweep.measure(&point, &|| false)?);
+//!     measured.push(sweep.measure(&point, &())?);
 //! }
 //! assert!(measured[0].bytes_per_second < measured[1].bytes_per_second);
 //! assert!(csv(&measured).starts_with("way,generation,width,bytes,us\nwrite,"));

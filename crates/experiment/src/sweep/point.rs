@@ -10,11 +10,9 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Parameter, SweepRow};
 
 use super::axes::{Descriptors, Point, TransferKind};
-use crate::card_transfer::{CardDirection, card_transfer};
-use crate::error::{ExperimentError, Result};
-use crate::measured::Measured;
+use crate::error::Result;
 use crate::options::Options;
-use crate::transfer::{read, write};
+use crate::workload::{Measurement, NoObserver, Workload};
 
 /// Bytes of a point whose number of transfers is not given.
 const ENOUGH_BYTES: u64 = 4 << 20;
@@ -57,6 +55,35 @@ impl SweepOptions {
         let by_size = if posted == 1 { by_size.min(least) } else { by_size };
         self.iterations.unwrap_or(by_size)
     }
+
+    /// Returns the transfers of a point.
+    pub(super) fn workload(&self, point: &Point) -> Workload {
+        let outstanding = point.posted();
+        let descriptors = match point.descriptors.unwrap_or(Descriptors::Ring) {
+            Descriptors::Table => DescriptorSource::Table,
+            Descriptors::Ring => DescriptorSource::Ring {
+                entries: (2 * outstanding)
+                    .next_power_of_two()
+                    .clamp(*RING_ENTRIES.start(), *RING_ENTRIES.end()),
+            },
+        };
+        let workload = match point.kind {
+            TransferKind::Write => Workload::Write,
+            TransferKind::Read => Workload::Read,
+            TransferKind::ToCard => Workload::ToCard,
+            TransferKind::FromCard => Workload::FromCard,
+        };
+        workload(Options {
+            size_bytes: point.size_bytes,
+            iterations: self.iterations(point),
+            outstanding,
+            descriptors,
+            notification: self.notification,
+            seed: self.seed as u32,
+            of_one: true,
+            ..Options::default()
+        })
+    }
 }
 
 /// A measured point.
@@ -78,6 +105,27 @@ pub struct SweepPoint {
 }
 
 impl SweepPoint {
+    pub(super) fn of(
+        point: &Point,
+        link: Option<LinkRate>,
+        workload: &Workload,
+        measurement: Measurement,
+    ) -> Self {
+        let Measurement::Flows(together) = measurement else { unreachable!("no kind is that") };
+        let flow = &together.flows[0];
+        let transfer_s = workload.transfer_seconds(flow);
+        let bytes_per_second =
+            if transfer_s > 0.0 { point.size_bytes as f64 / transfer_s } else { 0.0 };
+        Self {
+            point: point.clone(),
+            link,
+            transfer_s,
+            bytes_per_second,
+            wrong_words: flow.data_errors.words,
+            elapsed: flow.ended.since(flow.started),
+        }
+    }
+
     /// Returns the names and values of its parameters, except for the size.
     pub fn parameters(&self) -> Vec<(String, Parameter)> {
         self.point.parameters(self.link)
@@ -90,6 +138,8 @@ impl SweepPoint {
             transfer_ns: self.transfer_s * 1e9,
             bytes_per_second: self.bytes_per_second,
             wrong_words: self.wrong_words,
+            why_not_faster: None,
+            not_explained: None,
             parameters: self.parameters().into_iter().collect(),
         }
     }
@@ -122,45 +172,7 @@ pub async fn measure_point<B: Bus>(
     point: &Point,
     options: &SweepOptions,
 ) -> Result<SweepPoint> {
-    let (outstanding, seed) = (point.posted(), options.seed as u32);
-    let (notification, iterations) = (options.notification, options.iterations(point));
-    let descriptors = match point.descriptors.unwrap_or(Descriptors::Ring) {
-        Descriptors::Table => DescriptorSource::Table,
-        Descriptors::Ring => DescriptorSource::Ring {
-            entries: (2 * outstanding)
-                .next_power_of_two()
-                .clamp(*RING_ENTRIES.start(), *RING_ENTRIES.end()),
-        },
-    };
-    let options = Options {
-        size_bytes: point.size_bytes,
-        iterations,
-        outstanding,
-        descriptors,
-        notification,
-        seed,
-        ..Options::default()
-    };
-    let stream = |measured: Measured| {
-        let typical = Picoseconds(measured.statistics().typical_ps);
-        (measured.ended.since(measured.started), typical, measured.data_errors.words)
-    };
-    let memory = async |direction| {
-        let measured = card_transfer(device, direction, &options).await?;
-        Ok::<_, ExperimentError>((measured.elapsed, measured.median(), measured.data_errors.words))
-    };
-    let (elapsed, typical, wrong_words) = match point.kind {
-        TransferKind::Write => stream(write(device, &options).await?),
-        TransferKind::Read => stream(read(device, &options).await?),
-        TransferKind::ToCard => memory(CardDirection::ToCard).await?,
-        TransferKind::FromCard => memory(CardDirection::FromCard).await?,
-    };
-    let transfer_s = match outstanding {
-        1 => typical.as_seconds(),
-        _ => elapsed.as_seconds() / iterations as f64,
-    };
-    let bytes_per_second =
-        if transfer_s > 0.0 { point.size_bytes as f64 / transfer_s } else { 0.0 };
-    let point = point.clone();
-    Ok(SweepPoint { point, link: None, transfer_s, bytes_per_second, wrong_words, elapsed })
+    let workload = options.workload(point);
+    let measurement = workload.run(&[vec![device.clone()]], &NoObserver).await?;
+    Ok(SweepPoint::of(point, None, &workload, measurement))
 }

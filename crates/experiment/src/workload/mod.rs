@@ -24,10 +24,11 @@ use crosslane_results::{
 use futures_util::future::{Either, join_all, select};
 
 use crate::account::thin;
+use crate::card_transfer::{CardDirection, card_transfer};
 use crate::chain::chain;
 use crate::error::{ExperimentError, Result};
 use crate::latency::{RoundTrips, latency};
-use crate::measured::{Measured, channel_word, rate, total_rate};
+use crate::measured::{Measured, channel_word, median, rate, total_rate};
 use crate::options::Options;
 use crate::scenario::Outcome;
 use crate::transfer::Prepared;
@@ -45,6 +46,10 @@ pub enum Workload {
     Chain(Options),
     /// Card to card and back.
     Latency(Options),
+    /// Host to the card's memory.
+    ToCard(Options),
+    /// The card's memory to the host.
+    FromCard(Options),
 }
 
 impl Workload {
@@ -55,7 +60,9 @@ impl Workload {
             | Self::Read(options)
             | Self::Peer(options)
             | Self::Chain(options)
-            | Self::Latency(options) => options,
+            | Self::Latency(options)
+            | Self::ToCard(options)
+            | Self::FromCard(options) => options,
         }
     }
 
@@ -84,13 +91,40 @@ impl Workload {
             | Self::Read(options)
             | Self::Peer(options)
             | Self::Chain(options)
-            | Self::Latency(options) => options,
+            | Self::Latency(options)
+            | Self::ToCard(options)
+            | Self::FromCard(options) => options,
         }
     }
 
     /// Whether engines keep to the credit windows of the receive queues that they write to.
     pub const fn keeps_windows(&self) -> bool {
-        !matches!(self, Self::Write(_) | Self::Read(_)) && self.options().credits
+        matches!(self, Self::Peer(_) | Self::Chain(_) | Self::Latency(_)) && self.options().credits
+    }
+
+    /// Whether its data come from host memory.
+    pub const fn reads_host(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::Chain(_) | Self::ToCard(_))
+    }
+
+    /// Whether its data end in host memory.
+    pub const fn writes_host(&self) -> bool {
+        matches!(self, Self::Write(_) | Self::Chain(_) | Self::FromCard(_))
+    }
+
+    /// Whether one end of its data is the memory of a card.
+    pub const fn has_card_memory(&self) -> bool {
+        matches!(self, Self::ToCard(_) | Self::FromCard(_))
+    }
+
+    /// Returns the time of one of its transfers, seconds: the typical one (with a card's memory the
+    /// median) if they were posted one at a time, else the time of all divided by their number.
+    pub fn transfer_seconds(&self, measured: &Measured) -> f64 {
+        match self.options().outstanding {
+            1 if self.has_card_memory() => median(&measured.latencies).as_seconds(),
+            1 => Picoseconds(measured.statistics().typical_ps).as_seconds(),
+            _ => measured.ended.since(measured.started).as_seconds() / measured.iterations as f64,
+        }
     }
 
     /// Returns the bytes of one transfer or message.
@@ -103,8 +137,8 @@ impl Workload {
         self.size_bytes().saturating_mul(self.options().iterations)
     }
 
-    /// Runs it on opened cards: those of each flow, in the order of the data's path. Ping-pongs and
-    /// chains are of the first flow.
+    /// Runs it on opened cards: those of each flow, in the order of the data's path. Ping-pongs,
+    /// chains and transfers with a card's memory are of the first flow.
     ///
     /// # Errors
     /// Options that exclude each other, and a failure of the run.
@@ -121,10 +155,14 @@ impl Workload {
                 let round_trips = latency(&cards[0][0], &cards[0][1], &options).await?;
                 Ok(Measurement::RoundTrips(round_trips))
             }
-            Self::Chain(options) => {
-                let bus = cards[0][0].bus().clone();
-                let measured = observed(bus, observer, chain(&cards[0], &options)).await?;
-                Ok(Measurement::Flows(Together { flows: vec![measured], common: None }))
+            Self::Chain(options) => alone(&cards[0], observer, chain(&cards[0], &options)).await,
+            Self::ToCard(options) => {
+                let work = card_transfer(&cards[0][0], CardDirection::ToCard, &options);
+                alone(&cards[0], observer, work).await
+            }
+            Self::FromCard(options) => {
+                let work = card_transfer(&cards[0][0], CardDirection::FromCard, &options);
+                alone(&cards[0], observer, work).await
             }
             Self::Write(_) | Self::Read(_) | Self::Peer(_) => {
                 let flow = |(core, devices): (u16, &Vec<Device<B>>)| Flow {
@@ -139,6 +177,16 @@ impl Workload {
     }
 }
 
+/// Runs the only flow of a workload.
+async fn alone<B: Bus>(
+    cards: &[Device<B>],
+    observer: &impl Observer,
+    work: impl Future<Output = Result<Measured>>,
+) -> Result<Measurement> {
+    let measured = observed(cards[0].bus().clone(), observer, work).await?;
+    Ok(Measurement::Flows(Together { flows: vec![measured], common: None }))
+}
+
 /// Measurement of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measurement {
@@ -150,9 +198,9 @@ pub enum Measurement {
 
 impl Measurement {
     /// Returns its figure: the rate of all flows together, or the typical latency one way.
-    pub fn figure(&self) -> Figure {
+    pub fn figure(&self, workload: &Workload) -> Figure {
         match self {
-            Self::Flows(together) => rate_of(together.flows.iter()),
+            Self::Flows(together) => rate_of(workload, together.flows.iter()),
             Self::RoundTrips(trips) => one_way_of(trips),
         }
     }
@@ -193,8 +241,8 @@ impl<B: Bus> Flow<B> {
             Workload::Write(options) => Prepared::host(&first, ChannelKind::C2h, options).await,
             Workload::Read(options) => Prepared::host(&first, ChannelKind::H2c, options).await,
             Workload::Peer(options) => Prepared::peer(&first, &self.devices[1], options).await,
-            Workload::Chain(_) | Workload::Latency(_) => {
-                let problem = "chains and ping-pongs are no flows beside others";
+            _ => {
+                let problem = "only writes, reads and peer writes are flows beside others";
                 Err(ExperimentError::refused(&first.function().name, problem))
             }
         }
@@ -492,7 +540,7 @@ impl Outcome for WorkloadOutcome {
         match &self.round_trips {
             Some(round_trips) => Some(one_way_of(round_trips)),
             None if self.flows.is_empty() => None,
-            None => Some(rate_of(self.flows.iter().map(|flow| &flow.measured))),
+            None => Some(rate_of(&self.workload, self.flows.iter().map(|flow| &flow.measured))),
         }
     }
 
@@ -514,8 +562,13 @@ impl Outcome for WorkloadOutcome {
     }
 }
 
-/// Returns the rate of all bytes of all flows, from the first beginning to the last end.
-fn rate_of<'a>(flows: impl Iterator<Item = &'a Measured>) -> Figure {
+/// Returns the rate of all bytes of all flows, from the first beginning to the last end, or that of
+/// one transfer of each.
+fn rate_of<'a>(workload: &Workload, flows: impl Iterator<Item = &'a Measured>) -> Figure {
+    if workload.options().of_one {
+        let rate = |flow: &Measured| flow.size_bytes as f64 / workload.transfer_seconds(flow);
+        return Figure { value: flows.map(rate).sum(), better: Better::Higher };
+    }
     total_rate(flows.map(|flow| (flow.bytes, flow.started, flow.ended)))
 }
 

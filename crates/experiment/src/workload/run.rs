@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use crosslane_driver::{ChannelKind as Kind, Device, PathEnd, set_max_payload_on_path};
 use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{ChannelKind, ChannelWaits, DirectionId, ErrorRecord, Fabric};
-use crosslane_lab::{Ending, Lab, LabBus, Progress, RunningHost, Simulation};
+use crosslane_lab::{Ended, Ending, Lab, LabBus, Progress, RunningHost, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use crosslane_results::{Ceiling, Figure, TimeUse, Use, distinct};
@@ -15,7 +15,7 @@ use crosslane_results::{Ceiling, Figure, TimeUse, Use, distinct};
 use super::ends::FlowEnds;
 use super::{Measurement, NoObserver, Observer, Together, Workload, WorkloadFlow, WorkloadOutcome};
 use crate::account::{Carrier, Counted, DataTlps, Samples, direction_name};
-use crate::error::{ExperimentError, Result};
+use crate::error::{ExperimentError, FAILED, Result};
 use crate::measured::{Measured, channel_word, waits};
 use crate::route::{Cargo, Segment, route, segments};
 use crate::scenario::{Scenario, Work, execute};
@@ -68,14 +68,10 @@ impl Work for EngineWork {
     }
 
     fn figure(scenario: &Scenario<Self>) -> Result<Figure> {
-        let run = scenario.begin(None)?;
-        scenario.set_payloads(run.simulation())?;
-        let program = scenario.work.drive(run.simulation(), &NoObserver);
-        let ended = execute(&run, NAME, &(), program)?.into_result();
-        let measured = ended.map_err(ExperimentError::failed)?.value;
+        let measured = scenario.measured(FAILED, &())?.value;
         match measured.wrong_data().into_iter().next() {
             Some(wrong) => Err(ExperimentError::failed(wrong)),
-            None => Ok(measured.figure()),
+            None => Ok(measured.figure(&scenario.work.workload)),
         }
     }
 }
@@ -159,6 +155,20 @@ fn bus(simulation: &Simulation, flow: &FlowEnds) -> LabBus {
 }
 
 impl Scenario<EngineWork> {
+    /// Makes the run for its measurement alone. Anything that goes wrong is an error of the run
+    /// `name`.
+    pub(crate) fn measured(
+        &self,
+        name: &str,
+        progress: &dyn Progress,
+    ) -> Result<Ended<Measurement>> {
+        let run = self.begin(None)?;
+        self.set_payloads(run.simulation())?;
+        let program = self.work.drive(run.simulation(), &NoObserver);
+        let ended = execute(&run, NAME, progress, program)?.into_result();
+        ended.map_err(|error| ExperimentError::run(name, error))
+    }
+
     /// Sets Max_Payload_Size between neighbours of each flow, as the driver names places; returns
     /// the ports that were set.
     fn set_payloads(&self, simulation: &Simulation) -> Result<Vec<String>> {
@@ -169,12 +179,11 @@ impl Scenario<EngineWork> {
             let cards = flow.cards.iter().filter_map(|card| tree.find(&card.name));
             let cards = cards.map(|function| PathEnd::Function(function.routing_id));
             let workload = self.work.workload;
-            let reads = matches!(workload, Workload::Read(_) | Workload::Chain(_));
-            let writes = matches!(workload, Workload::Write(_) | Workload::Chain(_));
-            let places: Vec<PathEnd> = (reads.then_some(PathEnd::HostMemory).into_iter())
-                .chain(cards)
-                .chain(writes.then_some(PathEnd::HostMemory))
-                .collect();
+            let places: Vec<PathEnd> =
+                (workload.reads_host().then_some(PathEnd::HostMemory).into_iter())
+                    .chain(cards)
+                    .chain(workload.writes_host().then_some(PathEnd::HostMemory))
+                    .collect();
             for pair in places.windows(2) {
                 let set = set_max_payload_on_path(&bus(simulation, flow), pair[0], pair[1], bytes);
                 let refused = |error: crosslane_driver::PlanError| ExperimentError::MaxPayload {
@@ -381,7 +390,7 @@ fn flow_ceiling(
     path: &[Segment],
 ) -> Option<Ceiling> {
     let fabric = counted.fabric;
-    let (carrier, tlps) = data_tlps(scenario, hosts, fabric, measured, ends);
+    let (carrier, tlps) = data_tlps(scenario, hosts, fabric, measured, ends)?;
     let path: Vec<DirectionId> = path.iter().flat_map(|it| &it.way).copied().collect();
     let ceiling = counted.ceiling(&path, tlps)?;
     // Behind the first card of a chain it is writes that carry the data.
@@ -393,17 +402,17 @@ fn flow_ceiling(
 }
 
 /// Returns the TLPs that carried the data: writes are counted by the engine, completions worked out
-/// from the rules by which the host's memory cuts them.
+/// from the rules by which the host's memory cuts them. `None` of a run without counters.
 fn data_tlps(
     scenario: &Scenario<EngineWork>,
     hosts: &[RunningHost],
     fabric: &Fabric,
     measured: &Measured,
     ends: &FlowEnds,
-) -> (Carrier, DataTlps) {
+) -> Option<(Carrier, DataTlps)> {
     let (lab, host) = (&scenario.lab, &hosts[ends.host]);
     // In a chain it is the reads that bound.
-    let channel = &measured.channels[0];
+    let channel = measured.channels.first()?;
     if channel.kind != channel_word(Kind::H2c) {
         let target = match channel.kind == channel_word(Kind::Peer) {
             true => {
@@ -419,7 +428,7 @@ fn data_tlps(
             wire_payload_bytes: channel.bytes,
             header_dw: if is_long { 4 } else { 3 },
         };
-        return (Carrier::Writes, tlps);
+        return Some((Carrier::Writes, tlps));
     }
     let completer = lab.file().hosts[ends.host].part.parameters.completer;
     let path = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
@@ -450,5 +459,5 @@ fn data_tlps(
         wire_payload_bytes: cuts.payload_bytes,
         header_dw: COMPLETION_HEADER_DW,
     };
-    (Carrier::Completions, tlps)
+    Some((Carrier::Completions, tlps))
 }

@@ -3,11 +3,11 @@
 //! rates are exact.
 
 use crosslane_driver::Device;
-use crosslane_experiment::{CardDirection, CardMeasured, Options, Result, card_transfer};
+use crosslane_experiment::{CardDirection, Measured, Options, Result, card_transfer};
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::HostId;
 
-fn run(lab: &str, direction: CardDirection, options: &Options) -> Result<CardMeasured> {
+fn run(lab: &str, direction: CardDirection, options: &Options) -> Result<Measured> {
     let simulation = Simulation::new(open(lab).unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));
     let measured = simulation.run("card", async {
@@ -20,10 +20,10 @@ fn run(lab: &str, direction: CardDirection, options: &Options) -> Result<CardMea
     measured
 }
 
-fn measure(lab: &str, direction: CardDirection, options: Options) -> CardMeasured {
+fn measure(lab: &str, direction: CardDirection, options: Options) -> Measured {
     let measured = run(lab, direction, &options).unwrap();
     assert_eq!(measured.data_errors.words, 0);
-    assert_eq!(measured.times.len() as u64, options.iterations);
+    assert_eq!(measured.latencies.len() as u64, options.iterations);
     measured
 }
 
@@ -52,7 +52,8 @@ fn queued_transfers_of_1_kib_are_as_fast_as_the_link() {
     for direction in CardDirection::ALL {
         let alone = by_registers("kc705", direction, 1024);
         let options = Options::queued(1024, 64, 2048, 5);
-        let queued = measure("kc705:crosslane", direction, options).bytes_per_second() / 1e6;
+        let queued =
+            measure("kc705:crosslane", direction, options).application_bytes_per_second() / 1e6;
         eprintln!("{direction:?} {alone} {queued}");
         assert!(queued > 25.0 * alone, "{direction:?}: {queued} against {alone}");
     }

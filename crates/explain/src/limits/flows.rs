@@ -170,7 +170,11 @@ fn program(case: &EngineWork) -> Vec<Lever<EngineWork>> {
 
 fn outstanding(case: &EngineWork, options: &Options, host: &str) -> Option<Lever<EngineWork>> {
     let one_at_a_time = options.registration == Registration::Within
-        || options.descriptors == DescriptorSource::CommandPort
+        || match options.descriptors {
+            DescriptorSource::CommandPort => true,
+            DescriptorSource::Table => case.workload.has_card_memory(),
+            DescriptorSource::Ring { .. } => false,
+        }
         || matches!(case.workload, Workload::Chain(_));
     let now = u64::from(options.outstanding);
     let many = (MANY_BYTES / options.size_bytes).clamp(2, MANY_TRANSFERS).min(options.iterations);
@@ -322,7 +326,7 @@ fn in_flight(
 }
 
 /// Work with payloads.
-trait Asked: Explainable {
+pub(super) trait Asked: Explainable {
     /// Returns the longest payload or read request that the run asks for, bytes, if any.
     fn asked_bytes(&self) -> Option<u32>;
 
@@ -358,7 +362,7 @@ fn names(file: &LabFile, endpoints: &[usize]) -> String {
     list(&names.collect::<Vec<_>>())
 }
 
-fn payload_levers<W: Asked>(case: &Scenario<W>, ways: &Ways) -> Vec<Lever<W>> {
+pub(super) fn payload_levers<W: Asked>(case: &Scenario<W>, ways: &Ways) -> Vec<Lever<W>> {
     max_payload(case, ways).into_iter().chain(max_read_request(case, ways)).collect()
 }
 

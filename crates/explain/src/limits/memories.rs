@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memories: of hosts, and behind the BARs of endpoints.
+//! Memories: of hosts, behind the BARs of endpoints, and of the cards of engines.
 
 use std::sync::Arc;
 
 use crosslane_fabric::parameters::CompleterParameters;
 use crosslane_lab::LabFile;
+use crosslane_lab::file::parts::{CardMemoryParameters, Copying};
+use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
+use crosslane_results::quantity::size_words;
 
-use super::ways::{Requester, Target, Transfer, Ways};
+use super::ways::{Feed, Requester, Target, Transfer, Ways};
 use super::{NO_TIME, Spots};
 
 /// A memory of a lab.
@@ -107,7 +110,9 @@ fn uses(ways: &Ways) -> Vec<Use> {
         if let Some(memory) = memory {
             add(Use { memory, written, read, touched: written, payload_bytes });
         }
-        if let Requester::Engine(_) | Requester::Processor(_) = transfer.requester {
+        if let Requester::Engine(_) | Requester::Processor(_) | Requester::Nic(_) =
+            transfer.requester
+        {
             // Status blocks are written there, and descriptors read from there.
             let (memory, payload_bytes) = (Memory::Host(transfer.host), u32::MAX);
             add(Use { memory, written: false, read: false, touched: true, payload_bytes });
@@ -123,6 +128,11 @@ pub(super) fn find(spots: &mut Spots<'_>) {
             reads(spots, &it);
         }
         latency(spots, &it);
+    }
+    for transfer in &spots.ways.transfers {
+        if let (Feed::CardMemory, Requester::Engine(index)) = (transfer.feed, transfer.requester) {
+            card(spots, index, transfer.writes);
+        }
     }
 }
 
@@ -223,4 +233,68 @@ fn latency(spots: &mut Spots<'_>, it: &Use) {
         }
     });
     spot.role = role;
+}
+
+/// Shortest clock period, with which a bus has any rate.
+const NO_CLOCK: Picoseconds = Picoseconds(1);
+/// Longest burst (AMBA AXI4, A3.4.1), and most beats of one.
+const LONGEST_BURST_BYTES: u32 = 4096;
+const MOST_BURST_BEATS: u32 = 256;
+/// Largest read-ahead (docs/engine.md).
+const LARGE_READ_AHEAD_BYTES: u32 = 1 << 20;
+
+/// The memory of an engine's card, if that reads or writes it.
+fn card(spots: &mut Spots<'_>, index: usize, is_read: bool) {
+    let Some(p) = spots.file.endpoints[index].part.engine.and_then(|it| it.card_memory) else {
+        return;
+    };
+    let mut add = |kind, words: String, lifted: String, edit: fn(&mut CardMemoryParameters)| {
+        let spot = spots.endpoint(index, kind, words, lifted, move |part| {
+            part.engine.iter_mut().filter_map(|it| it.card_memory.as_mut()).for_each(edit);
+        });
+        spot.role = if is_read { "card memory, read" } else { "card memory, written" };
+    };
+    let (any, none) = (|| "any rate".to_owned(), || "none".to_owned());
+    let rate = if is_read { LimitKind::MemoryRead } else { LimitKind::SlowReader };
+    let bus = rate_words(f64::from(p.axi_bytes) / p.axi_clock.as_seconds());
+    add(rate, format!("the {bus} of the bus to the memory on {{}}"), any(), |p| {
+        p.axi_clock = NO_CLOCK;
+    });
+    let dram = rate_words(2.0 * f64::from(p.dram_bus_bytes) / p.dram_clock.as_seconds());
+    add(rate, format!("the {dram} of the DRAM on {{}}, less rows and refreshes"), any(), |p| {
+        (p.dram_clock, p.dram_row_change) = (NO_CLOCK, NO_TIME);
+        (p.dram_refresh_interval, p.dram_refresh) = (NO_TIME, NO_TIME);
+    });
+    let (latency, does) = match is_read {
+        true => (p.read_latency, "answers"),
+        false => (p.write_latency, "confirms a write"),
+    };
+    if latency > NO_TIME {
+        let words = format!("the {latency} after which the memory on {{}} {does}");
+        add(LimitKind::MemoryLatency, words, none(), |p| {
+            (p.read_latency, p.write_latency) = (NO_TIME, NO_TIME);
+        });
+    }
+    if p.copying == Copying::InTurn {
+        let words = "the copier of {}, which reads a burst and then writes it".to_owned();
+        add(LimitKind::InTurn, words, "both at once".to_owned(), |p| {
+            p.copying = Copying::Overlapped;
+        });
+    }
+    let burst = p.burst_bytes();
+    if burst < LONGEST_BURST_BYTES && p.burst_beats < MOST_BURST_BEATS {
+        let words = format!("bursts of {burst} B to the memory on {{}}");
+        let beats = MOST_BURST_BEATS.min(LONGEST_BURST_BYTES / p.axi_bytes);
+        add(LimitKind::PieceLength, words, size_words((beats * p.axi_bytes).into()), |p| {
+            p.burst_beats = MOST_BURST_BEATS.min(LONGEST_BURST_BYTES / p.axi_bytes);
+            p.read_ahead_bytes = p.read_ahead_bytes.max(p.burst_bytes());
+        });
+    }
+    let ahead = p.read_ahead_bytes;
+    if is_read && ahead < LARGE_READ_AHEAD_BYTES {
+        let words = format!("the {} that {{}} reads ahead of its memory", size_words(ahead.into()));
+        add(LimitKind::Staging, words, size_words(LARGE_READ_AHEAD_BYTES.into()), |p| {
+            p.read_ahead_bytes = LARGE_READ_AHEAD_BYTES;
+        });
+    }
 }

@@ -9,6 +9,7 @@
 //!
 //! Read first: [`Explainable`]; [`Spots`], the limits of a lab.
 
+mod bridge;
 mod flows;
 mod links;
 mod memories;
@@ -139,7 +140,8 @@ impl Transfers {
             true => (held_bytes / at_once + 1).next_multiple_of(PAGE_BYTES),
             false => 0,
         };
-        let most = most.max(beyond);
+        // Transfers are whole words.
+        let most = most.max(beyond) / 4 * 4;
         Self { count, size_bytes: self.size_bytes.min(most), ..self }
     }
 
@@ -152,12 +154,10 @@ impl Transfers {
 
     /// Describes how `short` was shortened from these.
     fn words_of(self, short: Self) -> Option<String> {
+        let noun = if short.count == 1 { "transfer" } else { "transfers" };
         Some(match (short.count < self.count, short.size_bytes < self.size_bytes) {
             (false, false) => return None,
-            (true, false) => {
-                let noun = if short.count == 1 { "transfer" } else { "transfers" };
-                format!("{} {noun} instead of {}", short.count, self.count)
-            }
+            (true, false) => format!("{} {noun} instead of {}", short.count, self.count),
             (false, true) if short.count == 1 => {
                 format!(
                     "{} instead of {}",
@@ -166,7 +166,7 @@ impl Transfers {
                 )
             }
             (_, true) => format!(
-                "{} transfers of {} instead of {} of {}",
+                "{} {noun} of {} instead of {} of {}",
                 short.count,
                 size_words(short.size_bytes),
                 self.count,
@@ -374,6 +374,8 @@ mod tests {
             ((16, 4 * mib, 1), "4 transfers of 256 KiB instead of 16 of 4 MiB"),
             ((1, 4 * mib, 1), "1 MiB instead of 4 MiB"),
             ((2, 4 * mib, 2), "2 transfers of 512 KiB instead of 2 of 4 MiB"),
+            // Transfers are whole words.
+            ((3, 4 * mib, 1), "3 transfers of 349524 B instead of 3 of 4 MiB"),
         ] {
             let (count, size, outstanding) = run;
             assert_eq!(shortened(count, size, outstanding).as_deref(), Some(words), "{run:?}");

@@ -136,7 +136,7 @@ fn cores(spots: &mut Spots<'_>) {
 pub(super) fn find_iommus(spots: &mut Spots<'_>) {
     let ways = spots.ways;
     let is_translated = |transfer: &Transfer| match transfer.requester {
-        Requester::Engine(_) | Requester::Processor(_) => true,
+        Requester::Engine(_) | Requester::Processor(_) | Requester::Nic(_) => true,
         Requester::Generic(_) => ways.reaches_root(transfer),
         Requester::Core(_) => false,
     };

@@ -69,8 +69,8 @@ fn channels(engine: &EngineParameters) -> u16 {
     [engine.h2c_channels, engine.c2h_channels, engine.peer_channels].map(u16::from).iter().sum()
 }
 
-/// Changes a generic requester together with the engine or network processor of its part, which has
-/// the same constants.
+/// Changes a generic requester together with the engine, network processor or adapter of its part,
+/// which has the same constants.
 pub(super) fn edit_both(
     part: &mut EndpointPart,
     generic: impl FnOnce(&mut RequesterParameters),
@@ -88,6 +88,12 @@ pub(super) fn edit_both(
         // Staging memory holds a longest read, and a partial datagram at each end.
         let least = same.max_read_bytes + NETWORK_STAGING_BYTES;
         processor.staging_bytes = processor.staging_bytes.max(least);
+    }
+    if let Some(nic) = &mut part.nic {
+        let same = &part.parameters.requester;
+        nic.tags = same.tags;
+        nic.max_write_bytes = same.max_write_bytes;
+        nic.max_read_bytes = same.max_read_bytes;
     }
 }
 
@@ -251,7 +257,11 @@ fn staging(spots: &mut Spots<'_>) {
         let Some(p) = endpoint.part.engine else { continue };
         let requester = Requester::Engine(index);
         let mut own = spots.ways.transfers.iter().filter(|it| it.requester == requester);
-        let is_taken = own.any(|it| it.feed == Feed::Stream);
+        let is_taken = own.any(|it| match it.feed {
+            Feed::Stream => true,
+            Feed::CardMemory => it.reads,
+            Feed::Own | Feed::Lane => false,
+        });
         let is_short = p.staging_bytes < u32::from(p.tags) * p.max_read_bytes;
         let bytes = p.staging_bytes;
         if bytes < LARGE_FIFO_BYTES && (is_taken || is_short && spots.reads(requester)) {
@@ -327,6 +337,9 @@ pub(super) fn latency(spots: &mut Spots<'_>, index: usize, is_generic: bool) {
     let words = match starts {
         true => format!("the {sum} between wire and requester of {{}}, and its own starts"),
         false if sum == NO_TIME => return,
+        false if part.nic.is_some() => {
+            format!("the {sum} between wire and adapter of {{}}, there and back")
+        }
         false => format!("the {sum} between wire and engine of {{}}, there and back"),
     };
     spots.endpoint(index, LimitKind::EndpointLatency, words, "none", |part| {

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crosslane_bridge::Path;
 use crosslane_experiment::{
-    Cargo, EngineWork, ExperimentError, PlannedFlow, Scenario, StoreWork, TrafficWork, Workload,
-    route,
+    BridgeWork, Cargo, EngineWork, ExperimentError, PlannedFlow, Scenario, StoreWork, TrafficWork,
+    TwoNodes, Workload, route,
 };
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_fabric::{
@@ -26,6 +27,8 @@ pub(super) enum Requester {
     Generic(usize),
     /// The network processor of an endpoint.
     Processor(usize),
+    /// The network adapter of an endpoint.
+    Nic(usize),
     /// A core of a host.
     Core(usize),
 }
@@ -34,7 +37,10 @@ impl Requester {
     /// Returns the endpoint, unless it is a core.
     pub const fn endpoint(self) -> Option<usize> {
         match self {
-            Self::Engine(index) | Self::Generic(index) | Self::Processor(index) => Some(index),
+            Self::Engine(index)
+            | Self::Generic(index)
+            | Self::Processor(index)
+            | Self::Nic(index) => Some(index),
             Self::Core(_) => None,
         }
     }
@@ -43,9 +49,10 @@ impl Requester {
     pub fn name(self, file: &LabFile) -> &str {
         match self {
             Self::Core(index) => &file.hosts[index].name,
-            Self::Engine(index) | Self::Generic(index) | Self::Processor(index) => {
-                &file.endpoints[index].name
-            }
+            Self::Engine(index)
+            | Self::Generic(index)
+            | Self::Processor(index)
+            | Self::Nic(index) => &file.endpoints[index].name,
         }
     }
 }
@@ -61,15 +68,17 @@ pub(super) enum Target {
     Memory(usize),
 }
 
-/// Source of an engine's writes.
+/// Source of an engine's writes, or target of its reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feed {
-    /// The requester's generator, or none: the requester is not an engine, or it reads.
+    /// The requester's generator or checker, or none: the requester is not an engine.
     Own,
     /// Data that its H2C channel reads.
     Stream,
     /// A receive queue.
     Lane,
+    /// The memory of its card.
+    CardMemory,
 }
 
 /// Requests of one requester to one target.
@@ -345,28 +354,25 @@ pub(super) fn workload_ways(run: &Scenario<EngineWork>) -> Result<Ways, ExplainE
         let lane = |at: usize| (cards[at].0, Target::Lane(cards[at].1));
         let memory = (ends.memory.node, Target::Host(ends.host));
         let last = cards.len() - 1;
-        match run.work.workload {
-            Workload::Write(_) => {
-                transfers.push(found.transfer(engine(0), memory, WRITES, Feed::Own));
-            }
-            Workload::Read(_) => {
-                transfers.push(found.transfer(engine(0), memory, READS, Feed::Own))
-            }
-            Workload::Peer(_) => {
-                transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
-            }
-            Workload::Latency(_) => {
-                transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
-                transfers.push(found.transfer(engine(1), lane(0), WRITES, Feed::Lane));
-            }
-            Workload::Chain(_) => {
-                let feed = |at: usize| if at == 0 { Feed::Stream } else { Feed::Lane };
-                transfers.push(found.transfer(engine(0), memory, READS, Feed::Own));
-                for at in 0..last {
-                    transfers.push(found.transfer(engine(at), lane(at + 1), WRITES, feed(at)));
-                }
-                transfers.push(found.transfer(engine(last), memory, WRITES, feed(last)));
-            }
+        let workload = &run.work.workload;
+        let feed = |at: usize| match at {
+            0 if workload.has_card_memory() => Feed::CardMemory,
+            0 if workload.reads_host() => Feed::Stream,
+            0 => Feed::Own,
+            _ => Feed::Lane,
+        };
+        if workload.reads_host() {
+            let feed = if workload.has_card_memory() { Feed::CardMemory } else { Feed::Own };
+            transfers.push(found.transfer(engine(0), memory, READS, feed));
+        }
+        for at in 0..last {
+            transfers.push(found.transfer(engine(at), lane(at + 1), WRITES, feed(at)));
+        }
+        if let Workload::Latency(_) = workload {
+            transfers.push(found.transfer(engine(1), lane(0), WRITES, feed(1)));
+        }
+        if workload.writes_host() {
+            transfers.push(found.transfer(engine(last), memory, WRITES, feed(last)));
         }
     }
     Ok(Ways::new(file, &running, transfers, run.max_payload_bytes))
@@ -407,6 +413,38 @@ pub(super) fn network_ways(
         transfers.push(found.transfer(from, to, writes_and_reads, Feed::Own));
     }
     Ok(Ways::new(file, &running, transfers, None))
+}
+
+/// Returns the paths of bridged transfers: of both adapters, and of the card.
+pub(super) fn bridge_ways(run: &Scenario<BridgeWork>) -> Result<Ways, ExplainError> {
+    let (nodes, running) = (TwoNodes::find(&run.lab)?, run.lab.build_engines(run.seed)?);
+    let (file, fabric) = (run.lab.file(), &running.fabric);
+    let paths = &run.work.plan.paths;
+    let to_card = paths.iter().any(|path| *path != Path::FromFpga);
+    let from_card = paths.iter().any(|path| *path != Path::ToFpga);
+    let (writes, reads) = ((true, false), (false, true));
+    let has_stream = paths.contains(&Path::RoundTrip);
+    let ends = if has_stream { [Feed::Own, Feed::Stream] } else { [Feed::CardMemory; 2] };
+    let [server, client] = nodes.adapters();
+    let nic: fn(usize) -> Requester = Requester::Nic;
+    let mut transfers = Vec::new();
+    for (name, requester, is_wanted, way, feed) in [
+        (client, nic, to_card, reads, Feed::Own),
+        (server, nic, to_card, writes, Feed::Own),
+        (nodes.card(), Requester::Engine, to_card, reads, ends[0]),
+        (nodes.card(), Requester::Engine, from_card, writes, ends[1]),
+        (server, nic, from_card, reads, Feed::Own),
+        (client, nic, from_card, writes, Feed::Own),
+    ] {
+        let missing = || no_endpoint(name);
+        let node = running.find(name).ok_or_else(missing)?;
+        let host = usize::from(fabric.node(node).host.0);
+        let memory = running.hosts.get(host).ok_or_else(missing)?.root_complex;
+        let found = Found { fabric, flow: 0, host };
+        let (from, to) = ((node, requester(endpoint(file, name))), (memory, Target::Host(host)));
+        transfers.extend(is_wanted.then(|| found.transfer(from, to, way, feed)));
+    }
+    Ok(Ways::new(file, &running, transfers, run.max_payload_bytes))
 }
 
 /// Returns the paths of flows of generic requesters.

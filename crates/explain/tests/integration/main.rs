@@ -2,6 +2,8 @@
 //! Tests of `crosslane-explain` from outside, in one program.
 
 mod accounts;
+mod bridge;
+mod card_memory;
 mod document;
 mod network;
 mod planted;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parts: constants shared by instances of one kind, as parameters of the fabric.
 
-pub use crosslane_device::EngineParameters;
 use crosslane_device::MemoryCardParameters;
 use crosslane_device::network_processor::NetworkProcessorParameters;
-use crosslane_device::nic::NicParameters;
+pub use crosslane_device::nic::NicParameters;
+pub use crosslane_device::{CardMemoryParameters, Copying, EngineParameters};
 use crosslane_fabric::parameters::{
     Coalescing, CompleterParameters, CpuParameters, EndpointParameters, Forwarding, LinkParameters,
     PeerToPeer, PortParameters, RequesterParameters, RootComplexParameters, SwitchParameters,

@@ -9,7 +9,7 @@ use crosslane_results::{
     Bench, Bridge, BridgeTransfer, Flow, Overhead, OverheadRow, Overlap, Stores, Sweep, SweepRow,
 };
 
-use super::run_page::{by_size, flow_names, rate_axis, sizes};
+use super::run_page::{by_size, flow_names, rate_axis, sizes, why_section};
 use super::values::{clients_words, typical};
 use crate::page::{Block, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
@@ -133,7 +133,16 @@ pub(super) fn sweep(run: &Sweep) -> (String, Vec<Section>) {
     let blocks = blocks.map(|(way, lines)| rate_plot(format!("Rate by size, {way}"), lines));
     let rates = Section { title: "Rates".to_owned(), blocks: blocks.collect() };
     let points = Section { title: "Points".to_owned(), blocks: vec![Block::Table(rows)] };
-    (format!("Transfers of {}.", run.card), vec![rates, points])
+    let points_named = run.rows.iter().map(|row| {
+        let all = parameters(row);
+        let way = row.parameters.get(WAY).map(|way| way.to_string());
+        let words = way.into_iter().chain([line_name(&all), size_words(row.size_bytes)]);
+        let words: Vec<String> = words.filter(|words| !words.is_empty()).collect();
+        (words.join(", "), row)
+    });
+    let mut sections = vec![rates, points];
+    sections.extend(why_section(points_named));
+    (format!("Transfers of {}.", run.card), sections)
 }
 
 /// Names a transfer: `remote -> FPGA, pipelined, 2 clients`.
@@ -168,6 +177,11 @@ pub(super) fn bridge(run: &Bridge) -> (String, Vec<Section>) {
     blocks.push(Block::Table(rows));
     let mut sections = vec![Section { title: "Transfers".to_owned(), blocks }];
     sections.extend(overlap_section(run));
+    sections.extend(why_section(
+        run.transfers
+            .iter()
+            .map(|one| (format!("{}, {}", transfer_name(one), size_words(one.bytes)), one)),
+    ));
     let last = run.transfers.last().map_or("Nothing was run.".to_owned(), |last| {
         let (size, rate) = (size_words(last.bytes), last.bytes_per_second / 1e6);
         format!("{}: {rate:.1} MB/s at {size}.", transfer_name(last))

@@ -6,8 +6,8 @@ use crosslane_results::quantity::{
     change, count_words, mebibytes, megabytes, microseconds, percent, size_words as bytes_words,
 };
 use crosslane_results::{
-    Bench, Better, Detail, Explanation, Figure, Flow, IommuUse, Latencies, Latency, Link, Outcome,
-    Platform, ScenarioResult, Step, Trial, distinct,
+    Bench, Better, Detail, Explanation, Figure, Flow, HasWhy, IommuUse, Latencies, Latency, Link,
+    Outcome, Platform, ScenarioResult, Step, Trial, distinct,
 };
 
 use super::{network, rows_page};
@@ -72,7 +72,7 @@ fn of_detail(bench: &Bench) -> Option<Vec<Section>> {
 
 fn of_flows(bench: &Bench) -> (String, Vec<Section>) {
     let mut sections = vec![result_section(bench)];
-    sections.extend(why_section(bench));
+    sections.extend(why_section(bench.scenarios.iter().map(|one| (size_words(one), one))));
     sections.extend(link_section(bench));
     sections.extend(error_section(bench));
     (summary(bench), sections)
@@ -285,12 +285,12 @@ pub(super) fn capital(text: &str) -> String {
         .map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-fn why_section(bench: &Bench) -> Option<Section> {
-    let explained: Vec<(String, &Explanation)> = bench
-        .scenarios
-        .iter()
-        .filter_map(|one| Some((size_words(one), one.why_not_faster.as_ref()?)))
-        .collect();
+/// Returns the section of the runs that are explained, each with its name.
+pub(super) fn why_section<'a, R: HasWhy + 'a>(
+    runs: impl IntoIterator<Item = (String, &'a R)>,
+) -> Option<Section> {
+    let explained = runs.into_iter().filter_map(|(name, run)| Some((name, run.why()?.ok()?)));
+    let explained: Vec<(String, &Explanation)> = explained.collect();
     let (last_size, last) = explained.last()?;
     let mut blocks = explanation_blocks(last_size, last);
     if explained.len() > 1 {

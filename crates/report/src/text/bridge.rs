@@ -4,8 +4,8 @@
 use crosslane_results::quantity::short_size;
 use crosslane_results::{Bridge, BridgeCopy, BridgeReport, BridgeStage};
 
-use super::Columns;
-use super::fitted;
+use super::why::{last_block, push_bottlenecks};
+use super::{Columns, fitted};
 use crate::runs::values::typical;
 use crate::table::Table;
 
@@ -31,11 +31,13 @@ pub fn bridge(run: &Bridge, columns: Columns) -> String {
             }),
         ]);
     }
+    push_bottlenecks(&mut table, &run.transfers, &run.transfers);
     let mut page = format!("{}\n\n{}", run.place, table.to_text(columns.tables));
     if let Some(last) = run.transfers.last() {
         page += &format!("\n{}, {}, {}:\n", last.path, last.mode, short_size(last.bytes));
         page += &last.report.as_ref().map(|report| stages(report, columns)).unwrap_or_default();
         page += &format!("  why not faster: {}\n", last.why_not_faster);
+        page += &last_block(&run.transfers);
     }
     for overlap in &run.overlap {
         page += &format!(

@@ -28,7 +28,9 @@ pub fn overhead(run: &Overhead, columns: Columns) -> String {
 pub fn sweep(run: &Sweep, parameters: &[String], columns: Columns) -> String {
     let names: Vec<&str> = parameters.iter().map(String::as_str).collect();
     let spare = ["MiB/s", "wrong words", "us"];
-    sweep_table(run, &names, true).least_first(&spare).to_text(columns.tables)
+    let mut table = sweep_table(run, &names, true).least_first(&spare);
+    push_bottlenecks(&mut table, &run.rows, &run.rows);
+    table.to_text(columns.tables) + &last_block(&run.rows)
 }
 
 fn of_stores(flow: &Flow, words: fn(&Flow, &Stores) -> String) -> String {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crosslane_results::quantity::{megabytes, microseconds, percent};
 use crosslane_results::{
-    Account, Better, Consequence, Explanation, Figure, LimitKind, ScenarioResult, Step, distinct,
+    Account, Better, Consequence, Explanation, Figure, HasWhy, LimitKind, Step, distinct,
 };
 
 use crate::runs::{limit_words, unlike_words};
@@ -16,21 +16,19 @@ const LEAST_SHARE: f64 = 0.0005;
 
 /// Adds the bottleneck of each run to a table of several runs, if any run was explained. Each row
 /// belongs to one of `rows`.
-pub fn push_bottlenecks<'a>(
+pub fn push_bottlenecks<'a, R: HasWhy + 'a>(
     table: &mut Table,
-    scenarios: &[ScenarioResult],
-    rows: impl IntoIterator<Item = &'a ScenarioResult>,
+    runs: &[R],
+    rows: impl IntoIterator<Item = &'a R>,
 ) {
-    let is_tried =
-        |one: &ScenarioResult| one.why_not_faster.is_some() || one.not_explained.is_some();
-    if scenarios.len() > 1 && scenarios.iter().any(is_tried) {
+    if runs.len() > 1 && runs.iter().any(|run| run.why().is_some()) {
         table.push_column("bottleneck", rows.into_iter().map(bottleneck));
     }
 }
 
 /// Formats the bottleneck of a run in few words.
-fn bottleneck(scenario: &ScenarioResult) -> String {
-    let Some(explanation) = &scenario.why_not_faster else { return "-".to_owned() };
+fn bottleneck(run: &impl HasWhy) -> String {
+    let Some(Ok(explanation)) = run.why() else { return "-".to_owned() };
     let Some(step) = explanation.steps.first() else { return "none found".to_owned() };
     let kinds = distinct(step.limits.iter().map(|limit| kind_words(limit.kind)));
     kinds.join(" + ")
@@ -43,18 +41,18 @@ fn kind_words(kind: LimitKind) -> String {
 }
 
 /// Formats the explanation of a run as a separate block; empty if none was asked for.
-pub fn block(scenario: &ScenarioResult) -> String {
-    let lines = match (&scenario.why_not_faster, &scenario.not_explained) {
-        (Some(explanation), _) => lines(explanation),
-        (None, Some(reason)) => format!("not explained: {reason}\n"),
-        (None, None) => return String::new(),
+pub fn block(run: &impl HasWhy) -> String {
+    let lines = match run.why() {
+        Some(Ok(explanation)) => lines(explanation),
+        Some(Err(reason)) => format!("not explained: {reason}\n"),
+        None => return String::new(),
     };
     format!("Why not faster\n\n{lines}\n")
 }
 
 /// Formats the explanation of the last run, to end a text; empty if none was asked for.
-pub fn last_block(scenarios: &[ScenarioResult]) -> String {
-    let block = scenarios.last().map(block).filter(|block| !block.is_empty());
+pub fn last_block<R: HasWhy>(runs: &[R]) -> String {
+    let block = runs.last().map(block).filter(|block| !block.is_empty());
     block.map_or(String::new(), |block| format!("\n{}\n", block.trim_end()))
 }
 
@@ -151,7 +149,7 @@ fn step_words(step: &Step, before: Figure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crosslane_results::{Limit, TimeUse, Use};
+    use crosslane_results::{Limit, ScenarioResult, TimeUse, Use};
 
     fn limit(kind: LimitKind, words: &str, lifted: &str) -> Limit {
         let place = "fpga1".to_owned();

@@ -10,7 +10,7 @@ mod queued;
 mod sweep;
 
 use crosslane_driver::Device;
-use crosslane_experiment::{CardDirection, CardMeasured, Options, card_transfer};
+use crosslane_experiment::{CardDirection, Measured, Options, card_transfer};
 use crosslane_lab::Lab;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::HostId;
@@ -94,7 +94,7 @@ fn transfer(
     lab: &Lab,
     link: Link,
     (direction, options): (CardDirection, Options),
-) -> Result<CardMeasured> {
+) -> Result<Measured> {
     let (size, way) = (size_words(options.size_bytes), direction.words());
     let name = format!("{}, {size}, {way}", link.words());
     let lab = lab.edited(|file| {

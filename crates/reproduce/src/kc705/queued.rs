@@ -2,7 +2,7 @@
 //! Transfers queued in a ring, which the paper's card does not support, with this project's engine,
 //! which reads and writes at once.
 
-use crosslane_experiment::{CardDirection, CardMeasured, Options};
+use crosslane_experiment::{CardDirection, Measured, Options};
 use crosslane_report::Table;
 use rayon::prelude::*;
 
@@ -48,7 +48,7 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
             deep.into_iter().chain(large)
         })
         .collect();
-    let measured: Vec<(Job, CardMeasured)> = jobs
+    let measured: Vec<(Job, Measured)> = jobs
         .par_iter()
         .map(|job| {
             let run = (job.0, options(context, *job));
@@ -57,7 +57,7 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
         .collect::<Result<_>>()?;
     let of = |job: Job| {
         let found = measured.iter().find(|(one, _)| *one == job);
-        found.map_or(0.0, |(_, run)| run.bytes_per_second())
+        found.map_or(0.0, |(_, run)| run.application_bytes_per_second())
     };
     let mut rows: Vec<Row> = measured.iter().map(|(job, run)| row(*job, run)).collect();
     rows.extend(CardDirection::ALL.map(|way| gain(context, document, way, of)));
@@ -90,10 +90,10 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
     })
 }
 
-fn row((way, size, depth): Job, run: &CardMeasured) -> Row {
+fn row((way, size, depth): Job, run: &Measured) -> Row {
     let quantity = format!("{}, our engine, queued", way.words());
     let conditions = format!("Gen2 x4; {}; {depth} in the ring", size_words(size));
-    Row::simulated(quantity, conditions, "MB/s", run.bytes_per_second() / 1e6)
+    Row::simulated(quantity, conditions, "MB/s", run.application_bytes_per_second() / 1e6)
 }
 
 /// Returns the paper's rate at 1 KiB, one transfer at a time: the published figure, or else the
