@@ -2,7 +2,6 @@
 //! Models a device and drives it from host code: a card that adds up the numbers stored into a
 //! register, and writes their sum to host memory when it is given an address.
 
-use std::any::Any;
 use std::collections::VecDeque;
 
 use crosslane::device::kit::{
@@ -77,10 +76,6 @@ impl Device for Adder {
     }
 
     fn timer(&mut self, _token: u32, _port: &mut DevicePort<'_>) {}
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 fn main() -> Result<(), Reason> {

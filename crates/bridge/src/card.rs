@@ -18,6 +18,7 @@ use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::FutureExt;
 use futures_util::{StreamExt, select_biased};
+use smart_default::SmartDefault;
 
 use crate::card_channel::{CardChannel, LEAST_ENTRIES};
 use crate::error::{At, BridgeError, Result};
@@ -28,22 +29,19 @@ use crate::stage::Stage;
 const MOST_RETRIES: u32 = 8;
 
 /// Settings for the channels of a card.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, SmartDefault)]
 #[non_exhaustive]
 pub struct CardWorking {
     /// Chunks posted at once. With 8 the link never waits for the host, and a new client soon has
     /// its turn; with 1 each chunk waits until the host knows that the one before it is complete.
+    #[default(8)]
     pub posted_jobs: usize,
     /// Notification of the host that a chunk is complete.
+    #[default(Notification::Poll)]
     pub notification: Notification,
     /// Cores of the host that drive the H2C and the C2H channel.
+    #[default([1, 2])]
     pub cores: [u16; 2],
-}
-
-impl Default for CardWorking {
-    fn default() -> Self {
-        Self { posted_jobs: 8, notification: Notification::Poll, cores: [1, 2] }
-    }
 }
 
 setters!(CardWorking {

@@ -11,6 +11,7 @@ use crosslane_host::{
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
+use smart_default::SmartDefault;
 
 use crate::control::Control;
 use crate::deadline::{after, by};
@@ -32,33 +33,22 @@ pub struct Identity {
     pub key: Option<Key>,
 }
 
-/// Settings of a transfer.
-#[derive(Clone, Copy, Debug)]
+/// Settings of a transfer. By default: pipelined, with a deadline of a minute.
+#[derive(Clone, Copy, Debug, SmartDefault)]
 #[non_exhaustive]
 pub struct TransferOptions {
     /// Pipelined or naive.
+    #[default(Mode::Pipelined)]
     pub mode: Mode,
     /// Least and most bytes of a chunk; `None` for the server's choice.
     pub chunk_bytes: Option<(u64, u64)>,
     /// Time until the deadline.
+    #[default(Picoseconds::from_secs(60))]
     pub time: Picoseconds,
     /// Whether the server returns a checksum of the data.
     pub checksum: bool,
     /// Bytes at the beginning that have arrived before.
     pub first: u64,
-}
-
-impl Default for TransferOptions {
-    /// Pipelined, with a deadline of a minute.
-    fn default() -> Self {
-        Self {
-            mode: Mode::Pipelined,
-            chunk_bytes: None,
-            time: Picoseconds::from_secs(60),
-            checksum: false,
-            first: 0,
-        }
-    }
 }
 
 setters!(TransferOptions {

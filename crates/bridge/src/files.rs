@@ -36,6 +36,7 @@ use crosslane_host::{
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_util::try_join;
+use smart_default::SmartDefault;
 use thiserror::Error;
 
 use crate::client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
@@ -50,30 +51,23 @@ const BUFFERS: u64 = 2;
 /// and the bytes stay in a core's cache from the read to the checksum and the copy.
 const STEP_BYTES: u64 = 256 << 10;
 
-/// Settings of a [`FileClient`].
-#[derive(Clone, Copy, Debug)]
+/// Settings of a [`FileClient`]. By default: pieces of 32 MiB, three retries, ten minutes for each
+/// piece and ten seconds to connect.
+#[derive(Clone, Copy, Debug, SmartDefault)]
 #[non_exhaustive]
 pub struct FileOptions {
     /// Size of a piece, bytes; at least 1. Each is one transfer, and two are in memory.
+    #[default(32 << 20)]
     pub piece_bytes: u64,
     /// Times that a lost connection is replaced during one call.
+    #[default(3)]
     pub retries: u32,
     /// Time until the deadline of each piece.
+    #[default(Picoseconds::from_secs(600))]
     pub time: Picoseconds,
     /// Time for the server to answer a connection.
+    #[default(Picoseconds::from_secs(10))]
     pub connecting: Picoseconds,
-}
-
-impl Default for FileOptions {
-    /// Pieces of 32 MiB, three retries, ten minutes for each piece and ten seconds to connect.
-    fn default() -> Self {
-        Self {
-            piece_bytes: 32 << 20,
-            retries: 3,
-            time: Picoseconds::from_secs(600),
-            connecting: Picoseconds::from_secs(10),
-        }
-    }
 }
 
 setters!(FileOptions {

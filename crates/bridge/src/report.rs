@@ -1,39 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Report of a transfer: its times, and why it was not faster.
 
-use std::fmt;
-
 use crosslane_pcie::units::Picoseconds;
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::stage::{Stage, StageStatistics};
 
 /// The path of the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
 pub enum Path {
     /// From a remote node's memory into the FPGA's.
+    #[strum(to_string = "remote -> FPGA")]
     ToFpga,
     /// From the FPGA's memory into a remote node's.
+    #[strum(to_string = "FPGA -> remote")]
     FromFpga,
     /// From a remote node's memory through the FPGA's stream into a remote node's.
+    #[strum(to_string = "remote -> FPGA -> remote")]
     RoundTrip,
     /// From the memory of this server's FPGA into that of another server's.
+    #[strum(to_string = "FPGA -> FPGA of another node")]
     ToPeer,
 }
 
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ToFpga => "remote -> FPGA",
-            Self::FromFpga => "FPGA -> remote",
-            Self::RoundTrip => "remote -> FPGA -> remote",
-            Self::ToPeer => "FPGA -> FPGA of another node",
-        })
-    }
-}
-
 /// Overlap of the stages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Mode {
     /// Each chunk moves to the next stage at once, while others are in the other stages.
     Pipelined,
@@ -42,60 +35,49 @@ pub enum Mode {
     Naive,
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pipelined => "pipelined",
-            Self::Naive => "naive",
-        })
-    }
-}
-
 /// Work of a naive transfer's step, numbered as in the sbdt paper; the client does the first two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum NaiveStep {
     /// Step 3: memory is allocated and registered.
+    #[strum(to_string = "3: memory is got and registered")]
     Registration,
     /// Step 4.
+    #[strum(to_string = "4: RDMA read of all")]
     RdmaRead,
     /// Step 5: the copy through the card's rings.
+    #[strum(to_string = "5: DMA call")]
     Dma,
     /// Step 6: memory for the way back is registered, and the client told.
+    #[strum(to_string = "6: memory is registered, and the client told")]
     WayBack,
     /// Step 7.
+    #[strum(to_string = "7: RDMA write of all")]
     RdmaWrite,
 }
 
 impl NaiveStep {
     /// All of them, in order.
-    pub const ALL: [Self; 5] =
-        [Self::Registration, Self::RdmaRead, Self::Dma, Self::WayBack, Self::RdmaWrite];
-}
-
-impl From<NaiveStep> for &'static str {
-    fn from(step: NaiveStep) -> Self {
-        match step {
-            NaiveStep::Registration => "3: memory is got and registered",
-            NaiveStep::RdmaRead => "4: RDMA read of all",
-            NaiveStep::Dma => "5: DMA call",
-            NaiveStep::WayBack => "6: memory is registered, and the client told",
-            NaiveStep::RdmaWrite => "7: RDMA write of all",
-        }
-    }
-}
-
-impl fmt::Display for NaiveStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str((*self).into())
-    }
+    pub const ALL: &[Self] = Self::VARIANTS;
 }
 
 impl TryFrom<String> for NaiveStep {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|step| <&str>::from(*step) == text);
+        let known = Self::ALL.iter().copied().find(|step| <&str>::from(*step) == text);
         known.ok_or_else(|| format!("no step of a naive transfer: {text}"))
     }
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stages of a transfer, with their times.
 
-use std::fmt;
-
 use crosslane_pcie::units::Picoseconds;
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 /// A part of a transfer that can fail, wait, or limit it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Stage {
     /// Connecting, and checking that both ends know the key.
     Connection,
@@ -16,36 +18,26 @@ pub enum Stage {
     /// Allocating memory and registering it.
     Registration,
     /// Reading the other node's memory into a slot, by the network.
+    #[strum(to_string = "RDMA read")]
     RdmaRead,
     /// Moving data between a slot and the FPGA's memory or stream.
+    #[strum(to_string = "DMA")]
     Dma,
     /// Writing a slot into the other node's memory, by the network.
+    #[strum(to_string = "RDMA write")]
     RdmaWrite,
     /// Copying the caller's data into the ring of a local transfer.
+    #[strum(to_string = "copying into the ring")]
     CopyIn,
     /// DMA from the host (H2C) of a local transfer.
+    #[strum(to_string = "DMA from the host")]
     Transmit,
     /// DMA to the host, or within the card (C2H), of a local transfer.
+    #[strum(to_string = "DMA to the host")]
     Receive,
     /// Copying data out of the ring of a local transfer.
+    #[strum(to_string = "copying out of the ring")]
     CopyOut,
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Connection => "connection",
-            Self::Request => "request",
-            Self::Registration => "registration",
-            Self::RdmaRead => "RDMA read",
-            Self::Dma => "DMA",
-            Self::RdmaWrite => "RDMA write",
-            Self::CopyIn => "copying into the ring",
-            Self::Transmit => "DMA from the host",
-            Self::Receive => "DMA to the host",
-            Self::CopyOut => "copying out of the ring",
-        })
-    }
 }
 
 /// Statistics of a stage in one transfer. Times are in ps.

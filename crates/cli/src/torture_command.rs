@@ -106,9 +106,10 @@ pub fn run(arguments: &TortureArguments) -> Result<()> {
     }
     let run = Campaign::begin(arguments);
     let summary = campaign(seeds, &setup, false, &run.steps);
-    let faults = Fault::ALL.map(|fault| (fault, summary.all.faults.of(fault)));
+    let faults = Fault::ALL.iter().map(|&fault| (fault, summary.all.faults.of(fault)));
+    let faults: Vec<(Fault, u64)> = faults.collect();
     let events = TortureEvents::Trees {
-        checks: Check::ALL.map(|check| check.word().to_owned()).into(),
+        checks: Check::ALL.iter().map(|check| check.word().to_owned()).collect(),
         faults: faults.iter().map(|(fault, count)| (fault.word().to_owned(), *count)).collect(),
         counts: keyed(&summary),
     };

@@ -4,7 +4,6 @@
 //! Clock edges are at multiples of the clock period; edge *n* begins clock *n* of engine time. The
 //! card is clocked while it has work. Setting its time counter makes up for skipped clocks.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -507,9 +506,5 @@ impl Device for Card {
             lines.push("the card is busy".to_owned());
         }
         lines
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -2,7 +2,6 @@
 //! Behavioural model of a card whose board memory the host stores into (`docs/memory-card.md`). It
 //! sends only completions.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -288,9 +287,5 @@ impl Device for MemoryCard {
 
     fn unfinished(&self) -> Vec<String> {
         kit::unfinished(&[(self.completer.len(), "completions wait")])
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -12,6 +12,7 @@ use crosslane_host::ErrorKind::{Busy, Failed, InvalidArgument, Unsupported};
 use crosslane_host::{Bus, lock, setters};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, channel, lane};
+use smart_default::SmartDefault;
 
 use crate::access::REGISTER_BAR;
 use crate::channel::{ChannelKind, DescriptorSource, Target, payload_on_the_way};
@@ -37,24 +38,19 @@ pub enum ReceiveQueuePolicy {
     Drop,
 }
 
-/// Options of a connection between two engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Options of a connection between two engines. By default: channel 0, with credits.
+#[derive(Clone, Copy, Debug, SmartDefault, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerOptions {
     /// Number of the sender's peer channel.
     pub channel: u8,
     /// Keep a credit window as large as the receive queue's FIFO. Without one the sender never
     /// stops, like the rosta paper's engine.
+    #[default(true)]
     pub credits: bool,
     /// Behaviour when the receive queue is full.
+    #[default(ReceiveQueuePolicy::Stall)]
     pub policy: ReceiveQueuePolicy,
-}
-
-impl Default for PeerOptions {
-    /// Channel 0, with credits.
-    fn default() -> Self {
-        Self { channel: 0, credits: true, policy: ReceiveQueuePolicy::Stall }
-    }
 }
 
 setters!(PeerOptions {

@@ -7,6 +7,7 @@ use crosslane_host::{FunctionInfo, IoTranslation, PageSize, Topology, TopologyEr
 use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, payload_efficiency};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{BusAddress, RoutingId};
+use strum::Display;
 use thiserror::Error;
 
 use self::translation::{Streamed, walked_bytes_per_second};
@@ -89,23 +90,16 @@ impl std::fmt::Display for Refusal {
 }
 
 /// Kind of address by which a request names its target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, Hash)]
 pub enum Addressing {
     /// The bus address, which switches route by: nothing on the path translates.
+    #[strum(to_string = "bus addresses")]
     Bus,
     /// An I/O virtual address, which the IOMMU of the root complex translates: the target must be
     /// mapped for the source, memory by [`Bus::pin`](crosslane_host::Bus::pin), a peer's BAR by
     /// [`Bus::pin_bar`](crosslane_host::Bus::pin_bar).
+    #[strum(to_string = "I/O virtual addresses, which the IOMMU translates")]
     Mapped,
-}
-
-impl std::fmt::Display for Addressing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Bus => "bus addresses",
-            Self::Mapped => "I/O virtual addresses, which the IOMMU translates",
-        })
-    }
 }
 
 /// The route between two ends.

@@ -140,9 +140,6 @@ pub trait Device: Any + Send {
     fn channel_waits(&self, _kind: ChannelKind) -> Option<ChannelWaits> {
         None
     }
-
-    /// Returns the device as `Any`, for downcasts to its type.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
 /// Offset of a BAR's first byte in a device's memory, behind those of the BARs before it.

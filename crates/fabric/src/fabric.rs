@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fabric itself: its state, clock and configuration space, and the event loop.
 
+use std::any::Any;
+
 use crosslane_pcie::config::DetectedError;
 use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
@@ -475,7 +477,7 @@ impl Fabric {
     /// The device of an endpoint as a `T`; `None` if it has another type.
     pub fn device_as<T: 'static>(&mut self, node: NodeId) -> Option<&mut T> {
         match self.node_states.get_mut(node.0 as usize)? {
-            NodeState::Endpoint(Some(device)) => device.as_any_mut().downcast_mut(),
+            NodeState::Endpoint(Some(device)) => (&mut **device as &mut dyn Any).downcast_mut(),
             _ => None,
         }
     }
@@ -501,7 +503,7 @@ impl Fabric {
     ) -> Option<R> {
         self.node_states.get(node.0 as usize)?;
         self.with_device(node.0, |device, port| {
-            device.as_any_mut().downcast_mut().map(|device| order(device, port))
+            (device as &mut dyn Any).downcast_mut().map(|device| order(device, port))
         })?
     }
 

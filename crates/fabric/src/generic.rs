@@ -2,7 +2,6 @@
 //! The generic endpoint: a requester that executes flows, and a completer with memory behind its
 //! BARs.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -571,10 +570,6 @@ impl Device for GenericEndpoint {
             lines.push(format!("{} reads are being answered", self.completer.busy()));
         }
         lines
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

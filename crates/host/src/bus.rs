@@ -186,6 +186,10 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     /// Waits until `time`, without keeping the core busy.
     fn sleep_until(&self, time: Picoseconds) -> impl Future<Output = ()>;
 
+    /// Processor time that this program (in the lab: its host) has used so far, summed over its
+    /// cores; `None` if nothing counts it.
+    fn processor_time(&self) -> Option<Picoseconds>;
+
     /// Returns the bus of another core of the host; numbers beyond the last core wrap around.
     fn on_core(&self, core: u16) -> Self;
 

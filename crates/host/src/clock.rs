@@ -5,8 +5,10 @@ use std::future::Future;
 
 use crosslane_pcie::units::Picoseconds;
 
+use crate::Bus;
+
 /// The clock of deadlines and statistics: simulated time in the lab, the machine's elsewhere. It
-/// may differ from the time of a [`Bus`](crate::Bus): in a free-running lab beside a real network
+/// may differ from the time of a [`Bus`], which is a clock too: in a free-running lab beside a real network
 /// the bus has simulated time, and waits for the network use the machine's.
 pub trait Clock: Clone {
     /// The current time. It never decreases.
@@ -19,5 +21,19 @@ pub trait Clock: Clone {
     /// cores; `None` if nothing counts it.
     fn processor_time(&self) -> Option<Picoseconds> {
         None
+    }
+}
+
+impl<B: Bus> Clock for B {
+    fn now(&self) -> Picoseconds {
+        Bus::now(self)
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        Bus::sleep_until(self, time).await;
+    }
+
+    fn processor_time(&self) -> Option<Picoseconds> {
+        Bus::processor_time(self)
     }
 }

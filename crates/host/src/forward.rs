@@ -63,6 +63,7 @@ macro_rules! forward_bus {
             $self;
             $plain now() -> $time;
             $wait sleep_until(time: $time) -> impl Future<Output = ()>;
+            $plain processor_time() -> Option<$time>;
             $plain cores() -> u16;
             $plain widest_store_bytes() -> u32;
             $plain check_mapping(function: $function, bar: u8, mapping: $crate::Mapping)

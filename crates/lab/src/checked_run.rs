@@ -4,12 +4,12 @@
 //! fabric without any.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::future::{Future, ready};
 
 use crosslane_fabric::{ErrorRecord, Fabric, RunEnd};
 use crosslane_host::{ErrorKind, Reason};
 use crosslane_pcie::units::Picoseconds;
+use thiserror::Error;
 
 use crate::error::Result;
 use crate::executor::{Simulation, Stuck, WhyStuck};
@@ -64,21 +64,30 @@ pub struct Ending<T, E> {
 }
 
 /// The first thing that went wrong in a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RunError<E> {
     /// The program failed.
+    #[error(transparent)]
     Program(E),
     /// The program can never end, or reached the time limit.
+    #[error("{0}")]
     Stuck(Stuck),
     /// The program ended, and something that it began can never end.
+    #[error("after the end of the program: {0}")]
     Left(Stuck),
     /// Ports detected errors.
+    #[error("{first}{}", of_several(*count))]
     Fabric {
         /// The first one: port, time and kind.
         first: String,
         /// Number of errors.
         count: u64,
     },
+}
+
+/// Tells how many errors there are, if there are several.
+fn of_several(count: u64) -> String {
+    if count == 1 { String::new() } else { format!(" (the first of {count} errors)") }
 }
 
 impl CheckedRun {
@@ -256,26 +265,5 @@ impl<E: Into<Reason>> From<RunError<E>> for Reason {
             }
         };
         Self::new(kind, error)
-    }
-}
-
-impl<E: fmt::Display> fmt::Display for RunError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Program(error) => error.fmt(f),
-            Self::Stuck(stuck) => stuck.fmt(f),
-            Self::Left(stuck) => write!(f, "after the end of the program: {stuck}"),
-            Self::Fabric { first, count: 1 } => f.write_str(first),
-            Self::Fabric { first, count } => write!(f, "{first} (the first of {count} errors)"),
-        }
-    }
-}
-
-impl<E: std::error::Error + 'static> std::error::Error for RunError<E> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Program(error) => error.source(),
-            Self::Stuck(_) | Self::Left(_) | Self::Fabric { .. } => None,
-        }
     }
 }

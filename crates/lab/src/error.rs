@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crosslane_cosim::CosimError;
 use crosslane_fabric::BuildError;
 use crosslane_host::{Reason, kinds};
+use strum::IntoStaticStr;
 use thiserror::Error;
 
 use crate::enumerate::EnumerationError;
@@ -131,7 +132,8 @@ fn variants(known: &[String]) -> String {
 pub(crate) type Result<T, E = LabError> = std::result::Result<T, E>;
 
 /// A problem with a lab.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Error, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Problem {
     /// The file is not TOML.
@@ -313,30 +315,8 @@ pub enum Problem {
 
 impl Problem {
     /// Returns a short stable word for machines: `unknown-key`.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Syntax { .. } => "syntax",
-            Self::Empty => "empty",
-            Self::UnknownKey { .. } => "unknown-key",
-            Self::MissingKey { .. } => "missing-key",
-            Self::WrongType { .. } => "wrong-type",
-            Self::BadValue { .. } => "bad-value",
-            Self::Provenance { .. } => "provenance",
-            Self::UnknownName { .. } => "unknown-name",
-            Self::Overruled { .. } => "overruled",
-            Self::NoSuchVariant { .. } => "no-such-variant",
-            Self::DuplicateName { .. } => "duplicate-name",
-            Self::WrongKind { .. } => "wrong-kind",
-            Self::NotLinked { .. } => "not-linked",
-            Self::Loop { .. } => "loop",
-            Self::PortTaken { .. } => "port-taken",
-            Self::TooMany { .. } => "too-many",
-            Self::Build { .. } => "build",
-            Self::Enumeration { .. } => "enumeration",
-            Self::NoSuchLab { .. } => "no-such-lab",
-            Self::Unreadable { .. } => "unreadable",
-            Self::Gateware { .. } => "gateware",
-        }
+    pub fn code(&self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The providers of libfabric that this crate supports, and the choice between them.
 
-use std::fmt;
 use std::net::ToSocketAddrs;
 use std::str::FromStr;
 
 use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 /// A libfabric provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Provider {
     /// RDMA adapters, including software ones (Soft-RoCE).
     Verbs,
@@ -22,16 +25,11 @@ pub enum Provider {
 
 impl Provider {
     /// All providers, the fastest first.
-    pub const ALL: [Self; 4] = [Self::Verbs, Self::Efa, Self::Shm, Self::Tcp];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Returns libfabric's name for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Verbs => "verbs",
-            Self::Efa => "efa",
-            Self::Shm => "shm",
-            Self::Tcp => "tcp",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Chooses a provider for an address to listen at or connect to, with the reason: shared memory
@@ -65,18 +63,13 @@ pub(crate) fn is_loopback(address: &str) -> bool {
     addresses.is_ok_and(|mut all| all.all(|address| address.ip().is_loopback()))
 }
 
-impl fmt::Display for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 impl FromStr for Provider {
     type Err = RdmaError;
 
     fn from_str(name: &str) -> RdmaResult<Self> {
-        Self::ALL.into_iter().find(|provider| provider.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
+        Self::ALL.iter().copied().find(|provider| provider.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|provider| provider.name()).collect();
+            let known = known.join(", ");
             RdmaError::Unusable {
                 network: format!("the provider {name:?}"),
                 why: Reason::new(ErrorKind::NotFound, format!("there are {known}")),

@@ -5,7 +5,6 @@ use std::future::Future;
 
 use crosslane_host::{Bus, BusError, DmaMemory, PageSize, Topology, forward_bus, forward_topology};
 use crosslane_lab::{LabBus, LabMemory};
-use crosslane_pcie::units::Picoseconds;
 use crosslane_vfio::{VfioBus, VfioMemory};
 
 /// The bus of a lab's host, or that of opened cards.
@@ -110,21 +109,4 @@ impl Bus for AnyBus {
     }
 
     forward_bus!(self, on, wait, with(Self::Memory));
-}
-
-impl crosslane_host::Clock for AnyBus {
-    fn now(&self) -> Picoseconds {
-        Bus::now(self)
-    }
-
-    async fn sleep_until(&self, time: Picoseconds) {
-        Bus::sleep_until(self, time).await;
-    }
-
-    fn processor_time(&self) -> Option<Picoseconds> {
-        match self {
-            Self::Lab(bus) => crosslane_host::Clock::processor_time(bus),
-            Self::Vfio(bus) => crosslane_host::Clock::processor_time(bus),
-        }
-    }
 }

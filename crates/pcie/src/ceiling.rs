@@ -75,14 +75,8 @@ pub fn reads_in_flight(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::{Generation, Width};
-
-    fn rate(number: u8, lanes: u8) -> LinkRate {
-        LinkRate {
-            generation: Generation::from_number(number).unwrap(),
-            width: Width::new(lanes).unwrap(),
-        }
-    }
+    use crate::link::Width;
+    use crate::link::tests::rate;
 
     #[test]
     fn efficiencies_of_the_facts_table() {

@@ -220,10 +220,10 @@ impl FromStr for LinkRate {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn rate(number: u8, lanes: u8) -> LinkRate {
+    pub(crate) fn rate(number: u8, lanes: u8) -> LinkRate {
         LinkRate {
             generation: Generation::from_number(number).unwrap(),
             width: Width::new(lanes).unwrap(),

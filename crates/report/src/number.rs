@@ -17,7 +17,7 @@ const LARGE: f64 = 1e9;
 const SMALL: f64 = 1e-4;
 
 /// Formats a number with at most `decimals` decimals and no zero at the end.
-fn trimmed(value: f64, decimals: usize) -> String {
+pub fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     quantity::without_sign_of_zero(if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()

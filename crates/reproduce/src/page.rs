@@ -58,7 +58,7 @@ pub fn constants_text(lab: &Lab, columns: Columns) -> String {
     table.columns[3].heading = "provenance".to_owned();
     page.push_str(&table.to_text(columns.tables));
     page.push('\n');
-    let counts = Provenance::ALL.into_iter().filter_map(|kind| {
+    let counts = Provenance::ALL.iter().filter_map(|&kind| {
         let count = lab.constants().filter(|constant| constant.provenance == kind).count();
         (count > 0).then(|| format!("{count} {kind}"))
     });

@@ -339,7 +339,7 @@ mod tests {
         let (access, data) = DmaAccess::decode(&message.payload).unwrap();
         assert!(access.bytes <= 100, "{access:?}");
         let there: Vec<u8> = (0..access.bytes).map(|at| (access.address + at) as u8).collect();
-        match Command::from_number(message.header.command).unwrap() {
+        match Command::from_repr(message.header.command).unwrap() {
             Command::DmaRead => reply(stream, message, &access.encode(&there)),
             _ => {
                 assert_eq!(data, there);

@@ -131,7 +131,7 @@ impl Connection<'_> {
     }
 
     fn answer(&self, message: Message) -> Result<Answer, Refusal> {
-        match Command::from_number(message.header.command) {
+        match Command::from_repr(message.header.command) {
             Some(Command::RegionInfo) => self.region(&RegionInfo::decode(&message.payload)?),
             Some(command) => self.plain_answer(command, message).map(Answer::from),
             None => Err(Errno::NOTSUP.into()),

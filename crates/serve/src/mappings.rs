@@ -3,7 +3,7 @@
 //! file of the client's.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -12,6 +12,7 @@ use crosslane_host::lock;
 use crosslane_pcie::units::{BusAddress, RoutingId};
 use crosslane_vfio::user::protocol::{DEFAULT_MAX_MAPPINGS, DmaMap, DmaUnmap};
 use crosslane_vfio::{Mapped, StoreWidth};
+use rangemap::RangeInclusiveMap;
 use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, fstatfs};
 use rustix::io::{Errno, pread, pwrite};
 
@@ -28,6 +29,15 @@ struct ClientFile {
     /// mapped file would kill this program. Other files are read and written by system calls.
     mapped: Option<Mapped>,
 }
+
+/// A file is only the same as itself.
+impl PartialEq for ClientFile {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for ClientFile {}
 
 impl ClientFile {
     fn new(file: OwnedFd, bytes: u64) -> Result<Self, Errno> {
@@ -63,35 +73,14 @@ impl ClientFile {
     }
 }
 
-/// The backing of a range of addresses.
-#[derive(Clone, Debug)]
+/// The backing of a range of addresses, equal for ranges that continue in the same file.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Behind {
-    /// Last address of the range.
-    last: u64,
-    /// File and offset; `None` for a range without a file, for which the client is asked.
+    /// File, and the offset that address 0 would have in it, modulo 2^64; `None` for a range without
+    /// a file, for which the client is asked.
     file: Option<(Arc<ClientFile>, u64)>,
     readable: bool,
     writable: bool,
-}
-
-impl Behind {
-    /// Returns the rest of the range, from `by` bytes behind its first address.
-    fn from(&self, by: u64) -> Self {
-        let file = self.file.as_ref().map(|(file, offset)| (Arc::clone(file), offset + by));
-        Self { file, ..self.clone() }
-    }
-
-    /// Whether `next`, which begins `bytes` behind the first address, continues in the same file.
-    fn goes_on_as(&self, bytes: u64, next: &Self) -> bool {
-        let is_one_file = match (&self.file, &next.file) {
-            (Some((file, at)), Some((other, then))) => {
-                Arc::ptr_eq(file, other) && at.checked_add(bytes) == Some(*then)
-            }
-            (None, None) => true,
-            _ => false,
-        };
-        is_one_file && (self.readable, self.writable) == (next.readable, next.writable)
-    }
 }
 
 /// Location of bytes for the device.
@@ -122,7 +111,7 @@ impl Backing<'_> {
 /// that maps each page separately costs no more than one that maps all at once.
 #[derive(Debug, Default)]
 pub struct Mappings {
-    ranges: BTreeMap<u64, Behind>,
+    ranges: RangeInclusiveMap<u64, Behind>,
     /// The files of the ranges, by device and inode.
     files: BTreeMap<(u64, u64), Weak<ClientFile>>,
     /// The client, for ranges without a file.
@@ -137,19 +126,19 @@ impl Mappings {
     /// regular file; `EEXIST` if part of it is mapped; `ENOSPC` beyond the limit; `EPERM` for huge
     /// pages that the client may take away.
     pub fn map(&mut self, map: &DmaMap, file: Option<OwnedFd>) -> Result<(), Errno> {
-        let last = last_address(map.address, map.bytes).ok_or(Errno::INVAL)?;
-        if self.overlaps(map.address, last) {
+        let range = range_of(map.address, map.bytes).ok_or(Errno::INVAL)?;
+        if self.ranges.overlaps(&range) {
             return Err(Errno::EXIST);
         }
         if self.ranges.len() >= DEFAULT_MAX_MAPPINGS as usize {
             return Err(Errno::NOSPC);
         }
         let file = match file {
-            Some(file) => Some((self.file(file, map)?, map.offset)),
+            Some(file) => Some((self.file(file, map)?, map.offset.wrapping_sub(map.address))),
             None => None,
         };
         let (readable, writable) = (map.readable, map.writable);
-        self.insert(map.address, Behind { last, file, readable, writable });
+        self.ranges.insert(range, Behind { file, readable, writable });
         Ok(())
     }
 
@@ -174,55 +163,17 @@ impl Mappings {
         Ok(file)
     }
 
-    fn insert(&mut self, mut first: u64, mut range: Behind) {
-        if let Some((&before, old)) = self.ranges.range(..first).next_back()
-            && old.last + 1 == first
-            && old.goes_on_as(first - before, &range)
-        {
-            range = Behind { last: range.last, ..old.clone() };
-            first = before;
-        }
-        if let Some(behind) = range.last.checked_add(1)
-            && let Some(next) = self.ranges.get(&behind)
-            && range.goes_on_as(behind - first, next)
-        {
-            range.last = next.last;
-            self.ranges.remove(&behind);
-        }
-        self.ranges.insert(first, range);
-    }
-
     /// Removes all mappings within a range. Parts outside of it stay mapped.
     ///
     /// # Errors
     /// `EINVAL` if the range is empty or reaches beyond 2^64.
     pub fn unmap(&mut self, unmap: &DmaUnmap) -> Result<(), Errno> {
-        let (first, last) = match unmap.all {
-            true => (0, u64::MAX),
-            false => {
-                let last = last_address(unmap.address, unmap.bytes).ok_or(Errno::INVAL)?;
-                (unmap.address, last)
-            }
+        let range = match unmap.all {
+            true => 0..=u64::MAX,
+            false => range_of(unmap.address, unmap.bytes).ok_or(Errno::INVAL)?,
         };
-        if let Some((&start, old)) = self.ranges.range_mut(..first).next_back()
-            && old.last >= first
-        {
-            let rest = old.from(first - start);
-            old.last = first - 1;
-            self.ranges.insert(first, rest);
-        }
-        let within: Vec<u64> = self.ranges.range(first..=last).map(|(start, _)| *start).collect();
-        for start in within {
-            let Some(old) = self.ranges.remove(&start) else { continue };
-            if old.last > last {
-                self.ranges.insert(last + 1, old.from(last + 1 - start));
-            }
-        }
+        self.ranges.remove(range);
         Ok(())
-    }
-
-    fn overlaps(&self, first: u64, last: u64) -> bool {
-        self.ranges.range(..=last).next_back().is_some_and(|(_, range)| range.last >= first)
     }
 
     /// Returns the number of ranges.
@@ -238,19 +189,19 @@ impl Mappings {
     /// Locates the byte at an address; returns its location and how many of `most` bytes follow
     /// there. `None` if it is not mapped for this access.
     fn at(&self, at: u64, most: usize, is_write: bool) -> Option<(Backing<'_>, usize)> {
-        let (&first, range) = self.ranges.range(..=at).next_back()?;
-        let allowed = if is_write { range.writable } else { range.readable };
-        if range.last < at || !allowed {
+        let (range, behind) = self.ranges.get_key_value(&at)?;
+        let allowed = if is_write { behind.writable } else { behind.readable };
+        if !allowed {
             return None;
         }
-        let place = match &range.file {
-            Some((file, offset)) => Backing::File(file, offset + (at - first)),
+        let place = match &behind.file {
+            Some((file, offset)) => Backing::File(file, offset.wrapping_add(at)),
             None => {
                 let caller = self.caller.as_ref().filter(|caller| caller.answers())?;
                 Backing::Client(caller, at)
             }
         };
-        Some((place, (range.last - at).saturating_add(1).min(most as u64) as usize))
+        Some((place, (range.end() - at).saturating_add(1).min(most as u64) as usize))
     }
 
     /// Whether the device may read (or write) the whole range.
@@ -267,8 +218,8 @@ impl Mappings {
     }
 }
 
-fn last_address(first: u64, bytes: u64) -> Option<u64> {
-    first.checked_add(bytes.checked_sub(1)?)
+fn range_of(first: u64, bytes: u64) -> Option<RangeInclusive<u64>> {
+    Some(first..=first.checked_add(bytes.checked_sub(1)?)?)
 }
 
 /// The mappings of one client: changed by the thread of its socket, used by the lab's. When a

@@ -3,92 +3,73 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Once;
 
 use crosslane_driver::DriverError;
 use crosslane_fabric::ErrorRecord;
 use crosslane_lab::Ending;
+use strum::{Display, IntoStaticStr, VariantArray};
 
 /// A checker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray,
+)]
 pub enum Check {
     /// Each word of a stream carries its position: finds lost, doubled, misplaced and wrong words,
     /// and words written beside a transfer.
+    #[strum(to_string = "data")]
     Data,
     /// An error occurs only if a fault allows it, and is of the kind that this fault must give.
+    #[strum(to_string = "right error")]
     RightError,
     /// All data of a completed transfer are there; a failed one reports exactly the bytes moved.
+    #[strum(to_string = "whole")]
     Whole,
     /// Every future ends by its deadline, or by the bound that its faults set.
+    #[strum(to_string = "no hang")]
     NoHang,
     /// Devices access only memory that is pinned for them at that moment.
+    #[strum(to_string = "pins")]
     Pins,
     /// No tag of an engine is in use at the end.
+    #[strum(to_string = "tags")]
     Tags,
     /// Credits of links and receive queues, replay buffers and TLPs are all back at the end.
+    #[strum(to_string = "credits")]
     Credits,
     /// All host memory is freed, and none stays pinned.
+    #[strum(to_string = "buffers")]
     Buffers,
     /// TLPs pass each other only as the ordering table allows.
+    #[strum(to_string = "ordering")]
     Ordering,
     /// The driver's counters and the engine's registers agree.
+    #[strum(to_string = "registers")]
     Registers,
     /// The same seed gives the same run, bit for bit.
+    #[strum(to_string = "determinism")]
     Determinism,
     /// Every lab that can be written can be built, enumerated and opened.
+    #[strum(to_string = "setup")]
     Setup,
     /// No assertion of driver, engine, fabric or lab fails.
+    #[strum(to_string = "assertion")]
     Assertion,
 }
 
 impl Check {
-    /// All checkers.
-    pub const ALL: [Self; 13] = [
-        Self::Data,
-        Self::RightError,
-        Self::Whole,
-        Self::NoHang,
-        Self::Pins,
-        Self::Tags,
-        Self::Credits,
-        Self::Buffers,
-        Self::Ordering,
-        Self::Registers,
-        Self::Determinism,
-        Self::Setup,
-        Self::Assertion,
-    ];
+    /// All checkers, in order.
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Returns its name.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Data => "data",
-            Self::RightError => "right error",
-            Self::Whole => "whole",
-            Self::NoHang => "no hang",
-            Self::Pins => "pins",
-            Self::Tags => "tags",
-            Self::Credits => "credits",
-            Self::Buffers => "buffers",
-            Self::Ordering => "ordering",
-            Self::Registers => "registers",
-            Self::Determinism => "determinism",
-            Self::Setup => "setup",
-            Self::Assertion => "assertion",
-        }
+    pub fn word(self) -> &'static str {
+        self.into()
     }
 
     /// Ends the seed with this checker's finding.
     pub(crate) fn fail(self, what: String) -> ! {
         panic_any(Violation { check: self, what })
-    }
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
     }
 }
 
@@ -181,7 +162,8 @@ mod tests {
 
     #[test]
     fn words_are_all_different() {
-        let words: std::collections::BTreeSet<_> = Check::ALL.map(Check::word).into();
+        let words: std::collections::BTreeSet<_> =
+            Check::ALL.iter().map(|check| check.word()).collect();
         assert_eq!(words.len(), Check::ALL.len());
     }
 }

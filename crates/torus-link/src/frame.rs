@@ -4,6 +4,7 @@
 //! Read first: `docs/torus-link.md`, *Frames*.
 
 use std::sync::Arc;
+use strum::FromRepr;
 use thiserror::Error;
 
 /// Number of channels of a link.
@@ -60,25 +61,16 @@ impl Channel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Not the last datagram.
-    Middle,
+    Middle = 0,
     /// The last datagram, with a full payload.
-    Last,
+    Last = 1,
     /// The last datagram, with a shorter payload: byte 127 gives its length.
-    Short,
+    Short = 2,
     /// A routed datagram, whose payload begins with a routing word.
-    Routed,
+    Routed = 3,
 }
 
 impl Kind {
-    const fn bits(self) -> u32 {
-        match self {
-            Self::Middle => 0,
-            Self::Last => 1,
-            Self::Short => 2,
-            Self::Routed => 3,
-        }
-    }
-
     const fn from_bits(bits: u32) -> Self {
         match bits & 3 {
             0 => Self::Middle,
@@ -109,7 +101,7 @@ impl Header {
     pub const fn word(&self) -> u32 {
         self.sequence as u32
             | (self.channel.0 as u32) << 8
-            | self.kind.bits() << 11
+            | (self.kind as u32) << 11
             | ((self.tag % TAGS) as u32) << 13
             | ((self.index % INDICES) as u32) << 19
     }
@@ -136,41 +128,19 @@ pub struct Datagram {
 }
 
 /// Operation of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr)]
+#[repr(u8)]
 pub enum Operation {
     /// ACK: every datagram before `sequence` has arrived.
-    Acknowledge,
+    Acknowledge = 1,
     /// NACK: as ACK, and asks to send again from `sequence`.
-    NotAcknowledge,
+    NotAcknowledge = 2,
     /// RESTART: the next datagram is `sequence`.
-    Restart,
+    Restart = 3,
     /// COUNT: as ACK, and asks for the freed count known at the other end.
-    Count,
+    Count = 4,
     /// CONFIRM: as ACK; `freed` is the count of the other end as known here.
-    Confirm,
-}
-
-impl Operation {
-    const fn bits(self) -> u32 {
-        match self {
-            Self::Acknowledge => 1,
-            Self::NotAcknowledge => 2,
-            Self::Restart => 3,
-            Self::Count => 4,
-            Self::Confirm => 5,
-        }
-    }
-
-    const fn from_bits(bits: u32) -> Option<Self> {
-        match bits & 7 {
-            1 => Some(Self::Acknowledge),
-            2 => Some(Self::NotAcknowledge),
-            3 => Some(Self::Restart),
-            4 => Some(Self::Count),
-            5 => Some(Self::Confirm),
-            _ => None,
-        }
-    }
+    Confirm = 5,
 }
 
 /// A command from one end to the other.
@@ -190,7 +160,7 @@ impl Command {
     /// Encodes the command's word, the control symbol's byte lowest.
     pub const fn word(&self) -> u32 {
         COMMAND_BYTE as u32
-            | self.operation.bits() << 8
+            | (self.operation as u32) << 8
             | (self.sequence as u32) << 11
             | (self.channel.0 as u32) << 19
             | ((self.freed % COUNT_MODULUS) as u32) << 22
@@ -204,7 +174,7 @@ impl Command {
         if word as u8 != COMMAND_BYTE {
             return Err(Damaged::Begin);
         }
-        let Some(operation) = Operation::from_bits(word >> 8) else {
+        let Some(operation) = Operation::from_repr((word >> 8) as u8 & 7) else {
             return Err(Damaged::Operation);
         };
         Ok(Self {

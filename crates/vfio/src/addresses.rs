@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Free I/O virtual addresses of one domain.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+
+use rangemap::RangeInclusiveSet;
 
 /// Lowest address that is given out: many devices take 0 for "none", and a PC has its legacy ranges
 /// below 1 MiB.
@@ -13,8 +14,7 @@ pub(crate) const INTERRUPT_WINDOW: RangeInclusive<u64> = 0xfee0_0000..=0xfeef_ff
 /// Free addresses, given out lowest first: a request below 4 GiB has the short header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
-    /// Last address of each free range by its first; the ranges do not touch.
-    free: BTreeMap<u64, u64>,
+    free: RangeInclusiveSet<u64>,
 }
 
 impl Addresses {
@@ -23,68 +23,27 @@ impl Addresses {
         usable: &[RangeInclusive<u64>],
         kept_off: impl IntoIterator<Item = RangeInclusive<u64>>,
     ) -> Self {
-        let mut addresses = Self { free: BTreeMap::new() };
-        for range in usable {
-            addresses.remove(range);
-            addresses.insert(*range.start(), *range.end());
-        }
-        addresses.remove(&(0..=LOWEST - 1));
-        addresses.remove(&INTERRUPT_WINDOW);
-        for range in kept_off {
-            addresses.remove(&range);
-        }
-        addresses
+        let mut free: RangeInclusiveSet<u64> = usable.iter().cloned().collect();
+        free.remove(0..=LOWEST - 1);
+        free.remove(INTERRUPT_WINDOW);
+        kept_off.into_iter().for_each(|range| free.remove(range));
+        Self { free }
     }
 
     /// Takes the lowest free run of `bytes` at a multiple of `alignment`, a power of two.
     pub fn take(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
         let more = bytes.checked_sub(1)?;
-        let (first, last) = self.free.iter().find_map(|(&first, &last)| {
-            let first = first.checked_next_multiple_of(alignment)?;
-            Some((first, first.checked_add(more).filter(|&end| end <= last)?))
+        let run = self.free.iter().find_map(|free| {
+            let first = free.start().checked_next_multiple_of(alignment)?;
+            Some(first..=first.checked_add(more).filter(|last| last <= free.end())?)
         })?;
-        self.remove(&(first..=last));
-        Some(first)
+        self.free.remove(run.clone());
+        Some(*run.start())
     }
 
     /// Frees a run that was taken.
     pub fn give_back(&mut self, first: u64, bytes: u64) {
-        self.insert(first, first + (bytes - 1));
-    }
-
-    /// Adds a range, none of it free so far, and joins it with its neighbours.
-    fn insert(&mut self, first: u64, last: u64) {
-        if first > last {
-            return;
-        }
-        let (mut first, mut last) = (first, last);
-        if let Some((&before, &end)) = self.free.range(..first).next_back()
-            && end + 1 == first
-        {
-            self.free.remove(&before);
-            first = before;
-        }
-        if let Some(end) = last.checked_add(1).and_then(|next| self.free.remove(&next)) {
-            last = end;
-        }
-        self.free.insert(first, last);
-    }
-
-    /// Removes a range, free or not.
-    fn remove(&mut self, range: &RangeInclusive<u64>) {
-        let (from, to) = (*range.start(), *range.end());
-        while let Some((&first, &last)) = self.free.range(..=to).next_back() {
-            if last < from {
-                return;
-            }
-            self.free.remove(&first);
-            if last > to {
-                self.free.insert(to + 1, last);
-            }
-            if first < from {
-                self.free.insert(first, from - 1);
-            }
-        }
+        self.free.insert(first..=first + (bytes - 1));
     }
 }
 

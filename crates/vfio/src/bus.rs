@@ -16,12 +16,13 @@ use std::time::{Duration, Instant};
 
 use crosslane_host::setters;
 use crosslane_host::{
-    Bus, BusError, BusResult, Clock, DmaMemory, ErrorKind, FunctionInfo, HostWork, Mapping,
-    PageSize, Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting, lock,
+    Bus, BusError, BusResult, DmaMemory, ErrorKind, FunctionInfo, HostWork, Mapping, PageSize,
+    Reason, RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting, lock,
 };
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use rustix::time::ClockId;
+use smart_default::SmartDefault;
 
 use crate::dma_memory::VfioMemory;
 use crate::flat;
@@ -37,23 +38,18 @@ const PS_OF_NS: u64 = 1000;
 /// The tree that functions belong to: `sysfs` on Linux, a model in tests.
 pub type Tree = Arc<dyn Topology + Send + Sync>;
 
-/// Options of a bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Options of a bus. By default it keeps 64 MiB mapped and uses any address.
+#[derive(Clone, Copy, Debug, SmartDefault, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BusOptions {
     /// Bytes in each domain that may stay mapped after their last pin has ended. Pinning such
     /// memory again is free; until it is unmapped its device can still reach it. The memory
     /// unpinned longest ago is unmapped first, and freed memory at once.
+    #[default(64 << 20)]
     pub kept_bytes: u64,
     /// The highest I/O virtual address for devices: 2^28 - 1 for one with 28 address bits.
+    #[default(u64::MAX)]
     pub highest_address: u64,
-}
-
-impl Default for BusOptions {
-    /// Keeps 64 MiB mapped and uses any address.
-    fn default() -> Self {
-        Self { kept_bytes: 64 << 20, highest_address: u64::MAX }
-    }
 }
 
 setters!(BusOptions {
@@ -293,7 +289,9 @@ impl Topology for VfioBus {
     }
 }
 
-impl Clock for VfioBus {
+impl Bus for VfioBus {
+    type Memory = VfioMemory;
+
     fn now(&self) -> Picoseconds {
         self.time()
     }
@@ -308,18 +306,6 @@ impl Clock for VfioBus {
         let ns =
             (time.tv_sec as u64).checked_mul(1_000_000_000)?.checked_add(time.tv_nsec as u64)?;
         Some(Picoseconds(ns.checked_mul(PS_OF_NS)?))
-    }
-}
-
-impl Bus for VfioBus {
-    type Memory = VfioMemory;
-
-    fn now(&self) -> Picoseconds {
-        self.time()
-    }
-
-    async fn sleep_until(&self, time: Picoseconds) {
-        self.sleep(time).await;
     }
 
     /// Returns the same bus: accesses come from the core that runs the calling thread.

@@ -6,7 +6,6 @@
 //! Read first: [`VfioBus`], then [`Function`].
 
 mod addresses;
-mod block_on;
 mod bus;
 mod dma_memory;
 mod flat;
@@ -20,10 +19,12 @@ mod stores;
 pub mod sysfs;
 pub mod user;
 
-pub use block_on::block_on;
 pub use bus::{BusOptions, Tree, VfioBus};
 pub use dma_memory::VfioMemory;
 pub use function::{DomainId, Function, FunctionError, Part, Region};
+/// Runs a future to its end on this thread, which sleeps between wakes. To wait for several, join or
+/// select them in one future.
+pub use futures_executor::block_on;
 pub use memory::{HUGE_PAGE_BYTES, Mapped, Pages, SMALL_PAGE_BYTES};
 pub use monitor::{NoUserMonitor, UserMonitor};
 pub use stores::StoreWidth;

@@ -3,22 +3,15 @@
 //! `umwait` of x86 processors with WAITPKG (Intel SDM volume 2; CPUID leaf 7, ECX bit 5).
 #![allow(unsafe_code)]
 
-use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crosslane_host::kinds;
+use thiserror::Error;
 
 /// The error of a processor that does not have the instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the processor has no umonitor and umwait (CPUID: WAITPKG)")]
 pub struct NoUserMonitor;
-
-impl fmt::Display for NoUserMonitor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the processor has no umonitor and umwait (CPUID: WAITPKG)")
-    }
-}
-
-impl std::error::Error for NoUserMonitor {}
 
 kinds!(NoUserMonitor {
     Self => Unsupported,

@@ -7,13 +7,13 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoreWidth {
     /// 8 bytes, on every processor.
-    B8,
+    B8 = 8,
     /// 16 bytes: SSE2, or Advanced SIMD.
-    B16,
+    B16 = 16,
     /// 32 bytes: AVX.
-    B32,
+    B32 = 32,
     /// 64 bytes, a whole line: AVX-512.
-    B64,
+    B64 = 64,
 }
 
 impl StoreWidth {
@@ -27,12 +27,7 @@ impl StoreWidth {
 
     /// Bytes of a store of this width.
     pub const fn bytes(self) -> usize {
-        match self {
-            Self::B8 => 8,
-            Self::B16 => 16,
-            Self::B32 => 32,
-            Self::B64 => 64,
-        }
+        self as usize
     }
 
     /// Whether this processor has stores of this width.

@@ -18,7 +18,7 @@ use std::pin::pin;
 
 use crosslane_driver::{Buffer, ChannelKind, Device, DriverError, StreamSource};
 use crosslane_host::ErrorKind::Cancelled;
-use crosslane_host::{Bus, Clock, PageSize};
+use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, pending, select};
 use futures_util::try_join;
@@ -37,20 +37,6 @@ use crate::stage::Stage;
 const STAGES: [Stage; 4] = [Stage::CopyIn, Stage::Transmit, Stage::Receive, Stage::CopyOut];
 /// Most descriptors of a channel's ring.
 const MOST_ENTRIES: u32 = 65_536;
-
-/// The time of a bus.
-#[derive(Clone)]
-pub(super) struct BusClock<B>(B);
-
-impl<B: Bus> Clock for BusClock<B> {
-    fn now(&self) -> Picoseconds {
-        self.0.now()
-    }
-
-    async fn sleep_until(&self, time: Picoseconds) {
-        self.0.sleep_until(time).await;
-    }
-}
 
 /// A channel of the card, with the ring of buffers that data are copied into or out of.
 struct Controller<B: Bus> {
@@ -136,7 +122,7 @@ impl<B: Bus> LocalDma<B> {
         cancel: impl Future<Output = ()>,
     ) -> Result<Moved> {
         job.check()?;
-        let clock = BusClock(self.device.bus().clone());
+        let clock = self.device.bus().clone();
         let pipeline = Pipeline::new(clock, Picoseconds::ZERO, 0);
         let total_bytes = job.bytes();
         let [from, to] = self.prepare(job).await.at(Stage::Registration)?;
@@ -309,7 +295,7 @@ impl<B: Bus> Controller<B> {
     /// Returns the stages of a transfer with these ends.
     fn side<'a>(
         &'a mut self,
-        pipeline: &'a Pipeline<BusClock<B>>,
+        pipeline: &'a Pipeline<B>,
         total_bytes: u64,
         stage: Stage,
         ends: Option<Ends<'a, B>>,

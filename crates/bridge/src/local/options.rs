@@ -10,6 +10,7 @@ use crosslane_driver::{Buffer, Notification};
 use crosslane_host::ErrorKind::InvalidArgument;
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
+use smart_default::SmartDefault;
 
 use crate::error::{BridgeError, Result};
 use crate::stage::{Stage, StageStatistics};
@@ -44,34 +45,26 @@ impl Cores {
     }
 }
 
-/// Settings of local transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Settings of local transfers. By default: eight buffers of 1 MiB, polled, a core for each task.
+#[derive(Clone, Copy, Debug, SmartDefault, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LocalOptions {
     /// Size of each buffer of a ring, and of each piece of registered memory, bytes.
+    #[default(1 << 20)]
     pub buffer_bytes: u64,
     /// Buffers of each ring: pieces in flight at once.
+    #[default(8)]
     pub buffers: u16,
     /// Notification of the end of a piece.
+    #[default(Notification::Poll)]
     pub notification: Notification,
     /// Pieces reported together, 1 to `buffers`: the host waits for the last of them, and the
     /// buffers of all become free at once.
+    #[default(1)]
     pub reported_together: u16,
     /// Cores of the tasks.
+    #[default(Cores::apart())]
     pub cores: Cores,
-}
-
-impl Default for LocalOptions {
-    /// Eight buffers of 1 MiB, polled, a core for each task.
-    fn default() -> Self {
-        Self {
-            buffer_bytes: 1 << 20,
-            buffers: 8,
-            notification: Notification::Poll,
-            reported_together: 1,
-            cores: Cores::apart(),
-        }
-    }
 }
 
 setters!(LocalOptions {

@@ -19,7 +19,6 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, pending, select};
 use futures_util::stream;
 
-use super::BusClock;
 use super::options::{Arrived, HostSink, HostSource, LocalOptions};
 use crate::chunks::{Chunking, Chunks};
 use crate::error::{At, BridgeError, Result};
@@ -53,7 +52,7 @@ pub(super) struct Ends<'a, B: Bus> {
 
 /// The path of the data through one channel.
 struct Path<'a, B: Bus> {
-    pipeline: &'a Pipeline<BusClock<B>>,
+    pipeline: &'a Pipeline<B>,
     device: Device<B>,
     options: LocalOptions,
     stage: Stage,
@@ -185,7 +184,7 @@ impl<B: Bus> Path<'_, B> {
 
 impl<'a, B: Bus> Side<'a, B> {
     pub fn new(
-        pipeline: &'a Pipeline<BusClock<B>>,
+        pipeline: &'a Pipeline<B>,
         (device, options): (&Device<B>, &LocalOptions),
         channel: &'a mut Channel<B>,
         stage: Stage,

@@ -18,6 +18,7 @@ use crosslane_host::{Bus, Clock, Rdma, RdmaListener, setters};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use smart_default::SmartDefault;
 
 use crate::card::{Card, CardWorking, Orders};
 use crate::chunks::Chunking;
@@ -38,54 +39,44 @@ const LEAST_CHUNK_BYTES: u64 = 512;
 /// Number of slots of a ring.
 const SLOTS: std::ops::RangeInclusive<usize> = 1..=4096;
 
-/// Settings of a server.
-#[derive(Clone, Debug)]
+/// Settings of a server. By default: the ring of the sbdt paper, chunks from 16 KiB up, for programs
+/// of this machine.
+#[derive(Clone, Debug, SmartDefault)]
 #[non_exhaustive]
 pub struct ServerOptions {
     /// Slots of each of the two rings, to the card and from it.
+    #[default(8)]
     pub slots: usize,
     /// Size of a slot, bytes.
+    #[default(1 << 20)]
     pub slot_bytes: u64,
     /// Size of the first chunk, and the least of the last ones, bytes; chunks in between grow up to
     /// a slot.
+    #[default(1 << 14)]
     pub least_chunk_bytes: u64,
     /// Most bytes of network reads, and of writes, in flight at once for each client. One operation
     /// is always allowed.
+    #[default(4 << 20)]
     pub window_bytes: u64,
     /// The check of clients: by policy, or open.
+    #[default(Guard::Open)]
     pub guard: Guard,
     /// Whether no one else reaches this network, so that an open guard is allowed at any address.
     pub is_closed_network: bool,
     /// Name of this server at other servers, and its key there (FPGA to FPGA).
+    #[default(Identity { name: "bridge".to_owned(), key: None })]
     pub identity: Identity,
     /// Settings for the channels of each card.
     pub card: CardWorking,
     /// Longest naive transfer, bytes: the server allocates memory for all of it.
+    #[default(1 << 30)]
     pub most_naive_bytes: u64,
     /// For measurements: least time of each stage for a KiB, so that stages of equal length show
     /// the gain of their overlap. Zero, the default, means no limit.
     pub pace: Picoseconds,
     /// Time for a client to authenticate.
+    #[default(Picoseconds::from_secs(10))]
     pub greeting_time: Picoseconds,
-}
-
-impl Default for ServerOptions {
-    /// The ring of the sbdt paper, chunks from 16 KiB up, for programs of this machine.
-    fn default() -> Self {
-        Self {
-            slots: 8,
-            slot_bytes: 1 << 20,
-            least_chunk_bytes: 1 << 14,
-            window_bytes: 4 << 20,
-            guard: Guard::Open,
-            is_closed_network: false,
-            identity: Identity { name: "bridge".to_owned(), key: None },
-            card: CardWorking::default(),
-            most_naive_bytes: 1 << 30,
-            pace: Picoseconds::ZERO,
-            greeting_time: Picoseconds::from_secs(10),
-        }
-    }
 }
 
 setters!(ServerOptions {

@@ -274,7 +274,9 @@ impl Board {
 
     /// Notes that a TLP with bytes taken out is handed on whole at `whole_ps`.
     pub fn taken_out(&mut self, now_ps: u64, whole_ps: u64) {
-        self.ahead.arriving.retain(|(at_ps, _)| *at_ps > now_ps);
+        while self.ahead.arriving.front().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
+            self.ahead.arriving.pop_front();
+        }
         if let Some((_, turnaround_ps)) = self.in_turn()
             && self.ahead.data.is_empty()
         {
@@ -431,7 +433,10 @@ impl Engine {
     /// Copies all that can be copied now within the card's memory.
     pub(super) fn copy_on(&mut self, port: &mut DevicePort<'_>) {
         let index = self.index(Kind::C2h, 0);
-        if !self.in_memory(index) {
+        let channel = &self.channels[index];
+        let is_idle = channel.current.is_none() && !channel.is_unchecked && channel.fault.is_none();
+        let has_none = is_idle && channel.waiting.is_empty() && self.begins_ps(index).is_none();
+        if has_none || !self.in_memory(index) {
             return;
         }
         loop {

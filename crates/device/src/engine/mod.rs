@@ -15,7 +15,6 @@ mod status;
 mod user;
 mod write;
 
-use std::any::Any;
 use std::collections::VecDeque;
 
 use crosslane_fabric::parameters::Parameters;
@@ -296,9 +295,5 @@ impl Device for Engine {
 
     fn unfinished(&self) -> Vec<String> {
         self.describe_unfinished()
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -15,7 +15,6 @@ mod registers;
 mod request;
 mod send;
 
-use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
 use crosslane_fabric::parameters::Parameters;
@@ -450,9 +449,5 @@ impl Device for NetworkProcessor {
             (self.outbound.len(), "writes wait"),
             (self.completer.len(), "completions wait"),
         ])
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

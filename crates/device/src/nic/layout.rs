@@ -7,6 +7,8 @@
 //! read by the program), and a ring of message slots. Counts of entries wrap at 2^32; an entry's
 //! index is its count modulo the length of its ring.
 
+use strum::{IntoStaticStr, VariantArray};
+
 use crate::little_endian::{long, word};
 
 /// Bytes of a work request.
@@ -154,66 +156,50 @@ impl WorkRequest {
 }
 
 /// Outcome of a work request or a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 pub enum Status {
     /// The request succeeded.
+    #[strum(to_string = "done")]
     Done,
     /// The near memory is not registered, or not over the whole length.
+    #[strum(to_string = "the near memory is not registered so far")]
     NearMemory,
     /// The other end refused: the key is unknown or does not permit the operation.
+    #[strum(to_string = "its key is not for this")]
     FarAccess,
     /// The other end refused: the range exceeds the memory of the key.
+    #[strum(to_string = "it reaches beyond the memory that its key is for")]
     FarBounds,
     /// The other end could not read or write its memory.
+    #[strum(to_string = "the other node could not reach its own memory")]
     FarMemory,
     /// A read of this host's memory failed.
+    #[strum(to_string = "the host's memory could not be read")]
     HostMemory,
     /// The other end gave no sign of life within the time-out.
+    #[strum(to_string = "there was no sign of the other node within the time-out")]
     TimedOut,
     /// The other end closed or lost the connection.
+    #[strum(to_string = "it was closed at the other end")]
     ClosedThere,
     /// This end closed the connection.
+    #[strum(to_string = "it was closed at this end")]
     ClosedHere,
     /// The NIC's link to its host went down.
+    #[strum(to_string = "the adapter's link to its host went down")]
     LinkDown,
     /// The work request is invalid.
+    #[strum(to_string = "a work request was none")]
     BadRequest,
     /// This end refused a request of the other end.
+    #[strum(to_string = "a request of the other node had to be refused")]
     RefusedHere,
 }
 
 impl Status {
-    const ALL: [Self; 12] = [
-        Self::Done,
-        Self::NearMemory,
-        Self::FarAccess,
-        Self::FarBounds,
-        Self::FarMemory,
-        Self::HostMemory,
-        Self::TimedOut,
-        Self::ClosedThere,
-        Self::ClosedHere,
-        Self::LinkDown,
-        Self::BadRequest,
-        Self::RefusedHere,
-    ];
-
     /// Returns a description that can follow a subject in a sentence.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::NearMemory => "the near memory is not registered so far",
-            Self::FarAccess => "its key is not for this",
-            Self::FarBounds => "it reaches beyond the memory that its key is for",
-            Self::FarMemory => "the other node could not reach its own memory",
-            Self::HostMemory => "the host's memory could not be read",
-            Self::TimedOut => "there was no sign of the other node within the time-out",
-            Self::ClosedThere => "it was closed at the other end",
-            Self::ClosedHere => "it was closed at this end",
-            Self::LinkDown => "the adapter's link to its host went down",
-            Self::BadRequest => "a work request was none",
-            Self::RefusedHere => "a request of the other node had to be refused",
-        }
+    pub fn text(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -268,7 +254,7 @@ impl Entry {
             3 => EntryKind::Closed,
             _ => return None,
         };
-        let status = *Status::ALL.get(word(bytes, 8) as usize)?;
+        let status = *Status::VARIANTS.get(word(bytes, 8) as usize)?;
         Some(Self { kind, status })
     }
 }
@@ -292,7 +278,7 @@ mod tests {
             assert_eq!(WorkRequest::from_bytes(&request.to_bytes()), Some(request));
         }
         assert_eq!(WorkRequest::from_bytes(&[0; 64]), None);
-        for status in Status::ALL {
+        for &status in Status::VARIANTS {
             for kind in
                 [EntryKind::Request { id: 5 }, EntryKind::Message { bytes: 9 }, EntryKind::Closed]
             {

@@ -18,7 +18,6 @@ mod regions;
 mod request;
 mod send;
 
-use std::any::Any;
 use std::collections::VecDeque;
 
 use crosslane_fabric::parameters::Parameters;
@@ -237,9 +236,5 @@ impl Device for Nic {
             (self.entries.len(), "completion entries wait"),
             (self.completer.len(), "completions wait"),
         ])
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

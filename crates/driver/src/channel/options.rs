@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Options, transfers and counters of a channel.
 
-use std::fmt;
 use std::ops::Range;
 
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
+use smart_default::SmartDefault;
+use strum::Display;
 
 use crate::buffer::Buffer;
 
 /// Kind of a channel: the direction in which it moves data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display)]
 pub enum ChannelKind {
     /// Host to card: the engine reads host memory.
+    #[strum(to_string = "H2C")]
     H2c,
     /// Card to host: the engine writes host memory.
+    #[strum(to_string = "C2H")]
     C2h,
     /// Card to any bus address: the engine writes to another device.
+    #[strum(to_string = "peer")]
     Peer,
 }
 
@@ -47,23 +51,16 @@ pub enum Notification {
     InterruptOnly,
 }
 
-impl fmt::Display for ChannelKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::H2c => "H2C",
-            Self::C2h => "C2H",
-            Self::Peer => "peer",
-        })
-    }
-}
-
-/// Options of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Options of a channel. By default: a polled ring of 1024 descriptors with the longest TLPs
+/// allowed.
+#[derive(Clone, Copy, Debug, SmartDefault, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelOptions {
     /// Source of the descriptors.
+    #[default(DescriptorSource::Ring { entries: 1024 })]
     pub descriptors: DescriptorSource,
     /// Means of learning of completions.
+    #[default(Notification::Poll)]
     pub notification: Notification,
     /// Longest write payload or read request, a power of two in bytes; `None` for the longest
     /// allowed. For writes that is the least Max_Payload_Size of the ports of the path (to host
@@ -78,20 +75,6 @@ pub struct ChannelOptions {
     /// Move data to or from addresses of the card's memory instead of a stream (H2C 0 and C2H 0, if
     /// the engine supports it). Targets are then [`Target::Card`] or [`Target::CardToCard`].
     pub card_memory: bool,
-}
-
-impl Default for ChannelOptions {
-    /// A polled ring of 1024 descriptors with the longest TLPs allowed.
-    fn default() -> Self {
-        Self {
-            descriptors: DescriptorSource::Ring { entries: 1024 },
-            notification: Notification::Poll,
-            payload_bytes: None,
-            oversize: false,
-            relaxed_ordering: false,
-            card_memory: false,
-        }
-    }
 }
 
 setters!(ChannelOptions {
@@ -114,7 +97,8 @@ setters!(ChannelOptions {
 ///
 /// [`wait`](crate::Channel::wait) returns at once for `Accepted`, but the buffer stays in flight
 /// until the engine has reported the transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum CompletionLevel {
     /// The engine has been told.
     Accepted,
@@ -124,17 +108,6 @@ pub enum CompletionLevel {
     Visible,
     /// The peer has taken the data, as its credit counter shows.
     Acknowledged,
-}
-
-impl fmt::Display for CompletionLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Accepted => "accepted",
-            Self::Sent => "sent",
-            Self::Visible => "visible",
-            Self::Acknowledged => "acknowledged",
-        })
-    }
 }
 
 /// The far end of a transfer.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use crosslane_host::{Bus, Mapping, Waiting, setters};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::network_request::what;
+use smart_default::SmartDefault;
 
 use super::REQUEST_BAR;
 use crate::buffer::Buffer;
@@ -56,15 +57,19 @@ impl Requests {
     }
 }
 
-/// Modes of the driver: the three choices of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Modes of the driver: the three choices of the paper. By default: registered pages, requests
+/// stored without a system call, and polling.
+#[derive(Clone, Copy, Debug, SmartDefault, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Modes {
     /// Location of the data.
+    #[default(Buffers::User)]
     pub buffers: Buffers,
     /// Means of writing requests.
+    #[default(Requests::Stores(Mapping::Uncached))]
     pub requests: Requests,
     /// Means of waiting for the end of a message.
+    #[default(Waiting::Polling)]
     pub waiting: Waiting,
 }
 
@@ -82,14 +87,6 @@ setters!(Modes {
     with_requests(requests: Requests),
     with_waiting(waiting: Waiting),
 });
-
-impl Default for Modes {
-    /// Registered pages, requests stored without a system call, and polling.
-    fn default() -> Self {
-        let requests = Requests::Stores(Mapping::Uncached);
-        Self { buffers: Buffers::User, requests, waiting: Waiting::Polling }
-    }
-}
 
 /// Identity of a message. Messages that one node sends at the same time have different keys, and so
 /// do those that it receives.

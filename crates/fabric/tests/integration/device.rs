@@ -4,8 +4,6 @@
 
 use crate::support;
 
-use std::any::Any;
-
 use crosslane_fabric::*;
 use crosslane_pcie::config::{Identity, MsixRequest, registers};
 use crosslane_pcie::credits::Credits;
@@ -53,10 +51,6 @@ impl Device for Echo {
         });
         self.echoed += 1;
         port.release(tlp, &header, data_credits);
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 
@@ -113,10 +107,6 @@ impl Device for Keeper {
     }
 
     fn timer(&mut self, _token: u32, _port: &mut DevicePort<'_>) {}
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 /// A read that a device has received but not answered holds its credit. Behind a link that is down

@@ -4,8 +4,6 @@
 
 use crate::support;
 
-use std::any::Any;
-
 use crosslane_fabric::*;
 use crosslane_pcie::config::Identity;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
@@ -143,10 +141,6 @@ impl Device for Witness {
 
     fn memory(&mut self) -> Option<&mut Memory> {
         Some(&mut self.memory)
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 
@@ -308,10 +302,6 @@ impl Device for Announcer {
     fn transmit_ready(&mut self, _port: &mut DevicePort<'_>) {}
 
     fn timer(&mut self, _token: u32, _port: &mut DevicePort<'_>) {}
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 /// The handler of an interrupt runs after the data that it announces, even with slow memory.

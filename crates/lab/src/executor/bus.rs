@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard};
 
 use crosslane_fabric::{CoreWork, Fabric, HostAccessError, NodeId, PortId, Region, StoreRun};
 use crosslane_host::{
-    Bus, BusError, BusResult, Clock, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
+    Bus, BusError, BusResult, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
     RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
 };
 use crosslane_pcie::config::{Bar, find_capability, registers as reg};
@@ -290,6 +290,12 @@ impl Bus for LabBus {
         }
     }
 
+    /// Returns how long the host's cores have been busy: work, stores, and loads with their round
+    /// trip. Polling of memory is not counted.
+    fn processor_time(&self) -> Option<Picoseconds> {
+        self.shared.lock().fabric.busy(self.running_host().root_complex)
+    }
+
     fn on_core(&self, core: u16) -> Self {
         Self { core: core % self.cores(), ..self.clone() }
     }
@@ -508,22 +514,6 @@ impl Bus for LabBus {
             HostWork::Time(time) => CoreWork::Time(time),
         };
         self.spend(&[work]).await;
-    }
-}
-
-impl Clock for LabBus {
-    fn now(&self) -> Picoseconds {
-        Bus::now(self)
-    }
-
-    async fn sleep_until(&self, time: Picoseconds) {
-        Bus::sleep_until(self, time).await;
-    }
-
-    /// Returns how long the host's cores have been busy: work, stores, and loads with their round
-    /// trip. Polling of memory is not counted.
-    fn processor_time(&self) -> Option<Picoseconds> {
-        self.shared.lock().fabric.busy(self.running_host().root_complex)
     }
 }
 

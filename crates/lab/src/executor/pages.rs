@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Allocation of a host's pages.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use crosslane_host::PageSize;
+use rangemap::RangeSet;
 
 pub(super) const SMALL_PAGE_BYTES: u64 = 4 << 10;
 pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -32,10 +33,10 @@ impl PageRun {
 /// The memory for buffers of a host's programs.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
-    /// Free huge pages: number of the first of each run, and the run's length.
-    huge: BTreeMap<u64, u64>,
-    /// Huge pages that were broken, in runs.
-    broken: Vec<(u64, u64)>,
+    /// Numbers of the free huge pages.
+    huge: RangeSet<u64>,
+    /// Numbers of the huge pages that were broken, in runs.
+    broken: Vec<Range<u64>>,
     /// The ends, which do not fill a huge page.
     ends: [Range<u64>; 2],
     /// Free small pages, in the order of allocation: never two neighbours in a row.
@@ -46,29 +47,22 @@ pub(super) struct Pages {
     total_bytes: u64,
 }
 
-const fn align_up(address: u64, bytes: u64) -> u64 {
-    (address + (bytes - 1)) & !(bytes - 1)
-}
-
 impl Pages {
     pub fn new(range: Range<u64>) -> Self {
-        let start = align_up(range.start, SMALL_PAGE_BYTES);
+        let start = range.start.next_multiple_of(SMALL_PAGE_BYTES);
         let end = (range.end & !(SMALL_PAGE_BYTES - 1)).max(start);
-        let first = align_up(start, HUGE_PAGE_BYTES).min(end);
+        let first = start.next_multiple_of(HUGE_PAGE_BYTES).min(end);
         let last = (end & !(HUGE_PAGE_BYTES - 1)).max(first);
-        let count = (last - first) / HUGE_PAGE_BYTES;
+        let huge = (first < last).then_some(first / HUGE_PAGE_BYTES..last / HUGE_PAGE_BYTES);
         let mut pages = Self {
-            huge: BTreeMap::new(),
+            huge: huge.into_iter().collect(),
             broken: Vec::new(),
-            ends: [start..first, first + count * HUGE_PAGE_BYTES..end],
+            ends: [start..first, last..end],
             small: VecDeque::new(),
             small_used: 0,
             free_bytes: end - start,
             total_bytes: end - start,
         };
-        if count > 0 {
-            pages.huge.insert(first / HUGE_PAGE_BYTES, count);
-        }
         for end in pages.ends.clone() {
             pages.scatter(end);
         }
@@ -102,16 +96,14 @@ impl Pages {
     fn take_huge(&mut self, left: &mut u64, runs: &mut Vec<PageRun>) {
         while *left > 0 {
             let wanted = left.div_ceil(HUGE_PAGE_BYTES);
-            let fitting = self.huge.iter().find(|(_, count)| **count >= wanted);
-            let longest = || self.huge.iter().max_by_key(|(_, count)| **count);
-            let Some((&first, &count)) = fitting.or_else(longest) else { return };
-            let taken = wanted.min(count);
-            self.huge.remove(&first);
-            if taken < count {
-                self.huge.insert(first + taken, count - taken);
-            }
-            let bytes = taken * HUGE_PAGE_BYTES;
-            runs.push(PageRun { address: first * HUGE_PAGE_BYTES, bytes, pages: PageSize::Huge });
+            let count = |run: &Range<u64>| run.end - run.start;
+            let fitting = self.huge.iter().find(|run| count(run) >= wanted);
+            let longest = || self.huge.iter().max_by_key(|run| count(run));
+            let Some(run) = fitting.or_else(longest) else { return };
+            let taken = run.start..run.end.min(run.start + wanted);
+            self.huge.remove(taken.clone());
+            let (address, bytes) = (taken.start * HUGE_PAGE_BYTES, count(&taken) * HUGE_PAGE_BYTES);
+            runs.push(PageRun { address, bytes, pages: PageSize::Huge });
             self.free_bytes -= bytes;
             *left = left.saturating_sub(bytes);
         }
@@ -148,14 +140,11 @@ impl Pages {
 
     /// Breaks some huge pages at the upper end into small ones.
     fn break_huge(&mut self) {
-        let Some((first, count)) = self.huge.pop_last() else { return };
-        let taken = count.min(HUGE_PAGES_BROKEN);
-        if taken < count {
-            self.huge.insert(first, count - taken);
-        }
-        let first = first + count - taken;
-        self.broken.push((first, taken));
-        self.scatter(first * HUGE_PAGE_BYTES..(first + taken) * HUGE_PAGE_BYTES);
+        let Some(last) = self.huge.last() else { return };
+        let taken = last.start.max(last.end.saturating_sub(HUGE_PAGES_BROKEN))..last.end;
+        self.huge.remove(taken.clone());
+        self.scatter(taken.start * HUGE_PAGE_BYTES..taken.end * HUGE_PAGE_BYTES);
+        self.broken.push(taken);
     }
 
     /// Adds the small pages of a range so that neighbours do not follow each other.
@@ -170,7 +159,10 @@ impl Pages {
         for run in runs {
             self.free_bytes += run.bytes;
             match run.pages {
-                PageSize::Huge => self.join(run.address / HUGE_PAGE_BYTES, run.page_count()),
+                PageSize::Huge => {
+                    let first = run.address / HUGE_PAGE_BYTES;
+                    self.huge.insert(first..first + run.page_count());
+                }
                 PageSize::Small => {
                     self.small_used -= 1;
                     self.small.push_back(run.address);
@@ -185,27 +177,10 @@ impl Pages {
     /// Makes all broken pages whole again, once no small page is in use.
     fn mend(&mut self) {
         self.small.clear();
-        for (first, count) in std::mem::take(&mut self.broken) {
-            self.join(first, count);
-        }
+        self.huge.extend(self.broken.drain(..));
         for end in self.ends.clone() {
             self.scatter(end);
         }
-    }
-
-    /// Adds free huge pages and joins them with their neighbours.
-    fn join(&mut self, first: u64, count: u64) {
-        let (mut first, mut count) = (first, count);
-        if let Some((&before, &length)) = self.huge.range(..first).next_back()
-            && before + length == first
-        {
-            self.huge.remove(&before);
-            (first, count) = (before, count + length);
-        }
-        if let Some(length) = self.huge.remove(&(first + count)) {
-            count += length;
-        }
-        self.huge.insert(first, count);
     }
 }
 

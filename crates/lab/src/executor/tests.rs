@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Interrupts from a device that sends them on command, and requests without an answer.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
@@ -92,10 +91,6 @@ impl Device for Bell {
     fn configured(&mut self, config: &ConfigSpace) {
         self.base = config.bar(0).map_or(0, |bar| bar.base.0);
         self.msix = config.msix();
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -14,6 +14,7 @@ use crosslane_fabric::{IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES};
 use crosslane_host::{BusError, BusResult, IoTranslation, PageSize, Segment};
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
+use rangemap::RangeSet;
 
 use super::memory::LabMemory;
 use super::shared::State;
@@ -22,8 +23,8 @@ use super::shared::State;
 #[derive(Clone, Debug)]
 pub(super) struct IoAddresses {
     range: Range<u64>,
-    /// Function and first address of each run in use, with its end.
-    used: BTreeMap<(u16, u64), u64>,
+    /// Runs in use, by function.
+    used: BTreeMap<u16, RangeSet<u64>>,
     /// Pin count of each page-aligned run of BARs, by function and first address.
     bars: BTreeMap<(u16, u64), u32>,
 }
@@ -35,26 +36,11 @@ impl IoAddresses {
         Self { range: start..end.max(start), used: BTreeMap::new(), bars: BTreeMap::new() }
     }
 
-    /// Returns the unused runs, lowest first.
-    fn gaps(&self, function: u16) -> Vec<Range<u64>> {
-        let mut gaps = Vec::new();
-        let mut begin = self.range.start;
-        for ((_, start), end) in self.used.range((function, 0)..=(function, u64::MAX)) {
-            if begin < *start {
-                gaps.push(begin..*start);
-            }
-            begin = *end;
-        }
-        if begin < self.range.end {
-            gaps.push(begin..self.range.end);
-        }
-        gaps
-    }
-
     /// Takes whole pages: one run aligned to `align` if possible, else one run, else several. The
     /// range always suffices for memory of the host, which is no larger.
     pub fn take(&mut self, function: RoutingId, bytes: u64, align: u64) -> Vec<Range<u64>> {
-        let gaps = self.gaps(function.0);
+        let used = self.used.entry(function.0).or_default();
+        let gaps: Vec<Range<u64>> = used.gaps(&self.range).collect();
         let fitting = |align: u64| {
             gaps.iter().find_map(|gap| {
                 let start = gap.start.next_multiple_of(align);
@@ -62,7 +48,7 @@ impl IoAddresses {
                 (end <= gap.end).then_some(start..end)
             })
         };
-        let runs = match fitting(align).or_else(|| fitting(IO_PAGE_BYTES)) {
+        let mut runs = match fitting(align).or_else(|| fitting(IO_PAGE_BYTES)) {
             Some(run) => vec![run],
             None => {
                 let mut left = bytes;
@@ -71,17 +57,17 @@ impl IoAddresses {
                     left -= taken;
                     gap.start..gap.start + taken
                 });
-                pieces.filter(|piece| !piece.is_empty()).collect()
+                pieces.collect()
             }
         };
-        self.used.extend(runs.iter().map(|run| ((function.0, run.start), run.end)));
+        runs.retain(|run| !run.is_empty());
+        used.extend(runs.iter().cloned());
         runs
     }
 
     fn give_back(&mut self, function: RoutingId, runs: &[Range<u64>]) {
-        for run in runs {
-            self.used.remove(&(function.0, run.start));
-        }
+        let used = self.used.entry(function.0).or_default();
+        runs.iter().for_each(|run| used.remove(run.clone()));
     }
 }
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Constants of a lab file, each with its value, unit and source.
 
-use std::fmt;
+use strum::{Display, IntoStaticStr, VariantArray};
 
 /// Kind of a constant's source: the first word of its `source`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Provenance {
     /// A clause of the specification.
     Clause,
     /// A data sheet, product brief or user guide of the part.
+    #[strum(to_string = "data sheet")]
     DataSheet,
     /// The paper that the lab reproduces.
     Document,
@@ -22,19 +26,11 @@ pub enum Provenance {
 
 impl Provenance {
     /// All kinds, the best founded first.
-    pub const ALL: [Self; 6] =
-        [Self::Clause, Self::DataSheet, Self::Document, Self::Sysfs, Self::Fit, Self::Assumption];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Returns the word that begins such a source, without its colon.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Clause => "clause",
-            Self::DataSheet => "data sheet",
-            Self::Document => "document",
-            Self::Sysfs => "sysfs",
-            Self::Fit => "fit",
-            Self::Assumption => "assumption",
-        }
+    pub fn word(self) -> &'static str {
+        self.into()
     }
 
     /// Splits a source such as `fit: median of the 64 B row` into kind and text.
@@ -45,19 +41,13 @@ impl Provenance {
         let (word, text) = source
             .split_once(':')
             .ok_or_else(|| format!("its source \"{source}\" does not say of what kind it is"))?;
-        let kind = Self::ALL.into_iter().find(|kind| kind.word() == word);
+        let kind = Self::ALL.iter().copied().find(|kind| kind.word() == word);
         let kind = kind.ok_or_else(|| format!("\"{word}:\" is not a kind of source"))?;
         let text = text.trim();
         if text.is_empty() {
             return Err(format!("its source says only \"{word}:\", and not which"));
         }
         Ok((kind, text.to_owned()))
-    }
-}
-
-impl fmt::Display for Provenance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
     }
 }
 

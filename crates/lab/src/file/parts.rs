@@ -14,6 +14,7 @@ use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity};
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::table::Table;
 use super::{model, networks};
@@ -25,7 +26,8 @@ const BRIDGE_CLASS: u32 = 0x06_04_00;
 /// Largest 32-bit BAR, bytes.
 const MOST_32_BIT_BYTES: u64 = 1 << 31;
 /// Kind of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum PartKind {
     /// A root complex with memory and processor.
     RootComplex,
@@ -42,32 +44,26 @@ pub enum PartKind {
 }
 
 impl PartKind {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::RootComplex,
-        Self::Switch,
-        Self::Endpoint,
-        Self::Link,
-        Self::Network,
-        Self::TorusLink,
-    ];
-    /// The word of each in a lab file, and its description in a sentence.
-    const WORDS: [(&str, &str); 6] = [
-        ("root-complex", "a root complex"),
-        ("switch", "a switch"),
-        ("endpoint", "an endpoint"),
-        ("link", "a link"),
-        ("network", "a network link"),
-        ("torus-link", "a torus link"),
-    ];
-
     /// Returns its word in a lab file.
-    pub const fn word(self) -> &'static str {
-        Self::WORDS[self as usize].0
+    pub fn word(self) -> &'static str {
+        self.into()
+    }
+
+    /// Returns the words of all kinds.
+    pub(crate) fn words() -> Vec<&'static str> {
+        Self::VARIANTS.iter().map(|kind| kind.word()).collect()
     }
 
     /// Returns it with its article, for sentences.
     pub(crate) const fn described(self) -> &'static str {
-        Self::WORDS[self as usize].1
+        match self {
+            Self::RootComplex => "a root complex",
+            Self::Switch => "a switch",
+            Self::Endpoint => "an endpoint",
+            Self::Link => "a link",
+            Self::Network => "a network link",
+            Self::TorusLink => "a torus link",
+        }
     }
 
     /// Returns the keys of such a part.
@@ -84,9 +80,9 @@ impl PartKind {
 
     pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let word = table.needed_word("kind")?;
-        let kind = Self::ALL.into_iter().find(|kind| kind.word() == word.text);
+        let kind = Self::VARIANTS.iter().copied().find(|kind| kind.word() == word.text);
         kind.ok_or_else(|| {
-            let words = Self::ALL.map(Self::word).join(", ");
+            let words = Self::words().join(", ");
             table.bad("kind", format!("\"{}\" is not one of {words}", word.text))
         })
     }

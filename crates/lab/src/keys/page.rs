@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use strum::VariantArray;
+
 use super::{Absent, INFINITE, Key, KeyTable, Kind, ROOT, or_words};
 use crate::file::parts::PartKind;
 
@@ -78,7 +80,7 @@ fn visit(table: &'static KeyTable, place: String, sections: &mut Vec<Section>) {
             Kind::Named(inner) => visit(inner, below(&format!("{}.NAME", key.name)), sections),
             Kind::List(inner) => visit(inner, format!("[[{}]]", key.name), sections),
             Kind::Parts => {
-                for kind in PartKind::ALL {
+                for kind in PartKind::VARIANTS {
                     visit(kind.keys(), format!("part.{}", kind.word().to_uppercase()), sections);
                 }
             }

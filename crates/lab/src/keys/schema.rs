@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use strum::VariantArray;
 
 use super::{
     Absent, FASTEST_GB_PER_S, INFINITE, Key, KeyTable, Kind, LONGEST_NS, ROOT, SLOWEST_GB_PER_S,
@@ -16,7 +17,8 @@ use crate::file::parts::PartKind;
 pub fn schema() -> Value {
     let mut definitions = BTreeMap::new();
     let root = Writer { definitions: &mut definitions }.table(&ROOT, true);
-    let words = Provenance::ALL.map(Provenance::word).join("|");
+    let words: Vec<&str> = Provenance::ALL.iter().map(|kind| kind.word()).collect();
+    let words = words.join("|");
     let source = json!({ "type": "string", "pattern": format!("^({words}): *\\S") });
     definitions.insert("source".to_owned(), source);
     json!({
@@ -91,14 +93,16 @@ impl Writer<'_> {
     /// Returns the schema of a part: by its kind, or of any where it overrules one.
     fn part(&mut self, key: &Key) -> Value {
         if matches!(key.kind, Kind::OverruleParts) {
-            return json!({ "anyOf": PartKind::ALL.map(|kind| self.table(kind.keys(), false)) });
+            let any = PartKind::VARIANTS.iter().map(|kind| self.table(kind.keys(), false));
+            return json!({ "anyOf": any.collect::<Vec<_>>() });
         }
-        let is = |kind: PartKind| json!({ "properties": { "kind": { "const": kind.word() } } });
-        let kinds = PartKind::ALL
+        let is = |kind: &PartKind| json!({ "properties": { "kind": { "const": kind.word() } } });
+        let kinds = PartKind::VARIANTS
+            .iter()
             .map(|kind| json!({ "if": is(kind), "then": self.table(kind.keys(), true) }));
-        let words = PartKind::ALL.map(PartKind::word);
+        let kinds: Vec<Value> = kinds.collect();
         json!({
-            "properties": { "kind": { "enum": words } },
+            "properties": { "kind": { "enum": PartKind::words() } },
             "required": ["kind"],
             "allOf": kinds,
         })

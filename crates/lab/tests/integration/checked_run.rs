@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 
-use crosslane_fabric::{Flow, FlowKind, FlowSource};
+use crosslane_fabric::{Flow, FlowKind};
 use crosslane_host::{Bus, BusError, ErrorKind, Reason, RegisterAddress, Topology};
 use crosslane_lab::{
     CheckedFlows, CheckedRun, RunError, RunningLab, Simulation, TIME_LIMIT, WhyStuck, open,
@@ -12,7 +12,7 @@ use crosslane_lab::{
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 
-use crate::scenes::{function, ns};
+use crate::scenes::{function, ns, write};
 
 fn checked() -> CheckedRun {
     CheckedRun::new(&open("minimal").unwrap(), 1).unwrap()
@@ -105,22 +105,8 @@ fn errors_of_ports_are_errors_of_the_run() {
 /// The lab with a flow of two operations at this address.
 fn with_flow(kind: FlowKind, target: impl FnOnce(&RunningLab) -> u64) -> RunningLab {
     let mut lab = open("minimal").unwrap().build(1).unwrap();
-    let flow = Flow {
-        name: "flow".to_owned(),
-        source: FlowSource::Endpoint(lab.find("card0").unwrap()),
-        kind,
-        target: BusAddress(target(&lab)),
-        window_bytes: 4096,
-        operation_bytes: 4096,
-        tlp_bytes: None,
-        force: false,
-        operations: 2,
-        outstanding: 1,
-        relaxed_ordering: false,
-        scattered: false,
-        start: Picoseconds::ZERO,
-    };
-    lab.fabric.start_flow(flow).unwrap();
+    let flow = write(lab.find("card0").unwrap(), BusAddress(target(&lab)), 4096);
+    lab.fabric.start_flow(Flow { kind, operations: 2, ..flow }).unwrap();
     lab
 }
 

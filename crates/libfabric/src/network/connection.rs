@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason};
 use futures_channel::oneshot;
+use strum::{Display, IntoStaticStr};
 
 use super::endpoint::{Completion, Far, Part, RawEndpoint, What};
 use super::inbox::Inbox;
@@ -33,19 +34,11 @@ pub const OTHER_END_GONE: &str = "the other end has closed it, or is gone";
 
 pub type Reply<T> = oneshot::Sender<RdmaResult<T>>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Direction {
     Read,
     Write,
-}
-
-impl Direction {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
 }
 
 /// A read or write, split into pieces if the provider cannot take it at once.
@@ -64,7 +57,7 @@ pub struct Transfer {
 
 impl Transfer {
     fn refuse(self, peer: &str, why: String) {
-        let (peer, operation) = (peer.to_owned(), self.direction.name());
+        let (peer, operation) = (peer.to_owned(), self.direction.into());
         let why = Reason::new(ErrorKind::Denied, why);
         // A caller that has gone need not know.
         let _ = self.reply.send(Err(RdmaError::Refused { peer, operation, why }));
@@ -247,7 +240,7 @@ impl Connection {
         let (first, end) = (u128::from(address), u128::from(address) + u128::from(transfer.bytes));
         let grant_end = u128::from(grant.address) + u128::from(grant.bytes);
         let why = if !allowed {
-            format!("its memory is not registered for a remote {}", transfer.direction.name())
+            format!("its memory is not registered for a remote {}", transfer.direction)
         } else if first < u128::from(grant.address) || end > grant_end {
             format!(
                 "{} B at {address:#x} are not within its memory, {} B at {:#x}",

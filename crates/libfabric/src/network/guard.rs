@@ -256,8 +256,7 @@ mod tests {
 
     #[test]
     fn locks_of_the_dead_and_of_closed_connections_become_free() {
-        let folder = std::env::temp_dir().join(super::super::shm::endpoint_name());
-        std::fs::create_dir(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let guard = Guard::start().unwrap();
         let start = || Command::new("sleep").arg("1000").spawn().unwrap();
         let [mut killed, mut living] = [start(), start()];
@@ -265,13 +264,13 @@ mod tests {
         let [near, far, closed, kept, unknown] = [4, 8, 6, 4, 9]
             .iter()
             .zip(names)
-            .map(|(version, name)| memory(&folder, name, *version))
+            .map(|(version, name)| memory(folder.path(), name, *version))
             .collect::<Vec<_>>()
             .try_into()
             .unwrap();
         let watch = |id, process, names: [&str; 2]| {
             let names = names.map(str::as_bytes);
-            guard.watch_in(&folder, id, Pid::from_child(process), names).unwrap()
+            guard.watch_in(folder.path(), id, Pid::from_child(process), names).unwrap()
         };
         let _watches = [
             watch(1, &killed, ["near\0\0", "fi_shm://far"]),
@@ -294,6 +293,5 @@ mod tests {
         until(|| is_free(&kept, 24));
         living.kill().unwrap();
         living.wait().unwrap();
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -46,7 +46,7 @@ use raw::RawNetwork;
 use shared::Running;
 use state::{Command, State};
 
-const fn options_of(provider: Provider) -> ProviderOptions {
+fn options_of(provider: Provider) -> ProviderOptions {
     let (with_connections, hardware) = match provider {
         Provider::Tcp => (true, false),
         Provider::Verbs => (true, true),
@@ -59,7 +59,7 @@ const fn options_of(provider: Provider) -> ProviderOptions {
 /// Lists all providers, in the order of [`Provider::ALL`], with the reasons why some are unusable.
 pub fn providers() -> Vec<ProviderState> {
     let state = |provider| ProviderState { provider, usable: usable(provider) };
-    Provider::ALL.into_iter().map(state).collect()
+    Provider::ALL.iter().copied().map(state).collect()
 }
 
 fn usable(provider: Provider) -> Result<String, String> {

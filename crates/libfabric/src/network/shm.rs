@@ -44,18 +44,17 @@ mod tests {
 
     #[test]
     fn only_files_of_the_dead_go() {
-        let folder = std::env::temp_dir().join(endpoint_name());
-        fs::create_dir(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
         let keep =
             ["crosslane-12-1", "crosslane-x-1", "other-11-1", "crosslane", "crosslane2-11-1"];
         let dead = ["crosslane-11-1", "crosslane-11-20", "fi_crosslane-13-1_0"];
         for name in keep.iter().chain(&dead) {
             fs::write(folder.join(name), "").unwrap();
         }
-        remove_stale(&folder, |process| process == "12");
+        remove_stale(folder, |process| process == "12");
         let left = |name: &&&str| folder.join(name).exists();
         assert_eq!(keep.iter().filter(left).count(), keep.len());
         assert_eq!(dead.iter().filter(left).count(), 0);
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

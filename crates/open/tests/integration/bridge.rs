@@ -93,7 +93,7 @@ fn clients_of_a_lab_s_card() {
 
 #[test]
 fn clients_of_a_card_whose_buffers_the_network_reaches() {
-    let served = Served::start("bridge", "sbdt:crosslane", &["pac"]);
+    let served = Served::start("sbdt:crosslane", &["pac"]);
     let session = Session::open(&format!("vfio-user:{}", served.sockets[0].display())).unwrap();
     let name = session.run_free(serve(&session, 3));
     assert!(name.ends_with(", in the card's own buffers"), "{name}");

@@ -22,8 +22,8 @@ fn run<F: Future>(future: F) -> F::Output {
 }
 
 /// Serves a card whose model is fast; returns it with its bus, and a client of its network.
-fn scene(test: &str) -> (Served, VfioBus, Scene) {
-    let served = Served::start(test, "sbdt:crosslane", &["pac"]);
+fn scene() -> (Served, VfioBus, Scene) {
+    let served = Served::start("sbdt:crosslane", &["pac"]);
     let bus = served.bus();
     let scene = run(Scene::new(&AnyBus::Vfio(bus.clone())));
     (served, bus, scene)
@@ -32,7 +32,7 @@ fn scene(test: &str) -> (Served, VfioBus, Scene) {
 #[test]
 fn what_others_write_and_read_is_the_card_s_buffer_itself() {
     const BYTES: u64 = 300_000;
-    let (_served, bus, Scene { rdma: direct, client, here, there }) = scene("direct");
+    let (_served, bus, Scene { rdma: direct, client, here, there }) = scene();
     run(async {
         let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
             .await
@@ -105,7 +105,7 @@ fn inode(memory: &AnyMemory) -> u64 {
 #[test]
 fn pages_are_there_as_long_as_anybody_has_them_and_no_longer() {
     const BYTES: u64 = 8 << 20;
-    let (_served, bus, Scene { rdma: direct, client, here, there }) = scene("lifetimes");
+    let (_served, bus, Scene { rdma: direct, client, here, there }) = scene();
     run(async {
         let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
             .await

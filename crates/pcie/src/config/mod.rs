@@ -35,6 +35,7 @@ mod views;
 use crate::kinds;
 use crate::link::LinkRate;
 use crate::units::BusAddress;
+use strum::{Display, FromRepr};
 use thiserror::Error;
 
 pub use decode::{
@@ -120,49 +121,32 @@ impl Bar {
 }
 
 /// Device/Port Type of the PCI Express capability (PCIe 6.x 7.5.3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Display, FromRepr, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum PortType {
     /// An endpoint: type 0 header.
-    Endpoint,
+    #[strum(to_string = "an endpoint's port")]
+    Endpoint = 0b0000,
     /// A port of a root complex: type 1 header.
-    RootPort,
+    #[strum(to_string = "a root port")]
+    RootPort = 0b0100,
     /// The port of a switch towards the root complex: type 1 header.
-    UpstreamPort,
+    #[strum(to_string = "a switch's upstream port")]
+    UpstreamPort = 0b0101,
     /// A port of a switch away from the root complex: type 1 header.
-    DownstreamPort,
-}
-
-impl std::fmt::Display for PortType {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Endpoint => "an endpoint's port",
-            Self::RootPort => "a root port",
-            Self::UpstreamPort => "a switch's upstream port",
-            Self::DownstreamPort => "a switch's downstream port",
-        })
-    }
+    #[strum(to_string = "a switch's downstream port")]
+    DownstreamPort = 0b0110,
 }
 
 impl PortType {
     /// The four bits of the type in the register.
     pub const fn encoding(self) -> u8 {
-        match self {
-            Self::Endpoint => 0b0000,
-            Self::RootPort => 0b0100,
-            Self::UpstreamPort => 0b0101,
-            Self::DownstreamPort => 0b0110,
-        }
+        self as u8
     }
 
     /// Decodes the four bits of the register; `None` for types that are not modelled.
     pub const fn from_encoding(bits: u8) -> Option<Self> {
-        match bits {
-            0b0000 => Some(Self::Endpoint),
-            0b0100 => Some(Self::RootPort),
-            0b0101 => Some(Self::UpstreamPort),
-            0b0110 => Some(Self::DownstreamPort),
-            _ => None,
-        }
+        Self::from_repr(bits)
     }
 
     /// Whether the header is of type 1.

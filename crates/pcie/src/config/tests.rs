@@ -3,14 +3,8 @@
 
 use super::registers::*;
 use super::*;
-use crate::link::{Generation, LinkRate, Width};
-
-fn rate(number: u8, lanes: u8) -> LinkRate {
-    LinkRate {
-        generation: Generation::from_number(number).unwrap(),
-        width: Width::new(lanes).unwrap(),
-    }
-}
+use crate::link::Width;
+use crate::link::tests::rate;
 
 fn capability() -> Capability {
     Capability { max_payload_bytes: 512, max_rate: rate(3, 8), extended_tags: true, acs: true }

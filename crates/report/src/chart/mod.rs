@@ -17,6 +17,7 @@ pub use self::look::Look;
 pub use self::points::LeftOut;
 use crate::number::{pixels, with_unit};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
+use crate::text::shortened;
 
 /// Size of a drawing of a plot, pixels.
 #[derive(Clone, Copy, Debug)]
@@ -189,16 +190,6 @@ fn value_words(value: f64, axis: &Axis) -> String {
         }
         _ => with_unit(value, &axis.unit),
     }
-}
-
-/// Returns the first characters of a text, with an ellipsis if there are more.
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
-    short.push('…');
-    short
 }
 
 fn is_category(axis: &Axis) -> bool {

@@ -5,7 +5,7 @@ use crosslane_results::distinct;
 use maud::{Markup, html};
 
 use super::{Writer, heading, table};
-use crate::number::{percent, share};
+use crate::number::{percent, share, trimmed};
 use crate::page::{Bar, Bars};
 use crate::table::Table;
 
@@ -35,8 +35,7 @@ fn pieces(bar: &Bar) -> Vec<Piece<'_>> {
 }
 
 fn of_whole(share: f64) -> String {
-    let text = format!("{:.3}", share * 100.0);
-    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+    trimmed(share * 100.0, 3) + "%"
 }
 
 impl Writer {

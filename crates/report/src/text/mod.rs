@@ -145,6 +145,14 @@ pub(crate) fn filled(words: &[String], columns: usize, indent: usize, hanging: u
     text
 }
 
+/// Returns the first characters of a text, with an ellipsis if there are more.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use crosslane_results::quantity::size_words;
 use crosslane_results::topology::{Function, FunctionKind, Host, Link, Topology};
 
 use crate::number::megabytes;
+use crate::text::shortened;
 
 /// Most characters of a card's name and of its detail: a longer text ends with an ellipsis.
 pub const MOST_CHARACTERS: usize = 56;
@@ -59,14 +60,6 @@ pub struct CardLink<'a> {
     pub up: Option<&'a DirectionLoad>,
 }
 
-/// Returns the first characters of a long text.
-pub fn shortened(text: &str) -> String {
-    if text.chars().count() <= MOST_CHARACTERS {
-        return text.to_owned();
-    }
-    text.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect()
-}
-
 /// Loads by their direction: `fpga1 -> sw1.p1`.
 struct Loads<'a>(HashMap<&'a str, &'a DirectionLoad>);
 
@@ -80,8 +73,8 @@ pub fn cards<'a>(topology: &Topology, loads: &'a [DirectionLoad]) -> Vec<Card<'a
 fn card(class: &'static str, name: &str, detail: &str) -> Card<'static> {
     Card {
         class,
-        name: shortened(name),
-        detail: shortened(detail),
+        name: shortened(name, MOST_CHARACTERS),
+        detail: shortened(detail, MOST_CHARACTERS),
         full_name: name.to_owned(),
         full_detail: detail.to_owned(),
         links: Vec::new(),

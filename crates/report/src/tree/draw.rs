@@ -4,9 +4,10 @@
 use crosslane_results::DirectionLoad;
 use maud::{Markup, html};
 
-use super::card::{Card, CardLink, shortened};
+use super::card::{Card, CardLink, MOST_CHARACTERS};
 use super::layout::{CARD_PADDING, EMPTY_HEIGHT, EMPTY_WORD, LABEL_WIDTH};
 use crate::number::{megabytes, percent, pixels, share};
+use crate::text::shortened;
 
 /// Upper bounds of the first four steps of load, as shares of time.
 const STEPS: [f64; 4] = [0.005, 0.5, 0.75, 0.9];
@@ -172,7 +173,7 @@ fn draw_empty(port: &str, card: &Card<'_>, index: usize) -> Markup {
             title { (port) (EMPTY_WORD) }
             circle cx=(pixels(card.left + 6.0)) cy=(pixels(y)) r="3.5" {}
             text.link-note x=(pixels(card.left + 16.0)) y=(pixels(y + 4.0)) {
-                (shortened(port)) (EMPTY_WORD)
+                (shortened(port, MOST_CHARACTERS)) (EMPTY_WORD)
             }
         }
     }

@@ -4,7 +4,6 @@
 use crate::support;
 
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -38,16 +37,16 @@ fn server_of_its_own() {
 struct Other {
     process: Child,
     bus: VfioBus,
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 impl Other {
-    fn start(test: &str) -> Self {
-        let folder = folder(test);
+    fn start() -> Self {
+        let folder = tempdir().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "endings::server_of_its_own", "--test-threads", "1"]);
-        let process = command.env(FOLDER, &folder).spawn().unwrap();
-        let socket = folder.join(NAME);
+        let process = command.env(FOLDER, folder.path()).spawn().unwrap();
+        let socket = folder.path().join(NAME);
         let begun = Instant::now();
         while !socket.exists() && begun.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(5));
@@ -80,7 +79,6 @@ impl Drop for Other {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -88,7 +86,7 @@ impl Drop for Other {
 #[test]
 fn a_server_that_is_killed_is_an_error_at_once() {
     for notification in [Notification::Poll, Notification::Interrupt] {
-        let mut other = Other::start("killed");
+        let mut other = Other::start();
         let bus = other.bus.clone();
         on_device(&bus, async |device| {
             let generator = StreamSource::Generator;
@@ -120,7 +118,7 @@ fn a_server_that_is_killed_is_an_error_at_once() {
 /// Waits for an interrupt or for memory without a deadline end as well.
 #[test]
 fn waits_end_with_their_server() {
-    let mut other = Other::start("waits");
+    let mut other = Other::start();
     let bus = other.bus.clone();
     let function = bus.own_functions().next().unwrap();
     block_on(bus.enable_interrupts(function, 2)).unwrap();
@@ -139,11 +137,11 @@ fn waits_end_with_their_server() {
 /// A server that is stopped but alive: each request has its deadline.
 #[test]
 fn a_server_that_stalls_meets_the_deadline() {
-    let mut other = Other::start("stalls");
+    let mut other = Other::start();
     let deadline = Duration::from_secs(3);
     // The first client occupies the server; a second one gets no answer.
     let begun = Instant::now();
-    let socket = other.folder.join(NAME);
+    let socket = other.folder.path().join(NAME);
     let error = user::UserFunction::open(&socket, RoutingId(1), deadline).unwrap_err();
     assert!(matches!(error, FunctionError::Deadline { .. }), "{error}");
     assert!((deadline..deadline + SOON).contains(&begun.elapsed()), "{:?}", begun.elapsed());
@@ -170,7 +168,8 @@ fn a_server_that_stalls_meets_the_deadline() {
 
 #[test]
 fn sockets_that_cannot_be_opened_say_why() {
-    let folder = folder("nobody");
+    let folder = tempdir().unwrap();
+    let folder = folder.path();
     let open = |name: &str| {
         let error = user::UserFunction::open(&folder.join(name), RoutingId(1), SOON).unwrap_err();
         error.to_string()
@@ -185,7 +184,8 @@ fn sockets_that_cannot_be_opened_say_why() {
 
 #[test]
 fn what_cannot_be_served_is_refused_with_the_reason() {
-    let folder = folder("refused");
+    let folder = tempdir().unwrap();
+    let folder = folder.path();
     let start = |lab: &str, devices: &[(&str, &str)]| {
         let device = |(name, socket): &(&str, &str)| ServedDevice {
             name: (*name).to_owned(),

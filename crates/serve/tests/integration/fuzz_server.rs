@@ -343,9 +343,9 @@ fn identify(function: &user::UserFunction, vendor: u16) {
 
 #[test]
 fn fuzz_server() {
-    let folder = folder("fuzz_server-lab");
-    let lab = lab_with_a_memory_card(&folder, false);
-    let served = Served::start("fuzz_server", &lab, &["fpga1", CARD, "fpga2"]);
+    let folder = tempdir().unwrap();
+    let lab = lab_with_a_memory_card(folder.path(), false);
+    let served = Served::start(&lab, &["fpga1", CARD, "fpga2"]);
     let sockets = [served.sockets[0].clone(), served.sockets[1].clone()];
     let beside = Bystander(user::open(&served.sockets[2..], REQUEST).unwrap().remove(0));
     bolero::check!().with_type::<Client>().with_iterations(ITERATIONS).for_each(|client| {
@@ -363,5 +363,4 @@ fn fuzz_server() {
         assert!(bars.all(|bar| bar[0] & 0xf0 == 0 && bar[1..] == [0; 3]), "{header:x?}");
         assert_eq!(header[4] & 0b110, 0);
     });
-    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -23,16 +23,9 @@ use rustix::io::Errno;
 
 use support::*;
 
-fn served(test: &str, devices: &[&str]) -> Served {
-    served_as(test, devices, false)
-}
-
-fn served_as(test: &str, devices: &[&str], is_generic: bool) -> Served {
-    let folder = folder(&format!("{test}-lab"));
-    let lab = lab_with_a_memory_card(&folder, is_generic);
-    let served = Served::start(test, &lab, devices);
-    std::fs::remove_dir_all(folder).unwrap();
-    served
+fn served(devices: &[&str], is_generic: bool) -> Served {
+    let folder = tempdir().unwrap();
+    Served::start(&lab_with_a_memory_card(folder.path(), is_generic), devices)
 }
 
 /// Opens the functions behind the sockets, and a bus of them.
@@ -53,7 +46,7 @@ fn loaded(card: &user::UserFunction, offset: u64, bytes: usize) -> Vec<u8> {
 
 #[test]
 fn a_memory_card_is_mapped_and_its_registers_trap() {
-    let served = served("mapped", &[CARD, "fpga1"]);
+    let served = served(&[CARD, "fpga1"], false);
     let (functions, bus) = functions(&served);
     let card = &functions[0];
     let part_of = |bar: u8| {
@@ -105,7 +98,7 @@ fn a_memory_card_is_mapped_and_its_registers_trap() {
 /// A card of the same lab writes into the memory: the client sees it, and overwrites it.
 #[test]
 fn the_client_sees_what_peers_write_and_the_bus_what_the_client_stores() {
-    let served = served("peers_memory", &[CARD, "fpga1"]);
+    let served = served(&[CARD, "fpga1"], false);
     let (functions, bus) = functions(&served);
     let (card, engine) = (&functions[0], functions[1].id());
     let infos = bus.functions().unwrap();
@@ -142,7 +135,7 @@ fn the_client_sees_what_peers_write_and_the_bus_what_the_client_stores() {
 
 #[test]
 fn memory_stays_as_it_is_while_it_is_not_decoded_and_over_resets_and_clients() {
-    let served = served("kept", &[CARD]);
+    let served = served(&[CARD], false);
     let (functions, bus) = functions(&served);
     let card = &functions[0];
     let (part, _) = card.region(MEMORY_BAR).unwrap().part(0, BANKS_BYTES).unwrap();
@@ -195,7 +188,7 @@ impl Bare {
 /// The messages on the socket, byte by byte where QEMU depends on it.
 #[test]
 fn a_client_is_given_one_file_that_it_cannot_take_away() {
-    let served = served("file", &[CARD]);
+    let served = served(&[CARD], false);
     let bare = Bare::connect(&served, Capabilities::OURS);
     // Without room for the list of areas, the reply has none and does not mention it.
     let (info, payload, _) = bare.region(MEMORY_BAR, 32);
@@ -226,7 +219,7 @@ fn a_client_is_given_one_file_that_it_cannot_take_away() {
 /// All BARs of a generic endpoint are memory.
 #[test]
 fn a_generic_endpoint_is_mapped_as_a_whole() {
-    let served = served_as("generic", &[CARD], true);
+    let served = served(&[CARD], true);
     let (functions, bus) = functions(&served);
     let endpoint = &functions[0];
     for bar in (0..6).filter(|bar| endpoint.region(*bar).is_some()) {

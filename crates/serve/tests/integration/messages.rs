@@ -26,7 +26,7 @@ fn client(socket: &Path) -> VfioBus {
 
 #[test]
 fn rings_data_and_status_go_by_messages() {
-    let served = Served::start("messages", "rosta:crosslane", &["fpga1"]);
+    let served = Served::start("rosta:crosslane", &["fpga1"]);
     let bus = client(&served.sockets[0]);
     on_device(&bus, async |device| {
         for notification in [Notification::Poll, Notification::Interrupt] {
@@ -53,7 +53,7 @@ fn client_that_dies() {
 
 #[test]
 fn a_client_that_dies_while_it_is_asked_leaves_the_device_to_the_next() {
-    let served = Served::start("dies", "rosta:crosslane", &["fpga1"]);
+    let served = Served::start("rosta:crosslane", &["fpga1"]);
     let begun = Instant::now();
     die("messages::client_that_dies", &served.sockets[0]);
     let bus = client(&served.sockets[0]);
@@ -112,9 +112,9 @@ fn answers_that_do_not_come_or_are_of_no_use_end_the_transfer() {
         ),
     ];
     for (name, change, why) in cases {
-        let served = Served::start(name, "rosta:crosslane", &["fpga1", "fpga2"]);
-        let folder = folder(&format!("{name}-between"));
-        let socket = between(served.sockets[0].clone(), &folder, change);
+        let served = Served::start("rosta:crosslane", &["fpga1", "fpga2"]);
+        let folder = tempdir().unwrap();
+        let socket = between(served.sockets[0].clone(), folder.path(), change);
         let bus = client(&socket);
         on_device(&bus, async |device| {
             device.user().check_h2c(5).await.unwrap();
@@ -133,6 +133,5 @@ fn answers_that_do_not_come_or_are_of_no_use_end_the_transfer() {
             loop_back_by(&device, Notification::Poll, 4 * PAGE).await;
         });
         drop((bus, other));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -20,7 +20,7 @@ const SECOND: Picoseconds = Picoseconds::from_ns(1_000_000_000);
 
 #[test]
 fn data_go_out_and_come_back_in_every_way() {
-    let served = Served::start("every_way", "rosta:crosslane", &["fpga1"]);
+    let served = Served::start("rosta:crosslane", &["fpga1"]);
     let bus = served.bus();
     on_device(&bus, async |device| {
         for notification in [Notification::Poll, Notification::Interrupt] {
@@ -39,7 +39,7 @@ fn data_go_out_and_come_back_in_every_way() {
 
 #[test]
 fn sixty_four_mib_at_once() {
-    let served = Served::start("64_mib", "rosta:crosslane", &["fpga1"]);
+    let served = Served::start("rosta:crosslane", &["fpga1"]);
     let bus = served.bus();
     on_device(&bus, async |device| {
         device.user().seed(99).await.unwrap();
@@ -62,7 +62,7 @@ fn sixty_four_mib_at_once() {
 #[test]
 fn one_device_writes_into_another() {
     for pair in [["fpga1", "fpga2"], ["fpga1", "fpga5"]] {
-        let served = Served::start("peers", "rosta:crosslane", &pair);
+        let served = Served::start("rosta:crosslane", &pair);
         let bus = served.bus();
         block_on(async {
             let devices = open_all(&bus).await;
@@ -92,7 +92,7 @@ fn one_device_writes_into_another() {
 /// to the second one, a client still sees its memory.
 #[test]
 fn two_clients_at_the_same_addresses() {
-    let served = Served::start("same_addresses", "rosta:crosslane", &["fpga1", "fpga2"]);
+    let served = Served::start("rosta:crosslane", &["fpga1", "fpga2"]);
     let (function, first) = function(&served.sockets[0]);
     let second = bus(&served.sockets[1..]);
     served.wait_for("fpga2: the addresses that its client wrote share a window of 1 MiB");
@@ -134,7 +134,7 @@ fn two_clients_at_the_same_addresses() {
 /// Memory taken from a device: the device and the lab report it.
 #[test]
 fn memory_that_is_not_mapped_is_an_error() {
-    let served = Served::start("unmapped", "rosta:crosslane", &["fpga1"]);
+    let served = Served::start("rosta:crosslane", &["fpga1"]);
     let (function, bus) = function(&served.sockets[0]);
     on_device(&bus, async |device| {
         device.user().check_h2c(5).await.unwrap();
@@ -172,7 +172,7 @@ fn client_that_dies() {
 
 #[test]
 fn the_next_client_finds_the_device_as_after_a_reset() {
-    let served = Served::start("next_client", "rosta:crosslane", &["fpga1"]);
+    let served = Served::start("rosta:crosslane", &["fpga1"]);
     for round in 0..2 {
         die("served::client_that_dies", &served.sockets[0]);
         let bus = served.bus();
@@ -195,7 +195,7 @@ fn the_next_client_finds_the_device_as_after_a_reset() {
 
 #[test]
 fn a_reset_keeps_addresses_and_interrupts() {
-    let served = Served::start("reset", "rosta:crosslane", &["fpga1"]);
+    let served = Served::start("rosta:crosslane", &["fpga1"]);
     let bus = served.bus();
     block_on(async {
         let id = bus.own_functions().next().unwrap();
@@ -219,7 +219,7 @@ fn a_reset_keeps_addresses_and_interrupts() {
 /// The server handles MSI-X: a client reads back what it writes there, and interrupts arrive.
 #[test]
 fn msi_x_registers_are_kept_and_do_nothing() {
-    let served = Served::start("msi_x", "rosta:crosslane", &["fpga1"]);
+    let served = Served::start("rosta:crosslane", &["fpga1"]);
     let (function, bus) = function(&served.sockets[0]);
     let mut place = [0; 4];
     function.config_read(0x84, &mut place).unwrap();

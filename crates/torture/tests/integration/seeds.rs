@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use crosslane_torture::{Check, Fault, LabText, Setup, Summary, campaign, lab_of, run_seed};
+use crosslane_torture::{Check, Fault, LabText, Setup, campaign, lab_of, run_seed};
+
+use crate::assert_none_failed;
 
 /// Seeds run every time.
 const SEEDS: Range<u64> = 0..3000;
@@ -16,11 +18,6 @@ const ONCE_FAILED: [u64; 20] = [
     30_009_146, 30_019_515, 30_023_691, 30_026_902, 30_029_326, 30_068_736, 30_077_445, 30_097_710,
     20_417_001_447, 20_782_058_458,
 ];
-
-fn assert_none_failed(summary: &Summary) {
-    let failures: Vec<String> = summary.failures.iter().map(ToString::to_string).collect();
-    assert!(failures.is_empty(), "{} failed:\n{}", summary.failed, failures.join("\n"));
-}
 
 #[test]
 fn seeds() {
@@ -35,7 +32,7 @@ fn seeds() {
     assert!(summary.all.spoilt > count, "{summary:?}");
     // A seed in which nothing happens shows nothing.
     assert!(summary.all.words > count * 5_000 && summary.all.transfers > count * 20, "{summary:?}");
-    for fault in Fault::ALL {
+    for &fault in Fault::ALL {
         assert!(summary.all.faults.of(fault) > count / 50, "{fault}: {:?}", summary.all.faults);
     }
 }
@@ -80,7 +77,8 @@ fn a_lab_can_be_asked_for() {
 fn the_document_has_a_row_for_each_fault_and_each_checker() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/torture.md");
     let text = std::fs::read_to_string(path).unwrap();
-    for word in Fault::ALL.map(Fault::word).iter().chain(&Check::ALL.map(Check::word)) {
+    let faults = Fault::ALL.iter().map(|fault| fault.word());
+    for word in faults.chain(Check::ALL.iter().map(|check| check.word())) {
         assert!(text.contains(&format!("\n| {word} | ")), "docs/torture.md has no row for {word}");
     }
 }

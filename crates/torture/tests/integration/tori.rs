@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use crosslane_torture::{Setup, Summary, TorusStory, torus_campaign};
+use crosslane_torture::{Setup, torus_campaign};
+
+use crate::assert_none_failed;
 
 /// Seeds of every run.
 const SEEDS: Range<u64> = 0..400;
@@ -13,11 +15,6 @@ const TWICE: Range<u64> = 0..20;
 /// taken by others, whose messages came behind theirs; in 5005768 small credits passed a large one
 /// until that was so there, too.
 const ONCE_FAILED: [u64; 3] = [5_002_299, 5_003_712, 5_005_768];
-
-fn assert_none_failed(summary: &Summary<TorusStory>) {
-    let failures: Vec<String> = summary.failures.iter().map(ToString::to_string).collect();
-    assert!(failures.is_empty(), "{} failed:\n{}", summary.failed, failures.join("\n"));
-}
 
 #[test]
 fn seeds() {

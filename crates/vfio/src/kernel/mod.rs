@@ -13,13 +13,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use strum::Display;
 
 use crate::function::{Doing, FunctionError, Result, duplicate};
 use crate::sysfs::{Address, Machine};
@@ -29,21 +29,14 @@ use space::{Space, Translation};
 pub use function::KernelFunction;
 
 /// One of the kernel's two interfaces to VFIO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display)]
 pub enum Interface {
     /// `/dev/vfio/GROUP` and a container with the type 1 IOMMU: available in every kernel.
+    #[strum(to_string = "group and container")]
     Group,
     /// `/dev/vfio/devices/vfioN` and `/dev/iommu`: available since Linux 6.6, if configured.
+    #[strum(to_string = "iommufd")]
     Iommufd,
-}
-
-impl fmt::Display for Interface {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Group => "group and container",
-            Self::Iommufd => "iommufd",
-        })
-    }
 }
 
 /// Opens functions of this machine, which must be bound to vfio-pci. They share one I/O address

@@ -6,27 +6,23 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use tempfile::{TempDir, tempdir};
+
 use super::*;
 
 /// Folders like `/sys` and `/dev`.
-struct Machine(PathBuf);
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+struct Machine(TempDir);
 
 impl Machine {
-    fn new(name: &str) -> Self {
-        let root = std::env::temp_dir().join(format!("crosslane-{}-{name}", std::process::id()));
-        fs::create_dir_all(root.join("sys/bus/pci/devices")).unwrap();
-        fs::create_dir_all(root.join("dev/vfio/devices")).unwrap();
-        Self(root)
+    fn new() -> Self {
+        let machine = Self(tempdir().unwrap());
+        machine.folder("sys/bus/pci/devices");
+        machine.folder("dev/vfio/devices");
+        machine
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        self.0.join(path)
+        self.0.path().join(path)
     }
 
     fn folder(&self, path: &str) -> PathBuf {
@@ -57,7 +53,7 @@ impl Machine {
     }
 
     fn opening(&self) -> Opening {
-        Opening::new(crate::sysfs::Machine::below(&self.0))
+        Opening::new(crate::sysfs::Machine::below(self.0.path()))
     }
 
     /// Returns the error text of opening a function.
@@ -67,13 +63,13 @@ impl Machine {
     }
 
     fn plain(&self, text: String) -> String {
-        text.replace(&self.0.display().to_string(), "")
+        text.replace(&self.0.path().display().to_string(), "")
     }
 }
 
 #[test]
 fn a_function_that_is_not_there_or_not_with_vfio() {
-    let machine = Machine::new("driver");
+    let machine = Machine::new();
     assert!(machine.refusal(None).starts_with(
         "0000:01:00.0: looking for the PCI function failed: No such device (os error 19). `lspci"
     ));
@@ -95,7 +91,7 @@ fn a_function_that_is_not_there_or_not_with_vfio() {
 
 #[test]
 fn no_iommu_no_module_and_no_right() {
-    let machine = Machine::new("group");
+    let machine = Machine::new();
     machine.function("0000:01:00.0", Some("vfio-pci"), None);
     let refusal = machine.refusal(None);
     assert!(refusal.contains("No IOMMU translates its requests"), "{refusal}");
@@ -135,7 +131,7 @@ fn no_iommu_no_module_and_no_right() {
 
 #[test]
 fn functions_that_make_a_group_unusable_are_named() {
-    let machine = Machine::new("viable");
+    let machine = Machine::new();
     machine.function("0000:01:00.0", Some("vfio-pci"), Some(7));
     machine.function("0000:01:00.1", Some("snd_hda_intel"), Some(7));
     machine.function("0000:00:01.0", Some("pcieport"), Some(7));
@@ -150,7 +146,7 @@ fn functions_that_make_a_group_unusable_are_named() {
 
 #[test]
 fn iommufd_is_taken_where_both_of_its_files_can_be_opened() {
-    let machine = Machine::new("iommufd");
+    let machine = Machine::new();
     machine.function("0000:01:00.0", Some("vfio-pci"), Some(7));
     let refusal = machine.refusal(Some(Interface::Iommufd));
     assert!(refusal.contains("The kernel gives it no device of its own"), "{refusal}");

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crosslane_host::ErrorKind::{Busy, Denied, Failed, InvalidArgument, NotFound, Unsupported};
 use crosslane_host::setters;
+use smart_default::SmartDefault;
 
 use super::attribute::{link_name, write};
 use super::function::is_vfio_driver;
@@ -27,22 +28,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Time to wait for a driver that is optional.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Options of a binding.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Options of a binding. By default: vfio-pci, without force.
+#[derive(Clone, Debug, SmartDefault, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BindOptions {
     /// The driver to bind to.
+    #[default(VFIO_PCI.to_owned())]
     pub driver: String,
     /// Permits taking a storage, network or display controller from its driver, and a function from
     /// a program that has it open.
     pub force: bool,
-}
-
-impl Default for BindOptions {
-    /// vfio-pci, without force.
-    fn default() -> Self {
-        Self { driver: VFIO_PCI.to_owned(), force: false }
-    }
 }
 
 setters!(BindOptions {

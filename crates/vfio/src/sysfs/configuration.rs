@@ -12,6 +12,7 @@ use crosslane_pcie::config::{
     PortType, find_capability, find_extended_capability, registers as reg, size_of_code,
 };
 use crosslane_pcie::link::{Generation, LinkRate, Width};
+use strum::Display;
 
 /// ID of the MSI capability (PCIe 6.x 7.7.1).
 const CAPABILITY_MSI: u8 = 0x05;
@@ -27,31 +28,43 @@ const TEN_BIT_TAG_ENABLE: u32 = 1 << 12;
 const FUNCTION_LEVEL_RESET: u32 = 1 << 28;
 
 /// Kind of a function, by its header and its PCI Express capability (PCIe 6.x 7.5.3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display)]
 pub enum Kind {
     /// An endpoint.
+    #[strum(to_string = "endpoint")]
     Endpoint,
     /// An endpoint that may use features deprecated by PCI Express (I/O space, locks).
+    #[strum(to_string = "legacy endpoint")]
     LegacyEndpoint,
     /// A port of the root complex.
+    #[strum(to_string = "root port")]
     RootPort,
     /// The upper port of a switch.
+    #[strum(to_string = "upstream port of a switch")]
     UpstreamPort,
     /// A lower port of a switch.
+    #[strum(to_string = "downstream port of a switch")]
     DownstreamPort,
     /// A bridge from PCI Express to PCI.
+    #[strum(to_string = "bridge to PCI")]
     BridgeToPci,
     /// A bridge from PCI to PCI Express.
+    #[strum(to_string = "bridge from PCI")]
     BridgeFromPci,
     /// A device within the root complex, without a link.
+    #[strum(to_string = "endpoint within the root complex")]
     IntegratedEndpoint,
     /// The root complex's collector of errors of integrated endpoints.
+    #[strum(to_string = "event collector of the root complex")]
     EventCollector,
     /// A device without a PCI Express capability.
+    #[strum(to_string = "PCI device")]
     Conventional,
     /// A bridge without a PCI Express capability.
+    #[strum(to_string = "PCI bridge")]
     ConventionalBridge,
     /// A code that no specification defines.
+    #[strum(to_string = "PCI Express function of type {0}")]
     Unknown(u8),
 }
 
@@ -91,25 +104,6 @@ impl Kind {
                 | Self::BridgeFromPci
                 | Self::ConventionalBridge
         )
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Endpoint => "endpoint",
-            Self::LegacyEndpoint => "legacy endpoint",
-            Self::RootPort => "root port",
-            Self::UpstreamPort => "upstream port of a switch",
-            Self::DownstreamPort => "downstream port of a switch",
-            Self::BridgeToPci => "bridge to PCI",
-            Self::BridgeFromPci => "bridge from PCI",
-            Self::IntegratedEndpoint => "endpoint within the root complex",
-            Self::EventCollector => "event collector of the root complex",
-            Self::Conventional => "PCI device",
-            Self::ConventionalBridge => "PCI bridge",
-            Self::Unknown(code) => return write!(f, "PCI Express function of type {code}"),
-        })
     }
 }
 

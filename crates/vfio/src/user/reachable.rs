@@ -45,7 +45,7 @@ impl Reachable {
     pub fn answer(&self, command: u16, payload: &[u8]) -> Result<Vec<u8>, Errno> {
         let invalid = |_: ProtocolError| Errno::INVAL;
         let parts = lock(&self.0);
-        match Command::from_number(command) {
+        match Command::from_repr(command) {
             Some(Command::DmaRead) => {
                 let (access, _) = DmaAccess::decode(payload).map_err(invalid)?;
                 let mut data = vec![0; access.bytes as usize];

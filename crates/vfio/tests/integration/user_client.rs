@@ -186,7 +186,7 @@ fn refusals_say_what_was_refused_and_why() {
     let (path, thread) = server(|stream| {
         let memory = pages();
         while let Ok(message) = receive(&stream) {
-            let is_refused = match Command::from_number(message.header.command).unwrap() {
+            let is_refused = match Command::from_repr(message.header.command).unwrap() {
                 Command::DmaMap => Some(17),
                 // A refusal without a reason.
                 Command::RegionWrite => Some(0),

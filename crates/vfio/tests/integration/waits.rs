@@ -13,7 +13,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crosslane_host::{Bus, BusError, Clock, DmaMemory, PageSize, RegisterAddress, Waiting};
+use crosslane_host::{Bus, BusError, DmaMemory, PageSize, RegisterAddress, Waiting};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_vfio::{BusOptions, Function, UserMonitor, VfioBus, block_on};
 use futures_util::future::join_all;
@@ -67,7 +67,7 @@ fn time_passes_and_sleepers_wake_in_time() {
         passed.0 >= 20_050_000_000 && u128::from(passed.0) <= start.elapsed().as_nanos() * 1000
     );
     // A past moment ends a wait at once, and one that never comes does not.
-    block_on(Clock::sleep_until(&bus, before));
+    block_on(Bus::sleep_until(&bus, before));
     let waker = Waker::from(Arc::new(Counter::default()));
     let mut never = pin!(Bus::sleep_until(&bus, Picoseconds::NEVER));
     assert!(never.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab with cards, a server and clients on one host.
 
-// Not every test uses all faults.
-#[allow(dead_code)]
 pub mod network;
 
 use std::cell::RefCell;
@@ -85,7 +83,6 @@ impl Scene {
         Self { simulation, network, bus, before }
     }
 
-    #[allow(dead_code)]
     pub fn bus_now(&self) -> u64 {
         Bus::now(&self.bus).0
     }

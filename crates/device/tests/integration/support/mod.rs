@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Engines on a fabric, and a host that drives them by plain register accesses.
-#![allow(dead_code)] // Each test file uses its part of this.
 
 #[path = "../../../../fabric/tests/integration/support/mod.rs"]
 pub mod fabric_support;

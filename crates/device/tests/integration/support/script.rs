@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Completer with scripted answers to reads, right or wrong.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 
 use crosslane_fabric::*;
@@ -119,10 +118,6 @@ impl Device for Script {
             }
         });
     }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 /// Sends given TLPs in sequence: header, payload and time in between.
@@ -151,9 +146,5 @@ impl Device for Thrower {
             }
         });
         port.timer(port.now_ps() + self.apart_ps, 0);
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

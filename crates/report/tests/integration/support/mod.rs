@@ -10,7 +10,6 @@ use html5ever::tendril::TendrilSink as _;
 use markup5ever_rcdom::RcDom;
 
 /// Returns a page with every kind of block, and `text` in every position that can hold one.
-#[allow(dead_code, reason = "not every test needs it")]
 pub fn page_of_everything(text: &str) -> Page {
     let text = || text.to_owned();
     let cell = |is_bad| Cell { text: text(), is_bad };

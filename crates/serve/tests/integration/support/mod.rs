@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Served labs, and the driver on the other side of their sockets.
-#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +15,7 @@ use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_serve::{ServedDevice, Server};
 use crosslane_vfio::{BusOptions, Function, VfioBus, block_on, user};
+pub use tempfile::{TempDir, tempdir};
 
 pub const PAGE: u64 = 4096;
 pub const MIB: u64 = 1 << 20;
@@ -28,29 +28,22 @@ pub const LONG: Picoseconds = Picoseconds::from_ns(60_000_000_000);
 /// Deadline of one request to a server.
 pub const REQUEST: Duration = Duration::from_secs(20);
 
-/// Makes an empty folder for this test.
-pub fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("crosslane-{}-{name}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 /// A served lab: the server, its sockets, and its reported events.
 pub struct Served {
-    pub server: Option<Server>,
+    _server: Server,
     pub sockets: Vec<PathBuf>,
     pub told: Arc<Mutex<Vec<String>>>,
-    folder: PathBuf,
+    /// Goes with what is in it, behind the server.
+    _folder: TempDir,
 }
 
 impl Served {
-    pub fn start(test: &str, lab: &str, names: &[&str]) -> Self {
-        let folder = folder(test);
-        let sockets: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
+    pub fn start(lab: &str, names: &[&str]) -> Self {
+        let folder = tempdir().unwrap();
+        let sockets: Vec<PathBuf> = names.iter().map(|name| folder.path().join(name)).collect();
         let told = Arc::new(Mutex::new(Vec::new()));
-        let server = Some(server(lab, names, &folder, &told));
-        Self { server, sockets, told, folder }
+        let server = server(lab, names, folder.path(), &told);
+        Self { _server: server, sockets, told, _folder: folder }
     }
 
     /// Opens the bus of a client of all its devices.
@@ -71,13 +64,6 @@ impl Served {
             std::thread::sleep(Duration::from_millis(10));
         }
         panic!("the server has not told {words:?} but {:?}", self.told());
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.server.take();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

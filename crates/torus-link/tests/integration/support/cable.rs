@@ -2,8 +2,6 @@
 //! Two ports and a cable of line bits with latency, skew between lanes, any bit alignment, bit
 //! errors and cuts, in exact simulated time, column by column.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-
 use crosslane_torus_link::code::Code;
 use crosslane_torus_link::lanes::{Column, MAX_LANES};
 use crosslane_torus_link::*;

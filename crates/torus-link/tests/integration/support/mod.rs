@@ -2,8 +2,6 @@
 //! Two link ends joined by wires that lose or damage frames, and hosts that send numbered datagrams
 //! and take them. Simulated time, exact.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-
 pub mod cable;
 
 use crosslane_torus_link::frame::CHANNELS;

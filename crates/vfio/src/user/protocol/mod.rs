@@ -9,6 +9,7 @@ mod payload;
 
 use crosslane_host::kinds;
 use serde_json::{Value, json};
+use strum::FromRepr;
 use thiserror::Error;
 
 pub use payload::{
@@ -79,29 +80,10 @@ kinds!(ProtocolError {
     Self::Malformed { .. } => Data,
 });
 
-/// Defines commands with their numbers.
-macro_rules! commands {
-    ($($(#[$meta:meta])* $command:ident = $number:literal,)*) => {
-        /// Kind of a message.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u16)]
-        pub enum Command {
-            $($(#[$meta])* $command = $number,)*
-        }
-
-        impl Command {
-            /// Returns the command with this number, if it is known.
-            pub const fn from_number(number: u16) -> Option<Self> {
-                match number {
-                    $($number => Some(Self::$command),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-commands! {
+/// Kind of a message.
+#[derive(Clone, Copy, Debug, FromRepr, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Command {
     /// Agrees on a version and tells the sender's limits; the first message.
     Version = 1,
     /// Maps memory for the device to reach.
@@ -135,7 +117,7 @@ commands! {
 pub struct Header {
     /// Number that the sender of a command chooses, repeated in the reply.
     pub id: u16,
-    /// Number of the command; see [`Command::from_number`].
+    /// Number of the command; see [`Command::from_repr`].
     pub command: u16,
     /// Bytes of the whole message, including this header.
     pub bytes: u32,

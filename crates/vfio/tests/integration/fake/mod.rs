@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A function without hardware: its BARs and the memory that it reaches are shared pages, its
 //! interrupts are eventfds, and the test plays the device.
-#![allow(dead_code)] // Each test file uses a part of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;

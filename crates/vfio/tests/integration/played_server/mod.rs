@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Servers of vfio-user that a test plays.
-#![allow(dead_code)]
 
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,26 +24,14 @@ pub const ID: RoutingId = RoutingId(0x100);
 pub const LONG: Duration = Duration::from_secs(20);
 pub const BAR_BYTES: u64 = 0x10000;
 
-/// Returns an unused path for a socket.
-fn socket() -> PathBuf {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("crosslane-{}-{number}", std::process::id()));
-    let _ = std::fs::remove_file(&path);
-    path
-}
-
 /// Plays a server for one client.
 pub fn server(play: impl FnOnce(UnixStream) + Send + 'static) -> (PathBuf, JoinHandle<()>) {
-    let path = socket();
-    let listener = UnixListener::bind(&path).unwrap();
-    let thread = std::thread::spawn({
-        let path = path.clone();
-        move || {
-            let (stream, _) = listener.accept().unwrap();
-            std::fs::remove_file(path).unwrap();
-            play(stream);
-        }
+    let socket = tempfile::Builder::new().make(|path| UnixListener::bind(path)).unwrap();
+    let path = socket.path().to_owned();
+    let thread = std::thread::spawn(move || {
+        let (stream, _) = socket.as_file().accept().unwrap();
+        socket.close().unwrap();
+        play(stream);
     });
     (path, thread)
 }
@@ -54,7 +40,7 @@ pub fn server(play: impl FnOnce(UnixStream) + Send + 'static) -> (PathBuf, JoinH
 /// can be mapped.
 pub fn answer(message: &Message) -> (Vec<u8>, bool) {
     let plain = |payload| (payload, false);
-    match Command::from_number(message.header.command).unwrap() {
+    match Command::from_repr(message.header.command).unwrap() {
         Command::Version => {
             plain(Version { major: 0, minor: 0, capabilities: Capabilities::UNSAID }.encode())
         }
