@@ -173,12 +173,12 @@ both.")]
     /// Make a lab from dumps of a machine: what lspci, sysfs, hwloc or NCCL show of it
     #[command(after_help = "\
 Examples:
-  lspci -vvvnnD > server.txt                      on the machine, by root
   crosslane lab import server.txt -o server.toml
-  crosslane topo server.toml
-  crosslane lab import server.txt nccl-topo.xml   what one does not show may be in the other
+  crosslane topo server.toml --matrix
+  crosslane lab import server.txt nccl.xml    what one does not show may be in the other
 
-A dump is a listing of `lspci -vvv`, also as pasted into an issue (with -xxxx its bytes count more
+Here server.txt is what `lspci -vvvnnD > server.txt` has written on the machine, run by root. A
+dump is a listing of `lspci -vvv`, also as pasted into an issue (with -xxxx its bytes count more
 than its words), a folder or tar file of /sys/bus/pci, hwloc's XML (`lstopo machine.xml`), or
 NCCL's (NCCL_TOPO_DUMP_FILE). The lab has every endpoint with a link above it. What the dumps do
 not show is assumed, and listed.")]
