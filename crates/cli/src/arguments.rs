@@ -170,6 +170,29 @@ both.")]
         #[arg(long)]
         json: bool,
     },
+    /// Make a lab from dumps of a machine: what lspci, sysfs, hwloc or NCCL show of it
+    #[command(after_help = "\
+Examples:
+  crosslane lab import server.txt -o server.toml
+  crosslane topo server.toml --matrix
+  crosslane lab import server.txt nccl.xml    what one does not show may be in the other
+
+Here server.txt is what `lspci -vvvnnD > server.txt` has written on the machine, run by root. A
+dump is a listing of `lspci -vvv`, also as pasted into an issue (with -xxxx its bytes count more
+than its words), a folder or tar file of /sys/bus/pci, hwloc's XML (`lstopo machine.xml`), or
+NCCL's (NCCL_TOPO_DUMP_FILE). The lab has every endpoint with a link above it. What the dumps do
+not show is assumed, and listed.")]
+    Import {
+        /// Dumps of one machine.
+        #[arg(required = true, value_hint = ValueHint::AnyPath)]
+        dumps: Vec<PathBuf>,
+        /// Write the lab to this file, and print its endpoints [default: print the lab].
+        #[arg(short, long, value_hint = ValueHint::FilePath)]
+        output: Option<PathBuf>,
+        /// Print the endpoints and the gaps as JSON.
+        #[arg(long, requires = "output")]
+        json: bool,
+    },
     /// Describe all keys of lab files: values, defaults and meanings, as Markdown
     Keys,
     /// Print the JSON Schema of lab files, with which editors complete keys
@@ -208,6 +231,7 @@ Examples:
   crosslane topo rosta
   crosslane topo rosta --svg rosta.svg
   crosslane topo my-lab.toml --json
+  crosslane topo my-lab.toml --matrix    what every pair of endpoints can move
 
 The tree is in the style of `lspci -tv`. A link's ceiling is its rate less encoding and SKP
 ordered sets, times payload over payload, framing, header and LCRC, for TLPs of Max_Payload_Size
@@ -218,6 +242,10 @@ pub struct TopoArguments {
     #[arg(value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),
         hide_possible_values = true)]
     pub lab: String,
+    /// Show, for every pair of endpoints and for each with host memory, what is between them, what
+    /// they can move one way and both ways, and the time of a short read.
+    #[arg(long, conflicts_with = "svg")]
+    pub matrix: bool,
     /// Draw the tree into this file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,

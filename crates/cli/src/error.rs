@@ -60,6 +60,7 @@ failed!(
     crosslane::host::RdmaError,
     crosslane::lab::RunError<std::convert::Infallible>,
     crosslane::lab::Stuck,
+    crosslane::machine::ImportError,
     crosslane::open::CardError,
     crosslane_report::output::OutputError,
     crosslane_vfio::sysfs::SysfsError,

@@ -50,6 +50,7 @@
 pub mod blocking;
 pub mod labs;
 pub mod machine;
+mod matrix;
 pub mod trace;
 
 pub use crosslane_bridge as bridge;
@@ -65,6 +66,7 @@ pub use crosslane_open as open;
 pub use crosslane_pcie as pcie;
 pub use crosslane_results as results;
 pub use crosslane_torus as torus;
+pub use matrix::matrix;
 
 /// The names that most programs need.
 pub mod prelude {

@@ -282,7 +282,14 @@ impl Lab {
             .map(|(index, _)| NodeId(index as u32))
             .collect();
         let parameters = &host.part.parameters;
+        let links = self.file.links.iter().filter(|link| link.upper == host.name);
+        let limits = links.filter_map(|link| {
+            let is_switch = self.file.switches.iter().any(|switch| switch.name == link.lower);
+            let port = if is_switch { format!("{}.up", link.lower) } else { link.lower.clone() };
+            Some((port, link.max_payload_limit_bytes?))
+        });
         Policy {
+            max_payload_limits: limits.collect(),
             max_read_request_bytes: host.max_read_request_bytes,
             max_payload_limit_bytes: host.max_payload_limit_bytes,
             read_completion_boundary_bytes: parameters.completer.read_completion_boundary_bytes,

@@ -260,6 +260,12 @@ impl<'a> Wiring<'a> {
             let (needed, is) = ("a switch or an endpoint", lower.described());
             return Err(self.wrong_kind(&link.lower_span, &lower_key, &link.lower, is, needed));
         }
+        if link.max_payload_limit_bytes.is_some() && !matches!(upper, Named::Host(_)) {
+            let key = format!("{}.max_payload_limit_bytes", link.path);
+            let problem = "only the root ports of a host have one each".into();
+            let problem = Problem::BadValue { key: key.clone(), problem };
+            return Err(self.lab.error(link.upper_span.clone(), &key, problem));
+        }
         Ok((upper, lower))
     }
 

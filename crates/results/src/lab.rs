@@ -3,6 +3,44 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A lab made from dumps of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabImport {
+    /// Name of the lab.
+    pub lab: String,
+    /// Its endpoints, by address.
+    pub endpoints: Vec<ImportedEndpoint>,
+    /// What the dumps do not show and the lab assumes or leaves out, a sentence each.
+    pub gaps: Vec<String>,
+}
+
+/// An endpoint of a lab made from dumps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedEndpoint {
+    /// Name in the lab.
+    pub name: String,
+    /// Address on the machine.
+    pub address: String,
+    /// Vendor ID, hexadecimal.
+    pub vendor: String,
+    /// Device ID, hexadecimal.
+    pub device: String,
+    /// Class of the device in words.
+    pub class_words: String,
+    /// Name that a dump gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub described: Option<String>,
+    /// Its link as it has trained: `Gen3 x8`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// The best link that it supports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_link: Option<String>,
+    /// Its NUMA node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+}
+
 /// The labs that are shipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabList {

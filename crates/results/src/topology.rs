@@ -31,6 +31,85 @@ impl Topology {
     }
 }
 
+/// What every pair of a lab's endpoints, and each with host memory, can move.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// Name of the lab.
+    pub lab: String,
+    /// Endpoints, each host's before its memory.
+    pub nodes: Vec<MatrixNode>,
+    /// Pairs of nodes of the same host, in both orders.
+    pub pairs: Vec<MatrixPair>,
+}
+
+/// An endpoint, or host memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MatrixNode {
+    /// Name in the lab.
+    pub name: String,
+    /// Whether it is the memory of a host, under the host's name.
+    pub is_memory: bool,
+}
+
+/// What is between two nodes of a matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// Nothing leads there.
+    #[default]
+    #[serde(rename = "none")]
+    None,
+    /// One switch.
+    #[serde(rename = "one switch")]
+    OneSwitch,
+    /// Several switches.
+    #[serde(rename = "switches")]
+    Switches,
+    /// The root complex.
+    #[serde(rename = "root complex")]
+    RootComplex,
+    /// Host memory is one of them.
+    #[serde(rename = "memory")]
+    Memory,
+}
+
+impl Way {
+    /// All kinds of ways, the nearest first.
+    pub const ALL: [Self; 5] =
+        [Self::OneSwitch, Self::Switches, Self::RootComplex, Self::Memory, Self::None];
+
+    /// Returns its abbreviation as GPU tools write it, and what it stands for.
+    pub const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::None => ("-", "no way: the problem is named below"),
+            Self::OneSwitch => ("PIX", "by one switch"),
+            Self::Switches => ("PXB", "by several switches, not by the root complex"),
+            Self::RootComplex => ("PHB", "by the root complex"),
+            Self::Memory => ("MEM", "to or from host memory"),
+        }
+    }
+}
+
+/// What a pair of nodes can move, and how fast.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MatrixPair {
+    /// The node that the data come from: an endpoint writes them; those in host memory are read by
+    /// the other one.
+    pub from: String,
+    /// The node that they go to.
+    pub to: String,
+    /// What is between the two.
+    pub way: Way,
+    /// Payload, while nothing else is moved.
+    pub one_way_bytes_per_second: Option<f64>,
+    /// Payload of both directions together, moved at the same time.
+    pub both_ways_bytes_per_second: Option<f64>,
+    /// Typical time of a read of 64 B by `from`, an endpoint, of `to`.
+    pub read_latency_ns: Option<f64>,
+    /// Reason for which a figure is missing, a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
 /// The tree of one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {

@@ -16,6 +16,7 @@ use super::arguments::DoctorArguments;
 use super::machine;
 use crate::error::{CommandError, Result, usage};
 use crate::files::output_of;
+use crate::lab_command::lab_name;
 use crate::output::show;
 use crate::progress::{Explaining, Progress};
 
@@ -123,24 +124,5 @@ impl PredictionProgress for DoctorProgress {
     fn explain(&self, runs: usize) {
         self.runs.finish();
         let _ = self.explaining.set(Explaining::new(runs as u64));
-    }
-}
-
-/// Returns a lab's name from that of its file: letters, digits, - and _.
-fn lab_name(path: &Path) -> String {
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let name: String = stem.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect();
-    if name.is_empty() { "this-machine".to_owned() } else { name }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lab_is_named_after_its_file() {
-        assert_eq!(lab_name(Path::new("x/my board.toml")), "my-board");
-        assert_eq!(lab_name(Path::new("/")), "this-machine");
     }
 }

@@ -15,11 +15,11 @@ use crate::run::{
 };
 
 /// Every command that has a help page.
-const PAGES: [&str; 40] = [
-    "", "lab", "lab list", "lab check", "lab show", "lab serve", "topo", "bench", "bench write",
-    "bench read", "bench p2p", "bench latency", "bench chain", "bench mmio", "bench nget",
-    "bench halo", "bench sweep", "bench traffic", "reproduce", "validate", "compare", "fit",
-    "device", "device list", "device info", "device bind", "device unbind", "device doctor",
+const PAGES: [&str; 41] = [
+    "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "bench",
+    "bench write", "bench read", "bench p2p", "bench latency", "bench chain", "bench mmio",
+    "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce", "validate", "compare",
+    "fit", "device", "device list", "device info", "device bind", "device unbind", "device doctor",
     "device set-mps", "device reload", "bridge", "bridge providers", "bridge key", "bridge serve",
     "bridge put", "bridge get", "bridge roundtrip", "bridge copy", "bridge bench", "completions",
 ];
@@ -144,6 +144,10 @@ fn the_examples_work() {
             std::fs::write(folder.join("my-lab.toml"), lab).unwrap();
             std::fs::write(folder.join("measured.csv"), "bytes,us\n1024,5\n4096,8\n").unwrap();
             std::fs::write(folder.join("data.bin"), vec![7; 1 << 20]).unwrap();
+            for dump in ["server.txt", "nccl.xml"] {
+                let dumps = concat!(env!("CARGO_MANIFEST_DIR"), "/../twin/tests/dumps");
+                std::fs::copy(Path::new(dumps).join(dump), folder.join(dump)).unwrap();
+            }
             // Machines differ: the examples that are about one have one in a folder.
             let machine = machine_that_binds(&name);
             if *page == "device unbind" {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::run::{folder, json_of, stdout_of};
+use crate::run::{folder, json_of, run, stdout_of};
 
 /// The text of a shipped lab with some words replaced, in a file.
 fn changed(test: &str, lab: &str, changes: &[(&str, &str)]) -> String {
@@ -83,4 +83,50 @@ fn keys_and_schema_are_those_of_the_tree() {
     let schema = std::fs::read_to_string(root.join("labs/lab.schema.json")).unwrap();
     let printed = stdout_of("lab schema").parse::<Value>();
     assert_eq!(printed.unwrap(), schema.parse::<Value>().unwrap());
+}
+
+/// A listing becomes a lab that the other commands take, and that only this program replaces.
+#[test]
+fn a_listing_becomes_a_lab() {
+    let folder = folder("a_listing_becomes_a_lab");
+    let (dump, lab) = (folder.join("server.txt"), folder.join("server.toml"));
+    let listing = concat!(env!("CARGO_MANIFEST_DIR"), "/../twin/tests/dumps/server.txt");
+    std::fs::copy(listing, &dump).unwrap();
+    let import = format!("lab import {} -o {}", dump.display(), lab.display());
+    for _ in 0..2 {
+        let page = stdout_of(&import);
+        assert!(page.contains("nic0      0000:1b:00.0"), "{page}");
+        assert!(page.contains("Gen3 x8 of Gen3 x16"), "{page}");
+        assert!(page.contains("0000:1b:00.1: left out: a further function"), "{page}");
+    }
+    let json = json_of(&format!("{import} --json"));
+    assert_eq!(json["endpoints"][3]["name"], "nvme0");
+    assert_eq!(json["gaps"].as_array().unwrap().len(), 3);
+    let text = std::fs::read_to_string(&lab).unwrap();
+    assert_eq!(stdout_of(&format!("lab import {}", dump.display())), text);
+    let checked = stdout_of(&format!("lab check {}", lab.display()));
+    assert!(checked.contains("is fine: 1 host, 5 links"), "{checked}");
+    let matrix = format!("topo {} --matrix", lab.display());
+    let page = stdout_of(&matrix);
+    assert!(page.contains("gpu0      x   PIX   PIX    PHB   MEM"), "{page}");
+    let matrix = json_of(&format!("{matrix} --json"));
+    let pairs = matrix["pairs"].as_array().unwrap();
+    let pair = |from: &str, to: &str| {
+        let found = pairs.iter().find(|pair| pair["from"] == from && pair["to"] == to);
+        found.unwrap_or_else(|| panic!("no {from} to {to}"))
+    };
+    let rate =
+        |from: &str, to: &str| pair(from, to)["one_way_bytes_per_second"].as_f64().unwrap() / 1e9;
+    // Gen4 x16 carries 31.4 GB/s less SKP; 256 of 280 B of a TLP are payload above 4 GiB.
+    assert!((28.5..28.75).contains(&rate("gpu0", "gpu1")), "{}", rate("gpu0", "gpu1"));
+    // The drive's root port takes 128 B, and its link is Gen3 x4.
+    assert!((3.35..3.4).contains(&rate("gpu0", "nvme0")), "{}", rate("gpu0", "nvme0"));
+    assert_eq!(pair("gpu0", "nvme0")["way"], "root complex");
+    assert!(pairs.iter().all(|pair| pair["problem"].is_null()), "{matrix}");
+    assert!(pair("host", "gpu0")["read_latency_ns"].is_null());
+    std::fs::write(&lab, "mine").unwrap();
+    let error = run(&import).stderr;
+    assert!(error.contains("is not a lab file that crosslane has written"), "{error}");
+    let error = run(&format!("lab import {}", lab.display())).stderr;
+    assert!(error.contains("none of a listing of `lspci -vvv`"), "{error}");
 }

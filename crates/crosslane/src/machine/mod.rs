@@ -2,9 +2,9 @@
 //! This machine: its PCI functions, causes of low speed, and its cards as a lab.
 //!
 //! Read first: [`Machine`] and its [`Tree`]; then [`diagnose_card`] for the doctor, [`list`] and
-//! [`describe()`] for descriptions, [`export`] for a lab, [`test_cards`] for the acceptance of
-//! cards, and [`bind`], [`reload`] and [`set_max_payload`] for changes. Outcomes are plain data of
-//! [`results::machine`](crosslane_results::machine).
+//! [`describe()`] for descriptions, [`export`] for a lab and [`import`] for another machine's,
+//! [`test_cards`] for the acceptance of cards, and [`bind`], [`reload`] and [`set_max_payload`] for
+//! changes. Outcomes are plain data of [`results::machine`](crosslane_results::machine).
 //!
 //! ```no_run
 //! use crosslane::machine::{DoctorOptions, Machine, diagnose_card};
@@ -22,11 +22,12 @@ mod binding;
 mod describe;
 mod doctor;
 mod findings;
-mod lab_file;
+mod import;
 mod rates;
 mod test;
 
 pub use binding::{PathError, bind, reload, set_max_payload, unbind};
+pub use crosslane_twin::{DumpError, Exported, HOST, export};
 pub use crosslane_vfio::sysfs::{
     Address, BindOptions, CardReady, Machine, PciFunction, ReloadOptions, SysfsError, Tree,
     VFIO_PCI,
@@ -34,6 +35,6 @@ pub use crosslane_vfio::sysfs::{
 pub use describe::{describe, list, path_from_root};
 pub use doctor::{DoctorError, DoctorOptions, diagnose_card, diagnose_machine};
 pub use findings::{examine_card, examine_machine};
-pub use lab_file::{Exported, HOST, export};
+pub use import::{ImportError, Imported, import};
 pub use rates::{PredictionError, PredictionProgress, measure, predict};
 pub use test::{TestError, TestOptions, test_cards};

@@ -20,7 +20,7 @@ use crosslane_vfio::sysfs::{PciFunction, Tree, why_unavailable};
 use rayon::prelude::*;
 use thiserror::Error;
 
-use super::lab_file::{Exported, HOST, export};
+use super::{Exported, HOST, export};
 
 /// Most bytes of one operation.
 const OPERATION_BYTES: u64 = 1 << 20;

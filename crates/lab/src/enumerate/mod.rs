@@ -10,7 +10,7 @@ mod access;
 mod addresses;
 mod tree;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crosslane_fabric::{Fabric, MMIO_HOLE, NodeId};
@@ -31,9 +31,6 @@ pub const WINDOWS_32: Range<u64> = MMIO_HOLE.start..0xfec0_0000;
 pub const WINDOWS_64_END: u64 = 1 << 52;
 /// Granularity of bridge windows, bytes (PCIe 6.x 7.5.1.3.8).
 pub const WINDOW_GRANULE: u64 = 1 << 20;
-
-/// Payload that every function supports, bytes (PCIe 6.x 7.5.3.3).
-const LEAST_PAYLOAD_BYTES: u32 = 128;
 
 /// The reason why a host's tree cannot be enumerated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -88,6 +85,9 @@ pub struct Policy {
     pub max_read_request_bytes: u32,
     /// Largest Max_Payload_Size, bytes; `None` for the largest that all functions support.
     pub max_payload_limit_bytes: Option<u32>,
+    /// Root ports that have a Max_Payload_Size of their own, with all that is below them: by the
+    /// name of the function below the root port, the largest, bytes.
+    pub max_payload_limits: BTreeMap<String, u32>,
     /// Read completion boundary of the host that endpoints are told, bytes.
     pub read_completion_boundary_bytes: u32,
     /// Root complexes and switches whose lower ports redirect peer-to-peer requests (ACS).
@@ -111,16 +111,31 @@ pub fn enumerate(
     let windows_64_start =
         memory.iter().map(|range| range.end).max().unwrap_or(0).max(MMIO_HOLE.end);
     let [windows_32, windows_64] = place(&mut access, windows_64_start, &mut functions)?;
-    let max_payload_bytes = functions
-        .iter()
-        .map(|function| function.max_payload_supported_bytes)
-        .chain(policy.max_payload_limit_bytes)
-        .min()
-        .unwrap_or(LEAST_PAYLOAD_BYTES);
-    for function in &mut functions {
+    let payloads = payloads(&functions, policy);
+    for (function, max_payload_bytes) in functions.iter_mut().zip(payloads) {
         access.enable(function, policy, max_payload_bytes)?;
     }
     Ok(HostTree { host, functions, memory, windows_32, windows_64, last_bus })
+}
+
+/// Returns the Max_Payload_Size of each function: the largest that all functions of the host
+/// support, but for those below root ports that have their own.
+fn payloads(functions: &[Function], policy: &Policy) -> Vec<u32> {
+    let mut trees: Vec<Option<usize>> = Vec::new();
+    let mut least: BTreeMap<Option<usize>, u32> = BTreeMap::new();
+    for (index, function) in functions.iter().enumerate() {
+        let own = function.children.first().map(|&child| &functions[child].name);
+        let own = own.and_then(|name| policy.max_payload_limits.get(name));
+        let (tree, limit) = match (function.parent, own) {
+            (Some(parent), _) => (trees[parent], None),
+            (None, Some(&limit)) => (Some(index), Some(limit)),
+            (None, None) => (None, policy.max_payload_limit_bytes),
+        };
+        trees.push(tree);
+        let bytes = function.max_payload_supported_bytes.min(limit.unwrap_or(u32::MAX));
+        least.entry(tree).and_modify(|least| *least = bytes.min(*least)).or_insert(bytes);
+    }
+    trees.iter().map(|tree| least[tree]).collect()
 }
 
 /// Finds the functions of one bus, depth first, and numbers the buses below its bridges.

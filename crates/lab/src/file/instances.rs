@@ -73,6 +73,9 @@ pub struct LinkInstance {
     pub lower: String,
     /// Constants of the link.
     pub parameters: LinkParameters,
+    /// Below a host: the largest Max_Payload_Size of the link's two ports and of all that is below
+    /// it, bytes, apart from that of the host's other functions.
+    pub max_payload_limit_bytes: Option<u32>,
     pub(crate) path: String,
     pub(crate) upper_span: Range<usize>,
     pub(crate) upper_port_span: Range<usize>,
@@ -247,12 +250,14 @@ fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<
     }
     table.limit("lower", "links of a lab", lab.links.len() + lowers.len(), MAX_NODES)?;
     let share = lowers.len() / uppers.len();
+    let limit = table.optional_whole("max_payload_limit_bytes")?.map(|bytes| bytes as u32);
     for (index, word) in lowers.into_iter().enumerate() {
         lab.links.push(LinkInstance {
             upper: uppers[index / share].text.clone(),
             upper_port: ports.as_ref().map(|ports| ports[index].text.clone()),
             lower: word.text,
             parameters,
+            max_payload_limit_bytes: limit,
             path: table.path().to_owned(),
             upper_span: upper.span.clone(),
             upper_port_span: table.span_of("upper_port"),

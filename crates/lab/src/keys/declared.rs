@@ -138,6 +138,9 @@ tables! {
         lower: Name;
         /// A part of the kind `link`; left out, the constants are here.
         part: Name => Nothing;
+        /// Below a host: largest Max_Payload_Size of this root port and all that is below it,
+        /// bytes, whatever the rest of the host has; left out, one for all of the host.
+        max_payload_limit_bytes: PowerOfTwo(LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES) => Nothing;
     }
 
     /// A network link between two NICs, or several.

@@ -72,6 +72,26 @@ fn payload_is_the_smallest_of_the_tree() {
     assert_eq!(set("part = \"i7\"", limit), 128);
 }
 
+/// A root port with a limit has a payload of its own, with all that is below it.
+#[test]
+fn root_ports_may_have_a_payload_each() {
+    let limit = "max_payload_limit_bytes = { value = 128, source = \"assumption: x\" }";
+    let text = changed("minimal", "[[link]]", &format!("[[link]]\n{limit}"))
+        + "[[endpoint]]\nname = \"card1\"\npart = \"card\"\n\
+           [[link]]\nupper = \"host0\"\nlower = \"card1\"\npart = \"slot\"\n";
+    let running = Lab::from_text("my.toml", &text).unwrap().build(1).unwrap();
+    let payload = |name: &str| running.hosts[0].tree.find(name).unwrap().max_payload_bytes;
+    assert_eq!(["host0.port0", "card0"].map(payload), [128, 128]);
+    assert_eq!(["host0.port1", "card1"].map(payload), [256, 256]);
+    let text = changed(
+        "rosta",
+        "[[link]]\nupper = \"rha25\"",
+        &format!("[[link]]\n{limit}\nupper = \"rha25\""),
+    );
+    let error = Lab::from_text("my.toml", &text).unwrap_err().to_string();
+    assert!(error.contains("only the root ports of a host have one each"), "{error}");
+}
+
 #[test]
 fn ports_redirect_where_the_lab_asks() {
     let text = changed("rosta", "part = \"rc47\"", "part = \"rc47\"\nacs = true");

@@ -2,11 +2,14 @@
 //! Labs: those that are shipped, remarks of their check, and the topology of one, with branches as
 //! `lspci -tv` draws them, then a table of the functions and one of the links.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crosslane_results::quantity::{count_words, mebibytes, megabytes, size_words, time_words};
-use crosslane_results::topology::{Bar, Function, Host, Link, Network, Topology, Torus};
-use crosslane_results::{LabCheck, LabFileCheck, LabList, LabRemark};
+use crosslane_results::topology::{
+    Bar, Function, Host, Link, Matrix, MatrixPair, Network, Topology, Torus, Way,
+};
+use crosslane_results::{LabCheck, LabFileCheck, LabImport, LabList, LabRemark};
 
 use super::{Columns, paragraph};
 use crate::table::{Field, Table, or_none};
@@ -242,6 +245,116 @@ pub fn lab_list(list: &LabList, columns: Columns) -> String {
         }
     }
     table.to_text(columns.tables)
+}
+
+/// Makes the cell of a pair.
+type CellOf<'a> = &'a dyn Fn(&MatrixPair) -> String;
+
+/// Formats what every pair of a lab's endpoints can move: the ways between them, then figures. Wide
+/// matrices are cut into blocks of columns.
+pub fn matrix(matrix: &Matrix, columns: Columns) -> String {
+    let mut text = String::new();
+    let gigabytes =
+        |rate: Option<f64>| rate.map_or_else(String::new, |rate| format!("{:.2}", rate / 1e9));
+    let way = |pair: &MatrixPair| pair.way.words().0.to_owned();
+    let one_way = |pair: &MatrixPair| gigabytes(pair.one_way_bytes_per_second);
+    let both_ways = |pair: &MatrixPair| gigabytes(pair.both_ways_bytes_per_second);
+    let latency =
+        |pair: &MatrixPair| pair.read_latency_ns.map_or_else(String::new, |ns| format!("{ns:.0}"));
+    let parts: [(&str, CellOf<'_>); 4] = [
+        ("Way", &way),
+        ("One way, from row to column, GB/s of payload", &one_way),
+        ("Both ways at once, together, GB/s of payload", &both_ways),
+        ("Read of 64 B, by row of column, ns", &latency),
+    ];
+    let pairs: BTreeMap<(&str, &str), &MatrixPair> =
+        matrix.pairs.iter().map(|pair| ((&*pair.from, &*pair.to), pair)).collect();
+    for (index, (title, cell)) in parts.iter().enumerate() {
+        let _ = writeln!(text, "{}{title}\n", if index == 0 { "" } else { "\n" });
+        text.push_str(&matrix_blocks(matrix, &pairs, *cell, columns));
+        if index == 0 {
+            text.push('\n');
+            let used = Way::ALL.iter().filter(|way| matrix.pairs.iter().any(|it| it.way == **way));
+            for way in used {
+                let (word, meaning) = way.words();
+                let _ = writeln!(text, "  {word}  {meaning}");
+            }
+        }
+    }
+    let mut problems: BTreeMap<&str, Vec<&MatrixPair>> = BTreeMap::new();
+    for pair in &matrix.pairs {
+        if let Some(problem) = &pair.problem {
+            problems.entry(problem).or_default().push(pair);
+        }
+    }
+    for (index, (problem, pairs)) in problems.iter().enumerate() {
+        let gap = if index == 0 { "\n" } else { "" };
+        let first = format!("{} to {}", pairs[0].from, pairs[0].to);
+        let others = match pairs.len() {
+            1 => String::new(),
+            count => format!(" and {}", count_words(count - 1, "other pair", "other pairs")),
+        };
+        let _ = writeln!(text, "{gap}  {first}{others}: {problem}");
+    }
+    text
+}
+
+/// Formats one figure of all pairs, in as many blocks of columns as are needed.
+fn matrix_blocks(
+    matrix: &Matrix,
+    pairs: &BTreeMap<(&str, &str), &MatrixPair>,
+    cell: CellOf<'_>,
+    columns: Columns,
+) -> String {
+    let widest = matrix.nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0);
+    // Two blanks lie between columns, and figures have up to six characters.
+    let each = widest.max(6) + 2;
+    let count = columns.tables.map_or(usize::MAX, |columns| columns.saturating_sub(widest) / each);
+    let mut text = String::new();
+    for (index, block) in matrix.nodes.chunks(count.max(1)).enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        let mut table = Table::headed("").with_numbers(block.iter().map(|node| node.name.clone()));
+        for from in &matrix.nodes {
+            let cells = block.iter().map(|to| {
+                let pair = pairs.get(&(&*from.name, &*to.name));
+                match (pair, from.name == to.name) {
+                    (Some(pair), _) => cell(pair),
+                    (None, true) => "x".to_owned(),
+                    (None, false) => String::new(),
+                }
+            });
+            table.row(std::iter::once(from.name.clone()).chain(cells));
+        }
+        text.push_str(&table.to_text(None));
+    }
+    text
+}
+
+/// Formats what a lab made from dumps has, and what they do not show.
+pub fn lab_import(import: &LabImport, columns: Columns) -> String {
+    let mut table = Table::headed("endpoint | address | what it is | link | NUMA");
+    for endpoint in &import.endpoints {
+        let ids = format!("{}:{}", endpoint.vendor, endpoint.device);
+        let called = endpoint.described.as_ref().unwrap_or(&endpoint.class_words);
+        let link = endpoint.link.clone().unwrap_or_default();
+        let link = match &endpoint.best_link {
+            Some(best) if *best != link => format!("{link} of {best}"),
+            _ => link,
+        };
+        let node = endpoint.numa_node.map_or_else(String::new, |node| node.to_string());
+        let what = format!("{called} [{ids}]");
+        table.row([endpoint.name.clone(), endpoint.address.clone(), what, link, node]);
+    }
+    let mut text = table.to_text(columns.tables);
+    if !import.gaps.is_empty() {
+        text.push_str("\nNot shown, and assumed or left out:\n");
+        for gap in &import.gaps {
+            let _ = writeln!(text, "  {gap}");
+        }
+    }
+    text
 }
 
 /// Formats the check of a lab file: a paragraph for the lab and for each variant.

@@ -17,7 +17,7 @@ use crosslane_results::{Bench, Detail, Outcome};
 
 pub use bridge::bridge_copy;
 pub use errors::{errors, without_error_numbers};
-pub use lab::{lab_check, lab_list, topology};
+pub use lab::{lab_check, lab_import, lab_list, matrix, topology};
 pub use machine::{
     binding, card_diagnosis, function, functions, in_the_way, machine_diagnosis, payload_sizes,
     reload, test_step,

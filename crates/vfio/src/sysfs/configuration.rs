@@ -213,16 +213,46 @@ impl Acs {
     }
 }
 
-/// Configuration space of one function, as far as it could be read.
+/// What a text says about a function's configuration space, such as a listing of `lspci -vvv`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Described {
+    /// Kind of the function; `None` if its capabilities are not shown.
+    pub kind: Option<Kind>,
+    /// The Command register.
+    pub command: Option<u16>,
+    /// The PCI Express capability.
+    pub express: Option<Express>,
+    /// Access Control Services.
+    pub acs: Option<Acs>,
+    /// Number of interrupt vectors.
+    pub vectors: u32,
+    /// Secondary and subordinate bus number of a bridge.
+    pub buses: Option<(u8, u8)>,
+}
+
+/// Configuration space of one function, as far as it could be read or is described.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     bytes: Vec<u8>,
+    /// Counts where the bytes end.
+    described: Box<Described>,
 }
 
 impl Configuration {
     /// Takes the bytes of a configuration space, the first at offset 0.
     pub fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes }
+        Self { bytes, described: Box::default() }
+    }
+
+    /// Adds a description, for what is not in the bytes.
+    #[must_use]
+    pub fn with_description(self, described: Described) -> Self {
+        Self { described: Box::new(described), ..self }
+    }
+
+    /// The bytes that could be read, from offset 0 on.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Number of bytes that could be read: 4096 or 256; 64 without the right to see more.
@@ -271,7 +301,7 @@ impl Configuration {
     /// Kind of the function; `None` if its capabilities cannot be seen.
     pub fn kind(&self) -> Option<Kind> {
         if self.bytes.len() <= 64 || self.is_absent() {
-            return None;
+            return self.described.kind;
         }
         let Some(express) = self.capability(reg::CAPABILITY_PCI_EXPRESS) else {
             let bridge = self.is_bridge_header();
@@ -294,7 +324,7 @@ impl Configuration {
 
     /// The Command register.
     pub fn command(&self) -> Option<u16> {
-        Some(self.double_word(reg::COMMAND)? as u16)
+        self.double_word(reg::COMMAND).map_or(self.described.command, |word| Some(word as u16))
     }
 
     /// Whether the function may send requests.
@@ -309,6 +339,10 @@ impl Configuration {
 
     /// The PCI Express capability; `None` if it is absent or cannot be seen.
     pub fn express(&self) -> Option<Express> {
+        self.read_express().or(self.described.express)
+    }
+
+    fn read_express(&self) -> Option<Express> {
         let offset = self.capability(reg::CAPABILITY_PCI_EXPRESS)?;
         let word = |at: u16| self.double_word(offset + at);
         let capabilities = word(reg::DEVICE_CAPABILITIES)?;
@@ -348,6 +382,10 @@ impl Configuration {
 
     /// Access Control Services; `None` if they are absent or cannot be seen.
     pub fn acs(&self) -> Option<Acs> {
+        self.read_acs().or(self.described.acs)
+    }
+
+    fn read_acs(&self) -> Option<Acs> {
         let offset = self.extended_capability(reg::EXTENDED_CAPABILITY_ACS)?;
         let register = self.double_word(offset + reg::ACS_CONTROL)?;
         Some(Acs { supported: register as u8 & 0x7f, enabled: (register >> 16) as u8 & 0x7f })
@@ -372,12 +410,13 @@ impl Configuration {
         }
         let header = self.capability(CAPABILITY_MSI).and_then(|offset| self.double_word(offset));
         // Multiple Message Capable, bits 3:1 of Message Control: 2 to the power of it, up to 32.
-        header.map_or(0, |header| 1 << (header >> 17 & 7).min(5))
+        header.map_or(self.described.vectors, |header| 1 << (header >> 17 & 7).min(5))
     }
 
     /// Secondary and subordinate bus number of a bridge; `None` for others.
     pub fn buses(&self) -> Option<(u8, u8)> {
-        let [_, secondary, subordinate, _] = self.double_word(reg::PRIMARY_BUS)?.to_le_bytes();
+        let Some(word) = self.double_word(reg::PRIMARY_BUS) else { return self.described.buses };
+        let [_, secondary, subordinate, _] = word.to_le_bytes();
         self.is_bridge_header().then_some((secondary, subordinate))
     }
 }

@@ -158,6 +158,44 @@ impl PciFunction {
         })
     }
 
+    /// A function that is described elsewhere than in sysfs, with nothing known but its address,
+    /// identity, class and configuration space.
+    pub fn described(
+        address: Address,
+        (vendor, device): (u16, u16),
+        class: u32,
+        configuration: Configuration,
+    ) -> Self {
+        let kind = configuration.kind();
+        Self {
+            address,
+            folder: PathBuf::new(),
+            parent: None,
+            kind: kind.unwrap_or(Kind::Conventional),
+            kind_is_read: kind.is_some(),
+            vendor,
+            device,
+            subsystem: (0, 0),
+            class,
+            revision: 0,
+            configuration,
+            bars: Vec::new(),
+            combined_bars: Vec::new(),
+            numa_node: None,
+            iommu_group: None,
+            driver: None,
+            driver_override: None,
+            errors: None,
+            kernel_link: None,
+        }
+    }
+
+    /// Adds the present link, and the fastest and widest one, as a kernel has reported them.
+    #[must_use]
+    pub fn with_kernel_link(self, now: LinkCode, best: LinkCode) -> Self {
+        Self { kernel_link: Some((now, best)), ..self }
+    }
+
     /// Name of its class.
     pub fn class_words(&self) -> &'static str {
         class_words(self.class)

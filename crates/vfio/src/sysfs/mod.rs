@@ -25,7 +25,7 @@ pub use address::Address;
 pub(crate) use attribute::link_name;
 use attribute::shown;
 pub use binding::{BindOptions, Bound, VFIO_PCI, bind, in_the_way, unbind, why_kept};
-pub use configuration::{Acs, Configuration, Express, Kind, LinkCode};
+pub use configuration::{Acs, Configuration, Described, Express, Kind, LinkCode};
 use error::Result;
 pub use error::SysfsError;
 pub(crate) use function::is_vfio_driver;
@@ -51,18 +51,32 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// Files of a function's folder that a tree is read from.
+    pub const ATTRIBUTES: [&str; 14] = [
+        "class", "config", "current_link_speed", "current_link_width", "device", "driver_override",
+        "max_link_speed", "max_link_width", "numa_node", "resource", "revision",
+        "subsystem_device", "subsystem_vendor", "vendor",
+    ];
+
     /// Reads the tree below `root`, which is `/sys` (or a tree like it).
     ///
     /// # Errors
     /// [`SysfsError::NoBus`] for a machine without a PCI bus.
     pub fn read(root: &Path) -> Result<Self> {
-        let path = root.join("bus/pci/devices");
-        let no_bus = |error: std::io::Error| {
-            let (path, why) = (path.clone(), error.into());
-            SysfsError::NoBus { path, why }
-        };
+        Ok(Self { root: root.to_owned(), ..Self::read_devices(&root.join("bus/pci/devices"))? })
+    }
+
+    /// Reads the tree of a folder with an entry for each function, such as `/sys/bus/pci/devices`.
+    /// Entries that are folders and not links, as in a copy, have no place in a tree of devices;
+    /// bus numbers then tell the bridge above each.
+    ///
+    /// # Errors
+    /// [`SysfsError::NoBus`] for a folder that cannot be read.
+    pub fn read_devices(path: &Path) -> Result<Self> {
+        let no_bus =
+            |error: std::io::Error| SysfsError::NoBus { path: path.to_owned(), why: error.into() };
         let mut functions = BTreeMap::new();
-        for entry in std::fs::read_dir(&path).map_err(no_bus)?.take(MOST_FUNCTIONS) {
+        for entry in std::fs::read_dir(path).map_err(no_bus)?.take(MOST_FUNCTIONS) {
             let entry = entry.map_err(no_bus)?;
             let Some(address) = entry.file_name().to_str().and_then(|name| name.parse().ok())
             else {
@@ -73,20 +87,44 @@ impl Tree {
                 functions.insert(address, function);
             }
         }
-        let mut tree = Self { root: root.to_owned(), functions };
+        // A domain has a root of its own, also where its functions lie in another's folders.
+        for function in functions.values_mut() {
+            let domain = function.address.domain;
+            function.parent = function.parent.filter(|parent| parent.domain == domain);
+        }
+        Ok(Self::of(functions.into_values()))
+    }
+
+    /// Returns the tree of functions that are described elsewhere than in sysfs. A function hangs
+    /// below the bridge of its domain that leads to its bus, or else below the parent that it has.
+    pub fn of(functions: impl IntoIterator<Item = PciFunction>) -> Self {
+        let all = functions.into_iter().map(|function| (function.address, function));
+        let mut tree = Self { root: PathBuf::new(), functions: all.collect() };
+        let bridges: BTreeMap<(u32, u8), Address> = tree
+            .functions()
+            .filter_map(|bridge| {
+                let (secondary, _) = bridge.configuration.buses()?;
+                Some(((bridge.address.domain, secondary), bridge.address))
+            })
+            // Bus 0 is that of the root; bridges that firmware has not set up say it too.
+            .filter(|((_, bus), bridge)| *bus != 0 && *bus != bridge.id.bus())
+            .collect();
+        for function in tree.functions.values_mut() {
+            let Address { domain, id } = function.address;
+            let bridge = bridges.get(&(domain, id.bus())).copied();
+            function.parent = bridge.filter(|bridge| bridge.id != id).or(function.parent);
+        }
         tree.tie_parents();
         tree.tell_kinds_by_place();
         tree.gather_groups();
-        Ok(tree)
+        tree
     }
 
-    /// Removes parents that are missing or in another domain.
+    /// Removes parents that are missing.
     fn tie_parents(&mut self) {
         let known: BTreeSet<Address> = self.functions.keys().copied().collect();
         for function in self.functions.values_mut() {
-            let domain = function.address.domain;
-            function.parent =
-                function.parent.filter(|it| known.contains(it) && it.domain == domain);
+            function.parent = function.parent.filter(|parent| known.contains(parent));
         }
     }
 

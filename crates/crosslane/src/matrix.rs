@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What every pair of a lab's endpoints, and each with host memory, can move: one way, both ways at
+//! once, and how long a short read takes.
+//!
+//! Pairs that are alike in everything that a flow meets on its way are run once.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use crosslane_experiment::{
+    Choices, ExperimentError, FlowRequest, PlannedFlow, Progress, Scenario, TrafficOutcome,
+    TrafficWork,
+};
+use crosslane_fabric::{FlowKind, NodeKind};
+use crosslane_lab::{Lab, RunningLab};
+use crosslane_results::topology::{Matrix, MatrixNode, MatrixPair, Way};
+use rayon::prelude::*;
+
+/// Operations in flight.
+const OUTSTANDING: u32 = 4;
+/// Most bytes of an operation.
+const OPERATION_BYTES: u64 = 256 << 10;
+/// Bytes that a flow moves.
+const MOVED_BYTES: u64 = 4 << 20;
+/// Smallest window for which a rate is measured: a page for each operation.
+const LEAST_ROOM_BYTES: u64 = 4096 * OUTSTANDING as u64;
+/// Bytes of a short read, and how many are made one after the other.
+const SHORT_BYTES: u64 = 64;
+const SHORT_READS: u64 = 8;
+
+/// An endpoint, or the memory of its host.
+struct End {
+    name: String,
+    host: usize,
+    /// Bytes behind its largest BAR; all of host memory.
+    room_bytes: u64,
+    /// Longest payload that it writes, bytes.
+    max_write_bytes: u32,
+    is_memory: bool,
+}
+
+/// Runs of a pair of ends.
+struct Pair {
+    from: usize,
+    to: usize,
+    way: Way,
+    /// What its runs depend on; pairs with the same have the same figures.
+    likeness: String,
+    /// The least Max_Payload_Size on its way, if not all are equal: what a root complex cuts longer
+    /// writes into as it passes them on (PCIe 6.x 1.3.1), and what is therefore written.
+    payload_bytes: Option<u32>,
+}
+
+/// Figures of a run of each kind.
+#[derive(Clone, Default)]
+struct Figures {
+    one_way: Option<f64>,
+    both_ways: Option<f64>,
+    latency_ns: Option<f64>,
+    problem: Option<String>,
+}
+
+/// Measures all pairs of a lab.
+///
+/// # Errors
+/// A lab that cannot be built, and a run that fails for another reason than its way.
+pub fn matrix(lab: &Arc<Lab>, progress: &dyn Progress) -> Result<Matrix, ExperimentError> {
+    let running = lab.build(1)?;
+    let ends = ends(lab, &running);
+    let mut pairs = Vec::new();
+    let mut closed = Vec::new();
+    for (from, first) in ends.iter().enumerate() {
+        for (to, second) in ends.iter().enumerate() {
+            if from == to || first.host != second.host || (first.is_memory && second.is_memory) {
+                continue;
+            }
+            match pair(lab, &running, &ends, from, to) {
+                Ok(pair) => pairs.push(pair),
+                Err(problem) => closed.push((from, to, problem)),
+            }
+        }
+    }
+    let mut alike: BTreeMap<&str, &Pair> = BTreeMap::new();
+    for pair in &pairs {
+        alike.entry(&pair.likeness).or_insert(pair);
+    }
+    let runs: Vec<(&str, &Pair)> = alike.into_iter().collect();
+    let figures: Result<Vec<(&str, Figures)>, ExperimentError> = runs
+        .par_iter()
+        .map(|(likeness, pair)| Ok((*likeness, measure(lab, &ends, pair, progress)?)))
+        .collect();
+    let figures: BTreeMap<&str, Figures> = figures?.into_iter().collect();
+    let measured = pairs.iter().map(|pair| {
+        let found = figures.get(pair.likeness.as_str()).cloned().unwrap_or_default();
+        MatrixPair {
+            from: ends[pair.from].name.clone(),
+            to: ends[pair.to].name.clone(),
+            way: pair.way,
+            one_way_bytes_per_second: found.one_way,
+            both_ways_bytes_per_second: found.both_ways,
+            read_latency_ns: found.latency_ns,
+            problem: found.problem,
+        }
+    });
+    let closed = closed.into_iter().map(|(from, to, problem)| MatrixPair {
+        from: ends[from].name.clone(),
+        to: ends[to].name.clone(),
+        way: Way::None,
+        one_way_bytes_per_second: None,
+        both_ways_bytes_per_second: None,
+        read_latency_ns: None,
+        problem: Some(problem),
+    });
+    let pairs = measured.chain(closed).collect();
+    let node = |end: &End| MatrixNode { name: end.name.clone(), is_memory: end.is_memory };
+    Ok(Matrix { lab: lab.name().to_owned(), nodes: ends.iter().map(node).collect(), pairs })
+}
+
+/// The endpoints of each host in the order of their addresses, then its memory.
+fn ends(lab: &Lab, running: &RunningLab) -> Vec<End> {
+    let mut ends = Vec::new();
+    let max_write_bytes = |name: &str| {
+        let part = lab.file().endpoints.iter().find(|endpoint| endpoint.name == name);
+        part.map_or(u32::MAX, |endpoint| endpoint.part.parameters.requester.max_write_bytes)
+    };
+    for (host, found) in running.hosts.iter().enumerate() {
+        let functions = found.tree.functions.iter();
+        let endpoints = functions
+            .filter(|function| running.fabric.node(function.node).kind == NodeKind::Endpoint);
+        ends.extend(endpoints.map(|function| End {
+            name: running.fabric.node(function.node).name.clone(),
+            host,
+            room_bytes: function.bars.iter().map(|bar| bar.size_bytes).max().unwrap_or(0),
+            max_write_bytes: max_write_bytes(&running.fabric.node(function.node).name),
+            is_memory: false,
+        }));
+        ends.push(End {
+            name: found.name.clone(),
+            host,
+            room_bytes: found.buffers.end - found.buffers.start,
+            max_write_bytes: u32::MAX,
+            is_memory: true,
+        });
+    }
+    ends
+}
+
+/// The flow that moves data from one end to another: the endpoint writes, or reads from memory.
+fn flow(ends: &[End], from: usize, to: usize, payload_bytes: Option<u32>) -> FlowRequest {
+    let (from, to) = (&ends[from], &ends[to]);
+    let (source, target, kind) = match from.is_memory {
+        true => (to, from, FlowKind::Read),
+        false => (from, to, FlowKind::Write),
+    };
+    let bytes = (target.room_bytes / u64::from(OUTSTANDING)).min(OPERATION_BYTES);
+    let payload_bytes = payload_bytes.filter(|_| kind == FlowKind::Write);
+    let payload_bytes = payload_bytes.map(|bytes| bytes.min(source.max_write_bytes));
+    FlowRequest::new(&source.name, &target.name, kind, bytes).with_payload_bytes(payload_bytes)
+}
+
+fn work(flows: Vec<FlowRequest>, operations: u64, outstanding: u32) -> TrafficWork {
+    let choices = Choices::default().with_operations(operations).with_outstanding(outstanding);
+    TrafficWork { flows, choices, shuffle: false }
+}
+
+/// Finds the way of a pair, and what its runs depend on.
+fn pair(
+    lab: &Arc<Lab>,
+    running: &RunningLab,
+    ends: &[End],
+    from: usize,
+    to: usize,
+) -> Result<Pair, String> {
+    let target = if ends[from].is_memory { from } else { to };
+    if ends[target].room_bytes < LEAST_ROOM_BYTES {
+        let (name, room) = (&ends[target].name, ends[target].room_bytes);
+        return Err(format!("{name} has no BAR larger than {room} B"));
+    }
+    let request = flow(ends, from, to, None);
+    let scenario = Scenario::new(lab.clone(), work(vec![request], 1, 1));
+    let planned = scenario.plan(running).map_err(|error| error.to_string())?;
+    let planned = planned.first().ok_or("no flow was planned")?;
+    let fabric = &running.fabric;
+    let mut likeness = String::new();
+    for name in [&ends[from].name, &ends[to].name] {
+        let part = lab.file().endpoints.iter().find(|endpoint| endpoint.name == *name);
+        let _ = write!(likeness, "{:?} ", part.map(|endpoint| &endpoint.part));
+    }
+    // Addresses above 4 GiB have a longer header.
+    let _ = write!(likeness, "{} ", planned.flow.target.0 >> 32 != 0);
+    let mut payloads = Vec::new();
+    for direction in planned.requests.iter().chain(&planned.completions) {
+        let (sender, receiver) = fabric.direction_ends(*direction);
+        let _ = write!(likeness, "{:?} ", fabric.link(direction.link).parameters);
+        for port in [sender, receiver].map(|port| fabric.port(port)) {
+            let node = fabric.node(port.node);
+            let switches = lab.file().switches.iter();
+            let switch = switches.clone().find(|switch| switch.name == node.name);
+            let bytes = port.config.max_payload_bytes();
+            payloads.push(bytes);
+            let part = switch.map(|switch| (&switch.part, switch.acs));
+            let _ = write!(likeness, "{:?} {bytes} {part:?} ", node.kind);
+        }
+    }
+    let least = payloads.iter().min().copied();
+    let payload_bytes = least.filter(|least| payloads.iter().any(|bytes| bytes != least));
+    Ok(Pair { from, to, way: way(running, planned), likeness, payload_bytes })
+}
+
+/// What a flow passes.
+fn way(running: &RunningLab, planned: &PlannedFlow) -> Way {
+    let fabric = &running.fabric;
+    let nodes = planned.requests.iter().map(|direction| {
+        let receiver = fabric.direction_ends(*direction).1;
+        fabric.node(fabric.port(receiver).node).kind
+    });
+    let nodes: Vec<NodeKind> = nodes.collect();
+    let ends_there = nodes.last() == Some(&NodeKind::RootComplex);
+    let switches = nodes.iter().filter(|kind| **kind == NodeKind::Switch).count();
+    match (nodes.contains(&NodeKind::RootComplex), switches) {
+        (true, _) if ends_there => Way::Memory,
+        (true, _) => Way::RootComplex,
+        (false, 1) => Way::OneSwitch,
+        (false, _) => Way::Switches,
+    }
+}
+
+fn measure(
+    lab: &Arc<Lab>,
+    ends: &[End],
+    pair: &Pair,
+    progress: &dyn Progress,
+) -> Result<Figures, ExperimentError> {
+    let run = |work: TrafficWork| Scenario::new(lab.clone(), work).run(progress, None);
+    let there = flow(ends, pair.from, pair.to, pair.payload_bytes);
+    let operations = (MOVED_BYTES / there.operation_bytes.max(1)).max(1);
+    let mut figures = Figures::default();
+    let mut rate = |outcome: &TrafficOutcome| {
+        let problem = outcome.deadlock.iter().chain(&outcome.errors).next();
+        figures.problem = figures.problem.take().or(problem.cloned());
+        let rates = outcome.flows.iter().map(|flow| flow.report.bytes_per_second());
+        problem.is_none().then(|| rates.sum())
+    };
+    let one_way = rate(&run(work(vec![there.clone()], operations, OUTSTANDING))?);
+    // The way back has a window of its own to have room in.
+    let back_fits = ends[pair.to].is_memory || ends[pair.from].room_bytes >= LEAST_ROOM_BYTES;
+    let both_ways = match back_fits {
+        true => {
+            let back = flow(ends, pair.to, pair.from, pair.payload_bytes);
+            let flows = match there.to == back.to {
+                // Two flows of one memory share it.
+                true => [there, back].map(|mut flow| {
+                    flow.operation_bytes /= 2;
+                    flow
+                }),
+                false => [there, back],
+            };
+            rate(&run(work(flows.into(), operations, OUTSTANDING))?)
+        }
+        false => None,
+    };
+    if ends[pair.from].is_memory {
+        return Ok(Figures { one_way, both_ways, ..figures });
+    }
+    let (reader, read) = (&ends[pair.from].name, &ends[pair.to].name);
+    let short = FlowRequest::new(reader, read, FlowKind::Read, SHORT_BYTES);
+    let outcome = run(work(vec![short], SHORT_READS, 1))?;
+    let latency = outcome.flows.first().map(|flow| flow.latencies.typical_ps as f64 / 1e3);
+    let is_read = outcome.deadlock.is_none() && outcome.errors.is_empty();
+    Ok(Figures { one_way, both_ways, latency_ns: latency.filter(|_| is_read), ..figures })
+}

@@ -1,0 +1,616 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A machine, or the way to some of its cards, as a lab file: values of configuration space with
+//! the provenance `sysfs`, and values that are in no register as assumptions.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crosslane_pcie::config::{Bar, BarKind, MINIMUM_BAR_BYTES};
+use crosslane_vfio::sysfs::{Address, Express, LinkCode, PciFunction, Tree};
+
+use crate::Machine;
+use crate::assumptions::{
+    ANY_PORT, CPU, Constant, ENGINE, HOST_MEMORY, IOMMU, LATENCY, PEER_TO_PEER, PORT, UNSEEN,
+};
+use crate::plan::{LinkPlan, Plan};
+
+/// Name of the host in the lab.
+pub const HOST: &str = "host";
+/// Registers for BARs of an endpoint.
+const BARS: usize = 6;
+/// Largest BAR of a lab, bytes.
+const MOST_BAR_BYTES: u64 = 1 << 40;
+/// Most tags of a requester in a lab.
+const MOST_TAGS: u32 = 1024;
+
+/// Lines for a host or a switch whose ports redirect requests.
+const REDIRECTS: &str = "# ACS Control of a port: P2P Request Redirect is on.\nacs = true\n";
+
+/// A machine, or the way to some of its cards, as a lab.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    /// The lab file.
+    pub text: String,
+    /// What the lab assumes because the dumps do not show it, and what it leaves out, a sentence
+    /// each.
+    pub gaps: Vec<String>,
+    /// Names of the endpoints in it.
+    names: BTreeMap<Address, String>,
+}
+
+impl Exported {
+    /// Returns the name of an endpoint in the lab; empty if it is not in it.
+    pub fn name(&self, endpoint: Address) -> &str {
+        self.names.get(&endpoint).map_or("", String::as_str)
+    }
+
+    /// Returns the endpoints of the lab with their names, by address.
+    pub fn endpoints(&self) -> impl Iterator<Item = (Address, &str)> {
+        self.names.iter().map(|(address, name)| (*address, name.as_str()))
+    }
+}
+
+/// Returns `card-03-00-0`, with the domain in front if it is not 0.
+fn name(word: &str, address: Address) -> String {
+    let text = address.to_string();
+    let text = text.strip_prefix("0000:").unwrap_or(&text).replace([':', '.'], "-");
+    format!("{word}-{text}")
+}
+
+/// Writes a constant that was read.
+fn read(text: &mut String, key: &str, value: impl std::fmt::Display, source: &str) {
+    let _ = writeln!(text, "{key} = {{ value = {value}, source = \"sysfs: {source}\" }}");
+}
+
+/// Writes constants that are assumed.
+fn assume(text: &mut String, constants: &[Constant]) {
+    for (key, value, source) in constants {
+        let _ = writeln!(text, "{key} = {{ value = {value}, source = \"{source}\" }}");
+    }
+}
+
+/// Returns the highest rate and the largest width of some links, for ports of one part.
+fn best(links: impl Iterator<Item = LinkCode>) -> (u8, u8) {
+    links.fold((1, 1), |(speed, lanes), link| {
+        // Generations beyond those of labs are reduced to the highest.
+        (speed.max(link.speed.min(5)), lanes.max(known_width(link.lanes)))
+    })
+}
+
+/// Returns the largest width of labs with no more than `lanes` lanes.
+fn known_width(lanes: u8) -> u8 {
+    [32, 16, 12, 8, 4, 2, 1].into_iter().find(|&width| width <= lanes).unwrap_or(1)
+}
+
+/// Writes the capabilities of a port, or of several alike, of which some have `trained` links.
+fn capability(
+    text: &mut String,
+    ports: &[&PciFunction],
+    trained: impl Iterator<Item = LinkCode>,
+    has_acs: bool,
+) {
+    // Some devices show a capability below the rate at which their link runs.
+    let kernel = ports.iter().filter_map(|port| Some(port.link()?.1));
+    let shown = ports.iter().filter_map(|port| Some(port.express()?.link_capability));
+    let (speed, lanes) = best(trained.chain(kernel).chain(shown));
+    read(text, "max_generation", speed, "Link Capabilities");
+    read(text, "max_width", lanes, "Link Capabilities");
+    let seen: Vec<Express> = ports.iter().filter_map(|port| port.express()).collect();
+    if seen.is_empty() {
+        assume(text, &[("max_payload_bytes", "256", UNSEEN), ("extended_tags", "true", UNSEEN)]);
+    } else {
+        let payload = seen.iter().map(|express| express.max_payload_supported_bytes);
+        // Ports of one part are alike: the host's have a limit each where they are not.
+        let payload = if has_acs { payload.max() } else { payload.min() };
+        read(text, "max_payload_bytes", payload.unwrap_or(128), "Device Capabilities");
+        let tags = seen.iter().all(|express| express.extended_tags_supported);
+        read(text, "extended_tags", tags, "Device Capabilities");
+    }
+    if has_acs {
+        let acs = ports.iter().any(|port| port.configuration.acs().is_some());
+        read(text, "acs", acs, "whether the capability is there");
+    }
+}
+
+fn redirects(ports: &[&PciFunction]) -> bool {
+    let mut ports = ports.iter().filter_map(|port| port.configuration.acs());
+    ports.any(|acs| acs.redirects_requests())
+}
+
+/// Returns the cards and everything above them as a lab file; with `engine` the cards have this
+/// project's engine.
+///
+/// # Errors
+/// The reason for which the cards cannot be described as a lab, a sentence.
+pub fn export(
+    tree: &Tree,
+    lab_name: &str,
+    cards: &[&PciFunction],
+    engine: bool,
+) -> Result<Exported, String> {
+    let plan = Plan::of_cards(tree, cards)?;
+    let listed: Vec<String> = cards.iter().map(|card| card.address.to_string()).collect();
+    let summary = format!(
+        "The way between host memory and {}, as this machine has it.",
+        listed.join(" and ")
+    );
+    // A program drives a card through VFIO, whose IOMMU translates for every card in a group.
+    let groups = cards.iter().filter_map(|card| card.iommu_group.as_ref());
+    let has_iommu = groups.clone().any(|group| !group.is_made_up);
+    let names = cards.iter().map(|card| (card.address, name("card", card.address))).collect();
+    let gaps = Gaps::default();
+    Writer { plan: &plan, described: &BTreeMap::new(), names, engine, gaps }
+        .write(lab_name, &summary, has_iommu)
+}
+
+/// Returns a machine as a lab file: every endpoint with a link above it, the switches and root
+/// ports above them, payload and read sizes as they are set. Links that no dump shows are left out,
+/// with what is below them.
+///
+/// # Errors
+/// The reason for which nothing can be described as a lab, a sentence.
+pub fn export_machine(machine: &Machine, lab_name: &str) -> Result<Exported, String> {
+    let plan = Plan::of_machine(&machine.tree);
+    let mut gaps = Gaps::default();
+    if plan.links.is_empty() {
+        let why = plan.left_out.first();
+        let why = why.map_or_else(String::new, |(address, why)| format!(" ({address}: {why})"));
+        return Err(format!("no endpoint with a link above it is shown{why}"));
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    for (address, endpoint) in &plan.endpoints {
+        let word = word(endpoint);
+        let count = counts.entry(word).or_default();
+        names.insert(*address, format!("{word}{count}"));
+        *count += 1;
+    }
+    let used = |address: &Address| {
+        plan.endpoints.contains_key(address)
+            || plan.switches.contains_key(address)
+            || plan.links.iter().any(|link| link.port.is_some_and(|port| port.address == *address))
+    };
+    for link in plan.links.iter().filter(|link| link.lower.express().is_none()) {
+        gaps.of(
+            link.lower.address,
+            "registers are not shown; payload and read sizes are assumed".to_owned(),
+        );
+    }
+    for (address, what) in machine.gaps.iter().filter(|(address, _)| used(address)) {
+        gaps.of(*address, what.clone());
+    }
+    for (address, why) in &plan.left_out {
+        gaps.of(*address, format!("left out: {why}"));
+    }
+    let translated = |function: &PciFunction| {
+        let group = function.iommu_group.as_ref();
+        group.is_some_and(|group| !group.kind.is_empty()) && function.is_translated()
+    };
+    let has_iommu = plan.endpoints.values().any(|function| translated(function));
+    let groups = plan.endpoints.values().filter_map(|function| function.iommu_group.as_ref());
+    if groups.clone().next().is_some() && groups.clone().all(|group| group.kind.is_empty()) {
+        gaps.general(
+            "IOMMU groups are shown, but not whether the IOMMU translates: the lab has none"
+                .to_owned(),
+        );
+    }
+    let mut nodes: Vec<u32> = plan.endpoints.values().filter_map(|it| it.numa_node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    if nodes.len() > 1 {
+        gaps.general(format!(
+            "endpoints are at {} NUMA nodes, and the lab has one root complex: the way between \
+             sockets costs nothing more in it",
+            nodes.len()
+        ));
+    }
+    let summary = format!(
+        "A machine with {} endpoints and {} switches, as dumps show it.",
+        plan.endpoints.len(),
+        plan.switches.len()
+    );
+    let described = &machine.names;
+    let writer = Writer { plan: &plan, described, names, engine: false, gaps };
+    writer.write(lab_name, &summary, has_iommu)
+}
+
+/// What a lab assumes or leaves out, each with the functions that it holds for.
+#[derive(Default)]
+struct Gaps(Vec<(String, Vec<Address>)>);
+
+impl Gaps {
+    fn of(&mut self, address: Address, what: String) {
+        match self.0.iter_mut().find(|(other, _)| *other == what) {
+            Some((_, addresses)) => addresses.push(address),
+            None => self.0.push((what, vec![address])),
+        }
+    }
+
+    fn general(&mut self, sentence: String) {
+        self.0.push((sentence, Vec::new()));
+    }
+
+    /// Returns a sentence for each.
+    fn sentences(&self) -> Vec<String> {
+        /// Most functions that are named.
+        const NAMED: usize = 4;
+        let sentence = |(what, addresses): &(String, Vec<Address>)| {
+            let named: Vec<String> = addresses.iter().take(NAMED).map(Address::to_string).collect();
+            let named = named.join(", ");
+            match addresses.len() {
+                0 => what.clone(),
+                count if count > NAMED => {
+                    format!("{named} and {} more: {what}", count - NAMED)
+                }
+                _ => format!("{named}: {what}"),
+            }
+        };
+        self.0.iter().map(sentence).collect()
+    }
+}
+
+/// Returns the word of an endpoint's name, by what it is.
+fn word(endpoint: &PciFunction) -> &'static str {
+    /// Vendors of graphics processors; others make display controllers of servers.
+    const GRAPHICS: [u16; 3] = [0x10de, 0x1002, 0x8086];
+    match (endpoint.class >> 16, endpoint.class >> 8) {
+        (_, 0x0108) => "nvme",
+        (_, 0x0302 | 0x0380) => "gpu",
+        (0x03, _) if GRAPHICS.contains(&endpoint.vendor) => "gpu",
+        (0x03, _) => "display",
+        (0x02, _) => "nic",
+        (0x01, _) => "storage",
+        (0x0c, _) => "controller",
+        _ => "card",
+    }
+}
+
+/// Writer of a lab file.
+struct Writer<'a> {
+    plan: &'a Plan<'a>,
+    /// What dumps call a function.
+    described: &'a BTreeMap<Address, String>,
+    names: BTreeMap<Address, String>,
+    engine: bool,
+    gaps: Gaps,
+}
+
+/// Tables of parts, each only once: equal instances share one.
+#[derive(Default)]
+struct Parts(Vec<(String, String)>);
+
+impl Parts {
+    /// Returns the name of the part with these lines, in which `@` stands for its own.
+    fn share(&mut self, name: &str, lines: String) -> String {
+        if let Some((name, _)) = self.0.iter().find(|(_, other)| *other == lines) {
+            return name.clone();
+        }
+        self.0.push((name.to_owned(), lines));
+        name.to_owned()
+    }
+
+    fn write(&self, text: &mut String) {
+        for (name, lines) in &self.0 {
+            text.push_str(&lines.replace('@', name));
+        }
+    }
+}
+
+impl Writer<'_> {
+    fn write(mut self, lab: &str, summary: &str, has_iommu: bool) -> Result<Exported, String> {
+        let head = String::from(
+            "# SPDX-License-Identifier: Apache-2.0 OR MIT\n#\n\
+             # Made by `crosslane lab import` or `crosslane device doctor`. Values that no\n\
+             # register says are assumptions: better ones may be written in their place.\n",
+        );
+        let mut text = format!("[lab]\nformat = 1\nname = \"{lab}\"\nsummary = \"{summary}\"\n\n");
+        host_part(&mut text, &self.plan.ports(None), self.plan.rates(None));
+        if has_iommu {
+            text.push_str("\n[part.host.iommu]\n");
+            assume(&mut text, &IOMMU);
+        }
+        let mut parts = Parts::default();
+        let mut instances = String::new();
+        self.host(&mut instances);
+        for (address, upstream) in &self.plan.switches {
+            let name = name("switch", *address);
+            let ports = self.plan.ports(Some(*address));
+            let part = parts.share(
+                &name,
+                switch_part(
+                    upstream,
+                    self.plan.rate_above(*address),
+                    &ports,
+                    self.plan.rates(Some(*address)),
+                ),
+            );
+            let _ = writeln!(instances, "\n[[switch]]\nname = \"{name}\"\npart = \"{part}\"");
+            if redirects(&ports) {
+                instances.push_str(REDIRECTS);
+            }
+        }
+        for (address, endpoint) in &self.plan.endpoints {
+            let name = self.name(*address);
+            let described = self.described.get(address).map(String::as_str);
+            let (lines, missing) =
+                endpoint_part(endpoint, self.plan.rate_above(*address), described, self.engine)?;
+            missing.into_iter().for_each(|what| self.gaps.of(*address, what));
+            let part = parts.share(&name, lines);
+            instances.push('\n');
+            if name != self::name("card", *address) {
+                let node = endpoint.numa_node.map(|node| format!(", NUMA node {node}"));
+                let _ = writeln!(instances, "# {address}{}", node.unwrap_or_default());
+            }
+            let _ = writeln!(instances, "[[endpoint]]\nname = \"{name}\"\npart = \"{part}\"");
+        }
+        for link in &self.plan.links {
+            self.link(link, &mut parts, &mut instances);
+        }
+        parts.write(&mut text);
+        text.push_str(&instances);
+        let gaps = self.gaps.sentences();
+        let mut head = head;
+        for (index, gap) in gaps.iter().enumerate() {
+            head.push_str(if index == 0 { "#\n# Not shown:\n" } else { "" });
+            let _ = writeln!(head, "#   {gap}");
+        }
+        Ok(Exported { text: format!("{head}\n{text}"), gaps, names: self.names })
+    }
+
+    /// Returns the name of a switch, by its upstream port, or of an endpoint.
+    fn name(&self, address: Address) -> String {
+        self.names.get(&address).cloned().unwrap_or_else(|| name("switch", address))
+    }
+
+    fn host(&self, text: &mut String) {
+        let _ = writeln!(text, "\n[[host]]\nname = \"{HOST}\"\npart = \"host\"");
+        text.push_str(
+            "buffers = { value = \"below-4-gib\", source = \"assumption: I/O virtual addresses are \
+             given out from the bottom\" }\n",
+        );
+        let endpoints = self.plan.endpoints.values().filter_map(|endpoint| endpoint.express());
+        let reads = endpoints.map(|express| express.max_read_request_bytes).max();
+        match reads {
+            Some(bytes) => read(
+                text,
+                "max_read_request_bytes",
+                bytes,
+                "Device Control, the largest of all endpoints, each of which has its own below",
+            ),
+            None => assume(text, &[("max_read_request_bytes", "512", UNSEEN)]),
+        }
+        if redirects(&self.plan.ports(None)) {
+            text.push_str(REDIRECTS);
+        }
+    }
+
+    fn link(&self, link: &LinkPlan<'_>, parts: &mut Parts, text: &mut String) {
+        let mut lines = "\n[part.@]\nkind = \"link\"\n".to_owned();
+        read(&mut lines, "generation", link.rate.speed, "Link Status");
+        read(&mut lines, "width", link.rate.lanes, "Link Status");
+        lines.push_str("flight_ns = { value = 1, source = \"assumption: 15 cm of board\" }\n");
+        let LinkCode { speed, lanes } = link.rate;
+        let part = parts.share(&format!("gen{speed}x{lanes}"), lines);
+        let upper = link.switch.map_or_else(|| HOST.to_owned(), |it| self.name(it));
+        let lower = self.name(link.lower.address);
+        let _ = writeln!(text, "\n[[link]]\nupper = \"{upper}\"");
+        if let Some(port) = link.port {
+            let _ = writeln!(text, "upper_port = \"{}\"", name("port", port.address));
+        }
+        let _ = writeln!(text, "lower = \"{lower}\"\npart = \"{part}\"");
+        if let Some(bytes) = self.payload(link) {
+            read(
+                text,
+                "max_payload_limit_bytes",
+                bytes,
+                "Device Control, the least of this root port and all below it",
+            );
+        }
+    }
+
+    /// The least Max_Payload_Size that is set at a root port and below it; `None` for another port,
+    /// and where no dump shows it.
+    fn payload(&self, root: &LinkPlan<'_>) -> Option<u32> {
+        if root.switch.is_some() {
+            return None;
+        }
+        let mut below = vec![root.lower.address];
+        let mut ends: Vec<&PciFunction> = root.port.into_iter().chain([root.lower]).collect();
+        while let Some(address) = below.pop() {
+            for link in self.plan.links.iter().filter(|link| link.switch == Some(address)) {
+                below.push(link.lower.address);
+                ends.extend(link.port.into_iter().chain([link.lower]));
+            }
+        }
+        let set = ends.iter().filter_map(|end| Some(end.express()?.max_payload_bytes));
+        set.min()
+    }
+}
+
+fn identity(text: &mut String, function: &PciFunction) {
+    let (vendor, device) = (function.vendor, function.device);
+    if (vendor, device) == crate::seen::NO_IDENTITY {
+        assume(text, &[("identity", "\"fffe:ffff\"", UNSEEN)]);
+    } else {
+        read(text, "identity", format!("\"{vendor:04x}:{device:04x}\""), "Vendor ID and Device ID");
+    }
+}
+
+fn host_part(text: &mut String, roots: &[&PciFunction], trained: impl Iterator<Item = LinkCode>) {
+    text.push_str("[part.host]\nkind = \"root-complex\"\n");
+    text.push_str("summary = \"The root ports on the way, and a memory like a server's.\"\n");
+    match roots.first() {
+        Some(root) => identity(text, root),
+        None => assume(text, &[("identity", "\"fffe:ffff\"", UNSEEN)]),
+    }
+    text.push_str(
+        "memory_bytes = { value = 8_589_934_592, source = \"assumption: 8 GiB, no \
+                   influence\" }\n\n[part.host.port]\n",
+    );
+    if roots.is_empty() {
+        assume(text, &ANY_PORT);
+    } else {
+        capability(text, roots, trained, true);
+    }
+    assume(text, &PORT);
+    assume(text, &LATENCY);
+    let boundaries = roots.iter().filter_map(|it| it.express());
+    let boundary = boundaries.map(|it| it.read_completion_boundary_bytes).max();
+    text.push_str("\n[part.host.memory]\n");
+    match boundary {
+        Some(bytes) => {
+            read(text, "read_completion_boundary_bytes", bytes, "Link Control of the root port");
+        }
+        None => assume(text, &[("read_completion_boundary_bytes", "64", UNSEEN)]),
+    }
+    let boundary = boundary.unwrap_or(64);
+    let _ = writeln!(
+        text,
+        "completion_bytes = {{ value = {boundary}, source = \"assumption: one for each boundary, \
+         as the server of the lab pciebench\" }}"
+    );
+    assume(text, &HOST_MEMORY);
+    text.push_str("\n[part.host.peer_to_peer]\n");
+    assume(text, &PEER_TO_PEER);
+    text.push_str("\n[part.host.cpu]\n");
+    assume(text, &CPU);
+}
+
+/// Returns the lines of a switch's part.
+fn switch_part(
+    upstream: &PciFunction,
+    link: Option<LinkCode>,
+    ports: &[&PciFunction],
+    trained: impl Iterator<Item = LinkCode>,
+) -> String {
+    let mut text = "\n[part.@]\nkind = \"switch\"\nsummary = \"A switch.\"\n".to_owned();
+    identity(&mut text, upstream);
+    text.push_str(
+        "latency_ns = { value = 120, source = \"assumption: product briefs say 100 to 150\" }\n\
+         forwarding = { value = \"cut-through\", source = \"assumption: as most switches\" }\n\
+         \n[part.@.port]\n",
+    );
+    if ports.is_empty() {
+        assume(&mut text, &ANY_PORT);
+    } else {
+        capability(&mut text, ports, trained, true);
+    }
+    assume(&mut text, &PORT);
+    text.push_str("\n[part.@.upstream_port]\n");
+    let (speed, lanes) = best(link.into_iter().chain(upstream.link().map(|(_, best)| best)));
+    read(&mut text, "max_generation", speed, "Link Capabilities");
+    read(&mut text, "max_width", lanes, "Link Capabilities");
+    if let Some(express) = upstream.express() {
+        let payload = express.max_payload_supported_bytes;
+        read(&mut text, "max_payload_bytes", payload, "Device Capabilities");
+    }
+    text
+}
+
+/// Returns the BARs that a lab can have: those of 64 bits take the next register too.
+fn bars(card: &PciFunction) -> Vec<Bar> {
+    let mut bars = card.bars.clone();
+    bars.sort_by_key(|bar| bar.index);
+    let mut free = 0;
+    bars.retain(|bar| {
+        let end = bar.index + 1 + usize::from(bar.kind.is_64_bit());
+        let fits = (MINIMUM_BAR_BYTES..=MOST_BAR_BYTES).contains(&bar.size_bytes);
+        let is_kept = fits && bar.index >= free && end <= BARS;
+        free = if is_kept { end } else { free };
+        is_kept
+    });
+    bars
+}
+
+/// Returns the lines of an endpoint's part, and what they assume because it is not shown.
+fn endpoint_part(
+    card: &PciFunction,
+    link: Option<LinkCode>,
+    described: Option<&str>,
+    engine: bool,
+) -> Result<(String, Option<String>), String> {
+    let mut text = "\n[part.@]\nkind = \"endpoint\"\n".to_owned();
+    // Names come from outside.
+    let fits = |c: &char| !c.is_control() && !matches!(c, '"' | '\\' | '@');
+    let called: String = described.unwrap_or_default().chars().filter(fits).collect();
+    let class = card.class_words();
+    let _ = match called.is_empty() {
+        true => writeln!(text, "summary = \"A {class}.\""),
+        false => writeln!(text, "summary = \"{called}, a {class}.\""),
+    };
+    identity(&mut text, card);
+    read(&mut text, "class_code", format!("0x{:06x}", card.class), "Class Code");
+    let mut missing = None;
+    let bars = bars(card);
+    for bar in &bars {
+        let _ = writeln!(text, "\n[part.@.bar{}]", bar.index);
+        let decodes = match bar.kind {
+            BarKind::Memory32 { prefetchable: false } => "memory32",
+            BarKind::Memory32 { prefetchable: true } => "memory32-prefetchable",
+            BarKind::Memory64 { prefetchable: false } => "memory64",
+            BarKind::Memory64 { prefetchable: true } => "memory64-prefetchable",
+        };
+        read(&mut text, "decodes", format!("\"{decodes}\""), "the BAR's flags");
+        read(&mut text, "size_bytes", bar.size_bytes, "the BAR's size");
+    }
+    if bars.is_empty() {
+        missing = Some("no BAR is shown; one of 64 MiB is assumed".to_owned());
+        text.push_str("\n[part.@.bar0]\n");
+        let decodes = ("decodes", "\"memory64-prefetchable\"", UNSEEN);
+        assume(&mut text, &[decodes, ("size_bytes", "67_108_864", UNSEEN)]);
+    }
+    text.push_str("\n[part.@.port]\n");
+    capability(&mut text, &[card], link.into_iter(), false);
+    assume(&mut text, &PORT);
+    assume(&mut text, &LATENCY);
+    text.push_str(
+        "\n[part.@.memory]\n\
+         completion_bytes = { value = 128, source = \"assumption: any\" }\n\
+         completion_cut = { value = \"longest\", source = \"assumption: any\" }\n\
+         read_slots = { value = 16, source = \"assumption: any\" }\n\
+         read_latency_ns = { value = 50, source = \"assumption: memory on the chip\" }\n\
+         write_latency_ns = { value = 0, source = \"assumption: memory on the chip\" }\n\
+         \n[part.@.requester]\n",
+    );
+    match card.express() {
+        Some(express) => {
+            let tags = express.tags().min(MOST_TAGS);
+            let source = "what Device Control allows; the card may use fewer";
+            read(&mut text, "tags", tags, source);
+            let (write, reads) = (express.max_payload_bytes, express.max_read_request_bytes);
+            read(&mut text, "max_write_bytes", write, "Max_Payload_Size of Device Control");
+            read(&mut text, "max_read_bytes", reads, "Max_Read_Request_Size of Device Control");
+        }
+        None => assume(
+            &mut text,
+            &[
+                ("tags", "256", UNSEEN),
+                ("max_write_bytes", "256", UNSEEN),
+                ("max_read_bytes", "512", UNSEEN),
+            ],
+        ),
+    }
+    text.push_str(
+        "completion_timeout_ns = { value = 50_000_000, source = \"clause: PCIe 6.x 7.5.3.16, 50 \
+         ms\" }\n",
+    );
+    if engine {
+        let size = |index: usize| {
+            let found = card.bars.iter().find(|bar| bar.index == index);
+            found.map_or(0, |bar| bar.size_bytes)
+        };
+        if size(0) < 65_536 || size(1) == 0 {
+            return Err(format!(
+                "{} has not the BARs of this project's engine: BAR0 of 64 KiB, and BAR1",
+                card.address
+            ));
+        }
+        text.push_str(
+            "datapath_bytes = { value = 32, source = \"assumption: 256 bits\" }\n\
+             clock_ns = { value = 4, source = \"assumption: 250 MHz\" }\n\
+             \n[part.@.engine]\n",
+        );
+        assume(&mut text, &ENGINE);
+    }
+    Ok((text, missing))
+}

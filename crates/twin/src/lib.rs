@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The twin of a machine: a lab made of its PCI tree, read from dumps that people paste and send,
+//! or from the machine itself.
+//!
+//! Read first: [`read`], which takes dumps of one machine and returns its [`Tree`] with a list of
+//! what they do not show; then [`export`], which writes a tree, or the way to some of its cards, as
+//! a lab file. `docs/twins.md` says what a twin can tell and what it cannot.
+//!
+//! ```
+//! let dump = "\
+//! 00:01.0 PCI bridge [0604]: Intel Corporation [8086:6f02] (rev 01) (prog-if 00 [Normal decode])
+//! \tBus: primary=00, secondary=01, subordinate=01, sec-latency=0
+//! \tCapabilities: [90] Express (v2) Root Port (Slot+), MSI 00
+//! \t\tDevCap:\tMaxPayload 256 bytes, PhantFunc 0
+//! \t\t\tExtTag- RBE+
+//! \t\tDevCtl:\tCorrErr- NonFatalErr- FatalErr- UnsupReq-
+//! \t\t\tRlxdOrd- ExtTag- PhantFunc- AuxPwr- NoSnoop-
+//! \t\t\tMaxPayload 256 bytes, MaxReadReq 128 bytes
+//! \t\tLnkCap:\tPort #1, Speed 8GT/s, Width x8, ASPM L1, Exit Latency L1 <16us
+//! \t\tLnkCtl:\tASPM Disabled; RCB 64 bytes, Disabled- CommClk+
+//! \t\tLnkSta:\tSpeed 8GT/s, Width x8, TrErr- Train- SlotClk+ DLActive+ BWMgmt- ABWMgmt-
+//! 01:00.0 Ethernet controller [0200]: Mellanox [15b3:1013]
+//! \tRegion 0: Memory at 90000000 (64-bit, prefetchable) [size=32M]
+//! \tCapabilities: [60] Express (v2) Endpoint, MSI 00
+//! \t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0
+//! \t\t\tExtTag+ RBE+ FLReset+
+//! \t\tDevCtl:\tCorrErr- NonFatalErr- FatalErr- UnsupReq-
+//! \t\t\tRlxdOrd+ ExtTag+ PhantFunc- AuxPwr- NoSnoop+
+//! \t\t\tMaxPayload 256 bytes, MaxReadReq 512 bytes
+//! \t\tLnkCap:\tPort #0, Speed 8GT/s, Width x16, ASPM not supported
+//! \t\tLnkCtl:\tASPM Disabled; RCB 64 bytes, Disabled- CommClk+
+//! \t\tLnkSta:\tSpeed 8GT/s (ok), Width x8 (downgraded)
+//! ";
+//! let machine = crosslane_twin::read_text("dump.txt".as_ref(), dump.as_bytes())?;
+//! let lab = crosslane_twin::export_machine(&machine, "server")?;
+//! assert_eq!(lab.gaps, [] as [String; 0]);
+//! assert!(lab.text.contains("width = { value = 8, source = \"sysfs: Link Status\" }"));
+//! crosslane_lab::Lab::from_text("server.toml", &lab.text)?.build(1)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod assumptions;
+mod error;
+mod files;
+mod lab_file;
+mod lspci;
+mod plan;
+mod seen;
+mod xml;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub use crosslane_vfio::sysfs::{Address, PciFunction, Tree};
+pub use error::{DumpError, Result};
+pub use lab_file::{Exported, HOST, export, export_machine};
+use seen::Inventory;
+
+/// A machine as dumps show it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its functions.
+    pub tree: Tree,
+    /// What dumps call functions, by address.
+    pub names: BTreeMap<Address, String>,
+    /// What the dumps do not show of a function, a phrase each.
+    pub gaps: Vec<(Address, String)>,
+}
+
+/// Reads dumps of one machine; what one does not show may be in another. A dump is a listing of
+/// `lspci -vvv` (better with `-nn` and by root; its bytes by `-xxxx` count more than its words), a
+/// folder or tar file of `/sys/bus/pci`, or the XML of hwloc or NCCL.
+///
+/// # Errors
+/// A file that cannot be read or is no dump, and dumps of different machines.
+pub fn read(paths: &[PathBuf]) -> Result<Machine> {
+    let mut all = Inventory::default();
+    for path in paths {
+        for (address, seen) in files::read(path)?.functions {
+            all.add(address, seen).map_err(|problem| DumpError::OtherMachine {
+                path: path.clone(),
+                line: 0,
+                problem,
+            })?;
+        }
+    }
+    Ok(all.machine())
+}
+
+/// Reads a listing of `lspci`, or the XML of hwloc or NCCL; `path` names it in errors.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_text(path: &Path, bytes: &[u8]) -> Result<Machine> {
+    Ok(files::text(path, bytes)?.machine())
+}

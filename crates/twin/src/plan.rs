@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What of a machine a lab has: its host, switches, endpoints, and the links between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crosslane_vfio::sysfs::{Address, Kind, LinkCode, PciFunction, Tree};
+
+/// Most root ports of a host in a lab.
+const MOST_ROOT_PORTS: usize = 31;
+
+/// A link and both its ends.
+#[derive(Clone, Copy)]
+pub(crate) struct LinkPlan<'a> {
+    /// The port above; `None` where no dump shows it.
+    pub port: Option<&'a PciFunction>,
+    /// The upstream port of the switch above; `None` for the host.
+    pub switch: Option<Address>,
+    /// The endpoint or upstream port below.
+    pub lower: &'a PciFunction,
+    pub rate: LinkCode,
+}
+
+/// The parts of a machine that a lab has.
+pub(crate) struct Plan<'a> {
+    /// Upstream ports of the switches, and endpoints, by address.
+    pub switches: BTreeMap<Address, &'a PciFunction>,
+    pub endpoints: BTreeMap<Address, &'a PciFunction>,
+    /// Links, each behind the one above it.
+    pub links: Vec<LinkPlan<'a>>,
+    /// Functions that the lab leaves out and why, a phrase each.
+    pub left_out: Vec<(Address, String)>,
+}
+
+impl<'a> Plan<'a> {
+    /// Plans the way to some cards.
+    ///
+    /// # Errors
+    /// The reason for which a card cannot be in a lab, a sentence.
+    pub fn of_cards(tree: &'a Tree, cards: &[&'a PciFunction]) -> Result<Self, String> {
+        let mut plan = Self::empty();
+        for card in cards {
+            if !card.kind.is_linked_endpoint() {
+                let (address, kind) = (card.address, card.kind);
+                return Err(format!("{address} is a {kind}: there is no link above it"));
+            }
+            let way = tree.above(card.address).into_iter().chain([*card]);
+            if let Some(hidden) = way.clone().find(|function| function.express().is_none()) {
+                let address = hidden.address;
+                return Err(format!(
+                    "the PCI Express capability of {address} cannot be seen; root sees it"
+                ));
+            }
+            plan.add(tree, card)?;
+        }
+        Ok(plan)
+    }
+
+    /// Plans all endpoints with a link above them.
+    pub fn of_machine(tree: &'a Tree) -> Self {
+        let mut plan = Self::empty();
+        let mut done = BTreeSet::new();
+        for function in tree.functions() {
+            let Address { domain, id } = function.address;
+            let is_alone = !function.kind.is_bridge() && function.parent.is_none() && id.bus() == 0;
+            if !function.kind.is_linked_endpoint() || is_alone {
+                continue;
+            }
+            // One device hangs on a link, whose first function stands for all.
+            if !done.insert((domain, id.bus())) {
+                plan.left_out.push((function.address, "a further function of its device".into()));
+                continue;
+            }
+            if let Err(why) = plan.add(tree, function) {
+                plan.left_out.push((function.address, why));
+            }
+        }
+        plan
+    }
+
+    fn empty() -> Self {
+        Self {
+            switches: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            links: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Adds an endpoint with the links above it, or nothing of it.
+    fn add(&mut self, tree: &'a Tree, endpoint: &'a PciFunction) -> Result<(), String> {
+        let mut links: Vec<LinkPlan<'_>> = Vec::new();
+        let mut lower = endpoint;
+        loop {
+            let mut above = tree.above(lower.address).into_iter();
+            // A device may hang below the upstream port itself where a dump has no others.
+            let (port, switch) = match above.next() {
+                None => (None, None),
+                Some(port) if port.kind == Kind::RootPort => (Some(port), None),
+                Some(port) if port.kind == Kind::UpstreamPort => (None, Some(port)),
+                Some(port) if port.kind == Kind::DownstreamPort => match above.next() {
+                    Some(upstream) if upstream.kind == Kind::UpstreamPort => {
+                        (Some(port), Some(upstream))
+                    }
+                    _ => return Err(misplaced(port)),
+                },
+                Some(port) => return Err(misplaced(port)),
+            };
+            let link = LinkPlan {
+                port,
+                switch: switch.map(|it| it.address),
+                lower,
+                rate: rate(lower, port)?,
+            };
+            links.push(link);
+            match switch {
+                Some(upstream)
+                    if links.iter().any(|link| link.lower.address == upstream.address) =>
+                {
+                    return Err("the bridges above it form a circle".to_owned());
+                }
+                Some(upstream) => lower = upstream,
+                None => break,
+            }
+        }
+        let roots = self.links.iter().filter(|link| link.switch.is_none()).count();
+        let is_new = |link: &LinkPlan<'_>| {
+            !self.links.iter().any(|it| it.lower.address == link.lower.address)
+        };
+        if roots == MOST_ROOT_PORTS && links.last().is_some_and(is_new) {
+            return Err(format!("a host of a lab has at most {MOST_ROOT_PORTS} root ports"));
+        }
+        for link in links.into_iter().rev() {
+            if self.links.iter().any(|it| it.lower.address == link.lower.address) {
+                continue;
+            }
+            if link.lower.kind == Kind::UpstreamPort {
+                self.switches.insert(link.lower.address, link.lower);
+            }
+            self.links.push(link);
+        }
+        self.endpoints.insert(endpoint.address, endpoint);
+        Ok(())
+    }
+
+    /// Ports above links: those of the host, or those of a switch.
+    pub fn ports(&self, switch: Option<Address>) -> Vec<&'a PciFunction> {
+        let links = self.links.iter().filter(|link| link.switch == switch);
+        links.filter_map(|link| link.port).collect()
+    }
+
+    /// The rate of the link above an endpoint or a switch.
+    pub fn rate_above(&self, lower: Address) -> Option<LinkCode> {
+        let above = self.links.iter().find(|link| link.lower.address == lower);
+        above.map(|link| link.rate)
+    }
+
+    /// Rates of the links below the host, or below a switch.
+    pub fn rates(&self, switch: Option<Address>) -> impl Iterator<Item = LinkCode> {
+        self.links.iter().filter(move |link| link.switch == switch).map(|link| link.rate)
+    }
+}
+
+fn misplaced(port: &PciFunction) -> String {
+    format!("{} above it is a {}, which no lab has at that place", port.address, port.kind)
+}
+
+/// The rate of a link: as its lower end says, or else as its upper end does.
+fn rate(lower: &PciFunction, port: Option<&PciFunction>) -> Result<LinkCode, String> {
+    let of_port = port.and_then(PciFunction::express).map(|express| express.link);
+    let own = lower.link().map(|(now, _)| now);
+    let is_up = |link: &LinkCode| link.speed != 0 && link.lanes != 0;
+    let link = own
+        .filter(is_up)
+        .or(of_port.filter(is_up))
+        .or(own)
+        .ok_or_else(|| format!("no dump shows the link above {}", lower.address))?;
+    match link.rate() {
+        Some(_) => Ok(link),
+        None if !is_up(&link) => Err(format!("the link above {} is down", lower.address)),
+        None => Err(format!("the link above {} is {link}, a rate that no lab has", lower.address)),
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What dumps say about a function, and how several dumps fill each other's gaps.
+
+use std::collections::BTreeMap;
+
+use crosslane_pcie::config::Bar;
+use crosslane_vfio::sysfs::{
+    Acs, Address, Configuration, Described, Express, IommuGroup, Kind, LinkCode, PciFunction, Tree,
+};
+
+use crate::Machine;
+
+/// Vendor and device ID of a function of which no dump says them.
+pub(crate) const NO_IDENTITY: (u16, u16) = (0xffff, 0xffff);
+
+/// The PCI Express capability as far as a text shows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ExpressSeen {
+    pub offset: u16,
+    pub max_payload_supported_bytes: Option<u32>,
+    pub max_payload_bytes: Option<u32>,
+    pub max_read_request_bytes: Option<u32>,
+    pub extended_tags_supported: Option<bool>,
+    pub extended_tags: Option<bool>,
+    pub ten_bit_tags_supported: Option<bool>,
+    pub ten_bit_tags: Option<bool>,
+    pub relaxed_ordering: Option<bool>,
+    pub no_snoop: Option<bool>,
+    pub function_level_reset: Option<bool>,
+    pub detected_errors: u8,
+    pub link_capability: Option<LinkCode>,
+    pub link: Option<LinkCode>,
+    pub link_active: Option<bool>,
+    pub read_completion_boundary_bytes: Option<u32>,
+}
+
+impl ExpressSeen {
+    /// Fills gaps with what another dump says.
+    fn fill(&mut self, other: Self) {
+        macro_rules! fill {
+            ($($field:ident)+) => { $(self.$field = self.$field.or(other.$field);)+ };
+        }
+        fill!(
+            max_payload_supported_bytes max_payload_bytes max_read_request_bytes
+            extended_tags_supported extended_tags ten_bit_tags_supported ten_bit_tags
+            relaxed_ordering no_snoop function_level_reset link_capability link link_active
+            read_completion_boundary_bytes
+        );
+    }
+
+    /// The registers, with the values that they have after reset where they are not shown, and a
+    /// phrase about each of those that a lab needs.
+    fn express(&self, has_link: bool) -> (Express, Vec<String>) {
+        let mut gaps = Vec::new();
+        let mut size = |shown: Option<u32>, name: &str, otherwise: u32| {
+            shown.unwrap_or_else(|| {
+                gaps.push(format!("{name} is not shown; {otherwise} B is taken"));
+                otherwise
+            })
+        };
+        let supported = size(self.max_payload_supported_bytes, "the largest Max_Payload_Size", 128);
+        let payload = size(self.max_payload_bytes, "Max_Payload_Size", 128);
+        let read = size(self.max_read_request_bytes, "Max_Read_Request_Size", 512);
+        if self.extended_tags.is_none() {
+            gaps.push("Extended Tag is not shown; it is taken to be off".to_owned());
+        }
+        let none = LinkCode { speed: 0, lanes: 0 };
+        if has_link && self.link.is_none() {
+            gaps.push("Link Status is not shown".to_owned());
+        }
+        let express = Express {
+            offset: self.offset,
+            max_payload_supported_bytes: supported.max(payload),
+            max_payload_bytes: payload,
+            max_read_request_bytes: read,
+            extended_tags_supported: self.extended_tags_supported.unwrap_or(false),
+            extended_tags: self.extended_tags.unwrap_or(false),
+            ten_bit_tags_supported: self.ten_bit_tags_supported.unwrap_or(false),
+            ten_bit_tags: self.ten_bit_tags.unwrap_or(false),
+            relaxed_ordering: self.relaxed_ordering.unwrap_or(true),
+            no_snoop: self.no_snoop.unwrap_or(true),
+            function_level_reset: self.function_level_reset.unwrap_or(false),
+            detected_errors: self.detected_errors,
+            link_capability: self.link_capability.or(self.link).unwrap_or(none),
+            link: self.link.unwrap_or(none),
+            link_active: self.link_active,
+            read_completion_boundary_bytes: self.read_completion_boundary_bytes.unwrap_or(64),
+        };
+        (express, gaps)
+    }
+}
+
+/// A function as far as the dumps show it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Seen {
+    /// The file that was the first to name it.
+    pub file: String,
+    pub parent: Option<Address>,
+    pub identity: Option<(u16, u16)>,
+    pub subsystem: Option<(u16, u16)>,
+    pub class: Option<u32>,
+    pub revision: Option<u8>,
+    pub name: Option<String>,
+    pub command: Option<u16>,
+    pub buses: Option<(u8, u8)>,
+    pub bars: Vec<Bar>,
+    pub numa_node: Option<u32>,
+    pub iommu_group: Option<IommuGroup>,
+    pub driver: Option<String>,
+    pub kind: Option<Kind>,
+    pub express: Option<ExpressSeen>,
+    pub acs: Option<Acs>,
+    pub vectors: u32,
+    /// Bytes of its configuration space from offset 0 on.
+    pub configuration: Vec<u8>,
+    /// The present link and the best one, as a kernel reports them.
+    pub kernel_link: Option<(LinkCode, LinkCode)>,
+    /// What could not be told with certainty, a phrase each.
+    pub doubts: Vec<String>,
+}
+
+impl Seen {
+    /// Returns a function of the machine that this program runs on, or of a folder like its `/sys`.
+    pub fn of(function: &PciFunction) -> Self {
+        let link = function.link().filter(|_| function.express().is_none());
+        Self {
+            parent: function.parent,
+            identity: Some((function.vendor, function.device)),
+            subsystem: Some(function.subsystem),
+            class: Some(function.class),
+            revision: Some(function.revision),
+            bars: function.bars.clone(),
+            numa_node: function.numa_node,
+            iommu_group: function.iommu_group.clone(),
+            driver: function.driver.clone(),
+            kind: Some(function.kind).filter(|_| function.kind_is_read),
+            configuration: function.configuration.bytes().to_vec(),
+            kernel_link: link,
+            ..Self::default()
+        }
+    }
+
+    /// Fills gaps with what another dump says. Returns the first contradiction, half a sentence.
+    pub fn fill(&mut self, other: Self) -> Result<(), String> {
+        if let (Some(one), Some(two)) = (self.identity, other.identity)
+            && one != two
+        {
+            let words = |(vendor, device)| format!("{vendor:04x}:{device:04x}");
+            return Err(format!("{} in {}, and {}", words(one), self.file, words(two)));
+        }
+        macro_rules! fill {
+            ($($field:ident)+) => { $(self.$field = self.$field.take().or(other.$field);)+ };
+        }
+        fill!(
+            parent identity subsystem class revision name command buses numa_node iommu_group
+            driver kind acs kernel_link
+        );
+        match (&mut self.express, other.express) {
+            (Some(own), Some(other)) => own.fill(other),
+            (own, other) => *own = own.take().or(other),
+        }
+        if self.bars.is_empty() {
+            self.bars = other.bars;
+        }
+        if self.configuration.len() < other.configuration.len() {
+            self.configuration = other.configuration;
+        }
+        self.vectors = self.vectors.max(other.vectors);
+        self.doubts.extend(other.doubts);
+        Ok(())
+    }
+
+    /// Returns the function, and what is missing of it, a phrase each.
+    fn function(self, address: Address) -> (PciFunction, Vec<String>) {
+        let mut gaps = self.doubts;
+        let configuration = Configuration::new(self.configuration);
+        let header = configuration.double_word(0).map(|word| (word as u16, (word >> 16) as u16));
+        let identity = self.identity.or(header.filter(|&(vendor, _)| vendor != 0xffff));
+        let read_class = configuration.double_word(8).map(|word| word >> 8);
+        let class = self.class.or(read_class).unwrap_or(0xff_0000);
+        let express = self.express.map(|seen| {
+            let has_link =
+                !matches!(self.kind, Some(Kind::IntegratedEndpoint | Kind::EventCollector));
+            let (express, missing) = seen.express(has_link);
+            if configuration.express().is_none() {
+                gaps.extend(missing);
+            }
+            express
+        });
+        let described = Described {
+            kind: self.kind,
+            command: self.command,
+            express,
+            acs: self.acs,
+            vectors: self.vectors,
+            buses: self.buses,
+        };
+        let configuration = configuration.with_description(described);
+        if identity.is_none() {
+            gaps.push("vendor and device ID are not shown (lspci shows them with -nn)".to_owned());
+        }
+        let identity = identity.unwrap_or(NO_IDENTITY);
+        let mut function = PciFunction::described(address, identity, class, configuration);
+        function.parent = self.parent;
+        function.subsystem = self.subsystem.unwrap_or_default();
+        function.revision = self.revision.unwrap_or_default();
+        function.bars = self.bars;
+        function.numa_node = self.numa_node;
+        function.iommu_group = self.iommu_group;
+        function.driver = self.driver;
+        if let Some((now, best)) = self.kernel_link {
+            function = function.with_kernel_link(now, best);
+        }
+        (function, gaps)
+    }
+}
+
+/// All functions that the dumps show, by address.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Inventory {
+    pub functions: BTreeMap<Address, Seen>,
+}
+
+impl Inventory {
+    /// Adds a function, or fills the gaps of what is known about it.
+    ///
+    /// # Errors
+    /// A contradiction, half a sentence.
+    pub fn add(&mut self, address: Address, seen: Seen) -> Result<(), String> {
+        match self.functions.entry(address) {
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(seen);
+            }
+            std::collections::btree_map::Entry::Occupied(entry) => {
+                entry.into_mut().fill(seen).map_err(|what| format!("{address} is {what}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the functions, what they are called, and what is missing of each.
+    pub fn machine(self) -> Machine {
+        let (mut functions, mut names, mut gaps) = (Vec::new(), BTreeMap::new(), Vec::new());
+        for (address, mut seen) in self.functions {
+            names.extend(seen.name.take().map(|name| (address, name)));
+            let (function, missing) = seen.function(address);
+            functions.push(function);
+            gaps.extend(missing.into_iter().map(|what| (address, what)));
+        }
+        Machine { tree: Tree::of(functions), names, gaps }
+    }
+}

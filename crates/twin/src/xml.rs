@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Topologies in XML: that of hwloc (`lstopo machine.xml`), and that of NCCL
+//! (`NCCL_TOPO_DUMP_FILE`).
+//!
+//! Both name functions, links and NUMA nodes, but neither registers nor BARs. hwloc has a link's
+//! rate only as a number of bytes per second; NCCL leaves out root ports and the ports of switches.
+//!
+//! Read first: hwloc's `hwloc2.dtd` and its "PCI device attributes"; NCCL's `src/graph/xml.cc`.
+
+use crosslane_pcie::link::{Generation, LinkRate, Width};
+use crosslane_vfio::sysfs::{Address, Kind, LinkCode};
+use roxmltree::{Document, Node, ParsingOptions};
+
+use crate::lspci::speed_code;
+use crate::seen::{Inventory, Seen};
+
+/// Most elements of a document.
+const MOST_ELEMENTS: u32 = 1 << 20;
+/// Deepest nesting of elements that is followed.
+const DEEPEST: usize = 64;
+/// Class of a PCI bridge.
+const BRIDGE: u32 = 0x0604;
+
+/// What is wrong with a document: the line from 1, and half a sentence.
+type Problem = (usize, String);
+
+/// Reads a topology.
+///
+/// # Errors
+/// XML that cannot be, a document of another kind, and contradictions.
+pub(crate) fn read(text: &str, file: &str) -> Result<Inventory, Problem> {
+    // hwloc's documents name their DTD.
+    let options =
+        ParsingOptions { allow_dtd: true, nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options)
+        .map_err(|error| (error.pos().row as usize, error.to_string()))?;
+    let root = document.root_element();
+    let mut reader = Reader { inventory: Inventory::default(), file };
+    match root.tag_name().name() {
+        "topology" => reader.hwloc(root, &Place::default(), 0)?,
+        "system" => reader.nccl(root, &Place::default(), 0)?,
+        other => {
+            return Err((1, format!("<{other}> is the root of neither hwloc's nor NCCL's XML")));
+        }
+    }
+    Ok(reader.inventory)
+}
+
+/// Where an element stands in the machine.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    numa_node: Option<u32>,
+    parent: Option<Address>,
+}
+
+struct Reader<'a> {
+    inventory: Inventory,
+    file: &'a str,
+}
+
+impl Reader<'_> {
+    fn add(&mut self, node: Node<'_, '_>, address: Address, seen: Seen) -> Result<(), Problem> {
+        let seen = Seen { file: self.file.to_owned(), ..seen };
+        self.inventory.add(address, seen).map_err(|what| (line_of(node), what))
+    }
+
+    /// Reads what is in an element of hwloc's.
+    fn hwloc(&mut self, element: Node<'_, '_>, place: &Place, depth: usize) -> Result<(), Problem> {
+        if depth > DEEPEST {
+            return Err((line_of(element), format!("elements lie deeper than {DEEPEST}")));
+        }
+        // A NUMA node is a child of what it belongs to, beside the bridges (hwloc 2), or above
+        // them (hwloc 1).
+        let numa = element.children().find(|child| child.attribute("type") == Some("NUMANode"));
+        let number = |node: Node<'_, '_>| node.attribute("os_index").and_then(|it| it.parse().ok());
+        let own = (element.attribute("type") == Some("NUMANode")).then_some(element);
+        let numa_node = own.or(numa).and_then(number).or(place.numa_node);
+        let place = Place { numa_node, ..*place };
+        for child in element.children().filter(Node::is_element) {
+            let mut below = place;
+            let is_pci = match child.attribute("type") {
+                Some("PCIDev") => true,
+                Some("Bridge") => child.attribute("bridge_type") == Some("1-1"),
+                _ => false,
+            };
+            if is_pci {
+                let (address, mut seen) = hwloc_function(child)?;
+                (seen.parent, seen.numa_node) = (place.parent, place.numa_node);
+                self.add(child, address, seen)?;
+                below.parent = Some(address);
+            }
+            self.hwloc(child, &below, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what is in an element of NCCL's.
+    fn nccl(&mut self, element: Node<'_, '_>, place: &Place, depth: usize) -> Result<(), Problem> {
+        if depth > DEEPEST {
+            return Err((line_of(element), format!("elements lie deeper than {DEEPEST}")));
+        }
+        for child in element.children().filter(Node::is_element) {
+            let mut below = *place;
+            match child.tag_name().name() {
+                "cpu" => below.numa_node = child.attribute("numaid").and_then(|it| it.parse().ok()),
+                "pci" => {
+                    let (address, mut seen) = nccl_function(child)?;
+                    (seen.parent, seen.numa_node) = (place.parent, place.numa_node);
+                    self.add(child, address, seen)?;
+                    below.parent = Some(address);
+                }
+                _ => continue,
+            }
+            self.nccl(child, &below, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// The line of an element, from 1.
+fn line_of(node: Node<'_, '_>) -> usize {
+    node.document().text_pos_at(node.range().start).row as usize
+}
+
+/// The address in an attribute.
+fn address_of(node: Node<'_, '_>, name: &str) -> Result<Address, Problem> {
+    let text = node.attribute(name).unwrap_or("");
+    text.parse().map_err(|_| {
+        let shown: String = text.chars().take(40).collect();
+        (line_of(node), format!("{name}=\"{shown}\" is not the address of a PCI function"))
+    })
+}
+
+fn hex(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+}
+
+fn id(text: Option<&str>) -> Option<u16> {
+    text.and_then(hex).and_then(|id| id.try_into().ok())
+}
+
+/// A function of hwloc's: `pci_type="0200 [15b3:1017] [15b3:0020] 00"`.
+fn hwloc_function(node: Node<'_, '_>) -> Result<(Address, Seen), Problem> {
+    let address = address_of(node, "pci_busid")?;
+    let mut seen = Seen::default();
+    let mut words = node.attribute("pci_type").unwrap_or("").split([' ', '[', ']']);
+    let mut words = words.by_ref().filter(|word| !word.is_empty());
+    seen.class =
+        words.next().and_then(hex).filter(|class| *class <= 0xffff).map(|class| class << 8);
+    let pair = |text: &str| {
+        let (vendor, device) = text.split_once(':')?;
+        Some((id(Some(vendor))?, id(Some(device))?))
+    };
+    seen.identity = words.next().and_then(pair);
+    seen.subsystem = words.next().and_then(pair);
+    seen.revision = words.next().and_then(hex).and_then(|it| it.try_into().ok());
+    if node.attribute("type") == Some("Bridge") {
+        // `bridge_pci="0000:[02-03]"`: the buses below.
+        let buses = node.attribute("bridge_pci").and_then(|text| {
+            let (first, last) = text.split_once('[')?.1.split_once(']')?.0.split_once('-')?;
+            Some((hex(first)?.try_into().ok()?, hex(last)?.try_into().ok()?))
+        });
+        seen.buses = buses;
+    }
+    let speed = node.attribute("pci_link_speed").and_then(|speed| speed.parse::<f64>().ok());
+    if let Some(speed) = speed.filter(|speed| *speed > 0.0) {
+        let links = links_of(speed);
+        if let [first, others @ ..] = &links[..] {
+            seen.kernel_link = Some((*first, *first));
+            if let [other, ..] = others {
+                let what = format!("{speed:.2} GB/s may be {first} or {other}; {first} is taken");
+                seen.doubts.push(what);
+            }
+        }
+    }
+    Ok((address, seen))
+}
+
+/// The links of some number of GB/s, the widest first.
+fn links_of(gigabytes_per_second: f64) -> Vec<LinkCode> {
+    let mut found = Vec::new();
+    for lanes in [16, 8, 4, 2, 1] {
+        for speed in 1..=5 {
+            let rate = Generation::from_number(speed).zip(Width::new(lanes));
+            let Some((generation, width)) = rate else { continue };
+            let rate = LinkRate { generation, width }.bytes_per_second() / 1e9;
+            if (rate - gigabytes_per_second).abs() < 0.01 * rate {
+                found.push(LinkCode { speed, lanes });
+            }
+        }
+    }
+    found
+}
+
+/// A function of NCCL's.
+fn nccl_function(node: Node<'_, '_>) -> Result<(Address, Seen), Problem> {
+    let address = address_of(node, "busid")?;
+    let mut seen = Seen {
+        class: node.attribute("class").and_then(hex).filter(|class| *class <= 0xff_ffff),
+        identity: id(node.attribute("vendor")).zip(id(node.attribute("device"))),
+        subsystem: id(node.attribute("subsystem_vendor"))
+            .zip(id(node.attribute("subsystem_device"))),
+        ..Seen::default()
+    };
+    let speed = node.attribute("link_speed").and_then(|speed| speed.split("GT/s").next());
+    let lanes = node.attribute("link_width").and_then(|lanes| lanes.parse().ok());
+    if let (Some(speed), Some(lanes)) = (speed.map(speed_code), lanes)
+        && speed != 0
+    {
+        let link = LinkCode { speed, lanes };
+        seen.kernel_link = Some((link, link));
+    }
+    let is_bridge = seen.class.is_some_and(|class| class >> 8 == BRIDGE);
+    if is_bridge {
+        // The ports of a switch are one element: that of its upstream port.
+        seen.kind = Some(Kind::UpstreamPort);
+    } else {
+        seen.kind = Some(Kind::Endpoint);
+    }
+    Ok((address, seen))
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Dumps of one made-up server in all formats, and what becomes of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crosslane_lab::Lab;
+use crosslane_pcie::config::BarKind;
+use crosslane_twin::{Machine, export_machine, read, read_text};
+use crosslane_vfio::sysfs::{Kind, LinkCode};
+
+/// A listing by root: a root port with a switch, two accelerators and an adapter of two functions
+/// below it, and another root port with a drive whose Max_Payload_Size is smaller.
+pub const SERVER: &str = include_str!("../dumps/server.txt");
+
+fn machine(text: &str) -> Machine {
+    read_text(Path::new("dump"), text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The lab of a machine, which has to be one that can be built.
+fn lab(machine: &Machine) -> (String, Vec<String>) {
+    let exported = export_machine(machine, "twin").unwrap_or_else(|error| panic!("{error}"));
+    let lab = Lab::from_text("twin.toml", &exported.text);
+    let lab = lab.unwrap_or_else(|error| panic!("{error}\n{}", exported.text));
+    lab.build(1).unwrap_or_else(|error| panic!("{error}\n{}", exported.text));
+    (exported.text, exported.gaps)
+}
+
+#[test]
+fn a_listing_says_what_every_function_is() {
+    let machine = machine(SERVER);
+    let function = |address: &str| machine.tree.function(address.parse().unwrap()).unwrap();
+    let kinds = [
+        ("00:00.0", Kind::Conventional),
+        ("16:01.0", Kind::RootPort),
+        ("17:00.0", Kind::UpstreamPort),
+        ("18:02.0", Kind::DownstreamPort),
+        ("19:00.0", Kind::Endpoint),
+    ];
+    for (address, kind) in kinds {
+        assert_eq!(function(address).kind, kind, "{address}");
+    }
+    let port = function("16:01.0");
+    assert_eq!(port.configuration.buses(), Some((0x17, 0x1b)));
+    assert!(port.configuration.acs().unwrap().redirects_requests());
+    assert!(!function("18:00.0").configuration.acs().unwrap().redirects_requests());
+    assert_eq!(function("19:00.0").parent, Some("18:00.0".parse().unwrap()));
+    let adapter = function("1b:00.0");
+    assert_eq!((adapter.vendor, adapter.device, adapter.class), (0x15b3, 0x1017, 0x02_0000));
+    assert_eq!(adapter.numa_node, Some(0));
+    assert_eq!(adapter.iommu_group.as_ref().unwrap().number, 46);
+    assert_eq!(adapter.driver.as_deref(), Some("mlx5_core"));
+    let express = adapter.express().unwrap();
+    assert_eq!(express.max_payload_supported_bytes, 512);
+    assert_eq!((express.max_payload_bytes, express.max_read_request_bytes), (256, 512));
+    assert!(express.extended_tags && !express.ten_bit_tags && express.relaxed_ordering);
+    assert_eq!(express.link, LinkCode { speed: 3, lanes: 8 });
+    assert_eq!(express.link_capability, LinkCode { speed: 3, lanes: 16 });
+    let bars = &function("19:00.0").bars;
+    let kinds: Vec<_> = bars.iter().map(|bar| (bar.index, bar.size_bytes, bar.kind)).collect();
+    let memory64 = BarKind::Memory64 { prefetchable: true };
+    assert_eq!(
+        kinds,
+        [
+            (0, 16 << 20, BarKind::Memory32 { prefetchable: false }),
+            (1, 64 << 30, memory64),
+            (3, 32 << 20, memory64),
+        ]
+    );
+    assert_eq!(machine.names[&"31:00.0".parse().unwrap()], "Example Storage Corporation NVMe");
+    assert_eq!(machine.gaps, []);
+}
+
+#[test]
+fn a_lab_has_all_links_and_settings_of_the_machine() {
+    let (text, gaps) = lab(&machine(SERVER));
+    assert_eq!(gaps.len(), 3, "{gaps:?}");
+    assert!(gaps[0].contains("0000:1b:00.1: left out: a further function"), "{gaps:?}");
+    let lab = Lab::from_text("twin.toml", &text).unwrap();
+    let built = lab.build(1).unwrap();
+    let host = &built.hosts[0].tree;
+    let found = |name: &str| {
+        let function = host.find(name).unwrap_or_else(|| panic!("no {name}:\n{text}"));
+        let rate = function.link.map(|rate| rate.to_string()).unwrap_or_default();
+        (rate, function.max_payload_bytes)
+    };
+    // Each root port keeps its Max_Payload_Size, whatever is below the other one.
+    assert_eq!(found("gpu0"), ("Gen4 x16".to_owned(), 256));
+    assert_eq!(found("nic0"), ("Gen3 x8".to_owned(), 256));
+    assert_eq!(found("host.port-16-01-0").1, 256);
+    assert_eq!(found("nvme0"), ("Gen3 x4".to_owned(), 128));
+    assert_eq!(found("host.port-30-02-0").1, 128);
+    // Equal accelerators share a part, and the switch is one of ours.
+    assert_eq!(text.matches("[part.gpu0]").count(), 1);
+    assert!(!text.contains("[part.gpu1]") && text.contains("# 0000:1a:00.0, NUMA node 0"));
+    assert!(text.contains("acs = true"));
+}
+
+/// What is pasted into an issue is quoted, indented, and has other line ends.
+#[test]
+fn quoted_and_indented_listings_are_the_same() {
+    let whole = lab(&machine(SERVER));
+    let change = |with: &dyn Fn(&str) -> String| -> String { SERVER.lines().map(with).collect() };
+    let quoted = change(&|line| format!("> {line}\n"));
+    let indented = change(&|line| format!("        {}\r\n", line.replace('\t', "    ")));
+    for text in [quoted, indented] {
+        let text = format!("My server, what limits it?\n\n```\n{text}```\n");
+        assert_eq!(lab(&machine(&text)), whole);
+    }
+}
+
+/// Wherever a listing is cut, what is there becomes a lab, or a sentence says why not.
+#[test]
+fn a_cut_listing_is_what_is_left_of_it() {
+    let (mut labs, mut most_gaps) = (0, 0);
+    for (index, _) in SERVER.match_indices('\n') {
+        let Ok(machine) = read_text(Path::new("dump"), &SERVER.as_bytes()[..index]) else {
+            continue;
+        };
+        match export_machine(&machine, "twin") {
+            Ok(exported) => {
+                let lab = Lab::from_text("twin.toml", &exported.text);
+                let lab = lab.unwrap_or_else(|error| panic!("{index}: {error}"));
+                lab.build(1).unwrap_or_else(|error| panic!("{index}: {error}"));
+                labs += 1;
+                most_gaps = most_gaps.max(exported.gaps.len());
+            }
+            Err(why) => assert!(why.contains("no endpoint"), "{index}: {why}"),
+        }
+    }
+    assert!(labs > 100, "{labs}");
+    assert!(most_gaps > 4, "{most_gaps}");
+}
+
+#[test]
+fn without_rights_lspci_hides_links_and_other_dumps_have_them() {
+    // A line of a capability hides all of them.
+    let mut hidden = String::new();
+    let mut is_hidden = false;
+    for line in SERVER.lines() {
+        let depth = line.len() - line.trim_start_matches('\t').len();
+        let begins = line.starts_with("\tCapabilities:");
+        if begins && !is_hidden {
+            hidden.push_str("\tCapabilities: <access denied>\n");
+        }
+        is_hidden = begins || is_hidden && depth == 2;
+        if !is_hidden {
+            hidden.push_str(line);
+            hidden.push('\n');
+        }
+    }
+    let alone = machine(&hidden);
+    let why = export_machine(&alone, "twin").unwrap_err();
+    assert!(why.contains("no dump shows the link above 0000:19:00.0"), "{why}");
+    let folder = scratch("without_rights");
+    let listing = folder.join("lspci.txt");
+    fs::write(&listing, &hidden).unwrap();
+    for (name, topology) in [("hwloc.xml", HWLOC), ("nccl.xml", NCCL)] {
+        let xml = folder.join(name);
+        fs::write(&xml, topology).unwrap();
+        for files in [[&listing, &xml], [&xml, &listing]] {
+            let files: Vec<PathBuf> = files.into_iter().cloned().collect();
+            let both = read(&files).unwrap_or_else(|error| panic!("{error}"));
+            let (text, gaps) = lab(&both);
+            assert!(text.contains("[part.gpu0.bar1]"), "BARs are lspci's: {text}");
+            assert!(text.contains("generation = { value = 4"), "links are {name}'s: {text}");
+            // The ports of the switch are those of the listing.
+            assert!(text.contains("upper_port = \"port-18-00-0\""), "{name}: {text}");
+            assert!(gaps.iter().any(|gap| gap.contains("registers are not shown")), "{gaps:?}");
+        }
+    }
+}
+
+/// A folder of a test.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// The same server as hwloc has it.
+const HWLOC: &str = include_str!("../dumps/hwloc.xml");
+
+/// The same server as NCCL has it.
+const NCCL: &str = include_str!("../dumps/nccl.xml");
+
+#[test]
+fn topologies_alone_are_labs_with_assumptions() {
+    for (topology, endpoints) in [(HWLOC, 1), (NCCL, 2)] {
+        let machine = machine(topology);
+        let (text, gaps) = lab(&machine);
+        assert_eq!(text.matches("[[endpoint]]").count(), endpoints, "{text}");
+        assert_eq!(text.matches("[[switch]]").count(), 1, "{text}");
+        assert!(gaps.iter().any(|gap| gap.contains("no BAR is shown")), "{gaps:?}");
+    }
+    let (_, gaps) = lab(&machine(HWLOC));
+    assert!(gaps.iter().any(|gap| gap.contains("31.51 GB/s may be Gen4 x16 or Gen5 x8")));
+}
+
+#[test]
+fn bytes_count_more_than_words() {
+    // The words of function 31:00.0 say Gen3 x4; its bytes, Gen1 x1.
+    let mut bytes = [0_u8; 256];
+    let mut put = |at: usize, word: u32| bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    put(0x00, 0xa808_144d);
+    put(0x04, 0x0010_0006);
+    put(0x08, 0x0108_0200);
+    put(0x34, 0x60);
+    put(0x60, 0x0002_0010);
+    put(0x64, 0x0000_0001);
+    put(0x68, 0x0000_2810);
+    put(0x6c, 0x0000_0043);
+    put(0x70, 0x1011_0000);
+    let rows = bytes.chunks(16).enumerate();
+    let rows = rows.map(|(row, bytes)| {
+        let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{:02x}: {}\n", row * 16, bytes.join(" "))
+    });
+    let machine = machine(&format!("{SERVER}{}", rows.collect::<String>()));
+    let drive = machine.tree.function("31:00.0".parse().unwrap()).unwrap();
+    assert_eq!(drive.express().unwrap().link, LinkCode { speed: 1, lanes: 1 });
+    assert_eq!(drive.express().unwrap().max_payload_bytes, 128);
+    assert_eq!(drive.bars.len(), 1, "sizes of BARs are in no byte");
+    lab(&machine);
+}
+
+#[test]
+fn what_is_no_dump_is_named() {
+    let folder = scratch("what_is_no_dump");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let refusals = [
+        (file("poem.txt", b"roses are red\n"), "none of a listing of `lspci -vvv`"),
+        (file("empty", b""), "none of a listing"),
+        (file("page.xml", b"<html></html>"), "page.xml:1: <html> is the root of neither"),
+        (file("cut.xml", b"<system><cpu>"), "cut.xml:1"),
+        (
+            file("bad.xml", b"<system><pci busid=\"17\"/></system>"),
+            "busid=\"17\" is not the address",
+        ),
+        (file("dump.bz2", b"BZh91AY&SY"), "unpack it with bunzip2 first"),
+        (folder.join("missing"), "No such file"),
+        (scratch("what_is_no_dump_empty"), "none of a listing"),
+    ];
+    for (path, words) in refusals {
+        let error = read(&[path]).unwrap_err().to_string();
+        assert!(error.contains("cannot read ") && error.contains(words), "{error}");
+    }
+    let one = file("one.txt", b"01:00.0 Ethernet controller [0200]: A [8086:1521]\n");
+    let two = file("two.txt", b"01:00.0 Ethernet controller [0200]: B [15b3:1017]\n");
+    let error = read(&[one.clone(), two]).unwrap_err().to_string();
+    let words = format!("0000:01:00.0 is 8086:1521 in {}, and 15b3:1017", one.display());
+    assert!(error.contains("cannot join ") && error.contains(&words), "{error}");
+}
+
+/// A folder of sysfs and a tar file of it are the same; members beside the tree are left alone.
+#[test]
+fn folders_and_tar_files_of_sysfs() {
+    let folder = scratch("folders_and_tar_files");
+    let devices = folder.join("sys/bus/pci/devices");
+    fs::create_dir_all(&devices).unwrap();
+    let root = folder.join("sys/devices/pci0000:00/0000:00:01.0");
+    let card = root.join("0000:01:00.0");
+    fs::create_dir_all(&card).unwrap();
+    let attributes = |folder: &Path, all: &[(&str, &str)]| {
+        for (name, value) in all {
+            fs::write(folder.join(name), value).unwrap();
+        }
+    };
+    let link = [
+        ("current_link_speed", "8.0 GT/s PCIe\n"),
+        ("current_link_width", "8\n"),
+        ("max_link_speed", "16.0 GT/s PCIe\n"),
+        ("max_link_width", "16\n"),
+    ];
+    let identity = [("vendor", "0x8086\n"), ("device", "0x6f02\n"), ("class", "0x060400\n")];
+    attributes(&root, &[&identity[..], &link[..]].concat());
+    let identity = [
+        ("vendor", "0x10ee\n"),
+        ("device", "0x9038\n"),
+        ("class", "0x120000\n"),
+        ("numa_node", "1\n"),
+        ("resource", "0x0000000090000000 0x00000000900fffff 0x0000000000040200\n"),
+    ];
+    attributes(&card, &[&identity[..], &link[..]].concat());
+    for (name, target) in [
+        ("0000:00:01.0", "../../../devices/pci0000:00/0000:00:01.0"),
+        ("0000:01:00.0", "../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0"),
+    ] {
+        std::os::unix::fs::symlink(target, devices.join(name)).unwrap();
+    }
+    fs::write(card.join("rom"), [0; 4096]).unwrap();
+    let plain = folder.with_extension("tar");
+    let mut archive = tar::Builder::new(fs::File::create(&plain).unwrap());
+    archive.follow_symlinks(false);
+    archive.append_dir_all("machine", &folder).unwrap();
+    archive.finish().unwrap();
+    let mut cut = fs::read(&plain).unwrap();
+    let whole = lab(&read(&[folder.join("sys")]).unwrap());
+    assert!(whole.0.contains("[[endpoint]]\nname = \"card0\""), "{}", whole.0);
+    assert!(whole.0.contains("# 0000:01:00.0, NUMA node 1"), "{}", whole.0);
+    for path in [folder.clone(), devices, plain.clone()] {
+        assert_eq!(lab(&read(&[path]).unwrap()), whole);
+    }
+    cut.truncate(cut.len() / 2);
+    fs::write(&plain, cut).unwrap();
+    // Half of it is still a machine, or none: never more than an error.
+    if let Ok(machine) = read(&[plain]) {
+        let _ = export_machine(&machine, "twin");
+    }
+}
