@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use crate::run::{
-    assert_refused, document, folder, number, run, run_as_written, run_well,
-    stdout_as_written as page_of,
+    document, folder, number, run, run_as_written, run_well, stdout_as_written as page_of,
 };
 
 /// Of the only scenario.
@@ -186,7 +185,6 @@ fn points_of_a_sweep_have_their_bottleneck() {
     assert!(!plain.contains("bottleneck") && !plain.contains("Why not faster"), "{plain}");
     let json = document(&page_of(&format!("{sweep} --json")));
     assert_eq!(json["rows"][0].get("why_not_faster"), None, "{json}");
-    assert_refused([("bench sweep --device vfio-user:a --why", 2, "lifted in a lab")]);
 }
 
 #[test]
@@ -210,5 +208,4 @@ fn bridged_transfers_have_their_bottleneck() {
     assert!(pipelined["why_not_faster"].is_string(), "the sentence on stages stays");
     let plain = document(&page_of(&format!("{bench} --json")));
     assert_eq!(plain["transfers"][0].get("explanation"), None, "{plain}");
-    assert_refused([("bridge bench --why", 2, "--lab <LAB>")]);
 }
