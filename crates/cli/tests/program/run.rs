@@ -122,3 +122,16 @@ pub fn folder(test: &str) -> PathBuf {
     std::fs::create_dir_all(&folder).expect("a folder for the test's files");
     folder
 }
+
+/// A file with the text of a shipped lab, with some words replaced; its path.
+#[track_caller]
+pub fn changed_lab(test: &str, lab: &str, changes: &[(&str, &str)]) -> String {
+    let mut text = stdout_of(&format!("lab show {lab} --file"));
+    for (from, to) in changes {
+        assert!(text.contains(from), "{lab} has {from}");
+        text = text.replace(from, to);
+    }
+    let path = folder(test).join("lab.toml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}

@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use crate::run::{
-    document, folder, number, run, run_as_written, run_well, stdout_as_written as page_of,
+    changed_lab, document, folder, number, run, run_as_written, run_well,
+    stdout_as_written as page_of,
 };
 
 /// Of the only scenario.
@@ -104,19 +105,11 @@ fn a_run_with_errors_is_not_explained() {
 /// Slow walks, one at once, in small pages: what the user sees of them, with its evidence.
 #[test]
 fn a_page_names_the_iotlb_with_its_misses() {
-    let rosta = crosslane::lab::shipped().iter().find(|lab| lab.name == "rosta").unwrap();
     let walk = "walk_ns = { value = 253, source = \"assumption: as pciebench:iommu";
     let walks = "walks = { value = 5, source = \"assumption: as pciebench:iommu";
-    let text = rosta
-        .text
-        .replace(walk, &walk.replace("253", "20_000"))
-        .replace(walks, &walks.replace('5', "1"));
-    let file = folder("why-iotlb").join("slow-walks.toml");
-    std::fs::write(&file, text).unwrap();
-    let arguments = format!(
-        "bench write --lab {}:iommu --size 1M --iterations 4 --pages small",
-        file.display()
-    );
+    let (slow, one) = (walk.replace("253", "20_000"), walks.replace('5', "1"));
+    let lab = changed_lab("why-iotlb", "rosta", &[(walk, &slow), (walks, &one)]);
+    let arguments = format!("bench write --lab {lab}:iommu --size 1M --iterations 4 --pages small");
     let page = page_of(&arguments);
     let (_, block) = page.split_once("Why not faster\n\n").unwrap_or_else(|| panic!("{page}"));
     insta::assert_snapshot!(block);

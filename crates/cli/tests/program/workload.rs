@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::run::{assert_refused, folder, json_of, number, run, stdout_of};
+use crate::run::{assert_refused, changed_lab, folder, json_of, number, run, stdout_of};
 
 /// Payload bytes per second of a link Gen2 x4 with SKP ordered sets and TLPs of 128 B under 3 DW
 /// headers, no DLLPs.
@@ -226,17 +226,14 @@ fn a_card_without_an_engine_is_told_from_one_that_is_not_there() {
 /// Two hosts with a card each: names find their tree, and no flow goes from one to the other.
 #[test]
 fn every_card_moves_data_with_its_own_host() {
-    let folder = folder("workload-hosts");
-    let source = "\", source = \"assumption: any\" }";
-    let lab = stdout_of("lab show minimal --file")
-        .replace("name = \"host0\"", "name = \"host{0..1}\"")
-        .replace("name = \"card0\"", "name = \"card{0..1}\"")
-        .replace("upper = \"host0\"", "upper = \"host{0..1}\"")
-        .replace("lower = \"card0\"", "lower = \"card{0..1}\"")
-        .replace(&format!("\"below-4-gib{source}"), &format!("\"above-4-gib{source}"));
-    let path = folder.join("two.toml");
-    fs::write(&path, lab).unwrap();
-    let lab = path.display();
+    let changes = [
+        ("name = \"host0\"", "name = \"host{0..1}\""),
+        ("name = \"card0\"", "name = \"card{0..1}\""),
+        ("upper = \"host0\"", "upper = \"host{0..1}\""),
+        ("lower = \"card0\"", "lower = \"card{0..1}\""),
+        ("value = \"below-4-gib\"", "value = \"above-4-gib\""),
+    ];
+    let lab = changed_lab("workload-hosts", "minimal", &changes);
     let arguments = format!("bench write --lab {lab} --from card1 --to host1 --size 64K");
     let flow = &scenario_of(&arguments)["flows"][0];
     assert_eq!(flow["name"], "card1 -> host");
