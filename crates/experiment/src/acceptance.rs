@@ -14,6 +14,7 @@ use crosslane_driver::{
 use crosslane_host::{Bus, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::machine::TestStep;
+use smart_default::SmartDefault;
 
 use crate::card_transfer::{CardDirection, card_transfer};
 use crate::chain::{Loopback, loopback};
@@ -40,26 +41,21 @@ const INTERRUPTS: u64 = 16;
 const ROUND_TRIPS: u64 = 20;
 
 /// Options of the acceptance of cards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, SmartDefault)]
 #[non_exhaustive]
 pub struct AcceptanceOptions {
     /// The longest transfer, bytes; a multiple of 4.
+    #[default(64 << 20)]
     pub largest_bytes: u64,
     /// A transfer that takes longer than this has failed.
+    #[default(Picoseconds::from_ms(30_000))]
     pub timeout: Picoseconds,
     /// Seed of the data.
+    #[default(1)]
     pub seed: u32,
     /// Whether memory that is no longer pinned cannot be reached any more: behind an IOMMU, where
     /// the bus keeps no mappings.
     pub guarded: bool,
-}
-
-impl Default for AcceptanceOptions {
-    /// Transfers of up to 64 MiB, at most 30 s long, in front of no IOMMU.
-    fn default() -> Self {
-        let timeout = Picoseconds::from_ms(30_000);
-        Self { largest_bytes: 64 << 20, timeout, seed: 1, guarded: false }
-    }
 }
 
 setters!(AcceptanceOptions {

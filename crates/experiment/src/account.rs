@@ -15,6 +15,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_results::{
     Account, DirectionLoad, IommuUse, Link, LinkShares, TimeUse, Use, distinct,
 };
+use strum::Display;
 
 /// Labs with no more directions of links than this are counted as a whole; of larger ones, those
 /// that the run's packets cross.
@@ -423,22 +424,13 @@ impl DataTlps {
 }
 
 /// Kind of TLP that carries the data of a ceiling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Carrier {
     /// Memory writes.
     Writes,
     /// Completions of reads.
     Completions,
-}
-
-impl Carrier {
-    /// Returns the word in results: `writes`, `completions`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Writes => "writes",
-            Self::Completions => "completions",
-        }
-    }
 }
 
 /// One direction of a link on the path of the data, and the DLLPs that a run sent in it.
@@ -477,7 +469,7 @@ impl<Id> Ceiling<Id> {
             bytes_per_second: self.bytes_per_second,
             less_dllps_bytes_per_second: self.less_dllps_bytes_per_second,
             payload_bytes: tlps.payload_bytes(),
-            carrier: carrier.word().to_owned(),
+            carrier: carrier.to_string(),
             header_dw: tlps.header_dw,
             is_estimate: false,
             direction: direction.into(),

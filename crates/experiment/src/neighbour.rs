@@ -5,6 +5,7 @@
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Direction, Message, Node, Peer};
+use strum::Display;
 
 use crate::error::Result;
 use crate::measured::median;
@@ -16,7 +17,8 @@ const CHANNEL: u8 = 0;
 const TAGS: u32 = 64;
 
 /// Side that fetches or stores the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum SendWay {
     /// The network processor fetches them from host memory.
     Get,
@@ -27,14 +29,6 @@ pub enum SendWay {
 impl SendWay {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Put, Self::Get];
-
-    /// Returns the word in results: `put`, `get`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::Put => "put",
-        }
-    }
 }
 
 /// Size, number and method of the messages.

@@ -7,6 +7,7 @@ use crosslane_driver::{ChannelOptions, DescriptorSource, Notification};
 use crosslane_host::{Bus, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::quantity::size_words;
+use smart_default::SmartDefault;
 
 use crate::error::{ExperimentError, Result};
 
@@ -21,66 +22,53 @@ pub enum Registration {
 }
 
 /// Options of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, SmartDefault)]
 #[non_exhaustive]
 pub struct Options {
     /// Bytes of one transfer, a multiple of 4.
+    #[default(4 << 20)]
     pub size_bytes: u64,
     /// Transfers.
+    #[default(1)]
     pub iterations: u64,
     /// Transfers that are kept posted at once.
+    #[default(1)]
     pub outstanding: u32,
     /// Place of descriptors. [`CommandPort`](DescriptorSource::CommandPort) is for peer writes,
     /// [`Table`](DescriptorSource::Table) for transfers with host memory.
+    #[default(ChannelOptions::default().descriptors)]
     pub descriptors: DescriptorSource,
     /// Method of learning of completions.
+    #[default(ChannelOptions::default().notification)]
     pub notification: Notification,
     /// Longest write payload or read request, bytes; none for the most that is allowed.
     pub payload_bytes: Option<u32>,
     /// Use `payload_bytes` even beyond Max_Payload_Size.
     pub oversize: bool,
     /// Pages of the host memory.
+    #[default(PageSize::Huge)]
     pub pages: PageSize,
     /// Time at which the memory is registered.
+    #[default(Registration::Before)]
     pub registration: Registration,
     /// Charge the processor one system call for each transfer.
     pub system_call: bool,
     /// Keep a credit window between engines (peer writes and chains).
+    #[default(true)]
     pub credits: bool,
     /// Seed of the generator's pattern. Flows that share a device share the seed.
+    #[default(1)]
     pub seed: u32,
     /// Compare every byte in host memory. An engine's checker compares what the engine
     /// receives in any case.
+    #[default(true)]
     pub check: bool,
     /// A transfer that takes longer than this has failed.
+    #[default(Picoseconds::from_ms(1_000))]
     pub timeout: Picoseconds,
     /// If transfers are posted one at a time, their figure is the rate of one of typical time, not
     /// of all.
     pub of_one: bool,
-}
-
-impl Default for Options {
-    /// One registered transfer of 4 MiB by the ring, polled, checked, at most one second long.
-    fn default() -> Self {
-        let channel = ChannelOptions::default();
-        Self {
-            size_bytes: 4 << 20,
-            iterations: 1,
-            outstanding: 1,
-            descriptors: channel.descriptors,
-            notification: channel.notification,
-            payload_bytes: channel.payload_bytes,
-            oversize: channel.oversize,
-            pages: PageSize::Huge,
-            registration: Registration::Before,
-            system_call: false,
-            credits: true,
-            seed: 1,
-            check: true,
-            timeout: Picoseconds(1_000_000_000_000),
-            of_one: false,
-        }
-    }
 }
 
 setters!(Options {

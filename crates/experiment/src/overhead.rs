@@ -9,6 +9,7 @@ use crosslane_driver::{
 use crosslane_host::{Bus, Clock, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::OverheadRow;
+use smart_default::SmartDefault;
 
 use crate::error::{ExperimentError, Result};
 use crate::measured::DataErrors;
@@ -18,35 +19,27 @@ use crate::pattern::{WORD_BYTES, compare, fill};
 const READS_OF_TIME: u64 = 2;
 
 /// Sizes and numbers of the accesses and transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, SmartDefault)]
 #[non_exhaustive]
 pub struct OverheadOptions {
     /// Register accesses, and small transfers.
+    #[default(200)]
     pub rounds: u64,
     /// Bytes of a small transfer, a multiple of 4.
+    #[default(64)]
     pub small_bytes: u64,
     /// Large transfers.
+    #[default(8)]
     pub large_rounds: u64,
     /// Bytes of a large one, a multiple of 4.
+    #[default(4 << 20)]
     pub large_bytes: u64,
     /// Seed of the data.
+    #[default(1)]
     pub seed: u32,
     /// A transfer that takes longer than this has failed.
+    #[default(Picoseconds::from_ms(10_000))]
     pub timeout: Picoseconds,
-}
-
-impl Default for OverheadOptions {
-    /// 200 accesses, 200 transfers of 64 B, 8 of 4 MiB, each at most 10 s long.
-    fn default() -> Self {
-        Self {
-            rounds: 200,
-            small_bytes: 64,
-            large_rounds: 8,
-            large_bytes: 4 << 20,
-            seed: 1,
-            timeout: Picoseconds(10_000_000_000_000),
-        }
-    }
 }
 
 setters!(OverheadOptions {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A published figure beside the same measurement in the lab, and the worth of such a pair.
 
-use std::fmt;
-
 use serde::Deserialize;
+use strum::Display;
 
 /// Worth of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Kind {
     /// A constant was taken from it.
     Input,
@@ -17,17 +17,6 @@ pub enum Kind {
     Predicted,
     /// Shown for comparison only, without tolerance.
     Context,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Input => "input",
-            Self::Fit => "fit",
-            Self::Predicted => "predicted",
-            Self::Context => "context",
-        })
-    }
 }
 
 /// One figure: the published one, the simulated one, or both.

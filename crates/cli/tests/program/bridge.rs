@@ -4,12 +4,12 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::namespaces;
 use crate::proxy::Proxy;
-use crate::run::{assert_refused, document, json_of};
+use crate::run::{Run, document, json_of};
 use crate::served::Served;
 
 /// A card whose model is fast.
@@ -69,10 +69,9 @@ fn client(arguments: impl AsRef<str>) -> Command {
 /// Runs a client that has to succeed; what it prints as JSON.
 #[track_caller]
 fn succeed(mut command: Command) -> serde_json::Value {
-    let output = command.arg("--json").output().expect("the program starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    document(&text(&output.stdout))
+    let run = Run::of(command.arg("--json"));
+    assert_eq!(run.code, 0, "{run:?}");
+    document(&run.stdout)
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -116,10 +115,6 @@ fn assert_same(one: &str, other: &str) {
         one.consume(same);
         other.consume(same);
     }
-}
-
-fn words(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -176,15 +171,10 @@ fn a_cut_connection_is_mended_and_a_stalled_one_ends_at_the_deadline() {
     assert_same(&sent, &back);
     // It stands still: both ends give up, and the server serves on.
     proxy.stall();
-    let stalled = client(format!("put {sent} {through} --timeout 3 --retries 0 --network tcp"))
-        .output()
-        .expect("the program starts");
-    assert_eq!(stalled.status.code(), Some(1), "{}", words(&stalled));
-    assert!(
-        words(&stalled).contains("deadline") || words(&stalled).contains("lost"),
-        "{}",
-        words(&stalled)
-    );
+    let put = format!("put {sent} {through} --timeout 3 --retries 0 --network tcp");
+    let Run { code, stderr, .. } = Run::of(&mut client(put));
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("deadline") || stderr.contains("lost"), "{stderr}");
     drop(proxy);
     succeed(client(format!("put {sent} {direct} --network tcp")));
 }
@@ -212,9 +202,9 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
     let left = spawn();
     std::thread::sleep(Duration::from_millis(450));
     drop(server);
-    let output = left.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
-    assert!(words(&output).contains("error: "), "{}", words(&output));
+    let Run { code, stderr, .. } = left.wait_with_output().expect("it ends").into();
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("error: "), "{stderr}");
     let _ = std::fs::remove_dir_all(folder);
 }
 
@@ -281,9 +271,9 @@ fn two_nodes_of_their_own_meet_with_a_key() {
     let folder = folder("nodes");
     let sent = file(&folder, "sent", 4 * MIB);
     let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
-    let key = client("key").output().expect("the program starts").stdout;
+    let key = Run::of(&mut client("key")).stdout;
     std::fs::write(path("rnode.key"), &key).expect("it can be written");
-    let other = client("key").output().expect("the program starts").stdout;
+    let other = Run::of(&mut client("key")).stdout;
     assert_ne!(key, other, "keys are random");
     std::fs::write(path("other.key"), &other).expect("it can be written");
     let policy = "[[client]]\nname = 'rnode'\nkey_file = 'rnode.key'\n[[client.allow]]\n\
@@ -292,9 +282,9 @@ fn two_nodes_of_their_own_meet_with_a_key() {
     let listen = format!("{}:7471", namespaces::ADDRESSES[0]);
     // Without a policy nobody else is served.
     let open = ["bridge", "serve", "--device", DEVICE, "--network", "tcp", "--listen", &listen];
-    let refused = nodes.command(0, program()).args(open).output().expect("it starts");
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(words(&refused).contains("a policy file is needed"), "{}", words(&refused));
+    let refused = Run::of(nodes.command(0, program()).args(open));
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("a policy file is needed"), "{refused:?}");
     let arguments = format!(
         "--device {DEVICE} --network tcp --listen {listen} --policy {}",
         path("policy.toml")
@@ -304,31 +294,19 @@ fn two_nodes_of_their_own_meet_with_a_key() {
         let mut command = nodes.command(1, program());
         command.arg("bridge").args(arguments).stdin(Stdio::null());
         command.args(["--network", "tcp", "--as", "rnode", "--key", &path(key), "--json"]);
-        command.output().expect("the program starts")
+        Run::of(&mut command)
     };
     let target = |address: u64| format!("{}/fpga0:{address:#x}", server.address);
     let put = run(&["put", &sent, &target(0x40_0000)], "rnode.key");
-    assert!(put.status.success(), "{}", words(&put));
+    assert_eq!(put.code, 0, "{put:?}");
     let back = path("back");
     let got = run(&["get", &target(0x40_0000), &back, "--bytes", "4M"], "rnode.key");
-    assert!(got.status.success(), "{}", words(&got));
+    assert_eq!(got.code, 0, "{got:?}");
     assert_same(&sent, &back);
     let beyond = run(&["put", &sent, &target(0x40_0001)], "rnode.key");
-    assert!(words(&beyond).contains("rnode may not write"), "{}", words(&beyond));
+    assert!(beyond.stderr.contains("rnode may not write"), "{beyond:?}");
     let wrong = run(&["put", &sent, &target(0)], "other.key");
-    assert!(words(&wrong).contains("this client and this key do not fit"), "{}", words(&wrong));
-}
-
-#[test]
-fn what_cannot_be_asked_for_is_said() {
-    assert_refused([
-        ("bridge put nowhere 127.0.0.1:1/fpga0", 1, "nowhere cannot be read"),
-        ("bridge put nowhere 127.0.0.1:1", 2, "no card is named"),
-        ("bridge serve --device kc705", 2, "have names like lab:kc705:crosslane"),
-        ("bridge serve --device lab:aws-f1", 2, "no endpoint with an engine"),
-        ("bridge bench --lab kc705", 1, "it has no host with a card and a network adapter"),
-        ("bridge bench --size 6 --clients 2", 2, "needs a multiple of 4 B"),
-    ]);
+    assert!(wrong.stderr.contains("this client and this key do not fit"), "{wrong:?}");
 }
 
 #[test]

@@ -3,23 +3,11 @@
 
 use serde_json::Value;
 
-use crate::run::{folder, json_of, run, stdout_of};
-
-/// The text of a shipped lab with some words replaced, in a file.
-fn changed(test: &str, lab: &str, changes: &[(&str, &str)]) -> String {
-    let mut text = stdout_of(&format!("lab show {lab} --file"));
-    for (from, to) in changes {
-        assert!(text.contains(from), "{lab} has {from}");
-        text = text.replace(from, to);
-    }
-    let path = folder(test).join("lab.toml");
-    std::fs::write(&path, text).unwrap();
-    path.display().to_string()
-}
+use crate::run::{changed_lab, folder, json_of, run, stdout_of};
 
 #[test]
 fn slow_datapath_is_warned_of() {
-    let path = changed(
+    let path = changed_lab(
         "slow_datapath_is_warned_of",
         "minimal",
         &[("datapath_bytes = { value = 32,", "datapath_bytes = { value = 8,")],
@@ -40,7 +28,7 @@ fn slow_datapath_is_warned_of() {
 fn shipped_labs_are_without_warnings() {
     for lab in json_of("lab list --json")["labs"].as_array().unwrap() {
         let name = lab["name"].as_str().unwrap();
-        let path = changed("shipped_labs_are_without_warnings", name, &[]);
+        let path = changed_lab("shipped_labs_are_without_warnings", name, &[]);
         let json = json_of(&format!("lab check {path} --json"));
         for checked in json["checked"].as_array().unwrap() {
             assert_eq!(checked["warnings"], Value::Array(Vec::new()), "{name}");
@@ -54,7 +42,7 @@ fn shipped_labs_are_without_warnings() {
 
 #[test]
 fn shared_uplinks_and_forbidden_peers_are_noted() {
-    let path = changed("shared_uplinks_are_noted", "rosta", &[]);
+    let path = changed_lab("shared_uplinks_are_noted", "rosta", &[]);
     let page = stdout_of(&format!("lab check {path}"));
     let sentence = "note: the 4 links below rc47a and 1 more carry 8000.0 MB/s together, and its \
                     link up, Gen3 x4, 3938.5 MB/s";
@@ -63,7 +51,7 @@ fn shared_uplinks_and_forbidden_peers_are_noted() {
         ("name = \"card0\"", "name = \"card{0..1}\""),
         ("lower = \"card0\"", "lower = \"card{0..1}\""),
     ];
-    let path = changed("forbidden_peers_are_noted", "minimal", &cards);
+    let path = changed_lab("forbidden_peers_are_noted", "minimal", &cards);
     let sentence = "note: host0 forbids peer-to-peer between its root ports \
                     (part.host.peer_to_peer.allowed is false), so that these do not reach each \
                     other: card0 | card1";

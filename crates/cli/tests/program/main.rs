@@ -21,6 +21,7 @@ mod outputs;
 #[allow(dead_code, reason = "another crate's tests need more of it")]
 mod proxy;
 mod readme;
+mod refusals;
 mod reports;
 mod run;
 mod served;

@@ -40,13 +40,10 @@ fn a_benchmark_writes_a_page() {
 #[test]
 fn a_folder_that_cannot_be_is_an_error() {
     let folder = folder("a_folder_that_cannot_be_is_an_error");
-    fs::write(folder.join("file"), "not a folder").unwrap();
-    let run = run(&format!(
-        "bench latency --lab rosta --iterations 2 --report {}",
-        folder.join("file").display()
-    ));
-    assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("file"), "{}", run.stderr);
+    let file = folder.join("file");
+    fs::write(&file, "not a folder").unwrap();
+    let bench = "bench latency --lab rosta --iterations 2";
+    assert_refused(&format!("{bench} --report {}", file.display()), 1, "file");
 }
 
 #[test]
@@ -122,7 +119,7 @@ fn what_cannot_be_compared_is_refused() {
         (format!("{latency} {latency}.not"), "latency.json.not cannot be read: No such file"),
         (format!("{latency} {dance}"), "dance.json: cannot compare `bench dance`"),
     ] {
-        assert_refused([(format!("compare {files}"), 1, complaint)]);
+        assert_refused(&format!("compare {files}"), 1, complaint);
     }
     assert_eq!(run(&format!("compare {latency}")).code, 2);
 }

@@ -28,6 +28,14 @@ impl From<Output> for Run {
     }
 }
 
+impl Run {
+    /// Runs a command to its end.
+    #[track_caller]
+    pub fn of(command: &mut Command) -> Self {
+        command.output().expect("the program starts").into()
+    }
+}
+
 /// The program with these arguments, separated by blanks, not yet started.
 pub fn command(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crosslane"));
@@ -39,7 +47,7 @@ pub fn command(arguments: &str) -> Command {
 
 /// Runs the program with these arguments, as they are written.
 pub fn run_as_written(arguments: &str) -> Run {
-    command(arguments).output().expect("the program starts").into()
+    Run::of(&mut command(arguments))
 }
 
 /// Runs the program as written, which must succeed.
@@ -81,18 +89,15 @@ pub fn document(text: &str) -> Value {
     document
 }
 
-/// Runs the program with each of these arguments: it ends with the code, prints nothing on standard
-/// output, and says the words on standard error, however its sentences are folded.
+/// Runs the program with these arguments: it ends with the code, prints nothing on standard output,
+/// and says the words on standard error, however its sentences are folded.
 #[track_caller]
-pub fn assert_refused<A: AsRef<str>, W: AsRef<str>>(cases: impl IntoIterator<Item = (A, i32, W)>) {
-    for (arguments, code, words) in cases {
-        let (arguments, words) = (arguments.as_ref(), words.as_ref());
-        let run = run_as_written(arguments);
-        let found = (run.code, run.stdout.as_str());
-        assert_eq!(found, (code, ""), "crosslane {arguments}: {}", run.stderr);
-        let said = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains(words), "crosslane {arguments}: {}", run.stderr);
-    }
+pub fn assert_refused(arguments: &str, code: i32, words: &str) {
+    let run = run_as_written(arguments);
+    let found = (run.code, run.stdout.as_str());
+    assert_eq!(found, (code, ""), "crosslane {arguments}: {}", run.stderr);
+    let said = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(words), "crosslane {arguments}: {}", run.stderr);
 }
 
 /// Runs the program as written, which must succeed and keep standard error silent; its output.
@@ -116,4 +121,17 @@ pub fn folder(test: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder for the test's files");
     folder
+}
+
+/// A file with the text of a shipped lab, with some words replaced; its path.
+#[track_caller]
+pub fn changed_lab(test: &str, lab: &str, changes: &[(&str, &str)]) -> String {
+    let mut text = stdout_of(&format!("lab show {lab} --file"));
+    for (from, to) in changes {
+        assert!(text.contains(from), "{lab} has {from}");
+        text = text.replace(from, to);
+    }
+    let path = folder(test).join("lab.toml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `bench nget` and `bench halo`, as the program shows them.
 
-use crate::run::{assert_refused, folder, json_of, stdout_as_written as stdout_of};
+use crate::run::{folder, json_of, stdout_as_written as stdout_of};
 
 /// The paper compares two machines: each has its rows.
 #[test]
@@ -55,24 +55,6 @@ fn halos_of_several_tori_are_compared_whole() {
     let flow = &json["scenarios"][0]["flows"][0];
     assert_eq!((&flow["nodes"], &flow["directions"]), (&6.into(), &4.into()));
     assert_eq!((&flow["buffers_compared"], &flow["buffers_wrong"]), (&48.into(), &0.into()));
-}
-
-#[test]
-fn what_cannot_be_is_answered() {
-    assert_refused([
-        ("bench nget --lab rosta", 2, "lab rosta has no network processor"),
-        (
-            "bench nget --node fpga9",
-            2,
-            "no network processor is named fpga9; there are fpga1, fpga2",
-        ),
-        ("bench nget -n 2 -m 3", 2, "-m 3 is more than the 2 gets in flight"),
-        ("bench nget --size 2M", 2, "a get has 1 MiB at most"),
-        ("bench halo --lab rosta", 2, "lab rosta does not have one torus"),
-        ("bench halo --nodes 8192", 2, "8192 are not the nodes of a torus"),
-        ("bench halo --lattice 4x4", 2, "4x4 is no part of a lattice"),
-        ("bench halo --nodes 4 --site-bytes 6", 1, "6 B of a site; a multiple of 4"),
-    ]);
 }
 
 #[test]

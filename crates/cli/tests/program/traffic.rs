@@ -3,7 +3,7 @@
 //!
 //! Simulated time is exact, so rates and latencies are asserted as such.
 
-use crate::run::{assert_refused, folder, json_of, number, run, stdout_of};
+use crate::run::{changed_lab, folder, json_of, number, run, stdout_of};
 
 #[test]
 fn a_page_of_one_flow() {
@@ -169,15 +169,6 @@ fn the_same_seed_gives_the_same_page_in_every_process() {
 }
 
 #[test]
-fn a_payload_that_is_too_large_is_found_at_the_first_port() {
-    let run = run("bench traffic --lab rosta --flow fpga1:fpga2:write:1K:256 --operations 2");
-    assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("error: rc47a.down0 at "), "{}", run.stderr);
-    let problem = "Malformed TLP: a payload of 256 B is larger than the port's Max_Payload_Size";
-    assert!(run.stderr.contains(problem), "{}", run.stderr);
-}
-
-#[test]
 fn deadlock_is_printed_behind_errors_that_cause_it() {
     let run = run("bench traffic --lab rosta --flow fpga1:fpga2:write:1K:256 --operations 2000");
     assert_eq!(run.code, 1);
@@ -192,14 +183,12 @@ fn deadlock_is_printed_behind_errors_that_cause_it() {
 /// The plan knows it: nothing is run, and no table of dashes is printed.
 #[test]
 fn a_forbidden_peer_path_is_said_first() {
-    let minimal = crosslane::lab::shipped().iter().find(|lab| lab.name == "minimal").unwrap();
-    let text = minimal
-        .text
-        .replace("name = \"card0\"", "name = \"card{0..1}\"")
-        .replace("lower = \"card0\"", "lower = \"card{0..1}\"");
-    let file = folder("a_forbidden_peer_path").join("two.toml");
-    std::fs::write(&file, text).unwrap();
-    let run = run(&format!("bench traffic --lab {} --flow card0:card1:write:4K", file.display()));
+    let cards = [
+        ("name = \"card0\"", "name = \"card{0..1}\""),
+        ("lower = \"card0\"", "lower = \"card{0..1}\""),
+    ];
+    let lab = changed_lab("a_forbidden_peer_path", "minimal", &cards);
+    let run = run(&format!("bench traffic --lab {lab} --flow card0:card1:write:4K"));
     assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
     let stderr = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentence = "error: --flow card0:card1:write:4K: the way from card0 to card1 BAR1 is by \
@@ -207,28 +196,6 @@ fn a_forbidden_peer_path_is_said_first() {
                     part.host.peer_to_peer.allowed is false";
     assert!(stderr.starts_with(sentence), "{stderr}");
     assert_eq!(run.stderr.matches("error").count(), 1, "{stderr}");
-}
-
-#[test]
-fn flows_that_cannot_be_are_named() {
-    let cases = [
-        ("--flow fpga9:host:write:64", "--flow fpga9:host:write:64: the lab has no fpga9; it has"),
-        ("--flow rha25:host:write:64", "rha25 is a switch; flows begin and end at host0, fpga1"),
-        ("--flow fpga1:fpga1:write:64", "fpga1 cannot move data to itself"),
-        ("--flow host:host:write:64", "host cannot move data to itself"),
-        ("--flow fpga1:fpga2.bar3:write:64", "fpga2 has BAR0, BAR1"),
-        ("--flow fpga1:host.bar0:write:64", "host0 is a host and has no BARs"),
-        ("--flow fpga1:fpga2:write:8M", "fpga2 BAR1 has 4 MiB"),
-        ("--flow fpga1:host:write:64 --mps 256", "host0.port0 cannot be set to a payload of 256"),
-        (
-            "--flow fpga1:host:write:64..512 --flow fpga2:host:write:64..128",
-            "a range of 2 sizes beside one of 4",
-        ),
-        ("--flow host:fpga1:write:64:128", "error: flow host:fpga1:write: 128 B for each TLP is"),
-        ("--flow fpga1:host:write:64..128 --trace t", "--trace writes one run"),
-    ];
-    let bench = |(flow, words)| (format!("bench traffic --lab rosta {flow}"), 2, words);
-    assert_refused(cases.map(bench));
 }
 
 #[test]
@@ -270,16 +237,8 @@ fn a_trace_is_the_same_each_time_and_changes_nothing() {
 /// down again; without it, it turns at the switch of its board.
 #[test]
 fn redirected_peers_go_through_the_root_complex() {
-    let folder = folder("redirected_peers");
-    let plain = stdout_of("lab show rosta --file");
-    let redirecting: String = plain
-        .split_inclusive('\n')
-        .flat_map(
-            |line| if line == "[[switch]]\n" { vec![line, "acs = true\n"] } else { vec![line] },
-        )
-        .collect();
-    let path = folder.join("acs.toml");
-    std::fs::write(&path, redirecting).unwrap();
+    let redirects = ("\n[[switch]]\n", "\n[[switch]]\nacs = true\n");
+    let redirecting = changed_lab("redirected_peers", "rosta", &[redirects]);
     let ways = |lab: &str| -> Vec<String> {
         let flow = "--flow fpga1:fpga2:write:4K --operations 20 --json";
         let json = json_of(&format!("bench traffic --lab {lab} {flow}"));
@@ -297,5 +256,5 @@ fn redirected_peers_go_through_the_root_complex() {
         "fpga1 -> rc47a.down0", "rc47a.up -> rha25.down0", "rha25.up -> host0.port0",
         "host0.port0 -> rha25.up", "rha25.down0 -> rc47a.up", "rc47a.down1 -> fpga2",
     ];
-    assert_eq!(ways(&path.display().to_string()), expected);
+    assert_eq!(ways(&redirecting), expected);
 }

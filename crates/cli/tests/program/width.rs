@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Output fits the terminal: here 80 columns, by COLUMNS.
 
-use crate::device::machine_that_binds;
-use crate::run::{command, folder, stdout_of};
+use crate::device::{machine_that_binds, on_machine};
+use crate::run::{Run, command, folder, stdout_of};
 
 /// Commands that end soon, of every kind that prints tables or sentences.
 const COMMANDS: [&str; 33] = [
@@ -44,16 +44,15 @@ const COMMANDS: [&str; 33] = [
 /// Returns the output of a command at a width, standard output and standard error.
 #[track_caller]
 fn printed(arguments: &str, columns: &str) -> String {
-    let output = command(arguments).env("COLUMNS", columns).output().unwrap();
+    let run = Run::of(command(arguments).env("COLUMNS", columns));
     // The doctor of a machine that has a problem.
-    let is_found = output.status.code() == Some(1) && arguments.starts_with("device doctor");
-    assert!(output.status.success() || is_found, "crosslane {arguments}: {output:?}");
-    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    let is_found = run.code == 1 && arguments.starts_with("device doctor");
+    assert!(run.code == 0 || is_found, "crosslane {arguments}: {run:?}");
+    run.stdout + &run.stderr
 }
 
 #[track_caller]
-fn assert_fits(arguments: &str) {
-    let page = printed(arguments, "80");
+fn assert_fits(arguments: &str, page: &str) {
     let wide: Vec<&str> = page.lines().filter(|line| line.chars().count() > 80).collect();
     assert!(wide.is_empty() && !page.is_empty(), "crosslane {arguments}: {wide:#?}");
 }
@@ -62,13 +61,8 @@ fn assert_fits(arguments: &str) {
 fn every_line_fits_80_columns() {
     let machine = machine_that_binds("every_line_fits_80_columns");
     for arguments in COMMANDS {
-        match arguments.split_once(' ') {
-            Some(("device", rest)) if !rest.starts_with("test") => {
-                let (command, rest) = rest.split_once(' ').unwrap();
-                assert_fits(&format!("device {command} --root {} {rest}", machine.root.display()));
-            }
-            _ => assert_fits(arguments),
-        }
+        let arguments = on_machine(arguments, &machine.root);
+        assert_fits(&arguments, &printed(&arguments, "80"));
     }
 }
 
@@ -83,16 +77,10 @@ fn files_that_are_read_fit_80_columns() {
     std::fs::write(path("m.csv"), "bytes,us\n1024,5\n4096,8\n").unwrap();
     std::fs::write(path("lab.toml"), stdout_of("lab show rosta --file")).unwrap();
     // Names of folders are as long as they are.
-    let run = |arguments: &str| {
-        let mut command = command(arguments);
-        let output = command.current_dir(&folder).env("COLUMNS", "80").output().unwrap();
-        assert!(output.status.success(), "crosslane {arguments}: {output:?}");
-        let page = String::from_utf8(output.stdout).unwrap();
-        let wide: Vec<&str> = page.lines().filter(|line| line.chars().count() > 80).collect();
-        assert!(wide.is_empty() && !page.is_empty(), "crosslane {arguments}: {wide:#?}");
-    };
     for arguments in ["compare a.json b.json", "fit m.csv", "lab check lab.toml"] {
-        run(arguments);
+        let run = Run::of(command(arguments).current_dir(&folder).env("COLUMNS", "80"));
+        assert_eq!(run.code, 0, "crosslane {arguments}: {run:?}");
+        assert_fits(arguments, &run.stdout);
     }
 }
 
@@ -127,8 +115,7 @@ fn lines_of_a_lab_file_at_fault_are_whole_only_if_wide() {
     let text = stdout_of("lab show minimal --file").replacen("max_width = ", &long, 1);
     std::fs::write(folder.join("lab.toml"), text).unwrap();
     let shown = |arguments: &str| {
-        let output = command(arguments).current_dir(&folder).env("COLUMNS", "80").output().unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
+        let text = Run::of(command(arguments).current_dir(&folder).env("COLUMNS", "80")).stderr;
         assert!(text.starts_with("error: lab.toml:"), "{text}");
         (text.lines().map(|line| line.chars().count()).max(), text)
     };
@@ -141,10 +128,9 @@ fn lines_of_a_lab_file_at_fault_are_whole_only_if_wide() {
 #[test]
 fn errors_fit_too() {
     for arguments in ["topo nowhere", "bench p2p --lab kc705:crosslane --from a --to b"] {
-        let output = command(arguments).env("COLUMNS", "60").output().unwrap();
-        let text = String::from_utf8(output.stderr).unwrap();
+        let Run { code, stderr: text, .. } = Run::of(command(arguments).env("COLUMNS", "60"));
         let longest = text.lines().map(|line| line.chars().count()).max();
-        assert!(!output.status.success() && text.lines().count() > 1, "{text}");
+        assert!(code > 0 && text.lines().count() > 1, "{text}");
         assert!(longest <= Some(60), "{text}");
     }
 }

@@ -6,6 +6,7 @@ use crosslane_explain::ExplainError;
 use crosslane_host::{kinds, setters};
 use crosslane_results::machine::{Candidate, CardDiagnosis, MachineDiagnosis, problems};
 use crosslane_vfio::sysfs::{Address, Machine, PciFunction, SysfsError, why_kept};
+use smart_default::SmartDefault;
 use thiserror::Error;
 
 use super::describe::functions;
@@ -13,7 +14,7 @@ use super::findings::{examine_card, examine_machine};
 use super::rates::{PredictionError, PredictionProgress, measure, predict};
 
 /// Options of the doctor's examination of a card.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, SmartDefault)]
 #[non_exhaustive]
 pub struct DoctorOptions {
     /// Another card, to examine the path between the two.
@@ -21,16 +22,10 @@ pub struct DoctorOptions {
     /// Whether the cards have this project's engine, which predictions then model.
     pub has_engine: bool,
     /// Whether to predict rates.
+    #[default(true)]
     pub predicts: bool,
     /// Whether to measure rates, if the card is bound to vfio-pci and has this project's engine.
     pub measures: bool,
-}
-
-impl Default for DoctorOptions {
-    /// Predicts rates without opening the card.
-    fn default() -> Self {
-        Self { peer: None, has_engine: false, predicts: true, measures: false }
-    }
 }
 
 setters!(DoctorOptions {

@@ -14,6 +14,7 @@ use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
 use crosslane_results::machine::{DeviceTest, TestStep};
 use crosslane_vfio::BusOptions;
+use smart_default::SmartDefault;
 use thiserror::Error;
 
 /// Bytes of the write that a reset interrupts: more than the card can write until then.
@@ -30,22 +31,18 @@ const MARK: u8 = 0xa5;
 const LARGEST_BYTES: u64 = 64 << 10;
 
 /// Options of a test of cards.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, SmartDefault)]
 #[non_exhaustive]
 pub struct TestOptions {
     /// The longest transfer, bytes; a multiple of 4.
+    #[default(64 << 20)]
     pub largest_bytes: u64,
     /// Time after which a transfer has failed.
+    #[default(Duration::from_secs(30))]
     pub timeout: Duration,
     /// Seed of the data.
+    #[default(1)]
     pub seed: u64,
-}
-
-impl Default for TestOptions {
-    /// Defaults: 64 MiB, 30 s, seed 1.
-    fn default() -> Self {
-        Self { largest_bytes: 64 << 20, timeout: Duration::from_secs(30), seed: 1 }
-    }
 }
 
 setters!(TestOptions {

@@ -4,16 +4,21 @@
 
 use std::fmt::Display;
 
+/// The sentence with which a call has failed.
+#[track_caller]
+pub fn failure<T>(result: Result<T, impl Display>) -> String {
+    result.err().expect("it fails").to_string()
+}
+
 /// Asserts that a call has failed with this sentence.
 #[track_caller]
 pub fn fails<T>(result: Result<T, impl Display>, sentence: &str) {
-    let error = result.err().map(|error| error.to_string());
-    assert_eq!(error.as_deref(), Some(sentence));
+    assert_eq!(failure(result), sentence);
 }
 
 /// Asserts that a call has failed with a sentence that has these words in it.
 #[track_caller]
 pub fn fails_with<T>(result: Result<T, impl Display>, words: &str) {
-    let error = result.err().map(|error| error.to_string());
-    assert!(error.as_ref().is_some_and(|error| error.contains(words)), "{error:?}, not {words:?}");
+    let error = failure(result);
+    assert!(error.contains(words), "{error:?}, not {words:?}");
 }

@@ -10,7 +10,7 @@ use crosslane_lab::{LabBus, Simulation, open};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
-use crate::fails::{fails, fails_with};
+use crate::fails::{fails, fails_with, failure};
 
 const COMBINED: Mapping = Mapping::WriteCombined;
 
@@ -56,35 +56,19 @@ fn numbered(bytes: usize) -> Vec<u8> {
 fn combining_is_refused_where_it_would_be_wrong() {
     let bench = Bench::new(1);
     let fifo = |decoded_bytes| Contents::Fifo { decoded_bytes };
-    for (bar, range, contents, sentence) in [
-        (
-            4,
-            0..4096,
-            Contents::Registers,
-            "f1 BAR4: registers cannot be write-combined: stores would be merged, and come in any \
-             order",
-        ),
-        (
-            2,
-            0..64,
-            fifo(4),
-            "f1 BAR2: a FIFO that decodes 4 B cannot be write-combined: what is stored twice to \
-             one address arrives once; it would have to decode a line of 64 B",
-        ),
-        (2, 32..96, fifo(64), "f1 BAR2: a FIFO at 0x20 does not begin with a line"),
-        (
-            0,
-            0..4096,
-            Contents::Memory,
-            "f1: cannot map BAR0 of 01:00.0 write-combined: it is not prefetchable, so its device \
-             may not bear merged writes",
-        ),
-        (3, 0..64, Contents::Memory, "f1 BAR3: there is no such BAR"),
-        (2, 0..65_537, Contents::Memory, "f1 BAR2: 0x0..0x10001 is not a part of its 65536 B"),
+    let mut said = Vec::new();
+    for (bar, range, contents) in [
+        (4, 0..4096, Contents::Registers),
+        (2, 0..64, fifo(4)),
+        (2, 32..96, fifo(64)),
+        (0, 0..4096, Contents::Memory),
+        (3, 0..64, Contents::Memory),
+        (2, 0..65_537, Contents::Memory),
     ] {
         let options = WindowOptions::new(bar, range).with_mapping(COMBINED).with_contents(contents);
-        fails(Window::open(bench.bus.clone(), bench.card, options), sentence);
+        said.push(failure(Window::open(bench.bus.clone(), bench.card, options)));
     }
+    insta::assert_snapshot!(said.join("\n"));
     // The processor of lab `minimal` has no combining buffers; its BARs are not prefetchable
     // either.
     let simulation = Simulation::new(open("minimal").unwrap().build_engines(1).unwrap());

@@ -7,14 +7,16 @@ use crosslane_host::setters;
 use crosslane_pcie::link::LinkRate;
 use crosslane_results::Parameter;
 use crosslane_results::quantity::size_words;
+use strum::Display;
 
 use super::SweepError;
 
 /// Most points of a sweep.
 pub const MAX_POINTS: usize = 10_000;
 
-/// Source and target of the transfers of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Source and target of the transfers of a point; their names are the words of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display)]
+#[strum(serialize_all = "kebab-case")]
 pub enum TransferKind {
     /// The card's stream to host memory.
     Write,
@@ -26,35 +28,14 @@ pub enum TransferKind {
     FromCard,
 }
 
-impl TransferKind {
-    /// Returns the word of the command line.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::Read => "read",
-            Self::ToCard => "to-card",
-            Self::FromCard => "from-card",
-        }
-    }
-}
-
-/// Location of the engine's descriptors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Location of the engine's descriptors; their names are the words of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Descriptors {
     /// The engine's table, written by the host.
     Table,
     /// A ring in host memory.
     Ring,
-}
-
-impl Descriptors {
-    /// Returns the word of the command line.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Ring => "ring",
-        }
-    }
 }
 
 /// Values of the parameters of a sweep; every combination of them is a point. A parameter without
@@ -152,7 +133,7 @@ impl Axes {
         match self.kinds.iter().find(needs_memory) {
             Some(kind) if !has_memory => {
                 let problem = format!("{card} has no table `card_memory`");
-                Err(SweepError::value("way", kind.word(), problem))
+                Err(SweepError::value("way", kind, problem))
             }
             _ => Ok(self),
         }
@@ -228,17 +209,16 @@ impl Point {
     /// it is known, and all that the sweep gives values to.
     pub fn parameters(&self, link: Option<LinkRate>) -> Vec<(String, Parameter)> {
         let number = |value: f64| Parameter::Number(value);
-        let word = |word: &str| Parameter::Word(word.to_owned());
+        let word = |word: &dyn fmt::Display| Parameter::Word(word.to_string());
         let generation = link.map(|link| number(link.generation.number().into()));
         let width = link.map(|link| number(link.width.lanes().into()));
-        let descriptors = self.descriptors.map(|descriptors| word(descriptors.word()));
         let own = [
-            ("way", Some(word(self.kind.word()))),
+            ("way", Some(word(&self.kind))),
             ("generation", generation),
             ("width", width),
             ("mps", self.payload_bytes.map(|bytes| number(bytes.into()))),
             ("tags", self.tags.map(|tags| number(tags.into()))),
-            ("descriptors", descriptors),
+            ("descriptors", self.descriptors.as_ref().map(|it| word(it))),
             ("outstanding", self.outstanding.map(|outstanding| number(outstanding.into()))),
         ];
         let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
@@ -250,7 +230,7 @@ impl Point {
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.kind.word(), size_words(self.size_bytes))?;
+        write!(f, "{} of {}", self.kind, size_words(self.size_bytes))?;
         if let Some(link) = self.link {
             write!(f, ", {} {}", link.generation, link.width)?;
         }

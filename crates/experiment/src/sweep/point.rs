@@ -8,6 +8,7 @@ use crosslane_host::{Bus, setters};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Parameter, SweepRow};
+use smart_default::SmartDefault;
 
 use super::axes::{Descriptors, Point, TransferKind};
 use crate::error::Result;
@@ -22,22 +23,18 @@ const MOST_TRANSFERS: u64 = 4096;
 const RING_ENTRIES: std::ops::RangeInclusive<u32> = 1024..=65_536;
 
 /// Options that all points of a sweep share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, SmartDefault)]
 #[non_exhaustive]
 pub struct SweepOptions {
     /// Notification of completions.
+    #[default(Notification::Poll)]
     pub notification: Notification,
     /// Transfers of each point [default: by size, about 4 MiB, 4 or twice those that are posted at
     /// least].
     pub iterations: Option<u64>,
     /// Random seed; it also makes the data.
+    #[default(1)]
     pub seed: u64,
-}
-
-impl Default for SweepOptions {
-    fn default() -> Self {
-        Self { notification: Notification::Poll, iterations: None, seed: 1 }
-    }
 }
 
 setters!(SweepOptions {

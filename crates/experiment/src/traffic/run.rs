@@ -315,7 +315,8 @@ impl Scenario<TrafficWork> {
                 });
             let mut ceiling = flow_ceiling(&whole, planned, tlps);
             if let Some(ceiling) = &mut ceiling {
-                ceiling.is_estimate = is_estimate && ceiling.carrier == Carrier::Completions.word();
+                ceiling.is_estimate =
+                    is_estimate && ceiling.carrier == Carrier::Completions.to_string();
             }
             let latencies = Latencies::of(std::mem::take(&mut report.latencies_ps));
             TrafficFlow { planned: planned.clone(), report, latencies, ceiling }

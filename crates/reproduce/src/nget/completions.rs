@@ -6,7 +6,7 @@ use crosslane_pcie::link::TLP_FRAMING_BYTES;
 use crosslane_report::{Axis, Scale, Table};
 use rayon::prelude::*;
 
-use super::{ALL_IN_FLIGHT, Machine, NgetOutcome, gets};
+use super::{ALL_IN_FLIGHT, GPU1, NgetOutcome, gets};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::Result;
@@ -46,7 +46,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
             gets(
                 context,
                 lab.as_ref().unwrap_or(context.lab()),
-                Machine::Gpu1,
+                GPU1,
                 Modes::FASTEST,
                 (size, ALL_IN_FLIGHT),
             )

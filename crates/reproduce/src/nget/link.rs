@@ -62,12 +62,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let links = links.map_or(0, |processor| processor.links);
     for ((way, bytes), ns) in jobs.iter().zip(&times) {
         table.row([
-            format!("the lab: {} of {bytes} B from gpu1 to gpu2's memory", way.word()),
+            format!("the lab: {way} of {bytes} B from gpu1 to gpu2's memory"),
             format!("{ns:.0}"),
             format!("{:.2}", rate * f64::from(links)),
             "simulated; latencies of hosts and card are assumptions".to_owned(),
         ]);
-        let conditions = format!("{} of {bytes} B, gpu1 to gpu2", way.word());
+        let conditions = format!("{way} of {bytes} B, gpu1 to gpu2");
         rows.push(Row::simulated("message_latency", conditions, "ns", *ns));
     }
     let text = paragraphs([

@@ -25,39 +25,18 @@ use crate::study::{Reproducible, Study};
 
 /// Gets in flight at which the engine reaches its highest rate.
 const ALL_IN_FLIGHT: u32 = 64;
-/// A machine of the paper.
+
+/// A machine of the paper: its name, the same with its processor, and its card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Machine {
-    Gpu1,
-    Gpu2,
+struct Machine {
+    name: &'static str,
+    words: &'static str,
+    card: &'static str,
 }
 
-impl Machine {
-    const ALL: [Self; 2] = [Self::Gpu1, Self::Gpu2];
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Gpu1 => "gpu1 (X5570)",
-            Self::Gpu2 => "gpu2 (E5540)",
-        }
-    }
-
-    /// Returns its name.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Gpu1 => "gpu1",
-            Self::Gpu2 => "gpu2",
-        }
-    }
-
-    /// Returns its card.
-    const fn processor(self) -> &'static str {
-        match self {
-            Self::Gpu1 => "fpga1",
-            Self::Gpu2 => "fpga2",
-        }
-    }
-}
+const GPU1: Machine = Machine { name: "gpu1", words: "gpu1 (X5570)", card: "fpga1" };
+const GPU2: Machine = Machine { name: "gpu2", words: "gpu2 (E5540)", card: "fpga2" };
+const MACHINES: [Machine; 2] = [GPU1, GPU2];
 
 /// Makes gets of a size with `in_flight` in flight, one started and awaited in each loop.
 fn gets(
@@ -69,7 +48,7 @@ fn gets(
 ) -> Result<NgetOutcome> {
     context.may_begin()?;
     let options = NgetOptions::enough(size_bytes, in_flight, 1, context.seed);
-    let work = GetWork { processor: machine.processor().to_owned(), modes, options };
+    let work = GetWork { processor: machine.card.to_owned(), modes, options };
     let run = Scenario::new(Arc::new(lab.clone()), work).with_seed(context.seed);
     let outcome = run.run(&(), None)?;
     context.done(&run.name(), outcome.now);

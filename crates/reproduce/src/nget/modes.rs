@@ -6,7 +6,7 @@ use crosslane_host::{Mapping, Waiting};
 use crosslane_report::Table;
 use rayon::prelude::*;
 
-use super::{Machine, NgetOutcome, gets};
+use super::{GPU1, NgetOutcome, gets};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::Result;
@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
         modes.iter().flat_map(|(modes, _)| kinds.iter().map(|kind| (*modes, *kind))).collect();
     let outcomes: Vec<NgetOutcome> = jobs
         .par_iter()
-        .map(|(modes, kind)| gets(context, context.lab(), Machine::Gpu1, *modes, *kind))
+        .map(|(modes, kind)| gets(context, context.lab(), GPU1, *modes, *kind))
         .collect::<Result<_>>()?;
     let mut table = Table::headed(
         "buffers | requests | notification | 1 KiB, N = 1: us: | 1 KiB, N = 16: MB/s: | \

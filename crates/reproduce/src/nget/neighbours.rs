@@ -30,7 +30,7 @@ pub(super) fn one_way_ns(
     way: SendWay,
     bytes: u64,
 ) -> Result<f64> {
-    let name = format!("{} of {bytes} B to a neighbour", way.word());
+    let name = format!("{way} of {bytes} B to a neighbour");
     let found = context.run_verified(&name, lab, async |simulation| {
         let open = async |at: usize| {
             let dimension = TorusDimension { size: 2, position: at as u16, is_open: true };

@@ -11,7 +11,7 @@ use crosslane_report::{Axis, Scale, Table};
 use rayon::prelude::*;
 
 use super::neighbours::{one_way_ns, terms};
-use super::{ALL_IN_FLIGHT, Machine, NgetOutcome, gets};
+use super::{ALL_IN_FLIGHT, GPU1, NgetOutcome, gets};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::Result;
@@ -52,14 +52,14 @@ fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>> {
             let part = Arc::make_mut(&mut file.hosts[0].part);
             part.parameters.completer.completion_bytes = payload;
         })?;
-        gets(context, &lab, Machine::Gpu1, Modes::FASTEST, (size, ALL_IN_FLIGHT))
+        gets(context, &lab, GPU1, Modes::FASTEST, (size, ALL_IN_FLIGHT))
     };
     jobs.par_iter().map(run).collect()
 }
 
 /// Returns the terms of 64 B, in order of time.
 fn terms_table(lab: &Lab, way: SendWay, measured_ns: f64) -> Table {
-    let mut table = Table::headed(&format!("{} of 64 B | ns:", way.word()));
+    let mut table = Table::headed(&format!("{way} of 64 B | ns:"));
     let found = terms(lab, way, *MESSAGES.last().unwrap_or(&64));
     for (name, ns) in &found.terms {
         table.row([name.clone(), format!("{ns:.1}")]);
@@ -114,12 +114,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let mut tables = vec![rates];
     let mut of_terms = Vec::new();
     for (way, of_way) in SendWay::ALL.into_iter().zip(times.chunks(MESSAGES.len())) {
-        let mut cells = vec![way.word().to_owned()];
+        let mut cells = vec![way.to_string()];
         cells.extend(of_way.iter().map(|ns| format!("{ns:.0}")));
         cells.push(format!("{:.0}", wanted_ns(way)));
         latencies.row(cells);
         for (bytes, ns) in MESSAGES.iter().zip(of_way) {
-            let conditions = format!("our engine; {} of {bytes} B to a neighbour", way.word());
+            let conditions = format!("our engine; {way} of {bytes} B to a neighbour");
             rows.push(Row::simulated("message_latency", conditions, "ns", *ns));
         }
         of_terms.extend(of_way.last().map(|ns| terms_table(&lab, way, *ns)));

@@ -5,7 +5,7 @@ use crosslane_driver::network_processor::Modes;
 use crosslane_report::{Axis, Scale, Series, Table};
 use rayon::prelude::*;
 
-use super::{ALL_IN_FLIGHT, Machine, gets};
+use super::{ALL_IN_FLIGHT, MACHINES, Machine, gets};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::Result;
@@ -25,7 +25,7 @@ const PEAK_SIZES: [u64; 4] = [1 << 10, 4 << 10, 16 << 10, 64 << 10];
 const PEAK: &str = "nget_peak_over_theory";
 
 /// Number of scenarios of this experiment.
-pub(super) const SCENARIOS: u64 = (SIZES.len() * IN_FLIGHT.len() * Machine::ALL.len()) as u64;
+pub(super) const SCENARIOS: u64 = (SIZES.len() * IN_FLIGHT.len() * MACHINES.len()) as u64;
 
 /// A point of the curves.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,7 @@ struct Point {
 
 fn measure(context: &Context<'_>, sizes: &[u64], in_flight: &[u32]) -> Result<Vec<Point>> {
     let mut jobs = Vec::new();
-    for machine in Machine::ALL {
+    for machine in MACHINES {
         for size in sizes {
             jobs.extend(in_flight.iter().map(|count| (machine, *size, *count)));
         }
@@ -64,7 +64,7 @@ fn peaks(context: &Context<'_>, points: &[Point]) -> Vec<Row> {
     let is_peak =
         |point: &&Point| point.in_flight == ALL_IN_FLIGHT && PEAK_SIZES.contains(&point.size_bytes);
     let row = |point: &Point| {
-        let case = format!("{}; {}", point.machine.name(), paper_size(point.size_bytes));
+        let case = format!("{}; {}", point.machine.name, paper_size(point.size_bytes));
         context.figures.case(PEAK, Some(&case)).compare(point.over_theory)
     };
     points.iter().filter(is_peak).map(row).collect()
@@ -93,12 +93,12 @@ fn table(
 
 fn curves(points: &[Point], value: impl Fn(&Point) -> f64) -> Vec<Series> {
     let mut series = Vec::new();
-    for machine in Machine::ALL {
+    for machine in MACHINES {
         for count in [1, 8, ALL_IN_FLIGHT] {
             let of_curve =
                 points.iter().filter(|point| (point.machine, point.in_flight) == (machine, count));
             let values = of_curve.map(|point| (point.size_bytes as f64, value(point)));
-            series.push(ours(format!("{}, N = {count}", machine.words()), values));
+            series.push(ours(format!("{}, N = {count}", machine.words), values));
         }
     }
     series
@@ -115,7 +115,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     for point in &points {
         let conditions = format!(
             "{}; {}; N = {}",
-            point.machine.words(),
+            point.machine.words,
             size_words(point.size_bytes),
             point.in_flight
         );
@@ -134,8 +134,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
          plots of them are lost, so no duration is compared.",
     ]);
     let mut tables = Vec::new();
-    for machine in Machine::ALL {
-        let name = machine.name();
+    for machine in MACHINES {
+        let name = machine.name;
         let (duration, rate) =
             (format!("duration on {name}, us"), format!("bandwidth on {name}, MB/s"));
         let duration_us = |point: &Point| format!("{:.2}", point.duration_us);

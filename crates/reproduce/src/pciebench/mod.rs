@@ -15,6 +15,7 @@ use crosslane_report::{Field, Table};
 use crosslane_results::quantity::change;
 use rayon::prelude::*;
 use serde::Deserialize;
+use strum::AsRefStr;
 
 use crate::comparison::{self, Kind, worst_and_median};
 use crate::context::{Context, TIME_LIMIT};
@@ -66,8 +67,9 @@ pub enum Statistic {
 }
 
 /// Tests of the study: requests by the DMA engine of the card, or by its command interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, AsRefStr)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum TestName {
     /// Bandwidth of reads.
     BwDmaRd,
@@ -86,19 +88,6 @@ pub enum TestName {
 }
 
 impl TestName {
-    /// Returns the name in the study's data.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::BwDmaRd => "BW_DMA_RD",
-            Self::BwDmaWr => "BW_DMA_WR",
-            Self::BwDmaRw => "BW_DMA_RW",
-            Self::LatDmaRd => "LAT_DMA_RD",
-            Self::LatDmaWrrd => "LAT_DMA_WRRD",
-            Self::LatCmdRd => "LAT_CMD_RD",
-            Self::LatCmdWrrd => "LAT_CMD_WRRD",
-        }
-    }
-
     const fn kinds(self) -> &'static [FlowKind] {
         match self {
             Self::BwDmaRd | Self::LatDmaRd | Self::LatCmdRd => &[FlowKind::Read],
@@ -310,7 +299,7 @@ struct Load {
 fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64)> {
     let Test { name, statistic, size_bytes, window_bytes } = test;
     let failed = |what: String| {
-        let name = format!("{} {size_bytes} B, {window_bytes} B window", name.word());
+        let name = format!("{} {size_bytes} B, {window_bytes} B window", name.as_ref());
         ReproduceError::experiment(name, what)
     };
     let mut running = lab.build(SEED)?;
@@ -367,7 +356,7 @@ fn figure_of(statistic: Statistic, report: FlowReport) -> f64 {
     }
 }
 
-const TEST: Field<Compared> = ("Test", |it| it.row.test.name.word().to_owned());
+const TEST: Field<Compared> = ("Test", |it| it.row.test.name.as_ref().to_owned());
 const SIZE: Field<Compared> = ("Size, B:", |it| it.row.test.size_bytes.to_string());
 const PUBLISHED: Field<Compared> = ("Published:", |it| it.words(it.row.figure.value));
 const SIMULATED: Field<Compared> = ("Simulated:", |it| it.words(it.simulated));

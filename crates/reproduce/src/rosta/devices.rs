@@ -9,6 +9,7 @@ use crosslane_experiment::{Flow, Together, Verified, Workload, together};
 use crosslane_pcie::ceiling::{read_ceiling_bytes_per_second, write_ceiling_bytes_per_second};
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
+use strum::Display;
 
 use super::limits::gen2;
 use super::scene::{Engine, PortObserver, Scene};
@@ -25,19 +26,11 @@ const SHARED: &str = "rha25.up";
 const HEADER_DW: u32 = 3;
 
 /// Direction of the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Direction {
     Write,
     Read,
-}
-
-impl Direction {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::Read => "read",
-        }
-    }
 }
 
 /// Measurements of several devices at once.
@@ -99,7 +92,7 @@ pub(super) fn measure(
     count: usize,
 ) -> Result<Shares> {
     let options = scene.options(engine);
-    let name = format!("{count} devices {} at once", direction.word());
+    let name = format!("{count} devices {direction} at once");
     scene.run(engine, &name, async |host| {
         let mut flows = Vec::new();
         for (core, number) in (0..).zip(&ORDER[..count]) {
@@ -154,7 +147,7 @@ fn rows_of(
     count: usize,
     shares: &Shares,
 ) -> Vec<Row> {
-    let word = direction.word();
+    let word = direction.to_string();
     let published = match (engine, direction, count) {
         (Engine::Own, ..) => None,
         (_, Direction::Write, 2) => {

@@ -6,6 +6,7 @@
 use crosslane_experiment::{Measured, Options, write};
 use crosslane_report::{Plot, Table};
 use rayon::prelude::*;
+use strum::Display;
 
 use super::limits::{gen2, limit_with_skp};
 use super::scene::{Engine, Scene};
@@ -24,23 +25,18 @@ const HEADER_BYTES: u32 = 12;
 const PUBLISHED_BYTES: u32 = 128;
 
 /// The location of the descriptors, and the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 enum Way {
+    #[strum(to_string = "descriptor table")]
     Table,
+    #[strum(to_string = "descriptor ring")]
     Ring,
+    #[strum(to_string = "our engine")]
     Own,
 }
 
 impl Way {
     const ALL: [Self; 3] = [Self::Table, Self::Ring, Self::Own];
-
-    fn condition(self) -> &'static str {
-        match self {
-            Self::Table => "descriptor table",
-            Self::Ring => "descriptor ring",
-            Self::Own => "our engine",
-        }
-    }
 }
 
 fn measure(scene: &Scene<'_>, way: Way, payload: u32) -> Result<Measured> {
@@ -49,7 +45,7 @@ fn measure(scene: &Scene<'_>, way: Way, payload: u32) -> Result<Measured> {
     if way == Way::Ring {
         options.descriptors = Options::default().descriptors;
     }
-    let name = format!("write to RAM, payload {payload} B, {}", way.condition());
+    let name = format!("write to RAM, payload {payload} B, {way}");
     scene.run(engine, &name, async |host| write(&host.open(1).await?, &options).await)
 }
 
@@ -130,7 +126,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
             if is_published {
                 rows.extend(compared(scene, measured));
             } else {
-                let conditions = format!("1 device; 4 MiB; MPS {payload}; {}", way.condition());
+                let conditions = format!("1 device; 4 MiB; MPS {payload}; {way}");
                 rows.push(Row::simulated("ram_write_rate_hardware", &conditions, "MiB/s", timer));
                 rows.push(Row::simulated(
                     "ram_write_rate_application", &conditions, "MiB/s", application,

@@ -7,7 +7,8 @@ use crosslane_experiment::pattern::{compare_memory, fill_memory};
 use crosslane_experiment::{DataErrors, DataTlps, LabClient, LinkLoad, TwoNodes, least_ceiling};
 use crosslane_fabric::{DirectionId, LinkDirection, LinkId};
 use crosslane_host::{PageSize, Rdma, RdmaRegion, Reason, RemoteAccess};
-use crosslane_lab::{Lab, LabRegion, Simulation};
+use crosslane_lab::file::parts::RootComplexPart;
+use crosslane_lab::{LabRegion, Simulation};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
 
@@ -31,41 +32,29 @@ const HEADER_DW: u32 = 3;
 /// Number of scenarios of this module.
 pub(super) const SCENARIOS: u64 = 1;
 
-/// Direction of data, to the card or from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    ToCard,
-    FromCard,
+/// Direction of data.
+struct Direction {
+    words: &'static str,
+    /// The same on the card's link.
+    heading: LinkDirection,
+    /// Payload of the packets that carry the data.
+    payload_bytes: fn(&RootComplexPart) -> u64,
 }
 
-impl Direction {
-    const ALL: [Self; 2] = [Self::ToCard, Self::FromCard];
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::ToCard => "remote to FPGA",
-            Self::FromCard => "FPGA to remote",
-        }
-    }
-
-    /// Returns the payload of the packets that carry the data: for completions as long as the host
-    /// sends them, for writes Max_Payload_Size.
-    fn payload_bytes(self, lab: &Lab) -> Result<u64> {
-        let host = lab.file().hosts.iter().find(|host| host.name == super::HOST);
-        let host = host.ok_or_else(|| ReproduceError::experiment("lab sbdt", "it has no host"))?;
-        Ok(match self {
-            Self::ToCard => host.part.parameters.completer.completion_bytes.into(),
-            Self::FromCard => host.part.port.capability.max_payload_bytes.into(),
-        })
-    }
-
-    const fn heading(self) -> LinkDirection {
-        match self {
-            Self::ToCard => LinkDirection::Down,
-            Self::FromCard => LinkDirection::Up,
-        }
-    }
-}
+/// To the card, by completions as long as the host sends them; and from it, by writes of
+/// Max_Payload_Size.
+const DIRECTIONS: [Direction; 2] = [
+    Direction {
+        words: "remote to FPGA",
+        heading: LinkDirection::Down,
+        payload_bytes: |host| host.parameters.completer.completion_bytes.into(),
+    },
+    Direction {
+        words: "FPGA to remote",
+        heading: LinkDirection::Up,
+        payload_bytes: |host| host.port.capability.max_payload_bytes.into(),
+    },
+];
 
 /// A transfer, and the ceiling of its link.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +77,7 @@ async fn memory(client: &LabClient, bytes: u64) -> Result<MemoryPart<LabRegion>,
     Ok(MemoryPart { region, range: 0..bytes })
 }
 
-/// Puts and gets data of each size. Returns the points of each of [`Direction::ALL`].
+/// Puts and gets data of each size. Returns the points of each of [`DIRECTIONS`].
 async fn measure(
     simulation: &Simulation,
     client: &LabClient,
@@ -98,7 +87,7 @@ async fn measure(
 ) -> Result<[Vec<Point>; 2], Reason> {
     let link = card_link(simulation, card).ok_or("no link leads to the card")?;
     let dllps = |direction: Direction| {
-        let id = DirectionId { link, heading: direction.heading() };
+        let id = DirectionId { link, heading: direction.heading };
         simulation.with_fabric(|fabric| fabric.counters(id).dllp_bytes)
     };
     let rate = simulation.with_fabric(|fabric| fabric.link(link).parameters.rate);
@@ -108,11 +97,11 @@ async fn measure(
     for bytes in SIZES {
         let (from, back) = (memory(client, bytes).await?, memory(client, bytes).await?);
         fill_memory(from.region.memory(), bytes, seed)?;
-        let before = Direction::ALL.map(dllps);
+        let before = DIRECTIONS.map(dllps);
         let put = client.put(&from, &place, &options, |_| {}).await?;
-        let between = Direction::ALL.map(dllps);
+        let between = DIRECTIONS.map(dllps);
         let got = client.get(&place, &back, &options, |_| {}).await?;
-        let after = Direction::ALL.map(dllps);
+        let after = DIRECTIONS.map(dllps);
         let mut errors = DataErrors::default();
         compare_memory(back.region.memory(), 0, bytes, seed, &mut errors)?;
         if errors.words > 0 {
@@ -141,8 +130,10 @@ fn run(context: &Context<'_>) -> Result<[Vec<Point>; 2]> {
     let lab = context.variant("crosslane")?;
     let nodes = TwoNodes::find(&lab)?;
     let card = nodes.card().to_owned();
-    let [to, from] = Direction::ALL.map(|direction| direction.payload_bytes(&lab));
-    let (payload_bytes, seed, options) = ([to?, from?], context.seed, ServerOptions::default());
+    let host = lab.file().hosts.iter().find(|host| host.name == super::HOST);
+    let host = host.ok_or_else(|| ReproduceError::experiment("lab sbdt", "it has no host"))?;
+    let payload_bytes = DIRECTIONS.map(|direction| (direction.payload_bytes)(&host.part));
+    let (seed, options) = (context.seed, ServerOptions::default());
     let ran = nodes.run(&lab, seed, name, options, 1, async |simulation, clients| {
         let client = clients.first().ok_or("there is no client")?;
         measure(simulation, client, &card, payload_bytes, seed as u32).await
@@ -155,7 +146,7 @@ fn run(context: &Context<'_>) -> Result<[Vec<Point>; 2]> {
 pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment> {
     let mut table = Table::headed(" | transfer | MB/s: | ceiling MB/s: | of it %: | wanted %:");
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
-    for (direction, points) in Direction::ALL.into_iter().zip(run(context)?) {
+    for (direction, points) in DIRECTIONS.into_iter().zip(run(context)?) {
         let [small, less, more] = points[..] else { unreachable!("three sizes were run") };
         let times = [(less.bytes, less.elapsed.0), (more.bytes, more.elapsed.0)];
         let whole = WHOLE_BYTES as f64 * 1e12 / further(times, WHOLE_BYTES);
@@ -164,7 +155,7 @@ pub(super) fn experiment(context: &Context<'_>) -> Result<Experiment> {
             (small.bytes, at_small, small.ceiling, LEAST_SMALL),
             (WHOLE_BYTES, whole, more.ceiling, LEAST_WHOLE),
         ] {
-            let (words, share) = (direction.words(), rate / ceiling);
+            let (words, share) = (direction.words, rate / ceiling);
             table.row([
                 words.to_owned(),
                 size_words(bytes),

@@ -18,7 +18,7 @@ fn every_published_row_is_simulated() {
     let mut counts = BTreeMap::new();
     for Compared { row, simulated, .. } in RESULTS.iter() {
         assert!(*simulated > 0.0 && simulated.is_finite(), "{row:?}: {simulated}");
-        *counts.entry(row.test.name.word()).or_insert(0) += 1;
+        *counts.entry(row.test.name.as_ref()).or_insert(0) += 1;
     }
     let expected = [
         ("BW_DMA_RD", 40),
@@ -43,7 +43,7 @@ fn the_rows_that_the_lab_is_held_to() {
     let sizes = |test: &str| -> Vec<u64> {
         let rows = RESULTS.iter().map(|it| &it.row);
         let held =
-            rows.filter(|row| row.test.name.word() == test && row.figure.tolerance.is_some());
+            rows.filter(|row| row.test.name.as_ref() == test && row.figure.tolerance.is_some());
         held.map(|row| row.test.size_bytes).collect()
     };
     // 16 B, and writes of 64 B, only because constants are fitted to them.
@@ -107,6 +107,6 @@ fn fits_are_the_rows_that_constants_name() {
         constants.iter().flat_map(|constant| rows_named(&constant.source)).collect();
     let fits = RESULTS.iter().filter(|it| it.row.figure.kind == Kind::Fit);
     let fits: BTreeSet<_> =
-        fits.map(|it| (it.row.test.name.word(), it.row.test.size_bytes)).collect();
+        fits.map(|it| (it.row.test.name.as_ref(), it.row.test.size_bytes)).collect();
     assert_eq!(fits, named);
 }

@@ -12,8 +12,9 @@ use crosslane_reproduce::pciebench::{Compared, Statistic, TestName};
 static RESULTS: LazyLock<Vec<Compared>> = LazyLock::new(|| results().unwrap());
 
 fn of(test: &str, statistic: Statistic) -> impl Iterator<Item = &'static Compared> {
-    let is_of =
-        move |it: &&Compared| it.row.test.name.word() == test && it.row.test.statistic == statistic;
+    let is_of = move |it: &&Compared| {
+        it.row.test.name.as_ref() == test && it.row.test.statistic == statistic
+    };
     RESULTS.iter().filter(is_of)
 }
 

@@ -14,7 +14,7 @@ use crosslane_pcie::config::registers;
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
-pub use crate::fails::{fails, fails_with};
+pub use crate::fails::{fails, fails_with, failure};
 
 pub const PAGE: u64 = 4096;
 pub const MEGABYTE: u64 = 1 << 20;

@@ -134,25 +134,11 @@ fn requests_cost_their_stores_and_calls() {
 
 #[test]
 fn a_mode_that_the_host_does_not_have_is_refused() {
-    for (key, modes, sentence) in [
-        (
-            "kernel_poll_ns",
-            Modes::default().with_waiting(Waiting::KernelPolling),
-            "fpga1: waiting by polling in the kernel is not supported: the processor of node1 \
-             has no kernel_poll_ns",
-        ),
-        (
-            "monitor_wake_ns",
-            Modes::default().with_waiting(Waiting::Monitor),
-            "fpga1: waiting by monitor and wait is not supported: the processor of node1 has no \
-             monitor_wake_ns",
-        ),
-        (
-            "combining",
-            Modes::default().with_requests(Requests::Stores(Mapping::WriteCombined)),
-            "fpga1: cannot map BAR2 of 01:00.0 write-combined: the processor has no \
-             write-combining buffers",
-        ),
+    let mut said = Vec::new();
+    for (key, modes) in [
+        ("kernel_poll_ns", Modes::default().with_waiting(Waiting::KernelPolling)),
+        ("monitor_wake_ns", Modes::default().with_waiting(Waiting::Monitor)),
+        ("combining", Modes::default().with_requests(Requests::Stores(Mapping::WriteCombined))),
     ] {
         let lab = lab(&[2]).edited(|file| {
             let cpu = &mut Arc::make_mut(&mut file.hosts[0].part).parameters.cpu;
@@ -165,11 +151,12 @@ fn a_mode_that_the_host_does_not_have_is_refused() {
         let simulation = crosslane_lab::Simulation::new(lab.unwrap().build_engines(1).unwrap());
         let bus = simulation.bus(crosslane_pcie::units::HostId(0));
         let opened = NetworkProcessor::init(bus.clone(), "fpga1", modes);
-        fails(simulation.run("init", opened).unwrap(), sentence);
+        said.push(failure(simulation.run("init", opened).unwrap()));
         // The mapping that the host has works.
         let opened = NetworkProcessor::init(bus, "fpga1", Modes::default());
         let opened = simulation.run("init", opened).unwrap().unwrap();
         let is_combined = opened.put_mapping() == Mapping::WriteCombined;
         assert_eq!(is_combined, key != "combining");
     }
+    insta::assert_snapshot!(said.join("\n"));
 }

@@ -1,44 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lab file of a small torus of hosts with network processors, for tests of its driver and of the
+//! Lab of a small torus of hosts with network processors, for tests of its driver and of the
 //! communication library.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use crosslane_lab::Lab;
 use crosslane_pcie::units::Picoseconds;
 
-/// Parts without nodes.
-const PARTS: &str = include_str!("parts.toml");
-
 pub const fn ns(ns: u64) -> Picoseconds {
     Picoseconds::from_ns(ns)
 }
 
-/// Hosts and cards of a torus with one size for each dimension.
+/// The lab `torus` with one size for each dimension, with few slots, so that they run out, and with
+/// links that are soon up.
 pub fn lab(sizes: &[u16]) -> Lab {
-    let nodes: u16 = sizes.iter().product();
-    let text = format!(
-        "{PARTS}
-[[host]]
-name = \"node{{1..{nodes}}}\"
-part = \"host\"
-buffers = {{ value = \"below-4-gib\", source = \"assumption: an IOMMU\" }}
-[[endpoint]]
-name = \"fpga{{1..{nodes}}}\"
-part = \"fpga\"
-[[link]]
-upper = \"node{{1..{nodes}}}\"
-lower = \"fpga{{1..{nodes}}}\"
-part = \"slot\"
-[[torus]]
-nodes = \"fpga{{1..{nodes}}}\"
-sizes = {sizes:?}
-part = \"cable\"
-"
-    );
-    Lab::from_text("small-torus.toml", &text).unwrap()
+    let torus = crosslane_lab::open("torus").unwrap().with_torus(sizes).unwrap();
+    let small = torus.edited(|file| {
+        for endpoint in &mut file.endpoints {
+            let part = Arc::make_mut(&mut endpoint.part);
+            let processor = part.network_processor.as_mut().unwrap();
+            (processor.links, processor.put_slots) = (4, 4);
+            (processor.get_slots, processor.credit_slots) = (16, 32);
+        }
+        file.tori[0].parameters.bring_up = ns(2_000);
+    });
+    small.unwrap()
 }
 
 /// Bytes that differ from message to message.

@@ -10,7 +10,7 @@ use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 
 pub use super::small_torus::*;
-pub use crate::fails::fails;
+pub use crate::fails::{fails, failure};
 
 pub const BUFFERS: [Buffers; 3] = [Buffers::User, Buffers::Copied, Buffers::Mapped];
 pub const REQUESTS: [Requests; 3] = [

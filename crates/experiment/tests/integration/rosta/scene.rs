@@ -45,7 +45,12 @@ impl Scene {
         result
     }
 
-    /// The same for what has to succeed, in a fabric that must find nothing wrong.
+    /// The sentence with which a workload is refused.
+    pub fn refusal<T>(&self, work: impl Future<Output = Result<T, ExperimentError>>) -> String {
+        self.run(work).err().expect("it is refused").to_string()
+    }
+
+    /// Runs a workload that has to succeed, in a fabric that must find nothing wrong.
     pub fn run_well<T>(&self, work: impl Future<Output = Result<T, ExperimentError>>) -> T {
         let result = self.run(work).unwrap();
         self.simulation.with_fabric(|fabric| assert_eq!(fabric.errors(), []));
