@@ -194,6 +194,13 @@ impl Arena {
         event
     }
 
+    /// Time of the earliest event of a list in any order.
+    fn earliest_ps(&self, list: List) -> Option<u64> {
+        let first = self.all.get(list.first as usize);
+        let all = std::iter::successors(first, |event| self.all.get(event.next as usize));
+        all.map(|event| event.time_ps).min()
+    }
+
     /// Keeps the events of a list for which `keep` returns true, in their order.
     fn retain(&mut self, list: &mut List, keep: &mut impl FnMut(&Event) -> bool) {
         let mut old = std::mem::replace(list, List::EMPTY);
@@ -475,6 +482,23 @@ impl Events {
         cable.filter(|cable| cable.time_ps <= first.time_ps).or(Some(first))
     }
 
+    /// Returns the time of the next event. The wheels are not turned on, so that events before it
+    /// still find their slots.
+    pub fn next_ps(&self) -> Option<u64> {
+        let list = if let Some(slot) = self.fine.first() {
+            Some(self.fine.slots[slot])
+        } else if let Some(slot) = self.middle.first() {
+            Some(self.middle.slots[slot])
+        } else if let Some(slot) = self.coarse.first() {
+            Some(self.coarse.slots[slot])
+        } else {
+            self.distant.first_key_value().map(|(_, list)| *list)
+        };
+        let first = list.and_then(|list| self.arena.earliest_ps(list));
+        let cable = self.cables.first_ps();
+        first.into_iter().chain(cable).min()
+    }
+
     /// Drops the next event unless it is work. The clock does not move.
     pub fn discard(&mut self) {
         if self.peek().is_some_and(|event| !event.kind.is_work())
@@ -577,6 +601,7 @@ mod tests {
 
         fn pop(&mut self, limit_ps: u64) -> Option<u64> {
             let first = self.model.iter().min().copied();
+            assert_eq!(self.events.next_ps(), first.map(|(time, ..)| time));
             let number = |(time, _, data): (u64, i64, u32)| (time, data);
             // Looking ahead turns the wheels on, so it is not always done.
             if self.model.len().is_multiple_of(3) {

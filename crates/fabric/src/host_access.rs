@@ -634,8 +634,8 @@ impl Fabric {
 
     /// Time of the next event, of the fabric or of host code; [`Picoseconds::NEVER`] if none is
     /// left.
-    pub fn next_event(&mut self) -> Picoseconds {
-        let event_ps = self.events.peek().map_or(NEVER_PS, |event| event.time_ps);
+    pub fn next_event(&self) -> Picoseconds {
+        let event_ps = self.events.next_ps().unwrap_or(NEVER_PS);
         Picoseconds(event_ps.min(self.host.next_ps))
     }
 

@@ -75,10 +75,11 @@ impl fmt::Display for PartsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |time: Duration| time.as_secs_f64();
         let signals: u64 = self.parts.iter().map(|part| part.signals).sum();
+        let nodes: usize = self.parts.iter().map(|part| part.nodes).sum();
         let exchanges = self.parts.iter().map(|part| part.exchanges).max().unwrap_or(0);
         write!(
             f,
-            "{} threads: efficiency {:.1} % of {:.2} s each; {exchanges} exchanges, {signals} \
+            "{} threads for {nodes} nodes: efficiency {:.1} % of {:.2} s each; {exchanges} exchanges, {signals} \
              signals between parts, lookahead {}",
             self.parts.len(),
             100.0 * self.efficiency(),
