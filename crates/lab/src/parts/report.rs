@@ -114,9 +114,9 @@ mod tests {
         assert_eq!(report.efficiency(), 0.8);
         let text = report.to_string();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(
-            lines[0].starts_with("2 threads: efficiency 80.0 % of 10.00 s each; 2 exchanges, 7")
-        );
+        let whole = "2 threads for 5 nodes: efficiency 80.0 % of 10.00 s each; 2 exchanges, 7 signals \
+                     between parts, lookahead 136 ns";
+        assert_eq!(lines[0], whole);
         assert_eq!(lines[1], "part 0, 3 nodes: busy 10.00 s, waiting 0.00 s");
         let waits = "part 1, 2 nodes: busy 6.00 s, waiting 4.00 s, longest for part 0 (4.00 s)";
         assert_eq!(lines[2], waits);
