@@ -37,10 +37,10 @@ Examples:
 Each node has a part of a lattice of four dimensions. In an exchange it sends each of its faces to
 the neighbour on that side and gets theirs: credits first, then gets, all directions at once, and
 the next exchange begins when the last face is there. The time is that of the slowest node, from
-when all nodes of a lab have begun. Every buffer's checksum is compared with what its neighbour has sent. Percentages are of the torus link's
-payload rate (after 8b/10b, header, CRC and skip sets, one way), and of what the host's link can
-carry with all directions loaded. With --nodes the lab's torus is made in other sizes, each node as
-its first one. A dimension of one node has no links.
+when all nodes of a lab have begun. Every buffer's checksum is compared with what its neighbour has
+sent. Percentages are of the torus link's payload rate (after 8b/10b, header, CRC and skip sets, one
+way), and of what the host's link can carry with all directions loaded. With --nodes the lab's torus
+is made in other sizes, each node as its first one. A dimension of one node has no links.
 
 With --threads the lab is divided at the torus links, and each thread simulates a part of it: the
 outcome is the same for any number. How long each computed, and for which other it waited longest,

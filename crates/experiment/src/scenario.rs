@@ -163,8 +163,8 @@ impl<W: Work> Scenario<W> {
         });
     }
 
-    /// Runs a program in each part of the divided lab, each in a thread, up to a simulated time, and
-    /// makes anything that goes wrong an error. The trace comes at the end, sorted
+    /// Runs a program in each part of the divided lab, each in a thread, up to a simulated time.
+    /// Makes anything that goes wrong an error. The trace comes at the end, sorted
     /// ([`trace::sort`]). Also returns the time at which the last program ended.
     pub(crate) fn execute_parts<T: Send>(
         &self,

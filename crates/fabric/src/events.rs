@@ -9,8 +9,11 @@
 //! stays in the cache. Later events wait in a coarser wheel, in the order of scheduling, until
 //! their turn begins.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+mod cables;
+
+use std::collections::BTreeMap;
+
+use cables::Cables;
 
 /// Width of a fine slot, 2^10 ps; of a turn of the fine wheel, which is a slot of the first coarser
 /// wheel, 2^22 ps = 4.2 us; of turns of the coarser wheels, 2^32 ps = 4.3 ms and 2^42 ps = 4.4 s.
@@ -105,7 +108,7 @@ struct Arena {
     all: Vec<Pending>,
     /// First of the unused places, which are joined by `next`.
     free: u32,
-    /// Number of events.
+    /// Number of events, with those of cables, which are stored elsewhere.
     used: u64,
     /// Event put into the middle of a list last: others of the same time follow it.
     middle: u32,
@@ -297,33 +300,6 @@ impl<const SHIFT: u32, const SLOTS: usize, const WORDS: usize> Wheel<SHIFT, SLOT
     }
 }
 
-/// Events of cables, first come those of the earliest time, of the first device, of the lowest
-/// token.
-#[derive(Default)]
-struct Cables {
-    heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
-}
-
-impl Cables {
-    /// Time of the first one.
-    #[inline]
-    fn first_ps(&self) -> Option<u64> {
-        self.heap.peek().map(|Reverse((time_ps, ..))| *time_ps)
-    }
-
-    fn first(&self) -> Option<Event> {
-        self.heap.peek().map(|Reverse(first)| Self::event(*first))
-    }
-
-    fn take_first(&mut self) -> Option<Event> {
-        self.heap.pop().map(|Reverse(first)| Self::event(first))
-    }
-
-    fn event((time_ps, target, data): (u64, u32, u32)) -> Event {
-        Event { time_ps, kind: EventKind::Cable, target, data }
-    }
-}
-
 /// The queue of all events of a fabric, and its clock.
 pub(crate) struct Events {
     now_ps: u64,
@@ -344,7 +320,7 @@ impl Events {
     pub fn new() -> Self {
         Self {
             now_ps: 0,
-            cables: Cables::default(),
+            cables: Cables::new(),
             arena: Arena { all: Vec::new(), free: NONE, used: 0, middle: NONE },
             fine: Wheel::new(),
             middle: Wheel::new(),
@@ -364,12 +340,12 @@ impl Events {
     /// Number of pending events that are work.
     #[inline]
     pub fn work(&self) -> u64 {
-        self.arena.used - self.idle + self.cables.heap.len() as u64
+        self.arena.used - self.idle
     }
 
     /// Whether no event is pending.
     pub fn is_empty(&self) -> bool {
-        self.arena.used == 0 && self.cables.heap.is_empty()
+        self.arena.used == 0
     }
 
     /// Schedules an event; a time in the past counts as now.
@@ -389,7 +365,8 @@ impl Events {
 
     /// Schedules an event of a cable. It comes before all other events of its time.
     pub fn schedule_cable(&mut self, time_ps: u64, target: u32, data: u32) {
-        self.cables.heap.push(Reverse((time_ps.max(self.now_ps), target, data)));
+        self.arena.used += 1;
+        self.cables.add(time_ps.max(self.now_ps), target, data);
     }
 
     /// Schedules an event outside the turn of the fine wheel.
@@ -510,30 +487,41 @@ impl Events {
     }
 
     /// Takes the next event if it is due by `limit_ps`, and moves the clock to it.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, limit_ps: u64) -> Option<Event> {
-        let event = match self.cables.first_ps() {
-            Some(cable_ps) if cable_ps <= limit_ps => self.take_before(cable_ps),
-            _ => {
-                let slot = self.first(limit_ps)?;
-                self.take(slot)
+        if self.cables.before_ps < limit_ps {
+            return self.pop_before_cable();
+        }
+        let slot = self.first(limit_ps)?;
+        let event = self.take(slot);
+        self.begin(event);
+        Some(event)
+    }
+
+    /// Does the same where the first event of a cable is due.
+    #[inline(never)]
+    fn pop_before_cable(&mut self) -> Option<Event> {
+        // One at the very beginning has no moment before it.
+        let is_first = self.cables.first_ps() == Some(0);
+        let slot = if is_first { None } else { self.first(self.cables.before_ps) };
+        let event = match slot {
+            Some(slot) => self.take(slot),
+            None => {
+                self.arena.used -= 1;
+                self.cables.take_first()?
             }
         };
+        self.begin(event);
+        Some(event)
+    }
+
+    /// Moves the clock to an event.
+    #[inline]
+    fn begin(&mut self, event: Event) {
         let now_ps = self.now_ps;
         assert_of!(event.time_ps >= now_ps, [event, now_ps], "{event:?} comes at {now_ps} ps");
         self.now_ps = event.time_ps;
         self.processed += 1;
-        Some(event)
-    }
-
-    /// Takes the next event, which is that of the first cable at the latest, at `cable_ps`.
-    fn take_before(&mut self, cable_ps: u64) -> Event {
-        if let Some(before_ps) = cable_ps.checked_sub(1)
-            && let Some(slot) = self.first(before_ps)
-        {
-            return self.take(slot);
-        }
-        self.cables.take_first().expect("a cable has the next event")
     }
 
     /// Advances the clock without an event, but never past one.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Speed of a large torus on one core or several: 4,096 nodes in four dimensions, each of which sends a halo
-//! of 4 KiB in each of eight directions, at datagram and TLP level. The checksum of every buffer is
-//! compared.
+//! Speed of a large torus on one core or several: 4,096 nodes in four dimensions, each of which
+//! sends a halo of 4 KiB in each of eight directions, at datagram and TLP level. The checksum of
+//! every buffer is compared.
 //!
-//! `cargo bench -p crosslane-reproduce --bench halo [-- NODES [EXCHANGES]] [--threads N]`: number of
-//! nodes, a power of two, number of exchanges, and number of threads.
+//! `cargo bench -p crosslane-reproduce --bench halo -- [NODES [EXCHANGES]] [--threads N]`: number
+//! of nodes, a power of two, number of exchanges, and number of threads.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `bench nget` and `bench halo`, as the program shows them.
 
-use crate::run::{assert_refused, folder, json_of, stdout_as_written as stdout_of};
+use crate::run::{assert_refused, folder, json_of, run_well, stdout_as_written as stdout_of};
 
 /// The paper compares two machines: each has its rows.
 #[test]
@@ -57,6 +57,18 @@ fn halos_of_several_tori_are_compared_whole() {
     assert_eq!((&flow["buffers_compared"], &flow["buffers_wrong"]), (&48.into(), &0.into()));
 }
 
+/// The outcome is the same; how the threads spent their time is said beside it.
+#[test]
+fn threads_change_nothing_of_an_exchange() {
+    let one = stdout_of("bench halo --nodes 3x2 --lattice 2x2x2x2 --json");
+    let two = run_well("bench halo --nodes 3x2 --lattice 2x2x2x2 --json --threads 2");
+    assert_eq!(one, two.stdout);
+    let said: Vec<&str> = two.stderr.lines().collect();
+    assert!(said[0].starts_with("2 threads for 6 nodes: efficiency "), "{said:?}");
+    assert!(said[1].starts_with("part 0, ") && said[2].starts_with("part 1, "), "{said:?}");
+    run_well("bench halo --nodes 2 --lattice 1x1x1x1 --threads 0");
+}
+
 #[test]
 fn what_cannot_be_is_answered() {
     assert_refused([
@@ -70,6 +82,7 @@ fn what_cannot_be_is_answered() {
         ("bench nget --size 2M", 2, "a get has 1 MiB at most"),
         ("bench halo --lab rosta", 2, "lab rosta does not have one torus"),
         ("bench halo --nodes 8192", 2, "8192 are not the nodes of a torus"),
+        ("bench halo --threads 2 --why", 2, "cannot be used with"),
         ("bench halo --lattice 4x4", 2, "4x4 is no part of a lattice"),
         ("bench halo --nodes 4 --site-bytes 6", 1, "6 B of a site; a multiple of 4"),
     ]);

@@ -77,15 +77,10 @@ impl fmt::Display for PartsReport {
         let signals: u64 = self.parts.iter().map(|part| part.signals).sum();
         let nodes: usize = self.parts.iter().map(|part| part.nodes).sum();
         let exchanges = self.parts.iter().map(|part| part.exchanges).max().unwrap_or(0);
-        write!(
-            f,
-            "{} threads for {nodes} nodes: efficiency {:.1} % of {:.2} s each; {exchanges} exchanges, {signals} \
-             signals between parts, lookahead {}",
-            self.parts.len(),
-            100.0 * self.efficiency(),
-            seconds(self.wall),
-            self.lookahead
-        )?;
+        let (count, percent, wall) = (self.parts.len(), 100.0 * self.efficiency(), self.wall);
+        write!(f, "{count} threads for {nodes} nodes: efficiency {percent:.1} % of ")?;
+        write!(f, "{:.2} s each; {exchanges} exchanges, ", seconds(wall))?;
+        write!(f, "{signals} signals between parts, lookahead {}", self.lookahead)?;
         for (number, part) in self.parts.iter().enumerate() {
             let (busy, waiting) = (seconds(part.busy()), seconds(part.waiting()));
             let nodes = part.nodes;
@@ -114,8 +109,8 @@ mod tests {
         assert_eq!(report.efficiency(), 0.8);
         let text = report.to_string();
         let lines: Vec<&str> = text.lines().collect();
-        let whole = "2 threads for 5 nodes: efficiency 80.0 % of 10.00 s each; 2 exchanges, 7 signals \
-                     between parts, lookahead 136 ns";
+        let whole = "2 threads for 5 nodes: efficiency 80.0 % of 10.00 s each; 2 exchanges, \
+                     7 signals between parts, lookahead 136 ns";
         assert_eq!(lines[0], whole);
         assert_eq!(lines[1], "part 0, 3 nodes: busy 10.00 s, waiting 0.00 s");
         let waits = "part 1, 2 nodes: busy 6.00 s, waiting 4.00 s, longest for part 0 (4.00 s)";

@@ -90,10 +90,8 @@ fn lock(times: &Mutex<PartTimes>) -> std::sync::MutexGuard<'_, PartTimes> {
 
 impl Part {
     fn name(&self, number: usize) -> String {
-        match (self.nodes.first(), self.nodes.last()) {
-            (Some(first), Some(last)) => format!("part {number} (nodes {first} to {last})"),
-            _ => format!("part {number}"),
-        }
+        let first = self.nodes.first().copied().unwrap_or_default();
+        format!("part {number} ({} nodes, node {first} first)", self.nodes.len())
     }
 
     fn run<T, E>(
