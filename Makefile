@@ -163,6 +163,7 @@ $(TOOLS): tools/requirements.txt registers/requirements.txt crates/report/browse
 bench: $(TOOLS) ## speed of the simulator on this machine
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py
 	$(CARGO) bench --locked -p crosslane-reproduce --bench halo
+	$(CARGO) bench --locked -p crosslane-reproduce --bench halo -- --threads 2
 
 bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
 	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M

@@ -145,6 +145,7 @@ impl<'a> Bench<'a> {
         bytes.iter().for_each(Progress::finish);
         let (mut scenarios, outcomes) = kept(scenarios, made?);
         how.engines.iter().for_each(|engines| engines.print_speed(begun));
+        steps.print_parts();
         // Limits of engines are lifted by their parameters, which gateware that is built has not.
         let is_rtl = how.engines.is_some_and(|engines| engines.engine == EngineKind::Rtl);
         for scenario in scenarios.iter_mut().filter(|_| is_rtl) {

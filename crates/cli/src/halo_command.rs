@@ -32,14 +32,19 @@ Examples:
   crosslane bench halo --nodes 3x2 --lattice 8x8x8x8 --site-bytes 96
   crosslane bench halo --nodes 16 --iterations 4 --json
   crosslane bench halo --nodes 2..32 --report halo
+  crosslane bench halo --nodes 4096 --iterations 1 --threads 0
 
 Each node has a part of a lattice of four dimensions. In an exchange it sends each of its faces to
 the neighbour on that side and gets theirs: credits first, then gets, all directions at once, and
-the next exchange begins when the last face is there. The time is that of the slowest node. Every
-buffer's checksum is compared with what its neighbour has sent. Percentages are of the torus link's
-payload rate (after 8b/10b, header, CRC and skip sets, one way), and of what the host's link can
-carry with all directions loaded. With --nodes the lab's torus is made in other sizes, each node as
-its first one. A dimension of one node has no links.
+the next exchange begins when the last face is there. The time is that of the slowest node, from
+when all nodes of a lab have begun. Every buffer's checksum is compared with what its neighbour has
+sent. Percentages are of the torus link's payload rate (after 8b/10b, header, CRC and skip sets, one
+way), and of what the host's link can carry with all directions loaded. With --nodes the lab's torus
+is made in other sizes, each node as its first one. A dimension of one node has no links.
+
+With --threads the lab is divided at the torus links, and each thread simulates a part of it: the
+outcome is the same for any number. How long each computed, and for which other it waited longest,
+is said on standard error.
 
 Cards of --device are the nodes in order, the first dimension counting fastest; their cables make
 the torus of --nodes, its rings closed unless --open says otherwise. Times are this machine's.")]
@@ -74,6 +79,10 @@ pub struct HaloArguments {
     /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Threads that simulate a lab together, at most one for each host; 0: one for each core.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["device", "why"],
+        value_parser = whole::<u32>(0..=1024))]
+    pub threads: u32,
     /// Look for what limits each run, in a lab: that takes many more runs.
     #[arg(long, conflicts_with = "device")]
     pub why: bool,
@@ -109,7 +118,11 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<()> {
             tori.collect::<Result<_, _>>()?
         }
     };
-    let options = options(arguments, TIMEOUT);
+    let threads = match arguments.threads {
+        0 => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+        threads => threads,
+    };
+    let options = options(arguments, TIMEOUT).with_threads(threads);
     let scenario = |lab| Scenario::new(Arc::new(lab), options).with_seed(arguments.seed);
     let runs = Runs { at_once: false, ..Runs::new("tori", arguments.why) };
     bench(arguments, Where::Lab(&lab))?.in_lab(labs.into_iter().map(scenario).collect(), runs)

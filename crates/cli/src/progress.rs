@@ -4,13 +4,16 @@
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crosslane::experiment;
+use crosslane::lab::PartsReport;
 use crosslane::pcie::units::Picoseconds;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::interrupt::{Watch, is_asked};
+use crate::output::print_hint;
 
 /// Work is shown if it takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -113,13 +116,25 @@ pub struct Steps {
     what: &'static str,
     /// Ends them early.
     pub watch: Watch,
+    /// How runs on several threads went.
+    parts: Mutex<Vec<PartsReport>>,
 }
 
 impl Steps {
     /// Begins this number of steps, each one of `what` (a plural).
     pub fn new(total: u64, what: &'static str) -> Self {
         let (line, watch) = (Line::new(total, STEPS_TEMPLATE), Watch::begin(total, what));
-        Self { line, what, watch }
+        Self { line, what, watch, parts: Mutex::default() }
+    }
+
+    /// Says on standard error how runs on several threads went.
+    pub fn print_parts(&self) {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = parts.iter().flat_map(|report| {
+            let lines = report.to_string();
+            lines.lines().map(str::to_owned).collect::<Vec<_>>()
+        });
+        lines.for_each(|line| print_hint(&line));
     }
 
     /// Shows one more, which the watch has counted.
@@ -138,6 +153,15 @@ impl experiment::Progress for Steps {
     fn done(&self, step: &str, simulated: Picoseconds) {
         self.watch.done();
         self.shown(step, simulated);
+    }
+
+    fn clock(&self) -> Option<fn() -> Duration> {
+        static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        Some(|| BEGIN.elapsed())
+    }
+
+    fn parted(&self, report: &PartsReport) {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).push(report.clone());
     }
 
     fn is_over(&self) -> bool {

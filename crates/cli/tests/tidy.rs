@@ -37,7 +37,7 @@ const HOUSE: [(&str, &str); 25] = [
     ("host", "pcie"),
     ("results", "pcie"),
     ("fabric", "pcie random"),
-    ("device", "pcie regs torus-link fabric"),
+    ("device", "pcie random regs torus-link fabric"),
     ("cosim", "pcie regs fabric"),
     ("driver", "pcie regs host"),
     ("bridge", "pcie host driver"),

@@ -3,11 +3,14 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use crosslane_fabric::trace::TraceSink;
-use crosslane_lab::{CheckedRun, Ending, Lab, LabError, LabFile, Progress};
+use crosslane_fabric::DirectionId;
+use crosslane_fabric::trace::{self, TraceRecord, TraceSink};
+use crosslane_lab::{
+    CheckedRun, Division, Ending, Lab, LabError, LabFile, Part, Progress, Stuck, WhyStuck,
+};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Account, Figure};
 
@@ -147,13 +150,75 @@ impl<W: Work> Scenario<W> {
     /// Builds the lab with its engines.
     pub(crate) fn begin(&self, trace: Option<Box<dyn TraceSink>>) -> Result<CheckedRun> {
         let run = CheckedRun::new(&self.lab, self.seed)?;
+        self.set_up(&run, trace);
+        Ok(run)
+    }
+
+    fn set_up(&self, run: &CheckedRun, trace: Option<Box<dyn TraceSink>>) {
         run.simulation().with_fabric(|fabric| {
             fabric.set_dllps_free(self.dllps_free);
             if let Some(trace) = trace {
                 fabric.set_trace(trace);
             }
         });
-        Ok(run)
+    }
+
+    /// Runs a program in each part of the divided lab, each in a thread, up to a simulated time.
+    /// Makes anything that goes wrong an error. The trace comes at the end, sorted
+    /// ([`trace::sort`]). Also returns the time at which the last program ended.
+    pub(crate) fn execute_parts<T: Send>(
+        &self,
+        division: &Division,
+        limit: Picoseconds,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+        program: impl Fn(&Part, &CheckedRun) -> Ending<T, ExperimentError> + Sync,
+    ) -> Result<(Vec<T>, Picoseconds)> {
+        let records = trace.as_ref().map(|_| Arc::new(Mutex::new(Vec::new())));
+        let ending = division.run(self.seed, progress, |part, run| {
+            let sink = records.clone().map(|records| collector(part, records));
+            let run = run.with_limit(limit);
+            self.set_up(&run, sink);
+            let ending = program(part, &run);
+            run.simulation().with_fabric(|fabric| drop(fabric.take_trace()));
+            ending
+        })?;
+        if let (Some(records), Some(mut trace)) = (records, trace) {
+            let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
+            trace::sort(&mut records);
+            records.iter().for_each(|record| trace.record(record));
+        }
+        let name = self.name();
+        match &ending.program {
+            Ok(Err(ExperimentError::Interrupted)) | Err(Stuck { why: WhyStuck::Ended, .. }) => {
+                Err(ExperimentError::Interrupted)
+            }
+            _ => well(ending, &name),
+        }
+    }
+}
+
+/// Returns a sink that adds a part's records to those of the whole lab.
+fn collector(part: &Part, records: Arc<Mutex<Vec<TraceRecord>>>) -> Box<dyn TraceSink> {
+    let part = part.clone();
+    let mut kept = Kept { records, own: Vec::new() };
+    Box::new(move |record: &TraceRecord| {
+        let link = part.whole_link(record.direction.link);
+        let direction = DirectionId { link, ..record.direction };
+        kept.own.push(TraceRecord { direction, ..*record });
+    })
+}
+
+/// Records of a part, which join those of the whole lab when its trace ends.
+struct Kept {
+    records: Arc<Mutex<Vec<TraceRecord>>>,
+    own: Vec<TraceRecord>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        records.append(&mut self.own);
     }
 }
 
@@ -197,7 +262,11 @@ pub(crate) fn execute_well<T>(
     progress: &dyn Progress,
     program: impl Future<Output = Result<T>>,
 ) -> Result<(T, Picoseconds)> {
-    let ended = execute(run, name, progress, program)?.into_result();
-    let ended = ended.map_err(|error| ExperimentError::run(name, error))?;
+    well(execute(run, name, progress, program)?, name)
+}
+
+/// Makes anything that went wrong an error. Also returns the time at which the program ended.
+fn well<T>(ending: Ending<T, ExperimentError>, name: &str) -> Result<(T, Picoseconds)> {
+    let ended = ending.into_result().map_err(|error| ExperimentError::run(name, error))?;
     Ok((ended.value, ended.ended))
 }

@@ -329,6 +329,13 @@ impl DevicePort<'_> {
         self.fabric.events.schedule(time_ps, EventKind::DeviceTimer, node.0, token);
     }
 
+    /// Schedules [`Device::timer`] of a device for what a cable brings it, outside the fabric. It
+    /// comes before all other events of its time, in the order of nodes and tokens, whenever it is
+    /// scheduled.
+    pub fn cable(&mut self, node: NodeId, time_ps: u64, token: u32) {
+        self.fabric.events.schedule_cable(time_ps, node.0, token);
+    }
+
     /// Returns another device as a `T`; `None` if it has another type or is this one.
     pub fn other<T: 'static>(&mut self, node: NodeId) -> Option<&mut T> {
         self.fabric.device_as(node)

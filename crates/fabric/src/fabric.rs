@@ -72,6 +72,7 @@ pub enum RunEnd {
 
 /// A PCI Express fabric in simulated time.
 pub struct Fabric {
+    seed: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) ports: Vec<Port>,
     pub(crate) links: Vec<Link>,
@@ -116,6 +117,7 @@ impl Fabric {
             }
         }
         let mut fabric = Self {
+            seed,
             roots,
             sequences: vec![0; nodes.len()],
             ordering: OrderingChecker::new(nodes.len()),
@@ -233,6 +235,11 @@ impl Fabric {
             LinkDirection::Down => (link.upper, link.lower),
             LinkDirection::Up => (link.lower, link.upper),
         }
+    }
+
+    /// Seed of all its randomness.
+    pub const fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Current simulated time.
@@ -376,7 +383,7 @@ impl Fabric {
     pub fn run(&mut self, limit: Option<Picoseconds>) -> RunEnd {
         let limit_ps = limit.map_or(u64::MAX, |limit| limit.0);
         loop {
-            if self.events.work() == 0 && !self.flows.iter().any(FlowState::is_open) {
+            if self.is_quiet() {
                 // The last bytes may become visible a little after the last event.
                 let last_ps = self.flows.iter().map(FlowState::last_done_ps).max().unwrap_or(0);
                 self.events.advance_to(last_ps.min(limit_ps));
@@ -399,6 +406,11 @@ impl Fabric {
         }
     }
 
+    /// Whether every flow has ended and no event is left that is work.
+    pub fn is_quiet(&self) -> bool {
+        self.events.work() == 0 && !self.flows.iter().any(FlowState::is_open)
+    }
+
     /// Handles the next event if it is due by `limit_ps`; returns whether there was one.
     #[inline(always)]
     pub(crate) fn handle(&mut self, limit_ps: u64) -> bool {
@@ -416,7 +428,7 @@ impl Fabric {
             EventKind::StallEnd => self.stall_end(target),
             EventKind::Translated => self.root_translated(target, data),
             EventKind::LoadTimeout => self.load_timeout(target, data),
-            EventKind::DeviceTimer | EventKind::Deadline => {
+            EventKind::DeviceTimer | EventKind::Cable | EventKind::Deadline => {
                 self.with_device(target, |device, port| device.timer(data, port));
             }
         }

@@ -608,6 +608,37 @@ impl Fabric {
         if self.host.ready.is_empty() { HostRun::More } else { HostRun::Happened }
     }
 
+    /// Handles the events before `end`, until one is ready for host code; returns whether one is.
+    /// The clock stays at the last event. For a fabric that is a part of a larger one: until `end`
+    /// nothing can come from the other parts.
+    pub fn run_window_for_host(&mut self, end: Picoseconds) -> bool {
+        while self.host.ready.is_empty() {
+            let due_ps = self.host.next_ps;
+            if self.handle(due_ps.min(end.0 - 1)) {
+                continue;
+            }
+            if due_ps >= end.0 {
+                return false;
+            }
+            self.events.advance_to(due_ps);
+            self.host.ripen(due_ps);
+        }
+        true
+    }
+
+    /// Handles the events before `end`, and none of host code; see
+    /// [`run_window_for_host`](Self::run_window_for_host).
+    pub fn run_window(&mut self, end: Picoseconds) {
+        while self.handle(end.0 - 1) {}
+    }
+
+    /// Time of the next event, of the fabric or of host code; [`Picoseconds::NEVER`] if none is
+    /// left.
+    pub fn next_event(&self) -> Picoseconds {
+        let event_ps = self.events.next_ps().unwrap_or(NEVER_PS);
+        Picoseconds(event_ps.min(self.host.next_ps))
+    }
+
     /// Drops time-out checks of cores that wait for no load, so that they do not advance the clock.
     fn forget_idle_timeouts(&mut self) {
         while let Some(Event { kind: EventKind::LoadTimeout, target, data, .. }) =

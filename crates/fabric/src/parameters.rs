@@ -112,6 +112,13 @@ impl Number for CompletionCut {
     }
 }
 
+impl CompleterParameters {
+    /// Whether the latency of reads is drawn at random.
+    pub fn is_random(&self) -> bool {
+        self.read_jitter.0 > 0 || self.read_tail_probability > 0.0
+    }
+}
+
 parameters! {
     /// A completer of reads and writes: memory behind a root complex or inside an endpoint.
     CompleterParameters {

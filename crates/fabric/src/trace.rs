@@ -7,7 +7,7 @@ use crosslane_pcie::tlp::{Class, CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::counters::IdleReason;
-use crate::topology::DirectionId;
+use crate::topology::{DirectionId, LinkDirection};
 
 /// A kind of DLLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +94,15 @@ pub trait TraceSink: Send {
     fn record(&mut self, record: &TraceRecord);
 }
 
+/// Sorts records by time, then by link, then down before up; those of one direction at one time
+/// keep their order. Traces of one lab are equal in this order, however many threads ran it.
+pub fn sort(records: &mut [TraceRecord]) {
+    records.sort_by_key(|record| {
+        let TraceRecord { time, direction: DirectionId { link, heading }, .. } = record;
+        (*time, link.0, *heading != LinkDirection::Down)
+    });
+}
+
 impl<F: FnMut(&TraceRecord) + Send> TraceSink for F {
     fn record(&mut self, record: &TraceRecord) {
         self(record);
@@ -143,8 +152,8 @@ impl fmt::Display for HeaderLine<'_> {
 impl fmt::Display for TraceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let heading = match self.direction.heading {
-            crate::topology::LinkDirection::Down => "down",
-            crate::topology::LinkDirection::Up => "up",
+            LinkDirection::Down => "down",
+            LinkDirection::Up => "up",
         };
         write!(f, "{:>12.3} ns link {} {heading:<4} ", self.time.as_ns(), self.direction.link.0)?;
         match &self.event {

@@ -228,6 +228,13 @@ impl<T, E> Ending<T, E> {
         Self { program, ended, left, errors, error_count }
     }
 
+    /// Returns the same ending with another result of a program that succeeded.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Ending<U, E> {
+        let Self { program, ended, left, errors, error_count } = self;
+        let program = program.map(|result| result.map(change));
+        Ending { program, ended, left, errors, error_count }
+    }
+
     /// Returns the program's result, if nothing went wrong.
     ///
     /// # Errors

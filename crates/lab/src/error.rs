@@ -396,7 +396,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 
 #[cfg(test)]
 mod tests {
-    use ErrorKind::{Denied, Failed, InvalidArgument, NotFound, Timeout, Unsupported};
+    use ErrorKind::{Cancelled, Denied, Failed, InvalidArgument, NotFound, Timeout, Unsupported};
     use crosslane_pcie::units::Picoseconds;
 
     use crosslane_host::ErrorKind;
@@ -452,6 +452,7 @@ mod tests {
             (WhyStuck::TimeLimit, Timeout),
             (WhyStuck::NothingLeft, Failed),
             (WhyStuck::NoProgress, Failed),
+            (WhyStuck::Ended, Cancelled),
         ] {
             let stuck = Stuck { time: Picoseconds::ZERO, why, waiting: Vec::new() };
             assert_eq!(stuck.kind(), kind, "{stuck}");

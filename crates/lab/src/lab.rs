@@ -19,7 +19,7 @@ use crate::file::constant::Constant;
 use crate::file::parts::EndpointPart;
 use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES};
 use crate::shipped::shipped;
-use crate::wiring::{self, Endpoints};
+use crate::wiring::{self, Border, Endpoints};
 
 /// First address for DMA buffers: firmware and old devices use the first MiB of a PC's memory.
 const LEGACY_BYTES: u64 = 1 << 20;
@@ -184,14 +184,14 @@ impl Lab {
     }
 
     fn build_with(&self, seed: u64, endpoints: Endpoints) -> Result<RunningLab> {
-        let mut fabric = wiring::build(&self.file, &self.engines, seed, endpoints)?;
+        let (mut fabric, border) = wiring::build(&self.file, &self.engines, seed, endpoints)?;
         let mut hosts = Vec::new();
         for (id, host) in (0_u16..).zip(&self.file.hosts) {
             hosts.push(self.start(&mut fabric, HostId(id), host, endpoints)?);
         }
         let names = fabric.nodes().iter().enumerate();
         let names = names.map(|(id, node)| (node.name.clone(), NodeId(id as u32))).collect();
-        Ok(RunningLab { fabric, hosts, names })
+        Ok(RunningLab { fabric, border, hosts, names })
     }
 
     fn start(
@@ -327,6 +327,8 @@ fn read_file(path: &str) -> Result<String> {
 pub struct RunningLab {
     /// The fabric.
     pub fabric: Fabric,
+    /// Cut cables, if this is a part of a lab.
+    pub(crate) border: Option<Border>,
     /// The hosts, in the order of their [`HostId`].
     pub hosts: Vec<RunningHost>,
     pub(crate) names: BTreeMap<String, NodeId>,

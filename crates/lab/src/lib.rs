@@ -21,6 +21,7 @@ pub mod executor;
 pub mod file;
 pub mod keys;
 mod lab;
+pub mod parts;
 mod progress;
 mod shipped;
 mod tori;
@@ -37,5 +38,6 @@ pub use executor::{
 pub use file::LabFile;
 pub use file::constant::{Constant, Provenance};
 pub use lab::{Lab, RunningHost, RunningLab, open};
+pub use parts::{Division, Part, PartsReport};
 pub use progress::Progress;
 pub use shipped::{ShippedLab, shipped};

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Progress of long work in labs.
 
+use std::time::Duration;
+
 use crosslane_pcie::units::Picoseconds;
+
+use crate::parts::PartsReport;
 
 /// Observer of long work, called by the threads that do it. Work is the same whoever watches; `()`
 /// ignores everything.
@@ -22,6 +26,15 @@ pub trait Progress: Sync {
 
     /// Reports one more explained run.
     fn explained(&self) {}
+
+    /// Returns a clock of the machine, if it is of interest how long the parts of a divided lab
+    /// compute and wait: time since any fixed moment.
+    fn clock(&self) -> Option<fn() -> Duration> {
+        None
+    }
+
+    /// Reports how a run of a divided lab went, if there is a [`clock`](Self::clock).
+    fn parted(&self, _report: &PartsReport) {}
 
     /// Returns whether the work has to end before its time.
     fn is_over(&self) -> bool {

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crosslane_cosim::CosimError;
-use crosslane_device::network_processor::NetworkProcessor;
+use crosslane_device::network_processor::{CableEnd, NetworkProcessor, Outbox};
 use crosslane_device::nic::Nic;
 use crosslane_device::{Engine, MemoryCard};
 use crosslane_fabric::{
     BuildError, Device, Fabric, FabricBuilder, MAX_DOWNSTREAM_PORTS, MAX_ROOT_PORTS, NodeId, PortId,
 };
 use crosslane_pcie::config::PortType;
-use crosslane_pcie::units::HostId;
+use crosslane_pcie::units::{HostId, Picoseconds};
 
 use crate::engines::Engines;
 use crate::error::{LabError, Problem, Result, nearest};
-use crate::file::{EndpointInstance, LabFile, LinkInstance, TorusInstance};
+use crate::file::{EndpointInstance, LabFile, LinkInstance, Share, TorusInstance};
 
 /// The instance behind a name: an index into the lab file's list of that kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,10 +76,11 @@ pub(crate) fn build(
     engines: &Engines,
     seed: u64,
     endpoints: Endpoints,
-) -> Result<Fabric> {
+) -> Result<(Fabric, Option<Border>)> {
     let wiring = Wiring::new(lab)?;
     let builder = wiring.builder(seed, endpoints, engines)?;
     let mut fabric = builder.build().map_err(|error| wiring.explain(error))?;
+    let mut border = None;
     if endpoints == Endpoints::Engines {
         for network in &lab.networks {
             let ends = [&network.first, &network.second].map(|name| {
@@ -90,24 +91,69 @@ pub(crate) fn build(
             assert!(joined, "both ends are NICs");
         }
         for torus in &lab.tori {
-            lay_cables(&mut fabric, torus);
+            border = lay_cables(&mut fabric, torus).or(border);
         }
     }
-    Ok(fabric)
+    Ok((fabric, border))
+}
+
+/// The cut cables of a part of a lab.
+pub(crate) struct Border {
+    /// What is sent to other parts.
+    pub outbox: Outbox,
+    /// Time that what is sent takes at least.
+    pub lookahead: Picoseconds,
+    share: Share,
+    /// The nodes of the torus that are here.
+    nodes: BTreeMap<u16, NodeId>,
+}
+
+impl Border {
+    /// Number of parts.
+    pub fn parts(&self) -> usize {
+        usize::from(self.share.of_node.iter().max().map_or(0, |part| part + 1))
+    }
+
+    /// Part of a node of the torus.
+    pub fn part_of(&self, node: u16) -> usize {
+        usize::from(self.share.of_node[usize::from(node)])
+    }
+
+    /// Node in the fabric of a node of the torus that is here.
+    pub fn node(&self, node: u16) -> NodeId {
+        self.nodes[&node]
+    }
 }
 
 /// Joins the nodes of a torus: in each dimension, each node's upward link to the next one's
-/// downward link.
-fn lay_cables(fabric: &mut Fabric, torus: &TorusInstance) {
+/// downward link. Returns the border of a part.
+fn lay_cables(fabric: &mut Fabric, torus: &TorusInstance) -> Option<Border> {
     let numbers: BTreeMap<&str, usize> =
         fabric.nodes().iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
-    let nodes: Vec<NodeId> =
-        torus.nodes.iter().map(|name| NodeId(numbers[name.as_str()] as u32)).collect();
+    let of_name = |name: &String| numbers.get(name.as_str()).map(|&node| NodeId(node as u32));
+    let nodes: Vec<Option<NodeId>> = torus.nodes.iter().map(of_name).collect();
+    let outbox = Outbox::default();
     for (lower, upper) in torus.torus.cables() {
-        let ends = [lower, upper].map(|(node, link)| (nodes[usize::from(node)], link));
-        let joined = NetworkProcessor::join(fabric, ends, torus.parameters);
+        let end = |(node, link): (u16, u8)| Some((nodes[usize::from(node)]?, link));
+        let away = |(node, link)| CableEnd { node, link };
+        let parameters = torus.parameters;
+        let joined = match (end(lower), end(upper)) {
+            (Some(lower), Some(upper)) => {
+                NetworkProcessor::join(fabric, [lower, upper], parameters)
+            }
+            (Some(here), None) => {
+                NetworkProcessor::join_away(fabric, here, away(upper), parameters, &outbox)
+            }
+            (None, Some(here)) => {
+                NetworkProcessor::join_away(fabric, here, away(lower), parameters, &outbox)
+            }
+            (None, None) => continue,
+        };
         assert!(joined, "both ends are network processors with such links");
     }
+    let here = (0..).zip(nodes).filter_map(|(number, node)| Some((number, node?)));
+    let (share, lookahead) = (torus.share.clone()?, torus.parameters.latency);
+    Some(Border { outbox, lookahead, share, nodes: here.collect() })
 }
 
 impl<'a> Wiring<'a> {
@@ -161,7 +207,10 @@ impl<'a> Wiring<'a> {
         for torus in &self.lab.tori {
             let key = format!("{}.nodes", torus.path);
             let need = 2 * torus.torus.dimensions().len();
-            for name in &torus.nodes {
+            for (number, name) in torus.nodes.iter().enumerate() {
+                if torus.share.as_ref().is_some_and(|share| !share.has(number)) {
+                    continue;
+                }
                 let wrong =
                     |found| self.wrong_kind(&torus.span, &key, name, found, "a network processor");
                 let part = match self.named(name, &torus.span, &key)? {

@@ -112,7 +112,7 @@ fn the_examples_work() {
             std::fs::write(folder.join("data.bin"), vec![7; 1 << 20]).unwrap();
             for dump in ["server.txt", "nccl.xml"] {
                 let dumps = concat!(env!("CARGO_MANIFEST_DIR"), "/../twin/tests/dumps");
-                std::fs::copy(Path::new(dumps).join(dump), folder.join(dump)).unwrap();
+                std::fs::copy(format!("{dumps}/{dump}"), folder.join(dump)).unwrap();
             }
             // Machines differ: the examples that are about one have one in a folder.
             let machine = machine_that_binds(&name);

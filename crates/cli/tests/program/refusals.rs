@@ -87,6 +87,7 @@ const REFUSED: [&str; 113] = [
     "bench nget --size 2M",
     "bench halo --lab rosta",
     "bench halo --nodes 8192",
+    "bench halo --threads 2 --why",
     "bench halo --lattice 4x4",
     "bench halo --nodes 4 --site-bytes 6",
     // The bridge.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `bench nget` and `bench halo`, as the program shows them.
 
-use crate::run::{folder, json_of, stdout_as_written as stdout_of};
+use crate::run::{folder, json_of, run_well, stdout_as_written as stdout_of};
 
 /// The paper compares two machines: each has its rows.
 #[test]
@@ -55,6 +55,18 @@ fn halos_of_several_tori_are_compared_whole() {
     let flow = &json["scenarios"][0]["flows"][0];
     assert_eq!((&flow["nodes"], &flow["directions"]), (&6.into(), &4.into()));
     assert_eq!((&flow["buffers_compared"], &flow["buffers_wrong"]), (&48.into(), &0.into()));
+}
+
+/// The outcome is the same; how the threads spent their time is said beside it.
+#[test]
+fn threads_change_nothing_of_an_exchange() {
+    let one = stdout_of("bench halo --nodes 3x2 --lattice 2x2x2x2 --json");
+    let two = run_well("bench halo --nodes 3x2 --lattice 2x2x2x2 --json --threads 2");
+    assert_eq!(one, two.stdout);
+    let said: Vec<&str> = two.stderr.lines().collect();
+    assert!(said[0].starts_with("2 threads for 6 nodes: efficiency "), "{said:?}");
+    assert!(said[1].starts_with("part 0, ") && said[2].starts_with("part 1, "), "{said:?}");
+    run_well("bench halo --nodes 2 --lattice 1x1x1x1 --threads 0");
 }
 
 #[test]

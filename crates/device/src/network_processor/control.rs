@@ -4,8 +4,9 @@
 
 use crosslane_fabric::{DevicePort, Fabric, NodeId};
 
+use super::border::{CableEnd, Far, Outbox, Signal};
 use super::link::Cable;
-use super::{CableParameters, NetworkProcessor, NetworkProcessorParameters};
+use super::{CableParameters, LINK_TIMER, NetworkProcessor, NetworkProcessorParameters};
 
 /// Counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,25 +34,65 @@ impl NetworkProcessor {
     /// # Panics
     /// Panics if [`CableParameters::check`] rejects the parameters, or both ends are one node.
     pub fn join(fabric: &mut Fabric, ends: [(NodeId, u8); 2], parameters: CableParameters) -> bool {
+        assert_ne!(ends[0].0, ends[1].0, "a cable leads from one node to another");
+        let far = |(node, link)| Far::Here(node, link);
+        ends.into_iter().all(|end| Self::has_link(fabric, end))
+            && Self::plug(fabric, ends[0], far(ends[1]), parameters)
+            && Self::plug(fabric, ends[1], far(ends[0]), parameters)
+    }
+
+    /// Joins a link, `(node, link number)`, with an end in another part of the torus. What is sent
+    /// there goes to `outbox`, and [`carry`](Self::carry) brings what comes from there. Returns
+    /// false as [`join`](Self::join).
+    ///
+    /// # Panics
+    /// Panics if [`CableParameters::check`] rejects the parameters.
+    pub fn join_away(
+        fabric: &mut Fabric,
+        end: (NodeId, u8),
+        far: CableEnd,
+        parameters: CableParameters,
+        outbox: &Outbox,
+    ) -> bool {
+        Self::has_link(fabric, end)
+            && Self::plug(fabric, end, Far::Away(far, outbox.clone()), parameters)
+    }
+
+    fn has_link(fabric: &mut Fabric, (node, link): (NodeId, u8)) -> bool {
+        let found = fabric.command(node, |nwp: &mut Self, _: &mut DevicePort<'_>| {
+            usize::from(link) < nwp.links.len()
+        });
+        found == Some(true)
+    }
+
+    /// Connects a cable to a link.
+    fn plug(
+        fabric: &mut Fabric,
+        (node, link): (NodeId, u8),
+        far: Far,
+        parameters: CableParameters,
+    ) -> bool {
         if let Err(error) = parameters.check() {
             panic!("the parameters of a cable are checked before: {error}");
         }
-        assert_ne!(ends[0].0, ends[1].0, "a cable leads from one node to another");
-        let has_link = |(node, link): (NodeId, u8), fabric: &mut Fabric| {
-            let found = fabric.command(node, |nwp: &mut Self, _: &mut DevicePort<'_>| {
-                usize::from(link) < nwp.links.len()
-            });
-            found == Some(true)
-        };
-        if !ends.into_iter().all(|end| has_link(end, fabric)) {
-            return false;
+        let seed = seed_of(fabric.seed(), &fabric.node(node).name, link);
+        let plugged = fabric.command(node, |nwp: &mut Self, _: &mut DevicePort<'_>| {
+            nwp.links[usize::from(link)].cable = Some(Cable::new(parameters, far, seed));
+        });
+        plugged.is_some()
+    }
+
+    /// Takes a signal that an end in another part has sent, before it arrives.
+    ///
+    /// # Panics
+    /// If the time of its arrival has come already: a part ran too far ahead.
+    pub fn carry(&mut self, link: u8, arrives_ps: u64, signal: Signal, port: &mut DevicePort<'_>) {
+        let now_ps = port.now_ps();
+        assert!(now_ps < arrives_ps, "it is {now_ps} ps, and a signal came at {arrives_ps} ps");
+        if let Some(cable) = self.cable(link) {
+            cable.take(arrives_ps, signal);
+            port.cable(port.node(), arrives_ps, LINK_TIMER + u32::from(link));
         }
-        for (end, far) in [(ends[0], ends[1]), (ends[1], ends[0])] {
-            fabric.command(end.0, |nwp: &mut Self, _: &mut DevicePort<'_>| {
-                nwp.links[usize::from(end.1)].cable = Some(Cable::new(parameters, far));
-            });
-        }
-        true
     }
 
     /// Returns the build parameters.
@@ -60,22 +101,24 @@ impl NetworkProcessor {
     }
 
     /// Cuts the cable of a link. Frames in flight are lost, and both ends train after it is mended.
+    /// Of a cable to another part only this end is cut.
     pub fn cut(&mut self, link: u8, port: &mut DevicePort<'_>) {
         self.set_cut(link, true, port);
         self.go_on(port);
     }
 
-    /// Mends the cable of a link.
+    /// Mends the cable of a link; of one to another part only this end.
     pub fn mend(&mut self, link: u8, port: &mut DevicePort<'_>) {
         self.set_cut(link, false, port);
         self.go_on(port);
     }
 
-    /// Sets the bit error rate of a link's cable in both directions.
+    /// Sets the bit error rate of a link's cable in both directions; of one to another part only in
+    /// that from here.
     pub fn set_bit_error_rate(&mut self, link: u8, rate: f64, port: &mut DevicePort<'_>) {
         let Some(cable) = self.cable(link) else { return };
         cable.set_bit_error_rate(rate);
-        let (node, far_link) = cable.far;
+        let Far::Here(node, far_link) = cable.far else { return };
         if let Some(far) = port.other::<Self>(node).and_then(|far| far.cable(far_link)) {
             far.set_bit_error_rate(rate);
         }
@@ -100,4 +143,13 @@ impl NetworkProcessor {
     pub const fn forwarded(&self) -> u32 {
         self.counters.forwarded
     }
+}
+
+/// Returns the seed of the wrong bits that an end sends. It does not depend on what else is in the
+/// fabric (FNV-1a).
+fn seed_of(seed: u64, node: &str, link: u8) -> u64 {
+    let bytes = seed.to_le_bytes().into_iter().chain(node.bytes()).chain([link]);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }

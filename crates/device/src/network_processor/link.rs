@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 
-use crosslane_fabric::{DevicePort, NodeId};
+use crosslane_fabric::DevicePort;
+use crosslane_random::Random;
 use crosslane_regs::network_processor::{LinkMode, LinkState, torus_link as map};
 use crosslane_torus_link::end::LinkEnd;
 use crosslane_torus_link::frame::{Damaged, Datagram, Frame, Kind};
@@ -12,6 +13,7 @@ use crosslane_torus_link::lanes;
 use crosslane_torus_link::pattern::{self, Checker, Generator};
 use crosslane_torus_link::wire;
 
+use super::border::{CableMessage, Far, Signal, Wish};
 use super::parameters::CableParameters;
 use super::{LINK_TIMER, NetworkProcessor};
 use crate::kit::Timer;
@@ -25,12 +27,18 @@ pub(super) const SKIP_COLUMNS: u64 = lanes::SKIP_COLUMNS as u64;
 /// One end of a cable and its state.
 pub(super) struct Cable {
     pub parameters: CableParameters,
-    /// Network processor and link number at the other end.
-    pub far: (NodeId, u8),
+    /// The other end.
+    pub far: Far,
     pub end: LinkEnd,
     wire: Wire,
-    /// Frames on their way here, with their arrival times.
-    inbound: VecDeque<(u64, Result<Frame, Damaged>)>,
+    /// Signals on their way here, with their arrival times, in the order of both.
+    inbound: VecDeque<(u64, Signal)>,
+    /// Frames that a loopback has sent to itself, with their arrival times.
+    looped: VecDeque<(u64, Result<Frame, Damaged>)>,
+    /// Time since which this end is ready to train.
+    wish_ps: Option<u64>,
+    /// Wish of the other end, as known here.
+    far_wish: Option<Wish>,
     /// End of the training in progress, and whether the sessions of both ends match.
     trained: Option<(u64, bool)>,
     /// Whether the cable is cut.
@@ -48,6 +56,8 @@ struct Wire {
     columns: u64,
     /// Line bits until the next wrong one, once drawn.
     clean_bits: Option<u64>,
+    /// Stream of the wrong bits, for this direction alone.
+    random: Random,
 }
 
 pub(super) struct Link {
@@ -69,13 +79,18 @@ pub(super) struct Link {
 }
 
 impl Cable {
-    pub fn new(parameters: CableParameters, far: (NodeId, u8)) -> Self {
+    /// Creates an end that is down; `seed` is that of its wrong bits.
+    pub fn new(parameters: CableParameters, far: Far, seed: u64) -> Self {
+        let random = Random::with_seed(seed);
         Self {
             end: LinkEnd::new(parameters.end),
             parameters,
             far,
-            wire: Wire { free_ps: 0, columns: 0, clean_bits: None },
+            wire: Wire { free_ps: 0, columns: 0, clean_bits: None, random },
             inbound: VecDeque::new(),
+            looped: VecDeque::new(),
+            wish_ps: None,
+            far_wish: None,
             trained: None,
             is_cut: false,
             session: 1,
@@ -91,14 +106,83 @@ impl Cable {
 
     fn down(&mut self) {
         self.end.down();
-        self.inbound.clear();
-        self.trained = None;
+        self.looped.clear();
+        (self.wish_ps, self.trained) = (None, None);
         self.wire.free_ps = 0;
     }
 
-    /// Whether this end remembers an earlier session of the other one.
-    fn is_behind(&self, far: &Self) -> bool {
-        self.far_session.is_some_and(|session| session != far.session)
+    /// Cuts or mends the cable at this end. All that is on its way is lost.
+    fn set_cut(&mut self, is_cut: bool) {
+        self.is_cut = is_cut;
+        if is_cut {
+            self.down();
+            self.inbound.clear();
+            self.far_wish = None;
+        }
+    }
+
+    /// Sends a signal to the other end.
+    fn send(&self, arrives_ps: u64, signal: Signal, port: &mut DevicePort<'_>) {
+        match &self.far {
+            _ if self.is_cut => {}
+            Far::Here(node, link) => {
+                let far = port.other::<NetworkProcessor>(*node).and_then(|far| far.cable(*link));
+                if let Some(far) = far {
+                    far.take(arrives_ps, signal);
+                    port.cable(*node, arrives_ps, LINK_TIMER + u32::from(*link));
+                }
+            }
+            Far::Away(to, outbox) => outbox.send(CableMessage { to: *to, arrives_ps, signal }),
+        }
+    }
+
+    /// Takes a signal that will arrive.
+    pub fn take(&mut self, arrives_ps: u64, signal: Signal) {
+        if self.is_cut {
+            return;
+        }
+        if let Signal::Training(_) = signal {
+            // The other end has gone down: it did not finish the frames that would come later.
+            while self.inbound.back().is_some_and(|(at_ps, _)| *at_ps > arrives_ps) {
+                self.inbound.pop_back();
+            }
+        }
+        self.inbound.push_back((arrives_ps, signal));
+    }
+
+    /// Tells the other end that this one is down, and whether it is ready to train.
+    fn announce(&self, port: &mut DevicePort<'_>) {
+        let (session, far_session) = (self.session, self.far_session);
+        let wish = self.wish_ps.map(|since_ps| Wish { since_ps, session, far_session });
+        self.send(port.now_ps() + self.parameters.latency.0, Signal::Training(wish), port);
+    }
+
+    /// Notes that the other end is down, and whether it is ready to train.
+    fn hear(&mut self, wish: Option<Wish>, mode: LinkMode) {
+        if self.end.is_up() && mode != LinkMode::Loopback {
+            self.down();
+        }
+        (self.far_wish, self.trained) = (wish, None);
+    }
+
+    /// Decides how the training goes, once both ends are ready for it. Both come to the same.
+    fn pair(&mut self) {
+        self.trained = None;
+        let (Some(since_ps), Some(far)) = (self.wish_ps, self.far_wish) else { return };
+        let trained_ps = since_ps.max(far.since_ps) + self.parameters.training_ps();
+        let is_other = |known: Option<u32>, session| known.is_some_and(|known| known != session);
+        let is_behind = is_other(self.far_session, far.session);
+        // An end that remembers an earlier session fails; the other one keeps trying.
+        if is_behind || !is_other(far.far_session, self.session) {
+            self.trained = Some((trained_ps, !is_behind));
+        }
+    }
+
+    /// Ends a training in which both sessions match.
+    fn up(&mut self, now_ps: u64) {
+        self.far_session = self.far_wish.take().map(|far| far.session);
+        (self.wish_ps, self.trained) = (None, None);
+        self.end.up(self.parameters.end.channel_datagrams, now_ps);
     }
 }
 
@@ -184,17 +268,17 @@ impl NetworkProcessor {
         self.work_on(number);
     }
 
-    /// Takes the lanes down at both ends.
+    /// Takes the lanes down at this end; the other one learns it.
     pub(super) fn take_link_down(&mut self, number: u8, port: &mut DevicePort<'_>) {
         let Some(cable) = self.cable(number) else { return };
+        let is_news = cable.end.is_up() || cable.wish_ps.is_some();
         cable.down();
-        let (node, far_number) = cable.far;
-        if let Some(far) = port.other::<Self>(node).and_then(|far| far.cable(far_number)) {
-            far.down();
+        if is_news {
+            cable.announce(port);
         }
     }
 
-    /// Begins to train a link if both ends are ready for it.
+    /// Begins to train a link if it is ready for it, and goes on if both ends are.
     pub(super) fn train(&mut self, number: u8, port: &mut DevicePort<'_>) {
         let Some(link) = self.links.get_mut(usize::from(number)) else { return };
         if link.mode == LinkMode::Loopback {
@@ -209,26 +293,16 @@ impl NetworkProcessor {
         if !link.wants_training() {
             return;
         }
-        let Some(cable) = link.cable.as_mut() else { return };
-        let trained_ps = port.now_ps() + cable.parameters.bring_up.0;
-        let (node, far_number) = cable.far;
-        let Some(far) = port.other::<Self>(node) else { return };
-        let Some(far_link) = far.links.get_mut(usize::from(far_number)) else { return };
-        if !far_link.wants_training() {
-            return;
+        let Some(cable) = link.cable.as_mut().filter(|cable| !cable.end.is_up()) else { return };
+        if cable.wish_ps.is_none() {
+            cable.wish_ps = Some(port.now_ps());
+            cable.announce(port);
         }
-        let Some(far_cable) = far_link.cable.as_mut() else { return };
-        let (is_behind, far_is_behind) = (cable.is_behind(far_cable), far_cable.is_behind(cable));
-        // An end that remembers an earlier session fails; the other one keeps trying.
-        cable.trained = (is_behind || !far_is_behind).then_some((trained_ps, !is_behind));
-        far_cable.trained = (far_is_behind || !is_behind).then_some((trained_ps, !far_is_behind));
-        if !is_behind && !far_is_behind {
-            cable.far_session = Some(far_cable.session);
-            far_cable.far_session = Some(cable.session);
+        cable.pair();
+        if let Some((trained_ps, _)) = cable.trained {
+            link.timer.reset();
+            link.timer.at(trained_ps, port);
         }
-        link.timer.reset();
-        link.timer.at(trained_ps, port);
-        port.timer_of(node, trained_ps, LINK_TIMER + u32::from(far_number));
     }
 
     /// Resets the end and starts a new session.
@@ -258,42 +332,58 @@ impl NetworkProcessor {
     /// Cuts or mends the cable of a link at both ends.
     pub(super) fn set_cut(&mut self, number: u8, is_cut: bool, port: &mut DevicePort<'_>) {
         let Some(cable) = self.cable(number) else { return };
-        cable.is_cut = is_cut;
-        let (node, far_number) = cable.far;
-        if let Some(far) = port.other::<Self>(node).and_then(|far| far.cable(far_number)) {
-            far.is_cut = is_cut;
+        cable.set_cut(is_cut);
+        if let Far::Here(node, far_number) = cable.far {
+            if let Some(far) = port.other::<Self>(node).and_then(|far| far.cable(far_number)) {
+                far.set_cut(is_cut);
+            }
+            // The other end trains.
+            port.cable(node, port.now_ps(), LINK_TIMER + u32::from(far_number));
         }
-        match is_cut {
-            true => self.take_link_down(number, port),
-            false => self.train(number, port),
+        if !is_cut {
+            self.train(number, port);
         }
     }
 
     // --- What comes ----------------------------------------------------------------------------
 
-    /// Takes all frames that have arrived.
+    /// Takes all that has arrived, and trains if the link is down.
     pub(super) fn take_frames(&mut self, number: u8, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
         let ready_ps = now_ps + self.parameters.receive_latency.0;
         let Some(link) = self.links.get_mut(usize::from(number)) else { return };
         let Some(cable) = link.cable.as_mut() else { return };
+        let (mut delivered, mut is_heard) = (Vec::new(), false);
+        while cable.inbound.front().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
+            match cable.inbound.pop_front() {
+                Some((_, Signal::Frame(frame))) => {
+                    delivered.extend(cable.end.receive(frame, now_ps));
+                }
+                Some((_, Signal::Training(wish))) => {
+                    cable.hear(wish, link.mode);
+                    is_heard = true;
+                }
+                None => break,
+            }
+        }
+        while cable.looped.front().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
+            let Some((_, frame)) = cable.looped.pop_front() else { break };
+            delivered.extend(cable.end.receive(frame, now_ps));
+        }
         match cable.trained.filter(|(trained_ps, _)| *trained_ps <= now_ps) {
             Some((_, true)) => {
-                cable.trained = None;
-                cable.end.up(cable.parameters.end.channel_datagrams, now_ps);
+                cable.up(now_ps);
                 link.trainings = link.trainings.wrapping_add(1);
             }
             Some((_, false)) => {
                 link.is_failed = true;
                 self.forget_link(number, port);
-                return;
+            }
+            // The other end has spoken, or the cable was mended.
+            None if !cable.end.is_up() && (is_heard || cable.wish_ps.is_none()) => {
+                self.train(number, port);
             }
             None => {}
-        }
-        let mut delivered = Vec::new();
-        while cable.inbound.front().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
-            let Some((_, frame)) = cable.inbound.pop_front() else { break };
-            delivered.extend(cable.end.receive(frame, now_ps));
         }
         for datagram in delivered {
             self.arrive(number, datagram, ready_ps, port);
@@ -332,24 +422,12 @@ impl NetworkProcessor {
                 cable.end.submit(pattern::CHANNEL, Kind::Middle, 0, index, payload);
             }
             let Some(frame) = cable.end.next_frame(now_ps) else { break };
-            let rate = cable.parameters.bit_error_rate;
-            let (arrives_ps, frame) = cable.wire.send(now_ps, frame, &cable.parameters, || {
-                // Distance to the next of events with equal probability at every bit.
-                let uniform = port.random().f64();
-                ((1.0 - uniform).ln() / (-rate).ln_1p()) as u64
-            });
-            let (node, far_number) = cable.far;
-            let far_cable = match link.mode {
-                LinkMode::Loopback => {
-                    cable.inbound.push_back((arrives_ps, frame));
-                    port.timer(arrives_ps, LINK_TIMER + u32::from(number));
-                    continue;
-                }
-                _ => port.other::<Self>(node).and_then(|far| far.cable(far_number)),
-            };
-            if let Some(far_cable) = far_cable {
-                far_cable.inbound.push_back((arrives_ps, frame));
-                port.timer_of(node, arrives_ps, LINK_TIMER + u32::from(far_number));
+            let (arrives_ps, frame) = cable.wire.send(now_ps, frame, &cable.parameters);
+            if link.mode == LinkMode::Loopback {
+                cable.looped.push_back((arrives_ps, frame));
+                port.timer(arrives_ps, LINK_TIMER + u32::from(number));
+            } else {
+                cable.send(arrives_ps, Signal::Frame(frame), port);
             }
         }
         if cable.end.timeouts_in_a_row() >= lanes::TIMEOUTS {
@@ -371,13 +449,11 @@ impl NetworkProcessor {
 
 impl Wire {
     /// Sends a frame. Returns its arrival time at the other end, and the frame as it arrives.
-    /// `next_error` draws the number of bits until the next wrong one.
     fn send(
         &mut self,
         now_ps: u64,
         frame: Frame,
         parameters: &CableParameters,
-        mut next_error: impl FnMut() -> u64,
     ) -> (u64, Result<Frame, Damaged>) {
         let symbols = frame.symbols() as u64;
         let columns = symbols / u64::from(parameters.lanes);
@@ -395,6 +471,11 @@ impl Wire {
             return (arrives_ps, Ok(frame));
         }
         let bits = symbols * SYMBOL_BITS;
+        // Distance to the next of events with equal probability at every bit.
+        let mut next_error = || {
+            let uniform = self.random.f64();
+            ((1.0 - uniform).ln() / (-parameters.bit_error_rate).ln_1p()) as u64
+        };
         let mut flips = Vec::new();
         let mut clean_bits = self.clean_bits.unwrap_or_else(&mut next_error);
         while clean_bits < bits {

@@ -5,6 +5,7 @@
 //! Read first: `request.rs` for the host's requests; `get.rs` and `send.rs` for the path from host
 //! memory to a link; `receive.rs` for the path back; `link.rs` for the links.
 
+mod border;
 mod control;
 mod get;
 mod link;
@@ -29,6 +30,7 @@ use crosslane_torus_link::routing::{Hop, Torus};
 use crate::kit::{
     self, Answer, Arrival, Completer, Function, Place, RegisterFile, Requester, Timer,
 };
+pub use border::{CableEnd, CableMessage, Outbox, Signal, Wish};
 pub use control::LinkCounters;
 use get::{Sending, Target};
 use link::Link;

@@ -60,7 +60,7 @@ pub struct CableParameters {
     /// Probability that a bit arrives wrong, 0 to 0.01.
     pub bit_error_rate: f64,
     /// Time from both ends being enabled, or the lanes returning, until the first datagrams; up to
-    /// 1 s.
+    /// 1 s. Training takes a round trip of the cable at least.
     pub bring_up: Picoseconds,
     /// Parameters of the data link layer at both ends.
     pub end: EndParameters,
@@ -92,6 +92,11 @@ impl CableParameters {
         let of_frames = PAYLOAD_BYTES as f64 / DATAGRAM_SYMBOLS as f64;
         let skipped = SKIP_COLUMNS as f64 / (SKIP_INTERVAL_COLUMNS + SKIP_COLUMNS) as f64;
         self.bytes_per_second() * of_frames * (1.0 - skipped)
+    }
+
+    /// Returns the time of training, ps: each end has to hear that the other has gone down.
+    pub(super) fn training_ps(&self) -> u64 {
+        self.bring_up.0.max(2 * self.latency.0)
     }
 
     /// Returns the time of a symbol (10 bits) on a lane, ps.

@@ -42,19 +42,23 @@ pub struct HaloOptions {
     pub seed: u64,
     /// An exchange that takes longer than this has failed.
     pub timeout: Picoseconds,
+    /// Threads that simulate a lab, at most one for each host. The outcome is the same for any
+    /// number.
+    pub threads: u32,
 }
 
 setters!(HaloOptions {
     with_exchanges(exchanges: u32),
     with_seed(seed: u64),
     with_timeout(timeout: impl Into<Picoseconds>),
+    with_threads(threads: u32),
 });
 
 impl HaloOptions {
     /// Returns options of one exchange, at most 1 s long.
     pub const fn new(lattice: Lattice, site_bytes: u64) -> Self {
         let timeout = Picoseconds::from_ms(1000);
-        Self { lattice, site_bytes, exchanges: 1, seed: 1, timeout }
+        Self { lattice, site_bytes, exchanges: 1, seed: 1, timeout, threads: 1 }
     }
 
     /// Bytes of a face of that dimension.

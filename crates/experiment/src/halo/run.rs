@@ -6,7 +6,7 @@ use crosslane_driver::network_processor::{Modes, PAYLOAD_BYTES, TorusDimension};
 use crosslane_fabric::trace::TraceSink;
 use crosslane_host::Bus;
 use crosslane_lab::file::HostBuffers;
-use crosslane_lab::{Lab, LabBus, Progress};
+use crosslane_lab::{CheckedRun, Lab, LabBus, Part, Progress, Simulation};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Better, Detail, Exchange, Figure, Flow};
@@ -16,7 +16,7 @@ use futures_util::future::try_join_all;
 use super::{HaloMeasured, HaloNode, HaloOptions};
 use crate::error::{ExperimentError, Result};
 use crate::nget::host_of;
-use crate::scenario::{Outcome, Scenario, Work, execute_well};
+use crate::scenario::{Outcome, Scenario, Work, execute_well, unless_over};
 
 /// Longest simulated time of a run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
@@ -28,7 +28,8 @@ pub struct HaloOutcome {
     pub sizes: Vec<u16>,
     /// Measurements of the nodes.
     pub nodes: Vec<HaloMeasured>,
-    /// Time of an exchange, until the slowest node has ended.
+    /// Time of an exchange: from when all nodes of a lab, or the first card, have begun, until the
+    /// slowest node has ended.
     pub exchange: Picoseconds,
     /// Directions in which a node has neighbours.
     pub directions: usize,
@@ -45,9 +46,14 @@ pub struct HaloOutcome {
 }
 
 impl HaloOutcome {
-    /// Puts the measurements of nodes together; `place` is that of the first.
-    fn of(options: &HaloOptions, place: &Coordinates, nodes: Vec<HaloMeasured>) -> Self {
-        let begun = nodes.iter().map(|node| node.begun).min().unwrap_or_default();
+    /// Puts the measurements of nodes together; `place` is that of the first. The time counts from
+    /// `begun`.
+    fn of(
+        options: &HaloOptions,
+        place: &Coordinates,
+        begun: Picoseconds,
+        nodes: Vec<HaloMeasured>,
+    ) -> Self {
         let ended = nodes.iter().filter_map(|node| node.ended.last().copied()).max();
         let ended = ended.unwrap_or(begun);
         let faces = place.directions();
@@ -153,44 +159,75 @@ impl Work for HaloOptions {
             let problem = format!("lab {} does not have one torus", lab.name());
             return Err(ExperimentError::run(&name, problem));
         };
-        let run = scenario.begin(trace)?.with_limit(TIME_LIMIT);
-        let simulation = run.simulation();
-        let node_options = NodeOptions::default().with_modes(Modes::FASTEST);
-        let mut ready = Vec::new();
-        for (number, processor) in (0..).zip(&torus.nodes) {
-            let (bus, options) = (simulation.bus(host_of(simulation, processor)?), work);
-            let (processor, place) = (processor.clone(), scenario.place(number));
-            let prepared = async move {
-                let node = Node::open(bus, &processor, place, node_options).await?;
-                HaloNode::prepare(node, options).await
-            };
-            ready.push(simulation.spawn(&format!("node {number}"), prepared));
-        }
-        let program = async {
-            let nodes: Vec<HaloNode<LabBus>> = try_join_all(ready).await?;
-            let nodes = nodes.into_iter().zip(0_u32..);
-            let exchanges = nodes.map(|(node, number)| {
-                let exchange = async move {
-                    let measured = node.exchange().await?;
-                    Ok::<_, ExperimentError>((node, measured))
-                };
-                simulation.spawn(&format!("exchange of node {number}"), exchange)
-            });
-            let exchanges: Vec<_> = exchanges.collect();
-            try_join_all(exchanges).await
+        let (nodes, now) = match work.threads {
+            0 | 1 => {
+                let run = scenario.begin(trace)?.with_limit(TIME_LIMIT);
+                let all: Vec<u16> = (0..).take(torus.nodes.len()).collect();
+                let program = scenario.exchanges(run.simulation(), &all);
+                let (ended, now) = execute_well(&run, &name, progress, program)?;
+                (ended.into_iter().map(|(_, measured)| measured).collect(), now)
+            }
+            threads => scenario.in_parts(threads as usize, progress, trace)?,
         };
-        let (nodes, now) = execute_well(&run, &name, progress, program)?;
-        let nodes = nodes.into_iter().map(|(_, measured)| measured).collect();
+        // Where all nodes are alike, they are ready at the same time.
+        let begun = nodes.iter().map(|node| node.begun).max().unwrap_or_default();
         Ok(HaloOutcome {
             link_rate: Some(torus.parameters.payload_bytes_per_second()),
             host_rate: Some(scenario.host_rate()),
             now,
-            ..HaloOutcome::of(&work, &scenario.place(0), nodes)
+            ..HaloOutcome::of(&work, &scenario.place(0), begun, nodes)
         })
     }
 }
 
 impl Scenario<HaloOptions> {
+    /// Makes the exchanges of nodes of the torus, each from the time at which the node is ready.
+    async fn exchanges(
+        &self,
+        simulation: &Simulation,
+        numbers: &[u16],
+    ) -> Result<Vec<(HaloNode<LabBus>, HaloMeasured)>> {
+        let processors = &self.lab.file().tori[0].nodes;
+        let node_options = NodeOptions::default().with_modes(Modes::FASTEST);
+        let mut exchanges = Vec::new();
+        for &number in numbers {
+            let processor = processors[usize::from(number)].clone();
+            let (bus, options) = (simulation.bus(host_of(simulation, &processor)?), self.work);
+            let place = self.place(number);
+            let exchange = async move {
+                let node = Node::open(bus, &processor, place, node_options).await?;
+                let node = HaloNode::prepare(node, options).await?;
+                let measured = node.exchange().await?;
+                Ok::<_, ExperimentError>((node, measured))
+            };
+            exchanges.push(simulation.spawn(&format!("node {number}"), exchange));
+        }
+        try_join_all(exchanges).await
+    }
+
+    /// Makes all exchanges on several threads. Also returns the time at the end.
+    fn in_parts(
+        &self,
+        threads: usize,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+    ) -> Result<(Vec<HaloMeasured>, Picoseconds)> {
+        let (division, name) = (self.lab.divide(threads)?, self.name());
+        let program = |part: &Part, run: &CheckedRun| {
+            let exchanges = self.exchanges(run.simulation(), part.nodes());
+            let ending = run.run_to_errors(&name, async {
+                let done = unless_over(exchanges, || progress.is_over()).await;
+                done.unwrap_or(Err(ExperimentError::Interrupted))
+            });
+            ending.map(|ended| ended.into_iter().map(|(_, measured)| measured).collect::<Vec<_>>())
+        };
+        let (parts, now) = self.execute_parts(&division, TIME_LIMIT, progress, trace, program)?;
+        let numbers = division.parts().iter().flat_map(Part::nodes);
+        let mut nodes: Vec<_> = numbers.zip(parts.into_iter().flatten()).collect();
+        nodes.sort_by_key(|(number, _)| **number);
+        Ok((nodes.into_iter().map(|(_, measured)| measured).collect(), now))
+    }
+
     /// Returns the place of a node in the torus.
     fn place(&self, number: u16) -> Coordinates {
         let torus = &self.lab.file().tori[0].torus;
@@ -252,5 +289,6 @@ pub async fn halo_on<B: Bus>(
     for node in nodes {
         node.close().await?;
     }
-    Ok(HaloOutcome::of(&options, &place(0), measured))
+    let begun = measured.iter().map(|node| node.begun).min().unwrap_or_default();
+    Ok(HaloOutcome::of(&options, &place(0), begun, measured))
 }

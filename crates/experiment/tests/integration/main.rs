@@ -7,5 +7,6 @@ mod fuzz_fit;
 mod mmio;
 mod nget;
 mod overhead;
+mod parts;
 mod rdma;
 mod rosta;

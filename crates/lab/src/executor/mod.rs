@@ -28,6 +28,7 @@ mod free_tests;
 mod interrupts;
 mod memory;
 mod pages;
+mod parts;
 mod rdma;
 mod shared;
 mod stuck;
@@ -49,6 +50,7 @@ use crosslane_host::RdmaResult;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use crate::lab::{RunningHost, RunningLab};
+use parts::Joint;
 use shared::{Progress, Shared};
 use task::{Ready, TaskId, TaskWaker};
 
@@ -94,6 +96,8 @@ pub struct Simulation {
     time_limit: Cell<Option<Picoseconds>>,
     running: Cell<bool>,
     polls: Cell<(Picoseconds, u64)>,
+    /// What joins a part of a lab with the others.
+    joint: RefCell<Option<Joint>>,
 }
 
 impl Simulation {
@@ -106,6 +110,7 @@ impl Simulation {
             time_limit: Cell::new(None),
             running: Cell::new(false),
             polls: Cell::new((Picoseconds::ZERO, 0)),
+            joint: RefCell::default(),
         }
     }
 
@@ -250,6 +255,9 @@ impl Simulation {
         }
         let limit = self.time_limit.get();
         let mut state = self.shared.lock();
+        if let Some(joint) = &mut *self.joint.borrow_mut() {
+            return state.finish_part(limit, joint);
+        }
         let end = state.fabric.run(limit);
         Stuck::unless_quiet(end, state.fabric.now())
     }
@@ -290,7 +298,11 @@ impl Simulation {
 
     /// Runs the fabric until something happens for host code.
     fn advance(&self) -> Result<(), Stuck> {
-        let (progress, wakers) = self.shared.lock().advance(self.time_limit.get());
+        let limit = self.time_limit.get();
+        let (progress, wakers) = match &mut *self.joint.borrow_mut() {
+            None => self.shared.lock().advance(limit),
+            Some(joint) => self.shared.lock().advance_part(limit, joint),
+        };
         for waker in wakers {
             waker.wake();
         }
@@ -299,6 +311,7 @@ impl Simulation {
             Progress::Happened => Ok(()),
             Progress::NothingLeft(time) => Err(self.stuck(time, WhyStuck::NothingLeft)),
             Progress::Limit(time) => Err(self.stuck(time, WhyStuck::TimeLimit)),
+            Progress::Ended => Err(self.stuck(self.now(), WhyStuck::Ended)),
         }
     }
 

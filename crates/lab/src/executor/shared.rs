@@ -20,6 +20,7 @@ use super::rdma::Networks;
 use super::task::TaskId;
 use super::translation::IoAddresses;
 use crate::lab::{RunningHost, RunningLab};
+use crate::wiring::Border;
 
 /// Token of the time limit; tokens of waits are higher.
 const LIMIT_TOKEN: u64 = 0;
@@ -132,6 +133,8 @@ pub(super) struct HostMemory {
 
 pub(super) struct State {
     pub fabric: Fabric,
+    /// Cut cables of a part of a lab, before it joins the others.
+    pub border: Option<Border>,
     /// Memories by host.
     pub memories: Vec<HostMemory>,
     pub interrupts: Interrupts,
@@ -148,7 +151,7 @@ pub(super) struct State {
     task: Option<TaskId>,
     results_at_once: u32,
     /// Time of the last event for host code.
-    last_event: Picoseconds,
+    pub last_event: Picoseconds,
     /// Objects without an owner that devices may still use; they keep the lab alive.
     pub abandoned: Vec<Box<dyn Any + Send>>,
 }
@@ -159,11 +162,13 @@ pub(super) enum Progress {
     /// No event is left; the time is that of the last one.
     NothingLeft(Picoseconds),
     Limit(Picoseconds),
+    /// Another part of the lab has failed, or the run has to end.
+    Ended,
 }
 
 impl Shared {
     pub fn new(lab: RunningLab) -> Self {
-        let RunningLab { fabric, hosts, names } = lab;
+        let RunningLab { fabric, border, hosts, names } = lab;
         let memory = |host: &RunningHost| HostMemory {
             pages: Pages::new(host.buffers.clone()),
             pins: Pins::default(),
@@ -172,6 +177,7 @@ impl Shared {
         };
         let state = State {
             fabric,
+            border,
             memories: hosts.iter().map(memory).collect(),
             interrupts: Interrupts::default(),
             networks: Networks::default(),
@@ -362,9 +368,8 @@ impl State {
         (progress, wakers)
     }
 
-    /// Does the same without a limit, for at most `most_events` events of the fabric.
-    pub fn advance_some(&mut self, most_events: u32) -> (HostRun, Vec<Waker>) {
-        let went = self.fabric.run_some_for_host(most_events);
+    /// Takes what has happened for host code now; returns the wakers of the waits for it, in order.
+    pub fn take_events(&mut self) -> Vec<Waker> {
         let mut events = std::mem::take(&mut self.events);
         self.fabric.take_host_events(&mut events);
         let mut wakers = Vec::new();
@@ -372,9 +377,17 @@ impl State {
             self.dispatch(event, &mut wakers);
         }
         self.events = events;
-        if went == HostRun::Happened {
-            self.last_event = self.fabric.now();
-        }
+        self.last_event = self.fabric.now();
+        wakers
+    }
+
+    /// Does the same without a limit, for at most `most_events` events of the fabric.
+    pub fn advance_some(&mut self, most_events: u32) -> (HostRun, Vec<Waker>) {
+        let went = self.fabric.run_some_for_host(most_events);
+        let wakers = match went {
+            HostRun::Happened => self.take_events(),
+            HostRun::More | HostRun::NothingLeft => Vec::new(),
+        };
         (went, wakers)
     }
 

@@ -18,6 +18,8 @@ pub enum WhyStuck {
     TimeLimit,
     /// Tasks kept running while simulated time stood still.
     NoProgress,
+    /// Another part of the lab has failed, or the run had to end before its time.
+    Ended,
 }
 
 /// A run that was given up.
@@ -44,6 +46,7 @@ impl fmt::Display for Stuck {
                 f,
                 "time stands still at {time}: tasks were polled {MAX_POLLS_AT_ONE_TIME} times"
             )?,
+            WhyStuck::Ended => write!(f, "the run was ended from elsewhere at {time}")?,
         }
         match self.waiting.as_slice() {
             [] => Ok(()),
@@ -57,6 +60,7 @@ impl std::error::Error for Stuck {}
 kinds!(Stuck {
     Self { why: WhyStuck::TimeLimit, .. } => Timeout,
     Self { why: WhyStuck::NothingLeft | WhyStuck::NoProgress, .. } => Failed,
+    Self { why: WhyStuck::Ended, .. } => Cancelled,
 });
 
 impl Stuck {

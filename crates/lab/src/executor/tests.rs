@@ -142,7 +142,8 @@ fn bells(hosts: u16) -> (Simulation, Vec<LabBus>, RegisterAddress) {
         .collect();
     let function = hosts[0].tree.find("bell").unwrap().routing_id;
     let count = hosts.len() as u16;
-    let simulation = Simulation::new(RunningLab { fabric, hosts, names: BTreeMap::new() });
+    let simulation =
+        Simulation::new(RunningLab { fabric, border: None, hosts, names: BTreeMap::new() });
     let buses = (0..count).map(|host| simulation.bus(HostId(host))).collect();
     (simulation, buses, RegisterAddress { function, bar: 0, offset_bytes: 0 })
 }

@@ -21,6 +21,7 @@ pub use crosslane_device::network_processor::CableParameters;
 pub use crosslane_device::nic::NetworkParameters;
 pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
 pub(crate) use model::requester_key;
+pub(crate) use networks::Share;
 pub use networks::{NetworkInstance, TorusInstance};
 use parts::PartKind;
 use table::{Source, Table, Word};

@@ -3,6 +3,7 @@
 //! and the tori they form.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crosslane_device::network_processor::CableParameters;
 use crosslane_device::nic::NetworkParameters;
@@ -32,6 +33,22 @@ pub struct NetworkInstance {
     pub(crate) second_span: Range<usize>,
 }
 
+/// A part of a lab that is divided at the cables of its torus.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    /// Number of the part.
+    pub part: u16,
+    /// Part of each node of the torus.
+    pub of_node: Arc<[u16]>,
+}
+
+impl Share {
+    /// Whether a node of the torus is in this part.
+    pub fn has(&self, node: usize) -> bool {
+        self.of_node[node] == self.part
+    }
+}
+
 /// A torus of network processors.
 #[derive(Clone, Debug)]
 pub struct TorusInstance {
@@ -41,6 +58,8 @@ pub struct TorusInstance {
     pub torus: Torus,
     /// The constants of each cable.
     pub parameters: CableParameters,
+    /// The part of the lab that this is, if the lab is divided.
+    pub(crate) share: Option<Share>,
     pub(crate) path: String,
     pub(crate) span: Range<usize>,
 }
@@ -138,6 +157,6 @@ pub(super) fn torus<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile)
     let count = lab.tori.iter().map(|torus| torus.nodes.len()).sum::<usize>() + nodes.len();
     table.limit("nodes", "nodes of tori of a lab", count, MAX_NODES)?;
     let (path, span) = (table.path().to_owned(), word.span);
-    lab.tori.push(TorusInstance { nodes, torus, parameters, path, span });
+    lab.tori.push(TorusInstance { nodes, torus, parameters, share: None, path, span });
     Ok(())
 }
