@@ -2,7 +2,7 @@
 //! This machine: its PCI functions, causes of low speed, and its cards as a lab.
 //!
 //! Read first: [`Machine`] and its [`Tree`]; then [`diagnose_card`] for the doctor, [`list`] and
-//! [`describe()`] for descriptions, [`export`] for a lab and [`import`] for another machine's,
+//! [`describe()`] for descriptions, [`export`] for a lab and [`import()`] for another's,
 //! [`test_cards`] for the acceptance of cards, and [`bind`], [`reload`] and [`set_max_payload`] for
 //! changes. Outcomes are plain data of [`results::machine`](crosslane_results::machine).
 //!
