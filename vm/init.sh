@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The guest's first program. It loads the modules and then runs scripts from the second serial
-# line: one a line in base64, answered by its output, in base64, and its exit code.
+# line: one a line, its checksum and itself in base64, answered by its output, in base64, and its
+# exit code, or by `again` if the line, which has no flow control, has lost a part of it.
 /bin/busybox --install -s /bin
 export PATH=/bin:/usr/bin
 mount -t proc proc /proc
@@ -20,8 +21,12 @@ done </modules/order
 exec 3<>/dev/ttyS1
 stty raw -echo <&3
 echo ready >&3
-while read -r line <&3; do
+while read -r sum line <&3; do
   echo "$line" | base64 -d >/run/script
+  if [ "$(md5sum </run/script)" != "$sum  -" ]; then
+    echo "exit again" >&3
+    continue
+  fi
   sh /run/script >/run/output 2>&1 </dev/null
   code=$?
   base64 /run/output >&3

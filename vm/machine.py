@@ -2,6 +2,7 @@
 """A virtual machine with a virtual IOMMU, and a way to run commands in it."""
 
 import base64
+import hashlib
 import json
 import os
 import socket
@@ -19,6 +20,8 @@ from packages import VmError, prepare
 BOOT_SECONDS = 120
 # Default limit of a command in seconds.
 COMMAND_SECONDS = 120
+# Times that a command is sent: a busy host loses characters of a serial line now and then.
+SENDINGS = 5
 MEMORY = "1G"
 # Root ports of a machine that many tests share. A port takes one device in the machine's life: QEMU
 # 11 ends by an assertion when a vfio-user device is unplugged.
@@ -167,11 +170,16 @@ class Machine:
 
     def attempt(self, script: str, seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
         """Runs a shell script in the guest; returns its exit code and output."""
-        self.commands.settimeout(seconds)
-        self.commands.sendall(base64.b64encode(script.encode()) + b"\n")
-        output = self._read_until(b"exit ", seconds, f"running {script!r}")
-        code = self._read_until(b"\n", seconds, f"running {script!r}")
-        return int(code), base64.b64decode(output).decode(errors="replace")
+        checksum = hashlib.md5(script.encode(), usedforsecurity=False).hexdigest()
+        sent = f"{checksum} ".encode() + base64.b64encode(script.encode()) + b"\n"
+        for _ in range(SENDINGS):
+            self.commands.settimeout(seconds)
+            self.commands.sendall(sent)
+            output = self._read_until(b"exit ", seconds, f"running {script!r}")
+            code = self._read_until(b"\n", seconds, f"running {script!r}")
+            if code != b"again":
+                return int(code), base64.b64decode(output).decode(errors="replace")
+        raise VmError(f"the serial line has lost a part of {script!r} {SENDINGS} times")
 
     def run(self, script: str, seconds: float = COMMAND_SECONDS) -> str:
         """The same for a script that must succeed."""

@@ -8,8 +8,8 @@ use crosslane_pcie::units::Picoseconds;
 use crate::Bus;
 
 /// The clock of deadlines and statistics: simulated time in the lab, the machine's elsewhere. It
-/// may differ from the time of a [`Bus`], which is a clock too: in a free-running lab beside a real network
-/// the bus has simulated time, and waits for the network use the machine's.
+/// may differ from the time of a [`Bus`], which is a clock too: in a free-running lab beside a real
+/// network the bus has simulated time, and waits for the network use the machine's.
 pub trait Clock: Clone {
     /// The current time. It never decreases.
     fn now(&self) -> Picoseconds;

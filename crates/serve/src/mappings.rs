@@ -76,8 +76,8 @@ impl ClientFile {
 /// The backing of a range of addresses, equal for ranges that continue in the same file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Behind {
-    /// File, and the offset that address 0 would have in it, modulo 2^64; `None` for a range without
-    /// a file, for which the client is asked.
+    /// File, and the offset that address 0 would have in it, modulo 2^64; `None` for a range
+    /// without a file, for which the client is asked.
     file: Option<(Arc<ClientFile>, u64)>,
     readable: bool,
     writable: bool,

@@ -22,8 +22,8 @@ pub mod user;
 pub use bus::{BusOptions, Tree, VfioBus};
 pub use dma_memory::VfioMemory;
 pub use function::{DomainId, Function, FunctionError, Part, Region};
-/// Runs a future to its end on this thread, which sleeps between wakes. To wait for several, join or
-/// select them in one future.
+/// Runs a future to its end on this thread, which sleeps between wakes. To wait for several, join
+/// or select them in one future.
 pub use futures_executor::block_on;
 pub use memory::{HUGE_PAGE_BYTES, Mapped, Pages, SMALL_PAGE_BYTES};
 pub use monitor::{NoUserMonitor, UserMonitor};

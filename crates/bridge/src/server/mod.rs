@@ -39,8 +39,8 @@ const LEAST_CHUNK_BYTES: u64 = 512;
 /// Number of slots of a ring.
 const SLOTS: std::ops::RangeInclusive<usize> = 1..=4096;
 
-/// Settings of a server. By default: the ring of the sbdt paper, chunks from 16 KiB up, for programs
-/// of this machine.
+/// Settings of a server. By default: the ring of the sbdt paper, chunks from 16 KiB up, for
+/// programs of this machine.
 #[derive(Clone, Debug, SmartDefault)]
 #[non_exhaustive]
 pub struct ServerOptions {
