@@ -57,6 +57,11 @@ fn name(word: &str, address: Address) -> String {
     format!("{word}-{text}")
 }
 
+/// A size of payloads or read requests that a lab can have: registers may hold reserved codes.
+fn size(bytes: u32) -> u32 {
+    bytes.clamp(128, 4096)
+}
+
 /// Writes a constant that was read.
 fn read(text: &mut String, key: &str, value: impl std::fmt::Display, source: &str) {
     let _ = writeln!(text, "{key} = {{ value = {value}, source = \"sysfs: {source}\" }}");
@@ -99,7 +104,7 @@ fn capability(
     if seen.is_empty() {
         assume(text, &[("max_payload_bytes", "256", UNSEEN), ("extended_tags", "true", UNSEEN)]);
     } else {
-        let payload = seen.iter().map(|express| express.max_payload_supported_bytes);
+        let payload = seen.iter().map(|express| size(express.max_payload_supported_bytes));
         // Ports of one part are alike: the host's have a limit each where they are not.
         let payload = if has_acs { payload.max() } else { payload.min() };
         read(text, "max_payload_bytes", payload.unwrap_or(128), "Device Capabilities");
@@ -369,7 +374,7 @@ impl Writer<'_> {
              given out from the bottom\" }\n",
         );
         let endpoints = self.plan.endpoints.values().filter_map(|endpoint| endpoint.express());
-        let reads = endpoints.map(|express| express.max_read_request_bytes).max();
+        let reads = endpoints.map(|express| size(express.max_read_request_bytes)).max();
         match reads {
             Some(bytes) => read(
                 text,
@@ -422,7 +427,7 @@ impl Writer<'_> {
                 ends.extend(link.port.into_iter().chain([link.lower]));
             }
         }
-        let set = ends.iter().filter_map(|end| Some(end.express()?.max_payload_bytes));
+        let set = ends.iter().filter_map(|end| Some(size(end.express()?.max_payload_bytes)));
         set.min()
     }
 }
@@ -455,7 +460,7 @@ fn host_part(text: &mut String, roots: &[&PciFunction], trained: impl Iterator<I
     assume(text, &PORT);
     assume(text, &LATENCY);
     let boundaries = roots.iter().filter_map(|it| it.express());
-    let boundary = boundaries.map(|it| it.read_completion_boundary_bytes).max();
+    let boundary = boundaries.map(|it| it.read_completion_boundary_bytes.clamp(64, 128)).max();
     text.push_str("\n[part.host.memory]\n");
     match boundary {
         Some(bytes) => {
@@ -501,7 +506,7 @@ fn switch_part(
     read(&mut text, "max_generation", speed, "Link Capabilities");
     read(&mut text, "max_width", lanes, "Link Capabilities");
     if let Some(express) = upstream.express() {
-        let payload = express.max_payload_supported_bytes;
+        let payload = size(express.max_payload_supported_bytes);
         read(&mut text, "max_payload_bytes", payload, "Device Capabilities");
     }
     text
@@ -577,7 +582,8 @@ fn endpoint_part(
             let tags = express.tags().min(MOST_TAGS);
             let source = "what Device Control allows; the card may use fewer";
             read(&mut text, "tags", tags, source);
-            let (write, reads) = (express.max_payload_bytes, express.max_read_request_bytes);
+            let (write, reads) =
+                (size(express.max_payload_bytes), size(express.max_read_request_bytes));
             read(&mut text, "max_write_bytes", write, "Max_Payload_Size of Device Control");
             read(&mut text, "max_read_bytes", reads, "Max_Read_Request_Size of Device Control");
         }

@@ -63,6 +63,8 @@ const KINDS: [(&str, Kind); 10] = [
 const SERVICES: [&str; 7] =
     ["SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl", "DirectTrans"];
 
+/// Sizes of payloads, read requests and read completion boundaries (PCIe 6.x 7.5.3.4, 7.5.3.7).
+const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
 /// Most bytes of a configuration space.
 const MOST_CONFIGURATION_BYTES: usize = 4096;
 /// Bytes of the header of a configuration space.
@@ -239,8 +241,10 @@ impl Listed {
         }
         let Some(express) = &mut self.seen.express else { return };
         let set = |field: &mut Option<bool>, word: &str| *field = flag(fields, word).or(*field);
+        // A line that is cut within a number shows another one.
         let size = |field: &mut Option<u32>, word: &str| {
-            *field = number_behind(fields, word).filter(|bytes| bytes.is_power_of_two()).or(*field);
+            let found = number_behind(fields, word);
+            *field = found.filter(|bytes| SIZES.contains(bytes)).or(*field);
         };
         let link = |field: &mut Option<LinkCode>| {
             if let (Some(speed), Some(lanes)) = (speed_behind(fields), lanes_behind(fields)) {
