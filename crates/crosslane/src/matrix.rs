@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every pair of a lab's endpoints, and each with host memory, can move: one way, both ways at
-//! once, and how long a short read takes.
+//! Rates of every pair of a lab's endpoints, and of each with host memory: one way and both ways at
+//! once, and the time of a short read.
 //!
 //! Pairs that are alike in everything that a flow meets on its way are run once.
 
@@ -45,7 +45,7 @@ struct Pair {
     from: usize,
     to: usize,
     way: Way,
-    /// What its runs depend on; pairs with the same have the same figures.
+    /// Everything that its runs depend on; pairs with the same have the same figures.
     likeness: String,
     /// The least Max_Payload_Size on its way, if not all are equal: what a root complex cuts longer
     /// writes into as it passes them on (PCIe 6.x 1.3.1), and what is therefore written.
@@ -85,32 +85,25 @@ pub fn matrix(lab: &Arc<Lab>, progress: &dyn Progress) -> Result<Matrix, Experim
     for pair in &pairs {
         alike.entry(&pair.likeness).or_insert(pair);
     }
-    let runs: Vec<(&str, &Pair)> = alike.into_iter().collect();
-    let figures: Result<Vec<(&str, Figures)>, ExperimentError> = runs
-        .par_iter()
-        .map(|(likeness, pair)| Ok((*likeness, measure(lab, &ends, pair, progress)?)))
-        .collect();
-    let figures: BTreeMap<&str, Figures> = figures?.into_iter().collect();
-    let measured = pairs.iter().map(|pair| {
-        let found = figures.get(pair.likeness.as_str()).cloned().unwrap_or_default();
-        MatrixPair {
-            from: ends[pair.from].name.clone(),
-            to: ends[pair.to].name.clone(),
-            way: pair.way,
-            one_way_bytes_per_second: found.one_way,
-            both_ways_bytes_per_second: found.both_ways,
-            read_latency_ns: found.latency_ns,
-            problem: found.problem,
-        }
-    });
-    let closed = closed.into_iter().map(|(from, to, problem)| MatrixPair {
+    let figures: BTreeMap<&str, Figures> = alike
+        .into_par_iter()
+        .map(|(likeness, pair)| Ok((likeness, measure(lab, &ends, pair, progress)?)))
+        .collect::<Result<_, ExperimentError>>()?;
+    let row = |from: usize, to: usize, way, found: Figures| MatrixPair {
         from: ends[from].name.clone(),
         to: ends[to].name.clone(),
-        way: Way::None,
-        one_way_bytes_per_second: None,
-        both_ways_bytes_per_second: None,
-        read_latency_ns: None,
-        problem: Some(problem),
+        way,
+        one_way_bytes_per_second: found.one_way,
+        both_ways_bytes_per_second: found.both_ways,
+        read_latency_ns: found.latency_ns,
+        problem: found.problem,
+    };
+    let measured = pairs.iter().map(|pair| {
+        let found = figures.get(pair.likeness.as_str()).cloned().unwrap_or_default();
+        row(pair.from, pair.to, pair.way, found)
+    });
+    let closed = closed.into_iter().map(|(from, to, problem)| {
+        row(from, to, Way::None, Figures { problem: Some(problem), ..Figures::default() })
     });
     let pairs = measured.chain(closed).collect();
     let node = |end: &End| MatrixNode { name: end.name.clone(), is_memory: end.is_memory };
@@ -208,7 +201,7 @@ fn pair(
     Ok(Pair { from, to, way: way(running, planned), likeness, payload_bytes })
 }
 
-/// What a flow passes.
+/// The kind of way that a flow takes.
 fn way(running: &RunningLab, planned: &PlannedFlow) -> Way {
     let fabric = &running.fabric;
     let nodes = planned.requests.iter().map(|direction| {

@@ -3,11 +3,12 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::{self, TraceRecord, TraceSink};
+use crosslane_host::lock;
 use crosslane_lab::{
     CheckedRun, Division, Ending, Lab, LabError, LabFile, Part, Progress, Stuck, WhyStuck,
 };
@@ -184,7 +185,7 @@ impl<W: Work> Scenario<W> {
             ending
         })?;
         if let (Some(records), Some(mut trace)) = (records, trace) {
-            let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut records = lock(&records);
             trace::sort(&mut records);
             records.iter().for_each(|record| trace.record(record));
         }
@@ -217,8 +218,7 @@ struct Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        records.append(&mut self.own);
+        lock(&self.records).append(&mut self.own);
     }
 }
 

@@ -122,7 +122,7 @@ pub fn explain<W: Explainable>(
 /// Explanation of a run, or the reason for which there is none; `None` if it was not asked for.
 pub type Why = Option<Result<Explanation, String>>;
 
-/// What is known of a run that was made.
+/// Facts known of a run that was made.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// Its figure, if it has one.

@@ -10,7 +10,7 @@ pub struct LabImport {
     pub lab: String,
     /// Its endpoints, by address.
     pub endpoints: Vec<ImportedEndpoint>,
-    /// What the dumps do not show and the lab assumes or leaves out, a sentence each.
+    /// Gaps of the dumps, which the lab assumes or leaves out, a sentence each.
     pub gaps: Vec<String>,
 }
 

@@ -31,7 +31,7 @@ impl Topology {
     }
 }
 
-/// What every pair of a lab's endpoints, and each with host memory, can move.
+/// Rates of every pair of a lab's endpoints, and of each with host memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
     /// Name of the lab.
@@ -51,7 +51,7 @@ pub struct MatrixNode {
     pub is_memory: bool,
 }
 
-/// What is between two nodes of a matrix.
+/// Parts between two nodes of a matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
     /// Nothing leads there.
@@ -89,7 +89,7 @@ impl Way {
     }
 }
 
-/// What a pair of nodes can move, and how fast.
+/// Rates and latency of a pair of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MatrixPair {
     /// The node that the data come from: an endpoint writes them; those in host memory are read by
@@ -97,7 +97,7 @@ pub struct MatrixPair {
     pub from: String,
     /// The node that they go to.
     pub to: String,
-    /// What is between the two.
+    /// Parts between the two.
     pub way: Way,
     /// Payload, while nothing else is moved.
     pub one_way_bytes_per_second: Option<f64>,

@@ -70,6 +70,11 @@ pub(crate) fn text(path: &Path, bytes: &[u8]) -> Result<Inventory> {
         true => DumpError::bad(path, line, problem),
         false => DumpError::OtherMachine { path: path.to_owned(), line, problem },
     })?;
+    known(path, inventory)
+}
+
+/// Returns what was found, if anything was.
+fn known(path: &Path, inventory: Inventory) -> Result<Inventory> {
     match inventory.functions.is_empty() {
         true => Err(DumpError::Unknown { path: path.to_owned() }),
         false => Ok(inventory),
@@ -84,16 +89,10 @@ fn folder(path: &Path, found: &Path) -> Result<Inventory> {
     };
     let tree =
         Tree::read_devices(&devices).map_err(|error| DumpError::bad(path, 0, error.to_string()))?;
-    let mut inventory = Inventory::default();
-    for function in tree.functions() {
-        let seen = Seen { file: path.display().to_string(), ..Seen::of(function) };
-        // The addresses of a tree differ.
-        inventory.functions.insert(function.address, seen);
-    }
-    match inventory.functions.is_empty() {
-        true => Err(DumpError::Unknown { path: path.to_owned() }),
-        false => Ok(inventory),
-    }
+    let file = path.display().to_string();
+    let seen = |function| Seen { file: file.clone(), ..Seen::of(function) };
+    let functions = tree.functions().map(|function| (function.address, seen(function)));
+    known(path, Inventory { functions: functions.collect() })
 }
 
 /// Finds the folder with an entry for each function.
@@ -125,7 +124,7 @@ fn archive(path: &Path, contents: impl Read) -> Result<Inventory> {
     let broken = |error: std::io::Error| DumpError::bad(path, 0, error.to_string());
     let mut left = MOST_BYTES;
     for member in archive.entries().map_err(broken)?.take(MOST_MEMBERS) {
-        // What comes behind a cut is missing; what came before it is there.
+        // Members behind a cut are missing; those before it are there.
         let Ok(mut member) = member else { break };
         left = left
             .checked_sub(member.header().entry_size().unwrap_or(0))

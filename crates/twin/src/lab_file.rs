@@ -31,8 +31,7 @@ const REDIRECTS: &str = "# ACS Control of a port: P2P Request Redirect is on.\na
 pub struct Exported {
     /// The lab file.
     pub text: String,
-    /// What the lab assumes because the dumps do not show it, and what it leaves out, a sentence
-    /// each.
+    /// Assumptions for what the dumps do not show, and things left out, a sentence each.
     pub gaps: Vec<String>,
     /// Names of the endpoints in it.
     names: BTreeMap<Address, String>,
@@ -104,9 +103,8 @@ fn capability(
     if seen.is_empty() {
         assume(text, &[("max_payload_bytes", "256", UNSEEN), ("extended_tags", "true", UNSEEN)]);
     } else {
-        let payload = seen.iter().map(|express| size(express.max_payload_supported_bytes));
         // Ports of one part are alike: the host's have a limit each where they are not.
-        let payload = if has_acs { payload.max() } else { payload.min() };
+        let payload = seen.iter().map(|express| size(express.max_payload_supported_bytes)).max();
         read(text, "max_payload_bytes", payload.unwrap_or(128), "Device Capabilities");
         let tags = seen.iter().all(|express| express.extended_tags_supported);
         read(text, "extended_tags", tags, "Device Capabilities");
@@ -191,7 +189,7 @@ pub fn export_machine(machine: &Machine, lab_name: &str) -> Result<Exported, Str
         let group = function.iommu_group.as_ref();
         group.is_some_and(|group| !group.kind.is_empty()) && function.is_translated()
     };
-    let has_iommu = plan.endpoints.values().any(|function| translated(function));
+    let has_iommu = plan.endpoints.values().copied().any(translated);
     let groups = plan.endpoints.values().filter_map(|function| function.iommu_group.as_ref());
     if groups.clone().next().is_some() && groups.clone().all(|group| group.kind.is_empty()) {
         gaps.general(
@@ -219,7 +217,7 @@ pub fn export_machine(machine: &Machine, lab_name: &str) -> Result<Exported, Str
     writer.write(lab_name, &summary, has_iommu)
 }
 
-/// What a lab assumes or leaves out, each with the functions that it holds for.
+/// Assumptions of a lab and things left out, each with the functions that it holds for.
 #[derive(Default)]
 struct Gaps(Vec<(String, Vec<Address>)>);
 
@@ -273,7 +271,7 @@ fn word(endpoint: &PciFunction) -> &'static str {
 /// Writer of a lab file.
 struct Writer<'a> {
     plan: &'a Plan<'a>,
-    /// What dumps call a function.
+    /// Names that dumps give to functions.
     described: &'a BTreeMap<Address, String>,
     names: BTreeMap<Address, String>,
     engine: bool,
@@ -303,7 +301,7 @@ impl Parts {
 
 impl Writer<'_> {
     fn write(mut self, lab: &str, summary: &str, has_iommu: bool) -> Result<Exported, String> {
-        let head = String::from(
+        let mut head = String::from(
             "# SPDX-License-Identifier: Apache-2.0 OR MIT\n#\n\
              # Made by `crosslane lab import` or `crosslane device doctor`. Values that no\n\
              # register says are assumptions: better ones may be written in their place.\n",
@@ -354,7 +352,6 @@ impl Writer<'_> {
         parts.write(&mut text);
         text.push_str(&instances);
         let gaps = self.gaps.sentences();
-        let mut head = head;
         for (index, gap) in gaps.iter().enumerate() {
             head.push_str(if index == 0 { "#\n# Not shown:\n" } else { "" });
             let _ = writeln!(head, "#   {gap}");

@@ -63,9 +63,9 @@ use seen::Inventory;
 pub struct Machine {
     /// Its functions.
     pub tree: Tree,
-    /// What dumps call functions, by address.
+    /// Names that dumps give to functions, by address.
     pub names: BTreeMap<Address, String>,
-    /// What the dumps do not show of a function, a phrase each.
+    /// Gaps of the dumps, by function, a phrase each.
     pub gaps: Vec<(Address, String)>,
 }
 

@@ -319,7 +319,7 @@ fn shown(text: &str) -> String {
     text.trim().chars().filter(|c| !c.is_control()).take(100).collect()
 }
 
-fn hex(digits: &str) -> Option<u32> {
+pub(crate) fn hex(digits: &str) -> Option<u32> {
     let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     u32::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }
@@ -331,7 +331,7 @@ fn bracketed(text: &str) -> Option<&str> {
 }
 
 /// `8086:1521`, alone or at the beginning.
-fn pair(text: &str) -> Option<(u16, u16)> {
+pub(crate) fn pair(text: &str) -> Option<(u16, u16)> {
     let text = text.split_whitespace().next()?;
     let (vendor, device) = text.split_once(':').filter(|it| it.0.len() == 4 && it.1.len() == 4)?;
     Some((hex(vendor)? as u16, hex(device)? as u16))
@@ -358,20 +358,7 @@ fn number_behind(fields: &str, word: &str) -> Option<u32> {
 /// The speed of a link by its code; 0 if it is unknown.
 fn speed_behind(fields: &str) -> Option<u8> {
     let (_, rest) = fields.split_once("Speed ")?;
-    Some(speed_code(rest.split("GT/s").next()?))
-}
-
-/// The code of a speed in GT/s; 0 if there is no such speed.
-pub(crate) fn speed_code(giga_transfers: &str) -> u8 {
-    match giga_transfers.trim() {
-        "2.5" => 1,
-        "5" | "5.0" => 2,
-        "8" | "8.0" => 3,
-        "16" | "16.0" => 4,
-        "32" | "32.0" => 5,
-        "64" | "64.0" => 6,
-        _ => 0,
-    }
+    Some(LinkCode::speed_of(rest.split("GT/s").next()?))
 }
 
 fn lanes_behind(fields: &str) -> Option<u8> {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a machine a lab has: its host, switches, endpoints, and the links between them.
+//! Parts of a machine that a lab has: host, switches, endpoints, and the links between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crosslane_vfio::sysfs::{Address, Kind, LinkCode, PciFunction, Tree};
 
-/// Most root ports of a host in a lab.
+/// Most root ports of a host in a lab, as crate `fabric` has it.
 const MOST_ROOT_PORTS: usize = 31;
 
 /// A link and both its ends.
@@ -61,7 +61,7 @@ impl<'a> Plan<'a> {
         let mut done = BTreeSet::new();
         for function in tree.functions() {
             let Address { domain, id } = function.address;
-            let is_alone = !function.kind.is_bridge() && function.parent.is_none() && id.bus() == 0;
+            let is_alone = function.parent.is_none() && id.bus() == 0;
             if !function.kind.is_linked_endpoint() || is_alone {
                 continue;
             }
@@ -123,16 +123,11 @@ impl<'a> Plan<'a> {
             }
         }
         let roots = self.links.iter().filter(|link| link.switch.is_none()).count();
-        let is_new = |link: &LinkPlan<'_>| {
-            !self.links.iter().any(|it| it.lower.address == link.lower.address)
-        };
-        if roots == MOST_ROOT_PORTS && links.last().is_some_and(is_new) {
+        links.retain(|link| self.rate_above(link.lower.address).is_none());
+        if roots == MOST_ROOT_PORTS && links.last().is_some_and(|link| link.switch.is_none()) {
             return Err(format!("a host of a lab has at most {MOST_ROOT_PORTS} root ports"));
         }
         for link in links.into_iter().rev() {
-            if self.links.iter().any(|it| it.lower.address == link.lower.address) {
-                continue;
-            }
             if link.lower.kind == Kind::UpstreamPort {
                 self.switches.insert(link.lower.address, link.lower);
             }
@@ -178,5 +173,13 @@ fn rate(lower: &PciFunction, port: Option<&PciFunction>) -> Result<LinkCode, Str
         Some(_) => Ok(link),
         None if !is_up(&link) => Err(format!("the link above {} is down", lower.address)),
         None => Err(format!("the link above {} is {link}, a rate that no lab has", lower.address)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn root_ports_are_those_of_a_fabric() {
+        assert_eq!(super::MOST_ROOT_PORTS, crosslane_fabric::MAX_ROOT_PORTS);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What dumps say about a function, and how several dumps fill each other's gaps.
+//! Functions as far as dumps show them, and how several dumps fill each other's gaps.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ pub(crate) struct Seen {
     pub configuration: Vec<u8>,
     /// The present link and the best one, as a kernel reports them.
     pub kernel_link: Option<(LinkCode, LinkCode)>,
-    /// What could not be told with certainty, a phrase each.
+    /// Facts that could not be told with certainty, a phrase each.
     pub doubts: Vec<String>,
 }
 

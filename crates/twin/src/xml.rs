@@ -11,7 +11,7 @@ use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_vfio::sysfs::{Address, Kind, LinkCode};
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::lspci::speed_code;
+use crate::lspci::{hex, pair};
 use crate::seen::{Inventory, Seen};
 
 /// Most elements of a document.
@@ -21,7 +21,7 @@ const DEEPEST: usize = 64;
 /// Class of a PCI bridge.
 const BRIDGE: u32 = 0x0604;
 
-/// What is wrong with a document: the line from 1, and half a sentence.
+/// Fault of a document: the line from 1, and half a sentence.
 type Problem = (usize, String);
 
 /// Reads a topology.
@@ -46,7 +46,7 @@ pub(crate) fn read(text: &str, file: &str) -> Result<Inventory, Problem> {
     Ok(reader.inventory)
 }
 
-/// Where an element stands in the machine.
+/// Place of an element in the machine.
 #[derive(Clone, Copy, Default)]
 struct Place {
     numa_node: Option<u32>,
@@ -131,26 +131,23 @@ fn address_of(node: Node<'_, '_>, name: &str) -> Result<Address, Problem> {
     })
 }
 
-fn hex(text: &str) -> Option<u32> {
-    u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+/// `0x15b3`.
+fn number(text: &str) -> Option<u32> {
+    hex(text.trim_start_matches("0x"))
 }
 
 fn id(text: Option<&str>) -> Option<u16> {
-    text.and_then(hex).and_then(|id| id.try_into().ok())
+    text.and_then(number).and_then(|id| id.try_into().ok())
 }
 
 /// A function of hwloc's: `pci_type="0200 [15b3:1017] [15b3:0020] 00"`.
 fn hwloc_function(node: Node<'_, '_>) -> Result<(Address, Seen), Problem> {
     let address = address_of(node, "pci_busid")?;
     let mut seen = Seen::default();
-    let mut words = node.attribute("pci_type").unwrap_or("").split([' ', '[', ']']);
-    let mut words = words.by_ref().filter(|word| !word.is_empty());
+    let words = node.attribute("pci_type").unwrap_or("").split([' ', '[', ']']);
+    let mut words = words.filter(|word| !word.is_empty());
     seen.class =
         words.next().and_then(hex).filter(|class| *class <= 0xffff).map(|class| class << 8);
-    let pair = |text: &str| {
-        let (vendor, device) = text.split_once(':')?;
-        Some((id(Some(vendor))?, id(Some(device))?))
-    };
     seen.identity = words.next().and_then(pair);
     seen.subsystem = words.next().and_then(pair);
     seen.revision = words.next().and_then(hex).and_then(|it| it.try_into().ok());
@@ -196,7 +193,7 @@ fn links_of(gigabytes_per_second: f64) -> Vec<LinkCode> {
 fn nccl_function(node: Node<'_, '_>) -> Result<(Address, Seen), Problem> {
     let address = address_of(node, "busid")?;
     let mut seen = Seen {
-        class: node.attribute("class").and_then(hex).filter(|class| *class <= 0xff_ffff),
+        class: node.attribute("class").and_then(number).filter(|class| *class <= 0xff_ffff),
         identity: id(node.attribute("vendor")).zip(id(node.attribute("device"))),
         subsystem: id(node.attribute("subsystem_vendor"))
             .zip(id(node.attribute("subsystem_device"))),
@@ -204,18 +201,16 @@ fn nccl_function(node: Node<'_, '_>) -> Result<(Address, Seen), Problem> {
     };
     let speed = node.attribute("link_speed").and_then(|speed| speed.split("GT/s").next());
     let lanes = node.attribute("link_width").and_then(|lanes| lanes.parse().ok());
-    if let (Some(speed), Some(lanes)) = (speed.map(speed_code), lanes)
+    if let (Some(speed), Some(lanes)) = (speed.map(LinkCode::speed_of), lanes)
         && speed != 0
     {
         let link = LinkCode { speed, lanes };
         seen.kernel_link = Some((link, link));
     }
-    let is_bridge = seen.class.is_some_and(|class| class >> 8 == BRIDGE);
-    if is_bridge {
-        // The ports of a switch are one element: that of its upstream port.
-        seen.kind = Some(Kind::UpstreamPort);
-    } else {
-        seen.kind = Some(Kind::Endpoint);
-    }
+    // The ports of a switch are one element: that of its upstream port.
+    seen.kind = Some(match seen.class.is_some_and(|class| class >> 8 == BRIDGE) {
+        true => Kind::UpstreamPort,
+        false => Kind::Endpoint,
+    });
     Ok((address, seen))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a cable carries, and cables whose other end is in another part of a divided torus. Plain
+//! Signals on a cable, and cables whose other end is in another part of a divided torus. Plain
 //! data, so that any transport may carry it from part to part.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -169,7 +169,7 @@ impl Work for HaloOptions {
             }
             threads => scenario.in_parts(threads as usize, progress, trace)?,
         };
-        // Where all nodes are alike, they are ready at the same time.
+        // Nodes that are all alike are ready at the same time.
         let begun = nodes.iter().map(|node| node.begun).max().unwrap_or_default();
         Ok(HaloOutcome {
             link_rate: Some(torus.parameters.payload_bytes_per_second()),

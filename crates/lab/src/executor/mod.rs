@@ -96,7 +96,7 @@ pub struct Simulation {
     time_limit: Cell<Option<Picoseconds>>,
     running: Cell<bool>,
     polls: Cell<(Picoseconds, u64)>,
-    /// What joins a part of a lab with the others.
+    /// Connection of a part of a lab with the others.
     joint: RefCell<Option<Joint>>,
 }
 

@@ -16,7 +16,7 @@ use super::stuck::{Stuck, WhyStuck};
 use crate::parts::exchange::{Exchange, Next, PartState, Said};
 use crate::wiring::Border;
 
-/// What joins a part with the others.
+/// A part's connection with the others.
 pub(crate) struct Joint {
     border: Border,
     exchange: Box<dyn Exchange>,

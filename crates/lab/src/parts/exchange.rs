@@ -17,7 +17,7 @@ pub enum PartState {
     Stopped,
 }
 
-/// What each part tells all others at the end of a window.
+/// A part's word to all others at the end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
     /// Time of its next event; [`Picoseconds::NEVER`] if it has none.
@@ -58,7 +58,7 @@ pub trait Exchange {
     ) -> Result<Vec<Said>, Lost>;
 }
 
-/// What follows an exchange: the same for every part.
+/// The step that follows an exchange: the same for every part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The events before this time are handled: nothing from another part can arrive before it.

@@ -3,11 +3,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use crosslane_fabric::{ErrorRecord, MAX_ERRORS};
+use crosslane_host::lock;
 
 use super::report::{PartTimes, PartsReport};
 use super::threads::ThreadExchange;
@@ -82,10 +83,6 @@ impl Division {
         }
         together(all.into_iter().flatten().collect())
     }
-}
-
-fn lock(times: &Mutex<PartTimes>) -> std::sync::MutexGuard<'_, PartTimes> {
-    times.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Part {

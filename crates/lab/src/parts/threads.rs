@@ -2,10 +2,11 @@
 //! The exchange between parts that are threads of this process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crosslane_device::network_processor::CableMessage;
+use crosslane_host::lock;
 use crosslane_pcie::units::Picoseconds;
 
 use super::exchange::{Exchange, Lost, PartState, Said};
@@ -18,7 +19,7 @@ const LOOKS: u32 = 10_000;
 /// Reads a clock of the machine, for how long the parts compute and wait.
 pub(crate) type WallClock = fn() -> Duration;
 
-/// What a part has handed in.
+/// A part's contribution to an exchange.
 struct HandedIn {
     said: Said,
     sent: Vec<Vec<CableMessage>>,
@@ -48,10 +49,6 @@ pub(crate) struct ThreadExchange {
     part: usize,
     clock: WallClock,
     times: Arc<Mutex<PartTimes>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Meeting {

@@ -117,6 +117,19 @@ pub struct LinkCode {
 }
 
 impl LinkCode {
+    /// Returns the code of a speed in GT/s as tools write it (`8`, `8.0`); 0 if there is none.
+    pub fn speed_of(giga_transfers: &str) -> u8 {
+        match giga_transfers.trim() {
+            "2.5" => 1,
+            "5.0" | "5" => 2,
+            "8.0" | "8" => 3,
+            "16.0" | "16" => 4,
+            "32.0" | "32" => 5,
+            "64.0" | "64" => 6,
+            _ => 0,
+        }
+    }
+
     /// The rate, if it is one that is modelled.
     pub fn rate(self) -> Option<LinkRate> {
         let generation = Generation::from_number(self.speed)?;

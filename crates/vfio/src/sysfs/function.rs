@@ -300,15 +300,7 @@ fn bars(resource: &str) -> Vec<Bar> {
 fn kernel_link(folder: &Path) -> Option<(LinkCode, LinkCode)> {
     let code = |speed: &str, lanes: &str| {
         let speed = text(&folder.join(speed))?;
-        let speed = match speed.split_whitespace().next()? {
-            "2.5" => 1,
-            "5.0" | "5" => 2,
-            "8.0" | "8" => 3,
-            "16.0" | "16" => 4,
-            "32.0" | "32" => 5,
-            "64.0" | "64" => 6,
-            _ => 0,
-        };
+        let speed = LinkCode::speed_of(speed.split_whitespace().next()?);
         let lanes = u8::try_from(number(&folder.join(lanes))?).ok()?;
         Some(LinkCode { speed, lanes })
     };
