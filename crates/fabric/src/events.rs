@@ -489,8 +489,9 @@ impl Events {
     /// Takes the next event if it is due by `limit_ps`, and moves the clock to it.
     #[inline(always)]
     pub fn pop(&mut self, limit_ps: u64) -> Option<Event> {
-        if self.cables.before_ps < limit_ps {
-            return self.pop_before_cable();
+        // One at the very beginning has no moment before it.
+        if self.cables.before_ps < limit_ps.max(1) {
+            return self.pop_before_cable(limit_ps);
         }
         let slot = self.first(limit_ps)?;
         let event = self.take(slot);
@@ -498,14 +499,14 @@ impl Events {
         Some(event)
     }
 
-    /// Does the same where the first event of a cable is due.
+    /// Does the same where the first event of a cable is due, or comes at 1 ps.
     #[inline(never)]
-    fn pop_before_cable(&mut self) -> Option<Event> {
-        // One at the very beginning has no moment before it.
-        let is_first = self.cables.first_ps() == Some(0);
-        let slot = if is_first { None } else { self.first(self.cables.before_ps) };
+    fn pop_before_cable(&mut self, limit_ps: u64) -> Option<Event> {
+        let cable_ps = self.cables.first_ps()?;
+        let slot = if cable_ps == 0 { None } else { self.first(self.cables.before_ps) };
         let event = match slot {
             Some(slot) => self.take(slot),
+            None if cable_ps > limit_ps => return None,
             None => {
                 self.arena.used -= 1;
                 self.cables.take_first()?
@@ -604,6 +605,19 @@ mod tests {
             assert_eq!(self.events.work(), self.model.len() as u64);
             event.map(|event| event.time_ps)
         }
+    }
+
+    #[test]
+    fn cables_come_first_at_the_very_beginning_too() {
+        let mut both = Both { events: Events::new(), model: Vec::new(), next: 0 };
+        both.add(0);
+        both.add_cable(0);
+        both.add_cable(1);
+        both.add(1);
+        for limit_ps in [0, 0, 0, 1, 1, 1] {
+            both.pop(limit_ps);
+        }
+        assert!(both.events.is_empty());
     }
 
     fn delay() -> impl Strategy<Value = u64> {
