@@ -10,8 +10,9 @@ use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::{BusAddress, RoutingId};
 use crosslane_random::Random;
 
+use crate::cache::Cache;
 use crate::memory::Memory;
-use crate::parameters::{CompleterParameters, CompletionCut};
+use crate::parameters::{CacheParameters, CompleterParameters, CompletionCut};
 use crate::wire::WireTime;
 
 /// A rate as ticks per byte; 0 for unlimited.
@@ -87,6 +88,10 @@ pub(crate) struct Completer {
     slots: Vec<Option<Read>>,
     free_slots: Vec<u32>,
     waiting: VecDeque<Read>,
+    /// The cache before the memory, if any.
+    cache: Option<Box<Cache>>,
+    /// Time at which all writes so far are visible, where a cache delays some of them.
+    visible_ps: u64,
 }
 
 impl Completer {
@@ -102,7 +107,20 @@ impl Completer {
             slots: Vec::new(),
             free_slots: Vec::new(),
             waiting: VecDeque::new(),
+            cache: None,
+            visible_ps: 0,
         }
+    }
+
+    /// Puts a cache before the memory.
+    pub fn with_cache(mut self, parameters: Option<CacheParameters>) -> Self {
+        self.cache = parameters.map(|parameters| Box::new(Cache::new(parameters)));
+        self
+    }
+
+    /// The cache before the memory, if any.
+    pub fn cache(&mut self) -> Option<&mut Cache> {
+        self.cache.as_deref_mut()
     }
 
     /// Accepts a write of `bytes` at `memory_address` that arrived at `now`.
@@ -118,10 +136,18 @@ impl Completer {
             partial += u64::from(last != first && !end.is_multiple_of(line));
             ticks += (p.write_overhead.0 + partial * p.partial_line.0) * TICKS_PER_PS;
         }
-        let drained = self.write_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
+        let mut drained = self.write_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
+        let mut seen_after = p.write_latency.0;
+        if let Some(cache) = &mut self.cache {
+            let times = cache.write(now_ps, memory_address, bytes);
+            drained = drained.max(WireTime::at(times.memory_ps));
+            seen_after += times.extra_ps;
+        }
         self.write_free = drained;
         let drained_ps = drained.ceil_ps();
-        WriteTimes { drained_ps, visible_ps: drained_ps + p.write_latency.0 }
+        // Writes become visible in their order.
+        self.visible_ps = self.visible_ps.max(drained_ps + seen_after);
+        WriteTimes { drained_ps, visible_ps: self.visible_ps }
     }
 
     /// Accepts a read that arrived at `now`. Returns its slot and the time at which its data begin
@@ -144,10 +170,12 @@ impl Completer {
         let p = &self.parameters;
         let drained_ps = self.write_free.ceil_ps();
         let start_ps = now_ps.max(drained_ps);
-        let data_ps = start_ps + draw_latency(p, random);
-        // 0 means that nothing was ever written.
-        let visible_ps = if drained_ps == 0 { 0 } else { drained_ps + p.write_latency.0 };
-        Some((slot, data_ps.max(visible_ps)))
+        let mut data_ps = start_ps + draw_latency(p, random);
+        if let Some(cache) = &mut self.cache {
+            data_ps +=
+                cache.read(now_ps, read.memory_address, read.header.request_bytes()).extra_ps;
+        }
+        Some((slot, data_ps.max(self.visible_ps)))
     }
 
     /// Origin of the read in a slot.
@@ -195,7 +223,9 @@ impl Completer {
         };
         let p = &self.parameters;
         let (address, rcb) = (read.header.address, p.read_completion_boundary_bytes);
-        let most = p.completion_bytes.min(max_payload_bytes);
+        let is_short = p.short_read_bytes > 0 && total <= p.short_read_bytes;
+        let longest = if is_short { p.short_completion_bytes } else { p.completion_bytes };
+        let most = longest.min(max_payload_bytes);
         let cuts = match p.completion_cut {
             CompletionCut::Longest => split::completions(address, total, rcb, most),
             CompletionCut::Aligned => split::completions_aligned(address, total, rcb, most),

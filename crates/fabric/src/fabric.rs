@@ -368,7 +368,18 @@ impl Fabric {
     /// Writes memory of a host, or behind a BAR, without taking time. Returns false if the address
     /// is not memory.
     pub fn poke(&mut self, host: HostId, address: BusAddress, bytes: &[u8]) -> bool {
+        self.note_host_write(host, address, bytes.len() as u64);
         self.with_memory(host, address, |memory, at| memory.write(at, bytes))
+    }
+
+    /// Notes in a host's cache, if it has one, what a program of the host has written.
+    pub(crate) fn note_host_write(&mut self, host: HostId, address: BusAddress, bytes: u64) {
+        let Some(node) = self.root(host) else { return };
+        self.with_root(node, |root, _| {
+            if root.is_memory(address.0, 1) {
+                root.note_host_write(address.0, bytes);
+            }
+        });
     }
 
     /// Zeroes memory of a host, or behind a BAR, without taking time. Returns false if the address

@@ -315,9 +315,7 @@ impl Fabric {
             flow,
         });
         let id = FlowId(number);
-        if self.flows[number as usize].flow.kind == FlowKind::Read {
-            self.fill_window(id);
-        }
+        self.prepare_window(id);
         match source {
             FlowSource::Endpoint(node) => {
                 if let Some(generic) = self.generic(node.0) {
@@ -415,9 +413,21 @@ impl Fabric {
         }
     }
 
-    fn fill_window(&mut self, id: FlowId) {
+    /// Fills the window of a flow that reads; a program of the host has written to any window.
+    fn prepare_window(&mut self, id: FlowId) {
         let state = &self.flows[id.0 as usize];
         let (host, slots, bytes) = (state.host, state.slots, state.flow.operation_bytes);
+        if state.flow.kind != FlowKind::Read {
+            let (stride, mut at) = (state.stride, state.flow.target.0);
+            let end = at + slots * stride;
+            while at < end {
+                let (target, most) = self.flow_memory(id, BusAddress(at));
+                let length = (end - at).min(most);
+                self.note_host_write(host, target, length);
+                at += length;
+            }
+            return;
+        }
         let mut piece = vec![0; bytes.min(PIECE_BYTES) as usize];
         for slot in 0..slots {
             let (address, key) =

@@ -18,6 +18,7 @@ fn iommu(iotlb_entries: u32, walks: u32, largest_page_bytes: u64) -> Iommu {
         walk: Picoseconds(WALK_PS),
         walks,
         largest_page_bytes,
+        reads_in_order: false,
         map_page: Picoseconds::ZERO,
         invalidate: Picoseconds::ZERO,
     })

@@ -20,6 +20,7 @@ macro_rules! assert_of {
     };
 }
 
+mod cache;
 mod checks;
 mod completer;
 mod configuration;

@@ -130,6 +130,11 @@ parameters! {
         /// Cuts of data into completions: each as long as possible, or at each multiple of
         /// `completion_bytes`.
         completion_cut: CompletionCut [any],
+        /// Longest read that is answered with completions of `short_completion_bytes`; left out,
+        /// none is.
+        short_read_bytes: u32 [or zero, 1, 4096],
+        /// Longest completion of such a read, bytes, at least the read completion boundary.
+        short_completion_bytes: u32 [or zero, power of two, 64, MAX_PAYLOAD_BYTES as u64],
         /// Share of the completions with a boundary inside them that are cut at each boundary.
         completion_single_share: f64 [share, 1.0],
         /// Reads in service at once; others wait and hold their credits.
@@ -235,10 +240,33 @@ parameters! {
         walks: u32 [1, MAX_IO_WALKS as u64],
         /// Largest page, bytes.
         largest_page_bytes: u64 [one of, &[IO_PAGE_BYTES, IO_LARGE_PAGE_BYTES]],
+        /// Whether reads leave it in the order in which they came to their root port, so that one
+        /// that walks holds up those behind it; false: they pass each other.
+        reads_in_order: bool [any; 0],
         /// Time on a core for each page mapped or unmapped.
         map_page: Picoseconds [any; 0],
         /// Time on a core to invalidate unmapped pages.
         invalidate: Picoseconds [any; 0],
+    }
+}
+
+parameters! {
+    /// The last-level cache between a root complex and its memory, in lines of 64 B.
+    CacheParameters {
+        /// Size, bytes.
+        bytes: u64 [1 << 12, 1 << 36],
+        /// Ways of each set.
+        ways: u16 [1, 64],
+        /// Ways of each set in which writes of devices may allocate; all, if it has no more.
+        device_ways: u16 [1, 64],
+        /// Extra time of a read that finds a line missing, and of a write before which a line has
+        /// to be read or written back.
+        miss: Picoseconds [any],
+        /// Rate of the memory behind it, of all lines read and written back together.
+        memory_bytes_per_second: f64 [rate, "memory_gb_per_s"],
+        /// Whether what programs on the host have written is in it, as far as there is room; false:
+        /// it was pushed out before devices read it.
+        warm: bool [any; 1],
     }
 }
 
@@ -251,6 +279,8 @@ pub struct RootComplexParameters {
     pub completer: CompleterParameters,
     /// Transfers between root ports.
     pub peer_to_peer: PeerToPeer,
+    /// The last-level cache; `None` if every request takes as long as its memory's constants say.
+    pub cache: Option<CacheParameters>,
     /// Translation of device addresses; `None` if devices use memory addresses directly.
     pub iommu: Option<IommuParameters>,
     /// Constants of the processor.

@@ -71,7 +71,7 @@ pub(crate) struct Arrival {
 impl RootComplex {
     pub fn new(parameters: RootComplexParameters) -> Self {
         Self {
-            completer: Completer::new(parameters.completer),
+            completer: Completer::new(parameters.completer).with_cache(parameters.cache),
             processor: Processor::new(parameters.cpu),
             translation: parameters.iommu.map(Translation::new),
             parameters,
@@ -203,6 +203,27 @@ impl RootComplex {
         later.find(|(_, index)| touches(*index)).map(|(visible_ps, _)| *visible_ps)
     }
 
+    /// Time at which the cache has every arrived write to the bytes of a read.
+    fn cached_ps(&self, fabric: &Fabric, now_ps: u64, read: &Header) -> u64 {
+        let range = |header: &Header| {
+            header.address.0..header.address.0 + u64::from(header.request_bytes())
+        };
+        let wanted = range(read);
+        let touches = |index: PacketIndex| {
+            let written = range(&fabric.packets.get(index).header);
+            written.start < wanted.end && wanted.start < written.end
+        };
+        let last = self.unseen.iter().rev().find(|(_, index)| touches(*index));
+        last.map_or(now_ps, |(visible_ps, _)| now_ps.max(*visible_ps))
+    }
+
+    /// Notes what a program on the host has written, without taking time.
+    pub fn note_host_write(&mut self, address: u64, bytes: u64) {
+        if let Some(cache) = self.completer.cache() {
+            cache.fill(address, bytes);
+        }
+    }
+
     /// Time at which all arrived writes are visible.
     fn all_seen_ps(&self, now_ps: u64) -> u64 {
         self.unseen.back().map_or(now_ps, |(visible_ps, _)| now_ps.max(*visible_ps))
@@ -236,7 +257,11 @@ impl RootComplex {
         let read = Read { header: *header, memory_address: header.address.0, origin: at.direction };
         let now_ps = fabric.events.now_ps();
         fabric.packets.remove(at.index);
-        if let Some((slot, ready_ps)) = self.completer.read(now_ps, read, &mut fabric.random) {
+        let begin_ps = match self.completer.cache() {
+            Some(_) => self.cached_ps(fabric, now_ps, header),
+            None => now_ps,
+        };
+        if let Some((slot, ready_ps)) = self.completer.read(begin_ps, read, &mut fabric.random) {
             fabric.events.schedule(ready_ps, EventKind::ReadReady, at.node, slot);
             fabric.release(at.direction, now_ps, header.class(), 0);
         }

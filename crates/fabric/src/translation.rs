@@ -18,8 +18,12 @@ use crate::root_complex::{Arrival, RootComplex};
 /// Requests waiting at one root port.
 #[derive(Clone, Copy, Debug, Default)]
 struct AtPort {
+    /// Time at which the last read is translated, where reads keep their order.
+    read_ps: u64,
+    /// Number of such reads waiting.
+    reads: u32,
     /// Time at which the last posted request is translated. Nothing behind it may go earlier (PCIe
-    /// 6.x 2.4.1); reads pass each other.
+    /// 6.x 2.4.1).
     posted_ps: u64,
     /// Number of posted requests waiting.
     posted: u32,
@@ -62,14 +66,25 @@ impl Translation {
             true => self.iommu.look_up(now_ps, header.requester, header.address),
             false => now_ps,
         };
+        let reads_in_order = self.parameters.reads_in_order;
         let port = self.at_port(local);
         let ready_ps = done_ps.max(port.posted_ps);
         let waits = ready_ps > now_ps || port.posted > 0;
-        if header.class() == Class::Posted {
-            port.posted_ps = ready_ps;
-            port.posted += u32::from(waits);
+        match header.class() {
+            Class::Posted => {
+                port.posted_ps = ready_ps;
+                port.posted += u32::from(waits);
+                waits.then_some(ready_ps)
+            }
+            Class::NonPosted if reads_in_order => {
+                let ready_ps = ready_ps.max(port.read_ps);
+                let waits = waits || ready_ps > now_ps || port.reads > 0;
+                port.read_ps = ready_ps;
+                port.reads += u32::from(waits);
+                waits.then_some(ready_ps)
+            }
+            Class::NonPosted | Class::Completion => waits.then_some(ready_ps),
         }
-        waits.then_some(ready_ps)
     }
 
     fn put(&mut self, at: Arrival) -> u32 {
@@ -117,11 +132,17 @@ impl RootComplex {
         let at = translation.take(place);
         let class = fabric.packets.get(at.index).class();
         fabric.count_translating(at.port, class, -1);
-        if class == Class::Posted {
-            let local = fabric.port_states[at.port as usize].local;
-            let posted = &mut translation.at_port(local).posted;
-            assert!(*posted > 0, "a posted request is translated, and none waits at port {local}");
-            *posted -= 1;
+        let reads_in_order = translation.parameters.reads_in_order;
+        let local = fabric.port_states[at.port as usize].local;
+        let port = translation.at_port(local);
+        let counted = match class {
+            Class::Posted => Some(&mut port.posted),
+            Class::NonPosted if reads_in_order => Some(&mut port.reads),
+            Class::NonPosted | Class::Completion => None,
+        };
+        if let Some(waiting) = counted {
+            assert!(*waiting > 0, "one of {class:?} is translated, and none waits at port {local}");
+            *waiting -= 1;
         }
         self.go_on(fabric, at);
     }

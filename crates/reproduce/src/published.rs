@@ -21,7 +21,7 @@ macro_rules! files {
 }
 
 /// The files, by their names in lab files.
-const FILES: [(&str, &str); 10] = files![
+const FILES: [(&str, &str); 12] = files![
     "aws-f1-side-effects.csv",
     "aws-f1-write-combining.csv",
     "kc705.csv",
@@ -30,6 +30,8 @@ const FILES: [(&str, &str); 10] = files![
     "pciebench-supermicro-iommu-bandwidth.csv",
     "pciebench-supermicro-iommu-latency.csv",
     "pciebench-supermicro-latency.csv",
+    "pciebench-systems.csv",
+    "pciebench-windows.csv",
     "rosta.csv",
     "sbdt.csv"
 ];

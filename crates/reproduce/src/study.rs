@@ -47,12 +47,16 @@ pub struct Study {
 }
 
 /// The studies, by name.
-const STUDIES: [&Study; 7] = [
+static STUDIES: [&Study; 11] = [
     &aws_f1::STUDY,
     &kc705::STUDY,
     &nget::STUDY,
     &pciebench::STUDY,
     &pciebench::iommu::STUDY,
+    &pciebench::systems::STUDIES[0],
+    &pciebench::systems::STUDIES[1],
+    &pciebench::systems::STUDIES[2],
+    &pciebench::systems::STUDIES[3],
     &rosta::STUDY,
     &sbdt::STUDY,
 ];

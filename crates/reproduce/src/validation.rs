@@ -155,7 +155,8 @@ mod tests {
     fn an_unknown_set_is_answered_with_those_that_are_there() {
         let error = numbers("nowhere").unwrap_err().to_string();
         let expected = "there is no set of measurements nowhere; there are aws-f1, kc705, nget, \
-                        pciebench, pciebench:iommu, rosta, sbdt";
+                        pciebench, pciebench:iommu, pciebench:t430, pciebench:t620, \
+                        pciebench:t620-v2, pciebench:t630, rosta, sbdt";
         assert_eq!(error, expected);
     }
 }

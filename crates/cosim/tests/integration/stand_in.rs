@@ -34,6 +34,7 @@ fn bench(settings: &Settings) -> Bench {
         memory_bytes: settings.memory_bytes,
         completer: settings.completer,
         peer_to_peer: settings.peer_to_peer,
+        cache: None,
         iommu: None,
         cpu: settings.cpu,
     };

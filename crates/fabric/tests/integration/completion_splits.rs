@@ -158,3 +158,21 @@ fn a_share_that_cannot_be_is_refused() {
         assert!(error.ends_with(&words), "{error}");
     }
 }
+
+/// Short reads have completions of their own length.
+#[test]
+fn reads_up_to_a_length_are_answered_line_by_line() {
+    for (bytes, expected) in [(256, vec![64; 4]), (512, vec![256; 2]), (192, vec![64; 3])] {
+        let mut settings = Settings::ideal(rate(3, 8), 256);
+        settings.completer.short_read_bytes = 256;
+        settings.completer.short_completion_bytes = 64;
+        let mut stand = direct(&settings);
+        let log = Log::of(&mut stand.fabric);
+        let mut flow = stand.flow(0, FlowKind::Read, BusAddress(1 << 20), bytes);
+        (flow.operations, flow.outstanding, flow.window_bytes) = (1, 1, 512);
+        stand.run(vec![flow]);
+        let tlps = log.tlps(stand.direction(0, LinkDirection::Down));
+        let payloads: Vec<u32> = tlps.iter().map(|tlp| tlp.header.payload_bytes()).collect();
+        assert_eq!(payloads, expected, "{bytes} B");
+    }
+}

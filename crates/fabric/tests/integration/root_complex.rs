@@ -5,7 +5,7 @@
 
 use crate::support;
 
-use crosslane_fabric::parameters::PeerToPeer;
+use crosslane_fabric::parameters::{CacheParameters, PeerToPeer};
 use crosslane_fabric::*;
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
@@ -236,4 +236,44 @@ fn a_store_takes_its_turn_beside_completions() {
     assert!(longest <= 14_000 + 2 * 74_000 + 10_000, "{longest} ps");
     // The completions keep the link but for 28 B per store and the DLLPs.
     assert!(reports[0].bytes_per_second() > 0.7 * 2e9 * 128.0 / 148.0);
+}
+
+/// A read that misses the cache takes longer by a miss, one behind a write to its line waits for
+/// that, and misses of all reads and writes share the memory's rate.
+#[test]
+fn a_cache_shortens_reads_of_what_the_host_wrote() {
+    const MISS_NS: u64 = 60;
+    let latency = |warm: bool, kind: FlowKind, memory_bytes_per_second: f64, outstanding: u32| {
+        let mut settings = Settings::ideal(rate(3, 8), 256);
+        settings.completer.read_latency = ns(100);
+        settings.completer.write_latency = ns(50);
+        settings.cache = Some(CacheParameters {
+            bytes: 1 << 20,
+            ways: 16,
+            device_ways: 2,
+            miss: ns(MISS_NS),
+            memory_bytes_per_second,
+            warm,
+        });
+        let mut stand = direct(&settings);
+        let mut flow = stand.flow(0, kind, BusAddress(0), 64);
+        (flow.operations, flow.window_bytes) = (1000, 64 * 1000);
+        flow.outstanding = outstanding;
+        let report = stand.run_one(flow);
+        assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
+        report
+    };
+    let median = |report: FlowReport| report.latencies_ps[500];
+    let unlimited = f64::INFINITY;
+    let warm = median(latency(true, FlowKind::Read, unlimited, 1));
+    let cold = median(latency(false, FlowKind::Read, unlimited, 1));
+    assert_eq!(cold - warm, MISS_NS * 1000);
+    // The read begins once its line is written: 50 ns, and the write's time on the wire.
+    let behind = median(latency(true, FlowKind::WriteRead, unlimited, 1));
+    assert!((50_000..70_000).contains(&(behind - warm)), "{behind} {warm}");
+    // 64 B of 1 GB/s: one line in 64 ns, with any number of reads in flight.
+    let slow = latency(false, FlowKind::Read, 1e9, 64).steady_bytes_per_second().unwrap();
+    assert!(off(slow, 1e9) < 0.01, "{slow}");
+    let fast = latency(true, FlowKind::Read, 1e9, 64).steady_bytes_per_second().unwrap();
+    assert!(fast > 3e9, "{fast}");
 }

@@ -233,6 +233,15 @@ fn completer(table: &Table<'_>) -> Result<CompleterParameters> {
             format!("{} B are below the boundary, {boundary} B", completer.completion_bytes);
         return Err(table.bad("completion_bytes", problem));
     }
+    let (short, is_short) = (completer.short_completion_bytes, completer.short_read_bytes > 0);
+    if is_short != (short > 0) {
+        let lacking = if is_short { "short_completion_bytes" } else { "short_read_bytes" };
+        return Err(table.missing(lacking));
+    }
+    if is_short && short < boundary {
+        let problem = format!("{short} B are below the boundary, {boundary} B");
+        return Err(table.bad("short_completion_bytes", problem));
+    }
     if !table.has("line_bytes") {
         if table.has("partial_line_ns") {
             return Err(table.missing("line_bytes"));
@@ -334,6 +343,7 @@ impl RootComplexPart {
                 memory_bytes: table.whole("memory_bytes")?,
                 completer: memory,
                 peer_to_peer: peer_to_peer(&peers)?,
+                cache: table.table("cache")?.map(|table| model::all(&table)).transpose()?,
                 iommu: table.table("iommu")?.map(|table| model::all(&table)).transpose()?,
                 cpu,
             },

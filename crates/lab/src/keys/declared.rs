@@ -8,7 +8,8 @@ use crosslane_device::nic::{NetworkParameters, NicParameters};
 use crosslane_device::{CardMemoryParameters, EngineParameters, MemoryCardParameters};
 use crosslane_fabric::MAX_STORE_BYTES;
 use crosslane_fabric::parameters::{
-    CombiningParameters, CompleterParameters, CpuParameters, IommuParameters, RequesterParameters,
+    CacheParameters, CombiningParameters, CompleterParameters, CpuParameters, IommuParameters,
+    RequesterParameters,
 };
 use crosslane_pcie::config::MINIMUM_BAR_BYTES;
 use crosslane_pcie::link::MAX_PAYLOAD_BYTES;
@@ -188,6 +189,9 @@ tables! {
         memory: Table(&HOST_MEMORY);
         /// Transfers between root ports.
         peer_to_peer: Table(&PEER_TO_PEER);
+        /// The cache between the root complex and its memory; left out, every request takes the
+        /// times of `memory`.
+        cache: Table(&CACHE) => Nothing;
         /// Translation of the devices' addresses; left out, these are the memory's.
         iommu: Table(&IOMMU) => Nothing;
         /// The processor.
@@ -386,6 +390,11 @@ tables! {
         latency_ns: Time => Nothing;
         /// Rate of their payload.
         gb_per_s: RateOrInfinite => UNLIMITED;
+    }
+
+    /// A last-level cache.
+    pub(crate) CACHE "cache" {
+        ..CacheParameters;
     }
 
     /// An IOMMU.

@@ -35,6 +35,7 @@ fn the_table_of_a_lab_file() {
         walk: ns(300),
         walks: 2,
         largest_page_bytes: 2 << 20,
+        reads_in_order: false,
         map_page: ns(40),
         invalidate: Picoseconds::ZERO,
     };

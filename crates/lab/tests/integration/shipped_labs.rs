@@ -60,13 +60,13 @@ fn a_variant_overrules_constants() {
         let path = "requester.read_start_ns";
         lab.constants().find(|constant| constant.path().ends_with(path)).unwrap().value.clone()
     };
-    assert_eq!(start(&loaded("pciebench")), "72");
+    assert_eq!(start(&loaded("pciebench")), "60");
     assert_eq!(start(&loaded("pciebench:command")), "0");
     let error = open("pciebench:comand").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "lab pciebench has no variant comand (its variants are command, iommu); did you mean \
-         command?"
+        "lab pciebench has no variant comand (its variants are command, t430, t630, t620-v2, \
+         t620, iommu); did you mean command?"
     );
 }
 
@@ -91,12 +91,12 @@ fn an_engine_has_the_constants_of_its_requester() {
 #[test]
 fn a_constant_can_be_set_anew() {
     let lab = loaded("pciebench");
-    let path = "part.nfp.requester.read_interval_ns";
+    let path = "part.nfp.requester.write_interval_ns";
     let set = lab.with_constant(path, 18.7).unwrap();
     let requester = set.file().endpoints[0].part.parameters.requester;
-    assert_eq!(requester.read_interval.0, 18_700);
+    assert_eq!(requester.write_interval.0, 18_700);
     assert!(set.constants().any(|constant| constant.path() == path && constant.value == "18.7"));
-    let error = lab.with_constant("part.nfp.requester.read_intervall_ns", 1.0).unwrap_err();
+    let error = lab.with_constant("part.nfp.requester.write_intervall_ns", 1.0).unwrap_err();
     assert!(error.to_string().ends_with(&format!("did you mean {path}?")), "{error}");
     assert!(lab.with_constant(path, f64::NAN).is_err());
 }

@@ -4,12 +4,14 @@
 //! A fitted constant names the rows that it was fitted to: `fit: BW_DMA_WR 128 and 256 B`.
 
 pub mod iommu;
+pub mod systems;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crosslane_fabric::{Flow, FlowKind, FlowReport, FlowSource};
-use crosslane_lab::{CheckedFlows, Constant, Lab, Provenance, open};
+use crosslane_lab::{CheckedFlows, Constant, Lab, LabFile, Provenance, open};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use crosslane_report::{Field, Table};
 use crosslane_results::quantity::change;
@@ -49,10 +51,21 @@ pub(crate) const STUDY: Study = Study {
     figures: &[],
     reproducible: None,
     compared: |context, effort| {
-        let labs = Labs::of(context);
+        let labs = Labs::of(context)?;
         compared_rows(labs.rows()?, |row| labs.simulate(row, effort))
     },
 };
+
+/// State of the host's cache before a test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// The host has written the window before.
+    #[default]
+    Warm,
+    /// Nothing of the window is in the cache.
+    Cold,
+}
 
 /// Statistic of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -88,6 +101,10 @@ pub enum TestName {
 }
 
 impl TestName {
+    const fn is_of_commands(self) -> bool {
+        matches!(self, Self::LatCmdRd | Self::LatCmdWrrd)
+    }
+
     const fn kinds(self) -> &'static [FlowKind] {
         match self {
             Self::BwDmaRd | Self::LatDmaRd | Self::LatCmdRd => &[FlowKind::Read],
@@ -106,6 +123,15 @@ pub struct Test {
     pub name: TestName,
     /// The statistic of the row.
     pub statistic: Statistic,
+    /// Variant of the lab that is its server; empty for the lab itself.
+    #[serde(default)]
+    pub system: String,
+    /// State of the host's cache before the test.
+    #[serde(default)]
+    pub cache: Cache,
+    /// Whether the IOMMU is on, in pages of 4 KiB.
+    #[serde(default)]
+    pub iommu: bool,
     /// Bytes of one operation.
     #[serde(rename = "size_B")]
     pub size_bytes: u64,
@@ -186,10 +212,13 @@ fn rows_of<'a>(files: impl IntoIterator<Item = &'a str>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The lab, with the variant that a test needs.
+/// A server, and the card's two ways to send requests.
 pub struct Labs {
     dma: Lab,
     command: Lab,
+    cold: Lab,
+    /// The variant that has the constants of commands.
+    variant: Lab,
 }
 
 impl Labs {
@@ -198,17 +227,25 @@ impl Labs {
     /// # Errors
     /// A lab file that cannot be read.
     pub fn open() -> Result<Self> {
-        Ok(Self { dma: open("pciebench")?, command: open("pciebench:command")? })
+        Self::new(open("pciebench")?, open("pciebench:command")?)
     }
 
-    fn of(context: &Context<'_>) -> Self {
-        Self { dma: context.labs[0].clone(), command: context.labs[1].clone() }
+    fn of(context: &Context<'_>) -> Result<Self> {
+        Self::new(context.labs[0].clone(), context.labs[1].clone())
+    }
+
+    /// A server with the card of the variant `command` for commands.
+    fn new(dma: Lab, variant: Lab) -> Result<Self> {
+        let card = &variant.file().endpoints[0].part;
+        let command = dma.edited(|file| file.endpoints[0].part = Arc::clone(card))?;
+        let cold = command.edited(chill)?;
+        Ok(Self { dma, command, cold, variant })
     }
 
     /// Lists the fitted constants of the lab file, including those of the variant.
     pub fn fitted(&self) -> Vec<&Constant> {
         let mut lines = BTreeSet::new();
-        let all = self.dma.constants().chain(self.command.constants());
+        let all = self.dma.constants().chain(self.variant.constants());
         all.filter(|constant| constant.provenance == Provenance::Fit)
             .filter(|constant| lines.insert(constant.line))
             .collect()
@@ -228,9 +265,10 @@ impl Labs {
     /// # Errors
     /// A lab that cannot be built, or a wrong byte.
     pub fn simulate(&self, row: &Row, effort: Effort) -> Result<(f64, f64)> {
-        let lab = match row.test.name {
-            TestName::LatCmdRd | TestName::LatCmdWrrd => &self.command,
-            _ => &self.dma,
+        let lab = match (row.test.name.is_of_commands(), row.test.cache) {
+            (true, Cache::Warm) => &self.command,
+            (true, Cache::Cold) => &self.cold,
+            (false, _) => &self.dma,
         };
         let (of_bandwidth, of_latency) = operations(effort);
         let (operations, outstanding) =
@@ -285,6 +323,15 @@ impl Labs {
     }
 }
 
+/// Empties the host's cache before each test.
+fn chill(file: &mut LabFile) {
+    for host in &mut file.hosts {
+        if let Some(cache) = &mut Arc::make_mut(&mut host.part).parameters.cache {
+            cache.warm = false;
+        }
+    }
+}
+
 /// Requests by which a row is measured.
 struct Load {
     /// Memory of each kind.
@@ -297,7 +344,7 @@ struct Load {
 /// Makes the measurement of a row: the figure, the least one of several kinds of requests, and the
 /// share of requests that had to walk.
 fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64)> {
-    let Test { name, statistic, size_bytes, window_bytes } = test;
+    let Test { name, statistic, size_bytes, window_bytes, .. } = test;
     let failed = |what: String| {
         let name = format!("{} {size_bytes} B, {window_bytes} B window", name.as_ref());
         ReproduceError::experiment(name, what)

@@ -42,6 +42,6 @@ fn interrupted_validation_says_what_it_left_out() {
     let validation = validate("pciebench", &Impatient(AtomicU64::new(2))).unwrap();
     assert!(validation.changed + validation.fixed >= 2, "{validation:?}");
     assert!(validation.not_raised > 10, "{validation:?}");
-    assert_eq!(validation.outside, Vec::<String>::new());
-    assert_eq!(validation.compared.rows, 55);
+    assert_eq!(validation.outside.len(), 4, "{:?}", validation.outside);
+    assert_eq!(validation.compared.rows, 68);
 }

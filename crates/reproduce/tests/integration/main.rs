@@ -7,6 +7,7 @@ mod kc705;
 mod nget;
 mod pciebench;
 mod pciebench_iommu;
+mod pciebench_systems;
 mod rosta;
 mod sbdt;
 mod support;

