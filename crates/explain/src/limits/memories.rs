@@ -128,6 +128,7 @@ pub(super) fn find(spots: &mut Spots<'_>) {
             reads(spots, &it);
         }
         latency(spots, &it);
+        cache(spots, it.memory);
     }
     for transfer in &spots.ways.transfers {
         if let (Feed::CardMemory, Requester::Engine(index)) = (transfer.feed, transfer.requester) {
@@ -184,11 +185,17 @@ fn reads(spots: &mut Spots<'_>, it: &Use) {
         };
         memory.add(spots, LimitKind::ReadSlots, (words, "any number"), |p| p.read_slots = u32::MAX);
     }
-    if p.completion_bytes < it.payload_bytes && it.payload_bytes < u32::MAX {
-        let (now, best) = (p.completion_bytes, it.payload_bytes);
-        let words = format!("completions of {now} B of {{}} ({best} B are possible)");
+    let (now, which) = match p.short_read_bytes {
+        0 => (p.completion_bytes, String::new()),
+        most => (p.short_completion_bytes, format!(" for reads of up to {most} B")),
+    };
+    if now < it.payload_bytes && it.payload_bytes < u32::MAX {
+        let best = it.payload_bytes;
+        let words = format!("completions of {now} B of {{}}{which} ({best} B are possible)");
         let said = (words, &*format!("{best} B"));
-        memory.add(spots, LimitKind::CompletionSize, said, move |p| p.completion_bytes = best);
+        memory.add(spots, LimitKind::CompletionSize, said, move |p| {
+            (p.completion_bytes, p.short_read_bytes) = (best, 0);
+        });
     }
     if p.completion_single_share > 0.0 {
         let percent = p.completion_single_share * 100.0;
@@ -198,6 +205,20 @@ fn reads(spots: &mut Spots<'_>, it: &Use) {
             p.completion_single_share = 0.0;
         });
     }
+}
+
+/// Cache of a host: what it costs that lines are missing, or have to leave.
+fn cache(spots: &mut Spots<'_>, memory: Memory) {
+    let Memory::Host(index) = memory else { return };
+    let part = &spots.file.hosts[index].part;
+    let Some(cache) = part.parameters.cache.filter(|cache| cache.miss > NO_TIME) else { return };
+    let words =
+        format!("the {} longer that {{}} takes where a line is not in its cache", cache.miss);
+    let name = memory.name(spots.file);
+    let spot = spots.add(LimitKind::MemoryLatency, name, words, "none", move |file| {
+        Arc::make_mut(&mut file.hosts[index].part).parameters.cache = None;
+    });
+    spot.role = "cache";
 }
 
 /// Latency of a memory, including the ports of its root complex and IOTLB hits.

@@ -26,6 +26,7 @@ fn with_iommu(iotlb_entries: u32, walk_ns: u64, largest_page_bytes: u64) -> Lab 
             largest_page_bytes,
             map_page: Picoseconds::ZERO,
             invalidate: Picoseconds::ZERO,
+            reads_in_order: false,
         });
     })
 }
