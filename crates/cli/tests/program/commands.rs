@@ -169,8 +169,8 @@ fn a_validation_names_the_constants_that_matter() {
     let (page, json) = (stdout_of(page), json_of(json));
     let set = &json["sets"][0];
     assert_eq!(set["rows"], 164);
-    assert_eq!(set["compared"]["rows"], 55);
-    assert_eq!(set["outside"].as_array().unwrap().len(), 0);
+    assert_eq!(set["compared"]["rows"], 68);
+    assert_eq!(set["outside"].as_array().unwrap().len(), 4);
     let influences = set["influences"].as_array().unwrap();
     assert_eq!(influences.len(), 5);
     let sizes: Vec<f64> = influences.iter().map(|one| one["average"].as_f64().unwrap()).collect();
