@@ -36,6 +36,7 @@ fn bench(settings: &Settings) -> Bench {
         peer_to_peer: settings.peer_to_peer,
         iommu: None,
         cpu: settings.cpu,
+        sockets: None,
     };
     let (id, port) = (Identity::default(), settings.port.clone());
     let root = builder.root_complex("host", HOST, parameters);

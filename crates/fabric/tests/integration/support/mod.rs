@@ -44,6 +44,7 @@ pub struct Settings {
     pub requester: RequesterParameters,
     pub peer_to_peer: PeerToPeer,
     pub iommu: Option<IommuParameters>,
+    pub sockets: Option<SocketParameters>,
     pub cpu: CpuParameters,
     pub max_read_request: u32,
     pub bar_bytes: u64,
@@ -123,6 +124,7 @@ impl Settings {
                 bytes_per_second: f64::INFINITY,
             },
             iommu: None,
+            sockets: None,
             cpu: CpuParameters {
                 cores: 2,
                 uncached_store: ns(10),
@@ -211,6 +213,7 @@ pub fn root_parameters(settings: &Settings) -> RootComplexParameters {
         peer_to_peer: settings.peer_to_peer,
         iommu: settings.iommu,
         cpu: settings.cpu,
+        sockets: settings.sockets,
     }
 }
 
@@ -265,6 +268,8 @@ fn build_hosts(settings: &Settings, hosts: &[impl AsRef<[Below]>]) -> Stand {
         for (at, child) in below.as_ref().iter().enumerate() {
             let (name, port) = (format!("rp{at}"), settings.port.clone());
             let port = builder.root_port(root, &name, Identity::default(), port);
+            let sockets = settings.sockets.map_or(1, |sockets| sockets.count);
+            builder.set_socket(port, at as u16 % sockets);
             add(&mut builder, settings, port, child, &mut endpoints);
         }
     }
