@@ -49,8 +49,8 @@ struct Pair {
     way: Way,
     /// Everything that its runs depend on; pairs with the same have the same figures.
     likeness: String,
-    /// The least Max_Payload_Size on its way, if not all are equal: what a root complex cuts longer
-    /// writes into as it passes them on (PCIe 6.x 1.3.1), and what is therefore written.
+    /// The least Max_Payload_Size on its way, if not all are equal and no root complex cuts longer
+    /// writes into it: what is therefore written.
     payload_bytes: Option<u32>,
 }
 
@@ -220,7 +220,12 @@ fn pair(
         }
     }
     let least = payloads.iter().min().copied();
-    let payload_bytes = least.filter(|least| payloads.iter().any(|bytes| bytes != least));
+    // A root complex may cut what it passes on itself (PCIe 6.x 1.3.1).
+    let cuts = matches!(way, Way::RootComplex | Way::Sockets) && {
+        lab.file().hosts[ends[from].host].part.parameters.cuts_peers
+    };
+    let differ = |least: &u32| !cuts && payloads.iter().any(|bytes| bytes != least);
+    let payload_bytes = least.filter(differ);
     Ok(Pair { from, to, way, likeness, payload_bytes })
 }
 

@@ -25,6 +25,7 @@ mod completer;
 mod configuration;
 mod counters;
 mod cpu;
+mod cutting;
 mod device;
 mod direction;
 mod egress;

@@ -274,6 +274,9 @@ pub struct RootComplexParameters {
     pub completer: CompleterParameters,
     /// Transfers between root ports, or between those of one socket.
     pub peer_to_peer: PeerToPeer,
+    /// Whether it cuts what it passes on to the Max_Payload_Size of the port that it leaves by
+    /// (PCIe 6.x 1.3.1); if not, a receiver refuses what is longer than its own.
+    pub cuts_peers: bool,
     /// Translation of device addresses, by each socket; `None` if devices use memory addresses
     /// directly.
     pub iommu: Option<IommuParameters>,

@@ -49,6 +49,8 @@ pub(crate) struct RootComplex {
     unseen: VecDeque<(u64, PacketIndex)>,
     /// Completions of the read being finished.
     pieces: Vec<Piece>,
+    /// Pieces of the TLP being cut, but for the last one.
+    cut: Vec<PacketIndex>,
     /// Ranges of memory with injected faults.
     pub faults: MemoryFaults,
     /// Memory of another program that replaces the completer's.
@@ -88,6 +90,7 @@ impl RootComplex {
             routes: Routes::default(),
             unseen: VecDeque::new(),
             pieces: Vec::new(),
+            cut: Vec::new(),
             faults: MemoryFaults::default(),
             outside: None,
             late: Vec::new(),
@@ -375,7 +378,8 @@ impl RootComplex {
             return;
         };
         let id = fabric.nodes[at.node as usize].ports[target as usize];
-        let PortState { transmit: out, socket: to, .. } = fabric.port_states[id.0 as usize];
+        let PortState { transmit: out, socket: to, max_payload_bytes, .. } =
+            fabric.port_states[id.0 as usize];
         let (from, way) =
             (fabric.port_states[at.port as usize].socket, self.parameters.peer_to_peer);
         let (now_ps, bytes) = (fabric.events.now_ps(), header.payload_bytes());
@@ -405,6 +409,11 @@ impl RootComplex {
             packet.wire_bytes = packet.header.wire_bytes();
         }
         let source = fabric.port_states[at.port as usize].local + 1;
+        if self.parameters.cuts_peers && header.payload_bytes() > max_payload_bytes {
+            let boundary = self.parameters.completer.read_completion_boundary_bytes;
+            fabric.packets.cut(at.index, max_payload_bytes, boundary, &mut self.cut);
+            self.cut.drain(..).for_each(|piece| fabric.enqueue(out, source, piece));
+        }
         fabric.enqueue(out, source, at.index);
     }
 }

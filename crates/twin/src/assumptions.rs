@@ -52,9 +52,10 @@ pub(crate) const HOST_MEMORY: [Constant; 4] = [
     ("write_latency_ns", "50", SERVER),
 ];
 
-pub(crate) const PEER_TO_PEER: [Constant; 2] = [
+pub(crate) const PEER_TO_PEER: [Constant; 3] = [
     ("allowed", "true", "assumption: no register says whether root ports pass on to each other"),
     ("latency_ns", "500", SERVER),
+    ("cuts_payloads", "true", "assumption: as PCIe 6.x 1.3.1 lets it; root ports may differ"),
 ];
 
 /// The way between two sockets, and peers across it.

@@ -34,6 +34,7 @@ fn bench(settings: &Settings) -> Bench {
         memory_bytes: settings.memory_bytes,
         completer: settings.completer,
         peer_to_peer: settings.peer_to_peer,
+        cuts_peers: settings.cuts_peers,
         iommu: None,
         cpu: settings.cpu,
         sockets: None,

@@ -360,6 +360,7 @@ impl RootComplexPart {
                 memory_bytes: table.whole("memory_bytes")?,
                 completer: memory,
                 peer_to_peer: peer_to_peer(&peers)?,
+                cuts_peers: peers.truth("cuts_payloads")?,
                 iommu: table.table("iommu")?.map(|table| model::all(&table)).transpose()?,
                 cpu,
                 sockets,

@@ -389,7 +389,14 @@ tables! {
     }
 
     /// Transfers between the root ports of a host.
-    pub(crate) PEER_TO_PEER "peer_to_peer" {
+    pub(crate) PEER_TO_PEER "peer_to_peer": PEERS_ACROSS {
+        /// Whether what is longer than Max_Payload_Size of the port that it leaves by is cut (PCIe
+        /// 6.x 1.3.1), also between sockets; false: its receiver refuses it.
+        cuts_payloads: Truth => NONE;
+    }
+
+    /// Transfers between root ports of different sockets.
+    pub(crate) PEERS_ACROSS "hop.peer_to_peer" {
         /// Whether they are passed on; false: refused with Unsupported Request.
         allowed: Truth;
         /// Time from the last byte in to the first byte out; needed where they are passed on.
@@ -403,7 +410,7 @@ tables! {
         ..HopParameters;
         /// Transfers between root ports of different sockets. `latency_ns` is all of it, with the
         /// hop's; their payload counts against the hop's rate too.
-        peer_to_peer: Table(&PEER_TO_PEER);
+        peer_to_peer: Table(&PEERS_ACROSS);
     }
 
     /// An IOMMU.

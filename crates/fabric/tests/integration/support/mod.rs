@@ -43,6 +43,7 @@ pub struct Settings {
     pub memory_bytes: u64,
     pub requester: RequesterParameters,
     pub peer_to_peer: PeerToPeer,
+    pub cuts_peers: bool,
     pub iommu: Option<IommuParameters>,
     pub sockets: Option<SocketParameters>,
     pub cpu: CpuParameters,
@@ -119,6 +120,7 @@ impl Settings {
                 copy_bytes_per_second: f64::INFINITY,
                 completion_timeout: ns(10_000_000),
             },
+            cuts_peers: false,
             peer_to_peer: PeerToPeer::Allowed {
                 latency: Picoseconds::ZERO,
                 bytes_per_second: f64::INFINITY,
@@ -211,6 +213,7 @@ pub fn root_parameters(settings: &Settings) -> RootComplexParameters {
         memory_bytes: settings.memory_bytes,
         completer: settings.completer,
         peer_to_peer: settings.peer_to_peer,
+        cuts_peers: settings.cuts_peers,
         iommu: settings.iommu,
         cpu: settings.cpu,
         sockets: settings.sockets,
